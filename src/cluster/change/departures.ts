@@ -1,6 +1,6 @@
 /**
- * Drains the nodes of leaving machines, and later deletes their Node objects. The next step is in
- * the founding's record, so that a restarted server continues from there.
+ * Drains the nodes of leaving machines, and later deletes their Node objects. The next step of each
+ * is in the founding's record, so a restarted server continues from there.
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
@@ -21,20 +21,20 @@ interface DeparturesDeps {
 }
 
 export interface Departures {
-  /** Starts the work for this cluster, if there is any and it is not under way. */
+  /** Starts the work for this cluster, if there is work and it is not being done already. */
   go(cluster: string): void;
   /** Machine → what its departure waits for. */
   waiting(cluster: string): Readonly<Record<string, string>>;
   close(): Promise<void>;
 }
 
-/** What a machine waits for in this stage. */
+/** What a machine waits for in one stage of its departure. */
 interface Waiting {
   readonly stage: Leaving['stage'];
   readonly text: string;
 }
 
-/** Between two rounds; evictions take seconds. */
+/** The pause between two rounds; evictions take seconds. */
 const INTERVAL = duration('2s');
 
 export function createDepartures(deps: DeparturesDeps): Departures {
@@ -74,7 +74,8 @@ export function createDepartures(deps: DeparturesDeps): Departures {
         .finally(() => running.delete(cluster));
       running.set(cluster, work);
     },
-    // Only for stages that are still due: the founder may have finished one since the last round.
+    // Only for stages that are still pending: the founder may have finished one since the last
+    // round.
     waiting: (cluster) =>
       Object.fromEntries(
         due(cluster).flatMap(([machine, { stage }]) => {
@@ -90,7 +91,8 @@ export function createDepartures(deps: DeparturesDeps): Departures {
 }
 
 /**
- * One round for one machine; resolves with what it waits for, or undefined when the stage is done.
+ * One round for one machine. Resolves with what the machine waits for, or with undefined when the
+ * stage is done.
  */
 async function advance(
   { founder, clusters, kubes, clock }: DeparturesDeps,
@@ -98,7 +100,8 @@ async function advance(
   machine: string,
   { stage, node, drainUntil }: Leaving,
 ): Promise<string | undefined> {
-  // The executor of src/cluster/etcd removes the member; the stage after it is ours again.
+  // The executor in src/cluster/etcd removes the member; the stage after that is handled here
+  // again.
   if (stage === 'etcd') return 'it is still a member of etcd';
   const drains = stage === 'drain' && node && drainUntil > 0;
   if (drains || stage === 'node') {
@@ -118,8 +121,8 @@ async function advance(
 }
 
 /**
- * What the drain waits for. Evictions are requested until all pods are gone, also when the time is
- * over: a budget may allow them at any moment.
+ * A text that says what the drain waits for. Evictions are requested until all pods are gone, even
+ * after the time is over, because a budget may allow them at any moment.
  */
 function stillThere(left: readonly string[], kept: readonly string[], late: boolean): string {
   const shown = (all: readonly string[]): string =>

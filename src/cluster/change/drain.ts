@@ -21,7 +21,8 @@ const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(n
 /**
  * One round: cordons the node and requests the eviction of every pod that is still there. A pod
  * counts as gone when the API no longer has it, or when it is terminating on a node that does not
- * answer, where no kubelet would confirm its end. Pods of DaemonSets and static pods stay.
+ * answer, where no kubelet would confirm its end. Pods of DaemonSets and static pods are not
+ * evicted.
  */
 export async function drain(kube: Kube, node: string): Promise<Drained> {
   const found = await kube(nodePath(node)).catch(absent);
@@ -47,7 +48,7 @@ export async function drain(kube: Kube, node: string): Promise<Drained> {
   return { left: left.map(({ id }) => id), kept: left.filter(({ kept }) => kept).map(({ id }) => id) };
 }
 
-/** Requests an eviction; resolves with whether a PodDisruptionBudget prevents it. */
+/** Requests an eviction. Resolves with whether a PodDisruptionBudget prevents it. */
 async function isKept(kube: Kube, namespace: string, name: string): Promise<boolean> {
   try {
     await kube(`/api/v1/namespaces/${namespace}/pods/${name}/eviction`, {
@@ -83,7 +84,7 @@ function isEvicted(pod: Fields): boolean {
   return !isMirror && !ofDaemonSet && phase !== 'Succeeded' && phase !== 'Failed';
 }
 
-/** Deletes the Node object; succeeds when there is none. */
+/** Deletes the Node object; succeeds when there is no such object. */
 export async function deleteNode(kube: Kube, node: string): Promise<void> {
   await kube(nodePath(node), { method: 'DELETE' }).catch(absent);
 }

@@ -25,11 +25,14 @@ interface MembershipDeps {
 
 interface RemoveOrder {
   readonly machines: readonly string[];
-  /** Machines that replace them: each takes the role of the machine at the same position. */
+  /**
+   * Machines that replace the removed ones: each takes the role of the machine at the same
+   * position.
+   */
   readonly replacements: readonly string[];
   /** Whether their data filesystems are cleared. */
   readonly clear: boolean;
-  /** How long operators wait for the drain; undefined: nodes are not drained. */
+  /** How long the drain may take; undefined when nodes are not drained. */
   readonly drainFor: Millis | undefined;
 }
 
@@ -45,19 +48,23 @@ export interface MembershipChange {
   readonly document: 'changed' | 'unchanged';
   /** Machines that are taken out now; none when the cluster was never founded. */
   readonly leaving: readonly string[];
-  /** Machines that got a role which they did not have in the document before. */
+  /** Machines that got a role in the document which they did not have before. */
   readonly added: readonly string[];
 }
 
 export interface Membership {
   /**
+   * Adds machines to the document.
+   *
    * @throws {MusterError} E_NOT_FOUND for an unknown cluster or machine, E_CONFLICT for a machine
-   * with another role, E_FILE_OWNED when the document is in a file, E_CLUSTER when the edited
-   * document is not valid, E_FOUNDING when a machine is still leaving.
+   *   with another role, E_FILE_OWNED when the document is in a file, E_CLUSTER when the edited
+   *   document is not valid, E_FOUNDING when a machine is still leaving.
    */
   add(cluster: string, order: AddOrder): Promise<MembershipChange>;
   /**
-   * @throws {MusterError} As `add`, and E_FOUNDING when the founding does not allow the removal.
+   * Removes machines from the document, and orders them out of the cluster.
+   *
+   * @throws {MusterError} as `add`, and E_FOUNDING when the founding does not allow the removal.
    */
   remove(cluster: string, order: RemoveOrder): Promise<MembershipChange>;
 }
@@ -74,8 +81,8 @@ function roleIn(spec: KubernetesSpec, machine: string): NodeRole | undefined {
 /**
  * The specification with machines removed, exchanged or added.
  *
- * @param exchange machine → the machine that takes its place, or undefined to remove it
- * @param add machines that are appended to the list of `role`
+ * @param exchange Machine → the machine that takes its place, or undefined to remove it.
+ * @param add Machines that are appended to the list of `role`.
  */
 export function edited(
   spec: KubernetesSpec,
@@ -88,7 +95,7 @@ export function edited(
   const list = (names: readonly string[], of: NodeRole): string[] => [
     ...new Set([...exchanged(names), ...(of === role ? add : [])]),
   ];
-  // A machine that takes another's place registers with the same labels.
+  // A machine that takes another's place gets the same labels.
   const nodes = spec.nodes
     ?.map((group) => ({ ...group, machines: [...new Set(exchanged(group.machines))] }))
     .filter((group) => group.machines.length > 0);
@@ -108,7 +115,7 @@ export function edited(
  *
  * @throws {MusterError} its methods: E_NOT_FOUND for an unknown cluster or machine, E_CONFLICT for
  *   a machine that has another role or cluster, E_FOUNDING when etcd does not allow the change, and
- *   what changing the document throws
+ *   what changing the document throws.
  */
 export function createMembership(deps: MembershipDeps): Membership {
   const { catalog, clusters, founder, departures, clock } = deps;
@@ -172,8 +179,8 @@ const recordOf = ({ founder }: MembershipDeps, cluster: string) =>
   founder.records().find((one) => one.cluster === cluster);
 
 /**
- * Applies the edited document. A document in a file is not edited: the error tells the operator
- * how to do it (`howTo`).
+ * Applies the edited document. A document in a file is not edited; the error then says how the
+ * operator can do it (`howTo`).
  */
 async function apply(
   deps: MembershipDeps,
@@ -232,8 +239,8 @@ function checkNew({ catalog }: MembershipDeps, spec: KubernetesSpec, name: strin
 }
 
 /**
- * A machine without a role cannot be replaced, unless the document already has its replacement:
- * then the order is a repetition.
+ * Checks a replacement. A machine without a role cannot be replaced, unless the document already
+ * names its replacement: then the order is a repetition.
  */
 function checkExchange(
   deps: MembershipDeps,

@@ -1,6 +1,6 @@
 /**
  * Gives machines their turns to restart API servers and members of etcd (turn.ts), from what this
- * server has heard. Kept in memory: after a restart of the server all machines are heard first.
+ * server has heard. The state is only in memory, so a restarted server first hears all machines.
  */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -12,10 +12,11 @@ import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf } fr
 
 interface Known extends Peer {
   readonly at: Millis;
-  /** What is wanted and withheld, since when, and whether operators were notified. */
+  /** Which programs have to wait, since when, and whether operators were notified. */
   readonly waiting?: { readonly wanted: string; readonly since: Millis; readonly told: boolean };
 }
 
+/** Opens the rollouts of all clusters. */
 export function openRollouts({
   clock,
   events,
@@ -89,7 +90,7 @@ const peersOf = (resolved: ResolvedCluster): readonly ClusterMachine[] => [
 const rolledOf = ({ roles }: ClusterMachine): readonly Rolled[] =>
   ROLLED.filter((pod) => roles.includes(pod === 'etcd' ? 'etcd' : 'control-plane'));
 
-/** `wanted`, but `changes` as they were given before. */
+/** `wanted`, with the earlier revisions of the programs in `changes`. */
 const without = (wanted: Revisions, changes: readonly Rolled[], before: Revisions): Revisions => ({
   ...wanted,
   ...Object.fromEntries(changes.map((pod) => [pod, before[pod]])),
@@ -99,7 +100,7 @@ function podsOf({ etcd, apiserver }: AgentFacts, before: Pods | undefined, now: 
   const heard = (pod: Rolled, health: 'ready' | 'alive' | 'down', revision: string | undefined): Heard => {
     const old = before?.[pod];
     const ready = health === 'ready';
-    // A process that is alive and not ready in its first report was lost just now.
+    // A process that is alive and not ready in its first report counts as lost now.
     const lostAt = old?.ready || (health === 'alive' && old === undefined) ? now : old?.lostAt;
     return {
       ready,

@@ -1,8 +1,9 @@
 /**
  * Decides which machine may restart its API server or its member of etcd when a change requires it:
- * one machine after the other, the next only when the former runs what it was given and answers.
- * Pure, from the last reports of all machines. A process that does not run, or has not answered for
- * a while, may always be changed: founding needs no turn, and a broken change can be repaired.
+ * one machine after the other, and the next machine only when the one before it runs the revisions
+ * in its plan and answers. Pure; decides from the last reports of all machines. A process that does
+ * not run, or has not answered for a while, may always be changed, so founding needs no turn and a
+ * broken change can be repaired.
  */
 import { duration, type Millis } from '../../base/duration.ts';
 import { type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
@@ -10,9 +11,15 @@ import { type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts
 /** The last report about one process. All times are monotonic. */
 export interface Heard {
   readonly ready: boolean;
-  /** What the process was started with; absent when it does not run or its machine cannot tell. */
+  /**
+   * The revision with which the process was started; absent when it does not run or its machine
+   * cannot tell.
+   */
   readonly revision?: string;
-  /** Since when it does not answer; absent while it does, and when it was never seen running. */
+  /**
+   * Since when the process does not answer; absent while it answers, and when it was never seen
+   * running.
+   */
   readonly lostAt?: Millis;
 }
 
@@ -21,16 +28,19 @@ export type Pods = Partial<Readonly<Record<Rolled, Heard>>>;
 /** The last report of another machine. */
 export interface Peer {
   readonly name: string;
-  /** What it has to run. */
+  /** The programs that it has to run. */
   readonly has: readonly Rolled[];
-  /** When it was heard; undefined when it was not since this server started. */
+  /** When it was heard; undefined when it was not heard since this server started. */
   readonly at?: Millis;
   readonly pods: Pods;
-  /** The revisions in the last plan that it was given. */
+  /** The revisions in the last plan that it got. */
   readonly given: Revisions;
-  /** It had its turn, and does not run what it was given yet. */
+  /** Whether it had its turn and does not yet run the revisions in its plan. */
   readonly turned: boolean;
-  /** Since when it does not run, ready, all that it was given; absent while it does. */
+  /**
+   * Since when it does not run all programs of its plan, ready and in the right revision; absent
+   * while it does.
+   */
   readonly unsettledAt?: Millis;
 }
 
@@ -43,19 +53,20 @@ interface Asking {
 
 interface Moment {
   readonly now: Millis;
-  /** When this server began to hear machines. */
+  /** When this server started to hear machines. */
   readonly startedAt: Millis;
 }
 
 /**
- * A process that stopped answering this recently still counts as running: its leader may change.
+ * A process that stopped answering less than this long ago still counts as running, because etcd
+ * may be electing a leader.
  */
 const STILL_RUNNING = duration('30s');
 /** A machine that was not heard for this long is absent; agents poll at least every 15 s. */
 const ABSENT_AFTER = duration('45s');
 /**
  * For this long after its start a server gives no turns. By then it has heard every agent, and
- * restarts that the server before it allowed have begun.
+ * restarts that the previous server allowed have begun.
  */
 const ALL_HEARD = duration('60s');
 /**
@@ -65,11 +76,11 @@ const ALL_HEARD = duration('60s');
 export const STALLED_AFTER = duration('5m');
 
 /**
- * Decides whether the asking machine may restart now what changes for it. A machine whose processes
- * all run as `wanted` has nothing to restart and may go.
+ * Decides whether the asking machine may now restart the programs that change for it. A machine
+ * whose processes all run as `wanted` has nothing to restart, and its turn is `go`.
  *
  * @example
- * // cp1 shall restart its API server while cp2 is still restarting its own:
+ * // cp1 has to restart its API server while cp2 is still restarting its own:
  * turnOf({ name: 'cp1', wanted: { 'kube-apiserver': 'b' }, pods }, [cp2], { now, startedAt });
  * // { do: 'wait', changes: ['kube-apiserver'],
  * //   text: 'cp2 is changed first: its kube-apiserver is not ready.' }
@@ -95,13 +106,16 @@ export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], m
 
 const names = (peers: readonly Peer[]): string => peers.map(({ name }) => name).join(', ');
 
-/** Whether the process works, but was started with another revision than wanted. */
+/** Whether the process works, but was started with a revision other than the wanted one. */
 function worksOtherwise(heard: Heard | undefined, wanted: string | undefined, now: Millis): boolean {
   if (heard?.revision === undefined || wanted === undefined || heard.revision === wanted) return false;
   return heard.ready || (heard.lostAt !== undefined && now - heard.lostAt < STILL_RUNNING);
 }
 
-/** Whether everything that the machine has to run is ready and was started as given. */
+/**
+ * Whether everything that the machine has to run is ready and was started with the revision in its
+ * plan.
+ */
 export const isSettled = ({ has, pods, given }: Pick<Peer, 'has' | 'pods' | 'given'>): boolean =>
   has.every((pod) => pods[pod]?.ready === true && isAsGiven(pods[pod], given[pod]));
 
@@ -110,7 +124,7 @@ const isAsGiven = ({ revision }: Heard, given: string | undefined): boolean =>
 
 /**
  * Whether others have to wait for this machine. A machine that was changed and is not back blocks
- * without limit: what stopped it would stop the next one too.
+ * without limit, because what stopped it would stop the next machine too.
  */
 const isWaitedFor = (peer: Peer, now: Millis): boolean =>
   !isSettled(peer) &&
@@ -122,8 +136,8 @@ function notYet(peer: Peer): string {
 }
 
 /**
- * How many of the other machines must work during a restart: a quorum for etcd, one API server; in
- * small clusters all of them.
+ * How many of the other machines must work during a restart: a quorum for etcd, one machine for the
+ * API server; in small clusters all of them.
  */
 const needed = (pod: Rolled, others: number): number =>
   pod === 'etcd' ? Math.min(Math.floor((others + 1) / 2) + 1, others) : Math.min(1, others);

@@ -1,5 +1,6 @@
 /**
- * Answers a member's poll: what follows from its facts is stored first, then its etcd is decided.
+ * Answers a member's poll: stores the changes that follow from its facts, then decides what its
+ * etcd may do.
  */
 import type { Clock } from '../../base/clock.ts';
 import { millis } from '../../base/duration.ts';
@@ -11,12 +12,14 @@ import { newFoundingId } from './order.ts';
 import type { FoundingRecords } from './records.ts';
 import { foundingStep } from './steps.ts';
 
-/** For this long after the opening the boot host does not probe etcd for a quorum. */
+/**
+ * For this long after a founding opened, the boot host does not ask etcd whether it has a quorum.
+ */
 const FOUNDING_TAKES = millis(30_000);
 
 /**
  * Stores one change after the other until nothing more follows from the facts, then decides.
- * `state` already has the facts. Resolves when all changes are durable.
+ * `state` already contains the facts. Resolves when all changes are durable.
  *
  * @throws {MusterError} E_FOUNDING when the stored record cannot be understood.
  */
@@ -50,8 +53,9 @@ export async function answerMember(
 }
 
 /**
- * Whether the decision needs etcd's own view. During a founding etcd is not asked at first: a
- * member that was granted it and polls only after its end would have to be removed and added.
+ * Whether the decision needs etcd's own list of members. At the beginning of a founding etcd is not
+ * asked: if it were found to have a quorum, a member that was granted the founding and polls only
+ * afterwards would have to be removed and added again.
  */
 function needsView(record: FoundingRecord, { etcd }: MemberFacts, now: number): boolean {
   if (record.founded) return etcd.wal !== 'present';

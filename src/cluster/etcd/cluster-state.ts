@@ -1,4 +1,7 @@
-/** What this process knows of one cluster's founding since it started; nothing of it is stored. */
+/**
+ * What this process has learned about one cluster's founding since it started; nothing of it is
+ * stored.
+ */
 import type { Millis } from '../../base/duration.ts';
 import type {
   EtcdDecision,
@@ -11,25 +14,29 @@ import type {
 import { recordedMembers } from './record.ts';
 import type { EtcdViews } from './views.ts';
 
+/**
+ * The state of one cluster: its members' last facts and decisions, and the queue of changes of its
+ * record.
+ */
 export class ClusterState {
   readonly cluster: string;
   readonly views: EtcdViews;
-  /** The last facts of each member, and when they came, by the monotonic clock. */
+  /** The last facts of each member, and when they arrived, by the monotonic clock. */
   readonly #asked = new Map<string, MemberFacts>();
   readonly #heard = new Map<string, Millis>();
   /** The last decision that each member was given. */
   readonly decisions = new Map<string, EtcdDecision>();
   /** Members of the Cluster's document when it was last seen. */
   members: readonly MemberAddress[] = [];
-  /** Whether the founding was opened in this life of the server. */
+  /** Whether the founding was opened since this server started. */
   opened = false;
-  /** A machine that has seen a later revision than the store has. */
+  /** A machine that has seen a later revision of the store than the store has now. */
   rolledBack: string | undefined;
-  /** The executor's loop while it has work. */
+  /** The executor's loop; undefined while it has no work. */
   executing: Promise<void> | undefined;
-  /** What the executor waits for, for operators. */
+  /** What the executor waits for, as a text for operators. */
   waiting: string | undefined;
-  /** Resolves when the last work that was queued is over, whether it succeeded or not. */
+  /** Resolves when all work that was queued is over, whether it succeeded or not. */
   #queue: Promise<void> = Promise.resolve();
 
   constructor(cluster: string, views: EtcdViews) {
@@ -38,9 +45,10 @@ export class ClusterState {
   }
 
   /**
-   * Runs `work` when all work that was queued before is over: one change of a record at a time. The
-   * result and the error of `work` go to its caller alone; the work queued behind it runs in either
-   * case. The store's expectations are the second net.
+   * Runs `work` when all work that was queued earlier is over, so that only one change of a record
+   * is made at a time. The result and the error of `work` go only to its caller; work that is
+   * queued later runs in either case. If two changes met nevertheless, the store's expectations
+   * would refuse one of them.
    */
   inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#queue.then(work);
@@ -55,7 +63,7 @@ export class ClusterState {
     this.#heard.set(facts.member, now);
   }
 
-  /** Everything that decisions are made from; `now` is monotonic. */
+  /** Everything that decisions are made from. `now` is a monotonic time. */
   known(now: Millis, record: FoundingRecord | undefined, view?: EtcdView): Known {
     const { cluster, members, opened, rolledBack } = this;
     return {

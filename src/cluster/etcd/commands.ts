@@ -1,4 +1,4 @@
-/** The status and the orders of foundings by the cluster's name, as the API calls them. */
+/** The status and the orders of foundings, each by the cluster's name, as the API calls them. */
 import { MusterError } from '../../base/errors.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { membersOf } from './etcd-plan.ts';
@@ -8,9 +8,9 @@ import type { FoundingStatus } from './status.ts';
 
 export interface FoundingOrders {
   readonly status: (cluster: string) => Promise<FoundingStatus>;
-  /** What is recorded of its founding; nothing is asked of etcd. */
+  /** The stored record of a cluster's founding; etcd is not asked. */
   readonly record: (cluster: string) => FoundingRecord | undefined;
-  /** Whether its document and those of its machines are complete. */
+  /** Whether the Cluster document and the documents of its machines are complete. */
   readonly isComplete: (cluster: string) => boolean;
   readonly order: (cluster: string) => Promise<FoundingRecord>;
   readonly reset: (cluster: string) => Promise<FoundingRecord>;
@@ -19,6 +19,10 @@ export interface FoundingOrders {
   readonly restore: (cluster: string, member: string, without: readonly string[]) => Promise<FoundingRecord>;
 }
 
+/**
+ * Makes the orders that the API calls. They throw E_NOT_FOUND when the cluster has no complete
+ * document and the order needs one.
+ */
 export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder: Founder): FoundingOrders {
   const members = (cluster: string): readonly MemberAddress[] | undefined => {
     const resolved = clusters.get(cluster)?.resolved;
@@ -32,14 +36,14 @@ export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder:
   return {
     async status(cluster) {
       const status = await founder.status(cluster, members(cluster) ?? []);
-      // A record can outlive the document, and is still shown.
+      // A record can outlive the document, and its status is still shown.
       if (!status.record && members(cluster) === undefined) throw missing(cluster);
       return status;
     },
     record: (cluster) => founder.records().find((record) => record.cluster === cluster),
     isComplete: (cluster) => members(cluster) !== undefined,
     order: async (cluster) => founder.open(cluster, known(cluster)),
-    // A cluster can be reset when its document is already deleted.
+    // A cluster can be reset even when its document is already deleted.
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),

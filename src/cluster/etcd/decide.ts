@@ -1,6 +1,6 @@
 /**
- * What a member's etcd may do: the first rule of a table that applies. Pure. Everything that
- * follows from the member's facts is stored before it is asked (evidence.ts).
+ * Decides what a member's etcd may do: the first rule of a table that applies. Pure. Everything
+ * that follows from the member's facts is stored before the decision (evidence.ts).
  */
 import type { Founding } from '../plan/manifests.ts';
 import type { EtcdDecision, FoundingRecord, Known, MemberAddress, MemberFacts } from './founding.ts';
@@ -26,14 +26,17 @@ const hold = (code: HoldCode, particulars = ''): EtcdDecision => ({
   text: particulars === '' ? HOLDS[code].text : `${HOLDS[code].text} ${particulars}`,
 });
 
-/** The filesystem that has the member's data, or is to have them; undefined when none is known. */
+/**
+ * The filesystem that has the member's data or is to receive them; undefined when none is known.
+ */
 export function filesystemOf(record: FoundingRecord, member: string): string | undefined {
   if (record.replacing?.member === member) return record.replacing.filesystem;
   return record.joined[member] ?? record.grants[member];
 }
 
 /**
- * What etcd starts with at a founding. The token is the founding's id: two foundings never merge.
+ * How etcd starts at a founding. The token is made from the founding's id, so two foundings never
+ * merge.
  */
 const newFounding = (record: FoundingRecord): Founding => ({
   state: 'new',
@@ -41,7 +44,7 @@ const newFounding = (record: FoundingRecord): Founding => ({
   members: record.members,
 });
 
-/** What a joining member starts with. `members` is etcd's own list, the member included. */
+/** How a joining member starts. `members` is etcd's own list, including this member. */
 const existing = (record: FoundingRecord, members: readonly MemberAddress[]): Founding => ({
   state: 'existing',
   token: `muster-${record.id}`,
@@ -49,7 +52,7 @@ const existing = (record: FoundingRecord, members: readonly MemberAddress[]): Fo
 });
 
 /**
- * What a member with data starts with: the same as at its first start, so that its manifest does
+ * How a member with data starts: in the same way as at its first start, so that its manifest does
  * not change.
  */
 function foundingOf(record: FoundingRecord, member: string): Founding {
@@ -166,7 +169,7 @@ const RULES: readonly Rule[] = [
     apply: ({ known: { record }, facts: { etcd, member } }) =>
       etcd.wal === 'present' ? { do: 'start', founding: foundingOf(record!, member) } : undefined,
   },
-  // The rules from here on are for members without data.
+  // The following rules are for members without data.
   {
     rule: 'A member that had data before the founding ended does not begin a second time.',
     apply: ({ known: { record }, facts: { member } }) =>
@@ -247,12 +250,12 @@ const RULES: readonly Rule[] = [
 /** The rules in their order, for docs/founding.md. */
 export const RULE_TEXTS: readonly string[] = RULES.map(({ rule }) => rule);
 
-/** Whether the disk has data of etcd, or a marker that says that it had. */
+/** Whether the disk has data of etcd, or a marker that says that it once had data. */
 export const hasData = ({ marker, etcd }: MemberFacts): boolean =>
   marker !== undefined || etcd.wal !== 'absent';
 
 /**
- * Decides what a member may do now, from what is stored. Total: a rule applies to every situation.
+ * Decides what a member may do now, from what is stored. A rule applies to every situation.
  *
  * @example
  * // Nothing is stored yet and m1 is the first of three members to ask:
@@ -269,8 +272,8 @@ export function decide(known: Known, facts: MemberFacts): EtcdDecision {
 }
 
 /**
- * A member's name and address: those in the record, since etcd was started with them; otherwise,
- * and for a member that was taken out, those in the document.
+ * A member's name and address. They come from the record, because etcd was started with them; for a
+ * member that the record does not have, and for a member that was taken out, from the document.
  */
 export function addressOfMember({ record, members }: Known, name: string): MemberAddress {
   const recorded = record?.former?.includes(name)

@@ -1,4 +1,4 @@
-/** etcd's part of a member's plan: the founding's decision as plan lines, or as a hold. */
+/** etcd's part of a member's plan: turns the founding's decision into plan lines or a hold. */
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
 import type { EtcdPart, EtcdPlanner } from '../plan/etcd-part.ts';
@@ -13,11 +13,15 @@ import type { EtcdDecision, MemberAddress, MemberFacts } from './founding.ts';
 import type { HoldCode } from './holds.ts';
 
 /**
- * The hold of a machine whose etcd is stopped and cannot start by itself. When the machine reports
- * this hold, its replacement begins.
+ * The code of the hold of a machine whose etcd is stopped and cannot start by itself. The
+ * replacement of the member begins when its machine reports this hold.
  */
 const FENCED = 'etcd-fenced';
 
+/**
+ * The members of etcd that the resolved Cluster names, each with the address at which other members
+ * reach it.
+ */
 export const membersOf = (resolved: Pick<ResolvedCluster, 'machines'>): readonly MemberAddress[] =>
   withRole(resolved, 'etcd').map((machine) => ({ name: machine.name, address: addressOf(machine) }));
 
@@ -38,6 +42,10 @@ function memberFacts(
   };
 }
 
+/**
+ * Makes the planner's question to the founder: it asks what a member may do, and returns its part
+ * of the plan.
+ */
 export function createEtcdPlanner(founder: Founder): EtcdPlanner {
   return async (resolved, machine, facts) => {
     const known = memberFacts(machine.name, facts);
@@ -58,6 +66,7 @@ const WAITING: ReadonlySet<HoldCode> = new Set(['no-quorum', 'replacing-other', 
 /** Seconds until the machine asks again: short when it waits for others, long for an operator. */
 const pollOf = (code: HoldCode): number => (code === 'waiting-for-members' ? 1 : WAITING.has(code) ? 2 : 10);
 
+/** Turns a decision into the member's part of the plan. */
 export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decision: EtcdDecision): EtcdPart {
   const service = resolved.etcd.runs === 'service';
   switch (decision.do) {
@@ -67,8 +76,8 @@ export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decis
         lines: [
           markerLine(resolved, machine, decision.founding),
           { do: 'guard-new', filesystem: decision.filesystem },
-          // A member that joins again may have had data on this filesystem; one that founds may
-          // not.
+          // A member that joins again may have had data on this filesystem. A member that founds
+          // may not.
           ...(decision.do === 'found'
             ? [{ do: 'guard-left', founding: idOf(decision.founding) } as const]
             : []),
@@ -94,7 +103,7 @@ export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decis
     case 'restore':
       return {
         ...restoreLines(resolved, machine, decision.restoring),
-        // The machine asks again soon: its marker shows when the restore is done.
+        // The machine asks again soon: its marker shows that the restore is done.
         hold: { code: 'restoring', text: 'Its data are restored for a new founding.', stop: true },
         pollSeconds: 1,
       };
@@ -111,8 +120,9 @@ const stopLines = (service: boolean): readonly PlanLine[] =>
     : [remove(`${MANIFEST_DIRECTORY}/etcd.yaml`)];
 
 /**
- * Stops etcd for good: if it wrote data a moment later, they would be taken for those of the next
- * membership. To remove the manifest is not enough, since kubelet may be about to start the pod.
+ * Lines that stop etcd for good: data that it wrote a moment later would be taken for data of the
+ * next membership. Removing the manifest is not enough, because kubelet may be about to start the
+ * pod.
  */
 const fenceLines = (service: boolean, { name }: ClusterMachine): readonly PlanLine[] => [
   ...stopLines(service),
@@ -131,8 +141,8 @@ const markerLine = (resolved: ResolvedCluster, machine: ClusterMachine, { token 
 });
 
 /**
- * With a static pod, kubelet is stopped too. It would start the pod again, and it does not end
- * static pods before it has seen the API once, which needs a quorum (kubelet.go, deletePod).
+ * With a static pod, kubelet is stopped too. kubelet would start the pod again, and it does not end
+ * static pods before it has reached the API once, which needs a quorum (kubelet.go, deletePod).
  */
 function restoreLines(
   resolved: ResolvedCluster,
@@ -150,7 +160,7 @@ function restoreLines(
       };
 }
 
-/** The file that lets etcd, run as a service, start without data. */
+/** Writes the file that lets etcd start without data when it runs as a service. */
 const grantLines = (
   resolved: ResolvedCluster,
   machine: ClusterMachine,

@@ -1,7 +1,7 @@
 /**
- * Record changes that follow from what members report: the opening, the binding of late members,
- * evidence of data and of a quorum. Pure: each function returns the record as it should be stored,
- * or undefined when nothing changes.
+ * Record changes that follow from what members report: the opening of the founding, the binding of
+ * late members, evidence of data and of a quorum. Pure: each function returns the record that
+ * should be stored, or undefined when nothing changes.
  */
 import { filesystemOf, hasData } from './decide.ts';
 import type { FoundingRecord, Known, MemberFacts } from './founding.ts';
@@ -10,13 +10,13 @@ import { hasQuorum } from './quorum.ts';
 import { witnessRestored } from './restoring.ts';
 import { type FoundingStep, foundingStep } from './steps.ts';
 
-/** A record as it should be stored, and the step that leads to it. */
+/** A record that should be stored, and the step that leads to it. */
 export interface Change {
   readonly record: FoundingRecord;
   readonly step: FoundingStep;
 }
 
-/** The next change that follows from what is known, or undefined when all is stored. */
+/** The next change that follows from what is known; undefined when everything is stored. */
 export function nextChange(known: Known, facts: MemberFacts, moment: Moment): Change | undefined {
   const { member, filesystem, etcd } = facts;
   const { now } = moment;
@@ -40,20 +40,22 @@ export function nextChange(known: Known, facts: MemberFacts, moment: Moment): Ch
 }
 
 /**
- * The opening without an operator: every member has asked since the server started, and none has
- * data or a marker. An empty store may be a lost one, so nothing less is enough.
+ * Opens the founding without an operator, when every member has asked since the server started and
+ * none has data or a marker. Less is not enough, because an empty store may be a lost store.
  */
 export function openByAsking(known: Known, { now, id }: Moment): FoundingRecord | undefined {
   const { record, members, life } = known;
   if (record || members.length === 0 || life.rolledBack !== undefined) return undefined;
   const asked = members.map(({ name }) => life.asked.get(name));
   if (!asked.every((facts) => facts !== undefined && !hasData(facts))) return undefined;
-  // Two members that name the same filesystem have a copied disk: nothing is founded on it.
+  // Two members that name the same filesystem have a copied disk, so nothing is founded on it.
   const grants = grantsOf(asked as readonly MemberFacts[]);
   return grants && opening(known, grants, { now, id }, 'all-asked');
 }
 
-/** Binds each member to the filesystem that it named; undefined when two named the same one. */
+/**
+ * Binds each member to the filesystem that it named; undefined when two members named the same one.
+ */
 function grantsOf(asked: readonly MemberFacts[]): Readonly<Record<string, string>> | undefined {
   const filesystems = new Set(asked.map(({ filesystem }) => filesystem));
   if (filesystems.size < asked.length) return undefined;
@@ -68,12 +70,13 @@ const opening = (
 ): FoundingRecord => ({ v: 1, cluster, id, openedAt: now, openedBy, members, grants, joined: {}, lists: {} });
 
 /**
- * The opening by an operator who typed the cluster's name. It binds the members that have asked;
- * absent members are bound when they first ask. It is refused when any member has data.
+ * Opens the founding because an operator typed the cluster's name. The members that have asked are
+ * bound; an absent member is bound when it first asks. The order is refused when any member has
+ * data.
  *
- * A founding that was opened in an earlier life of the server and has not ended is replaced by a
- * new one: the store may be a backup that lacks later bindings. All its members must have reported
- * that they have no data.
+ * A founding that was opened before this server started, and has not ended, is replaced by a new
+ * founding: the store may be a backup that lacks later bindings. Then all members of the old
+ * founding must have reported that they have no data.
  */
 export function openByOperator(known: Known, { now, id }: Moment): Ordered {
   const { record, members, life } = known;
@@ -101,7 +104,9 @@ export function openByOperator(known: Known, { now, id }: Moment): Ordered {
     : refused('two of its members report the same filesystem: a disk was copied');
 }
 
-/** Binds a member that was absent at the opening and asks in the same life of the server. */
+/**
+ * Binds a member that was absent at the opening and asks for the first time before the server ends.
+ */
 export function bindLate({ record, life }: Known, facts: MemberFacts): FoundingRecord | undefined {
   if (!record || record.founded || record.reset || !life.opened || hasData(facts)) return undefined;
   if (!record.members.some(({ name }) => name === facts.member)) return undefined;
@@ -111,8 +116,8 @@ export function bindLate({ record, life }: Known, facts: MemberFacts): FoundingR
 }
 
 /**
- * Evidence from the member itself: data on its own disk, and a linearizable read there, which ends
- * the founding for all.
+ * Notes evidence from the member itself: data on its own disk, and a linearizable read there, which
+ * ends the founding for all members.
  */
 export function witness(known: Known, facts: MemberFacts, now: number): FoundingRecord | undefined {
   const { record } = known;
@@ -131,7 +136,7 @@ export function witness(known: Known, facts: MemberFacts, now: number): Founding
   };
 }
 
-/** Evidence from the boot host's own probe: a quorum ends the founding. */
+/** Notes evidence from the boot host's own question to etcd: a quorum ends the founding. */
 export function witnessView({ record, view }: Known, now: number): FoundingRecord | undefined {
   if (!record || record.founded || record.reset || !view || !hasQuorum(view)) return undefined;
   return { ...record, founded: { at: now, by: 'probe' } };
@@ -139,8 +144,8 @@ export function witnessView({ record, view }: Known, now: number): FoundingRecor
 
 /**
  * Begins a replacement, or begins it again with another disk, after the rules decided `replace`.
- * Only a machine that has stopped its etcd and has no data is replaced. `address`: of the new
- * member.
+ * Only a machine that has stopped its etcd and has no data is replaced. `address` is the address of
+ * the new member.
  */
 export function beginReplacing(
   known: Known,

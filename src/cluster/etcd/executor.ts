@@ -1,7 +1,7 @@
 /**
- * Carries out what the records say is to be done at etcd: members removed, added as learners and
- * promoted. Each result is stored before the next step, so that the next life of the server
- * continues from the record.
+ * Calls etcd to carry out what the records say: members are removed, added as learners and
+ * promoted. Each result is stored before the next step, so a restarted server continues from the
+ * record.
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -17,7 +17,7 @@ interface ExecutorDeps {
   readonly gateway: (cluster: string) => EtcdGateway;
   readonly clock: Clock;
   readonly log: Log;
-  /** Between two looks at etcd while it has to be waited for. */
+  /** The pause between two requests to etcd while a step has to wait, in milliseconds. */
   readonly interval: Millis;
   /** Aborts when the server stops. */
   readonly signal: AbortSignal;
@@ -30,7 +30,9 @@ export class Executor {
     this.#deps = deps;
   }
 
-  /** Works until the cluster's record has nothing more to do; one loop for each cluster. */
+  /**
+   * Works until the cluster's record has nothing left to do. There is one loop for each cluster.
+   */
   start(state: ClusterState): void {
     const { cluster } = state;
     state.executing ??= this.#run(state)
@@ -57,7 +59,7 @@ export class Executor {
         if (step.do !== 'wait') continue;
       } catch (error) {
         // etcd answers "unhealthy cluster" for seconds after a removal, and "not in sync" until the
-        // learner has caught up. It is asked again.
+        // learner has caught up. Then the executor asks it again.
         state.waiting = `${step.do}: ${(error as Error).message}`;
         log.debug({ err: error, cluster }, 'replacing a member: etcd refuses for now');
       }

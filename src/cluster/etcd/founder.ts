@@ -1,7 +1,7 @@
 /**
- * Founds the etcd of all clusters on this boot host: members' reports come in, decisions go out,
- * and every step is in the store before it has an effect. A server that is killed at any point
- * continues from the record when it starts again.
+ * Founds the etcd of all clusters on this boot host. It takes members' reports and returns
+ * decisions, and every step is in the store before it has an effect. A server that is killed at any
+ * point continues from the record when it starts again.
  */
 import type { Clock } from '../../base/clock.ts';
 import { millis } from '../../base/duration.ts';
@@ -30,34 +30,35 @@ interface FounderDeps {
 }
 
 /**
- * `members` are the members of etcd in the Cluster's document. The orders of operators throw
- * E_FOUNDING with the reason when the founding does not allow them, and E_CONFLICT when the record
- * was changed meanwhile.
+ * The interface of this room. `members` are the members of etcd in the Cluster's document. The
+ * orders of operators throw E_FOUNDING with the reason when the founding does not allow them, and
+ * E_CONFLICT when the record was changed meanwhile.
  */
 export interface Founder {
   /**
-   * A member asks what its etcd may do. Resolves after all record changes that follow from its
-   * facts are durable.
+   * Decides what the etcd of a member may do. Resolves after all record changes that follow from
+   * its facts are durable.
    */
   ask(cluster: string, members: readonly MemberAddress[], facts: MemberFacts): Promise<EtcdDecision>;
-  /** An operator typed the cluster's name to open its founding with the members that have asked. */
+  /**
+   * Opens the founding with the members that have asked, because an operator typed the cluster's
+   * name.
+   */
   open(cluster: string, members: readonly MemberAddress[]): Promise<FoundingRecord>;
-  /** Machines leave the cluster. They stay in the record until they are gone. */
+  /** Takes machines out of the cluster. They stay in the record until they have left. */
   leave(
     cluster: string,
     members: readonly MemberAddress[],
     departures: readonly Departure[],
   ): Promise<FoundingRecord>;
-  /**
-   * All machines of the cluster are cleared; it is founded again only when an operator orders it.
-   */
+  /** Clears all machines of the cluster; it is founded again only when an operator orders it. */
   reset(cluster: string, members: readonly MemberAddress[]): Promise<FoundingRecord>;
-  /** Ends the replacement of a member, or a restore from its data, before it is done. */
+  /** Cancels the replacement of a member, or a restore from its data, before it is done. */
   callOff(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
-  /** Declares the disk that the member has now its own. */
+  /** Declares that the disk which the member has now is its own. */
   adopt(cluster: string, members: readonly MemberAddress[], member: string): Promise<FoundingRecord>;
   /**
-   * After its quorum is lost for good, etcd continues from this member's data; the data of the
+   * Restores etcd from this member's data after its quorum is lost for good. The data of the
    * members in `without` are abandoned.
    */
   restore(
@@ -67,28 +68,32 @@ export interface Founder {
     without: readonly string[],
   ): Promise<FoundingRecord>;
   /**
-   * The record by which this machine has to stop and give up what it runs, from memory: that of its
-   * cluster when it was reset, or the one that lists it as leaving.
+   * The record because of which this machine has to stop and give up what it runs, from memory: its
+   * cluster's record after a reset, or the record that lists the machine as leaving.
    */
   departing(machine: string, cluster: string | undefined): FoundingRecord | undefined;
-  /** The machine has done what it does in this stage of leaving. */
+  /** Records that the machine has done its part in this stage of leaving. */
   passed(cluster: string, machine: string, stage: Leaving['stage']): Promise<void>;
-  /** The machine has given up everything that it had to. */
+  /** Records that the machine has given up everything of the cluster. */
   gone(cluster: string, machine: string): Promise<void>;
   /** The records of all clusters, from memory. */
   records(): readonly FoundingRecord[];
   /** The members in the cluster's record, from memory. */
   recorded(cluster: string): readonly MemberAddress[];
   status(cluster: string, members: readonly MemberAddress[]): Promise<FoundingStatus>;
-  /** Reads all records and continues replacements and removals that an earlier life began. */
+  /**
+   * Reads all records, and continues replacements and removals that began before this server
+   * started.
+   */
   resume(): Promise<void>;
   /** Resolves when the executor has stopped. */
   close(): Promise<void>;
 }
 
-/** While a member is being replaced, etcd is looked at this often. */
+/** How often etcd is asked while a member is being replaced. */
 const LOOK_INTERVAL = millis(500);
 
+/** Makes the founder; it reads and does nothing before `resume` or the first call. */
 export function createFounder({ store, clock, log, events, gateway }: FounderDeps): Founder {
   const stopping = new AbortController();
   const records = new FoundingRecords({ store, log, events });
@@ -107,7 +112,10 @@ export function createFounder({ store, clock, log, events, gateway }: FounderDep
     return state;
   };
 
-  /** Stores what follows from what a machine did; nothing when the record has it already. */
+  /**
+   * Stores the change that follows from what a machine did; stores nothing when the record has it
+   * already.
+   */
   const follow = (
     cluster: string,
     next: (record: FoundingRecord) => FoundingRecord | undefined,
@@ -166,7 +174,7 @@ export function createFounder({ store, clock, log, events, gateway }: FounderDep
     async status(cluster, members) {
       const state = stateOf(cluster);
       const { record } = await records.read(cluster);
-      // An operator asks, often because something has just happened.
+      // Operators often ask because something has just happened, so etcd is asked now.
       const view = record && (await state.views.fresh(state.addresses(record)));
       const known = { ...state.known(clock.monotonic(), record, view), members };
       return statusOf(known, state);

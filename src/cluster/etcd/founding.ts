@@ -4,75 +4,82 @@
  *
  * A founding begins without a record. It opens in one commit when every member has asked and none
  * has data, or when an operator typed the cluster's name. The commit binds each member that has
- * asked to the filesystem that it named. From then on `state=new` is granted only for the same four
- * (cluster, founding, member, filesystem), and never after the first evidence of a quorum.
+ * asked to the filesystem that it named. Later `state=new` is granted only for the same combination
+ * of cluster, founding, member and filesystem, and never after the first evidence of a quorum.
  */
 import type { EtcdFacts, Marker } from '../../agent/facts.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Founding } from '../plan/manifests.ts';
 import type { HoldCode } from './holds.ts';
 
-/** A member as etcd knows it: `https://ADDRESS:2380`. */
+/** A member with the address of its peer URL, `https://ADDRESS:2380`. */
 export interface MemberAddress {
   readonly name: string;
   readonly address: string;
 }
 
-/** `founding/CLUSTER` in the store; it outlives the Cluster's document. */
+/** The record `founding/CLUSTER` in the store; it outlives the Cluster's document. */
 export interface FoundingRecord {
   readonly v: 1;
   readonly cluster: string;
   /** Random; etcd's token is made from it. */
   readonly id: string;
-  /** Ms since 1970, as all times of a record. */
+  /** Ms since 1970, like all times of a record. */
   readonly openedAt: number;
   readonly openedBy: 'all-asked' | 'person';
   /** The members at the founding, with the addresses in `--initial-cluster`. */
   readonly members: readonly MemberAddress[];
   /**
-   * Member → the only filesystem that may found. A member that had not asked before the opening is
-   * absent; it is bound when it first asks.
+   * Member → the only filesystem on which it may found. A member that had not asked before the
+   * opening is absent, and is bound when it first asks.
    */
   readonly grants: Readonly<Record<string, string>>;
-  /** The first evidence of a quorum, which ends the founding for all. */
+  /** The first evidence of a quorum, which ends the founding for all members. */
   readonly founded?: { readonly at: number; readonly by: string };
-  /** Member → its own filesystem: data were seen there, so it is never granted `new` again. */
+  /**
+   * Member → its own filesystem. Data were seen there, so the member is never granted `new` again.
+   */
   readonly joined: Readonly<Record<string, string>>;
   /**
    * Member that was added later → etcd's list of members at that moment. The member starts with
    * this list every time.
    */
   readonly lists: Readonly<Record<string, readonly MemberAddress[]>>;
-  /** The replacement under way; there is one at a time. */
+  /** The replacement that is being carried out; there is at most one at a time. */
   readonly replacing?: Replacing;
   /** Members that were taken out of etcd and have not come back. */
   readonly former?: readonly string[];
-  /** Machines that an operator ordered out, members of etcd or not. */
+  /** Machines that an operator ordered out, whether or not they are members of etcd. */
   readonly leaving?: Readonly<Record<string, Leaving>>;
   /**
-   * An operator ordered all machines to be cleared. Only an operator can found the cluster again.
+   * Set when an operator ordered that all machines are cleared. Then only an operator can found the
+   * cluster again.
    */
   readonly reset?: { readonly at: number; readonly cleared: readonly string[] };
-  /** An operator ordered a restore from one member's data, since the quorum is lost. */
+  /** Set when an operator ordered a restore from one member's data because the quorum is lost. */
   readonly restoring?: Restoring;
 }
 
 export const LEAVING_STAGES = ['drain', 'etcd', 'node', 'down'] as const;
 
 /**
- * A machine that leaves. Its stages follow one another; stages that it does not need are skipped.
+ * A machine that leaves. It passes through the stages in their order, and skips those that it does
+ * not need.
  */
 export interface Leaving {
   readonly stage: (typeof LEAVING_STAGES)[number];
   /** When the order was given; identifies the order. */
   readonly since: number;
-  /** Its address as a member of etcd; absent for a machine that is no member. */
+  /** Its address as a member of etcd; absent for a machine that is not a member. */
   readonly member?: string;
-  /** Whether it has a Node. */
+  /** Whether the machine has a Node. */
   readonly node: boolean;
-  /** Whether its data filesystem is cleared. */
+  /** Whether the machine's data filesystem is cleared. */
   readonly clear: boolean;
-  /** Until then operators wait for the drain; in the past: the node is not drained. */
+  /**
+   * How long the drain may take, ms since 1970; a time in the past means that the node is not
+   * drained.
+   */
   readonly drainUntil: number;
 }
 
@@ -87,8 +94,8 @@ export interface Restoring {
 
 export const STAGES = ['remove', 'add', 'start', 'promote', 'off'] as const;
 /**
- * The next step of a replacement, from which the executor continues after any restart. `off`: an
- * operator called the replacement off.
+ * The next step of a replacement, from which the executor continues after a restart. `off`: an
+ * operator cancelled the replacement.
  */
 export type Stage = (typeof STAGES)[number];
 
@@ -109,13 +116,13 @@ export interface MemberFacts {
   readonly filesystem: string;
   readonly marker?: Marker;
   readonly etcd: EtcdFacts;
-  /** The highest revision of the store that the machine has ever been sent. */
+  /** The highest revision of the store that any server has sent to the machine. */
   readonly seenRevision?: number;
   /** Whether the machine has stopped its etcd and removed whatever could start it. */
   readonly fenced: boolean;
 }
 
-/** etcd's own list of members, read through a member that serves. */
+/** etcd's own list of members, read through a member that answers. */
 export interface EtcdView {
   readonly clusterId: string;
   readonly members: readonly EtcdMember[];
@@ -127,7 +134,7 @@ export interface EtcdMember {
   readonly name: string;
   readonly peerUrls: readonly string[];
   readonly learner: boolean;
-  /** Whether it has just answered a linearizable read (a learner: a request for its status). */
+  /** Whether it has just answered a linearizable read; a learner, a request for its status. */
   readonly healthy: boolean;
 }
 
@@ -135,15 +142,16 @@ export interface EtcdMember {
 export interface ServerLife {
   /** The last facts of each member. */
   readonly asked: ReadonlyMap<string, MemberFacts>;
-  /** When each member reported them, monotonic. */
+  /** When each member reported its facts, monotonic. */
   readonly heard: ReadonlyMap<string, Millis>;
-  /** The present time of the same clock. */
+  /** The present time of the same monotonic clock. */
   readonly now: Millis;
   /**
-   * The founding was opened in this life of the server, so a member without a grant never had one.
+   * Whether the founding was opened since this server started, so that a member without a grant
+   * never had one.
    */
   readonly opened: boolean;
-  /** A machine that has seen a revision which this store has not reached. */
+  /** A machine that has seen a revision that this store has not reached. */
   readonly rolledBack?: string;
 }
 
@@ -160,15 +168,17 @@ export interface Known {
 export type EtcdDecision =
   /** The grant: etcd may start with `state=new` on this filesystem. */
   | { readonly do: 'found'; readonly founding: Founding; readonly filesystem: string }
-  /** It was added as a learner: etcd may start with `state=existing`. */
+  /** The member was added as a learner: etcd may start with `state=existing`. */
   | { readonly do: 'join'; readonly founding: Founding; readonly filesystem: string }
   /** The member has its data: etcd starts, and ignores the flags for founding. */
   | { readonly do: 'start'; readonly founding: Founding }
   /**
-   * Its data are lost and the others have a quorum: the executor removes the member and adds it
-   * again. Its etcd stays stopped meanwhile.
+   * The member's data are lost and the others have a quorum: the executor removes the member and
+   * adds it again. Its etcd is stopped meanwhile.
    */
   | { readonly do: 'replace'; readonly why: string }
-  /** A copy of its data becomes the one member of a new founding; the original is kept. */
+  /**
+   * A copy of the member's data becomes the only member of a new founding; the original is kept.
+   */
   | { readonly do: 'restore'; readonly restoring: Restoring & { readonly from: string } }
   | { readonly do: 'hold'; readonly code: HoldCode; readonly text: string };

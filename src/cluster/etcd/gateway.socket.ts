@@ -1,6 +1,7 @@
 /**
- * Speaks to etcd's JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with a client certificate
- * from the cluster's own etcd CA. Keys and values are base64, 64-bit numbers are decimal texts.
+ * A client of etcd's JSON gateway (`/v3/…`, etcd 3.4 and later) over mTLS, with a client
+ * certificate from the cluster's own etcd CA. Keys and values are base64, 64-bit numbers are
+ * decimal texts.
  */
 
 import type { Clock } from '../../base/clock.ts';
@@ -12,7 +13,10 @@ import { etcdClientUrl, etcdPeerUrl } from '../spec/ports.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
 import type { EtcdGateway } from './views.ts';
 
-/** Without a quorum etcd answers a linearizable read after 5 s; a healthy etcd in milliseconds. */
+/**
+ * Milliseconds for an answer. Without a quorum etcd answers a linearizable read after 5 s, a
+ * healthy etcd in milliseconds.
+ */
 const PATIENCE_MS = 3000;
 const ANSWER_LIMIT = 1024 * 1024;
 
@@ -23,6 +27,7 @@ interface GatewayDeps {
   readonly signal: AbortSignal;
 }
 
+/** Returns a function that makes the gateway of a cluster's etcd. */
 export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: string) => EtcdGateway {
   const credentials = bootHostCredentials({ pki, clock }, 'muster-etcd-client', 'etcd-ca');
   const gateways = new Map<string, EtcdGateway>();
@@ -37,11 +42,14 @@ export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: s
 
 type Post = (url: string, body: object) => Promise<unknown>;
 
-/** The gateway's protocol over any function that posts JSON and resolves with the JSON answer. */
+/**
+ * Implements the gateway's protocol with any function that posts JSON and resolves with the JSON
+ * answer.
+ */
 export function gatewayOf(postTo: Post): EtcdGateway {
   /**
-   * Posts to one member after the other until one accepts. Throws the last refusal of etcd, or the
-   * last error when no member answered.
+   * Posts to one member after the other until one accepts. Throws etcd's last refusal, or the last
+   * error when no member answered.
    */
   const any = async (members: readonly MemberAddress[], path: string, body: object): Promise<unknown> => {
     let last: unknown = new Error('etcd has no members');
@@ -69,7 +77,8 @@ export function gatewayOf(postTo: Post): EtcdGateway {
       const reading = await Promise.all(
         members.map(async (one) => ({ ...one, ok: await reads(one.address) })),
       );
-      // This member has just answered a linearizable read, so its list is no older than that.
+      // This member has just answered a linearizable read, so its list is at least as new as that
+      // read.
       const asked = reading.find(({ ok }) => ok);
       if (!asked) return undefined;
       const list = listOf(await postTo(`${etcdClientUrl(asked.address)}/v3/cluster/member/list`, {}));
@@ -92,10 +101,10 @@ export function gatewayOf(postTo: Post): EtcdGateway {
   };
 }
 
-/** The key of one zero octet, which nobody uses. */
+/** A key of one zero octet, which no program uses. */
 const UNUSED_KEY = Buffer.from([0]).toString('base64');
 
-/** etcd answered with an error. */
+/** An error with which etcd itself answered. */
 class EtcdRefusal extends Error {}
 
 function listOf(answer: unknown): Pick<EtcdView, 'clusterId'> & {

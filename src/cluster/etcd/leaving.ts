@@ -1,7 +1,7 @@
 /**
- * Operators' orders on a cluster that exists: take machines out, reset the cluster, call off a
- * replacement or a restore, adopt a member's disk. Pure: each order returns the record as it should
- * be stored, or why it is refused.
+ * Operators' orders on an existing cluster: take machines out, reset the cluster, cancel a
+ * replacement or a restore, adopt a member's disk. Pure: each order returns the record that should
+ * be stored, or the reason why it is refused.
  */
 import { hasData } from './decide.ts';
 import type { FoundingRecord, Known, Leaving, MemberAddress } from './founding.ts';
@@ -14,17 +14,20 @@ import { foundingStep } from './steps.ts';
 /** One machine that is to leave. */
 export interface Departure {
   readonly machine: string;
-  /** Whether it has a Node. */
+  /** Whether the machine has a Node. */
   readonly node: boolean;
-  /** Whether its data filesystem is cleared. */
+  /** Whether the machine's data filesystem is cleared. */
   readonly clear: boolean;
-  /** Ms since 1970; in the past: the node is not drained. */
+  /**
+   * How long the drain may take, ms since 1970; a time in the past means that the node is not
+   * drained.
+   */
   readonly drainUntil: number;
 }
 
 /**
- * The address at which etcd has, or would have, a member of this name; undefined when it has no
- * such member.
+ * The address of the member of this name that etcd has or is about to have; undefined when there is
+ * no such member.
  */
 function memberAddress({ record, members, view }: Known, name: string): string | undefined {
   const listed = view?.members.find((one) => one.name === name)?.peerUrls[0];
@@ -35,9 +38,9 @@ function memberAddress({ record, members, view }: Known, name: string): string |
 }
 
 /**
- * Takes machines out. Members of etcd can leave only if the staying ones keep the quorum at every
- * step; etcd itself refuses everything else. A repeated order changes the first one: the time for
- * the drain is replaced, and a disk can be cleared after all.
+ * Takes machines out. Members of etcd can leave only if the remaining members keep the quorum at
+ * every step, because etcd itself refuses any other removal. A repeated order changes the first
+ * order: the time for the drain is replaced, and `clear` can be added.
  */
 export function orderLeaving(known: Known, departures: readonly Departure[], now: number): Ordered {
   const { record, view } = known;
@@ -82,7 +85,7 @@ export function nextStage(leaving: Leaving): Leaving['stage'] {
   }
 }
 
-/** The record with a leaving machine in another stage. */
+/** The record with the machine in another stage of leaving. */
 export const withStage = (
   record: FoundingRecord,
   machine: string,
@@ -93,8 +96,8 @@ export const withStage = (
 });
 
 /**
- * The record after the machine has given up everything that it had to; undefined when the record
- * has it already.
+ * The record after the machine has given up everything of the cluster; undefined when the record
+ * says so already.
  */
 export function gone(record: FoundingRecord, machine: string): FoundingRecord | undefined {
   const { reset } = record;
@@ -109,8 +112,8 @@ export function gone(record: FoundingRecord, machine: string): FoundingRecord | 
 }
 
 /**
- * The next step to remove leaving members from etcd; members that do not answer come first.
- * Undefined when no member has to be removed.
+ * The next step that removes leaving members from etcd; members that do not answer are removed
+ * first. Undefined when no member has to be removed.
  */
 export function nextRemoval(record: FoundingRecord, view: Known['view']): ReplacingStep | undefined {
   const due = Object.entries(record.leaving ?? {})
@@ -133,7 +136,7 @@ export function nextRemoval(record: FoundingRecord, view: Known['view']): Replac
   return { do: 'remove', id: view.members.find((member) => isMember(member, who))!.id };
 }
 
-/** The record without the member; the data on its disk belong to no member from now on. */
+/** The record without the member. The data on its disk then belong to no member. */
 function withoutMember(record: FoundingRecord, name: string): FoundingRecord {
   const without = <T>(of: Readonly<Record<string, T>>): Readonly<Record<string, T>> =>
     Object.fromEntries(Object.entries(of).filter(([member]) => member !== name));
@@ -159,10 +162,11 @@ export function orderReset({ record }: Known, now: number): Ordered {
 }
 
 /**
- * Calls off what blocks other members. A replacement whose learner never starts: the learner is
- * removed, and the member can be replaced again or be taken out. A restore on a machine that died:
- * the founding is what it was before, and another member's data can be restored. If the machine
- * finished its copy all the same, the copy belongs to an unknown founding and is held.
+ * Cancels an operation that blocks other members. For a replacement whose learner never starts, the
+ * learner is removed, and the member can be replaced again or be taken out. For a restore on a
+ * machine that died, the founding before the restore is valid again, and another member's data can
+ * be restored. If the machine finished its copy nevertheless, the copy belongs to an unknown
+ * founding and the machine is held.
  */
 export function orderCallOff({ record, life }: Known, member: string): Ordered {
   const { replacing, restoring } = record ?? {};
@@ -182,9 +186,9 @@ export function orderCallOff({ record, life }: Known, member: string): Ordered {
 }
 
 /**
- * Adopts a disk. A store that was rolled back does not know the disks that members got later. An
- * operator declares that the disk in the machine is its own; etcd has to confirm it by answering as
- * a voter at that machine's address.
+ * Adopts a disk. A store that was rolled back does not know the disks that members got later. The
+ * operator declares that the disk in the machine is the member's own, and etcd has to confirm it by
+ * answering as a voter at the machine's address.
  */
 export function orderAdopt(known: Known, member: string): Ordered {
   const { record, life, view } = known;

@@ -1,11 +1,14 @@
-/** The executor's next step by a founding's record: a removal or a step of a replacement. Pure. */
+/**
+ * The executor's next step for a founding's record: a removal, or a step of a replacement. Pure.
+ */
 import type { EtcdView, FoundingRecord } from './founding.ts';
 import { nextRemoval } from './leaving.ts';
 import { nextStep, type ReplacingStep } from './replacing.ts';
 
 /**
- * Removals of leaving members come first, then the replacement: with a dead voter in its list, etcd
- * refuses a learner. Where both have to wait, the removal's reason is returned.
+ * Chooses the next step. Removals of leaving members come before the replacement, because etcd
+ * refuses a learner while its list has a dead voter. When both have to wait, the step has the
+ * removal's reason.
  */
 export function nextWork(record: FoundingRecord, view: EtcdView | undefined): ReplacingStep {
   const removal = nextRemoval(record, view);

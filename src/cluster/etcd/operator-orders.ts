@@ -1,6 +1,6 @@
 /**
- * Operators' orders on a founding: each is checked against the record and against etcd as it is
- * now, stored, and then carried out.
+ * Operators' orders on a founding: each is checked against the record and against etcd's present
+ * state, stored, and then carried out.
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
@@ -19,33 +19,36 @@ interface OperatorOrdersDeps {
   readonly records: FoundingRecords;
   readonly executor: Executor;
   readonly clock: Clock;
-  /** Between two looks at etcd. */
+  /** The pause between two requests to etcd, in milliseconds. */
   readonly interval: Millis;
   /** Aborts when the server stops. */
   readonly signal: AbortSignal;
 }
 
 interface Order {
-  /** Pure: what the order makes of what is known. */
+  /** Computes the new record, or a refusal, from what is known. Pure. */
   readonly decide: (known: Known, moment: Moment) => Ordered;
   readonly step: FoundingStep;
   /**
-   * Whether the result counts even if it is the first. Where it does not, etcd is asked again, up
-   * to `LOOKS` times: a change of etcd's leader must not decide. Absent: every result counts.
+   * Whether a result is final. If it is not, etcd is asked again, up to `LOOKS` times, so that an
+   * election of etcd's leader does not decide the order. When absent, every result is final.
    */
   readonly conclusive?: (result: Ordered) => boolean;
 }
 
-/** etcd elects a leader within about three seconds; this many looks take longer. */
+/**
+ * How often etcd is asked. It elects a leader within about three seconds, and this many requests
+ * take longer.
+ */
 const LOOKS = 7;
 const isAllowed = ({ ok }: Ordered): boolean => ok;
 const isRefused = ({ ok }: Ordered): boolean => !ok;
 
 /**
- * Every order resolves with the record as it is stored.
+ * Carries out orders. Every order resolves with the record that was stored.
  *
  * @throws {MusterError} E_FOUNDING when the founding does not allow the order, E_CONFLICT when the
- * record was changed meanwhile.
+ *   record was changed meanwhile.
  */
 export class OperatorOrders {
   readonly #deps: OperatorOrdersDeps;
@@ -97,14 +100,14 @@ export class OperatorOrders {
     return this.#carryOut(state, {
       decide: (known, moment) => orderRestore(known, order, moment),
       step: foundingStep('restore_ordered', { member, without: without.join(', ') || 'none' }),
-      // A quorum that was seen once is a quorum.
+      // A quorum that was seen once is enough.
       conclusive: isRefused,
     });
   }
 
   /**
-   * etcd is looked at now, not as it was before the fault that the operator is here for. What the
-   * order makes of the record is stored before the executor begins.
+   * Carries out one order. etcd is asked now, because an earlier answer may predate the fault that
+   * the operator wants to repair. The order's record is stored before the executor begins.
    */
   #carryOut(state: ClusterState, { decide, step, conclusive = () => true }: Order): Promise<FoundingRecord> {
     const { records, executor, clock, interval, signal } = this.#deps;

@@ -1,4 +1,4 @@
-/** The result of an operator's order: the record as it should be, or a refusal. */
+/** The result of an operator's order: the record that should be stored, or a refusal. */
 import { randomId } from '../../base/ids.ts';
 import type { FoundingRecord } from './founding.ts';
 
@@ -15,7 +15,8 @@ export type Ordered =
   | { readonly ok: true; readonly record: FoundingRecord }
   | { readonly ok: false; readonly text: string };
 
+/** Makes a refusal; `text` completes "CLUSTER: …". */
 export const refused = (text: string): Ordered => ({ ok: false, text });
 
-/** Begins with a letter, since words of a plan must not begin with `-`. */
+/** A new random id. It begins with a letter, because words of a plan must not begin with `-`. */
 export const newFoundingId = (): string => `f${randomId()}`;

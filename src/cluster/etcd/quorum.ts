@@ -9,7 +9,10 @@ export const addressOfUrl = (url: string): string | undefined =>
 /** The smallest majority of `voters`. */
 export const majority = (voters: number): number => Math.floor(voters / 2) + 1;
 
-/** Compares peer URLs as well as names: a member that never started has no name. */
+/**
+ * Whether two descriptions mean the same member. Peer URLs are compared as well as names, because a
+ * member that never started has no name.
+ */
 export const isMember = (member: EtcdMember, { name, address }: MemberAddress): boolean =>
   member.name === name || member.peerUrls.includes(etcdPeerUrl(address));
 
@@ -20,8 +23,8 @@ export function hasQuorum(view: EtcdView): boolean {
 }
 
 /**
- * Whether the others that answer are a majority of all voters, so that this member can be removed
- * while etcd keeps its quorum. Also true when it was removed already.
+ * Whether the other members that answer are a majority of all voters, so that this member can be
+ * removed while etcd keeps its quorum. Also true when the member was already removed.
  */
 export function othersHaveQuorum(view: EtcdView, who: MemberAddress): boolean {
   const voters = view.members.filter(({ learner }) => !learner);
@@ -36,8 +39,8 @@ export function keepsQuorumWithout(view: EtcdView, who: MemberAddress): boolean 
 }
 
 /**
- * The members of `all` that cannot be removed, one after the other, without etcd losing its quorum;
- * empty when all can. Members that do not answer are removed first.
+ * Those members of `all` that cannot be removed, one after the other, without etcd losing its
+ * quorum; empty when all can be removed. Members that do not answer are removed first.
  */
 export function notRemovable(view: EtcdView, all: readonly MemberAddress[]): readonly MemberAddress[] {
   let left = view;

@@ -53,15 +53,15 @@ const schema = z.strictObject({
     .optional(),
 });
 
-/** The members at the founding, without those that left since. */
+/** The members at the founding, except those that have left since. */
 export const recordedMembers = ({ members, former }: FoundingRecord): FoundingRecord['members'] =>
   members.filter(({ name }) => !former?.includes(name));
 
 export const encodeFounding = (record: FoundingRecord): string => JSON.stringify(record);
 
 /**
- * Reads a stored record. A record that is not understood must never be taken for no record: the
- * cluster would be founded a second time.
+ * Reads a stored record. A record that cannot be understood must never be treated as absent,
+ * because the cluster would be founded a second time.
  *
  * @throws {MusterError} E_FOUNDING when the record cannot be understood.
  */

@@ -1,7 +1,7 @@
 /**
- * The founding records of all clusters: read from the store, written with the revision expected,
- * and kept in memory as they were last read or written. Nobody else writes them while this process
- * lives.
+ * The founding records of all clusters: read from the store, written only if their revision is the
+ * expected one, and kept in memory as last read or written. No other process writes them while this
+ * process lives.
  */
 import type { Log } from '../../base/log.ts';
 import type { EventSink } from '../../events/event.ts';
@@ -11,7 +11,7 @@ import type { FoundingRecord } from './founding.ts';
 import { decodeFounding, encodeFounding } from './record.ts';
 import { type FoundingStep, reasonOf } from './steps.ts';
 
-/** A record as it was read. */
+/** A record with the revision at which it was read. */
 interface RecordRead {
   /** Undefined when the cluster was never founded. */
   readonly record: FoundingRecord | undefined;
@@ -27,6 +27,7 @@ interface FoundingRecordsDeps {
   readonly events: EventSink;
 }
 
+/** Reads and writes the founding records, and answers from memory. */
 export class FoundingRecords {
   readonly #deps: FoundingRecordsDeps;
   readonly #latest = new Map<string, FoundingRecord>();
@@ -46,9 +47,9 @@ export class FoundingRecords {
   }
 
   /**
-   * Writes the record if it is still the one that was read, and records an event with the step.
-   * Resolves with false, and changes nothing, when somebody else wrote it meanwhile. When it
-   * resolves with true the record is durable.
+   * Writes the record if nobody changed it since it was read, and records an event with the step.
+   * Resolves with false, and changes nothing, when it was changed. When it resolves with true the
+   * record is durable.
    */
   async write(record: FoundingRecord, { expect }: RecordRead, step: FoundingStep): Promise<boolean> {
     const { store, log, events } = this.#deps;

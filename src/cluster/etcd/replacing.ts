@@ -1,10 +1,10 @@
 /**
  * The steps that replace a member: remove it, add it as a learner, let it start, promote it. The
  * next step follows from the stored stage and etcd's own list, so a server that is killed at any
- * point continues where it was. Pure.
+ * point continues at the right step. Pure.
  *
- * Where the two differ, etcd's list is right: a step was done and not stored, somebody else changed
- * etcd, or the store is older.
+ * Where the stage and the list differ, etcd's list is right: a step was done and not stored,
+ * somebody else changed etcd, or the store is older.
  */
 import { etcdPeerUrl } from '../spec/ports.ts';
 import type { EtcdView, FoundingRecord, MemberAddress, Replacing } from './founding.ts';
@@ -15,7 +15,7 @@ export type ReplacingStep =
   | { readonly do: 'remove'; readonly id: string }
   | { readonly do: 'add'; readonly peerUrl: string }
   | { readonly do: 'promote'; readonly id: string }
-  /** Store this record and look again. */
+  /** Store this record, and then compute the next step. */
   | { readonly do: 'note'; readonly record: FoundingRecord; readonly step: FoundingStep }
   | { readonly do: 'wait'; readonly why: string };
 
@@ -71,8 +71,9 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
 }
 
 /**
- * Removes the learner, then the replacement from the record. A voter stays: it was promoted
- * meanwhile, or is the member that was to be replaced.
+ * Ends a cancelled replacement: removes the learner from etcd, then the replacement from the
+ * record. A voter is not removed, because it was promoted meanwhile or is the member that was to be
+ * replaced.
  */
 function calledOff(
   { replacing, ...record }: FoundingRecord,
@@ -91,7 +92,7 @@ const replaced = (record: FoundingRecord, replacing: Replacing): ReplacingStep =
   step: foundingStep('replaced', { member: replacing.member }),
 });
 
-/** The record with a new voter: its filesystem is the member's from now on. */
+/** The record with a new voter, to which the filesystem of the replacement now belongs. */
 function joined({ replacing: _, former, ...record }: FoundingRecord, replacing: Replacing): FoundingRecord {
   const others = former?.filter((name) => name !== replacing.member) ?? [];
   return {
@@ -102,7 +103,9 @@ function joined({ replacing: _, former, ...record }: FoundingRecord, replacing: 
   };
 }
 
-/** `--initial-cluster` of a joining member: etcd's list, with the names that members will have. */
+/**
+ * `--initial-cluster` of a joining member: etcd's list, with the names that the members will have.
+ */
 function listOf(record: FoundingRecord, view: EtcdView, who: MemberAddress): readonly MemberAddress[] {
   return view.members.map(({ id, name, peerUrls }) => {
     const address = addressOfUrl(peerUrls[0] ?? '') ?? '';

@@ -1,6 +1,6 @@
 /**
  * The restore after the quorum is lost for good: etcd continues from one member's data as a new
- * founding with a new token, so that no old disk ever merges with it. Pure.
+ * founding with a new token, so no old disk can ever merge with it. Pure.
  */
 import { addressOfMember, filesystemOf } from './decide.ts';
 import type { FoundingRecord, Known, MemberFacts, Restoring } from './founding.ts';
@@ -9,17 +9,17 @@ import { type Moment, type Ordered, refused } from './order.ts';
 import { majority } from './quorum.ts';
 
 export interface RestoreOrder {
-  /** The member with the data that are restored. */
+  /** The member whose data are restored. */
   readonly member: string;
-  /** Members that are lost for good; their data are abandoned. */
+  /** Members that are lost for good and whose data are abandoned. */
   readonly without: readonly string[];
 }
 
 /**
  * Checks an order to restore: an operator typed the cluster's name and named the member whose data
- * are restored. Members that are heard report what they have. A silent member may be off for good,
- * or only cut off from the boot host and part of a quorum. Only the operator can say that it is
- * lost, by naming it; a member that is heard cannot be abandoned.
+ * are restored. Members that are heard have reported what they have. A silent member may be off for
+ * good, or only cut off from the boot host and part of a quorum. Only the operator can declare that
+ * it is lost, by naming it. A member that is heard cannot be abandoned.
  */
 export function orderRestore(known: Known, { member, without }: RestoreOrder, { now, id }: Moment): Ordered {
   const { record, life, view } = known;
@@ -51,9 +51,7 @@ export function orderRestore(known: Known, { member, without }: RestoreOrder, { 
   };
 }
 
-/**
- * Why the other voters must not be abandoned by this order; undefined when nothing is in the way.
- */
+/** Why the other voters must not be abandoned by this order; undefined when nothing prevents it. */
 function obstacleOf(
   known: Known,
   { member, without }: RestoreOrder,
@@ -86,7 +84,7 @@ function obstacleOf(
   return `silent: ${each.join(', ')}; their data may be newer or make a quorum, so power them on. If they are lost for good and run nowhere, abandon them: --without ${all.join(' ')}`;
 }
 
-/** Whether the member has its own data, on the disk that the record has for it. */
+/** Whether the member has its own data on the disk that belongs to it by the record. */
 function hasOwnData(
   { record, cluster }: Known,
   { member, machine, filesystem, marker, etcd }: MemberFacts,
@@ -101,7 +99,10 @@ function hasOwnData(
   );
 }
 
-/** Evidence that the restore is done: the marker, which is written last, names the new founding. */
+/**
+ * Notes that the restore is done: the marker, which the machine writes last, names the new
+ * founding.
+ */
 export function witnessRestored(
   { record }: Known,
   { member, machine, filesystem, marker, etcd }: MemberFacts,
@@ -115,7 +116,7 @@ export function witnessRestored(
   return restored(record, restoring, now);
 }
 
-/** The new founding: it has one member, and grows like any other. */
+/** The record of the new founding. It has one member, and grows like any other founding. */
 function restored(
   record: FoundingRecord,
   { member, address, filesystem, id }: Restoring,

@@ -1,6 +1,6 @@
 /**
  * The status of a founding for operators: the last facts of each member, their age, and the last
- * decision. Pure.
+ * decision for it. Pure.
  */
 import type { Millis } from '../../base/duration.ts';
 import type { EtcdDecision, EtcdView, FoundingRecord, Known } from './founding.ts';
@@ -14,7 +14,7 @@ export interface FoundingStatus {
     readonly asked: boolean;
     /** Age of the facts below, ms. */
     readonly heardMsAgo?: Millis;
-    /** It was not heard for so long that the facts below may be out of date. */
+    /** Set when the member was not heard for so long that the facts below may be out of date. */
     readonly silent?: true;
     readonly filesystem?: string;
     readonly data?: string;
@@ -22,11 +22,11 @@ export interface FoundingStatus {
     readonly decision?: EtcdDecision;
   }[];
   readonly view?: EtcdView;
-  /** What the replacement under way waits for. */
+  /** What the present replacement waits for. */
   readonly waiting?: string;
 }
 
-/** Lists the members of the document and of the record, with this server's last decisions. */
+/** Lists the members of the document and of the record, with the last decisions of this server. */
 export function statusOf(
   { cluster, members, record, view, life }: Known,
   {

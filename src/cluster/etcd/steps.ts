@@ -1,6 +1,7 @@
 /**
- * The steps of founding: every change of a founding's record has a code from this table, which its
- * event `cluster.founding` carries. docs/events.md and docs/founding.md list them. Pure.
+ * The steps of founding: every change of a founding's record has a code from this table, and its
+ * event `cluster.founding` carries the code. docs/events.md and docs/founding.md list the codes.
+ * Pure.
  */
 import type { Reason } from '../../events/event.ts';
 
@@ -32,10 +33,11 @@ type FoundingStepCode = keyof typeof FOUNDING_STEPS;
 /** One change of a founding's record. */
 export interface FoundingStep {
   readonly code: FoundingStepCode;
-  /** The values for the braces in its text. */
+  /** The values for the braces in the text of the code. */
   readonly fields: Readonly<Record<string, string>>;
 }
 
+/** Makes a step; `fields` are the values for the braces in its text. */
 export const foundingStep = (code: FoundingStepCode, fields: FoundingStep['fields'] = {}): FoundingStep => ({
   code,
   fields,

@@ -1,20 +1,26 @@
-/** What etcd of one cluster says of its members, asked at most once a second. */
+/**
+ * Caches what the etcd of one cluster reports about its members; etcd is asked at most once a
+ * second.
+ */
 import type { Clock } from '../../base/clock.ts';
 import { millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
 import type { EtcdView, MemberAddress } from './founding.ts';
 
-/** etcd of one cluster as the boot host reaches it, with a client certificate of its own. */
+/** The etcd of one cluster, which the boot host reaches with a client certificate of its own. */
 export interface EtcdGateway {
   /** Resolves with undefined when no member answers a linearizable read. */
   view(members: readonly MemberAddress[]): Promise<EtcdView | undefined>;
-  /** These three ask one member after the other; they throw with etcd's message when it refuses. */
+  /**
+   * These three functions try one member after the other; they throw etcd's message when it
+   * refuses.
+   */
   remove(members: readonly MemberAddress[], id: string): Promise<void>;
   addLearner(members: readonly MemberAddress[], peerUrl: string): Promise<void>;
   promote(members: readonly MemberAddress[], id: string): Promise<void>;
 }
 
-/** A view is used again for this long. */
+/** A view is reused for this long. */
 const VIEW_KEPT = millis(1000);
 
 interface EtcdViewsDeps {
@@ -24,6 +30,7 @@ interface EtcdViewsDeps {
   readonly log: Log;
 }
 
+/** etcd's views of one cluster, recent or fresh. */
 export class EtcdViews {
   readonly #deps: EtcdViewsDeps;
   #last: { readonly at: number; readonly view: EtcdView | undefined } | undefined;
@@ -34,8 +41,8 @@ export class EtcdViews {
   }
 
   /**
-   * At most a second old; undefined when no member answers. Callers that come while etcd is being
-   * asked share its answer.
+   * A view that is at most a second old; undefined when no member answers. Callers that come while
+   * etcd is being asked get the same answer.
    */
   recent(members: readonly MemberAddress[]): Promise<EtcdView | undefined> {
     const { clock } = this.#deps;
@@ -44,7 +51,7 @@ export class EtcdViews {
     return this.#asking;
   }
 
-  /** As it is now, whatever was seen a moment ago. */
+  /** The present view, however recent the last one is. */
   fresh(members: readonly MemberAddress[]): Promise<EtcdView | undefined> {
     this.#last = undefined;
     return this.recent(members);

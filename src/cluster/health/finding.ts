@@ -12,11 +12,11 @@ export interface Finding {
     | 'network'
     | 'certificate'
     | 'machine';
-  /** The machine, lease or cluster that it is about. */
+  /** The machine, lease or cluster that was checked. */
   readonly subject: string;
   readonly ok: boolean;
   readonly says: string;
-  /** The remedy when it is not ok. */
+  /** The remedy; absent when the finding is ok. */
   readonly fix?: string;
 }
 
@@ -26,7 +26,7 @@ export interface ClusterHealth {
   readonly ok: boolean;
   /** ISO 8601. */
   readonly at: string;
-  /** What was left out, and why. */
+  /** What was not checked, and why. */
   readonly scope: string;
   readonly findings: readonly Finding[];
 }

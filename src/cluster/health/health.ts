@@ -1,4 +1,4 @@
-/** `muster cluster status` and `verify`: gathers what is known of a cluster, and judges it. */
+/** `muster cluster status` and `verify`: gathers what is known about a cluster, and judges it. */
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -34,9 +34,11 @@ export interface HealthDeps {
 }
 
 interface LookAt {
-  /** Only etcd and its machines are checked, for a cluster without running control planes. */
+  /**
+   * Whether only etcd and its machines are checked, for a cluster without running control planes.
+   */
   readonly etcdOnly: boolean;
-  /** The network is probed with pods; absent: no pod is made. */
+  /** Set to probe the network with pods; when absent, no pod is made. */
   readonly probe?: { readonly image?: string | undefined; readonly signal: AbortSignal };
 }
 
@@ -45,7 +47,7 @@ export interface Health {
   look(cluster: string, at: LookAt): Promise<ClusterHealth>;
 }
 
-/** How long applying the objects may take: a few polls and kubectl. `verify` does not allow it. */
+/** How long applying the objects may take: a few polls and kubectl. `verify` allows no time. */
 const OBJECTS_TAKE = duration('5m');
 
 export function createHealth(deps: HealthDeps): Health {
@@ -76,7 +78,10 @@ const scopeOf = ({ etcdOnly, probe: probes }: LookAt): string => {
 
 const INCOMPLETE = "etcd, certificates and machines only: the Cluster's document is incomplete";
 
-/** The faults of an incomplete document, and what can be checked without a complete one. */
+/**
+ * The findings for a cluster whose document is incomplete: its faults, and what can be checked
+ * nevertheless.
+ */
 async function incomplete(
   deps: HealthDeps,
   cluster: string,
@@ -101,7 +106,7 @@ async function incomplete(
   ];
 }
 
-/** Undefined when the cluster has no record of a founding. */
+/** The status of the founding; undefined when the cluster has no record of one. */
 const recorded = ({ founding }: HealthDeps, cluster: string): Promise<FoundingStatus | undefined> =>
   founding(cluster).catch((error: unknown) => {
     if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return undefined;

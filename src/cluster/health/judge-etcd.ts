@@ -1,6 +1,6 @@
 /**
- * Compares etcd's own list of members with the document: who is missing, who does not answer, who
- * should not be there. Pure.
+ * Compares etcd's own list of members with the document: which member is missing, which does not
+ * answer, which should not be in the list. Pure.
  */
 import type { EtcdMember, EtcdView, MemberAddress } from '../etcd/founding.ts';
 import { addressOfUrl, hasQuorum, isMember, majority } from '../etcd/quorum.ts';
@@ -9,8 +9,8 @@ import type { FoundingStatus } from '../etcd/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 
 /**
- * The findings about etcd. `documented`: the members in the document; undefined while it is
- * incomplete, then the members in the record and in etcd's list are used.
+ * The findings about etcd. `documented`: the members in the document; undefined while the document
+ * is incomplete, in which case the members in the record and in etcd's list are used.
  */
 export function judgeEtcd(
   status: FoundingStatus,
@@ -42,7 +42,7 @@ export function judgeEtcd(
   ];
 }
 
-/** The members without a complete document: all in the record and in etcd's list belong to it. */
+/** The members while the document is incomplete: all members in the record and in etcd's list. */
 function known({ record, view }: FoundingStatus): readonly MemberAddress[] {
   const recorded = record ? recordedMembers(record) : [];
   const others = (view?.members ?? []).filter((one) => !recorded.some((who) => isMember(one, who)));

@@ -1,5 +1,5 @@
 /**
- * Judges whether the in-cluster objects are in place: it is enough that one control plane has
+ * Judges whether the in-cluster objects are applied: it is enough that one control plane has
  * applied the current bundle. Pure.
  */
 import { ageText } from '../../base/age.ts';
@@ -7,7 +7,7 @@ import type { Millis } from '../../base/duration.ts';
 import { bad, type Finding, good } from './finding.ts';
 import type { ApplierStatus, ObjectsStatus } from './objects-status.ts';
 
-/** The most characters that are shown of kubectl's message. */
+/** The number of characters of kubectl's message that are shown at most. */
 const SHOWN = 240;
 
 const namesOf = (appliers: readonly ApplierStatus[]): string =>
@@ -17,7 +17,7 @@ interface Circumstances {
   /** Whether an API server is ready. */
   readonly served: boolean;
   readonly now: Millis;
-  /** How long applying the objects may take before it is a fault. */
+  /** How long applying the objects may take, in milliseconds, before it is a fault. */
   readonly patience: Millis;
 }
 

@@ -1,4 +1,6 @@
-/** Judges what was seen of a cluster: one finding per line, with a remedy for each fault. Pure. */
+/**
+ * Judges what was observed of a cluster: one finding per line, with a remedy for each fault. Pure.
+ */
 import { ageText } from '../../base/age.ts';
 import { duration } from '../../base/duration.ts';
 import { leafOf } from '../../pki/hierarchy.ts';
@@ -10,21 +12,25 @@ import { bad, type Finding, good } from './finding.ts';
 import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } from './observe.ts';
 import { isGood, type Probed } from './probe.ts';
 
-/** A node's lease that is older is a fault. kubelet renews it every 10 s; controllers wait 40 s. */
+/**
+ * A node's lease that is older than this is a fault. kubelet renews it every 10 s, and controllers
+ * tolerate 40 s.
+ */
 const NODE_LEASE = duration('40s');
 /**
- * A leader's lease that is older is a fault. It lasts 15 s, then another instance takes it over.
+ * A leader's lease that is older than this is a fault. The lease lasts 15 s, and then another
+ * instance takes it over.
  */
 const LEADER_LEASE = duration('30s');
-/** A request for a certificate that waits longer is a fault; approvers take seconds. */
+/** A request for a certificate that waits longer than this is a fault; approvers take seconds. */
 const CSR_WAITS = duration('2m');
 
 /** What is known of a machine's agent. */
 export interface MachineSeen {
   readonly name: string;
-  /** Whether it was heard recently, as a running machine is. */
+  /** Whether the agent was heard recently enough that its machine counts as running. */
   readonly heard: boolean;
-  /** Whether it was ever heard. */
+  /** Whether the agent was ever heard. */
   readonly known: boolean;
   readonly hold?: { readonly code: string; readonly text: string } | undefined;
   readonly alarm?: { readonly code: string; readonly text: string } | undefined;
@@ -142,8 +148,8 @@ function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
 }
 
 /**
- * Requests of the cluster's own machines are decided by Muster or by kube-controller-manager. An
- * operator decides all others.
+ * Judges requests for certificates. Muster or kube-controller-manager decides requests of the
+ * cluster's own machines; an operator decides all others.
  */
 function judgeRequests(resolved: ResolvedCluster, { pending }: ApiSeen): Finding {
   const late = pending.filter(({ age }) => age > CSR_WAITS);
@@ -179,8 +185,8 @@ const countOf = (requests: readonly RequestSeen[], whose: string): readonly stri
     : [];
 
 /**
- * Judges the certificates by which machines work: the newest of each kind and machine. `issued`:
- * those of the cluster, and the agents' certificates that are in force.
+ * Judges the certificates that machines use: the newest of each kind and machine. `issued`:
+ * certificates of the cluster, and the agents' certificates that are in force.
  */
 export function judgeCertificates(
   cluster: string,

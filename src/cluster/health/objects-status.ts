@@ -3,15 +3,16 @@ import type { AppliedObjects } from '../objects/applied.ts';
 import type { PresentOf } from '../plan/desired-objects.ts';
 import { type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 
-/** A control plane and the current bundle. */
+/** Whether a control plane has applied the current bundle. */
 export interface ApplierStatus {
   readonly machine: string;
   /**
-   * unasked: its agent has not asked since the bundle changed. given: it is applying the bundle.
+   * unasked: its agent has not asked since the bundle changed. given: it got the bundle and is
+   * applying it.
    */
   readonly state: 'applied' | 'given' | 'unasked';
   /**
-   * When it was given the bundle, ms since 1970; absent when an older version of Muster gave it.
+   * When the machine got the bundle, ms since 1970; absent when an older version of Muster gave it.
    */
   readonly since?: number | undefined;
   /** kubectl's message when it last failed. */
@@ -20,7 +21,7 @@ export interface ApplierStatus {
 
 export interface ObjectsStatus {
   readonly appliers: readonly ApplierStatus[];
-  /** Why add-ons are missing in the bundle. */
+  /** Why add-ons are missing in the bundle; absent when none is missing. */
   readonly lacking?: string | undefined;
 }
 
@@ -29,7 +30,7 @@ export interface ObjectsStatusDeps {
   readonly applied: Pick<AppliedObjects, 'known'>;
 }
 
-/** `caBundle`: as for {@link PresentOf}. */
+/** Reads the state of every control plane. `caBundle`: as for {@link PresentOf}. */
 export async function objectsStatus(
   { present, applied }: ObjectsStatusDeps,
   resolved: ResolvedCluster,

@@ -1,7 +1,7 @@
 /**
- * Observes a cluster's API servers from the boot host: their versions and health, and what the API
- * knows of nodes, leases and requests for certificates. Nothing is judged here, and a server that
- * does not answer does not stop the rest.
+ * Observes a cluster's API servers from the boot host: their versions and health, and the nodes,
+ * leases and requests for certificates in the API. Nothing is judged here, and a server that does
+ * not answer does not stop the rest.
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { readSigningRequest } from '../joining/request.ts';
@@ -10,37 +10,37 @@ import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '
 
 export interface ApiServerSeen {
   readonly machine: string;
-  /** `gitVersion`; absent when it does not answer. */
+  /** `gitVersion`; absent when the API server does not answer. */
   readonly version?: string;
   readonly ready: boolean;
-  /** Why it is not ready. */
+  /** Why the API server is not ready. */
   readonly says?: string;
 }
 
 export interface NodeSeen {
   readonly name: string;
   readonly ready: boolean;
-  /** The message of its condition Ready. */
+  /** The message of the node's condition Ready. */
   readonly says: string;
   readonly version: string;
   readonly cordoned: boolean;
-  /** Ms since its lease was renewed, by the API server's clock; absent without a lease. */
+  /** Ms since the node's lease was renewed, by the API server's clock; absent without a lease. */
   readonly leaseAge?: number;
 }
 
 interface LeaseSeen {
   readonly name: string;
   readonly holder: string;
-  /** Ms since it was renewed, by the API server's clock. */
+  /** Ms since the lease was renewed, by the API server's clock. */
   readonly age: number;
 }
 
 export interface RequestSeen {
   readonly name: string;
   readonly signer: string;
-  /** The user that asked. */
+  /** The user that made the request. */
   readonly by: string;
-  /** Ms since it was made, by the API server's clock. */
+  /** Ms since the request was made, by the API server's clock. */
   readonly age: number;
 }
 
@@ -48,7 +48,7 @@ export interface RequestSeen {
 export interface ApiSeen {
   readonly by: string;
   readonly nodes: readonly NodeSeen[];
-  /** The leases of kube-controller-manager and kube-scheduler, as far as they exist. */
+  /** The leases of kube-controller-manager and kube-scheduler, if they exist. */
   readonly leaders: readonly LeaseSeen[];
   /** Requests for certificates that nobody has approved or denied. */
   readonly pending: readonly RequestSeen[];
@@ -56,13 +56,19 @@ export interface ApiSeen {
 
 export interface KubernetesSeen {
   readonly apiservers: readonly ApiServerSeen[];
-  /** Absent when no API server is ready; an error's text when one failed while it was read. */
+  /**
+   * Absent when no API server is ready; the text of an error when the API server failed while it
+   * was read.
+   */
   readonly api?: ApiSeen | string;
 }
 
 const LEADERS = ['kube-controller-manager', 'kube-scheduler'] as const;
 
-/** Asks every control plane for its health, and one that is ready for the rest. Never rejects. */
+/**
+ * Asks every control plane for its health, and one that is ready for everything else. Never
+ * rejects.
+ */
 export async function observeKubernetes(
   resolved: ResolvedCluster,
   kubeOf: (machine: ClusterMachine) => Kube,
@@ -94,7 +100,7 @@ async function apiserver(machine: ClusterMachine, kube: Kube): Promise<ApiServer
   }
 }
 
-/** The failed checks in the text of `/readyz`, or the beginning of a text without checks. */
+/** The failed checks in the text of `/readyz`, or the beginning of a text that lists no checks. */
 function failedChecks(text: string): string {
   const failed = text.split('\n').filter((line) => line.startsWith('[-]'));
   return failed.length > 0 ? failed.map((line) => line.slice(3)).join(', ') : text.slice(0, 200);
@@ -149,7 +155,7 @@ function leaseOf(lease: Fields, now: number): LeaseSeen {
   const spec = fieldsOf(lease.spec);
   return {
     name: nameOf(lease),
-    // `cp1_UUID`: the UUID differs for each process.
+    // The holder is `cp1_UUID`, and every process has another UUID.
     holder: textOf(spec.holderIdentity).split('_')[0]!,
     age: now - Date.parse(textOf(spec.renewTime)),
   };

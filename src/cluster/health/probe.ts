@@ -1,7 +1,7 @@
 /**
- * Probes the network between pods: a pod on each of some nodes asks the cluster's DNS for the API's
- * Service and connects to that Service. The result is the pod's termination message, so that it can
- * be read from the API without fetching logs.
+ * Probes the network between pods: a pod on each of several nodes asks the cluster's DNS for the
+ * API's Service and connects to that Service. The result is the pod's termination message, so it
+ * can be read from the API without fetching logs.
  */
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
@@ -12,11 +12,11 @@ import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
 const LABEL = ['app.kubernetes.io/name', 'muster-probe'] as const;
 /**
- * Pods of earlier probes whose time ran out. Pods that succeeded are not among them: another probe
- * may still read them.
+ * Selects pods of earlier probes that ran out of time. Pods that succeeded are not selected,
+ * because another probe may still read them.
  */
 const LEFT_BEHIND = `${NAMESPACE}?${new URLSearchParams({ labelSelector: LABEL.join('='), fieldSelector: 'status.phase=Failed' })}`;
-/** The most pods of one probe; with more nodes, nodes from all parts of the list are chosen. */
+/** The most pods of one probe; in a larger cluster, nodes from all parts of the list are chosen. */
 const AT_MOST = 16;
 /** How long pods may take, including the pull of the image. */
 const PATIENCE = duration('90s');
@@ -48,10 +48,11 @@ interface ProbeOf {
 const OK = 'ok';
 
 /**
- * The script of a probe pod. It matches the answers of several kinds of nslookup: `Address:
- * 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`; the line with the DNS server's address has a port
- * or another address. The check of the Service does not use `nc -z`, which Debian's busybox lacks:
- * it sends plain HTTP, which an API server refuses and then closes the connection.
+ * The script of a probe pod. It matches the output of several kinds of nslookup: `Address:
+ * 10.96.0.1`, `Address 1: 10.96.0.1 kubernetes…`. The line with the DNS server's address does not
+ * match, because it has a port or another address. The check of the Service does not use `nc -z`,
+ * which Debian's busybox lacks. It sends plain HTTP; an API server refuses that and closes the
+ * connection.
  */
 export function probeScript({ dnsDomain, serviceAddresses }: ResolvedCluster): string {
   const [api] = serviceAddresses.kubernetes;
@@ -91,7 +92,8 @@ export function probePod(of: Pick<ProbeOf, 'resolved' | 'image' | 'id'>, node: s
 }
 
 /**
- * Makes the pods, waits for them, and deletes them and leftovers of earlier probes. Never rejects.
+ * Makes the pods, waits for them, and deletes them together with leftovers of earlier probes. Never
+ * rejects.
  */
 export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
   const { nodes } = of;
@@ -104,14 +106,14 @@ export async function probe(of: ProbeOf): Promise<readonly Probed[]> {
     chosen.map(async (node, n) => {
       const path = `${NAMESPACE}/muster-probe-${of.id}-${n}`;
       const found = await probeOne(of, { node, path, pod: probePod(of, node, n) });
-      // A pod that cannot be deleted now ends by its deadline, and the next probe deletes it.
+      // A pod that cannot be deleted now ends at its deadline, and the next probe deletes it.
       await of.kube(path, { method: 'DELETE' }).catch(() => undefined);
       return found;
     }),
   );
 }
 
-/** Makes the pod; it may exist already when an earlier answer was lost. */
+/** Makes the pod. It may exist already when the answer to an earlier request was lost. */
 async function make(kube: Kube, pod: object): Promise<void> {
   try {
     await kube(NAMESPACE, { method: 'POST', body: pod });
@@ -120,7 +122,10 @@ async function make(kube: Kube, pod: object): Promise<void> {
   }
 }
 
-/** Whether a retry is useless: not after a timeout, an overload or a fault of the API server. */
+/**
+ * Whether a retry is useless. It is not useless after a timeout, an overload or a fault of the API
+ * server.
+ */
 const isFinal = (error: unknown): boolean =>
   error instanceof KubeRefusal && error.status < 500 && error.status !== 429;
 

@@ -1,7 +1,7 @@
 /**
  * The approver: reads the requests for certificates of every founded cluster, and approves or
- * denies those that are about its machines. Nothing is stored: decisions are in the API, and
- * undecided requests are looked at again.
+ * denies requests that are about the cluster's machines. It stores nothing: decisions are in the
+ * API, and undecided requests are read again in the next round.
  */
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
@@ -19,13 +19,14 @@ interface ApproverDeps extends RoundsDeps {
   readonly events: EventSink;
 }
 
-/** A kubelet repeats its request after a minute or more. */
+/** The interval between two rounds; a kubelet repeats its request only after a minute or more. */
 const EVERY = duration('12s');
 const REQUESTS = '/apis/certificates.k8s.io/v1/certificatesigningrequests';
 /** Requests per page. A request has up to 1.5 MiB, and a large page would block the server. */
 const PAGE = 20;
 /**
- * The most pages that are read. The API deletes requests after an hour, undecided ones after a day.
+ * The most pages that are read. The API deletes decided requests after an hour, undecided requests
+ * after a day.
  */
 const PAGES = 100;
 /** The most decisions in one round. */
@@ -33,16 +34,16 @@ const MOST = 50;
 
 /** What is kept of a cluster between two rounds. */
 interface Watched {
-  /** The control plane that answered last; it is asked first. */
+  /** The control plane that answered last; the next round asks it first. */
   by?: string;
   /**
    * Uid of a request that still exists → `alarm` when its alarm was recorded, otherwise the verdict
-   * that could not be written.
+   * that could not be written to the API.
    */
   noted: Map<string, 'alarm' | Decided['verdict']>;
 }
 
-/** Approves from now on, until it is closed. */
+/** Decides requests from now on, until it is closed. */
 export const startApprover = (deps: ApproverDeps): Rounds =>
   startRounds<Watched>(
     deps,
@@ -50,7 +51,7 @@ export const startApprover = (deps: ApproverDeps): Rounds =>
     ({ resolved, state }) => oneRound(deps, resolved, state),
   );
 
-/** Looks at all requests of a cluster once; rejects when no control plane answers. */
+/** Decides all requests of a cluster once; rejects when no control plane answers. */
 async function oneRound(deps: ApproverDeps, resolved: ResolvedCluster, state: Watched): Promise<void> {
   const { kube, items } = await listed(deps, resolved, state);
   const uids = new Set<string>();
@@ -62,7 +63,7 @@ async function oneRound(deps: ApproverDeps, resolved: ResolvedCluster, state: Wa
     const before = state.noted.get(request.uid);
     if (before === 'alarm') continue;
     if (verdict.do === 'leave') {
-      // The decision was written although its answer was lost.
+      // The decision was written, although the API's answer was lost.
       if (before && isOurs(item)) record(deps, resolved, request, before);
       if (before) state.noted.delete(request.uid);
     } else if (verdict.do === 'alarm') {
@@ -73,7 +74,7 @@ async function oneRound(deps: ApproverDeps, resolved: ResolvedCluster, state: Wa
   for (const uid of state.noted.keys()) if (!uids.has(uid)) state.noted.delete(uid);
 }
 
-/** All requests, by the first control plane that answers. */
+/** All requests, from the first control plane that answers. */
 async function listed(
   { kubes, log }: ApproverDeps,
   resolved: ResolvedCluster,
@@ -137,7 +138,7 @@ async function settle(deps: ApproverDeps, { resolved, kube, state }: Place, deci
     await kube(path, { method: 'PUT', body: decidedObject(item, verdict) });
     record(deps, resolved, request, verdict);
   } catch (error) {
-    // Somebody else decided it or it was deleted: the next round looks again.
+    // Somebody else decided or deleted the request, so the next round reads it again.
     if (error instanceof KubeRefusal && (error.status === 409 || error.status === 404)) return;
     const level = state.noted.has(request.uid) ? 'debug' : 'warn';
     state.noted.set(request.uid, verdict);
@@ -155,7 +156,7 @@ const isOurs = (item: unknown): boolean =>
   );
 
 /**
- * The object with the decision. Items of a list lack `apiVersion` and `kind`, so they are added.
+ * The object with the decision. Items of a list lack `apiVersion` and `kind`, so these are added.
  */
 function decidedObject(item: unknown, verdict: Decided['verdict']): object {
   const status = fieldsOf(fieldsOf(item).status);

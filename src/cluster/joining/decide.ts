@@ -13,15 +13,18 @@ import { MACHINE_TOKENS, tokenIdOf } from '../spec/by-token.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { SigningRequest } from './request.ts';
 
-/** Signed by kube-controller-manager; Kubernetes has no approver for it. */
+/**
+ * The signer of serving certificates: kube-controller-manager. Kubernetes has no approver for it.
+ */
 export const SERVING = 'kubernetes.io/kubelet-serving';
 /**
- * kube-controller-manager approves it for the node itself (`selfnodeclient`) and, with any name,
- * for a user with a token of kubeadm's group (`nodeclient`).
+ * The signer of kubelets' client certificates. kube-controller-manager approves requests of the
+ * node itself (`selfnodeclient`) and, with any name, of a user with a token of kubeadm's group
+ * (`nodeclient`).
  */
 export const CLIENT = 'kubernetes.io/kube-apiserver-client-kubelet';
 
-/** Code of the event → reason of the condition in the API: what differs from the inventory. */
+/** What differs from the inventory: code of the event → reason of the condition in the API. */
 export const MISFITS = {
   requester: 'RequesterIsNotTheNode',
   unreadable: 'RequestIsNotReadable',
@@ -36,8 +39,8 @@ type Misfit = keyof typeof MISFITS;
 export type Verdict =
   | { readonly do: 'approve'; readonly machine: string; readonly text: string }
   /**
-   * `alarm`: Muster would deny it, but somebody has already approved it. `machine`: the machine
-   * that it is about; undefined when that cannot be read.
+   * `alarm`: Muster would deny the request, but somebody has already approved it. `machine`: the
+   * machine that the request is about; undefined when that cannot be read.
    */
   | {
       readonly do: 'deny' | 'alarm';
@@ -56,12 +59,12 @@ const LEAVE = {
 
 type Inventory = Pick<ResolvedCluster, 'machines'>;
 
-/** From the public half of an unused token to its machine. */
+/** Returns the machine of an unused token from the public half of the token. */
 type TokenOwner = (id: string) => string | undefined;
 
 /**
- * Decides about one request: approve, deny, raise an alarm, or leave it to others. `ownerOf`: the
- * machine of an unused join token.
+ * Decides about one request: approve, deny, raise an alarm, or leave it to others. `ownerOf`:
+ * returns the machine of an unused join token.
  */
 export function decideRequest(inventory: Inventory, request: SigningRequest, ownerOf: TokenOwner): Verdict {
   if (request.signer === SERVING)
@@ -77,7 +80,10 @@ export function decideRequest(inventory: Inventory, request: SigningRequest, own
 const USER = 'system:node:';
 const NODES = 'system:nodes';
 
-/** The machine of this cluster whose node has this user name (`system:node:NAME`). */
+/**
+ * The machine of this cluster whose node has this user name (`system:node:NAME`); otherwise
+ * undefined.
+ */
 export function nodeOf(
   { machines }: Inventory,
   user: string,
@@ -88,8 +94,8 @@ export function nodeOf(
 }
 
 /**
- * The machines whose user names are in the request. All common names count, since other readers may
- * use only the first or only the last.
+ * The machines whose user names are in the request. All common names are compared, because other
+ * readers may use only the first or only the last.
  */
 const askedFor = (inventory: Inventory, { commonNames }: AskedNames): readonly string[] =>
   commonNames.filter((name) => nodeOf(inventory, name) !== undefined);
@@ -98,8 +104,8 @@ function client(inventory: Inventory, request: SigningRequest): Verdict {
   const { username } = request;
   const read = readAskedNames(request.request);
   if (!read.ok) {
-    // Kubernetes' own approver may be able to read it. It gives a node no other name; a user that
-    // is no node may want the name of one of ours.
+    // Kubernetes' own approver may be able to read the request. It gives a node no name but its
+    // own. A user that is not a node may want the name of one of our machines.
     if (username.startsWith(USER)) return LEAVE.inTree;
     return deny(undefined, 'unreadable', `the request of ${shown(username)} cannot be read: ${read.text}`);
   }
@@ -160,7 +166,7 @@ function serving(inventory: Inventory, request: SigningRequest): Verdict {
   );
 }
 
-/** Approves with the text `fits` when nothing differs, otherwise denies with all differences. */
+/** Approves with the text `fits` when nothing differs; otherwise denies with all differences. */
 function judged(machine: string, misfits: readonly Fault[], fits: string): Verdict {
   const [first] = misfits;
   if (first) return deny(machine, first[0], misfits.map(([, text]) => text).join('; '));
@@ -217,7 +223,7 @@ function nameFaults(
   return foreign.length === 0 ? [] : [['names', `the machine does not have ${listed(foreign)}, only ${has}`]];
 }
 
-/** An address as requests spell it; a document may spell it differently. */
+/** An address in the form that requests use; a document may spell it differently. */
 const canonical = (text: string): string => {
   const ip = parseIp(text);
   return ip === undefined ? text : formatIp(ip);
@@ -228,7 +234,10 @@ function otherFaults({ emails, uris, others }: AskedNames): readonly Fault[] {
   return found.length === 0 ? [] : [['more', `it also asks for ${listed(found)}`]];
 }
 
-/** The most names from a request that a message shows; others control their number and content. */
+/**
+ * The most names from a request that a message shows, because others control their number and
+ * content.
+ */
 const MOST_SHOWN = 5;
 const listed = (texts: readonly string[]): string => {
   if (texts.length === 0) return 'absent';

@@ -1,7 +1,7 @@
 /**
  * The node keeper: writes the labels and taints of a Cluster to nodes that have registered,
  * including labels that a kubelet may not set itself. They are written once, and again when the
- * Cluster changes them. In between, changes by `kubectl label` and `kubectl taint` stay.
+ * Cluster changes them. Changes by `kubectl label` and `kubectl taint` in between are kept.
  */
 import { z } from 'zod';
 import { duration } from '../../base/duration.ts';
@@ -21,10 +21,15 @@ interface NodeKeeperDeps extends RoundsDeps {
   readonly events: EventSink;
 }
 
-/** An operator who changed a document sees the result within a minute. */
+/**
+ * The interval between two rounds, so that operators see a changed document on the nodes within a
+ * minute.
+ */
 const EVERY = duration('20s');
 
-/** `nodes/CLUSTER/MACHINE` in the store: the labels and taints that the node was last given. */
+/**
+ * The record `nodes/CLUSTER/MACHINE` in the store: the labels and taints that the node last got.
+ */
 const record = z.strictObject({
   v: z.literal(1),
   /** The id of etcd's founding; after another founding all nodes are new. */
@@ -35,9 +40,9 @@ const record = z.strictObject({
 
 /** What is kept of a cluster between two rounds. */
 interface Kept {
-  /** Machines for which a refusal of the API was already recorded. */
+  /** Machines for which an event about a refusal of the API was already recorded. */
   readonly noted: Set<string>;
-  /** The specification and the founding for which nothing is left to do. */
+  /** The specification and the founding for which all nodes are done. */
   settled?: { readonly resolved: ResolvedCluster; readonly founding: string };
 }
 
@@ -51,7 +56,7 @@ export const startNodeKeeper = (deps: NodeKeeperDeps): Rounds =>
     (place) => oneRound(deps, place),
   );
 
-/** Rejects when no control plane answers. */
+/** Writes what the nodes of a cluster lack. Rejects when no control plane answers. */
 async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
   const { resolved, founding, state, signal } = place;
   if (state.settled?.resolved === resolved && state.settled.founding === founding) return;
@@ -73,8 +78,8 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
 }
 
 /**
- * Machine → what its node was given before. Deletes records of machines that left the cluster and
- * of earlier foundings.
+ * Machine → the settings that its node got before. Deletes records of machines that left the
+ * cluster and of earlier foundings.
  */
 async function givenBefore(
   { store, log }: NodeKeeperDeps,
@@ -94,8 +99,8 @@ async function givenBefore(
 }
 
 /**
- * Writes what a node lacks. A node that has not registered, or that was changed concurrently, is
- * tried again in the next round.
+ * Writes the labels and taints that a node lacks. A node that has not registered, or that was
+ * changed concurrently, is tried again in the next round.
  */
 async function settle(
   { store, events }: NodeKeeperDeps,

@@ -21,9 +21,9 @@ interface NodeChange {
 }
 
 /**
- * The change that the node needs; undefined when it needs none. Labels and taints that were given
- * `before` and are no longer wanted are removed, unless somebody has changed them since. Labels and
- * taints that Muster never gave stay.
+ * The change that the node needs; undefined when it needs none. Labels and taints that the node got
+ * `before` and that are no longer wanted are removed, unless somebody has changed them since.
+ * Labels and taints that Muster did not set are kept.
  */
 export function nodeChange(
   node: unknown,

@@ -3,10 +3,10 @@ import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 
 export interface SigningRequest {
   readonly name: string;
-  /** The object's uid: a later object of the same name has another one. */
+  /** The object's uid, which distinguishes it from a later object with the same name. */
   readonly uid: string;
   readonly signer: string;
-  /** The user as the API server authenticated it. */
+  /** The user that the API server authenticated. */
   readonly username: string;
   readonly groups: readonly string[];
   readonly usages: readonly string[];
@@ -20,7 +20,7 @@ export interface SigningRequest {
 
 const STATES = { Denied: 'denied', Failed: 'failed', Approved: 'approved' } as const;
 
-/** Never throws: missing fields are empty. */
+/** Reads the object. Never throws: missing fields are empty. */
 export function readSigningRequest(item: unknown): SigningRequest {
   const { metadata, spec, status } = fieldsOf(item);
   const { name, uid, creationTimestamp } = fieldsOf(metadata);

@@ -30,7 +30,7 @@ export interface Rounds {
 
 /**
  * Runs `take` for every founded cluster from now on, until it is closed. A run that rejects is
- * logged with `what`, and repeated in the next round.
+ * logged with `what`, and the next round repeats it.
  */
 export function startRounds<State>(
   { founder, clusters, clock, log }: RoundsDeps,

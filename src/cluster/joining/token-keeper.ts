@@ -1,7 +1,7 @@
 /**
- * The token keeper: keeps machines' join tokens as Secrets in a cluster's API. A Secret exists from
- * when the API answers until a quarter of an hour after its machine last asked for the token. It is
- * deleted when the machine has joined, or no longer belongs to the cluster.
+ * The token keeper: keeps machines' join tokens as Secrets in a cluster's API. A Secret is made as
+ * soon as the API answers, and exists until a quarter of an hour after its machine last asked for
+ * the token. It is deleted earlier when the machine has joined or no longer belongs to the cluster.
  */
 import { duration } from '../../base/duration.ts';
 import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
@@ -18,12 +18,12 @@ interface TokenKeeperDeps extends RoundsDeps {
 const EVERY = duration('12s');
 /** A token expires this long after its machine last asked for it. */
 const LIFETIME = duration('15m');
-/** The expiry in the API is updated when it has moved by this much. */
+/** The expiry in the API is updated when it has changed by this much. */
 const STEP = duration('5m');
 
 /**
- * The number of refusals after which a warning is logged. The first ones are normal: the API of a
- * new cluster answers before a control plane has written Muster's permissions.
+ * A warning is logged after this many refusals. The first refusals are normal: the API of a new
+ * cluster answers before a control plane has written Muster's permissions.
  */
 const WARN_AFTER = 10;
 
@@ -31,7 +31,7 @@ const WARN_AFTER = 10;
 interface Kept {
   /** Token id → the expiry that was last written, ms since 1970. */
   readonly until: Map<string, number>;
-  /** Token id → how often in a row the API refused. */
+  /** Token id → how many times in a row the API refused it. */
   readonly refused: Map<string, number>;
 }
 
@@ -43,7 +43,7 @@ export const startTokenKeeper = (deps: TokenKeeperDeps): Rounds =>
     (look) => oneRound(deps, look),
   );
 
-/** Rejects when no control plane answers. */
+/** Writes and deletes the Secrets of a cluster. Rejects when no control plane answers. */
 async function oneRound(deps: TokenKeeperDeps, { resolved, state, signal }: Look<Kept>): Promise<void> {
   const due = deps.tokens.list(resolved.name).flatMap((token) => dueOf(deps, resolved, state, token));
   if (due.length === 0) return;
@@ -76,7 +76,7 @@ async function oneRound(deps: TokenKeeperDeps, { resolved, state, signal }: Look
 
 interface Due {
   readonly token: JoinToken;
-  /** When it expires, ms since 1970; absent: it is deleted. */
+  /** When the token expires, ms since 1970; absent when its Secret is to be deleted. */
   readonly until?: number;
 }
 

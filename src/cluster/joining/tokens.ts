@@ -1,7 +1,8 @@
 /**
  * Bootstrap tokens of machines that join with one (`spec.kubernetes.joining: token`,
- * docs/decisions/0043). A machine has the same token until its kubelet has a certificate, and a new
- * one after that. The public half is stored; the secret half is derived from a key.
+ * docs/decisions/0043). A machine keeps its token until its kubelet has a certificate, and gets a
+ * new token when it needs one after that. The public half is stored; the secret half is derived
+ * from a key.
  */
 import { createHmac, randomInt } from 'node:crypto';
 import { z } from 'zod';
@@ -21,16 +22,19 @@ export interface JoinToken {
   /** The public half: six of [a-z0-9], as Kubernetes requires. */
   readonly id: string;
   /**
-   * The machine has a certificate, so the token is no longer valid. It is deleted when it is gone
-   * from the API.
+   * Whether the machine has a certificate, so that the token is no longer valid. A used token is
+   * deleted from the store when it is gone from the API.
    */
   readonly used: boolean;
 }
 
 export interface JoinTokens {
-  /** The machine's `id.secret`, durable when it resolves. Each call prolongs the token's life. */
+  /**
+   * The machine's token, `id.secret`; it is durable when this resolves. Each call prolongs the
+   * token's life.
+   */
   of(cluster: string, machine: string): Promise<Secret>;
-  /** Notes that the machine's kubelet has a certificate, and ends its token. */
+  /** Records that the machine's kubelet has a certificate, and ends its token. */
   joined(cluster: string, machine: string): Promise<void>;
   /** The machine with this unused token; undefined when there is none. */
   ownerOf(cluster: string, id: string): string | undefined;
@@ -38,7 +42,10 @@ export interface JoinTokens {
   list(cluster: string): readonly JoinToken[];
   /** `id.secret` of a token. */
   text(token: JoinToken): Secret;
-  /** How long ago the machine asked for it; undefined: not since the server started. */
+  /**
+   * How long ago the machine asked for the token; undefined when it did not since the server
+   * started.
+   */
   askedAgo(token: JoinToken): Millis | undefined;
   /** Deletes the token from the store. */
   forget(token: JoinToken): Promise<void>;
@@ -68,13 +75,13 @@ const newId = (): string =>
     .toString(DIGITS)
     .padStart(6, '0');
 
-/** Opens the join tokens with what the store has. */
+/** Opens the join tokens that the store has. */
 export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> {
   const { store, clock, events } = deps;
   const key = await deps.secrets.key('join-tokens');
   const tokens = await read(deps);
   const asked = new Map<string, Millis>();
-  /** Tokens that are being stored, so that two simultaneous polls get the same one. */
+  /** Tokens that are being stored, so that two simultaneous polls get the same token. */
   const making = new Map<string, Promise<JoinToken>>();
 
   const list = (cluster: string): readonly JoinToken[] =>
@@ -112,7 +119,7 @@ export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> 
 
   const text = ({ cluster, machine, id }: JoinToken): Secret => {
     const digest = createHmac('sha256', key).update(`muster join token\0${cluster}\0${machine}\0${id}`);
-    // The last digits of a much longer number are practically uniform.
+    // The last digits of a much longer number are practically uniformly distributed.
     const secret = BigInt(`0x${digest.digest('hex')}`)
       .toString(DIGITS)
       .padStart(16, '0')
@@ -149,7 +156,7 @@ export async function openJoinTokens(deps: JoinTokensDeps): Promise<JoinTokens> 
     },
     async forget(token) {
       const at = keyOf(token);
-      // A new token may have replaced it meanwhile.
+      // A new token may have replaced this one meanwhile.
       if (tokens.get(at)?.id !== token.id) return;
       await store.commit([{ key: at, delete: true }]);
       tokens.delete(at);

@@ -1,6 +1,6 @@
 /**
- * Credentials for operators, valid for a working day: `muster kubeconfig` and `muster cluster
- * etcd-client`. Keys are made here, handed out once and not kept.
+ * Credentials for operators, valid for 12 hours: `muster kubeconfig` and `muster cluster
+ * etcd-client`. Keys are made here, handed out once and not stored.
  */
 import { MusterError } from '../../base/errors.ts';
 import { urlHost } from '../../base/ip.ts';
@@ -24,7 +24,7 @@ interface UserCredentialsDeps {
   readonly recorded: (cluster: string) => readonly MemberAddress[];
 }
 
-/** Names without a colon: `system:…` are Kubernetes' own names. */
+/** Users' names have no colon, because names like `system:…` belong to Kubernetes. */
 const USER = /^[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}$/;
 
 /**
@@ -62,7 +62,7 @@ export interface EtcdClient {
   readonly key: string;
 }
 
-/** Makes a client certificate for etcd. Throws like {@link userKubeconfig}. */
+/** Makes a client certificate for the user. Throws like {@link userKubeconfig}. */
 export async function userEtcdClient(
   deps: UserCredentialsDeps,
   cluster: string,
@@ -75,7 +75,7 @@ export async function userEtcdClient(
     event: 'cluster.etcd-client',
   });
   const documented = membersOf(access);
-  // While the document is incomplete, members of the record that it lost are included.
+  // While the document is incomplete, members that are only in the record are included.
   const others = deps.clusters.get(cluster)?.resolved ? [] : deps.recorded(cluster);
   const all = [...documented, ...others.filter(({ name }) => !documented.some((one) => one.name === name))];
   const members = all.map(({ name, address }) => ({ name, url: etcdClientUrl(address) }));
@@ -83,8 +83,8 @@ export async function userEtcdClient(
 }
 
 /**
- * The cluster's keys and endpoint. Credentials need nothing else, so that a missing Machine
- * document locks no operator out.
+ * The cluster's keys and endpoint. Credentials need nothing else, so operators get them even while
+ * a Machine document is missing.
  */
 function accessOf({ clusters }: UserCredentialsDeps, cluster: string): ClusterAccess {
   const found = clusters.get(cluster);
