@@ -57,27 +57,29 @@ export interface AgentApi {
   /**
    * Answers with the agent's certificate.
    *
-   * @throws {MusterError} E_USAGE, E_TICKET, E_TICKET_KEY.
+   * @throws {MusterError} E_USAGE when the form is malformed or lacks a field, and what {@link
+   *   redeem} throws.
    */
   redeem(body: string, address: string): Promise<AgentApiAnswer>;
   /**
    * Answers with a plan. `certificate`: undefined when none was shown, or one of another CA.
    *
-   * @throws {MusterError} E_AGENT_CERTIFICATE, E_USAGE, and what the planner throws.
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate does not count, E_USAGE when the
+   *   facts are malformed, and what the planner throws.
    */
   poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
   /**
    * Notes that the machine shuts down.
    *
-   * @throws {MusterError} E_AGENT_CERTIFICATE, E_USAGE.
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate does not count, E_USAGE when the
+   *   form is malformed or lacks the boot id.
    */
   leave(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
 }
 
 /**
- * Makes the handlers of the agents' API.
- *
- * @throws {MusterError} nothing itself; what the handlers throw is documented in {@link AgentApi}
+ * Makes the handlers of the agents' API. It throws nothing itself; {@link AgentApi} documents what
+ * the handlers throw.
  */
 export function createAgentApi(deps: AgentApiDeps): AgentApi {
   return {
@@ -110,8 +112,8 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
         'muster-time': String(Math.floor(deps.clock.now() / 1000)),
-        // The revision that a machine was sent never decreases: a machine that has seen a higher
-        // one than the store's is how the planner recognises a store that was rolled back.
+        // The revision that a machine is sent never decreases. A machine that has seen a higher
+        // revision than the store has now shows the planner that the store was rolled back.
         'muster-revision': String(Math.max(revision, facts.seenRevision ?? 0)),
       };
       return digest === facts.applied
@@ -143,7 +145,13 @@ const DISBELIEF = {
   no_cluster: 'No cluster names the machine any more.',
 } as const;
 
-/** Finds the machine that the ledger gave this certificate to; its subject is not read. */
+/**
+ * Finds the machine that the ledger gave this certificate to. The certificate's subject is not
+ * read.
+ *
+ * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate does not count ({@link
+ *   DISBELIEF}).
+ */
 function believed(
   { identities, roster, events, trusted, agentCluster }: AgentApiDeps,
   shown: ShownCertificate | undefined,
@@ -196,7 +204,9 @@ async function takenOver(
   await raiseAlarm(deps, machine, { code: 'taken_over', text }, address);
 }
 
+/** How many characters of a code or id are kept. */
 const MAX_CODE = 64;
+/** How many characters of a reason's text are kept. */
 const MAX_TEXT = 500;
 
 /** Records that the machine is alive, and what is new in its facts. */
@@ -221,10 +231,11 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
   };
   const version = printable(facts.agent, MAX_CODE);
   const rebooted = before?.bootId !== bootId;
-  const moved = before?.step !== step;
-  const said = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
-  const kept = before?.bootDisk?.code !== bootDisk?.code || before?.bootDisk?.text !== bootDisk?.text;
-  if (!rebooted && !moved && !said && !kept && before?.version === version) return;
+  const stepChanged = before?.step !== step;
+  const holdChanged = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
+  const bootDiskChanged =
+    before?.bootDisk?.code !== bootDisk?.code || before?.bootDisk?.text !== bootDisk?.text;
+  if (!rebooted && !stepChanged && !holdChanged && !bootDiskChanged && before?.version === version) return;
   const agent: AgentStatus = {
     since: clock.now(),
     version,
@@ -240,12 +251,15 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
     more: object,
   ): void => events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
   if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
-  if (moved && step !== undefined) record('agent.step', { fields: { step } });
+  if (stepChanged && step !== undefined) record('agent.step', { fields: { step } });
   if (hold !== undefined && numbersAside(before?.hold) !== numbersAside(hold))
     record('agent.held', { reason: hold });
-  if (kept && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
+  if (bootDiskChanged && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
 }
 
-/** Two failures of a program that differ only in times and process ids are the same hold. */
+/**
+ * A hold with its digits replaced: two failures of a program that differ only in times and process
+ * ids are the same hold.
+ */
 const numbersAside = (hold: Reason | undefined): string | undefined =>
   hold && `${hold.code} ${hold.text.replace(/\d+/g, '0')}`;

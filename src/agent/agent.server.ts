@@ -1,7 +1,7 @@
 /**
  * The agents' listener: HTTPS with Muster's own CA on both sides. The handshake checks a client's
- * chain; whose certificate it is, and whether it still counts, the ledger answers for every
- * request (agent-api.ts). Every client is limited as on the HTTP listener.
+ * chain. For every request, the ledger (identities.ts) says to which machine the certificate
+ * belongs and whether it still counts. Every client is limited as on the HTTP listener.
  */
 import { constants } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
@@ -48,8 +48,8 @@ export interface AgentServer {
 }
 
 /**
- * An agent opens one connection at a time, but machines behind a NAT share their limit with the
- * whole rack.
+ * An agent opens one connection at a time, but the machines of a rack behind a NAT share one
+ * address, and so one limit.
  */
 const AGENT_LIMITS: HttpLimits = { ...MACHINE_HTTP_LIMITS, bodyBytes: MAX_FORM_OCTETS, perClient: 64 };
 
@@ -66,7 +66,8 @@ const contextOf = ({ certificate, key, authority }: ServerCertificate): https.Se
 /**
  * Starts the listener.
  *
- * @throws {MusterError} E_PORT_IN_USE, E_SOCKET_OPEN.
+ * @throws {MusterError} E_PORT_IN_USE when the port is taken, E_SOCKET_OPEN when it cannot be
+ *   opened for another reason.
  */
 export async function startAgentServer(options: AgentServerOptions): Promise<AgentServer> {
   const limits = { ...AGENT_LIMITS, ...options.limits };
@@ -188,14 +189,15 @@ const said = (status: number, text: string, headers: AgentApiAnswer['headers'] =
 });
 
 /**
- * A refusal begins with its code, so that the agent's log and the operator's events use one word.
+ * A refusal begins with its code, so that the agent's log and the operator's events name the same
+ * code.
  */
 function failure(error: unknown, log: Log): AgentApiAnswer {
   const known = error instanceof MusterError;
   if (!known) log.error({ err: error }, 'a request of an agent failed');
   const code = known ? error.code : 'E_INTERNAL';
   if (known && error.kind.http < 500) return said(error.kind.http, `${code}: ${error.message}`);
-  // Not ready, or our own fault: the machine should try again.
+  // Muster is not ready or has failed: the machine should try again.
   const why = known && error.code === 'E_AGENT_WAIT' ? `: ${error.message}` : '';
   return said(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });
 }

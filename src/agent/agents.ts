@@ -1,6 +1,7 @@
 /**
- * The agents' side of the boot host. It opens its listener, and founds the transport CA, with the
- * first Cluster that has Kubernetes: a boot host without clusters opens no port and makes no keys.
+ * The part of the boot host that serves agents. It opens its listener and founds the transport CA
+ * when the first Cluster with Kubernetes appears: a boot host without clusters opens no port and
+ * makes no keys.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration } from '../base/duration.ts';
@@ -43,7 +44,7 @@ export interface AgentsDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Called with the settings of every layer that is made; tests look there for tickets. */
+  /** Called with the settings of every layer that is made; tests read tickets from them. */
   readonly made?: (settings: AgentSettings) => void;
 }
 
@@ -86,8 +87,8 @@ export interface AgentBoot {
   /**
    * The layer that puts the agent on this machine.
    *
-   * @throws {MusterError} E_AGENT_WAIT while there is no transport CA; E_CONFIG for a disk that the
-   * agent could not be passed.
+   * @throws {MusterError} E_AGENT_WAIT while there is no transport CA; E_CONFIG for a disk
+   * selector that cannot be passed to the agent.
    */
   layer(request: LayerRequest): ConfigLayer;
   /** Increases when the same machine would get another layer. */
@@ -103,7 +104,7 @@ export interface Agents extends AgentBoot {
    * cannot be opened
    */
   listen(options: AgentsListen): Promise<void>;
-  /** Looks at addresses, clusters and the certificate now. */
+  /** Checks addresses, clusters and the certificate now instead of at the next interval. */
   refresh(): Promise<void>;
   /** The listener's port; undefined while there is none. */
   port(): number | undefined;
@@ -116,16 +117,20 @@ export interface Agents extends AgentBoot {
   close(): Promise<void>;
 }
 
-/** How often addresses, clusters and withdrawals are looked at: interfaces get addresses late. */
+/** How often addresses, clusters and withdrawals are checked. Interfaces may get addresses late. */
 const LOOK_EVERY = duration('10s');
 /**
- * How often certificate and CA are read when no address changed: for so long a distrusted
- * generation of the CA is still believed.
+ * How often certificate and CA are read when no address changed. A distrusted generation of the CA
+ * is still accepted for up to this time.
  */
 const CERTIFICATE_EVERY = duration('1m');
 
 const notUp = (): MusterError => new MusterError('E_AGENT_WAIT', 'the listener for agents is not up yet');
 
+/**
+ * Opens the part that serves agents: reads their identities from the store. The listener opens with
+ * {@link Agents.listen}.
+ */
 export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   const { store, secrets, memberships, clock, log } = deps;
   const identities = await openIdentities({ store, log });
@@ -244,7 +249,10 @@ function stateOf(record: AgentRecord | undefined, serial: string): 'valid' | 'su
   return record.revoked === undefined ? 'valid' : 'revoked';
 }
 
-/** A machine that was ready may be running: its agent could not be heard while we were down. */
+/**
+ * Counts machines that were ready as running, because their agents could not be heard while this
+ * server was down.
+ */
 function supposeReady({ roster }: Pick<AgentsDeps, 'roster'>, identities: Identities): void {
   const valid = identities.list().filter(({ revoked }) => revoked === undefined);
   roster.heartbeats.suppose(
@@ -255,7 +263,7 @@ function supposeReady({ roster }: Pick<AgentsDeps, 'roster'>, identities: Identi
 const NO_BOOT_HOST = 'only a boot host can say that';
 
 /**
- * The agents' side for documents alone, for `render -f`: no keys, no tickets, no listener.
+ * An {@link AgentBoot} for documents alone, for `render -f`: without keys, tickets and listener.
  */
 export function previewAgents({ memberships, clock }: Pick<AgentsDeps, 'memberships' | 'clock'>): AgentBoot {
   const refuse = (): Promise<never> => Promise.reject(new MusterError('E_AGENT_WAIT', NO_BOOT_HOST));

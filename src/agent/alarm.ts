@@ -34,12 +34,12 @@ export async function raiseAlarm(
 }
 
 /**
- * `muster machine rearm`: ends the alarm. With `keep` the current certificate is the machine's own
- * and stays, or counts again if it was revoked when the machine was removed. Without, it is no
- * longer believed, and the next key that comes with the ticket of the machine's current boot gets
- * one; the ticket's time starts again.
+ * `muster machine rearm`: ends the alarm. With `keep` the operator confirms that the current
+ * certificate is the machine's own: it stays, or counts again if it was revoked when the machine
+ * was removed. Without `keep` the certificate is no longer believed, and the next key that comes
+ * with the ticket of the machine's current boot gets one; the ticket's time starts again.
  *
- * @throws {MusterError} E_NOT_FOUND.
+ * @throws {MusterError} E_NOT_FOUND when no machine has this name.
  */
 export async function rearmMachine(
   { roster, identities, events, clock }: AlarmDeps,

@@ -78,7 +78,7 @@ export interface AgentFacts {
   readonly etcd: EtcdFacts;
   /** Absent: none is running here. */
   readonly apiserver?: ApiserverFacts;
-  /** kubelet has a client certificate, whoever issued it. */
+  /** kubelet has a client certificate, from whichever CA. */
   readonly joined?: true;
   /** Digest of the plan that was last applied to its end. */
   readonly applied?: string;

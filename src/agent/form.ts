@@ -1,4 +1,4 @@
-/** Reads forms of agents, strictly, because both ends are ours. Pure. */
+/** Reads the forms that agents post. It is strict, because Muster writes both ends. Pure. */
 import { MusterError } from '../base/errors.ts';
 
 /** The most fields of a form; a machine that sends all its certificate requests has some dozens. */

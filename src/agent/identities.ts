@@ -72,7 +72,7 @@ export interface Identities {
   renewing(machine: string, next: NonNullable<AgentRecord['next']>): readonly Write[];
   /** The machine polled with the renewed certificate: the older one does not count any more. */
   renewed(machine: string): Promise<void>;
-  /** Reads the machine's record again, after such writes are durable. */
+  /** Reads the machine's record again, after {@link writes} or {@link renewing} were committed. */
   took(machine: string): Promise<void>;
   /**
    * Revokes the machine's certificates: they do not count any more, and its key gets no other one.
@@ -88,6 +88,7 @@ export interface Identities {
   revoke(machine: string): Promise<AgentRecord | undefined>;
 }
 
+/** Reads all records from the store. A record that cannot be read is logged and skipped. */
 export async function openIdentities({
   store,
   log,

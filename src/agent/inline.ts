@@ -26,7 +26,10 @@ interface InlineSettings {
   readonly plan?: Plan | undefined;
 }
 
-/** The agent's layer of such a machine. With a plan it is rendered for one answer, and not kept. */
+/**
+ * The agent's layer of a machine with `delivery: inline`. With a plan it is rendered for one answer
+ * and not kept; without one, a placeholder takes its place.
+ */
 export function inlineLayer({ machine, authority, now, plan }: InlineSettings): ConfigLayer {
   const content =
     plan === undefined ? { content: '[secret]' } : { contentBase64: encodePlan(plan).tar.toString('base64') };
@@ -38,7 +41,7 @@ export function inlineLayer({ machine, authority, now, plan }: InlineSettings): 
   });
 }
 
-/** Why such a machine's secrets are not served: recorded as an event, and sent as the answer. */
+/** Why the secrets of a machine are not served: recorded as an event, and sent as the answer. */
 export const INLINE_REFUSALS = {
   served_before:
     'The secrets of this boot were served already: one of the two that asked is not the machine. A new boot has new ones.',
@@ -49,7 +52,10 @@ export const INLINE_REFUSALS = {
 } as const satisfies Record<string, string>;
 export type InlineRefusal = keyof typeof INLINE_REFUSALS;
 
-/** Why a machine's plan cannot be made yet, so that it should ask again. Rethrows other errors. */
+/**
+ * The text of an E_AGENT_WAIT error: why a machine's plan cannot be made yet and the machine should
+ * ask again. Rethrows every other error.
+ */
 export function waitsFor(error: unknown): string {
   if (error instanceof MusterError && error.code === 'E_AGENT_WAIT') return error.message;
   throw error;

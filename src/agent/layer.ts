@@ -126,8 +126,8 @@ const scriptFile = (name: string, text: string) => ({
 /** The scripts as files of a configuration. */
 const SCRIPT_FILES = Object.entries(AGENT_SCRIPTS).map(([name, text]) => scriptFile(name, text));
 /**
- * Only for machines with a boot disk, because every machine reads its first configuration at every
- * boot.
+ * Sent only to machines with a boot disk, because every machine fetches its first configuration at
+ * every boot.
  */
 const BOOT_DISK_SCRIPT = scriptFile('muster-boot.sh', BOOT_SCRIPT);
 

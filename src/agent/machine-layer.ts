@@ -110,12 +110,12 @@ const selectorOf = ({ path, serial, sizeMiB }: DiskSelector): DataSelector => ({
   ...(sizeMiB === undefined ? {} : { minMiB: sizeMiB, maxMiB: sizeMiB }),
 });
 
-/** Shown in the place of a ticket where people look. */
+/** Shown in place of the ticket in previews and checks. */
 export const NO_TICKET = '[secret]';
-/** Shown in the place of Muster's CA, which a directory of documents does not have. */
+/** Shown in place of Muster's CA, which a directory of documents does not have. */
 const NO_AUTHORITY = '[CA of the boot host]\n';
 
-/** The layer as documents alone give it: no keys, no tickets. `now`: ms since 1970. */
+/** The agent's layer made from documents alone, without keys and tickets. `now`: ms since 1970. */
 export function previewLayer(request: LayerRequest, now: number): ConfigLayer {
   const authority = NO_AUTHORITY;
   if (request.delivery === 'inline') return inlineLayer({ machine: request.machine, authority, now });

@@ -1,12 +1,12 @@
 #!/bin/sh
-# The agent of a machine in a Muster cluster. It reports what the machine is, and does what the
-# server's plan says. It decides nothing.
+# The agent of a machine in a Muster cluster. It reports facts about the machine, and carries out
+# the server's plan. It decides nothing.
 #
 #     muster-agent.sh [once | inline]
 #
 # `once` polls once, and exits 0 if the poll succeeded and nothing is held. `inline` does the plan
 # that came with the first configuration and asks no server. src/agent/README.md of Muster
-# describes the talk and the plan. Needs curl, openssl, tar, coreutils and util-linux.
+# describes the protocol and the plan. Needs curl, openssl, tar, coreutils and util-linux.
 #
 # Every change is staged, synced and renamed, so the agent may be killed anywhere: run again, it
 # ends in the same state. MUSTER_ROOT is put before every path, so that several agents can run on

@@ -44,7 +44,7 @@ finish() {
   exit
 }
 
-# Runs the rest in a subshell, without the lock; if it fails, finishes with what it printed.
+# Runs a command in a subshell, without the lock. If it fails, finishes with what it printed.
 try() {
   try_output=$("$@" 2>&1 9>&-) || finish failed "${try_output:-$1 failed}"
 }
@@ -60,7 +60,8 @@ kernel_arguments() {
   tr -s ' ' '\n' <"$root/proc/cmdline"
 }
 
-# Sets argument to the value of kernel argument $1 (a regular expression); of several, the last.
+# Sets argument to the value of kernel argument $1 (a regular expression); if it is given several
+# times, the last one counts.
 argument() {
   argument=$(kernel_arguments | sed -n "s/^$1=//p" | tail -n 1)
 }
@@ -83,7 +84,7 @@ find_seed() {
 }
 
 # Does `seed`: fetches the configuration to $work/seed, unless it is there. A server need not have
-# vendor-data and network-config; curl's exit code 22 says that it answered so.
+# vendor-data and network-config; curl's exit code 22 means that the server refused.
 seed() {
   [ ! -e "$work/seed" ] || return 0
   find_seed || return 1
@@ -102,7 +103,7 @@ seed() {
 
 # --- the disk
 
-# Sets disk, device, partition and detail to what the one disk that fits selector $1 is.
+# Finds the one disk that fits selector $1. Sets disk (its state), device, partition and detail.
 look_at_disk() {
   disk=none
   device=''
@@ -177,7 +178,7 @@ pack() {
   cd /
 }
 
-# Writes text $1 as file $2 of the disk, if the file has another.
+# Writes text $1 as file $2 of the disk, unless the file has this text already.
 configure() {
   printf '%s\n' "$1" >"$work/text"
   mkdir -p "$mounted/${2%/*}"
@@ -234,8 +235,8 @@ pack_image_and_seed() {
   initrds="$initrds $image_initrd $seed_initrd"
 }
 
-# Prints the kernel arguments for a start from the disk: those of this boot, without what holds for
-# this boot alone.
+# Prints the kernel arguments for a start from the disk: those of this boot, without the ones that
+# are valid for this boot only.
 disk_arguments() {
   once='vmlinuz$|(initrd|BOOT_IMAGE|ds|ignition\.config\.url|muster\.(url|root|time))='
   kernel_arguments | grep -Ev "^($once)" | tr '\n' ' '

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks what a machine must be before it becomes part of a cluster.
+# Checks one requirement that a machine must meet before it becomes part of a cluster.
 #
 #     muster-check.sh NAME [WORD…]
 #
@@ -95,9 +95,9 @@ holds_socket() {
 }
 
 # mtu ADDRESS OCTETS: packets as large as the network device sends them reach ADDRESS in one piece;
-# OCTETS is the size where the device is not known. A member that does not answer at all says
-# nothing about the way to it. Where a router says what it takes, both ends adapt to that. busybox's
-# ping has no option to forbid fragments.
+# OCTETS is the size where the device is not known. The check passes if
+# the member does not answer at all, which proves nothing; if a router reports its MTU, because both
+# ends then adapt to it; and with busybox's ping, which has no option to forbid fragments.
 check_mtu() {
   headers=28
   case $1 in
@@ -117,8 +117,8 @@ check_mtu() {
 
 # fsync DIRECTORY MILLISECONDS: a small write with its sync takes no longer. Writes as etcd does,
 # over space that is there already, and removes the file. The second slowest of 100 writes counts.
-# A hundred processes take longer than the writes to a fast disk, so one process does all of them
-# first; if all together take no longer than one may, that is enough.
+# Starting a hundred processes takes longer than the writes to a fast disk. Therefore one process
+# does all writes first; if they take no longer together than one write may, the check passes.
 check_fsync() {
   file=$root$1/.muster-fsync
   make_file "$root$1" 2>/dev/null || fail "cannot write to $root$1"
@@ -143,12 +143,12 @@ make_file() {
   dd if=/dev/zero of="$file" bs=2300 count=100 conv=fsync status=none
 }
 
-# Writes to $file as dd's arguments $1 … say, each block with its sync. Prints what dd says.
+# Writes to $file with dd's arguments $1 …, and syncs after each block. Prints what dd prints.
 write_synced() {
   dd if=/dev/zero of="$file" bs=2300 "$@" conv=notrunc oflag=dsync 2>&1
 }
 
-# Writes the 100 blocks of $file one by one. Prints what dd says.
+# Writes the 100 blocks of $file one by one. Prints what dd prints.
 write_one_by_one() {
   block=0
   while [ "$block" -lt 100 ]; do
@@ -157,7 +157,7 @@ write_one_by_one() {
   done
 }
 
-# Prints the seconds that dd said it took, a line for each dd on standard input.
+# Reads the output of one or more dd, and prints the seconds that each took, one a line.
 seconds_of_dd() {
   while read -r _ octets _ rest; do
     case $octets in
@@ -169,7 +169,7 @@ seconds_of_dd() {
   done
 }
 
-# Sets milliseconds to $1 seconds.
+# Converts $1 seconds, and sets milliseconds.
 milliseconds() {
   milliseconds=$(printf '%.3f' "${1:-0}" | tr -d '.')
   milliseconds=${milliseconds#"${milliseconds%%[!0]*}"}

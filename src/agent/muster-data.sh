@@ -1,6 +1,6 @@
 #!/bin/sh
 # Part of the agent (muster-agent.sh reads it in): the plan's lines about the data filesystem.
-# muster-disk.sh decides whose disk a disk is; here is what is done with the filesystem.
+# muster-disk.sh decides to whom a disk belongs; this part works with the filesystem on it.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
 # Does plan line `create-data DEVICE UUID`: makes the filesystem and mounts it. Where data disk and
@@ -43,8 +43,8 @@ bind() {
   try data-mount mount --bind "$state/$1" "$root$2"
 }
 
-# Does plan line `marker CLUSTER FOUNDING MEMBER MACHINE`: writes on the data filesystem whose it
-# is, or holds if it belongs to somebody else. $1 holds the words.
+# Does plan line `marker CLUSTER FOUNDING MEMBER MACHINE`: records the owner of the data filesystem
+# on it, or holds if it already has another owner. $1 holds the words.
 write_marker() {
   require_mounted || return 1
   first_line "$state/marker"
@@ -123,7 +123,8 @@ clear_data() {
   try clear-failed sync "$state"
 }
 
-# Removes entry $1 of the data filesystem, after what is mounted in it and where it is bound to.
+# Removes entry $1 of the data filesystem. Before that, unmounts what is mounted in it, and the path
+# below /var/lib at which the entry is bind-mounted.
 clear_entry() {
   entry_name=${1##*/}
   case $entry_name in

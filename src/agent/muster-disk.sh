@@ -2,7 +2,7 @@
 # The disk that a machine keeps its data on, and the disk that it can start from.
 #
 #     muster-disk.sh look SELECTOR
-#         prints what the data disk is now, as lines NAME=VALUE (DataDisk in src/agent/facts.ts)
+#         prints the state of the data disk, as lines NAME=VALUE (DataDisk in src/agent/facts.ts)
 #     muster-disk.sh create SELECTOR DEVICE UUID [boot]
 #         makes the data filesystem, if the selector's one disk is DEVICE and blank; with `boot` it
 #         makes two partitions, one for the data and one for what the machine starts from
@@ -36,8 +36,8 @@ esac
 
 # While a disk is being written, this mark is on it: in the last sector where it gets a filesystem,
 # in this sector, the last before the first partition, where it gets partitions. mkfs.ext4 wipes the
-# first sectors first, and a partition table is written in several places; by the mark a disk that
-# was cut off in between is recognised as ours.
+# first sectors first, and a partition table is written in several places; the mark shows that a
+# disk that was cut off in between is ours.
 MARK=MUSTER-DATA-NEW
 BEFORE_PARTITIONS=2047
 
@@ -126,8 +126,8 @@ has_serial() {
   return 1
 }
 
-# Sets disk to blank, ours or foreign by what is on disk $1, and device, filesystem, mounted,
-# partition, detail, node, sys and sectors with it.
+# Sets disk to blank, ours or foreign, depending on what is on disk $1. Also sets device,
+# filesystem, mounted, partition, detail, node, sys and sectors.
 judge() {
   disk=foreign
   device=/dev/$1
@@ -351,15 +351,15 @@ create() {
   fi || fail "the filesystem was not made on $1"
 }
 
-# Whether the disk gets two partitions: it is not one of two itself, and either $1 asks for two or
-# the disk was begun so.
+# Whether the disk gets two partitions: the device is not itself one of two, and either $1 asks for
+# two or an earlier run began to make two.
 becomes_two() {
   [ "${device##*/}" != "$data_part" ] || return 1
   [ -z "$1" ] || return 0
   is_marked $BEFORE_PARTITIONS
 }
 
-# Fails because device $1, which look looked at, cannot become the $2 disk.
+# Fails because device $1, which look examined, cannot become the $2 disk.
 refuse() {
   fail "$1 is not made the $2 disk: ${device:-it} is $disk${detail:+, $detail}"
 }

@@ -49,9 +49,10 @@ end_etcd() {
   require_etcd_stopped
 }
 
-# Ends the container of static pod etcd-$1 as kubelet would: SIGTERM every five seconds, SIGKILL
-# after 30, no more after 40. Returns once $2 looks in a row, half a second apart, found that it is
-# over. kubelet itself ends no container until it has seen the API since it started.
+# Ends the container of static pod etcd-$1 as kubelet would: sends SIGTERM every five seconds,
+# SIGKILL after 30, and gives up after 40. Returns once $2 checks in a row, half a second apart,
+# found that the pod has ended. kubelet itself ends no container until it has seen the API since it
+# started.
 end_pod() {
   look_count=0
   looks_in_row=0
@@ -72,8 +73,8 @@ end_pod() {
   done
 }
 
-# Whether static pod etcd-$1 has ended. If $2 looks are wanted, and not one, a container that may be
-# about to start etcd counts too.
+# Whether static pod etcd-$1 has ended. $2 is the number of checks in a row that are wanted. If it
+# is not 1, a container that may be about to start etcd counts as running too.
 pod_has_ended() {
   etcd_has_ended || return 1
   [ "$2" != 1 ] || return 0
@@ -90,7 +91,7 @@ end_containers() {
 # Does plan line `restore-etcd CLUSTER FROM TO MEMBER MACHINE ADDRESS PROGRAM BUMP [IMAGE]`: turns
 # the data of founding FROM into data of founding TO with MEMBER as the only member. A copy of the
 # data is replayed and restored; the old ones stay as etcd.before-TO; the marker is rewritten last.
-# What is there shows which steps were done, so a restore that was cut off is continued.
+# The directories that exist show which steps were done, so a restore that was cut off is continued.
 restore_etcd() {
   require_mounted || return 1
   marker_after="$1 $3 $4 $5"

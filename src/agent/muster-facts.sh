@@ -89,7 +89,8 @@ look_at_api() {
   esac
 }
 
-# Sets boot_state and boot_text: how the boot disk was last brought up to date. Empty without one.
+# Sets boot_state and boot_text: how the boot disk was last brought up to date. Both are
+# empty without a boot disk.
 look_at_boot_disk() {
   boot_state=''
   boot_text=''
@@ -111,7 +112,7 @@ recall_revision() {
   [ "$first_line" -le "$revision" ] || revision=$first_line
 }
 
-# Sets marker to the line that says whose the mounted data filesystem is.
+# Sets marker to the line that names the owner of the mounted data filesystem.
 look_at_marker() {
   marker=''
   [ -n "$mounted" ] || return 0

@@ -51,8 +51,8 @@ fetch() {
   try write-failed sync "${3%/*}"
 }
 
-# Does plan line `unpack SHA256 DIRECTORY URL`; DIRECTORY with $root before it. An empty file beside
-# what was unpacked marks the archive as done.
+# Does plan line `unpack SHA256 DIRECTORY URL`; DIRECTORY with $root before it. An empty file next
+# to what was unpacked marks the archive as done.
 unpack() {
   fetched=$2/.muster-get.$1
   forget_other_archives "$2"

@@ -13,7 +13,7 @@ choose_identity() {
     return 0
   fi
   first_line "$state/marker"
-  # On another machine's disk nothing is written, and its certificate is not used.
+  # Nothing is written to another machine's disk, and its certificate is not used.
   case "$first_line " in
     ' ' | *" $machine ") store_identity ;;
   esac

@@ -11,13 +11,14 @@ uses_crio() {
   [ -S "$root/var/run/crio/crio.sock" ]
 }
 
-# Runs ctr, the rest, on the containers that kubelet made.
+# Runs ctr with arguments $1 …, in the namespace of the containers that kubelet made.
 containerd() {
   ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
 }
 
-# Runs crictl, the rest. A pod takes longer than crictl's own two seconds where much is read from
-# disks for the first time. On failure prints the last line that crictl wrote, which is the reason.
+# Runs crictl with arguments $1 …. Its default timeout of two seconds is too short for a pod where
+# much is read from disks for the first time. On failure prints the last line that crictl wrote,
+# which is the reason.
 cri() {
   crictl --timeout 2m "$@" 2>"$run/crictl.log" && return 0
   tail -n 1 "$run/crictl.log" >&2
@@ -41,7 +42,7 @@ pod_containers() {
   containerd containers list -q "$filter" 2>/dev/null | grep -Fxf "$run/tasks"
 }
 
-# Sends signal $2 to container $1. CRI-O sends SIGTERM, and SIGKILL after 30 seconds, instead.
+# Sends signal $2 to container $1. CRI-O ignores $2: it sends SIGTERM, and SIGKILL after 30 seconds.
 end_container() {
   if uses_crio; then
     crictl stop --timeout 30 "$1"
@@ -78,9 +79,9 @@ unmount_image() {
   [ ! -e "$image_root" ] || rmdir "$image_root"
 }
 
-# Mounts the files of image $1 with CRI-O, which mounts a container's files when it makes it: so a
-# container is made that is never started, in a pod without processes. kubelet would remove that
-# pod, but kubelet does not run now.
+# Mounts the files of image $1 with CRI-O. CRI-O mounts a container's files when it makes the
+# container, so this makes a container that is never started, in a pod without processes. kubelet
+# would remove that pod, but kubelet does not run now.
 mount_crio_image() {
   remove_image_pod || return 1
   if ! cri inspecti -q "$1" >/dev/null 2>&1; then
@@ -112,8 +113,8 @@ CONTAINER
   mount --bind "$image_files" "$image_root"
 }
 
-# Removes the pod that mount_crio_image makes, also one that an agent left behind that was killed,
-# or a boot that was cut off.
+# Removes the pod that mount_crio_image makes, including one that was left behind when an agent was
+# killed or a boot was cut off.
 remove_image_pod() {
   image_pods=$(cri pods -q --name '^muster-etcd-image$') || return 1
   for image_pod in $image_pods; do
@@ -121,7 +122,7 @@ remove_image_pod() {
   done
 }
 
-# Runs the rest; if the plan names an image, with its programs before those of the machine.
+# Runs command $1 …. If the plan names an image, its programs are found before the machine's own.
 with_etcd_programs() {
   if [ -n "$etcd_image" ]; then
     PATH=$image_root/usr/sbin:$image_root/usr/bin:$image_root/sbin:$image_root/bin:$PATH

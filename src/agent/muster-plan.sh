@@ -3,8 +3,8 @@
 # line.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# Whether line $1 is one that this agent knows, is complete, and has only words that cannot mean
-# anything else: `path` must be absolute, and `names` (the words that are neither path nor URL) hold
+# Whether line $1 is one that this agent knows, is complete, and has only words that are safe to use
+# in commands: `path` must be absolute, and `names` (the words that are neither path nor URL) hold
 # no slash and begin with neither a dot nor a dash.
 is_known_line() {
   case $1 in

@@ -29,7 +29,7 @@ load_modules() {
   done
 }
 
-# Does verb $1 of systemctl to unit $2. If that fails, prints what systemctl said and the last
+# Runs systemctl with verb $1 on unit $2. If that fails, prints what systemctl said and the last
 # complaint in the unit's journal: nobody can look into the journal of a live machine later.
 change_unit() {
   systemctl_output=$(systemctl "$1" "$2" 2>&1) && return 0

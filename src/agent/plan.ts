@@ -1,8 +1,8 @@
 /**
  * Plans: an ordered list of lines that an agent applies, and the files that they name. The agent
- * decides nothing; the planner did. A plan is the whole desired state, not a difference: applying
- * it twice changes nothing, and a plan that was interrupted anywhere is finished by applying it
- * again.
+ * decides nothing; the planner decides. A plan is the whole desired state, not a difference:
+ * applying it twice changes nothing, and a plan that was interrupted anywhere is finished by
+ * applying it again.
  *
  * On the wire: an uncompressed tar (ustar) with `plan`, the lines, first, then `files/SHA256` for
  * each content once.
@@ -82,13 +82,15 @@ export const AGENT_HOLDS = {
     'A unit could not be enabled, started, reloaded or stopped; the text says why, with the last error of the unit itself.',
   failed: 'A line of the plan failed without a known reason.',
 } as const;
+
+/** A line of a plan; `do` says what the agent does. */
 export type PlanLine =
   /** Makes the leaf's key if there is none, and sends a request (PKCS #10) with the next poll. */
   | { readonly do: 'request'; readonly leaf: LeafName; readonly algorithm: KeyAlgorithm }
   /**
    * Makes the data filesystem on `device` with that UUID, but only if the device still has no
    * partition table and no signature, and mounts it at AGENT_PATHS.state. Where the boot disk has
-   * the same selector, it is a partition of that disk.
+   * the same selector, the filesystem is on a partition of that disk.
    */
   | { readonly do: 'create-data'; readonly device: string; readonly filesystem: string }
   /** Mounts the filesystem of that UUID at AGENT_PATHS.state. */

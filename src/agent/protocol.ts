@@ -36,7 +36,7 @@ export const AGENT_ROUTES = {
   },
 } as const;
 
-/** The machine that polls; only its certificate tells which one it is. */
+/** The machine that polls, as its certificate identifies it. */
 export interface AgentIdentity {
   readonly machine: string;
   /** Serial number of the certificate. */

@@ -47,15 +47,17 @@ interface RedeemRequest {
 }
 
 /**
- * How often a ticket is evaluated when a concurrent request writes between reading and writing;
- * more conflicts than that are no coincidence.
+ * How often a ticket is evaluated when a concurrent request changes the records meanwhile. After
+ * that many conflicts the ticket is refused.
  */
 const ATTEMPTS = 4;
 
 /**
- * Resolves to the certificate, PEM, when its record is durable.
+ * Redeems a ticket. Resolves to the certificate, PEM, when its record is durable.
  *
- * @throws {MusterError} E_TICKET, E_TICKET_KEY, and what the store throws.
+ * @throws {MusterError} E_TICKET when the ticket or the request is refused; E_TICKET_KEY, with an
+ * alarm, when another key has the ticket's certificate or the machine is running with one; and what
+ * the store throws.
  */
 export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<string> {
   const facts = deps.ticketed(request.session);
@@ -103,7 +105,7 @@ async function existingCertificate(
   return undefined;
 }
 
-/** Undefined when another request was first. */
+/** Issues and records a certificate. Undefined when another request was faster. */
 async function issue(
   { identities, pki, events, clock, tickets }: RedeemDeps,
   { session }: TicketFacts,

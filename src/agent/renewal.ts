@@ -1,7 +1,7 @@
 /**
  * Renews an agent's certificate before it ends, and when another generation of the transport CA
- * signs. The new one is for the same key and comes with the plan. Both are believed until the
- * machine has polled with the new one.
+ * signs. The new certificate is for the same key and comes with the plan. Both certificates are
+ * believed until the machine has polled with the new one.
  */
 import { createPublicKey } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
@@ -33,7 +33,10 @@ export interface Renewed {
   readonly notAfter: number;
 }
 
-/** The plan line that replaces the certificate, if it is time to. */
+/**
+ * Resolves to the plan line that replaces the certificate; to no line while it need not be replaced
+ * or while a concurrent request replaces it.
+ */
 export async function renewal(
   { identities, pki, clock, primary }: RenewalDeps,
   record: AgentRecord,

@@ -4,9 +4,9 @@ import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 
 export interface Rounds {
-  /** Does a round now, after the one under way; rejects as it does. */
+  /** Starts a round when the one under way has ended. Rejects with the round's error. */
   now(): Promise<void>;
-  /** Does a round soon; a failure is reported by {@link failure}, not thrown. */
+  /** As {@link now}, but does not wait: {@link failure} reports the error. */
   soon(): void;
   /** Begins to repeat rounds. */
   start(): void;

@@ -39,7 +39,8 @@ function header({ name, content }: TarEntry): Buffer {
 /**
  * Writes a tar archive, with the two zero blocks that end it.
  *
- * @throws {RangeError} for a name that is too long
+ * @throws {RangeError} for a name that is empty, too long or not printable ASCII, and for content
+ *   of 8 GiB or more.
  */
 export function tar(entries: Iterable<TarEntry>): Buffer {
   const parts: Uint8Array[] = [];

@@ -26,6 +26,7 @@ interface Transport {
   ): Promise<{ readonly certificate: ServerCertificate; readonly changed: boolean }>;
 }
 
+/** Creates the transport. It has no certificate until the first {@link Transport.refresh}. */
 export function createTransport(deps: ServerCertificateDeps): Transport {
   let certificate: ServerCertificate | undefined;
   let trusted: ReadonlySet<string> = new Set();

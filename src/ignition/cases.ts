@@ -76,14 +76,14 @@ export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>
   };
 }
 
-/** The ids of the documents, some of them twice. */
+/** The ids of the documents of `parts`; a document that has two roles is listed twice. */
 export function idsOf(parts: Parts): DocumentId[] {
   return Object.values(parts)
     .filter((one: Document | undefined) => one !== undefined)
     .map((one: Document): DocumentId => idOf(one));
 }
 
-/** Whether two machines have everything but themselves in common. */
+/** Whether two cases have the same documents, the Machine aside. */
 export const sameParts = (a: Parts, b: Parts): boolean =>
   a.profile === b.profile &&
   a.cluster === b.cluster &&
@@ -91,5 +91,6 @@ export const sameParts = (a: Parts, b: Parts): boolean =>
   a.image === b.image &&
   a.network === b.network;
 
+/** Whether two lists have the same cases in the same order, the Machine aside. */
 export const sameCases = (a: readonly Parts[] | undefined, b: readonly Parts[]): boolean =>
   a !== undefined && a.length === b.length && a.every((one, n) => sameParts(one, b[n]!));

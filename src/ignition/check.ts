@@ -49,14 +49,15 @@ export function configurationCheck(agentLayer: CheckedLayer): ConfigCheck {
       if (fault && (!changed || changed.has(idOf(document)))) found.add(fault, 'error', idOf(document));
     }
     const casesOf = casesIn(candidates);
-    // A profile that selects other machines, a network, a Cluster that gives other roles: they
-    // concern machines whose parts do not include them.
-    const far = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
+    // A changed Profile may now select other machines, and a Network or Cluster may concern
+    // machines that did not use it before.
+    const indirect = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
     for (const { document } of candidates.Machine.values()) {
       const cases = casesOf(document);
-      const near = !changed || cases.some((parts) => idsOf(parts).some((id) => changed.has(id)));
-      if (near || (far && !results.isKnown(document, cases)))
-        for (const { fault, severity } of results.of(cases, near)) found.add(fault, severity, idOf(document));
+      const direct = !changed || cases.some((parts) => idsOf(parts).some((id) => changed.has(id)));
+      if (direct || (indirect && !results.isKnown(document, cases)))
+        for (const { fault, severity } of results.of(cases, direct))
+          found.add(fault, severity, idOf(document));
     }
     return found.all();
   };
@@ -75,9 +76,10 @@ class CaseResults {
     { readonly cases: readonly Case[]; readonly judged: readonly Judged[] }
   >();
   /**
-   * By profile or Cluster, and by the shape of Muster's own layers: a machine without a
-   * configuration of its own that is known to render. For others like it only the templates can
-   * differ, which makes the check of a thousand machines ten times as fast.
+   * By profile or Cluster, and by the shape of Muster's own layers: the parts of a machine without
+   * a configuration of its own that is known to render. Other machines of that class can differ
+   * only in their templates, so only these are checked. That makes the check of a thousand machines
+   * ten times as fast.
    */
   readonly #classes = new WeakMap<object, Map<string, { readonly parts: Parts; readonly layers: Layers }>>();
 
@@ -124,7 +126,7 @@ class CaseResults {
     );
   }
 
-  /** Renders the input; for a machine of a class that is known to render, only its templates. */
+  /** Renders the input. If the machine's class is known to render, only expands its templates. */
   #faultsOf(parts: Case, input: CheckInput): readonly Fault[] {
     if ('faults' in input) return input.faults;
     if (input.layers.length === 0) return [];
@@ -149,8 +151,8 @@ class CaseResults {
 type Layers = RenderInput['layers'];
 
 /**
- * What Muster's own layers hold, but for the values of one machine: the same for machines that
- * render alike.
+ * The paths and unit names of Muster's own layers, without the values of one machine. Machines with
+ * the same shape render alike.
  */
 const shapeOf = (layers: Layers): string =>
   layers
@@ -180,7 +182,7 @@ function whenOf(of: readonly Case[], all: readonly Case[]): string {
   ].join(', ');
 }
 
-/** Reported at the Image once, not by each of its machines. */
+/** The fault of an image's Ignition version. It is reported at the Image, not for each machine. */
 function versionFault({ spec, metadata }: Document<'Image'>): Fault | undefined {
   const { configFormat, ignitionVersion: version } = spec;
   const versions: readonly string[] = IGNITION_VERSIONS;
@@ -199,15 +201,17 @@ function imageOf({ image }: Parts): RenderInput['image'] {
 /** While an image is missing, its format is assumed to be the oldest cloud-init that we know. */
 const NO_IMAGE: Pick<ImageSpec, 'os' | 'configFormat'> = { os: 'debian', configFormat: 'cloud-init' };
 
-/** A boot that stands for all: an address for documentation (RFC 5737), a session id's length. */
+/**
+ * An example boot: an address for documentation (RFC 5737), and a session id of the real length.
+ */
 const BASE_URL = 'http://192.0.2.1:8080';
 const SESSION = 'the-session-of-a-boot00';
 
 type CheckInput = RenderInput | { readonly faults: readonly Fault[] };
 
 /**
- * The input of a machine's configuration as far as its documents tell it, or why the agent's layer
- * cannot be made.
+ * The input of a machine's configuration as far as its documents determine it, or why the agent's
+ * layer cannot be made.
  */
 export function checkInput(parts: Case, agentLayer: CheckedLayer): CheckInput {
   const { spec, metadata } = parts.machine;
@@ -226,7 +230,7 @@ export function checkInput(parts: Case, agentLayer: CheckedLayer): CheckInput {
   }
 }
 
-/** Templates that no machine could fill, in a document that perhaps no machine uses yet. */
+/** Finds templates that no machine could fill, in a document that perhaps no machine uses yet. */
 function lint({ document }: Candidate<'Cluster'> | Candidate<'Profile'>, found: Findings): void {
   const { config }: ClusterSpec | ProfileSpec = document.spec;
   const id = idOf(document);

@@ -67,7 +67,8 @@ export function networkArgument(config: Plain): string | undefined {
 }
 
 /**
- * Whether {@link networkArgument} returns one. Does not compress where the answer is plain without.
+ * Whether {@link networkArgument} returns an argument. Compresses only when the uncompressed length
+ * does not decide.
  */
 export const fitsArgument = (config: Plain): boolean =>
   JSON.stringify(config).length < (MAX_ARGUMENT * 3) / 4 - 8 || networkArgument(config) !== undefined;

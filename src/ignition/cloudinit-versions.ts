@@ -4,25 +4,23 @@
  * that is not newer than the image's version applies.
  *
  * The same in all of them: NoCloud fetches meta-data, user-data and vendor-data (not in every
- * version in this order) without a timeout, each ten times again, a second apart; 404 and 503 count
- * alike. Without meta-data or user-data the machine then boots unconfigured, with instance-id
- * `iid-datasource-none`; a missing vendor-data costs eleven seconds. So all four documents are
- * always served, and the boot script waits until they can be.
+ * version in this order) without a timeout, and repeats each request up to ten times, a second
+ * apart; 404 and 503 count alike. Without meta-data or user-data the machine then boots
+ * unconfigured, with instance-id `iid-datasource-none`; a missing vendor-data costs eleven seconds.
+ * Therefore all four documents are always served, and the boot script waits until they can be.
  */
 interface CloudInitBehaviour {
-  /** The first version that behaves so. */
+  /** The first version with this behaviour. */
   readonly since: string;
   /**
    * Name of the data source on the kernel command line. Before 24.x the name alone says whether the
-   * source is of the network: with `nocloud` and a URL, 22.4 takes it for local, and the network
+   * source needs the network: with `nocloud` and a URL, 22.4 takes it for local, and the network
    * stage ends without doing its work (cloudinit/cmd/main.py: "Exiting. datasource in local mode").
    */
   readonly source: 'nocloud-net' | 'nocloud';
   /** Whether network-config is fetched from the URL too (canonical/cloud-init#5603: since 24.3). */
   readonly fetchesNetworkConfig: boolean;
-  /**
-   * Whether the version knows the user names and keys of the schema that we write.
-   */
+  /** Which distribution has the version, and what follows; for readers of this table. */
   readonly note: string;
 }
 

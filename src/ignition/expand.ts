@@ -91,7 +91,9 @@ function compiled(text: string): Template {
   return template;
 }
 
+/** Texts of at least this many characters are remembered. */
 const LONG = 512;
+/** Number of long texts that are remembered. Beyond it the oldest is dropped. */
 const REMEMBERED = 128;
 const memoLongTexts = new Map<string, Template>();
 
@@ -128,9 +130,11 @@ export function expandConfig(merged: Merged, scope: TemplateScope): ExpandedConf
     }
   };
   for (const slot of prepared.slots) if (slot.path[0] === 'variables') put(slot, scope);
-  const full: TemplateScope = { ...scope, var: config.variables ?? {} };
-  for (const slot of prepared.slots) if (slot.path[0] !== 'variables') put(slot, full);
-  return faults.length > 0 ? { ok: false, faults: faults.slice(0, 20) } : { ok: true, config, scope: full };
+  const withVariables: TemplateScope = { ...scope, var: config.variables ?? {} };
+  for (const slot of prepared.slots) if (slot.path[0] !== 'variables') put(slot, withVariables);
+  return faults.length > 0
+    ? { ok: false, faults: faults.slice(0, 20) }
+    : { ok: true, config, scope: withVariables };
 }
 
 /** Whether a template of `merged` names a value of that group, e.g. `network`. */

@@ -12,8 +12,8 @@ const FIELDS: Readonly<Record<string, string>> = { sshAuthorizedKeys: 'sshKeys',
 
 /**
  * The path in `config` of the value at `path` of `rendered`, as far as it exists; the root for a
- * value that comes from no single one. Rendering adds items of its own, so items are found by their
- * keys.
+ * value that was not made from one value of `config`. Rendering adds items of its own, so items are
+ * found by their keys.
  */
 export function placeIn(config: NodeConfig, rendered: IgnitionConfig, path: string): Path {
   const [room, list, index, ...rest] = parsePath(path);

@@ -233,9 +233,9 @@ function unitFault(contents: string): string | undefined {
   let continued = false;
   for (const [n, raw] of contents.split('\n').entries()) {
     const line = raw.trim();
-    const goesOn = continued;
+    const continues = continued;
     continued = raw.endsWith('\\') && !/^[#;]/.test(line);
-    if (goesOn || line === '' || /^[#;]/.test(line)) continue;
+    if (continues || line === '' || /^[#;]/.test(line)) continue;
     if (/^\[[^\]]+\]$/.test(line)) section = true;
     else if (!section) return `line ${n + 1}: stands before the first [Section]`;
     else if (!/^[^=[\]]+=/.test(line)) return `line ${n + 1}: neither Name=value nor [Section]`;

@@ -39,15 +39,15 @@ export interface BootFacts {
   readonly address: string | undefined;
   /** The boot session's id, or {@link PREVIEW_SESSION}. */
   readonly session: string;
-  /** The machines' HTTP listener as this machine reaches it, without a path. */
+  /** URL at which this machine reaches the HTTP listener for machines, without a path. */
   readonly baseUrl: string;
   /** Present on a machine of a cluster: puts the agent there. */
   readonly agentLayer: ConfigLayer | undefined;
 }
 
 /**
- * Joins documents and the facts of a boot into the input of `render`. `image` is that of
- * `parts.image` at a boot; a check passes a stand-in for one that is missing.
+ * Joins documents and the facts of a boot into the input of `render`. At a boot, `image` is
+ * the spec of `parts.image`; a check passes a stand-in where the image is missing.
  */
 export function renderInput(parts: Parts, boot: BootFacts, image: RenderInput['image']): RenderInput {
   const { machine, profile, cluster, network } = parts;

@@ -19,7 +19,7 @@ function startsAfter({ contents = '', dropins = [] }: NodeUnit, late: readonly s
 /**
  * Changes enabled units that are to start after a late unit: the late unit wants them, instead of
  * the target that they name. They start with it, in the order that they ask for, and again when it
- * is restarted.
+ * is restarted. Returns `config` itself when there is no such unit.
  */
 export function behindLateUnits(config: NodeConfig, late: readonly string[]): NodeConfig {
   const units = config.units ?? [];

@@ -55,7 +55,7 @@ interface Traced {
   readonly source?: Source;
   readonly fields?: Map<string, Traced>;
   readonly items?: Map<string, Traced>;
-  /** Made of several layers, so that `value` is not the whole. */
+  /** Combined from several layers, so `value` holds only a part of it. */
   readonly merged?: true;
 }
 

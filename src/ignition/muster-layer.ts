@@ -9,8 +9,8 @@ import { CONFIGURED_UNIT, FAILED_UNIT, READY_UNIT, REPORT_SCRIPT } from './repor
 import { templateLiteral } from './template.ts';
 
 /**
- * /etc is writable on every system that we boot, and SELinux asks no execute label of a file that
- * is run as `sh FILE`.
+ * The path is below /etc, because /etc is writable on every system that we boot, and SELinux
+ * requires no execute label for a file that is run as `sh FILE`.
  */
 export const REPORT_SCRIPT_PATH = '/etc/muster/muster-report.sh';
 

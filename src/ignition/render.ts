@@ -16,14 +16,14 @@ import type { TemplateScope } from './template.ts';
 import { wholeFaults } from './whole.ts';
 
 /**
- * Merges the layers (Muster's own below them, where the image does not contain the reporting
- * script), expands templates for this machine and boot, and writes the documents of the image's
+ * Merges the layers (with Muster's own below them, unless the image contains the reporting script),
+ * expands templates for this machine and boot, and writes the documents of the image's
  * format. Faults are E_CONFIG and name document and field.
  *
  * @example
- * const result = render(renderInput(parts, boot, image)); if (result.ok)
- * send(result.value.files['user-data']); else for (const { document, path, message } of
- * result.faults) report(document, path, message);
+ * const result = render(renderInput(parts, boot, image));
+ * if (result.ok) send(result.value.files['user-data']);
+ * else for (const { document, path, message } of result.faults) report(document, path, message);
  */
 export const render: Render = (input) => {
   const merged = merge(withMusterLayer(input));

@@ -9,8 +9,8 @@ import type { NetworkSpec } from '../resources/kinds.ts';
 import type { ConfigLayer } from './rendered.ts';
 
 /**
- * The number puts the file after the one that names a cluster's own time servers, which clears what
- * earlier files list.
+ * The number 95 sorts this file after the one that names a cluster's own time servers, because that
+ * one clears the servers of all files before it.
  */
 const TIME = '/etc/systemd/timesyncd.conf.d/95-muster-network.conf';
 

@@ -8,8 +8,8 @@
 import { didYouMean } from '../base/suggest.ts';
 
 /**
- * Every name that a template may use, with its meaning; `var.NAME` comes on top. The reference page
- * is generated from this table.
+ * Every name that a template may use, with its meaning. `var.NAME` may be used as well. The
+ * reference page is generated from this table.
  */
 export const TEMPLATE_NAMES = {
   'machine.name': 'Name of the Machine document.',
@@ -90,7 +90,7 @@ export function fill({ parts, text }: Template, scope: TemplateScope, limit = 10
   return { ok: true, text: result };
 }
 
-/** {@link compile} and {@link fill} at once. */
+/** {@link compile} and {@link fill} in one call. */
 export const expand = (text: string, scope: TemplateScope, limit?: number): Expanded =>
   fill(compile(text), scope, limit);
 
@@ -99,8 +99,8 @@ export const expand = (text: string, scope: TemplateScope, limit?: number): Expa
 export const templateLiteral = (text: string): string => text.replaceAll('${', () => '$${');
 
 /**
- * The first fault of a text that no machine and no variable could avoid; for a profile that no
- * machine uses yet.
+ * The first fault of a text that every machine would meet, whatever its variables; undefined when
+ * there is none. Used for documents that no machine uses yet.
  */
 export function templateFault(text: string): string | undefined {
   for (const [, dollar, name, brace] of text.matchAll(/(\$?)\$\{([^}]*)(\}?)/g)) {

@@ -26,11 +26,12 @@ interface AcceptDeps {
 
 /**
  * Accepts a machine by the name that it has in the roster. A machine that was only seen gets a
- * document, owned by the API. A machine with a document may boot again (its loop guard starts from
- * zero), with another profile if one is named.
+ * document, owned by the API. A machine with a document may boot again (its count of boots without
+ * a ready report is reset), with another profile if one is named.
  *
- * @throws {MusterError} E_NOT_FOUND; E_CONFLICT when the wanted name is taken; and what applying
- * throws (E_FILE_OWNED, E_REFERENCE …). Nothing has changed then.
+ * @throws {MusterError} E_NOT_FOUND when the roster has no such machine; E_CONFLICT when the wanted
+ *   name is taken, or when a machine with a document should get another name; and what applying a
+ *   document throws (E_FILE_OWNED, E_REFERENCE …). Nothing has changed then.
  */
 export async function acceptMachine(
   deps: AcceptDeps,

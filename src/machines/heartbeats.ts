@@ -8,14 +8,18 @@ import { duration, type Millis } from '../base/duration.ts';
 
 /** The longest interval between two polls that an agent is given. */
 export const POLL_AT_LEAST = duration('15s');
-/** A machine whose agent polled within this time is running: two lost polls and a slow third. */
+/**
+ * A machine whose agent polled within this time is running. It allows for two lost polls and a slow
+ * third.
+ */
 export const ALIVE_WITHIN = duration('40s');
 
 interface Heartbeat {
   /** Monotonic. */
   readonly at: Millis;
   /**
-   * The kernel's boot id. Absent: the machine is only supposed to run, after the server restarted.
+   * The kernel's boot id. Absent after the server restarted, while the machine is only assumed to
+   * be running.
    */
   readonly bootId?: string;
   /** The address that the agent polled from. */
@@ -25,12 +29,14 @@ interface Heartbeat {
 }
 
 /**
- * `returned`: another boot polled after this one, so this one seemed to be over; two systems hold
- * one certificate.
+ * What a heartbeat says about the machine's boot. `first`: nothing was heard of the machine before.
+ * `same`: the boot that polled last. `rebooted`: a new boot. `returned`: an earlier boot that
+ * another boot has followed since, so two systems hold one certificate.
  */
 type Beat = 'first' | 'same' | 'rebooted' | 'returned';
 
 export interface Heartbeats {
+  /** Records a poll of the machine's agent. */
   beat(machine: string, of: { readonly bootId: string; readonly address: string }): Beat;
   /** The last heartbeat, however old. */
   last(machine: string): Heartbeat | undefined;
@@ -43,16 +49,18 @@ export interface Heartbeats {
    * nothing changes, when another boot has polled since.
    */
   leave(machine: string, of: { readonly bootId: string; readonly address: string }): boolean;
-  /** Counts these machines as running from now, until they had time to poll. */
+  /** Counts machines that were not heard yet as running, until they had time to poll. */
   suppose(machines: readonly string[]): void;
+  /** Drops everything that is known about the machine. */
   forget(machine: string): void;
 }
 
 /** How many earlier boots of a machine are remembered, to recognise one that returns. */
 const REMEMBERED = 4;
 
+/** Creates an empty table of heartbeats. Times are taken from the monotonic clock. */
 export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbeats {
-  const heard = new Map<string, { last: Heartbeat; over: readonly string[] }>();
+  const heard = new Map<string, { last: Heartbeat; earlier: readonly string[] }>();
   const last = (machine: string) => heard.get(machine)?.last;
   const remaining = (machine: string): Millis => {
     const found = last(machine);
@@ -65,12 +73,12 @@ export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbea
       const now: Heartbeat = { at: clock.monotonic(), bootId, address };
       const before = known?.last.bootId;
       if (known === undefined || before === undefined || before === bootId) {
-        heard.set(machine, { last: now, over: known?.over ?? [] });
+        heard.set(machine, { last: now, earlier: known?.earlier ?? [] });
         return before === bootId ? 'same' : 'first';
       }
-      const returned = known.over.includes(bootId);
-      const over = [before, ...known.over.filter((one) => one !== bootId && one !== before)];
-      heard.set(machine, { last: now, over: over.slice(0, REMEMBERED) });
+      const returned = known.earlier.includes(bootId);
+      const earlier = [before, ...known.earlier.filter((one) => one !== bootId && one !== before)];
+      heard.set(machine, { last: now, earlier: earlier.slice(0, REMEMBERED) });
       return returned ? 'returned' : 'rebooted';
     },
     last,
@@ -81,13 +89,14 @@ export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbea
       if (known?.last.bootId !== undefined && known.last.bootId !== bootId) return false;
       heard.set(machine, {
         last: { at: clock.monotonic(), bootId, address, left: true },
-        over: known?.over ?? [],
+        earlier: known?.earlier ?? [],
       });
       return true;
     },
     suppose(machines) {
       const at = clock.monotonic();
-      for (const machine of machines) if (!heard.has(machine)) heard.set(machine, { last: { at }, over: [] });
+      for (const machine of machines)
+        if (!heard.has(machine)) heard.set(machine, { last: { at }, earlier: [] });
     },
     forget: (machine) => void heard.delete(machine),
   };

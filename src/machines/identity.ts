@@ -96,8 +96,8 @@ export function readIdentity(fields: IdentityFields): Identity {
 }
 
 /**
- * Addresses that may enter a document: those it booted from, and others that are its own and will
- * still be tomorrow.
+ * The hardware addresses of `macs` that may enter a document: those that the machine booted from,
+ * and others that identify it and do not change from boot to boot.
  */
 export function lastingMacs(macs: readonly Mac[], booted: readonly Mac[]): readonly Mac[] {
   return macs.filter((mac) => isUsableMac(mac) && (booted.includes(mac) || !isFleetingMac(mac)));

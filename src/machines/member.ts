@@ -60,15 +60,18 @@ export interface Roster {
   /** Drops a machine without a document. False when there is none of that name. */
   forget(name: string): boolean;
   /**
-   * Commits statuses and sessions, with `also`, durably. Rejects as the store does; the memory
-   * keeps everything then.
+   * Commits statuses and sessions in one transaction with `also`. Resolves when they are durable.
+   * Rejects with the store's error; statuses and sessions are then kept in memory and written
+   * later.
    */
   commit(
     members: readonly Member[],
     sessions: readonly LiveSession[],
     also?: readonly Write[],
   ): Promise<void>;
-  /** The write of a session, for a commit of the caller's. */
+  /**
+   * The write of a session, for the caller to commit. The session counts as stored from then on.
+   */
   sessionWrite(live: LiveSession): Write;
   /** Marks a session to be written behind. */
   saveLater(live: LiveSession): void;

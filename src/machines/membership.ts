@@ -7,7 +7,7 @@ import type { Catalog } from '../resources/catalog.ts';
 import { clusterOfMachine, clustersByMachine } from '../resources/membership.ts';
 
 export interface Memberships {
-  /** How many machines have a role in a cluster of Kubernetes, all clusters together. */
+  /** How many machines have a role in a Kubernetes cluster, all clusters together. */
   readonly size: number;
   /**
    * The Cluster that gives the machine a role in Kubernetes. Machines without a document count too.
@@ -19,12 +19,15 @@ export interface Memberships {
    * the one that gives it a role. Constant time.
    */
   clusterOf(machine: string): string | undefined;
-  /** Calls `listener` after Clusters changed; the returned function ends that. */
+  /** Calls `listener` after Clusters changed. Returns a function that unsubscribes it. */
   subscribe(listener: () => void): () => void;
   close(): void;
 }
 
-/** Opens the index. Open it before whoever reads it, so that it hears of a change first. */
+/**
+ * Opens the index. Open it before its readers subscribe to the catalogue, so that it is up to date
+ * when they handle a change.
+ */
 export function followMemberships(catalog: Catalog): Memberships {
   const listeners = new Set<() => void>();
   const read = () => clustersByMachine(catalog.list('Cluster').map(({ document }) => document));

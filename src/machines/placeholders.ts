@@ -60,7 +60,8 @@ export const PLACEHOLDER_SERIALS: readonly Placeholder[] = [
 ];
 
 /**
- * Serials that only count or repeat one character: 0123456789, 123456789, 00000000, `.` (glpi#978).
+ * Contains the serials that only count: 0123456789, 123456789. Serials that repeat one character
+ * (00000000, `.`) are found by a pattern (glpi#978).
  */
 const COUNTING = '01234567890123456789';
 

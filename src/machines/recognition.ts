@@ -79,7 +79,7 @@ interface RecognitionIndex {
    * recognise} has to decide.
    */
   owner(mac: Mac): string | undefined;
-  /** Machines that were seen with this address; none when they are too many to mean anything. */
+  /** Names of the machines that were seen with this address; none when more than eight were. */
   seenWith(mac: Mac): readonly string[];
 }
 
@@ -96,6 +96,7 @@ interface Scored extends Match {
   readonly doubtful: boolean;
 }
 
+/** Creates an empty index. */
 export function createRecognitionIndex(): RecognitionIndex {
   const claims = new Map<string, Known>();
   const byMac = multimap();

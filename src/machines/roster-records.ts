@@ -17,7 +17,7 @@ interface RecordsDeps {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  /** What is written behind is read here when its turn comes; undefined: it is deleted. */
+  /** The present value of a record that is written behind. Undefined: the record is deleted. */
   readonly member: (name: string) => Member | undefined;
   readonly session: (id: string) => LiveSession | undefined;
 }
@@ -32,8 +32,8 @@ export class RosterRecords {
   }
 
   /**
-   * Commits statuses and sessions, with `also`, durably. Rejects as the store does; then they are
-   * written behind.
+   * Commits statuses and sessions in one transaction with `also`. Resolves when they are durable.
+   * Rejects with the store's error; statuses and sessions are then written behind.
    */
   async commit(
     members: readonly Member[],

@@ -33,7 +33,7 @@ export type { Member, Roster, StatusChange } from './member.ts';
  */
 export const MAX_DISCOVERED = 20_000;
 
-/** How often a machine without a document that keeps asking is moved behind the others. */
+/** A machine without a document that keeps asking is moved behind the others at most this often. */
 const REFRESH_EVERY = duration('1m');
 
 interface RosterDeps {
@@ -79,11 +79,11 @@ class MemoryRoster implements Roster {
 
   start(stored: readonly StoredMachine[]): void {
     const { catalog, metrics } = this.#deps;
-    const longest = [...stored].sort((a, b) => (a.value.lastSeen ?? 0) - (b.value.lastSeen ?? 0));
-    for (const { name, value } of longest)
+    const oldestFirst = [...stored].sort((a, b) => (a.value.lastSeen ?? 0) - (b.value.lastSeen ?? 0));
+    for (const { name, value } of oldestFirst)
       this.#table.add({ name, entry: undefined, status: value, version: 0, lastSeen: value.lastSeen });
     for (const entry of catalog.list('Machine')) this.#registered(entry);
-    // Their documents were removed while the server was down.
+    // The documents of these machines were removed while the server was down.
     for (const member of this.#table.allDiscovered())
       if (member.status.phase !== 'discovered') this.#withoutDocument(member);
     this.#unsubscribe = catalog.subscribe((changes) => this.#follow(changes));

@@ -33,15 +33,15 @@ export const CONFIG_TIMEOUT = duration('15m');
 const MAX_SESSIONS = 50_000;
 
 /**
- * How many sessions one call of `overdue` or `sweep` examines: when a whole rack falls silent,
- * packets do not wait for all of it.
+ * How many sessions one call of `overdue` or `sweep` examines, so that packets do not wait while
+ * the sessions of a whole silent rack are handled.
  */
 const LOOKED_AT = 250;
 
 /** A session with what only this process needs to know about it. */
 export interface LiveSession {
   session: BootSession;
-  /** Monotonic. */
+  /** These three times are monotonic. */
   openedAt: Millis;
   touchedAt: Millis;
   closedAt?: Millis;
@@ -60,13 +60,14 @@ export interface LiveSession {
   decided?: { readonly subject: string; readonly at: string; readonly kind: string; readonly code: string };
   /** When silence becomes failure; monotonic. Set by {@link Sessions.expect}. */
   deadline?: Millis;
-  /**
-   * When the session is examined next; monotonic. Its other places in the queue are ignored.
-   */
+  /** When the session is examined next; monotonic. Its other entries in the queue are ignored. */
   lookAt?: Millis | undefined;
   /** When its configuration first carried a ticket; monotonic. */
   ticketAt?: Millis;
-  /** How its machine reaches us; for configurations that are rendered without a request. */
+  /**
+   * The URL at which its machine reaches us; for configurations that are rendered without a
+   * request.
+   */
   baseUrl?: string;
 }
 
@@ -91,7 +92,9 @@ export interface Sessions {
     live: LiveSession,
     patch: Partial<Pick<BootSession, 'mac' | 'network' | 'profile' | 'image' | 'loader' | 'peer'>>,
   ): void;
-  /** Makes it its machine's current one; returns the one that this superseded. */
+  /**
+   * Makes the session its machine's current one. Returns the session that it superseded, if any.
+   */
   promote(live: LiveSession): LiveSession | undefined;
   close(live: LiveSession, why: 'ready' | 'failed' | 'superseded' | 'expired'): void;
   /** Sets when (monotonic) the machine's silence becomes a failure. */
@@ -104,14 +107,15 @@ export interface Sessions {
   /** Sessions whose deadline has passed, each once. A long list is spread over several calls. */
   overdue(): readonly LiveSession[];
   /**
-   * Expires sessions that are too old and drops those that are long over; of many, some with the
-   * next call. Returns the ids whose records are to be deleted.
+   * Expires sessions that are too old and drops those that are long over. If there are many, the
+   * next call continues. Returns the ids whose records are to be deleted.
    */
   sweep(): readonly string[];
   /** Takes over the store's records when the server starts. */
   load(records: readonly BootSession[]): void;
 }
 
+/** Creates an empty table of at most `max` sessions. */
 export function createSessions(options: { readonly clock: Clock; readonly max?: number }): Sessions {
   return new MemorySessions(options.clock, options.max ?? MAX_SESSIONS);
 }
@@ -127,8 +131,8 @@ class MemorySessions implements Sessions {
   /** By machine: the session in which it was last given a boot. */
   readonly #currents = new Map<string, LiveSession>();
   /**
-   * Sessions by the time when something about them can end. A session that was heard of since is
-   * queued again when its turn comes.
+   * Sessions by the time when they can expire, fall silent or be dropped. A session whose time has
+   * moved since is queued again when it is taken out.
    */
   readonly #due = new ExpiryQueue<LiveSession>();
   /** Sessions that were given no boot, oldest first. */
@@ -215,7 +219,7 @@ class MemorySessions implements Sessions {
     this.#currents.set(machine, live);
     if (before === undefined || before === live) return undefined;
     this.close(before, 'superseded');
-    // It may have been closed already, and was kept as the current one until now.
+    // The former session may have been closed before, and was kept only because it was current.
     this.#watch(before);
     return before;
   }
@@ -261,20 +265,20 @@ class MemorySessions implements Sessions {
         const before = this.#currents.get(session.machine);
         if (before) this.close(before, 'superseded');
         this.#currents.set(session.machine, live);
-        // Nothing could be heard while this server was down: its time starts again.
+        // No report could arrive while this server was down, so the machine's time starts again.
         if (session.closed === undefined) this.expect(live, (now + CONFIG_TIMEOUT) as Millis);
       } else if (session.closed === undefined) this.#openings.set(session.machine, live);
     }
   }
 
-  /** A stored session with what this process knows of it; its age is taken by the wall clock. */
+  /** Makes a live session of a stored one. Its age is computed from the wall clock. */
   #restored(session: BootSession, now: Millis): LiveSession {
     const wall = this.#clock.now();
     const age = Math.min(Math.max(wall - session.openedAt, 0), 2 * MAX_SESSION_AGE);
     const openedAt = (now - age) as Millis;
     const given = session.steps.some((one) => one.step === 'script') && session.profile !== undefined;
     const live: LiveSession = { session, openedAt, touchedAt: openedAt, stored: true, given };
-    // Where nothing is recorded, a configuration may have left just before this server went down.
+    // Without a record, the configuration may have been sent just before this server went down.
     if (session.ticketAt !== undefined)
       live.ticketAt = (now - Math.max(0, wall - session.ticketAt)) as Millis;
     else if (given) live.ticketAt = now;
@@ -334,7 +338,7 @@ class MemorySessions implements Sessions {
     return this.#currents.get(live.session.machine) === live ? Infinity : live.closedAt! + KEEP_CLOSED;
   }
 
-  /** Queues the session for the next time when something about it can end. */
+  /** Queues the session for the next time when it can expire, fall silent or be dropped. */
   #watch(live: LiveSession): void {
     const at = (
       live.closedAt === undefined
@@ -346,13 +350,15 @@ class MemorySessions implements Sessions {
     this.#due.add(live, at);
   }
 
-  /** Ends what has come to its end. */
+  /**
+   * Handles the sessions whose time has come: notes silence, expires, drops or queues them again.
+   */
   #look(): void {
     const now = this.#clock.monotonic();
     for (let looked = 0; looked < LOOKED_AT; looked++) {
       const live = this.#due.take(now);
       if (live === undefined) return;
-      // It has another place in the queue, or was dropped.
+      // The session has a later entry in the queue, or was dropped.
       if (live.lookAt === undefined || live.lookAt > now) continue;
       live.lookAt = undefined;
       if (live.closedAt === undefined) {

@@ -16,6 +16,7 @@ export interface Sighting extends Partial<{ readonly [K in keyof Identity]: Iden
   readonly address?: string | undefined;
 }
 
+/** The status of a machine that enters the roster at wall-clock time `now`. */
 export function newStatus(phase: 'discovered' | 'registered', now: Millis): MachineStatus {
   return { v: 1, phase, since: now, seen: { macs: [] }, bootsWithoutReady: 0 };
 }
@@ -30,7 +31,8 @@ function joined(list: readonly Mac[], more: readonly Mac[]): readonly Mac[] {
 }
 
 /**
- * Whether a sighting adds nothing to what is known. Allocates nothing: every packet asks.
+ * Whether a sighting adds nothing to what is known. Called for every packet, so it allocates
+ * nothing.
  */
 export function addsNothing(seen: Seen, sighting: Sighting): boolean {
   const { bootMac, macs } = sighting;

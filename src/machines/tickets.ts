@@ -19,6 +19,7 @@ export const TICKET_LIFETIME = duration('15m');
 type TicketOf = Pick<BootSession, 'id' | 'machine'>;
 
 export interface Tickets {
+  /** The ticket of a session; the same one at each call. */
   of(session: TicketOf): Secret;
   /** Whether `text` is the ticket of this session; compares in constant time. */
   fits(session: TicketOf, text: string): boolean;
@@ -26,7 +27,11 @@ export interface Tickets {
   hash(session: TicketOf): string;
 }
 
-/** Makes tickets with this boot host's secret key of at least 32 octets. */
+/**
+ * Makes tickets with this boot host's secret key.
+ *
+ * @throws {RangeError} when the key has fewer than 32 octets.
+ */
 export function createTickets(key: Uint8Array): Tickets {
   if (key.length < 32) throw new RangeError('a key for tickets has at least 32 octets');
   const text = ({ id, machine }: TicketOf): string =>

@@ -20,7 +20,7 @@ export interface WriteBehind {
   later(key: string): void;
   /** Takes a record out of the queue: the caller has written it. */
   done(key: string): void;
-  /** Writes all that waits. Rejects as the store does; what was not written stays queued. */
+  /** Writes all queued records. Rejects with the store's error; records not written stay queued. */
   flush(): Promise<void>;
   /** Stops writing by a timer. */
   stop(): void;
@@ -34,6 +34,7 @@ interface WriteBehindDeps {
   readonly writeOf: (key: string) => Write;
 }
 
+/** Creates an empty queue, which a timer writes. A refused write is logged and tried again. */
 export function createWriteBehind({ store, clock, log, writeOf }: WriteBehindDeps): WriteBehind {
   const waiting = new Set<string>();
   let cancel: (() => void) | undefined;

@@ -13,8 +13,8 @@ import type { BootDecision } from './decide/decision.ts';
 import type { ServedNetwork } from './network.ts';
 
 /**
- * The packet that is answered: an OFFER stays in memory, an ACK becomes durable, `boot-server` is
- * the PXE request to port 4011.
+ * The packet that is answered: `offer` is kept in memory, `ack` is stored before it is sent,
+ * `boot-server` answers the PXE request to port 4011.
  */
 export type BootStep = 'offer' | 'ack' | 'boot-server';
 
@@ -23,7 +23,7 @@ export interface BootAnswer {
   readonly decision: BootDecision;
   /** Subject of events: the machine's name, or the MAC when there is no record. */
   readonly subject: string;
-  /** File name (TFTP) or URL (HTTP) for siaddr, file, 66 and 67; absent when there is none. */
+  /** File name (TFTP) or URL (HTTP) for siaddr, file and options 66 and 67. */
   readonly bootFile?: string;
   readonly session?: string;
   /** PXE options for this client, merged from network, vendor class and machine. */

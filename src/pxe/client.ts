@@ -1,4 +1,4 @@
-/** What a client's packets say about it: read once per packet, used everywhere. */
+/** What a DHCP packet says about its client. It is read once per packet and used everywhere. */
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { QuirkId } from './firmware/quirks.ts';
@@ -30,6 +30,6 @@ export interface BootClient {
   readonly family?: 'raspberry-pi' | 'u-boot';
   /** iPXE's version from its option 175.235, e.g. "1.0.1". */
   readonly ipxeVersion?: string;
-  /** Firmware quirks that were met while this client was read; for people. */
+  /** The firmware quirks that its packet shows; for people. */
   readonly quirks?: readonly QuirkId[];
 }

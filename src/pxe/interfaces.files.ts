@@ -4,7 +4,7 @@ import { networkInterfaces } from 'node:os';
 import { parseIpv4 } from '../base/ipv4.ts';
 import type { HostAddress } from './networks.ts';
 
-/** All IPv4 addresses in the kernel's order. `loopback`: with those of lo, for tests. */
+/** All IPv4 addresses in the kernel's order. `loopback`: includes those of lo, for tests. */
 export function hostAddresses(options: { readonly loopback?: boolean } = {}): readonly HostAddress[] {
   return Object.entries(networkInterfaces()).flatMap(([name, addresses]) =>
     (addresses ?? []).flatMap((one) => {
@@ -17,8 +17,8 @@ export function hostAddresses(options: { readonly loopback?: boolean } = {}): re
 }
 
 /**
- * The kernel's index of an interface, a new one each time it is created; undefined if it is
- * missing.
+ * The kernel's index of an interface; undefined if the interface is missing. An interface that is
+ * deleted and created again gets a new index.
  */
 export function interfaceIndex(name: string): number | undefined {
   try {

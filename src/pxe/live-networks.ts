@@ -58,8 +58,8 @@ export function followNetworks(options: {
       interfaces: options.interfaces,
       httpPort: options.httpPort,
     });
-    // Compared as text, so that the array changes only with its content: others compare its
-    // identity.
+    // Compared as text, so that the array is replaced only when its content changes: callers
+    // compare the array's identity.
     const text = JSON.stringify(joined);
     if (text === seen) return;
     seen = text;

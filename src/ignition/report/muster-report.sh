@@ -19,7 +19,8 @@ log_octets=16384
 # The boot server is on this machine's own network, where a proxy for the internet cannot reach it.
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
 
-# Prints the value of kernel argument $1; of several the last, as the kernel does.
+# Prints the value of kernel argument $1. If it is given several times, the last one counts, as for
+# the kernel.
 argument() {
   value=
   read -r line <"$cmdline"
@@ -62,7 +63,7 @@ configuration_fault() {
     END { if (failed) print "cloud-init failed:" substr(said, 1, 1000) }'
 }
 
-# Prints the end of file $1; without $1 of the journal, or of the kernel's messages.
+# Prints the end of file $1. Without $1, prints the end of the journal or of the kernel's messages.
 log_tail() {
   if [ -n "$1" ]; then
     tail -c "$log_octets" "$1" 2>/dev/null

@@ -47,7 +47,7 @@ interface PartialUpload {
   readonly sha256: string;
   /** Octets that were received. */
   readonly received: number;
-  /** When its last octets came. */
+  /** When its last octets arrived. */
   readonly modified: Date;
   /** An upload of this file is running now. */
   readonly active: boolean;
@@ -61,14 +61,21 @@ export interface Assets extends OpenedAssets {
   list(): Promise<readonly StoredAsset[]>;
   /** The uploads that are not complete, ordered by hash. */
   partials(): Promise<readonly PartialUpload[]>;
+  /**
+   * How many octets of a file are here.
+   *
+   * @throws {MusterError} E_USAGE when `sha256` is not 64 lower-case hexadecimal digits.
+   */
   progress(sha256: string): Promise<AssetProgress>;
   /**
    * Receives octets of a file from `offset` on. When `body` breaks off, the octets that came are
    * kept for another attempt, and its error is thrown.
    *
-   * @throws {MusterError} E_ASSET_HASH when the octets are another file, and E_ASSET_SPACE when the
-   *   disk has no room for them above the reserve: nothing is kept in both cases. E_ASSET_OFFSET,
-   *   E_ASSET_BUSY, E_ASSET_WRITE.
+   * @throws {MusterError} E_ASSET_HASH when the file is complete and has another hash, and
+   *   E_ASSET_SPACE when the disk has no room for it above the reserve; nothing is kept in both
+   *   cases. E_ASSET_OFFSET when `offset` is not the number of octets that are here, or more octets
+   *   came than `total`. E_ASSET_BUSY when another upload of this file is running. E_ASSET_WRITE
+   *   when the disk fails. E_USAGE when `sha256` is malformed.
    */
   receive(upload: Upload): Promise<AssetProgress>;
   /**
@@ -325,7 +332,7 @@ async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Errors of the system that an operator has to end. */
+/** System errors whose cause an operator has to remove. */
 const DISK_ERRORS = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EFBIG']);
 
 function writeFailure(error: unknown, directory: string): unknown {

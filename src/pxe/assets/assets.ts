@@ -21,7 +21,8 @@ export interface AssetStore {
 /** An asset store for servers that open the files. */
 export interface OpenedAssets extends AssetStore {
   /**
-   * Reports that `file`, which `find` returned for that hash, is not on disk. It is then not found.
+   * Reports that `file`, which `find` returned for that hash, is not on disk. From then on `find`
+   * returns undefined for it.
    */
   lost(sha256: string, file: ServedFile): void;
 }

@@ -17,7 +17,7 @@ export interface Upload {
    * `body` ends with the file.
    */
   readonly total?: number;
-  /** Octets of `body`, where they are known. */
+  /** Size of `body` in octets, if it is known. */
   readonly length?: number;
   readonly body: AsyncIterable<Uint8Array>;
 }
@@ -27,16 +27,23 @@ export interface Upload {
  */
 export type PartialHashes = Map<string, { readonly hash: Hash; readonly size: number }>;
 
-/** Number of hashes that are kept. The oldest is forgotten and made again from its partial file. */
+/**
+ * Number of hashes that are kept. Beyond it the oldest is dropped, and computed again from its
+ * partial file when the next piece comes.
+ */
 const MAX_HASHES = 16;
 
-/** The free space is read again after so many octets, because others write to the disk as well. */
+/**
+ * The free space is read again after this many octets, because other programs write to the disk
+ * too.
+ */
 const SPACE_CHECK_BYTES = 64 * 1024 * 1024;
 
-/** Free space of the disk of partial files. */
+/** The disk that holds the partial files. */
 export interface Room {
-  /** For messages. */
+  /** Named in error messages. */
   readonly directory: string;
+  /** Reads its size and free space. */
   read(): Promise<Space>;
 }
 
@@ -68,8 +75,10 @@ export function isLackOfSpace(error: unknown): boolean {
  * Appends the body to the partial file. When that completes the file, checks its hash and syncs it
  * to disk. A partial file whose hash is wrong, or that is larger than announced, is deleted.
  *
- * @throws {MusterError} E_ASSET_HASH, E_ASSET_OFFSET, E_ASSET_SPACE; the system's error when the
- * disk fails; the body's own error when it breaks off.
+ * @throws {MusterError} E_ASSET_HASH when the complete file has another hash; E_ASSET_OFFSET when
+ * the upload does not begin where the partial file ends, or is longer than announced; E_ASSET_SPACE
+ * when the disk has no room above the reserve. Also the system's error when the disk fails, and the
+ * body's own error when it breaks off.
  */
 export async function receivePart(
   partial: string,

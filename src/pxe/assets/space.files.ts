@@ -16,7 +16,7 @@ export interface Space {
 
 /** The largest reserve. The store's journal and the event journal stay far below it. */
 const MAX_RESERVE_BYTES = 256 * 1024 * 1024;
-/** On a small file system the reserve is this part of it. */
+/** On a small file system the reserve is this fraction of its size. */
 const RESERVE_PART = 1 / 10;
 
 /** How often the free space is measured for the metrics. */

@@ -1,6 +1,6 @@
 /**
- * What the boot service holds, and what follows for each machine from documents and status:
- * computed once per change.
+ * The dependencies of the boot service, and the answers that follow from each machine's document
+ * and status. An answer is computed once and kept until one of them changes.
  */
 import type { AgentBoot } from '../../agent/agents.ts';
 import { deliveryOf } from '../../agent/machine-layer.ts';
@@ -33,7 +33,7 @@ export interface BootDeps {
   readonly memberships: Memberships;
   readonly roster: Roster;
   readonly assets: Pick<AssetStore, 'find' | 'loader'>;
-  /** The networks that are served; a function where they can change. */
+  /** The networks that are served, or a function that returns them if they can change. */
   readonly networks: readonly ServedNetwork[] | (() => readonly ServedNetwork[]);
   readonly render: Render;
   /** With `list`, explanations show the last events. */
@@ -46,7 +46,10 @@ export interface BootDeps {
   readonly leasedAddresses?: (mac: Mac) => readonly string[];
 }
 
-/** What a machine's document and status give on a network. Valid until one of the three changes. */
+/**
+ * The answer that follows from a machine's document and status on a network. It is valid until one
+ * of the three changes.
+ */
 interface MachineAnswer {
   readonly network: ServedNetwork;
   /** The generation of the documents (Machines aside) that it was computed from. */
@@ -54,7 +57,7 @@ interface MachineAnswer {
   /** The version of the machine that it was computed from. */
   readonly version: number;
   readonly recognised: Extract<Recognised, { kind: 'known' }> | { readonly kind: 'unknown' };
-  /** The verdict without a look at images and configuration. DHCP uses it. */
+  /** The verdict before images and configuration are checked. DHCP uses it. */
   readonly outline: Verdict;
   readonly address: Ipv4 | undefined;
   readonly hostname: string | undefined;
@@ -63,7 +66,7 @@ interface MachineAnswer {
   readonly ordinary: BootAnswer;
 }
 
-/** What the functions of this folder read and record through. */
+/** What the functions of this folder use to read and record. */
 export interface BootContext
   extends Pick<
     BootDeps,
@@ -74,7 +77,10 @@ export interface BootContext
   profiles(): readonly NamedProfile[];
   /** The hashes of all files that Images name. */
   needed(): ReadonlySet<string>;
-  /** What a machine gets on a network; computed again only when one of the two changed. */
+  /**
+   * What a machine gets on a network; computed again only when the machine or the documents
+   * changed.
+   */
   answerFor(member: Member, network: ServedNetwork): MachineAnswer;
   /** PXE options merged from network, longest matching vendor class and machine; the last wins. */
   pxeFor(
@@ -108,7 +114,7 @@ export type Identified =
 
 const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_boot_client') };
 
-/** Opens the context; it follows the documents until `close`. */
+/** Creates the context. It subscribes to changes of documents until `close`. */
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
   const { leasedAddresses } = deps;
@@ -242,7 +248,7 @@ export const isInline = (
   agents?.agentCluster(machine) !== undefined &&
   deliveryOf(catalog.get('Machine', machine)?.document) === 'inline';
 
-/** The profile that a machine gets on a network. */
+/** Selects the profile that a machine gets on a network (by name). */
 export function selectionOf(
   member: Member,
   network: string | undefined,
@@ -276,7 +282,7 @@ export function reservedAddress(member: Member, { subnet }: ServedNetwork): Ipv4
 }
 
 /**
- * The machine's address for templates: the reserved one, else `peer`, the one that it asks from.
+ * The machine's address for templates: the reserved one, else `peer`, from which the request came.
  */
 export function addressOf(
   member: Member,

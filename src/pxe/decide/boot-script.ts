@@ -1,6 +1,7 @@
 /**
- * Answers the request for a script: recognises the machine by everything that iPXE knows, checks
- * that it may boot and that all files are there. Boots are given and counted only here.
+ * Answers the request for a script: recognises the machine by everything that iPXE knows, and
+ * checks that the machine may boot and that all files are there. Boots are given and counted only
+ * here.
  */
 
 import { type Millis, parseDuration } from '../../base/duration.ts';
@@ -99,7 +100,10 @@ function networkOf(context: BootContext, named: LiveSession | undefined): Script
   return named && context.servedNetworks().find(({ name }) => name === named.session.network);
 }
 
-/** The record of the machine that asks, known or discovered, with what the request says added. */
+/**
+ * Finds or creates the record of the machine that asks, and adds what the request says about it.
+ * Undefined when the request cannot be attributed to one record.
+ */
 function recorded(
   context: BootContext,
   who: Identified,
@@ -193,7 +197,7 @@ export interface PrepareFor {
   readonly session: string;
   readonly baseUrl: string;
   readonly peer: string | undefined;
-  /** Its agent was heard so recently that it cannot be the one that boots. */
+  /** The machine's agent was heard so recently that the machine cannot be booting now. */
   readonly alive?: boolean;
 }
 

@@ -35,7 +35,7 @@ interface ConfigurationOf {
   readonly network: ServedNetwork | undefined;
   /** The machine's address as far as known. */
   readonly address: string | undefined;
-  /** With its secrets (`delivery: inline`): rendered for one answer, and not kept. */
+  /** The plan with the machine's secrets (`delivery: inline`). The result is then not kept. */
   readonly plan?: Plan | undefined;
 }
 

@@ -13,7 +13,7 @@ import type { BootClient, BootStage } from '../client.ts';
 import { loaderFor, suits } from '../firmware/loaders.ts';
 import { type BootDecision, type DecisionReason, REASONS, type ReasonCode } from './decision.ts';
 
-/** After this many boots without a ready report between, the machine is held. */
+/** A machine that booted this many times without reporting ready is held. */
 export const BOOT_LIMIT = 5;
 
 /** A reason from the table, with its particulars appended. */
@@ -29,11 +29,13 @@ export type Recognised =
       readonly kind: 'known';
       readonly selection: Selection;
       readonly bootsWithoutReady: number;
-      /** Its agent was heard so recently that it cannot be the one that boots. */
+      /** The machine's agent was heard so recently that the machine cannot be booting now. */
       readonly alive?: boolean;
     };
 
-/** What the verdict about a script needs as well. `undefined`: not checked, as for DHCP. */
+/**
+ * Further facts for the verdict about a script. DHCP leaves them undefined: they are not checked.
+ */
 export interface Readiness {
   /** The machine's processor; undefined when it is not known. */
   readonly arch?: 'x86_64' | 'aarch64' | undefined;
@@ -105,8 +107,8 @@ export interface BootFacts {
  * loader at most once in a session.
  *
  * @example
- * decide({ stage: 'pxe', archCode: 7, mode: 'server', verdict, installed, loaderRan: false }); // {
- * kind: 'loader', loader: 'ipxe.efi', reason: { code: 'chainload', text: … } }
+ * decide({ stage: 'pxe', archCode: 7, mode: 'server', verdict, installed, loaderRan: false });
+ * // { kind: 'loader', loader: 'ipxe.efi', reason: { code: 'chainload', text: … } }
  */
 export function decide(asked: BootFacts): BootDecision {
   const { loaderOverride } = asked;

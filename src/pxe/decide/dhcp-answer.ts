@@ -14,11 +14,14 @@ import { decide, judge, loaderFile, reason, type Verdict } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 
 /**
- * An iPXE that asks this many ms after it was offered a loader is that loader, or could not load
- * it. Before, it is a retransmission: iPXE repeats a DISCOVER after 1, 2 and 4 s (config/dhcp.h).
+ * An iPXE that asks this many ms or more after a loader was offered is that loader, or failed to
+ * load it. An earlier packet is a retransmission: iPXE repeats a DISCOVER after 1, 2 and 4 s
+ * (config/dhcp.h).
  */
 const LOADER_STARTS_MS = 10_000;
-/** After this many ms, a client did not come from that loader: it is another boot. */
+/**
+ * A client that asks later than this many ms after the offer is not that loader but another boot.
+ */
 const LOADER_FORGOTTEN_MS = 60_000;
 
 const UNKNOWN: Verdict = judge({ kind: 'unknown' });
@@ -27,7 +30,7 @@ const UNKNOWN: Verdict = judge({ kind: 'unknown' });
 interface Asker {
   /** Its name, or its MAC. */
   readonly subject: string;
-  /** The owner of the session that is opened. */
+  /** The owner of its session: the machine's name, or the MAC. */
   readonly opens: string;
   readonly member: Member | undefined;
   /** What its script would do. */
@@ -79,7 +82,9 @@ export function answer(
 
 const NO_WRITES: readonly never[] = [];
 
-/** The answer to a client that does not boot: reservation and host name. Only its time is noted. */
+/**
+ * The answer to a client that does not boot: reservation and host name. Only the time is recorded.
+ */
 function ordinary(context: BootContext, client: BootClient, network: ServedNetwork): BootAnswer {
   const member = context.roster.byMac(client.mac);
   if (member === undefined)
@@ -108,8 +113,8 @@ function recognise(context: BootContext, client: BootClient, network: ServedNetw
     if (member === undefined)
       return { subject: client.mac, opens: client.mac, member: undefined, outline: UNKNOWN };
   }
-  // DHCP notes a UUID only if none is known; the script, which knows more, decides about another
-  // one.
+  // DHCP records a UUID only if none is known. The request for the script carries more evidence and
+  // decides about a UUID that differs.
   const known = member.entry?.document.spec.uuid ?? member.status.seen.uuid;
   roster.see(member, sightingOf(client, network, known === undefined ? client.uuid : undefined));
   const { outline, recognised } = context.answerFor(member, network);
@@ -187,7 +192,7 @@ function loaderRan(context: BootContext, live: LiveSession, client: BootClient, 
   return ran;
 }
 
-/** Notes that the session got a loader. */
+/** Records in the session that it got a loader. */
 function handed(
   context: BootContext,
   live: LiveSession,

@@ -1,6 +1,6 @@
 /**
- * Explains what a machine would get now, with the functions that answer it. Nothing is recorded and
- * no session is opened.
+ * Explains what a machine would get now, with the same functions that answer its packets. Nothing
+ * is recorded and no session is opened.
  */
 import { MusterError } from '../../base/errors.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';

@@ -54,7 +54,10 @@ export function isForeign(context: BootContext, { request, named, mac, found }: 
   return ![...macs].some((one) => context.leasedAddresses?.(one).includes(peer));
 }
 
-/** The verdict for such a request: hold, with the reason that the machine would get. */
+/**
+ * The verdict for a request for which {@link isForeign} holds: always hold. The reason is that of
+ * an unknown machine, a conflict, or a wrong address.
+ */
 export function verdictOnForeign(context: BootContext, { request, found }: Asker): Verdict {
   if (found.kind === 'conflict')
     return judge({ kind: 'conflict', machines: found.matches.map(({ name }) => name).sort() });
@@ -65,8 +68,8 @@ export function verdictOnForeign(context: BootContext, { request, found }: Asker
 
 /**
  * The verdict for a request in the name of a running machine: its agent was heard so recently that
- * the machine cannot be booting. A machine that was cut off and is back already waits as long.
- * Undefined for every other request, and when the profile ignores the machine.
+ * the machine cannot be booting. A machine that lost its power and is already booting again has to
+ * wait as long. Undefined for every other request, and when the profile ignores the machine.
  */
 export function verdictOnAlive(context: BootContext, { request, found }: Asker): Verdict | undefined {
   if (found.kind !== 'known') return undefined;

@@ -11,11 +11,11 @@ const isRefusal = (reason: Reason | undefined): reason is Refusal =>
   REFUSALS.includes(reason?.code as Refusal['code']);
 
 /**
- * The refusal that the machine's firmware would get now; else the last recorded one, if the present
- * one cannot be computed: when its architecture (`arch`) is unknown or unsupported, or when its
- * loader came back. `firmware`: the decision for the machine's kind of firmware; undefined when
- * that kind is unknown. `demanded`: a document names the loader, so the architecture does not
- * matter.
+ * The refusal that the machine's firmware would get now. If that cannot be computed, because the
+ * architecture (`arch`) is unknown or unsupported or because the loader itself asked for a loader,
+ * it is the refusal that was recorded last. Undefined when there is none. `firmware`: the decision
+ * for the machine's kind of firmware; undefined when that kind is unknown. `demanded`: a document
+ * names the loader, so the architecture does not matter.
  */
 export function refusal(facts: {
   readonly firmware: BootDecision | undefined;

@@ -26,12 +26,12 @@ interface DhcpServer {
 }
 
 const NAME = /^(dhcp|pxe)-(.+)$/;
-/** Parsed source addresses that are kept; all are forgotten beyond it. */
+/** Number of parsed source addresses that are kept. Beyond it all of them are dropped. */
 const KNOWN_ADDRESSES = 4096;
 /** How long a stop waits for replies that the store holds up. */
 const LAST_REPLIES = millis(1_000);
 
-/** Parses source addresses, and keeps the results: 0.0.0.0 and relays come again and again. */
+/** Parses source addresses, and keeps the results, because 0.0.0.0 and relays repeat. */
 function addressReader(): (text: string) => Ipv4 {
   const known = new Map<string, Ipv4>();
   return (text) => {

@@ -79,7 +79,7 @@ function proxy(query: Query): Result {
 
 /**
  * A PXE request to port 4011: the client has an address and asks for the boot file only. The reply
- * goes to the address and port that it came from.
+ * goes to the address and port that the request came from.
  */
 function bootServer(query: Query): Result {
   const { packet, network, client, datagram } = query;

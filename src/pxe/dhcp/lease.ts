@@ -8,9 +8,9 @@ import { KEYS } from '../../store/keys.ts';
 
 /**
  * The states that are stored. `bound`: the client has the address until `expires`. `released`: the
- * client gave it back; the record stays so that the client gets it again. `declined`: the client
- * found the address in use. `conflict`: a probe did. The last two set the address aside until
- * `expires`.
+ * client gave the address back; the record stays so that the client gets the same address again.
+ * `declined`: the client found the address in use. `conflict`: a probe did. The last two set the
+ * address aside until `expires`.
  */
 export type StoredState = 'bound' | 'released' | 'declined' | 'conflict';
 

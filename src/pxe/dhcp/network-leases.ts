@@ -20,7 +20,8 @@ const PROBE_VALID: Millis = millis(300_000);
 /** How often, at most, an exhausted pool is searched again from its beginning. */
 const RESTART_EVERY: Millis = millis(60_000);
 /**
- * Number of foreign-leased addresses whose client is remembered; the oldest is forgotten beyond it.
+ * How many addresses from other servers are remembered with their client. Beyond it the oldest is
+ * dropped.
  */
 const MAX_ELSEWHERE = 20_000;
 
@@ -64,7 +65,7 @@ export class NetworkLeases {
     this.network = network;
   }
 
-  /** Adopts the network's ranges. The same object again costs nothing. */
+  /** Adopts the network's ranges. Does nothing when `rules` is the object of the last call. */
   follow(rules: PoolRules): void {
     if (this.#pool?.rules === rules) return;
     this.#pool = new Pool(rules);
@@ -89,8 +90,8 @@ export class NetworkLeases {
   }
 
   /**
-   * Whether leases and offers leave the address to `mac`. Nobody may have an address that is set
-   * aside.
+   * Whether no lease or offer keeps the address from `mac`. An address that is set aside is free
+   * for nobody.
    */
   isFreeFor(address: Ipv4, mac: Mac, now: Millis): boolean {
     const entry = this.#entries.get(address);
@@ -227,7 +228,7 @@ export class NetworkLeases {
     const returns = lease.state === 'conflict' ? !this.#leaseOf.has(lease.mac) : lease.state !== 'declined';
     if (returns) this.#leaseOf.set(lease.mac, entry);
     else if (lease.state === 'conflict') {
-      // The client has a lease on another address; this one it took by itself.
+      // The client has a lease on another address and uses this one without a lease.
     } else if (this.#leaseOf.get(lease.mac) === entry) this.#leaseOf.delete(lease.mac);
     if (entry.offer?.mac === lease.mac || lease.state === 'declined' || lease.state === 'conflict') {
       if (entry.offer) this.#offerOf.delete(entry.offer.mac);

@@ -1,6 +1,6 @@
 /**
  * Takes a packet from arrival to reply: calls the pure step, carries out its lease changes, counts
- * and records its outcome. Only the sockets are elsewhere, so tests use the same code as the wire.
+ * and records its outcome. It contains no sockets, so tests run the same code as real packets.
  */
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
@@ -37,7 +37,7 @@ const ATTEMPTS = 2;
 /** An exhausted pool is logged at most once per network in this interval. */
 const EXHAUSTED_LOG_INTERVAL: Millis = millis(60_000);
 
-/** One shared object per outcome, because there are many events and they are kept. */
+/** One shared object per outcome, because events are many and stay in memory. */
 const REASONS = Object.fromEntries(
   Object.entries(DHCP_OUTCOMES).map(([code, { text }]) => [code, { code, text }]),
 ) as unknown as Readonly<Record<OutcomeCode, Reason>>;
@@ -54,8 +54,8 @@ export class PacketPipeline {
   #networks: readonly ServedNetwork[] | undefined;
   #index: NetworkIndex = indexNetworks([]);
   /**
-   * By network whose pools are exhausted: when that was logged, and how many clients got no address
-   * since.
+   * For each network whose pools are exhausted: when that was last logged, and how many clients got
+   * no address since.
    */
   readonly #exhausted = new Map<string, { readonly logged: Millis; unanswered: number }>();
   /** Number of replies that wait for the store. */
@@ -67,6 +67,7 @@ export class PacketPipeline {
     this.#log = parts.log.child({ room: 'dhcp' });
   }
 
+  /** The networks in force, indexed. */
   get index(): NetworkIndex {
     const networks = this.#parts.networks();
     if (networks !== this.#networks) {
@@ -177,8 +178,8 @@ export class PacketPipeline {
   }
 
   /**
-   * Logs that there is no address for a client. Each client gets an event; the log has an exhausted
-   * pool once in {@link EXHAUSTED_LOG_INTERVAL}.
+   * Logs that there is no address for a client. Each client gets an event, but an exhausted pool is
+   * logged only once in {@link EXHAUSTED_LOG_INTERVAL}.
    */
   #warn({ outcome, network, detail }: Step, mac: Mac): void {
     const name = network?.name ?? '';

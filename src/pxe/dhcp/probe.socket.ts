@@ -1,5 +1,6 @@
 /**
- * The loop around {@link judge}: sends datagrams, waits, reads the ARP table, tells the lease book.
+ * The loop around {@link judge}: sends datagrams, waits, reads the ARP table and updates the lease
+ * book.
  */
 import { createSocket } from 'node:dgram';
 import { readFile } from 'node:fs/promises';
@@ -14,7 +15,7 @@ import type { LeaseBook } from './leases.ts';
 import type { NetworkIndex } from './networks.ts';
 import { ASK, type Asked, judge, LOOK_AHEAD, parseArp } from './probe.ts';
 
-/** The discard port (RFC 863). What matters is the ARP request that the kernel sends first. */
+/** The discard port (RFC 863). Only the ARP request that the kernel sends first matters. */
 const DISCARD = 9;
 /** How often the ARP table is read. */
 const TICK: Millis = millis(1_000);

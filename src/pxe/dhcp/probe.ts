@@ -9,12 +9,16 @@ import { type Mac, parseMac } from '../../base/mac.ts';
 
 /** Number of addresses of a network that are kept probed. */
 export const LOOK_AHEAD = 16;
-/** The kernel asks three times, a second apart (neigh/default/mcast_solicit). */
+/**
+ * How long an answer is awaited: the kernel sends three ARP requests, a second apart
+ * (neigh/default/mcast_solicit).
+ */
 export const ASK: Millis = millis(3_200);
 /**
- * The ARP entry of a machine that has left looks like that of a present one. Asked again, the
- * kernel waits 5 s and sends three more requests before it drops the entry (delay_first_probe_time,
- * ucast_solicit). An entry that is still there afterwards belongs to a present machine.
+ * The ARP entry of a machine that has left looks like that of a present one. After another datagram
+ * the kernel waits 5 s and sends three more requests before it drops the entry
+ * (delay_first_probe_time, ucast_solicit). An entry that is still there afterwards belongs to a
+ * present machine.
  */
 export const CONFIRM: Millis = millis(9_500);
 

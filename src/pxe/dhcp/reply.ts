@@ -22,12 +22,12 @@ const BOOT_THE_FILE = 0x08;
 const NO_PROXY = Buffer.from([0xb0, 1, 1]);
 
 /**
- * Each memo of this file is emptied when it holds this many values. The replies of a network have
- * few different ones.
+ * Each memo of this file is emptied when it holds this many values. The replies of a network
+ * contain only a few different values.
  */
 const MEMO_LIMIT = 1024;
 
-/** `make`, with its results kept. */
+/** Wraps `make` so that its results are kept. */
 function memoized<K>(make: (of: K) => Buffer): (of: K) => Buffer {
   const made = new Map<K, Buffer>();
   return (of) => {
@@ -243,8 +243,8 @@ export function bootFields(
       options.push([OPTION.vendorSpecific, vendorOptions(request, client)]);
   }
   options.push([OPTION.tftpServerName, latin1(server)]);
-  // Firmware gets one of a few loader names; an iPXE gets a URL with its session, which is not
-  // kept.
+  // Firmware gets one of a few loader names, which are worth keeping. An iPXE gets a URL with its
+  // session, which is not.
   const terminated = `${file}\0`;
   options.push([
     OPTION.bootFile,
@@ -257,8 +257,8 @@ export function bootFields(
 }
 
 /**
- * Echoes option 97, as RFC 4578 §2.3 demands. It demands the same for 93 and 94, but no known
- * server sends them and no known client reads them.
+ * Echoes option 97, as RFC 4578 §2.3 demands. The RFC demands the same for options 93 and 94, but
+ * no known server sends them and no known client reads them.
  */
 function addMachineId(options: [number, Buffer][], request: DhcpPacket): void {
   const machine = request.options.get(OPTION.machineId);

@@ -33,8 +33,9 @@ function mayHave(query: Query, answer: BootAnswer, address: Ipv4): boolean {
 
 /**
  * Whether a running client keeps the address of its lease although it would not get it now. Changed
- * documents or pools do not take an address from a running system; its next start moves it. The
- * client does not keep an address that became the server's, the gateway's or another machine's.
+ * documents or pools do not take an address from a running system; it changes its address at its
+ * next start. The client does not keep an address that became the server's, the gateway's or
+ * another machine's.
  */
 function keeps(query: Query, answer: BootAnswer, address: Ipv4): boolean {
   const { network, rules, leases, client, state } = query;
@@ -160,11 +161,11 @@ export function request(query: Query): Result {
   if (address === ANY) return { outcome: 'not_ours', detail: 'no address asked for' };
   if (leases.entry(address)?.busy) return { outcome: 'in_flight', address };
 
-  // Between OFFER and ACK a client without vendor class is still what its DISCOVER said.
+  // A REQUEST may lack the vendor class of its DISCOVER. The client is then what the DISCOVER said.
   const before = offered?.offer;
   const who = client.stage === 'none' && before?.xid === packet.xid ? before.client : client;
   const answer = state.boot.answer(who, network, 'ack');
-  // Muster serves only reservations here; the client belongs to another server.
+  // Muster serves only reservations on this network; another server answers all other clients.
   if (network.mode === 'reservations' && answer.reservedAddress === undefined)
     return { outcome: 'no_pool', answer };
   const known = leases.leaseOf(client.mac);
@@ -253,7 +254,8 @@ export function decline(query: Query): Result {
 }
 
 /**
- * The client gives its address back. The record stays, so that it finds it again (RFC 2131 §4.3.4).
+ * The client gives its address back. The record stays, so that the client gets the same address
+ * again (RFC 2131 §4.3.4).
  */
 export function release(query: Query): Result {
   const { packet, network, leases, client, state } = query;

@@ -51,7 +51,7 @@ type LeaseWrite = Extract<LeaseChange, { kind: 'write' }>;
  */
 export type Durable = LeaseWrite | { readonly kind: 'records'; readonly writes: readonly Write[] };
 
-/** What every result may have. The members of {@link Result} say what each certainly has. */
+/** The fields that a result may have. Each member of {@link Result} says which it always has. */
 interface ResultFields {
   /** Particulars, where the outcome's own text does not say enough. */
   readonly detail?: string;

@@ -32,7 +32,7 @@ const ARM32 = ['ipxe-arm32.efi', 'snponly-arm32.efi'] as const;
 const BIOS = ['undionly.kpxe', 'ipxe.pxe'] as const;
 const BIOS_FROM_IPXE = ['ipxe.pxe', 'undionly.kpxe'] as const;
 
-/** All architectures that Muster can name; those with `loaders` it can boot. */
+/** All architectures that Muster can name. It can boot those that have `loaders`. */
 export const ARCHITECTURES: readonly Architecture[] = [
   {
     code: 0,

@@ -1,13 +1,13 @@
 /**
- * Which boot loader a client gets: the `loaders` of {@link ARCHITECTURES} against what is
+ * Which boot loader a client gets: the first of its `loaders` in {@link ARCHITECTURES} that is
  * installed.
  */
 import { ARCHITECTURES, architecture } from './architectures.ts';
 
 /**
  * Whether this firmware can start a loader that a document demands: UEFI takes `.efi` files, a BIOS
- * anything else. So `pxe.loader` of a whole network does not mislead firmware of the other kind.
- * An unknown architecture gets what the document says.
+ * anything else. With this check, `pxe.loader` of a whole network does not affect firmware of the
+ * other kind. Every loader suits an unknown architecture.
  */
 export function suits(loader: string, code: number | undefined): boolean {
   const row = code === undefined ? undefined : architecture(code);

@@ -1,8 +1,8 @@
 /**
  * The HTTP/1.1 listener for machines: finds the route and the network of a request, asks the boot
  * service or the assets, and answers. Firmware (EDK2's HttpBootDxe, the Raspberry Pi's, iPXE)
- * demands some habits: Content-Length always, HEAD like GET, no redirects, kept connections (quirks
- * http-*). Every client is limited in time, size and number of connections.
+ * requires Content-Length in every answer, HEAD like GET, no redirects, and connections that stay
+ * open (quirks http-*). Every client is limited in time, size and number of connections.
  */
 import http from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
@@ -175,7 +175,7 @@ function contextOf(
   return context;
 }
 
-/** By connection. Its addresses do not change; its network changes with the documents. */
+/** The context of each connection, valid while the networks are the same array. */
 const memoContexts = new WeakMap<
   Socket,
   { readonly networks: readonly ServedNetwork[]; readonly context: ServeContext }
@@ -206,8 +206,8 @@ function failure(error: unknown, response: http.ServerResponse, log: Log): numbe
     response.destroy();
     return 500;
   }
-  // A store that cannot write now may write later, and a fault of ours may pass: 503 makes the
-  // machine ask again.
+  // A store that cannot write now may write later, and an internal fault may be temporary: 503
+  // makes the machine ask again.
   const code = known ? error.code : 'E_INTERNAL';
   return send(
     response,
@@ -215,7 +215,7 @@ function failure(error: unknown, response: http.ServerResponse, log: Log): numbe
   );
 }
 
-/** Answers and closes a connection whose request is not HTTP, too slow or too large. */
+/** Answers and closes a connection whose request is not HTTP, is too slow or is too large. */
 function refuseNoise(error: NodeJS.ErrnoException, socket: Socket, metrics: Metrics): void {
   const status =
     error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400;

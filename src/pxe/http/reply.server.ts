@@ -48,7 +48,7 @@ export interface FileReply {
 
 /**
  * Sends a file, with HEAD, one range, If-None-Match and If-Range. Opens it once; the size is that
- * of the open file. Resolves when the client has it or is gone. Never rejects.
+ * of the open file. Resolves when the client has the file or is gone. Never rejects.
  */
 export async function sendFile(
   request: IncomingMessage,
@@ -89,14 +89,17 @@ export async function sendFile(
   return { status, octets, whole: range.kind === 'whole' && octets === length };
 }
 
-/** Sends octets `first` to `last` of `fd` and closes it. Resolves to how many the socket got. */
+/**
+ * Sends octets `first` to `last` of `fd` and closes it. Resolves to the number that the socket
+ * took.
+ */
 async function stream(fd: number, first: number, last: number, response: ServerResponse): Promise<number> {
   const source = createReadStream('', { fd, start: first, end: last, highWaterMark: READ_AHEAD });
   // A response that has ended no longer knows its connection.
   const { socket } = response;
   try {
     await pipeline(source, response);
-    // The file has become shorter: its client would wait for octets that never come.
+    // The file has become shorter: the client would wait for octets that never come.
     if (source.bytesRead <= last - first) socket?.destroy();
     return source.bytesRead;
   } catch {

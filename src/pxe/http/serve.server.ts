@@ -27,7 +27,7 @@ export interface ServeDeps {
   readonly clock: Clock;
 }
 
-/** The same, with what a connection adds. */
+/** {@link ServeDeps}, with what is known about the connection. */
 export interface ServeContext extends ServeDeps {
   /** The client's address. */
   readonly peer: string;
@@ -39,7 +39,7 @@ export interface ServeContext extends ServeDeps {
 
 type Routed = Extract<Target, { kind: 'route' }>;
 
-/** What a session id looks like. Whether it exists, only the boot service knows. */
+/** The form of a session id. Only the boot service knows whether the session exists. */
 const SESSION = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**

@@ -2,7 +2,7 @@
  * Makes text from documents and machines safe inside an iPXE script. iPXE has no quoting: it splits
  * a line at blanks, expands `${…}` repeatedly, and treats the words `&&`, `||`, `;` and any word
  * that begins with `#` as syntax (iPXE `core/exec.c` and `core/settings.c`, the same in 2019 and
- * 2026). So nothing is escaped; characters that could be syntax are replaced.
+ * 2026). Nothing can be escaped, so characters that could be syntax are replaced.
  */
 
 /** Longer texts are cut. A VGA console has 80 columns; serial consoles wrap. */

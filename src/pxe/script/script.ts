@@ -20,7 +20,9 @@ import { kernelCommandLine } from './kernel-arguments.ts';
 const ASKED_INTERFACES = 8;
 /** Attempts to fetch a file. The pauses double from 1 s: about two minutes in all. */
 const ATTEMPTS = 8;
-/** A held machine asks again after 5, 10, 20, 40, 40 … s: a whole rack of them is no load. */
+/**
+ * A held machine asks again after 5, 10, 20, 40, 40 … s, so a rack of held machines is little load.
+ */
 const HOLD_FIRST_SECONDS = 5;
 const HOLD_LONGEST_SECONDS = 40;
 /** A held machine reboots after this many requests without an answer (20 minutes). */
@@ -71,8 +73,8 @@ function startOver(label: string, what: string): string[] {
 
 /**
  * Lines that try `command` {@link ATTEMPTS} times with doubling pauses, and then go to `failed`.
- * After success the script continues behind them. `returns` is false for a command that replaces
- * the script when it succeeds.
+ * After success the script continues after these lines. `returns` is false for a command that
+ * replaces the script when it succeeds.
  */
 function retried(label: string, command: string, what: string, failed: string, returns = true): string[] {
   return [
@@ -127,7 +129,10 @@ export function startScript(base: ScriptBase): string {
   return asking(`${base.baseUrl}${machinePath('script', { session: base.session })}`, base.baseUrl);
 }
 
-/** The same for a machine without a session, e.g. with an iPXE that was configured by hand. */
+/**
+ * As {@link startScript}, for a machine without a session, e.g. with an iPXE that was configured by
+ * hand.
+ */
 export function entryScript(base: { readonly baseUrl: string }): string {
   return asking(`${base.baseUrl}${machinePath('anyScript')}`, base.baseUrl);
 }
@@ -141,7 +146,8 @@ export interface BootScriptInput extends ScriptBase {
   readonly initrds: readonly Asset[];
   readonly root?: Asset | undefined;
   /**
-   * Those of image, profile and rendered configuration, in this order. Kernels prefer later ones.
+   * The arguments of image, profile and rendered configuration, in this order. When two conflict,
+   * kernels use the later one.
    */
   readonly kernelArguments: readonly string[];
   /** The server's wall-clock time. */
@@ -200,7 +206,10 @@ export function bootScript(input: BootScriptInput): string {
 
 /** Placeholder for the command. No script contains it. */
 const HERE = '\0';
-/** By label. Bounded by the number of labels: `kernel`, and `initrdN` up to the longest list. */
+/**
+ * The text before and after the command, by label. Bounded by the number of labels: `kernel`, and
+ * `initrdN` up to the longest list.
+ */
 const memoSurroundings = new Map<string, readonly string[]>();
 
 /** {@link retried} as one text. The lines around the command are the same for all machines. */
@@ -222,14 +231,14 @@ interface HoldScriptInput extends ScriptBase {
   readonly reason: string;
   /** The command or change that ends the hold. */
   readonly remedy: string;
-  /** When the hold is known to end: the first request comes after this time. */
+  /** Seconds until the hold ends, if that is known. The machine asks for the first time then. */
   readonly againInSeconds?: number;
 }
 
 /**
  * The script of a held machine: prints which machine it is, why it waits and what ends that, waits,
- * and asks again. Before it asks it renews its address, because iPXE never does by itself, and the
- * address could belong to another machine once its short lease is over.
+ * and asks again. Before it asks, it renews its lease, because iPXE never renews one by itself, and
+ * the address could go to another machine once the short lease is over.
  */
 export function holdScript(input: HoldScriptInput): string {
   const start = `${input.baseUrl}${machinePath('start', { session: input.session })}`;

@@ -8,7 +8,10 @@ import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import { DATA_HEADER, writeDataHeader } from './codec.ts';
 import { toNetascii } from './request.ts';
 
-/** An open regular file or its translation. `read` fills `into` from `position` on, or throws. */
+/**
+ * An open regular file or its netascii translation. `read` fills `into` with the octets from
+ * `position` on, or throws.
+ */
 export interface ByteSource {
   readonly size: number;
   read(into: Buffer, position: number): void;
@@ -145,9 +148,9 @@ export class BlockReader {
     const count = Math.min(this.#perChunk, this.#blocks - first + 1);
     const position = (first - 1) * this.#blockSize;
     const octets = Math.min(count * this.#blockSize, this.#source.size - position);
-    // One read puts the file's octets at the end of the memory; they are then moved to their
-    // packets, first to last. No packet overwrites octets that are still to be moved, because these
-    // are ahead of their place by the headers that are left.
+    // One read puts the file's octets at the end of the memory. They are then moved to their
+    // packets, first to last. No move overwrites octets that are still to be moved, because between
+    // the two there is room for the headers that are not written yet.
     const from = count * DATA_HEADER;
     chunk.first = 0;
     if (octets > 0) this.#source.read(chunk.memory.subarray(from, from + octets), position);
@@ -162,7 +165,7 @@ export class BlockReader {
 function spread(memory: Buffer, from: number, octets: number, first: number, blockSize: number): void {
   let packet = 0;
   let block = first;
-  // Also when nothing is left for the last block, which is then only a header.
+  // `<=`: a last block without octets is written too, as a header only.
   for (let at = 0; at <= octets && packet + DATA_HEADER <= memory.length; at += blockSize) {
     memory.copyWithin(packet + DATA_HEADER, from + at, from + Math.min(at + blockSize, octets));
     writeDataHeader(memory, packet, block++);

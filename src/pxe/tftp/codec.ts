@@ -128,7 +128,8 @@ export function encodeAck(block: number): Buffer {
 }
 
 /**
- * Writes the header of DATA `block` at `at`. The number grows without limit; it rolls over here.
+ * Writes the header of DATA `block` at offset `at`. Block numbers grow without limit; only the low
+ * 16 bits are written.
  */
 export function writeDataHeader(packet: Buffer, at: number, block: number): void {
   packet[at] = 0;

@@ -33,7 +33,7 @@ export function loaderName(filename: string): string | undefined {
  */
 const EMPTY_FILES = new Set(['command.lst', 'crypto.lst', 'fs.lst', 'terminal.lst']);
 
-/** Whether a request is for one of these files. */
+/** Whether a request is for one of {@link EMPTY_FILES}, in any directory. */
 export function isEmptyFile(filename: string): boolean {
   return EMPTY_FILES.has(filename.replaceAll('\\', '/').split('/').at(-1)!.toLowerCase());
 }

@@ -15,7 +15,9 @@ export interface RunningTransfer {
    * Transfer.again}).
    */
   again(restart: () => void): void;
+  /** Ends the transfer, because its client asked for something else from the same port. */
   supersede(): void;
+  /** Ends the transfer, because the server stops. */
   shutDown(): void;
 }
 
@@ -55,7 +57,7 @@ export type FromThread =
   | { readonly id: number; readonly end: TransferEnd }
   | { readonly id: number; readonly restart: boolean };
 
-/** How transfers end whose thread has died. Their clients time out and ask again. */
+/** The end of a transfer whose thread has died. Its client times out and asks again. */
 const DIED: TransferEnd = {
   outcome: 'failed',
   why: 'the thread that sent the file died',
@@ -121,15 +123,15 @@ export function threadRunner({
       const id = nextId++;
       place.running.set(id, onEnd);
       const worker = place.worker ?? spawn(place);
-      const tell = (message: ToThread) => worker.postMessage(message);
-      tell({ do: 'start', id, job });
+      const post = (message: ToThread) => worker.postMessage(message);
+      post({ do: 'start', id, job });
       return {
         again(restart) {
           place.repeats.set(id, restart);
-          tell({ do: 'again', id });
+          post({ do: 'again', id });
         },
-        supersede: () => tell({ do: 'supersede', id }),
-        shutDown: () => tell({ do: 'shutDown', id }),
+        supersede: () => post({ do: 'supersede', id }),
+        shutDown: () => post({ do: 'shutDown', id }),
       };
     },
     async close() {

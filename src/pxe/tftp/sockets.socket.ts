@@ -10,8 +10,8 @@ export type TftpListener =
   | { readonly address: string; readonly port: number; readonly interface?: string };
 
 /**
- * Replaces dgram's look-up of destinations. It would take a turn of the event loop even for a
- * literal address, which all are here; this saves a quarter of the cost of sending.
+ * Replaces dgram's look-up of destinations, which takes a turn of the event loop even for a literal
+ * address. All addresses here are literal. This saves a quarter of the cost of sending.
  */
 function literal(
   host: string,

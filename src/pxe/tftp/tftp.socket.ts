@@ -25,7 +25,8 @@ interface TftpLimits {
   /** All transfers together. */
   readonly transfers: number;
   /**
-   * Transfers of one client address. Firmware needs two; clients behind address translation share.
+   * Transfers of one client address. Firmware needs two; clients behind address translation share
+   * an address.
    */
   readonly perClient: number;
 }
@@ -44,7 +45,10 @@ export interface TftpOptions {
   readonly assets: Pick<AssetStore, 'loader'>;
   /** The networks in force: they give the local address of a transfer, and the MTU. */
   readonly networks?: () => readonly ServedNetwork[];
-  /** The machine that has an address, for events. Default, and for unknown ones: the address. */
+  /**
+   * The machine that has an address, for events. Default: no machine is known, and the address is
+   * named.
+   */
   readonly subjectOf?: (
     address: string,
   ) => { readonly subject: string; readonly session?: string } | undefined;

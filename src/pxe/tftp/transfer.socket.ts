@@ -138,7 +138,8 @@ export class Transfer {
     this.#running = { ...sockets, reader, plan, agreed, size: source.size };
     client.on('message', (datagram) => this.#receive(datagram));
     strangers.on('message', (datagram, peer) => this.#stranger(datagram, peer));
-    // For example ICMP errors of a client that is gone: its silence will end the transfer.
+    // Errors are ignored. An example is an ICMP error from a client that is gone, whose silence
+    // then ends the transfer.
     for (const socket of [client, strangers]) socket.on('error', () => {});
     this.#step({ kind: 'start' });
   }
@@ -251,7 +252,7 @@ export class Transfer {
     this.#cancelTimer();
     this.#releaseFile();
     const running = this.#running;
-    // In the next turn, so that an error packet that is being sent still leaves.
+    // Closed in the next turn of the event loop, so that an error packet is still sent.
     if (running)
       setImmediate(() => {
         running.client.close();

@@ -102,10 +102,14 @@ const LONGEST_TIMEOUT = 16_000;
 /** Time-outs without progress after which a client counts as gone: about a minute. */
 const MAX_SILENT = 6;
 /**
- * Fewer before the first ACK: the sender's address may be forged, and a stranger gets the packets.
+ * {@link MAX_SILENT} before the first ACK. It is lower, because the sender's address may be forged
+ * and the packets may reach a stranger.
  */
 const MAX_SILENT_AT_FIRST = 4;
-/** Fewer for the last block: a client that has the file often leaves without acknowledging it. */
+/**
+ * {@link MAX_SILENT} for the last block. It is lower, because a client that has the file often
+ * leaves without acknowledging the block.
+ */
 const MAX_SILENT_AT_LAST = 4;
 /** A silent client counts as gone after this many ms, however long its own time-out is. */
 const LONGEST_SILENCE = 300_000;
@@ -134,9 +138,9 @@ export const newTransfer: TransferState = {
  * not change.
  *
  * @example
- * let { state, effects } = step(plan, newTransfer, { kind: 'start' }, now); // effects: [{ do:
- * 'oack' }], or the first window: [{ do: 'data', from: 1, to: 4 }] ({ state, effects } = step(plan,
- * state, { kind: 'ack', block: 4 }, now));
+ * let { state, effects } = step(plan, newTransfer, { kind: 'start' }, now);
+ * // effects: [{ do: 'oack' }], or the first window: [{ do: 'data', from: 1, to: 4 }]
+ * ({ state, effects } = step(plan, state, { kind: 'ack', block: 4 }, now));
  */
 export function step(plan: TransferPlan, state: TransferState, event: TransferEvent, now: Millis): Stepped {
   if (state.phase === 'ended') return { state, effects: NOTHING };
