@@ -46,7 +46,9 @@ while read -r package; do
   mkdir -p "$new/$(dirname "$package")"
   cp -R "$package" "$new/$package"
 done <"$staging/packages"
-for part in bin src systemd images profiles docs package.json README.md LICENSE; do
+# The last line is there because pages link it; lab/ also has the scenarios for `muster lab run`.
+for part in bin src systemd images profiles docs package.json README.md LICENSE \
+  AGENTS.md CHANGELOG.md CONTRIBUTING.md SECURITY.md bench lab torture; do
   [ ! -e "$part" ] || cp -R "$part" "$new/$part"
 done
 chmod -R u=rwX,go=rX "$new"

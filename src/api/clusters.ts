@@ -32,7 +32,10 @@ export interface ResolvedClusterView {
 function resolutionOf({ catalog }: Pick<ApiDeps, 'catalog'>, name: string): Resolution {
   const spec = catalog.get('Cluster', name)?.document.spec.kubernetes;
   if (spec === undefined)
-    throw new MusterError('E_NOT_FOUND', `there is no Cluster "${name}" with spec.kubernetes`);
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no Cluster "${name}" with spec.kubernetes; \`muster get clusters\` lists them`,
+    );
   const addressesOf = (machine: string) => {
     const found = catalog.get('Machine', machine)?.document.spec;
     return found && (found.addresses ?? []);

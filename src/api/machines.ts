@@ -1,5 +1,5 @@
 /** Handlers for machines beyond their documents: add, accept, explain, render, leases. */
-import { MusterError } from '../base/errors.ts';
+import { type Fault, MusterError } from '../base/errors.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import type { Provenance, Rendered } from '../ignition/rendered.ts';
@@ -86,7 +86,16 @@ export const addMachine: H = async (request, deps) => {
     },
   };
   const { results, warnings } = await deps.catalog.apply([document], { expectRevision: 'absent' });
-  return json({ ...results[0], warnings }, 201);
+  const held = deps.preview.outlook(name);
+  const unselected: Fault = {
+    code: 'E_REFERENCE',
+    path: 'spec.profile',
+    message: `Machine/${name}: it names no profile, and no Profile selects it; it is held when it boots`,
+  };
+  return json(
+    { ...results[0], warnings: [...warnings, ...(held?.code === 'no_profile' ? [unselected] : [])] },
+    201,
+  );
 };
 
 /**

@@ -45,7 +45,13 @@ export function faultLine(fault: Fault): string {
 }
 
 /** Codes whose general advice adds nothing to a message that says what to do. */
-const SAYS_FIX: ReadonlySet<ErrorCode> = new Set(['E_REFERENCE', 'E_NOT_FOUND', 'E_CLUSTER', 'E_CONFIG']);
+const SAYS_FIX: ReadonlySet<ErrorCode> = new Set([
+  'E_REFERENCE',
+  'E_NOT_FOUND',
+  'E_CONFLICT',
+  'E_CLUSTER',
+  'E_CONFIG',
+]);
 
 /** Whether a message already says what to do, as most do: "what is wrong; what to do". */
 const saysFix = (message: string): boolean => /; [^;?]+$/.test(message.replace(/ \(and \d+ more\)$/, ''));

@@ -88,7 +88,7 @@ function checkDistinct(items: readonly unknown[], key: string, path: string, fau
     // 0 and an empty text mean that Ignition chooses a partition number or path itself.
     if (value === undefined || value === null || value === 0 || value === '') continue;
     if (seen.has(value))
-      faults.push({ path: `${path}[${n}].${key}`, message: `"${String(value)}" stands twice` });
+      faults.push({ path: `${path}[${n}].${key}`, message: `"${String(value)}" is listed twice` });
     seen.add(value);
   }
 }

@@ -116,7 +116,7 @@ export function forget<N extends string, G extends Aged>(keyset: KeysetOf<N, G>,
 /** What is wrong with a stored keyset, or undefined. */
 export function keysetFault(keyset: AnyKeyset): string | undefined {
   const ids = [...keyset.trusted, ...keyset.distrusted].map(({ id }) => id);
-  if (new Set(ids).size !== ids.length) return 'a generation stands twice';
+  if (new Set(ids).size !== ids.length) return 'a generation is listed twice';
   return keyset.trusted.some(({ id }) => id === keyset.primary) ? undefined : 'the primary is not trusted';
 }
 

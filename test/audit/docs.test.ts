@@ -57,13 +57,34 @@ const anchorOf = (heading: string): string =>
 
 const pagesOfTree = trackedFiles().filter((file) => file.endsWith('.md'));
 
+/** The links of a page to files of the tree, with the file and the heading that each names. */
+function linksOf(page: string): { link: string; target: string; anchor: string | undefined }[] {
+  const text = read(page).replace(/```[\s\S]*?```/g, '');
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, link]) => {
+    if (/^[a-z]+:/i.test(link!)) return [];
+    const [file = '', anchor] = link!.split('#');
+    const target = file === '' ? page : path.posix.join(path.posix.dirname(page), decodeURIComponent(file));
+    return [{ link: link!, target, anchor }];
+  });
+}
+
+test('pages that are installed link only what is installed', () => {
+  const [, list] = /^for part in ((?:[^;\\]|\\\n)+); do$/m.exec(read('scripts/install.sh'))!;
+  const parts = list!.split(/[\s\\]+/);
+  const installed = (file: string) =>
+    parts.some((part) => file === part || file.replace(/\/$/, '') === part || file.startsWith(`${part}/`));
+  expect(parts).toContain('docs');
+  const broken = pagesOfTree.filter(installed).flatMap((page) =>
+    linksOf(page)
+      .filter(({ target }) => !installed(target))
+      .map(({ link }) => `${page}: ${link}`),
+  );
+  expect(broken).toEqual([]);
+});
+
 test('links between pages lead to files and headings that exist', () => {
   const broken = pagesOfTree.flatMap((page) => {
-    const text = read(page).replace(/```[\s\S]*?```/g, '');
-    return [...text.matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, link]) => {
-      if (/^[a-z]+:/i.test(link!)) return [];
-      const [file = '', anchor] = link!.split('#');
-      const target = file === '' ? page : path.posix.join(path.posix.dirname(page), decodeURIComponent(file));
+    return linksOf(page).flatMap(({ link, target, anchor }) => {
       if (!fs.existsSync(path.join(ROOT, target))) return [`${page}: ${link}`];
       if (anchor === undefined || !target.endsWith('.md')) return [];
       const anchors = [...read(target).matchAll(/^#+\s+(.*)$/gm)].map((found) => anchorOf(found[1]!));

@@ -5,7 +5,7 @@ import { MusterError } from '../../base/errors.ts';
 import type { MembershipChange } from '../../cluster/change/membership.ts';
 import type { FoundingStatus } from '../../cluster/etcd/status.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
-import { EXIT, type Io } from '../io.ts';
+import { EXIT, type Io, printWarnings } from '../io.ts';
 
 interface Options extends ServerOptions {}
 
@@ -41,7 +41,7 @@ export async function addNode(
     );
   const role = options.controlPlane ? 'control-plane' : options.etcd ? 'etcd' : 'worker';
   const names = machines.join(',');
-  const { document } = await order<MembershipChange>(
+  const { document, warnings } = await order<MembershipChange>(
     cluster,
     'add-node',
     { machines: names, role },
@@ -51,8 +51,9 @@ export async function addNode(
   io.out(
     document === 'unchanged'
       ? `cluster/${cluster} unchanged: it has ${machines.join(', ')} already\n`
-      : `cluster/${cluster} changed: ${machines.join(', ')} added as ${role}; they join when they are powered on\n`,
+      : `cluster/${cluster} changed: ${machines.join(', ')} added as ${role}; ${machines.length > 1 ? 'they join when they are' : 'it joins when it is'} powered on\n`,
   );
+  printWarnings(warnings, io);
   return EXIT.ok;
 }
 
@@ -87,6 +88,7 @@ export async function removeNode(
     options,
     io,
   );
+  printWarnings(change.warnings, io);
   if (change.leaving.length === 0) {
     const out = machines.join(', ');
     const added = change.added.length > 0 ? `, ${change.added.join(', ')} in` : '';

@@ -88,7 +88,7 @@ function foundingVerbs(cluster: Command, io: Io, finish: Finish): void {
     cluster
       .command('founding')
       .summary("show how far the founding of a cluster's etcd is")
-      .description("Shows how far the founding of a cluster's etcd is, and what each member was told to do.")
+      .description("Shows how far the founding of a cluster's etcd is, and what each member has to do.")
       .argument('<cluster>', 'name of the Cluster')
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, options) =>

@@ -126,6 +126,7 @@ export async function verify(names: readonly string[], options: Common, io: Io):
   const client = openClient(options, io);
   const all = await images(client);
   refuseUnknown(names, (name) => all.some(({ metadata }) => metadata.name === name));
+  if (all.length === 0) io.err('no images; `muster image build debian` makes one\n');
   const here = await assets(client);
   let good = true;
   for (const { metadata, spec } of all) {

@@ -4,7 +4,7 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
-import { MusterError } from '../../base/errors.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import type { ClusterSpec, KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
@@ -50,6 +50,8 @@ export interface MembershipChange {
   readonly leaving: readonly string[];
   /** Machines that got a role in the document which they did not have before. */
   readonly added: readonly string[];
+  /** What the changed document still lacks, such as the address of a machine. */
+  readonly warnings: readonly Fault[];
 }
 
 export interface Membership {
@@ -127,8 +129,8 @@ export function createMembership(deps: MembershipDeps): Membership {
       const next = edited(spec, new Map(), machines, role);
       const howTo = `add ${machines.join(', ')} to ${FIELDS[role]}`;
       const added = machines.filter((name) => roleIn(spec, name) === undefined);
-      const document = await apply(deps, cluster, { next, howTo, dryRun: false });
-      return { cluster, document, leaving: [], added };
+      const applied = await apply(deps, cluster, { next, howTo, dryRun: false });
+      return { cluster, ...applied, leaving: [], added };
     },
 
     async remove(cluster, { machines, replacements, clear, drainFor }) {
@@ -161,9 +163,9 @@ export function createMembership(deps: MembershipDeps): Membership {
         });
         await founder.leave(cluster, resolved ? membersOf(resolved) : [], departing);
       }
-      const document = await apply(deps, cluster, { next, howTo, dryRun: false });
+      const applied = await apply(deps, cluster, { next, howTo, dryRun: false });
       departures.go(cluster);
-      return { cluster, document, leaving: record ? machines : [], added };
+      return { cluster, ...applied, leaving: record ? machines : [], added };
     },
   };
 }
@@ -190,18 +192,22 @@ async function apply(
     howTo,
     dryRun,
   }: { readonly next: KubernetesSpec; readonly howTo: string; readonly dryRun: boolean },
-): Promise<'changed' | 'unchanged'> {
+): Promise<Pick<MembershipChange, 'document' | 'warnings'>> {
   const { entry } = documentOf(deps, cluster);
   const { document, origin } = entry;
-  if (JSON.stringify(next) === JSON.stringify(document.spec.kubernetes)) return 'unchanged';
+  if (JSON.stringify(next) === JSON.stringify(document.spec.kubernetes))
+    return { document: 'unchanged', warnings: [] };
   if (origin.from === 'file')
     throw new MusterError(
       'E_FILE_OWNED',
       `Cluster "${cluster}" is in ${origin.at.file}:${origin.at.line}; ${howTo} there, then repeat this command`,
     );
   const spec: ClusterSpec = { ...document.spec, kubernetes: next };
-  await deps.catalog.apply([{ ...document, spec }], { dryRun, expectRevision: origin.revision });
-  return 'changed';
+  const { warnings } = await deps.catalog.apply([{ ...document, spec }], {
+    dryRun,
+    expectRevision: origin.revision,
+  });
+  return { document: 'changed', warnings };
 }
 
 /** @throws {MusterError} E_FOUNDING when the machine is still leaving. */

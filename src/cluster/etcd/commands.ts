@@ -54,5 +54,5 @@ export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder:
 const missing = (cluster: string): MusterError =>
   new MusterError(
     'E_NOT_FOUND',
-    `there is no Cluster "${cluster}" with a complete specification; \`muster get clusters\` lists them`,
+    `there is no Cluster "${cluster}", or it is incomplete; \`muster get clusters\` lists them, \`muster cluster status ${cluster}\` says what is missing`,
   );

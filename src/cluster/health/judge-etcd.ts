@@ -57,7 +57,8 @@ function known({ record, view }: FoundingStatus): readonly MemberAddress[] {
 
 const heldText = ({ members }: FoundingStatus, wanted: readonly MemberAddress[]): string => {
   const absent = wanted.filter(({ name }) => !members.find((one) => one.name === name)?.asked);
-  if (absent.length > 0) return `${absent.map(({ name }) => name).join(', ')} have not asked yet`;
+  if (absent.length > 0)
+    return `${absent.map(({ name }) => name).join(', ')} ${absent.length === 1 ? 'has' : 'have'} not asked yet`;
   const held = members.find(({ decision }) => decision?.do === 'hold')?.decision;
   return held?.do === 'hold' ? held.text : 'its members are asking';
 };

@@ -89,7 +89,10 @@ export async function userEtcdClient(
 function accessOf({ clusters }: UserCredentialsDeps, cluster: string): ClusterAccess {
   const found = clusters.get(cluster);
   if (found === undefined)
-    throw new MusterError('E_NOT_FOUND', `there is no Cluster "${cluster}" with spec.kubernetes`);
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no Cluster "${cluster}" with spec.kubernetes; \`muster get clusters\` lists them`,
+    );
   const { resolved, access, faults } = found;
   if (access === undefined)
     throw new MusterError('E_CLUSTER', `Cluster "${cluster}" cannot be completed`, {

@@ -11,6 +11,7 @@ import type { Rendered } from '../../ignition/rendered.ts';
 import { type Match, POINTS, type Recognition } from '../../machines/recognition.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';
+import { clustersByMachine } from '../../resources/membership.ts';
 import { firmwareCodes } from '../firmware/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
@@ -100,6 +101,7 @@ export function explain(context: BootContext, question: ExplainQuestion): Explan
     subject: one.subject,
     steps: [
       ...recognisedSteps(one),
+      ...clusterSteps(context, one),
       ...selectedSteps(context, one),
       ...Object.entries(answers).map(([step, decision]) => decisionStep(step, decision)),
       decisionStep('script', verdict),
@@ -129,7 +131,10 @@ function caseOf(context: BootContext, question: ExplainQuestion): Case {
   const { roster } = context;
   const named = question.machine === undefined ? undefined : roster.get(question.machine);
   if (question.machine !== undefined && named === undefined)
-    throw new MusterError('E_NOT_FOUND', `there is no machine "${question.machine}"`);
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no machine "${question.machine}"; \`muster get machines\` lists those that have a document or were seen`,
+    );
   const { macs: all = [], bootMacs = [] } = named?.status.seen ?? {};
   const mac =
     question.mac ?? bootMacs[0] ?? (named?.entry?.document.spec.macs[0] as Mac | undefined) ?? all[0];
@@ -292,6 +297,21 @@ function recognisedSteps(one: Case): readonly ExplainStep[] {
         : 'none is served',
     },
   ];
+}
+
+/** The Cluster that gives the machine a role, and the role; known before its agent was ever heard. */
+function clusterSteps({ catalog }: BootContext, { member }: Case): readonly ExplainStep[] {
+  if (!member) return [];
+  const clusters = catalog.list('Cluster').map(({ document }) => document);
+  const cluster = clustersByMachine(clusters).get(member.name);
+  const spec = clusters.find(({ metadata }) => metadata.name === cluster)?.spec.kubernetes;
+  if (!spec) return [];
+  const role = spec.controlPlanes.includes(member.name)
+    ? 'a control plane'
+    : spec.workers?.includes(member.name)
+      ? 'a worker'
+      : 'a member of etcd';
+  return [{ step: 'cluster', result: `${cluster}, as ${role}` }];
 }
 
 function selectedSteps(context: BootContext, one: Case): readonly ExplainStep[] {

@@ -42,7 +42,7 @@ const spec = () => world.deps.catalog.get('Cluster', 'red')!.document.spec.kuber
 test('machines are named in the document and taken out of it, in their roles', async () => {
   expect(await muster('add-node', 'red', 'w2')).toMatchObject({
     code: 0,
-    out: 'cluster/red changed: w2 added as worker; they join when they are powered on\n',
+    out: 'cluster/red changed: w2 added as worker; it joins when it is powered on\n',
   });
   expect((await muster('add-node', 'red', 'w2')).out).toContain('unchanged');
   expect((await muster('add-node', 'red', 'cp2', 'cp3', '--control-plane')).code).toBe(0);
@@ -52,6 +52,19 @@ test('machines are named in the document and taken out of it, in their roles', a
   ]);
   expect((await muster('remove-node', 'red', 'w1')).code).toBe(0);
   expect(spec().workers).toEqual(['w2']);
+});
+
+test('a machine that is added without an address is warned of', async () => {
+  await world.client.call('POST', '/v1/apply', {
+    body: machine('w3', 31).replace(', addresses: [10.77.0.31]', ''),
+  });
+  const { code, err } = await muster('add-node', 'red', 'w3');
+  expect([code, err]).toEqual([
+    0,
+    expect.stringMatching(/^warning: .*w3: no spec\.addresses in its Machine/m),
+  ]);
+  const removed = await muster('remove-node', 'red', 'w3');
+  expect([removed.code, removed.err]).toEqual([0, expect.not.stringContaining('w3: no spec.addresses')]);
 });
 
 test('an even number of members of etcd is refused before anything happens, an exchange is not', async () => {

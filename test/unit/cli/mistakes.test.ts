@@ -156,6 +156,8 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['image verify nosuch', 1, '`muster image ls` lists them'],
   ['machine add 52:54:00:zz:00:01', 2, 'write it like 52:54:00:aa:00:01'],
   ['machine add 52:54:00:aa:00:01 --name other', 1, /claimed by Machine\/node-1/],
+  ['machine add 52:54:00:aa:00:51 --name node-1', 1, /change it with `muster apply` \(E_CONFLICT\)\n$/],
+  ['machine add 52:54:00:aa:00:52', 0, /^warning: .*no Profile selects it; it is held when it boots/],
   ['machine add 52:54:00:aa:00:51 --name Node_9', 1, /lower-case letters/],
   ['machine add 52:54:00:aa:00:51 --address 10.99.0.5', 1, /10\.99\.0\.5/],
   [
@@ -180,6 +182,18 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['pki status blue', 1, 'E_NO_KEYS'],
   ['pki status nosuch', 1, 'there is no Cluster "nosuch"'],
   ['kubeconfig blue', 1, 'E_NO_KEYS'],
+  [
+    'cluster founding nosuch',
+    1,
+    'or it is incomplete; `muster get clusters` lists them, `muster cluster status nosuch`',
+  ],
+  ['kubeconfig nosuch', 1, /with spec\.kubernetes; `muster get clusters` lists them \(E_NOT_FOUND\)\n$/],
+  ['get cluster nosuch --full', 1, '`muster get clusters` lists them'],
+  [
+    'explain nosuch',
+    1,
+    /`muster get machines` lists those that have a document or were seen \(E_NOT_FOUND\)\n$/,
+  ],
   ['addon show nosuch', 1, '`muster addon ls` lists'],
 ];
 

@@ -39,6 +39,15 @@ describe('an explanation', () => {
       expect(text).toContain(part);
   });
 
+  it('names the cluster and the role of a machine whose agent was never heard', async () => {
+    const kubernetes = { version: '1.36', endpoint: 'api.test', controlPlanes: ['node-1'] };
+    const w = await world([...KNOWN, document('Cluster', 'blue', { kubernetes })]);
+    expect(w.boot.explain({ mac: MAC1 }).steps).toContainEqual({
+      step: 'cluster',
+      result: 'blue, as a control plane',
+    });
+  });
+
   it('is the decision that the machine then gets', async () => {
     const cases = [
       KNOWN,
