@@ -1,6 +1,6 @@
 /**
- * The clusters of a run as a client of their etcd sees them. The client gets its certificate from
- * Muster, writes to all members, and reads back.
+ * The clusters of a run, as a client of their etcd sees them. The client gets its certificate from
+ * Muster, writes to all members, and reads the keys back.
  */
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
@@ -10,16 +10,19 @@ import { connectEtcd, type LabEtcd } from './etcd.socket.ts';
 import { type EtcdState, spanOf } from './steps.ts';
 import { lost, startWriter, type Writer } from './writer.ts';
 
-/** Between two reads while something is waited for. */
+/** The pause between two reads while a state is waited for. */
 const POLL = millis(500);
-/** Between two requests for the client's certificate while the cluster has no keys. */
+/** The pause between two requests for the client's certificate while the cluster has no keys. */
 const ASK = millis(3000);
 
 interface ClustersDeps {
   readonly clock: Clock;
-  /** Makes a client certificate and the addresses for it. Throws while the cluster has no keys. */
+  /**
+   * Makes a client certificate, and returns it with the members' addresses. Throws while the
+   * cluster has no keys.
+   */
   readonly credentials: (cluster: string) => Promise<EtcdClient>;
-  /** Resolves with the first sign of the cluster's founding, or when the run is over. */
+  /** Resolves with the first event about the cluster's founding, or when the run is over. */
   readonly opened: (cluster: string) => Promise<void>;
   readonly signal: AbortSignal;
 }
@@ -27,27 +30,30 @@ interface ClustersDeps {
 export interface Clusters {
   startWriting(cluster: string): void;
   stopWriting(cluster: string): Promise<void>;
-  /** Notes that power is cut now: `written.upTo` counts back from this moment. */
+  /** Notes that power is cut now. `written.upTo` is a time before this moment. */
   noteCut(): void;
-  /** Resolves with undefined when etcd is in that state, otherwise with what was found instead. */
+  /**
+   * Resolves with undefined when etcd is in that state, otherwise with a text that says what was
+   * found.
+   */
   look(state: EtcdState): Promise<string | undefined>;
   /**
-   * Looks until etcd is in that state and resolves with undefined; or ends with what was found
-   * instead and the reason that `stalled` gives.
+   * Repeats `look` until etcd is in that state, and resolves with undefined; or ends with a text
+   * that says what was found, and the reason that `stalled` gives.
    */
   wait(state: EtcdState, stalled: () => string | undefined): Promise<string | undefined>;
-  /** How many writes were acknowledged so far. */
+  /** The number of writes that were acknowledged so far. */
   writes(cluster: string): number;
   close(): Promise<void>;
 }
 
 interface Client {
-  /** The connection; undefined until it is asked for, and after it failed. */
+  /** The connection; undefined before its first use, and after it failed. */
   etcd: Promise<LabEtcd> | undefined;
   writer: Writer | undefined;
-  /** Resolves when the writer runs, or the run is over. */
+  /** Resolves when the writer runs, or when the run is over. */
   begun: Promise<void> | undefined;
-  /** The id of the etcd cluster that was seen first. */
+  /** The id of the etcd cluster that was seen first, to notice a second cluster. */
   firstId: string | undefined;
 }
 
@@ -79,7 +85,7 @@ export function openClusters({ clock, credentials, opened, signal }: ClustersDep
 
   /**
    * Connects again when `names` has a member that joined later, so that it is read at its own
-   * address. The writer stays with the members with which it began.
+   * address. The writer keeps writing to the members with which it began.
    */
   const includeNewMembers = async (
     cluster: string,
@@ -179,7 +185,7 @@ async function missingWrites(
 
 /**
  * Whether etcd has exactly `voters` members that answer or, without `voters`, still the id that was
- * seen first. Returns what was found instead.
+ * seen first. Returns undefined, or a text that says what was found.
  */
 function memberFault(client: Client, view: EtcdView, voters: number | undefined): string | undefined {
   if (voters === undefined)

@@ -1,6 +1,6 @@
 /**
- * A client of a cluster's etcd as an operator would use: it speaks to etcd's JSON gateway over
- * mTLS, with a certificate that Muster made.
+ * A client of a cluster's etcd, as an operator would use: it sends requests to etcd's JSON gateway
+ * over mTLS, with a certificate that Muster made.
  */
 import https from 'node:https';
 import type { EtcdView } from '../cluster/etcd/founding.ts';
@@ -8,7 +8,10 @@ import { gatewayOf } from '../cluster/etcd/gateway.socket.ts';
 import { ask } from '../cluster/https.socket.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 
-/** Emulated machines answer slowly; a machine without power never answers. */
+/**
+ * Milliseconds for an answer. Emulated machines answer slowly; a machine without power never
+ * answers.
+ */
 const PATIENCE_MS = 5000;
 const ANSWER_LIMIT = 64 * 1024 * 1024;
 const PREFIX = 'muster-lab/';
@@ -21,9 +24,12 @@ export interface LabEtcd {
   readonly members: EtcdClient['members'];
   /** Undefined when no member answers a linearizable read. */
   view(): Promise<EtcdView | undefined>;
-  /** Resolves when etcd acknowledges the write. After an error the key may be there or not. */
+  /** Resolves when etcd acknowledges the write. After an error the key may or may not exist. */
   put(member: string, key: string): Promise<void>;
-  /** All keys that were put. `alone`: as this member has them, without asking the others. */
+  /**
+   * All keys that were put. With `alone` the member answers from its own data, without asking the
+   * others.
+   */
   keys(member: string, alone: boolean): Promise<ReadonlySet<string>>;
   close(): void;
 }

@@ -1,4 +1,6 @@
-/** Compares what was seen of a machine with what a scenario expects. Pure: one row per check. */
+/**
+ * Compares what was observed of a machine with what a scenario expects. Pure: one row per check.
+ */
 import { heldFor, type MachineObserved, matches, outcomeOf, phaseOf } from './observed.ts';
 import { type Check, checkOf, type Expectation, spanOf } from './steps.ts';
 
@@ -11,7 +13,7 @@ export interface Verdict {
 
 interface Row<K extends Check> {
   readonly text: (wanted: NonNullable<Expectation[K]>) => string;
-  /** Undefined when it is as expected, otherwise what was found instead. */
+  /** Undefined when the check passes, otherwise a text that says what was found. */
   readonly fault: (wanted: NonNullable<Expectation[K]>, seen: MachineObserved) => string | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * How the rack learns the state of a machine without logging in: a unit that is added to the lab's
- * profiles prints one line of JSON on the second serial port once the system has reported ready.
+ * How the rack learns the state of a machine without logging in. A unit that is added to the lab's
+ * profiles prints one line of JSON on the second serial port when the system has reported ready.
  * The probe system prints such a line without the unit.
  */
 import type { Facts } from './observed.ts';
@@ -10,7 +10,7 @@ const FACTS = 'MUSTER-FACTS ';
 const PROBE = 'MUSTER-PROBE ';
 const PORT = '/dev/ttyS1';
 
-/** In Python, because cloud-init depends on it and its JSON is correct. */
+/** The script is in Python, because cloud-init depends on Python and Python's JSON is correct. */
 const SCRIPT = `import base64, grp, json, os, pwd, subprocess, sys, time
 
 def run(*words):
@@ -63,9 +63,9 @@ WantedBy=multi-user.target
 
 /**
  * Kernel arguments for emulated machines. `no_timer_check`: a busy host delivers the interrupts of
- * an emulated timer late, and a kernel that counts them early at boot panics with "IO-APIC + timer
- * doesn't work"; under KVM the kernel does not count them either (arch/x86/kernel/kvm.c).
- * `mitigations=off`: the mitigations for real processors take a twentieth of the boot.
+ * an emulated timer late, and a kernel that counts them early in its boot panics with "IO-APIC +
+ * timer doesn't work"; under KVM the kernel does not count them either (arch/x86/kernel/kvm.c).
+ * `mitigations=off`: the mitigations for real processors take a twentieth of the time of a boot.
  * `init_on_alloc=0`: clearing memory at each allocation was high in the kernel's profile of a boot.
  */
 const EMULATED_ARGUMENTS = ['no_timer_check', 'mitigations=off', 'init_on_alloc=0'];
@@ -76,9 +76,9 @@ const object = (value: unknown): Loose =>
 const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /**
- * The scenario's documents, with that unit in every Profile of a full system and the second serial
- * port on the kernel command line of the probe. Other documents are not changed; Muster checks
- * them.
+ * The scenario's documents with two additions: every Profile of a full system gets the unit, and
+ * the probe's kernel command line gets the second serial port. Other documents are not changed;
+ * Muster checks them.
  */
 export function withFacts(documents: readonly Loose[], expectations: readonly Expectation[]): Loose[] {
   const asked = {
@@ -118,7 +118,7 @@ export function readFacts(text: string): Facts | undefined {
       if (clean.startsWith(FACTS)) found = JSON.parse(clean.slice(FACTS.length)) as Facts;
       else if (clean.startsWith(PROBE)) found = probeFacts(JSON.parse(clean.slice(PROBE.length)) as Probe);
     } catch {
-      // a line that a reboot cut in two
+      // The line was cut in two by a reboot.
     }
   }
   return found;

@@ -1,7 +1,7 @@
 /**
- * Settings that a scenario's Clusters take from the directory of artifacts: its `kubernetes.yaml`
- * names the version in the directory and the settings that this version needs. So one scenario
- * serves every version. Pure.
+ * Settings that a scenario's Clusters take from the directory of artifacts. The directory's
+ * `kubernetes.yaml` names the version whose files it has and the settings that this version needs,
+ * so one scenario serves every version. Pure.
  */
 
 type Loose = Record<string, unknown>;
@@ -9,7 +9,7 @@ type Loose = Record<string, unknown>;
 const isMap = (value: unknown): value is Loose =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Maps are merged; for everything else `over` replaces `under`. */
+/** Merges maps field by field; any other value of `over` replaces the value of `under`. */
 function merged(under: unknown, over: unknown): unknown {
   if (!isMap(under) || !isMap(over)) return over;
   const result: Loose = { ...under };

@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
 
-/** The builds by the names that scenarios and `muster image build` use. */
+/** The builds, by the names that scenarios and `muster image build` use. */
 const BUILDS = {
   'debian-13': ['images/debian/build.sh', '--suite', 'trixie'],
   'debian-13-ignition': ['images/debian/build.sh', '--suite', 'trixie', '--ignition'],
@@ -21,13 +21,12 @@ const BUILDS = {
 type BuiltImageName = keyof typeof BUILDS;
 
 export interface BuiltImage {
-  /** Contains the image's files and image.json, which describes them. */
+  /** The directory with the image's files and image.json, which describes them. */
   readonly directory: string;
 }
 
 /**
- * Builds an image unless it is in the cache already. The script's messages go to `say`, line by
- * line.
+ * Builds an image unless the cache has it. The script's messages go to `say`, line by line.
  *
  * @throws {MusterError} E_BUILD when the script fails.
  */

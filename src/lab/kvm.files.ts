@@ -8,13 +8,16 @@ import { release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { run, start } from './process.files.ts';
 
-/** A guest that shows nothing for this long does not run. With KVM it takes one or two seconds. */
+/**
+ * A guest that shows nothing for this long does not run. With KVM its first line takes one or two
+ * seconds.
+ */
 const GUEST_WITHIN_MS = 8000;
 const POLL_MS = 100;
 
 /**
- * Boots the probe system's kernel for a few seconds under KVM and looks for its first line. The
- * answer is kept in `cacheFile` for this kernel and this QEMU.
+ * Boots the probe system's kernel for a few seconds under KVM and looks for its first line.
+ * `cacheFile` stores the result for this kernel and this QEMU.
  */
 export async function accelerator(options: {
   readonly cacheFile: string;

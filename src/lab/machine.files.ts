@@ -11,7 +11,7 @@ import { type Running, start } from './process.files.ts';
 import { qemuArguments } from './qemu.ts';
 import type { LabMachine } from './scenario.ts';
 
-/** Debian's OVMF: its code, and the initial content of its variables. */
+/** The files of Debian's OVMF: its code, and the initial content of its variables. */
 const UEFI = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', variables: '/usr/share/OVMF/OVMF_VARS_4M.fd' };
 const MIB = 1048576;
 
@@ -19,18 +19,18 @@ export interface Box {
   readonly consoleFile: string;
   powerOn(): Promise<void>;
   powerOff(): Promise<void>;
-  /** Kills the machine; what it wrote to its disks stays. */
+  /** Kills the machine; data that it wrote to its disks are kept. */
   powerCut(): Promise<void>;
   /**
-   * Empties the disks that the lab file declares blank.
+   * Empties the disks that the scenario declares blank.
    *
-   * @throws {MusterError} E_LAB_TOOL while the machine is on
+   * @throws {MusterError} E_LAB_TOOL while the machine is on.
    */
   wipe(): Promise<void>;
   /** Removes the files of disks that are not kept; the machine must be off. */
   discard(): Promise<void>;
   readonly on: boolean;
-  /** How many octets the console has shown. */
+  /** The number of octets that the console has shown. */
   consoleSize(): Promise<number>;
   consoleText(): Promise<string>;
   factsText(): Promise<string>;
@@ -49,7 +49,7 @@ export async function makeBox(
     readonly directory: string;
     readonly taps: readonly string[];
     readonly accel: 'kvm' | 'tcg';
-    /** For each disk: the file of which it is a copy, or undefined. */
+    /** For each disk, the file of which it is a copy; undefined for a disk that is not a copy. */
     readonly copied: readonly (string | undefined)[];
   },
 ): Promise<Box> {

@@ -1,6 +1,6 @@
 /**
- * The boot host of the rack: the real `muster serve`, operated with the command line, as operators
- * do.
+ * The boot host of the rack: the real `muster serve`, operated by the command line, as operators do
+ * it.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
@@ -15,7 +15,7 @@ import { type Output, type Running, run, start } from './process.files.ts';
 import { MAIN } from './segment.files.ts';
 
 export interface BootHost {
-  /** Runs `muster WORDS…`. Does not throw for an exit code. */
+  /** Runs `muster WORDS…`. A failing exit code does not throw. */
   muster(
     words: readonly string[],
     options?: { readonly input?: string; readonly limitMs?: number },
@@ -28,7 +28,7 @@ export interface BootHost {
   /**
    * Starts the server again with its state.
    *
-   * @throws {MusterError} E_LAB_SERVE when it does not start
+   * @throws {MusterError} E_LAB_SERVE when the server does not start.
    */
   restart(): Promise<void>;
   /** Whether the server has ended although nobody stopped it. */
@@ -37,7 +37,7 @@ export interface BootHost {
 
 interface BootHostOptions {
   readonly project: string;
-  /** The run's folder, for configuration, state and logs. */
+  /** The run's folder, which contains configuration, state and logs. */
   readonly directory: string;
   readonly documents: readonly object[];
   readonly onEvent: (event: MusterEvent) => void;
@@ -46,7 +46,10 @@ interface BootHostOptions {
 const READY_WITHIN_MS = 30_000;
 const POLL_MS = 200;
 const SHELL_LIMIT_MS = 120_000;
-/** Below /run, which belongs to the namespace, because the path of a unix socket must be short. */
+/**
+ * The socket is below /run, which belongs to the namespace, because the path of a unix socket must
+ * be short.
+ */
 const SOCKET = '/run/muster/muster.sock';
 
 /**
@@ -71,7 +74,7 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
   };
   const muster: BootHost['muster'] = (words, more = {}) => run([command, ...words], { env, ...more });
   let last = 0;
-  /** A restarted server lists the events of its earlier lives again; those are skipped. */
+  /** A restarted server lists the events of its earlier runs again; those are skipped. */
   const onLine = (line: string): void => {
     const view = JSON.parse(line) as EventView;
     const event: MusterEvent = { ...view, at: Date.parse(view.at) as Millis };

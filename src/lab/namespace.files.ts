@@ -13,13 +13,13 @@ const INSIDE = 'MUSTER_LAB_INSIDE';
 const TUN = '/dev/net/tun';
 const SYSTEM_PATHS = ['/usr/sbin', '/sbin'];
 
-/** Whether this process is inside already; then it is the first process there. */
+/** Whether this process is inside the namespace already; then it is the first process there. */
 export const insideNamespace = (): boolean => process.env[INSIDE] !== undefined;
 
-/** The id of the process on the host whose child is the first process inside. */
+/** The id of the process on the host whose child is the first process inside the namespace. */
 export const hostProcess = (): string => process.env[INSIDE] ?? '';
 
-/** The program's path, or undefined. */
+/** The program's path; undefined when it is not installed. */
 export function findProgram(name: string): string | undefined {
   const places = [...(process.env.PATH ?? '').split(delimiter), ...SYSTEM_PATHS];
   return places
@@ -35,11 +35,11 @@ export function findProgram(name: string): string | undefined {
 }
 
 /**
- * Replaces this process by the same command line inside a new namespace, with `settings` in its
+ * Replaces this process with the same command line inside a new namespace, with `settings` in its
  * environment. Never returns.
  *
  * @throws {MusterError} E_LAB_TOOL without `unshare`, E_LAB_NAMESPACE when the host does not allow
- * namespaces.
+ *   namespaces.
  */
 export function enterNamespace(settings: Readonly<Record<string, string>>): never {
   const unshare = findProgram('unshare');

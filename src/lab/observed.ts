@@ -1,14 +1,14 @@
 /**
- * What a run has seen of its machines: events, the facts that their systems report, disks. Values
- * and pure functions over them.
+ * What a run has observed of its machines: events, the facts that their systems report, disks.
+ * Values, and pure functions over them.
  */
 import type { MusterEvent } from '../events/event.ts';
 import type { LabMachine } from './scenario.ts';
 import type { EventMatch } from './steps.ts';
 
 /**
- * What the system on a machine reports of itself: a full system by src/lab/facts.ts, the probe by
- * images/probe/init.sh.
+ * What the system on a machine reports about itself. A full system reports by src/lab/facts.ts, the
+ * probe by images/probe/init.sh.
  */
 export interface Facts {
   readonly hostname?: string;
@@ -60,17 +60,18 @@ export interface MachineObserved {
   readonly machine: LabMachine;
   readonly steps: TimedStep[];
   readonly events: MusterEvent[];
-  /** The latest facts, and the host's clock (ms) when they came. */
+  /** The latest facts, and the host's clock (ms) when they arrived. */
   facts?: { readonly value: Facts; readonly hostAt: number };
   disks: DiskFact[];
   /** The console's output, filled in at the end of the run. */
   console: string;
-  /** Its address in `muster get leases` at the end. */
+  /** Its address in `muster get leases` at the end of the run. */
   lease?: string;
 }
 
 /**
- * The subjects of events about a machine: its name, its MACs, and names of a discovered machine.
+ * The subjects of events about a machine: its name, its MAC addresses, and the names under which it
+ * was discovered.
  */
 export function subjectsOf(machine: LabMachine): ReadonlySet<string> {
   const names = new Set([machine.name]);
@@ -89,7 +90,7 @@ export function matches(event: MusterEvent, wanted: EventMatch): boolean {
   );
 }
 
-/** The phase that the events moved the machine to; undefined before the first. */
+/** The phase that the events moved the machine to; undefined before the first such event. */
 export function phaseOf(observed: Pick<MachineObserved, 'events'>): string | undefined {
   const moves = observed.events.filter((event) => event.kind === 'machine.phase' && event.fields?.to);
   const last = moves.at(-1);
@@ -97,7 +98,7 @@ export function phaseOf(observed: Pick<MachineObserved, 'events'>): string | und
   return observed.events.some((event) => event.kind === 'machine.discovered') ? 'discovered' : undefined;
 }
 
-/** The reason's code when its last boot script holds the machine; otherwise undefined. */
+/** The code of the reason when the machine's last boot script holds it; otherwise undefined. */
 export function heldFor(observed: Pick<MachineObserved, 'events'>): string | undefined {
   const last = observed.events
     .filter((event) => event.kind === 'machine.held' || event.kind === 'boot.script')
@@ -114,7 +115,7 @@ export function outcomeOf(observed: MachineObserved): string {
   return held ? `held (${held})` : (phase ?? observed.steps.at(-1)?.step ?? 'off');
 }
 
-/** The step of a boot that an event stands for; undefined for events that are no step. */
+/** The step of a boot that an event means; undefined for an event that is no step of a boot. */
 export function stepOf(event: MusterEvent): string | undefined {
   switch (event.kind) {
     case 'dhcp.offer':

@@ -21,7 +21,10 @@ interface Stage {
 const FIRST_PAUSE_MS = 2000;
 const LONGEST_PAUSE_MS = 10_000;
 
-/** Resolves with a verdict for each step that is judged. The first failure ends the scenario. */
+/**
+ * Runs the steps, and resolves with a verdict for each step that is judged. The first failure ends
+ * the scenario.
+ */
 export async function play(scenario: Scenario, stage: Stage): Promise<Verdict[]> {
   const verdicts: Verdict[] = [];
   for (const step of scenario.steps) {
@@ -35,7 +38,7 @@ export async function play(scenario: Scenario, stage: Stage): Promise<Verdict[]>
   return verdicts;
 }
 
-/** Does one step; resolves with a verdict when the step is judged. */
+/** Runs one step; resolves with a verdict when the step is judged, otherwise with undefined. */
 async function take(step: Step, stage: Stage): Promise<Verdict | undefined> {
   const { rack, clusters, host } = stage;
   if (step.powerOn) rack.powerOn(step.powerOn);
@@ -75,7 +78,8 @@ async function etcdVerdict(state: NonNullable<Step['etcd']>, stage: Stage): Prom
 }
 
 /**
- * Runs an operator's command and checks its output and exit code, again and again until `within`.
+ * Runs an operator's command and checks its output and exit code; repeats this until they are right
+ * or the time `within` is over.
  */
 async function commandVerdict(step: Step, { rack, host, say, signal }: Stage): Promise<Verdict> {
   const words = step.muster ?? ['apply', '-f', '-'];

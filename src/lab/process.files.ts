@@ -1,4 +1,4 @@
-/** Starts, watches and ends the rack's programs: by their process handle, never by name. */
+/** Starts, watches and ends the rack's programs by their process handles, never by name. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, openSync } from 'node:fs';
 import { MusterError } from '../base/errors.ts';
@@ -11,7 +11,7 @@ export interface Exit {
 export interface Running {
   readonly name: string;
   readonly pid: number;
-  /** Resolves when it has ended; never rejects. */
+  /** Resolves when the program has ended; never rejects. */
   readonly ended: Promise<Exit>;
   readonly running: boolean;
   /** Sends SIGTERM, and SIGKILL after five seconds. */
@@ -23,7 +23,7 @@ export interface Running {
 interface StartOptions {
   /** Standard output and error are appended to this file. */
   readonly log?: string;
-  /** Is called with each line of standard output, which does not go to the log then. */
+  /** Called with each line of standard output; standard output then does not go to the log. */
   readonly onLine?: (line: string) => void;
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -103,7 +103,7 @@ export interface Output {
 }
 
 /**
- * Runs a program to its end, for at most `limitMs`; then it is killed.
+ * Runs a program to its end, and kills it after `limitMs` milliseconds.
  *
  * @throws {MusterError} E_LAB_TOOL when there is no program of that name.
  */

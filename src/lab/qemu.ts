@@ -16,10 +16,10 @@ interface QemuPlaces {
 
 /**
  * The processor model without KVM: everything that QEMU can emulate, except three flags. `erms` and
- * `fsrm` promise that copying octet by octet is fast; QEMU copies one at a time, and a kernel that
- * trusts the flags takes a tenth longer to boot Debian. `svm` makes udev load modules for
- * virtualisation that nobody uses here (a few per cent of a boot). Intel models take a third
- * longer, because the kernel isolates its page tables on them.
+ * `fsrm` promise that copying octet by octet is fast; QEMU copies one octet at a time, and a kernel
+ * that trusts the flags takes a tenth longer to boot Debian. `svm` makes udev load modules for
+ * virtualisation that the rack does not use (a few per cent of the time of a boot). Intel models
+ * take a third longer, because the kernel isolates its page tables on them.
  */
 const EMULATED = 'max,-erms,-fsrm,-svm';
 
@@ -62,7 +62,7 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
   if (places.uefi) {
     args.push('-drive', `if=pflash,unit=0,format=raw,readonly=on,file=${places.uefi.code}`);
     args.push('-drive', `if=pflash,unit=1,format=raw,file=${places.uefi.variables}`);
-    // Nothing answers IPv6 here, and the firmware would wait for minutes.
+    // Nothing answers IPv6 in the rack, and the firmware would wait for minutes.
     args.push('-fw_cfg', 'name=opt/org.tianocore/IPv6PXESupport,string=n');
     if (firmware === 'uefi-http') args.push('-fw_cfg', 'name=opt/org.tianocore/IPv4PXESupport,string=n');
   }

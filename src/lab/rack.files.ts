@@ -1,6 +1,6 @@
 /**
- * The rack while it runs: machines are switched on and off, what they show is collected, and
- * scenarios wait for something to be seen.
+ * The rack while it runs: it switches machines on and off, collects what they show, and lets
+ * scenarios wait for an event, a phase or a text.
  */
 import type { MusterEvent } from '../events/event.ts';
 import type { Box } from './machine.files.ts';
@@ -10,48 +10,57 @@ import type { Wait } from './steps.ts';
 import { type StepListener, secondsSince, WatchedMachine } from './watched-machine.files.ts';
 
 const POLL_MS = 250;
-/** Looks at a machine that went off before a wait for it fails: its last output may be unread. */
+/**
+ * How many more times a machine that went off is read before a wait for it fails, because its last
+ * output may be unread.
+ */
 const LOOKS_WHEN_OFF = 8;
 
 interface RackOptions {
   readonly boxes: ReadonlyMap<string, Box>;
   readonly machines: readonly LabMachine[];
-  /** How many machines may be busy booting at the same time. */
+  /** How many machines may boot at the same time. */
   readonly parallel: number;
-  /** A wait without progress of its machine ends after this. */
+  /** A wait ends after this long without progress of its machine, in milliseconds. */
   readonly patienceMs: number;
-  /** Is named where a wait has failed. */
+  /** The packet capture, which the report of a failed wait names. */
   readonly captureFile: string;
   readonly onStep: StepListener;
   readonly signal: AbortSignal;
 }
 
 export interface Rack {
-  /** Ms of the host's clock. */
+  /** When the rack was opened, in ms of the host's clock. */
   readonly startedAt: number;
   /** Seconds since the rack was opened. */
   seconds(): number;
   readonly observed: ReadonlyMap<string, MachineObserved>;
   event(event: MusterEvent): void;
-  /** Queues these to be switched on, in order, as many at a time as may be busy. Does not wait. */
+  /**
+   * Queues these machines to be switched on, in order; at most `parallel` machines boot at a time.
+   * Does not wait.
+   */
   powerOn(names: readonly string[]): void;
   powerOff(names: readonly string[]): Promise<void>;
-  /** Cuts the power of all of them at the same moment; the guests are not notified. */
+  /** Cuts the power of all these machines at the same moment; the guests are not notified. */
   powerCut(names: readonly string[]): Promise<void>;
   /**
-   * Empties the disks that the lab file declares blank.
+   * Empties the disks that the scenario declares blank.
    *
-   * @throws {MusterError} E_LAB_TOOL for a machine that is on
+   * @throws {MusterError} E_LAB_TOOL for a machine that is on.
    */
   wipe(names: readonly string[]): Promise<void>;
   /** Resolves with the first event of that cluster, or when the run is over. */
   clusterSeen(cluster: string): Promise<void>;
   /**
-   * Why it makes no sense to wait longer for something that depends on several machines: none of
-   * them has shown anything new. Undefined while there is progress.
+   * Why waiting for something that depends on several machines has no chance: none of them has
+   * shown anything new. Undefined while there is progress.
    */
   stalled(): string | undefined;
-  /** Undefined when the machine showed it; otherwise why not, with the end of its console. */
+  /**
+   * Resolves with undefined when the machine has shown it; otherwise with why not, and the end of
+   * its console.
+   */
   wait(wait: Wait): Promise<string | undefined>;
   /** Reads consoles and facts once more and ends watching. Can be called again. */
   close(): Promise<void>;
@@ -119,7 +128,7 @@ export function openRack(options: RackOptions): Rack {
   };
 }
 
-/** Switches machines on in the order in which they came, only `parallel` of them booting. */
+/** Switches machines on in the order of the queue, with at most `parallel` of them booting. */
 class PowerQueue {
   readonly #machines: readonly WatchedMachine[];
   readonly #parallel: number;
@@ -132,7 +141,8 @@ class PowerQueue {
 
   add(machines: readonly WatchedMachine[]): void {
     for (const one of machines) {
-      // Its patience begins when it is switched on, which may be later.
+      // The time without progress counts from the moment when the machine is switched on, which may
+      // be later.
       one.progressAt = undefined;
       this.#waiting.push(one);
     }
@@ -202,7 +212,10 @@ class ClusterSigns {
   }
 }
 
-/** Waits until the machine shows it; resolves with why not when it makes no progress or is off. */
+/**
+ * Waits until the machine shows it. Resolves with the reason when the machine makes no progress or
+ * is off.
+ */
 async function waitFor(
   one: WatchedMachine,
   wait: Wait,

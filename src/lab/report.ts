@@ -2,7 +2,7 @@
 import type { Verdict } from './expectations.ts';
 import { type MachineObserved, outcomeOf, type TimedStep } from './observed.ts';
 
-/** The object that `--json` ends with; its shape is stable. */
+/** The object that `--json` prints at the end; its shape is stable. */
 export interface LabResult {
   readonly scenario: string;
   readonly ok: boolean;
@@ -36,7 +36,7 @@ export function resultOf(
   };
 }
 
-/** `  12.3 s  node-1    kernel`. */
+/** A step as a line: `  12.3 s  node-1    kernel`. */
 export function stepLine(at: number, machine: string, step: string): string {
   return `${at.toFixed(1).padStart(6)} s  ${machine.padEnd(10)} ${step}\n`;
 }
@@ -86,7 +86,8 @@ export function resultText(result: LabResult, machines: readonly MachineObserved
     lines.push(`    ${steps.map(({ step, at }) => `${step} ${at.toFixed(1)}`).join(' · ')}`);
   }
   lines.push('');
-  // Only the first line: the rest, the end of a console, was shown when the step failed.
+  // Only the first line is printed: the other lines, the end of a console, were shown when the step
+  // failed.
   for (const { text, ok, detail } of result.expectations)
     lines.push(ok ? `  ok    ${text}` : `  FAIL  ${text}: ${detail.split('\n')[0]}`);
   lines.push('');

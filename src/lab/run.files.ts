@@ -28,15 +28,18 @@ import type { Step } from './steps.ts';
 import { addArtifacts, ofGivenVersion } from './supplies.files.ts';
 
 interface LabOptions {
-  /** Root of the checkout or of the installation. */
+  /** The root directory of the checkout or of the installation. */
   readonly project: string;
-  /** Images are built once into it. */
+  /** The directory in which images are built and kept; undefined for the default. */
   readonly imageCache: string | undefined;
-  /** How many machines may boot at the same time; undefined: by the number of processors. */
+  /**
+   * How many machines may boot at the same time; undefined derives it from the number of
+   * processors.
+   */
   readonly parallel: number | undefined;
   /** Prints progress. */
   readonly say: (text: string) => void;
-  /** Leaves everything running at the end until the signal comes. */
+  /** Whether everything is kept running at the end until the signal comes. */
   readonly keep: boolean;
   readonly signal: AbortSignal;
 }
@@ -63,17 +66,19 @@ export async function loadScenario(file: string): Promise<Scenario> {
   return readScenario(value, file);
 }
 
-/** The variable with the directories of built images by name, set outside the namespace. */
+/**
+ * The environment variable with the directories of built images by name, set outside the namespace.
+ */
 const IMAGES = 'MUSTER_LAB_IMAGES';
 
-/** The environment for the command inside the namespace: where the images are. */
+/** The environment of the command inside the namespace, which tells it where the images are. */
 export const settingsOf = (images: ReadonlyMap<string, BuiltImage>): Record<string, string> => ({
   [IMAGES]: JSON.stringify([...images]),
 });
 
 /**
- * The images of a scenario. Missing ones are built: outside the namespace, which cannot reach a
- * mirror.
+ * The images of a scenario. Missing images are built outside the namespace, because a process
+ * inside cannot reach a package mirror.
  *
  * @throws {MusterError} E_BUILD when a build fails.
  */
@@ -84,7 +89,7 @@ export async function prepareImages(
   const handed = process.env[IMAGES];
   if (handed !== undefined) return new Map(JSON.parse(handed) as [string, BuiltImage][]);
   const built = new Map<string, BuiltImage>();
-  // The probe is always needed: the check of KVM boots it.
+  // The probe is always needed, because the check of KVM boots it.
   for (const name of new Set([...scenario.images, 'probe' as const]))
     built.set(
       name,
@@ -99,7 +104,7 @@ export async function prepareImages(
 }
 
 /**
- * Runs the scenario. Expectations that fail are in the result.
+ * Runs the scenario. Failed expectations are in the result and are not thrown.
  *
  * @throws {MusterError} E_LAB_TOOL or E_LAB_SERVE when the rack itself cannot be built.
  */
@@ -182,10 +187,12 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
   }
 }
 
-/** Is called at the end of a run, in the order of the list. */
+/** A function that is called at the end of a run, in the order of the list. */
 type Stop = () => Promise<unknown>;
 
-/** Makes the segments and starts the capture, the router and, where asked for, dnsmasq. */
+/**
+ * Makes the segments and starts the capture, the router and, if the scenario asks for it, dnsmasq.
+ */
 async function startNetwork(
   scenario: Scenario,
   places: { readonly project: string; readonly directory: string },
@@ -236,7 +243,7 @@ async function untilInterrupted(directory: string, options: LabOptions): Promise
   clearInterval(alive);
 }
 
-/** Machines for which the scenario expects that their disks were not written to. */
+/** Machines of which the scenario expects that their disks were not written to. */
 const untouched = ({ expect, steps }: Scenario): ReadonlySet<string> =>
   new Set(
     [...expect, ...checksOf(steps)].flatMap(({ machine, disksUntouched }) =>
@@ -268,7 +275,8 @@ async function addImages(images: readonly BuiltImage[], host: BootHost): Promise
 }
 
 /**
- * Fails the run when the server refuses a document; waiting for it would never end.
+ * Fails the run when the server refuses a document, because waits that need the document would
+ * never end.
  *
  * @throws {MusterError} E_LAB_SERVE with the reason of the refusal.
  */
@@ -279,9 +287,7 @@ async function allTaken(host: BootHost): Promise<void> {
     throw new MusterError('E_LAB_SERVE', `a document of the scenario is refused: ${refused.reason?.text}`);
 }
 
-/**
- * Notes the leases, switches all machines off unless they are kept, and reads the disks again.
- */
+/** Notes the leases, switches all machines off unless they are kept, and hashes the disks again. */
 async function settle(
   scenario: Scenario,
   rack: Rack,

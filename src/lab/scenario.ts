@@ -183,8 +183,8 @@ function defaultSteps(scenario: Parsed): Step[] {
 }
 
 /**
- * Faults that the schema cannot find: names that no machine has, MACs and names that are used
- * twice, a machine without a card to boot from.
+ * Faults that the schema cannot find: names that no machine has, MAC addresses and names that are
+ * used twice, a machine without a card from which it can boot.
  */
 function crossFaults(scenario: Parsed): { path: string; message: string }[] {
   const faults: { path: string; message: string }[] = [];

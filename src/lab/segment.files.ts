@@ -1,5 +1,5 @@
 /**
- * The rack's network: two bridges, a tap for each card, a packet capture and, where a scenario asks
+ * The rack's network: two bridges, a tap for each card, a packet capture and, if the scenario asks
  * for it, another DHCP server.
  */
 import { existsSync } from 'node:fs';
@@ -15,8 +15,8 @@ export const MAIN = 'main';
 const DEAD = 'dead';
 
 /**
- * The capture's filter: all of DHCP, TFTP, ARP and the first and last packets of TCP connections,
- * but not the images that they carry.
+ * The capture's filter: all of DHCP, TFTP and ARP, and the first and last packets of TCP
+ * connections, but not the images that the connections transfer.
  */
 const CAPTURED = 'udp or arp or icmp or (tcp and tcp[tcpflags] & (tcp-syn|tcp-fin|tcp-rst) != 0)';
 
@@ -25,8 +25,8 @@ export async function makeSegments(scenario: Scenario): Promise<void> {
   const { prefix } = cidr(scenario.subnet);
   for (const bridge of [MAIN, DEAD]) {
     await must('ip', 'link', 'add', bridge, 'type', 'bridge', 'forward_delay', '0');
-    // A bridge has a carrier only if one of its ports has one, and Muster starts before machines
-    // do.
+    // A bridge has a carrier only if one of its ports has a carrier, and Muster starts before
+    // machines do.
     await must('ip', 'link', 'add', `${bridge}-up`, 'type', 'veth', 'peer', 'name', `${bridge}-end`);
     // The far end is in the same namespace and must not answer ARP for the boot host.
     await must('ip', 'link', 'set', `${bridge}-end`, 'arp', 'off', 'up');
@@ -48,9 +48,9 @@ export async function makeTaps(machine: LabMachine, number: number): Promise<str
 }
 
 /**
- * Captures the main segment into `file` until it is stopped.
+ * Captures the main segment into `file` until the capture is stopped.
  *
- * @throws {MusterError} E_LAB_TOOL when tcpdump is missing
+ * @throws {MusterError} E_LAB_TOOL when tcpdump is missing.
  */
 export async function capture(file: string, log: string): Promise<Running> {
   const program = findProgram('tcpdump');
@@ -71,7 +71,7 @@ export async function startRouter(project: string, log: string): Promise<Running
 /**
  * Starts dnsmasq in a network namespace of its own, as the DHCP server that a site already has.
  *
- * @throws {MusterError} E_LAB_TOOL when dnsmasq is missing
+ * @throws {MusterError} E_LAB_TOOL when dnsmasq is missing.
  */
 export async function startDnsmasq(
   scenario: Scenario,

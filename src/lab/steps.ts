@@ -251,7 +251,7 @@ export function checkOf(expectation: Expectation): Check {
   return CHECKS.find((key) => expectation[key] !== undefined)!;
 }
 
-/** What a wait waits for, as text. */
+/** What a wait waits for, as a text. */
 export function waitText(one: Wait): string {
   if (one.phase) return `${one.machine} to be ${one.phase}`;
   if (one.held) return `${one.machine} to be held (${one.held})`;
@@ -261,7 +261,7 @@ export function waitText(one: Wait): string {
   return `${one.machine} to report its facts`;
 }
 
-/** The state of etcd that is waited for, as text. */
+/** The state of etcd that a step waits for, as a text. */
 export function etcdText({ cluster, voters, written }: EtcdState): string {
   if (voters !== undefined) return `etcd of ${cluster} has ${voters} voters, and each answers`;
   if (written) {

@@ -11,7 +11,10 @@ import { withGiven } from './given.ts';
 import type { BootHost } from './muster.files.ts';
 import type { Scenario } from './scenario.ts';
 
-/** The variable with a directory of binaries and images, which a test cannot download itself. */
+/**
+ * The environment variable that names a directory of binaries and images, because a test must not
+ * download them.
+ */
 export const GIVEN = 'MUSTER_ARTIFACTS';
 /** How long the import may take: it hashes gigabytes of images twice. */
 const LIMIT_MS = 900_000;

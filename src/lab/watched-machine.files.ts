@@ -1,4 +1,4 @@
-/** One machine of a rack while it runs: its box, and everything that was seen of it. */
+/** One machine of a rack while it runs: its box, and everything that was observed of it. */
 import type { MusterEvent } from '../events/event.ts';
 import { readFacts } from './facts.ts';
 import type { Box } from './machine.files.ts';
@@ -8,21 +8,23 @@ import type { LabMachine } from './scenario.ts';
 import { type Wait, waitText } from './steps.ts';
 
 const MAX_CONSOLE_BYTES = 4 * 1048576;
-/** What the report of a failed wait shows. */
+/** How many of the machine's last events the report of a failed wait shows. */
 const REPORTED_EVENTS = 8;
 const REPORTED_LINES = 25;
 
-/** Is called with each step of a machine's boot; `at` is in seconds since the run began. */
+/** Called with each step of a machine's boot; `at` is in seconds since the run began. */
 export type StepListener = (at: number, machine: string, step: string) => void;
 
-/** Tenths of a second since `startedAt`, both in ms of the host's clock. */
+/** Seconds since `startedAt`, rounded to tenths. Both arguments are in ms of the host's clock. */
 export const secondsSince = (startedAt: number, atMs: number): number =>
   Math.max(0, Math.round((atMs - startedAt) / 100) / 10);
 
 export class WatchedMachine {
   readonly seen: MachineObserved;
   readonly box: Box;
-  /** Whether it is busy booting and counts against the limit of machines that boot at once. */
+  /**
+   * Whether the machine is booting, and so counts against the limit of machines that boot at once.
+   */
   busy = false;
   /**
    * Host clock (ms) of the last event or octet of console output; undefined while the machine is
@@ -33,7 +35,7 @@ export class WatchedMachine {
   readonly #startedAt: number;
   readonly #onStep: StepListener;
   #consoleSize = 0;
-  /** Where events, console and facts of the present power-on begin. */
+  /** Where the events, console output and facts of the present power-on begin. */
   #since = { events: 0, console: 0, facts: 0 };
 
   /** `startedAt`: when the run began, ms of the host's clock. */
@@ -70,7 +72,7 @@ export class WatchedMachine {
   }
 
   /**
-   * Whether the part of the boot that loads the host is over: the machine has reported its facts,
+   * Whether the part of the boot that burdens the host is over: the machine has reported its facts,
    * is held, or has failed.
    */
   settled(): boolean {
@@ -103,11 +105,14 @@ export class WatchedMachine {
       this.busy = false;
       this.addStep(`cannot be switched on: ${(error as Error).message}`);
     }
-    // Only from now on: a disk may have been copied before the machine ran.
+    // Progress counts only from now on: a disk may have been copied before the machine ran.
     this.progressAt = Date.now();
   }
 
-  /** Switches the machine off by `off`; what it shows after its next power-on is kept apart. */
+  /**
+   * Switches the machine off by calling `off`. What it shows after its next power-on is kept
+   * separate.
+   */
   async cutOff(step: string, off: () => Promise<void>): Promise<void> {
     await off();
     await this.look().catch(() => {});
@@ -121,7 +126,7 @@ export class WatchedMachine {
     this.addStep(step);
   }
 
-  /** Whether the machine shows, since it was switched on, what is waited for. */
+  /** Whether the machine has shown what the wait is for since it was switched on. */
   async shows(wait: Wait): Promise<boolean> {
     const present = this.#present();
     if (wait.phase) return phaseOf(present) === wait.phase;

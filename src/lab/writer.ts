@@ -6,7 +6,10 @@ import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
 import type { LabEtcd } from './etcd.socket.ts';
 
-/** Between two writes to one member: emulated machines can take that many while others boot. */
+/**
+ * The pause between two writes to one member. Emulated machines can handle this rate while others
+ * boot.
+ */
 const PAUSE = millis(150);
 
 export interface Writer {
@@ -27,7 +30,7 @@ export function startWriter(etcd: Pick<LabEtcd, 'members' | 'put'>, clock: Clock
       await etcd.put(member, name).then(
         () => acknowledged.set(name, clock.now()),
         () => {
-          // It was not acknowledged, so it may be there or not.
+          // The write was not acknowledged, so the key may or may not exist.
         },
       );
       await pause();
@@ -43,7 +46,7 @@ export function startWriter(etcd: Pick<LabEtcd, 'members' | 'put'>, clock: Clock
   };
 }
 
-/** Writes that were acknowledged by `until` and are missing in `there`. */
+/** The writes that were acknowledged no later than `until` and are missing in `there`. */
 export function lost(
   { acknowledged }: Pick<Writer, 'acknowledged'>,
   there: ReadonlySet<string>,

@@ -1,6 +1,4 @@
-/**
- * Wires what machines ask before they have a system: DHCP, TFTP and HTTP around the boot service.
- */
+/** Wires the listeners that machines use before they have a system: DHCP, TFTP and HTTP. */
 import { type InheritedSocket, inheritedSockets } from '../base/inherited.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { render } from '../ignition/render.ts';
@@ -26,8 +24,8 @@ export type Boot = ReturnType<typeof createBoot>;
 export type CloseListener = () => Promise<void>;
 
 /**
- * Makes the boot service. Nothing is listened to before `listen` is called, because scripts and
- * configurations name the agents' listener, which starts in between.
+ * Makes the boot service. Its listeners open only when `listen` is called: scripts and
+ * configurations name the agents' listener, which has to start before.
  */
 export function createBoot(
   options: ServeOptions,
@@ -64,7 +62,7 @@ export function createBoot(
 
   /** Starts HTTP, TFTP and DHCP. */
   const listen = async (opened: (close: CloseListener) => void): Promise<{ httpPort: number }> => {
-    // HTTP comes first: its port is part of what DHCP says.
+    // HTTP starts first, because DHCP replies contain its port.
     const http = await startMachineHttp({
       networks: networks.served,
       boot: service,
@@ -113,7 +111,7 @@ function httpListener(sockets: readonly InheritedSocket[], port: number) {
   return inherited ? { fd: inherited.fd } : { host: '0.0.0.0', port };
 }
 
-/** Names of the interfaces that are listened on: a socket `dhcp-eth1` gives `eth1`. */
+/** Names of the interfaces with inherited sockets: a socket `dhcp-eth1` gives `eth1`. */
 function interfacesOf(sockets: readonly InheritedSocket[]): readonly string[] {
   return sockets.flatMap(({ name }) => (name.startsWith('dhcp-') ? [name.slice('dhcp-'.length)] : []));
 }

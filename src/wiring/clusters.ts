@@ -1,6 +1,6 @@
 /**
- * Wires what keeps clusters: the founding of etcd, the plans that agents get, certificate requests,
- * node settings, departures and health.
+ * Wires everything that works on clusters: the founding of etcd, the plans that agents get,
+ * certificate requests, node settings, departures and health.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
 import { formatIpv4 } from '../base/ipv4.ts';
@@ -31,8 +31,8 @@ import type { State } from './state.ts';
 export type Clusters = Awaited<ReturnType<typeof openClusters>>;
 
 /**
- * Reads the records of founding and starts the rounds that keep clusters. Agents are answered from
- * `listen` on.
+ * Reads the records of founding and starts the rounds that work on clusters. Agents get answers
+ * only after `listen` was called.
  */
 export async function openClusters(
   options: ServeOptions,
@@ -101,7 +101,7 @@ export async function openClusters(
   });
   const credentials = { clusters, pki, events, recorded: founder.recorded };
 
-  /** Opens the agents' listener, where the registry of container images is as well. */
+  /** Opens the agents' listener, which also serves the registry of container images. */
   const listen = async (opened: (close: CloseListener) => void): Promise<void> => {
     await agents.listen({
       host: '0.0.0.0',

@@ -1,4 +1,4 @@
-/** What nearly every part of the server takes. */
+/** The dependencies that nearly every part of the server takes. */
 import type { Clock } from '../base/clock.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { DaemonLog } from '../base/pino.files.ts';

@@ -1,4 +1,4 @@
-/** The server itself as operators see it: version, readiness, and what a reload reads. */
+/** The server itself, as operators see it: version, readiness, and what a reload reads again. */
 import type { Daemon } from '../api/deps.ts';
 import { readinessOf } from '../api/readiness.ts';
 import { VERSION } from '../base/version.ts';
@@ -9,14 +9,15 @@ import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
 export interface RunningDaemon extends Daemon {
-  /** What is served, in one line: `1 network, 12 machines`. */
+  /** The numbers of served networks and machines, in one line: `1 network, 12 machines`. */
   summary(): string;
-  /** Whether there is no document of any kind: then no machine gets anything. */
+  /** Whether there is no document of any kind, so that no machine gets anything. */
   isEmpty(): boolean;
 }
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
+/** Composes the daemon from the state and the boot service. */
 export function daemonOf(
   { clock }: Common,
   { catalog, disk, journal, agents, assets }: State,

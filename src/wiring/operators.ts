@@ -11,7 +11,10 @@ import type { Clusters } from './clusters.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
-/** Opens the operators' socket and, when it is asked for, the TCP listener for monitoring. */
+/**
+ * Opens the operators' socket and, if the options ask for it, the TCP listener for monitoring.
+ * `opened` gets the function that closes each listener.
+ */
 export async function listenToOperators(
   options: ServeOptions,
   { clock, log, metrics }: Common,

@@ -1,4 +1,4 @@
-/** Opens what the server knows: its store, and everything that is read from it at start. */
+/** Opens what the server stores: its store, and everything that is read from the store at start. */
 import { join } from 'node:path';
 import { openAgents } from '../agent/agents.ts';
 import { openArtifactBook } from '../artifacts/book.ts';
@@ -29,8 +29,9 @@ const EVENTS = { perSubject: 200, subjects: 50_000 } as const;
 
 /**
  * Opens everything below the state directory, in the order in which the parts need each other.
- * @param closing closes each part again, the last one first.
- * @param broken is called when the store cannot go on: the server has to end.
+ *
+ * @param closing Closes each part at the end, the last part first.
+ * @param broken Called when the store can no longer work and the server has to end.
  * @throws {MusterError} when the store, the documents or the vault's key cannot be opened.
  */
 export async function openState(
@@ -49,7 +50,7 @@ export async function openState(
   });
   closing.defer(() => journal.close());
   closing.defer(logEvents(events, log.unredacted));
-  /** Why the disk refused the last commit; undefined while it takes them. */
+  /** Why the disk refused the last commit; undefined while commits succeed. */
   const disk: { failure: string | undefined } = { failure: undefined };
   const store = await openSqliteStore({
     path: join(options.state, 'muster.db'),
