@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type BenchCase, type BenchSuite, percentile } from './compare.ts';
 import {
+  type DhcpServer,
   load,
-  type Rig,
   residentMiB,
   saturation,
   startDnsmasq,
   startKea,
   startOurs,
   stop,
-} from './dhcp-rig.ts';
+} from './dhcp-servers.ts';
 
 /**
  * Where the first search for the highest rate begins, in exchanges a second; later rounds begin
@@ -52,32 +52,32 @@ const MEMORY_IF_MISSED =
 interface Place {
   readonly what: string;
   readonly home: string;
-  readonly rigs: readonly Rig[];
+  readonly dhcpServers: readonly DhcpServer[];
 }
 
 async function openAt(what: string, home: string): Promise<Place> {
-  const rigs: Rig[] = [];
+  const dhcpServers: DhcpServer[] = [];
   for (const begin of [startOurs, startKea, startDnsmasq])
-    rigs.push(await begin(join(home, begin.name), what));
-  return { what, home, rigs };
+    dhcpServers.push(await begin(join(home, begin.name), what));
+  return { what, home, dhcpServers };
 }
 
 /**
  * Measures the highest rate that a server completes, and keeps it in `found` for the next round and
  * for the delays at half of it.
  */
-function highest(found: Map<string, number>, rig: Rig): () => Promise<{ rate: number }> {
+function highest(found: Map<string, number>, dhcpServer: DhcpServer): () => Promise<{ rate: number }> {
   return async () => {
-    const before = found.get(rig.name);
-    const from = before === undefined ? BEGIN[rig.kind] : Math.round(before * 0.7);
-    const rate = await saturation(rig, from);
-    found.set(rig.name, Math.max(rate, before ?? 0));
+    const before = found.get(dhcpServer.name);
+    const from = before === undefined ? BEGIN[dhcpServer.kind] : Math.round(before * 0.7);
+    const rate = await saturation(dhcpServer, from);
+    found.set(dhcpServer.name, Math.max(rate, before ?? 0));
     return { rate };
   };
 }
 
 function rates(place: Place, found: Map<string, number>, about: string): BenchCase {
-  const [ours, kea, dnsmasq] = place.rigs as [Rig, Rig, Rig];
+  const [ours, kea, dnsmasq] = place.dhcpServers as [DhcpServer, DhcpServer, DhcpServer];
   return {
     figures: {
       rate: {
@@ -94,10 +94,10 @@ function rates(place: Place, found: Map<string, number>, about: string): BenchCa
 }
 
 function delays(place: Place, found: Map<string, number>): BenchCase {
-  const [ours, kea] = place.rigs as [Rig, Rig];
-  const measure = (rig: Rig) => async () => {
-    const half = Math.max(100, Math.round((found.get(rig.name) ?? BEGIN[rig.kind]) / 2));
-    const { delays: all } = await load(rig, half, 3, true);
+  const [ours, kea] = place.dhcpServers as [DhcpServer, DhcpServer];
+  const measure = (dhcpServer: DhcpServer) => async () => {
+    const half = Math.max(100, Math.round((found.get(dhcpServer.name) ?? BEGIN[dhcpServer.kind]) / 2));
+    const { delays: all } = await load(dhcpServer, half, 3, true);
     return { p50: percentile(all, 0.5), p99: percentile(all, 0.99) };
   };
   return {
@@ -120,20 +120,20 @@ function delays(place: Place, found: Map<string, number>): BenchCase {
  * Makes `count` exchanges at a rate that any host can keep up with; resolves to the median of the
  * resident memory meanwhile (MiB), since single values vary by some 50 with garbage collection.
  */
-async function exchange(rig: Rig, count: number): Promise<number> {
+async function exchange(dhcpServer: DhcpServer, count: number): Promise<number> {
   const resident: number[] = [];
   for (let done = 0; done < count; ) {
-    const { completed } = await load(rig, 2000, 10);
+    const { completed } = await load(dhcpServer, 2000, 10);
     if (completed < 1000)
-      throw new Error(`${rig.name} completed ${completed} exchanges in 10 s:\n${rig.output()}`);
+      throw new Error(`${dhcpServer.name} completed ${completed} exchanges in 10 s:\n${dhcpServer.output()}`);
     done += completed;
-    resident.push(residentMiB(rig));
+    resident.push(residentMiB(dhcpServer));
   }
   return percentile(resident, 0.5);
 }
 
 function memory(place: Place): BenchCase {
-  const ours = place.rigs[0]!;
+  const ours = place.dhcpServers[0]!;
   return {
     rounds: 1,
     figures: {
@@ -174,7 +174,8 @@ export const suite: BenchSuite = {
         memory(disk),
       ],
       close: async () => {
-        for (const { rigs } of [disk, inMemory]) for (const rig of rigs) await stop(rig);
+        for (const { dhcpServers } of [disk, inMemory])
+          for (const dhcpServer of dhcpServers) await stop(dhcpServer);
         for (const directory of [home, memoryHome]) rmSync(directory, { recursive: true });
       },
     };

@@ -11,23 +11,23 @@ import path from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Plan, PlanLine } from '../../src/agent/plan.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
+import { type AgentBootHost, CP1_MAC, CP2_MAC, LOOPBACK, open } from './agent-boot-host.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
-import { CP1_MAC, CP2_MAC, LOOPBACK, open, type World } from './agent-world.ts';
 
-let world: World;
+let bootHost: AgentBootHost;
 const machines: Machine[] = [];
 const mounted: string[] = [];
 afterEach(async () => {
   for (const at of mounted.splice(0)) execFileSync('umount', ['-l', at]);
   for (const machine of machines.splice(0)) machine.close();
-  await world.close();
+  await bootHost.close();
 });
 
 /** A machine as its first configuration makes it. */
 async function configured(mac = CP1_MAC, name = 'cp1'): Promise<Machine & { session: string }> {
-  const { session, ticket } = await world.configured(mac);
-  const authority = fs.readFileSync(path.join(world.directory, 'ca.crt'), 'utf8');
-  const url = `https://${LOOPBACK}:${world.agents.port()}`;
+  const { session, ticket } = await bootHost.configured(mac);
+  const authority = fs.readFileSync(path.join(bootHost.directory, 'ca.crt'), 'utf8');
+  const url = `https://${LOOPBACK}:${bootHost.agents.port()}`;
   const machine = new Machine({ authority, url, ticket }, { session, machine: name });
   machines.push(machine);
   return Object.assign(machine, { session });
@@ -36,7 +36,7 @@ async function configured(mac = CP1_MAC, name = 'cp1'): Promise<Machine & { sess
 const PLAN: Plan = { lines: [put('/etc/one', 'one\n'), put('/etc/two', 'two\n')], pollSeconds: 0 };
 
 /** What `muster explain` says about the agent. */
-const explained = () => world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'agent');
+const explained = () => bootHost.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'agent');
 
 const done = (machine: Machine) => ['/etc/one', '/etc/two'].every((at) => machine.exists(at));
 
@@ -58,19 +58,19 @@ describe('a clock that is off', () => {
     ['a day ahead', 1],
     ['ten years behind', -3650],
   ] as const)('%s keeps no machine from its plan, also if nobody may set it', async ([, days]) => {
-    world = await open();
-    world.plan = PLAN;
+    bootHost = await open();
+    bootHost.plan = PLAN;
     const machine = await configured();
     const { status, said } = await machine.poll(SHELLS[0], off(days));
     expect([status, said]).toEqual([0, '']);
     expect(done(machine)).toBe(true);
-    const theirs = world.asked.at(-1)!.facts.clock;
+    const theirs = bootHost.asked.at(-1)!.facts.clock;
     expect(Math.abs(theirs - Date.now() - days * 86_400_000)).toBeLessThan(60_000);
   });
 
   test('a machine whose clock is ten years ahead is held by a boot report with its time in the reason', async () => {
-    world = await open();
-    world.plan = PLAN;
+    bootHost = await open();
+    bootHost.plan = PLAN;
     const machine = await configured();
     machine.write(
       '/etc/muster/muster-report.sh',
@@ -80,8 +80,8 @@ describe('a clock that is off', () => {
     expect(done(machine)).toBe(false);
     await expect.poll(() => machine.exists('/report'), { timeout: 20_000 }).toBe(true);
     const detail = machine.read('/report');
-    await world.boot.report(machine.session, { step: 'failed', detail }, '10.77.0.101');
-    const phase = world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'phase');
+    await bootHost.boot.report(machine.session, { step: 'failed', detail }, '10.77.0.101');
+    const phase = bootHost.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'phase');
     expect(phase?.reason?.text).toContain(`its clock says ${new Date().getUTCFullYear() + 10}-`);
     // After the clock is corrected, the same ticket is still accepted.
     expect(await machine.poll()).toEqual({ status: 0, said: '' });
@@ -90,8 +90,8 @@ describe('a clock that is off', () => {
 });
 
 test('the agent sends nothing to a server of another CA, and a boot report says so', async () => {
-  world = await open();
-  world.plan = PLAN;
+  bootHost = await open();
+  bootHost.plan = PLAN;
   const machine = await configured();
   const other = await Planner.open();
   machine.write('/etc/muster/ca.crt', other.authority);
@@ -102,16 +102,16 @@ test('the agent sends nothing to a server of another CA, and a boot report says 
   );
   expect((await machine.poll()).status).toBe(1);
   await expect.poll(() => machine.exists('/report'), { timeout: 20_000 }).toBe(true);
-  await world.boot.report(
+  await bootHost.boot.report(
     machine.session,
     { step: 'failed', detail: machine.read('/report') },
     '10.77.0.101',
   );
-  const { steps } = world.boot.explain({ machine: 'cp1' });
+  const { steps } = bootHost.boot.explain({ machine: 'cp1' });
   expect(steps.find(({ step }) => step === 'phase')?.reason?.text).toContain(
     'does not believe the certificate',
   );
-  expect(world.asked).toEqual([]);
+  expect(bootHost.asked).toEqual([]);
 });
 
 /** Mounts a filesystem of `kib` KiB at `at`, under the machine's root. */
@@ -122,9 +122,9 @@ function small(machine: Machine, at: string, kib: number): void {
 }
 
 test('a full disk is a hold that names the disk; once there is room the same plan is done', async () => {
-  world = await open();
+  bootHost = await open();
   const content = { octets: Buffer.alloc(200_000, 'x') };
-  world.plan = {
+  bootHost.plan = {
     lines: [
       put('/etc/one', 'one\n'),
       { do: 'put', mode: 0o644, path: '/opt/tool', content },
@@ -156,8 +156,8 @@ test('a full disk is a hold that names the disk; once there is room the same pla
 test.for([8, 24, 48, 96])(
   'with %s KiB for its own files the agent either holds or finishes its plan, and never stops half way',
   async (kib) => {
-    world = await open();
-    world.plan = PLAN;
+    bootHost = await open();
+    bootHost.plan = PLAN;
     const machine = await configured();
     small(machine, '/run', kib);
     const { status } = await machine.poll();
@@ -201,17 +201,17 @@ async function cutting(port: number) {
 }
 
 test('an answer that is cut off anywhere changes nothing, and the next complete one is done', async () => {
-  world = await open();
+  bootHost = await open();
   const content = { octets: randomBytes(100_000) };
   const tool: PlanLine = { do: 'put', mode: 0o644, path: '/opt/tool', content };
   const machine = await configured();
-  const way = await cutting(world.agents.port()!);
+  const way = await cutting(bootHost.agents.port()!);
   onTestFinished(way.close);
   const settings = machine.read('/etc/muster/agent.conf');
   machine.write('/etc/muster/agent.conf', settings.replace(/^server=.*/m, `server=${way.url}`));
   // Its certificate arrives complete; only the plan is cut off.
   expect((await machine.poll()).status).toBe(0);
-  world.plan = { lines: [...PLAN.lines, tool], pollSeconds: 0 };
+  bootHost.plan = { lines: [...PLAN.lines, tool], pollSeconds: 0 };
   for (const octets of [500, 3_000, 20_000, 60_000, 100_000]) {
     way.after(octets);
     expect([octets, (await machine.poll()).status]).toEqual([octets, 1]);
@@ -223,7 +223,7 @@ test('an answer that is cut off anywhere changes nothing, and the next complete 
 });
 
 test('an artifact with a wrong hash is deleted and is a hold that names it; the right artifact ends the hold', async () => {
-  world = await open();
+  bootHost = await open();
   const good = Buffer.from('tool\n');
   let served = Buffer.from('evil\n');
   const server = http.createServer((_request, response) => response.end(served));
@@ -232,7 +232,7 @@ test('an artifact with a wrong hash is deleted and is a hold that names it; the 
   const url = `http://${LOOPBACK}:${(server.address() as AddressInfo).port}/assets/x/tool`;
   const sha256 = createHash('sha256').update(good).digest('hex');
   const fetch: PlanLine = { do: 'fetch', mode: 0o755, path: '/opt/tool', url, sha256 };
-  world.plan = { lines: [fetch, ...PLAN.lines], pollSeconds: 0 };
+  bootHost.plan = { lines: [fetch, ...PLAN.lines], pollSeconds: 0 };
   const machine = await configured();
   expect((await machine.poll()).status).toBe(1);
   await machine.poll();
@@ -249,7 +249,7 @@ test('an artifact with a wrong hash is deleted and is a hold that names it; the 
 });
 
 test('a plan that is cut off anywhere is done either completely or not at all', async () => {
-  world = await open();
+  bootHost = await open();
   const planner = await Planner.open();
   const { tar } = encodePlan(PLAN);
   const machine = new Machine(planner);
@@ -278,38 +278,38 @@ test('a plan that is cut off anywhere is done either completely or not at all', 
 });
 
 test('facts are recorded for the machine that the certificate names, whatever name the facts give', async () => {
-  world = await open();
+  bootHost = await open();
   const [one, two] = [await configured(), await configured(CP2_MAC, 'cp2')];
   await one.poll();
   await two.poll();
   const said = { marker: 'one f m cp1', wal: 'present', etcd: 'serving', machine: 'cp1', agent: '9' };
   const home = two.path('/var/lib/muster/agent');
   const certificate = fs.readFileSync(`${home}/agent.crt`, 'utf8');
-  await world.poll(`${home}/agent.key`, certificate, said);
-  expect(world.asked.at(-1)).toMatchObject({
+  await bootHost.poll(`${home}/agent.key`, certificate, said);
+  expect(bootHost.asked.at(-1)).toMatchObject({
     identity: { machine: 'cp2' },
     facts: { etcd: { health: 'serving' } },
   });
-  expect(world.roster.get('cp1')?.status.agent?.version).toBe('1');
+  expect(bootHost.roster.get('cp1')?.status.agent?.version).toBe('1');
   // Without a certificate, or in a boot report, facts about etcd are not accepted.
-  const asked = world.asked.length;
-  expect((await world.curl('/agent/poll', { ...said, clock: '1', bootid: 'b', disk: 'unused' })).status).toBe(
-    401,
-  );
+  const asked = bootHost.asked.length;
+  expect(
+    (await bootHost.curl('/agent/poll', { ...said, clock: '1', bootid: 'b', disk: 'unused' })).status,
+  ).toBe(401);
   const detail = 'wal=present etcd=serving';
-  await world.boot.report(one.session, { step: 'ready', detail }, '10.77.0.101');
-  expect(world.asked).toHaveLength(asked);
+  await bootHost.boot.report(one.session, { step: 'ready', detail }, '10.77.0.101');
+  expect(bootHost.asked).toHaveLength(asked);
 });
 
 test('when two machines use one name, the second is held with an alarm, and the first continues', async () => {
-  world = await open();
-  world.plan = PLAN;
+  bootHost = await open();
+  bootHost.plan = PLAN;
   const first = await configured();
   const second = new Machine(
     {
       authority: first.read('/etc/muster/ca.crt'),
-      url: `https://${LOOPBACK}:${world.agents.port()}`,
-      ticket: world.settings.get('cp1')!.ticket,
+      url: `https://${LOOPBACK}:${bootHost.agents.port()}`,
+      ticket: bootHost.settings.get('cp1')!.ticket,
     },
     { session: first.session, machine: 'cp1' },
   );
@@ -319,15 +319,15 @@ test('when two machines use one name, the second is held with an alarm, and the 
   expect([status, said]).toEqual([1, expect.stringContaining('409')]);
   expect(done(second)).toBe(false);
   expect(
-    world.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'alarm')?.reason?.code,
+    bootHost.boot.explain({ machine: 'cp1' }).steps.find(({ step }) => step === 'alarm')?.reason?.code,
   ).toBe('other_key');
   expect((await first.poll()).status).toBe(0);
 });
 
 test('without its boot host a machine keeps everything that it has, also across reboots, and continues when the boot host is back', async () => {
-  world = await open();
+  bootHost = await open();
   const unit = { do: 'run', unit: 'kubelet.service', digest: '1'.repeat(64) } as const;
-  world.plan = { lines: [...PLAN.lines, unit, { do: 'step', step: 'units' }], pollSeconds: 0 };
+  bootHost.plan = { lines: [...PLAN.lines, unit, { do: 'step', step: 'units' }], pollSeconds: 0 };
   const machine = await configured();
   expect(await machine.poll()).toEqual({ status: 0, said: '' });
   expect(machine.told()).toEqual(['enable kubelet.service', 'start kubelet.service']);

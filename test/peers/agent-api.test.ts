@@ -5,23 +5,23 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { duration, type Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { TICKET_LIFETIME } from '../../src/machines/tickets.ts';
-import { CP1_MAC, CP2_MAC, open, type World } from './agent-world.ts';
+import { type AgentBootHost, CP1_MAC, CP2_MAC, open } from './agent-boot-host.ts';
 
-let world: World;
-afterEach(() => world.close());
+let bootHost: AgentBootHost;
+afterEach(() => bootHost.close());
 
 const reasons = (machine: string, kind: string): (string | undefined)[] =>
-  world.events
+  bootHost.events
     .list({ subject: machine })
     .filter((event) => event.kind === kind)
     .map((event) => event.reason?.code);
 
 describe('a ticket', () => {
   it('a ticket and a key are exchanged for a certificate with the machine’s name, whatever names the request has', async () => {
-    world = await open();
-    const ticket = await world.configured(CP1_MAC);
-    const { csr } = world.key('a');
-    const answer = await world.redeem(ticket, csr);
+    bootHost = await open();
+    const ticket = await bootHost.configured(CP1_MAC);
+    const { csr } = bootHost.key('a');
+    const answer = await bootHost.redeem(ticket, csr);
     expect(answer.status).toBe(200);
     const certificate = new X509Certificate(answer.body);
     expect(certificate.subject).toBe('O=muster:agents\nCN=cp1');
@@ -31,104 +31,104 @@ describe('a ticket', () => {
     });
     expect(text).toContain('TLS Web Client Authentication');
     expect(text).not.toContain('system:masters');
-    expect(world.agents.identities.get('cp1')?.serial).toBe(certificate.serialNumber.toLowerCase());
+    expect(bootHost.agents.identities.get('cp1')?.serial).toBe(certificate.serialNumber.toLowerCase());
   });
 
   it('a ticket gives the same key the same certificate again, also after a restart, so a lost answer does no harm', async () => {
-    world = await open();
-    const ticket = await world.configured(CP1_MAC);
-    const { csr } = world.key('a');
-    const first = await world.redeem(ticket, csr);
-    expect((await world.redeem(ticket, csr)).body.equals(first.body)).toBe(true);
-    world = await world.again();
-    world.clock.advance((TICKET_LIFETIME * 2) as Millis);
-    expect((await world.redeem(ticket, csr)).body.equals(first.body)).toBe(true);
-    expect(await world.pki.issued('_muster')).toHaveLength(2);
+    bootHost = await open();
+    const ticket = await bootHost.configured(CP1_MAC);
+    const { csr } = bootHost.key('a');
+    const first = await bootHost.redeem(ticket, csr);
+    expect((await bootHost.redeem(ticket, csr)).body.equals(first.body)).toBe(true);
+    bootHost = await bootHost.again();
+    bootHost.clock.advance((TICKET_LIFETIME * 2) as Millis);
+    expect((await bootHost.redeem(ticket, csr)).body.equals(first.body)).toBe(true);
+    expect(await bootHost.pki.issued('_muster')).toHaveLength(2);
   });
 
   it('a ticket that was used is refused for another key and raises an alarm until an operator decides', async () => {
-    world = await open();
-    const ticket = await world.configured(CP1_MAC);
-    const [mine, other] = [world.key('a'), world.key('b')];
-    const certificate = String((await world.redeem(ticket, mine.csr)).body);
-    const refused = await world.redeem(ticket, other.csr);
+    bootHost = await open();
+    const ticket = await bootHost.configured(CP1_MAC);
+    const [mine, other] = [bootHost.key('a'), bootHost.key('b')];
+    const certificate = String((await bootHost.redeem(ticket, mine.csr)).body);
+    const refused = await bootHost.redeem(ticket, other.csr);
     expect(refused.status).toBe(409);
     expect(String(refused.body)).toMatch(/^E_TICKET_KEY: /);
-    expect(world.roster.get('cp1')?.status.alarm?.code).toBe('other_key');
+    expect(bootHost.roster.get('cp1')?.status.alarm?.code).toBe('other_key');
     expect(reasons('cp1', 'agent.alarm')).toEqual(['other_key']);
     // The machine with the certificate continues; the server cannot know which of the two is
     // genuine.
-    expect((await world.poll(mine.key, certificate)).status).toBe(200);
+    expect((await bootHost.poll(mine.key, certificate)).status).toBe(200);
 
-    await world.agents.rearm('cp1', { keep: false });
-    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
-    expect((await world.poll(mine.key, certificate)).status).toBe(401);
-    const second = await world.redeem(ticket, other.csr);
+    await bootHost.agents.rearm('cp1', { keep: false });
+    expect(bootHost.roster.get('cp1')?.status.alarm).toBeUndefined();
+    expect((await bootHost.poll(mine.key, certificate)).status).toBe(401);
+    const second = await bootHost.redeem(ticket, other.csr);
     expect(second.status).toBe(200);
-    expect((await world.poll(other.key, String(second.body))).status).toBe(200);
-    expect((await world.redeem(ticket, mine.csr)).status).toBe(409);
-    await world.agents.rearm('cp1', { keep: true });
-    expect((await world.poll(other.key, String(second.body))).status).toBe(200);
+    expect((await bootHost.poll(other.key, String(second.body))).status).toBe(200);
+    expect((await bootHost.redeem(ticket, mine.csr)).status).toBe(409);
+    await bootHost.agents.rearm('cp1', { keep: true });
+    expect((await bootHost.poll(other.key, String(second.body))).status).toBe(200);
   });
 
   it('a ticket that two keys use concurrently gives exactly one of them a certificate', async () => {
-    world = await open();
+    bootHost = await open();
     for (const round of [1, 2, 3]) {
-      const ticket = await world.configured(CP1_MAC);
-      const keys = Array.from({ length: 6 }, (_, n) => world.key(`${round}-${n}`));
-      const answers = await Promise.all(keys.map(({ csr }) => world.redeem(ticket, csr)));
+      const ticket = await bootHost.configured(CP1_MAC);
+      const keys = Array.from({ length: 6 }, (_, n) => bootHost.key(`${round}-${n}`));
+      const answers = await Promise.all(keys.map(({ csr }) => bootHost.redeem(ticket, csr)));
       const won = answers.filter(({ status }) => status === 200);
       expect(won).toHaveLength(1);
       expect(answers.filter(({ status }) => status === 409)).toHaveLength(5);
       const serial = new X509Certificate(won[0]!.body).serialNumber.toLowerCase();
-      expect(world.agents.identities.get('cp1')?.serial).toBe(serial);
+      expect(bootHost.agents.identities.get('cp1')?.serial).toBe(serial);
       // A certificate that was not handed out is not in the ledger.
-      const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
+      const agents = (await bootHost.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
       expect(agents).toHaveLength(round);
-      await world.agents.rearm('cp1', { keep: true });
+      await bootHost.agents.rearm('cp1', { keep: true });
     }
   });
 
   it('a ticket expires minutes after the first document that carried it', async () => {
-    world = await open();
-    const ticket = await world.configured(CP1_MAC);
-    world.clock.advance((TICKET_LIFETIME + 1) as Millis);
+    bootHost = await open();
+    const ticket = await bootHost.configured(CP1_MAC);
+    bootHost.clock.advance((TICKET_LIFETIME + 1) as Millis);
     // Fetching the document again does not extend the ticket.
-    world.boot.config(ticket.session, 'user-data', 'http://10.77.0.1:8080');
-    expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(403);
+    bootHost.boot.config(ticket.session, 'user-data', 'http://10.77.0.1:8080');
+    expect((await bootHost.redeem(ticket, bootHost.key('a').csr)).status).toBe(403);
     expect(reasons('cp1', 'agent.refused')).toEqual(['too_late']);
-    const next = await world.configured(CP1_MAC);
+    const next = await bootHost.configured(CP1_MAC);
     expect(next.ticket).not.toBe(ticket.ticket);
-    expect((await world.redeem(next, world.key('a').csr)).status).toBe(200);
+    expect((await bootHost.redeem(next, bootHost.key('a').csr)).status).toBe(200);
   });
 
   it('a ticket is refused from another address than the machine’s, for another machine’s session, and when it is wrong', async () => {
-    world = await open();
-    const one = await world.configured(CP1_MAC, '10.77.0.101');
-    const two = await world.configured(CP2_MAC, '10.77.0.102');
-    const { csr } = world.key('a');
+    bootHost = await open();
+    const one = await bootHost.configured(CP1_MAC, '10.77.0.101');
+    const two = await bootHost.configured(CP2_MAC, '10.77.0.102');
+    const { csr } = bootHost.key('a');
     const mixed = { session: two.session, ticket: one.ticket };
     for (const wrong of [one, mixed, { ...one, ticket: '' }, { session: 'x', ticket: one.ticket }])
-      expect((await world.redeem(wrong, csr)).status).toBe(403);
+      expect((await bootHost.redeem(wrong, csr)).status).toBe(403);
     expect(reasons('cp1', 'agent.refused')).toEqual(['foreign_address', 'ticket_wrong']);
     expect(reasons('cp2', 'agent.refused')).toEqual(['ticket_wrong']);
     expect(reasons('127.0.0.1', 'agent.refused')).toEqual(['session_unknown']);
-    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+    expect(bootHost.roster.get('cp1')?.status.alarm).toBeUndefined();
   });
 
   it('a ticket of an ended boot is refused, unless the boot ended because the machine was ready', async () => {
-    world = await open();
-    const old = await world.configured(CP1_MAC);
-    const ticket = await world.configured(CP1_MAC);
-    expect((await world.redeem(old, world.key('a').csr)).status).toBe(403);
-    await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
-    expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(200);
+    bootHost = await open();
+    const old = await bootHost.configured(CP1_MAC);
+    const ticket = await bootHost.configured(CP1_MAC);
+    expect((await bootHost.redeem(old, bootHost.key('a').csr)).status).toBe(403);
+    await bootHost.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+    expect((await bootHost.redeem(ticket, bootHost.key('a').csr)).status).toBe(200);
   });
 
   it('a ticket is given only to machines with a document that belong to a cluster', async () => {
-    world = await open();
-    const ticket = await world.configured(CP1_MAC);
-    await world.catalog.apply([
+    bootHost = await open();
+    const ticket = await bootHost.configured(CP1_MAC);
+    await bootHost.catalog.apply([
       {
         apiVersion: 'muster/v1',
         kind: 'Cluster',
@@ -136,115 +136,115 @@ describe('a ticket', () => {
         spec: { kubernetes: { version: '1.36', endpoint: 'api.one.test', controlPlanes: ['cp2'] } },
       },
     ]);
-    expect((await world.redeem(ticket, world.key('a').csr)).status).toBe(403);
+    expect((await bootHost.redeem(ticket, bootHost.key('a').csr)).status).toBe(403);
     expect(reasons('cp1', 'agent.refused')).toEqual(['not_accepted']);
   });
 
   it('a ticket is in no event, no preview, no record in plain text, and not on the kernel command line', async () => {
-    world = await open();
-    const answer = await world.powerOn(CP1_MAC);
-    const ticket = await world.configured(CP1_MAC);
-    await world.redeem(ticket, world.key('a').csr);
+    bootHost = await open();
+    const answer = await bootHost.powerOn(CP1_MAC);
+    const ticket = await bootHost.configured(CP1_MAC);
+    await bootHost.redeem(ticket, bootHost.key('a').csr);
     expect(answer.script).not.toContain(ticket.ticket);
-    expect(JSON.stringify(world.events.list({}))).not.toContain(ticket.ticket);
-    await world.roster.flush();
-    const { records } = await world.store.list('');
+    expect(JSON.stringify(bootHost.events.list({}))).not.toContain(ticket.ticket);
+    await bootHost.roster.flush();
+    const { records } = await bootHost.store.list('');
     expect(JSON.stringify(records)).not.toContain(ticket.ticket);
-    const shown = world.boot.render('cp1');
+    const shown = bootHost.boot.render('cp1');
     expect(shown.files['user-data']).not.toContain(ticket.ticket);
-    expect(world.settings.get('cp1')?.ticket).toBe('[secret]');
+    expect(bootHost.settings.get('cp1')?.ticket).toBe('[secret]');
   });
 
   it('a machine without a cluster has no ticket in its configuration', async () => {
-    world = await open();
+    bootHost = await open();
     const { MAC3 } = await import('../unit/pxe/boot/world.ts');
-    const answer = await world.powerOn(MAC3);
-    const document = world.boot.config(answer.session!.id, 'user-data', 'http://10.77.0.1:8080');
+    const answer = await bootHost.powerOn(MAC3);
+    const document = bootHost.boot.config(answer.session!.id, 'user-data', 'http://10.77.0.1:8080');
     expect(document.ok && document.body).not.toContain('agent.conf');
-    expect(world.settings.has('alone')).toBe(false);
+    expect(bootHost.settings.has('alone')).toBe(false);
   });
 });
 
 /** A machine with a certificate. */
 async function joined(mac = CP1_MAC, name = 'a') {
-  const ticket = await world.configured(mac);
-  const { key, csr } = world.key(name);
-  return { key, certificate: String((await world.redeem(ticket, csr)).body), ticket };
+  const ticket = await bootHost.configured(mac);
+  const { key, csr } = bootHost.key(name);
+  return { key, certificate: String((await bootHost.redeem(ticket, csr)).body), ticket };
 }
 
 describe('a poll', () => {
   it('a poll takes facts to the planner and returns its plan, with time and revision', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    world.plan = { lines: [{ do: 'step', step: 'first' }], pollSeconds: 7 };
-    const answer = await world.poll(key, certificate, { revision: '3' });
+    bootHost.plan = { lines: [{ do: 'step', step: 'first' }], pollSeconds: 7 };
+    const answer = await bootHost.poll(key, certificate, { revision: '3' });
     expect(answer.status).toBe(200);
     expect(answer.headers).toContain('retry-after: 7\r\n');
-    expect(answer.headers).toContain(`muster-time: ${Math.floor(world.clock.now() / 1000)}\r\n`);
+    expect(answer.headers).toContain(`muster-time: ${Math.floor(bootHost.clock.now() / 1000)}\r\n`);
     const revision = Number(/muster-revision: (\d+)/.exec(answer.headers)![1]);
     expect(revision).toBeGreaterThan(3);
     const plan = execFileSync('tar', ['-xOf', '-', 'plan'], { input: answer.body, encoding: 'utf8' });
     const [head, ...lines] = plan.split('\n');
     expect(lines).toEqual(['step first', '']);
-    expect(world.asked.at(-1)).toMatchObject({
+    expect(bootHost.asked.at(-1)).toMatchObject({
       identity: { machine: 'cp1', address: '127.0.0.1' },
       facts: { seenRevision: 3 },
     });
     const digest = head!.split(' ')[2]!;
-    const again = await world.poll(key, certificate, { applied: digest });
+    const again = await bootHost.poll(key, certificate, { applied: digest });
     expect([again.status, again.body.length]).toEqual([204, 0]);
     expect(again.headers).toContain('retry-after: 7\r\n');
   });
 
   it('a poll with a later revision than the store’s is reported to the planner', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    const answer = await world.poll(key, certificate, { revision: '999999' });
-    expect(world.asked.at(-1)?.facts.seenRevision).toBe(999_999);
+    const answer = await bootHost.poll(key, certificate, { revision: '999999' });
+    expect(bootHost.asked.at(-1)?.facts.seenRevision).toBe(999_999);
     // The revision that is sent to a machine never decreases.
     expect(answer.headers).toContain('muster-revision: 999999\r\n');
   });
 
   it('a poll is refused without a certificate, with one of another CA, and with one of an earlier boot', async () => {
-    world = await open();
+    bootHost = await open();
     const first = await joined();
-    expect((await world.curl('/agent/poll', { agent: '1' })).status).toBe(401);
-    const own = world.key('own');
+    expect((await bootHost.curl('/agent/poll', { agent: '1' })).status).toBe(401);
+    const own = bootHost.key('own');
     const forged = execFileSync(
       'openssl',
       ['req', '-x509', '-key', own.key, '-subj', '/O=muster:agents/CN=cp1', '-days', '9'],
       { encoding: 'utf8' },
     );
-    expect((await world.poll(own.key, forged)).status).toBe(401);
+    expect((await bootHost.poll(own.key, forged)).status).toBe(401);
     const second = await joined(CP1_MAC, 'b');
-    expect((await world.poll(first.key, first.certificate)).status).toBe(401);
-    expect((await world.poll(second.key, second.certificate)).status).toBe(200);
-    await world.catalog.delete('Cluster', 'one');
-    await world.catalog.delete('Machine', 'cp1');
-    expect((await world.poll(second.key, second.certificate)).status).toBe(401);
+    expect((await bootHost.poll(first.key, first.certificate)).status).toBe(401);
+    expect((await bootHost.poll(second.key, second.certificate)).status).toBe(200);
+    await bootHost.catalog.delete('Cluster', 'one');
+    await bootHost.catalog.delete('Machine', 'cp1');
+    expect((await bootHost.poll(second.key, second.certificate)).status).toBe(401);
     expect(reasons('cp1', 'agent.refused')).toEqual(['not_current', 'machine_gone'].slice(1));
   });
 
   it('a poll with a certificate of a distrusted generation is not answered', async () => {
-    world = await open();
+    bootHost = await open();
     const { newGeneration } = await import('../../src/pki/issue.ts');
     const { addTrusted, distrust, promote } = await import('../../src/pki/keyset.ts');
     const { key, certificate } = await joined();
-    const next = await newGeneration('transport-ca', { now: world.clock.now() });
-    const before = (await world.pki.keysets('_muster')).get('transport-ca')!.primary;
+    const next = await newGeneration('transport-ca', { now: bootHost.clock.now() });
+    const before = (await bootHost.pki.keysets('_muster')).get('transport-ca')!.primary;
     for (const step of [addTrusted, promote] as const)
-      await world.pki.change('_muster', 'transport-ca', (keyset) =>
+      await bootHost.pki.change('_muster', 'transport-ca', (keyset) =>
         step === promote ? promote(keyset, next.id) : addTrusted(keyset, next),
       );
-    world.clock.advance(duration('2h'));
-    await world.agents.refresh();
-    const trusting = await world.poll(key, certificate).catch((error: Error) => error.message);
+    bootHost.clock.advance(duration('2h'));
+    await bootHost.agents.refresh();
+    const trusting = await bootHost.poll(key, certificate).catch((error: Error) => error.message);
     // This curl trusts only the old generation; the listener's certificate is of the new one.
     expect(trusting).toMatch(/curl: \(60\)/);
-    await world.pki.change('_muster', 'transport-ca', (keyset) => distrust(keyset, before));
-    world.clock.advance(duration('2h'));
-    await world.agents.refresh();
-    const answer = await world.curl('/agent/poll', { agent: '1' }, [
+    await bootHost.pki.change('_muster', 'transport-ca', (keyset) => distrust(keyset, before));
+    bootHost.clock.advance(duration('2h'));
+    await bootHost.agents.refresh();
+    const answer = await bootHost.curl('/agent/poll', { agent: '1' }, [
       '-k',
       '--cert',
       certificateFile(certificate),
@@ -255,11 +255,11 @@ describe('a poll', () => {
   });
 
   it('a poll renews the certificate for the same key in good time; both are valid until the machine uses the new one', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    world.plan = { lines: [{ do: 'hold', code: 'later', text: 'wait' }], pollSeconds: 5 };
+    bootHost.plan = { lines: [{ do: 'hold', code: 'later', text: 'wait' }], pollSeconds: 5 };
     const plan = async (pem: string) => {
-      const answer = await world.poll(key, pem);
+      const answer = await bootHost.poll(key, pem);
       expect(answer.status).toBe(200);
       const lines = execFileSync('tar', ['-xOf', '-', 'plan'], {
         input: answer.body,
@@ -271,69 +271,69 @@ describe('a poll', () => {
       return { put, next };
     };
     expect((await plan(certificate)).put).toBeUndefined();
-    world.clock.leap(duration('250d'));
+    bootHost.clock.leap(duration('250d'));
     const { put, next } = await plan(certificate);
     expect(put).toMatch(/^put 0?600 [0-9a-f]{64} \/run\/muster\/agent\/agent\.crt$/);
     expect(new X509Certificate(next!).serialNumber).not.toBe(new X509Certificate(certificate).serialNumber);
     // After a lost answer the machine gets the same certificate again.
     expect((await plan(certificate)).next).toBe(next);
     expect((await plan(next!)).put).toBeUndefined();
-    expect((await world.poll(key, certificate)).status).toBe(401);
-    const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
+    expect((await bootHost.poll(key, certificate)).status).toBe(401);
+    const agents = (await bootHost.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
     expect(agents).toHaveLength(2);
   });
 
   it('the machine’s status shows the step and the hold that its agent reported in a poll', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    await world.poll(key, certificate, {
+    await bootHost.poll(key, certificate, {
       step: 'files',
       hold: 'mtu',
       holdtext: 'cp2 is not reached with 1500 octets',
     });
-    await world.poll(key, certificate, {
+    await bootHost.poll(key, certificate, {
       step: 'files',
       hold: 'mtu',
       holdtext: 'cp2 is not reached with 1500 octets',
     });
-    expect(world.roster.get('cp1')?.status.agent).toMatchObject({
+    expect(bootHost.roster.get('cp1')?.status.agent).toMatchObject({
       step: 'files',
       hold: { code: 'mtu', text: 'cp2 is not reached with 1500 octets' },
       bootId: 'boot-1',
     });
     expect(reasons('cp1', 'agent.held')).toEqual(['mtu']);
-    const { steps } = world.boot.explain({ machine: 'cp1' });
+    const { steps } = bootHost.boot.explain({ machine: 'cp1' });
     expect(steps.find(({ step }) => step === 'agent')).toMatchObject({ reason: { code: 'mtu' } });
-    await world.poll(key, certificate, { step: 'done' });
-    expect(world.roster.get('cp1')?.status.agent?.hold).toBeUndefined();
+    await bootHost.poll(key, certificate, { step: 'done' });
+    expect(bootHost.roster.get('cp1')?.status.agent?.hold).toBeUndefined();
   });
 
   it('a unit that fails again and again is recorded once, with its last output in the status', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
     for (const at of ['12:00:05', '12:00:18', '12:00:31'])
-      await world.poll(key, certificate, {
+      await bootHost.poll(key, certificate, {
         hold: 'unit-failed',
         holdtext: `${at} [${at.slice(6)}42] no disk`,
       });
     expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed']);
-    expect(world.roster.get('cp1')?.status.agent?.hold?.text).toBe('12:00:31 [3142] no disk');
-    await world.poll(key, certificate, { hold: 'unit-failed', holdtext: '12:00:44 [4442] no memory' });
+    expect(bootHost.roster.get('cp1')?.status.agent?.hold?.text).toBe('12:00:31 [3142] no disk');
+    await bootHost.poll(key, certificate, { hold: 'unit-failed', holdtext: '12:00:44 [4442] no memory' });
     expect(reasons('cp1', 'agent.held')).toEqual(['unit-failed', 'unit-failed']);
   });
 
   it('the machine’s status shows the state of its boot disk, and every change is recorded', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    await world.poll(key, certificate, {});
+    await bootHost.poll(key, certificate, {});
     const shown = () => {
-      const { steps } = world.boot.explain({ machine: 'cp1' });
+      const { steps } = bootHost.boot.explain({ machine: 'cp1' });
       return steps.find(({ step }) => step === 'boot disk');
     };
     expect(shown()).toBeUndefined();
     const kept = { bootdisk: 'kept', boottext: '/dev/vda holds what this boot used' };
     for (const said of [{ bootdisk: 'none', boottext: 'no disk fits serial=B' }, kept, kept])
-      await world.poll(key, certificate, said);
+      await bootHost.poll(key, certificate, said);
     expect(reasons('cp1', 'agent.boot-disk')).toEqual(['none', 'kept']);
     expect(shown()).toEqual({
       step: 'boot disk',
@@ -343,68 +343,68 @@ describe('a poll', () => {
   });
 
   it('a poll from a boot that had ended raises an alarm, because two systems use one certificate', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    for (const bootid of ['x', 'y']) await world.poll(key, certificate, { bootid });
-    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
-    await world.poll(key, certificate, { bootid: 'x' });
-    expect(world.roster.get('cp1')?.status.alarm?.code).toBe('copied');
+    for (const bootid of ['x', 'y']) await bootHost.poll(key, certificate, { bootid });
+    expect(bootHost.roster.get('cp1')?.status.alarm).toBeUndefined();
+    await bootHost.poll(key, certificate, { bootid: 'x' });
+    expect(bootHost.roster.get('cp1')?.status.alarm?.code).toBe('copied');
   });
 
   it('a poll is answered with 503 while the planner is not ready, and with 400 when its facts are invalid', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    expect((await world.poll(key, certificate, { wal: 'perhaps' })).status).toBe(400);
-    world.plan = undefined as never;
-    expect((await world.poll(key, certificate)).status).toBe(503);
+    expect((await bootHost.poll(key, certificate, { wal: 'perhaps' })).status).toBe(400);
+    bootHost.plan = undefined as never;
+    expect((await bootHost.poll(key, certificate)).status).toBe(503);
   });
 });
 
 function certificateFile(text: string): string {
-  const file = `${world.directory}/certificate.crt`;
+  const file = `${bootHost.directory}/certificate.crt`;
   execFileSync('tee', [file], { input: text });
   return file;
 }
 
 describe('a machine that runs', () => {
   it('a running machine gets no new session, so others who ask in its name get nothing; once it is silent it may boot', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate, ticket } = await joined();
-    await world.poll(key, certificate);
-    await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
-    const sessions = world.roster.sessions.size;
-    const forged = await world.powerOn(CP1_MAC);
+    await bootHost.poll(key, certificate);
+    await bootHost.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+    const sessions = bootHost.roster.sessions.size;
+    const forged = await bootHost.powerOn(CP1_MAC);
     expect(forged.decision).toMatchObject({ kind: 'hold', reason: { code: 'alive' } });
     expect(forged.session?.machine).not.toBe('cp1');
-    expect(world.roster.sessions.current('cp1')?.session.id).toBe(ticket.session);
-    expect(world.roster.sessions.opening('cp1')).toBeUndefined();
-    expect(world.roster.get('cp1')?.status).toMatchObject({ phase: 'ready' });
-    expect(world.roster.sessions.size).toBeGreaterThan(sessions);
-    expect(world.boot.explain({ machine: 'cp1' }).decision.reason.code).toBe('alive');
-    world.clock.advance(ALIVE_WITHIN);
-    expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
+    expect(bootHost.roster.sessions.current('cp1')?.session.id).toBe(ticket.session);
+    expect(bootHost.roster.sessions.opening('cp1')).toBeUndefined();
+    expect(bootHost.roster.get('cp1')?.status).toMatchObject({ phase: 'ready' });
+    expect(bootHost.roster.sessions.size).toBeGreaterThan(sessions);
+    expect(bootHost.boot.explain({ machine: 'cp1' }).decision.reason.code).toBe('alive');
+    bootHost.clock.advance(ALIVE_WITHIN);
+    expect((await bootHost.powerOn(CP1_MAC)).decision.kind).toBe('script');
   });
 
   it('a running machine keeps its certificate when somebody uses a ticket from before its first poll', async () => {
-    world = await open();
+    bootHost = await open();
     const { key, certificate } = await joined();
-    const stolen = await world.configured(CP1_MAC);
-    await world.poll(key, certificate);
-    expect((await world.redeem(stolen, world.key('b').csr)).status).toBe(409);
-    expect(world.roster.get('cp1')?.status.alarm?.code).toBe('alive');
-    expect((await world.poll(key, certificate)).status).toBe(200);
+    const stolen = await bootHost.configured(CP1_MAC);
+    await bootHost.poll(key, certificate);
+    expect((await bootHost.redeem(stolen, bootHost.key('b').csr)).status).toBe(409);
+    expect(bootHost.roster.get('cp1')?.status.alarm?.code).toBe('alive');
+    expect((await bootHost.poll(key, certificate)).status).toBe(200);
   });
 
   it('after a restart of the server a machine counts as running until it has had time to poll', async () => {
-    world = await open();
+    bootHost = await open();
     const { ticket } = await joined();
-    await world.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
-    world = await world.again();
-    expect((await world.powerOn(CP1_MAC)).decision).toMatchObject({
+    await bootHost.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+    bootHost = await bootHost.again();
+    expect((await bootHost.powerOn(CP1_MAC)).decision).toMatchObject({
       kind: 'hold',
       reason: { code: 'alive' },
     });
-    world.clock.advance(ALIVE_WITHIN);
-    expect((await world.powerOn(CP1_MAC)).decision.kind).toBe('script');
+    bootHost.clock.advance(ALIVE_WITHIN);
+    expect((await bootHost.powerOn(CP1_MAC)).decision.kind).toBe('script');
   });
 });

@@ -10,14 +10,14 @@ import { afterEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import type { ConfigAnswer } from '../../src/pxe/boot.ts';
 import { machine as machineDocument } from '../unit/pxe/boot/world.ts';
+import { type AgentBootHost, CLUSTER, CP1_MAC, open } from './agent-boot-host.ts';
 import { Machine, Planner, SHELLS, type Shell } from './agent-kit.ts';
-import { CLUSTER, CP1_MAC, open, type World } from './agent-world.ts';
 
-let world: World;
+let bootHost: AgentBootHost;
 const rooms: Machine[] = [];
 afterEach(async () => {
   for (const room of rooms.splice(0)) room.close();
-  await world.close();
+  await bootHost.close();
 });
 
 const KEY = '-----BEGIN EC PRIVATE KEY-----\nof w1\n';
@@ -37,13 +37,13 @@ const INLINE = CLUSTER.map((one) =>
 const BASE = { baseUrl: 'http://10.77.0.1:8080' };
 
 async function booted(): Promise<string> {
-  world = await open(INLINE);
-  world.inline = async () => ({ lines: LINES, pollSeconds: 0 });
-  return (await world.powerOn(CP1_MAC)).session!.id;
+  bootHost = await open(INLINE);
+  bootHost.inline = async () => ({ lines: LINES, pollSeconds: 0 });
+  return (await bootHost.powerOn(CP1_MAC)).session!.id;
 }
 
 const ask = async (session: string, peer = '10.77.0.101'): Promise<ConfigAnswer> =>
-  (await world.boot.inline!(session, 'user-data', { ...BASE, peer }))!;
+  (await bootHost.boot.inline!(session, 'user-data', { ...BASE, peer }))!;
 
 /** The files that cloud-init would write, by path. */
 function filesOf(answer: ConfigAnswer): Map<string, Buffer> {
@@ -67,65 +67,65 @@ test('the complete plan is served once, to the machine’s own address; a second
   const names = execFileSync('tar', ['-tf', '-'], { input: tar, encoding: 'utf8' });
   expect(names.split('\n')[0]).toBe('plan');
   expect(tar.toString()).toContain(KEY);
-  expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
-  expect(world.kinds('cp1')).toContain('config.secrets');
+  expect(bootHost.roster.get('cp1')?.status.alarm).toBeUndefined();
+  expect(bootHost.kinds('cp1')).toContain('config.secrets');
 
   expect(await ask(session)).toMatchObject({
     ok: false,
     status: 'gone',
     why: expect.stringContaining('already'),
   });
-  expect(world.roster.get('cp1')?.status.alarm?.code).toBe('served_before');
-  const refused = world.events.list({ subject: 'cp1' }).filter(({ kind }) => kind === 'config.refused');
+  expect(bootHost.roster.get('cp1')?.status.alarm?.code).toBe('served_before');
+  const refused = bootHost.events.list({ subject: 'cp1' }).filter(({ kind }) => kind === 'config.refused');
   expect(refused.map(({ reason }) => reason?.code)).toEqual(['foreign_address', 'served_before']);
   // No secret of it is shown to people, in an event or in the store.
-  expect(world.boot.render('cp1').files['user-data']).not.toContain('EC PRIVATE');
-  expect(JSON.stringify(world.events.list({}))).not.toContain('PRIVATE');
-  await world.roster.flush();
-  expect(JSON.stringify((await world.store.list('')).records)).not.toContain('of w1');
+  expect(bootHost.boot.render('cp1').files['user-data']).not.toContain('EC PRIVATE');
+  expect(JSON.stringify(bootHost.events.list({}))).not.toContain('PRIVATE');
+  await bootHost.roster.flush();
+  expect(JSON.stringify((await bootHost.store.list('')).records)).not.toContain('of w1');
 });
 
 test('of two concurrent requests one gets the plan, also after a restart', async () => {
   const session = await booted();
   const answers = await Promise.all([ask(session), ask(session), ask(session)]);
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1);
-  world = await world.again();
-  world.inline = async () => ({ lines: LINES, pollSeconds: 0 });
+  bootHost = await bootHost.again();
+  bootHost.inline = async () => ({ lines: LINES, pollSeconds: 0 });
   expect((await ask(session)).ok).toBe(false);
 });
 
 test('a boot host that restarted before the machine asked still serves the plan', async () => {
   const session = await booted();
-  world = await world.again();
-  world.inline = async () => ({ lines: LINES, pollSeconds: 0 });
+  bootHost = await bootHost.again();
+  bootHost.inline = async () => ({ lines: LINES, pollSeconds: 0 });
   expect((await ask(session)).ok).toBe(true);
-  expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+  expect(bootHost.roster.get('cp1')?.status.alarm).toBeUndefined();
 });
 
 test('while the plan cannot be made the machine asks again, and the document is not used up', async () => {
   const session = await booted();
   const { MusterError } = await import('../../src/base/errors.ts');
-  world.inline = async () => {
+  bootHost.inline = async () => {
     throw new MusterError('E_AGENT_WAIT', 'no keys yet');
   };
   expect(await ask(session)).toMatchObject({ ok: false, status: 'wait', why: 'no keys yet' });
-  world.inline = async () => ({ lines: LINES, pollSeconds: 0 });
+  bootHost.inline = async () => ({ lines: LINES, pollSeconds: 0 });
   expect((await ask(session)).ok).toBe(true);
 });
 
 test('a new boot has new secrets, a machine with an alarm gets none, and explain and get say so', async () => {
   const session = await booted();
   await ask(session);
-  const next = (await world.powerOn(CP1_MAC)).session!.id;
+  const next = (await bootHost.powerOn(CP1_MAC)).session!.id;
   expect(await ask(next)).toMatchObject({ ok: true });
   // The first boot is over, so requests in its name are refused.
-  expect(await world.boot.inline!(session, 'user-data', { ...BASE, peer: '10.77.0.101' })).toBeUndefined();
+  expect(await bootHost.boot.inline!(session, 'user-data', { ...BASE, peer: '10.77.0.101' })).toBeUndefined();
   await ask(next);
-  const alarmed = (await world.powerOn(CP1_MAC)).session!.id;
+  const alarmed = (await bootHost.powerOn(CP1_MAC)).session!.id;
   expect(await ask(alarmed)).toMatchObject({ ok: false, why: expect.stringContaining('rearm') });
-  await world.agents.rearm('cp1', { keep: false });
+  await bootHost.agents.rearm('cp1', { keep: false });
   expect((await ask(alarmed)).ok).toBe(true);
-  expect(world.boot.explain({ machine: 'cp1' }).steps).toContainEqual(
+  expect(bootHost.boot.explain({ machine: 'cp1' }).steps).toContainEqual(
     expect.objectContaining({ step: 'secrets', result: expect.stringContaining('inline') }),
   );
 });
@@ -133,11 +133,11 @@ test('a new boot has new secrets, a machine with an alarm gets none, and explain
 test('other documents and other machines are served as usual', async () => {
   const session = await booted();
   const { MAC3 } = await import('../unit/pxe/boot/world.ts');
-  const other = (await world.powerOn(MAC3)).session!.id;
+  const other = (await bootHost.powerOn(MAC3)).session!.id;
   const asked = { ...BASE, peer: '10.77.0.101' };
-  expect(world.boot.inline!(other, 'user-data', asked)).toBeUndefined();
+  expect(bootHost.boot.inline!(other, 'user-data', asked)).toBeUndefined();
   for (const file of ['meta-data', 'vendor-data', 'network-config', 'ignition'] as const)
-    expect(await world.boot.inline!(session, file, asked)).toBeUndefined();
+    expect(await bootHost.boot.inline!(session, file, asked)).toBeUndefined();
   expect((await ask(session)).ok).toBe(true);
 });
 

@@ -15,18 +15,18 @@ import { openSecrets } from '../../src/pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
 import * as pki from '../unit/pki/kit.ts';
-import { CP1_MAC, LOOPBACK, open, type World } from './agent-world.ts';
+import { type AgentBootHost, CP1_MAC, LOOPBACK, open } from './agent-boot-host.ts';
 
-let world: World;
+let bootHost: AgentBootHost;
 beforeAll(async () => {
-  world = await open();
+  bootHost = await open();
 });
-afterAll(() => world.close());
+afterAll(() => bootHost.close());
 
-const ca = () => path.join(world.directory, 'ca.crt');
+const ca = () => path.join(bootHost.directory, 'ca.crt');
 const s_client = (...more: string[]): Promise<string> =>
   new Promise((resolve) => {
-    const where = ['s_client', '-connect', `${LOOPBACK}:${world.agents.port()}`, '-CAfile', ca(), ...more];
+    const where = ['s_client', '-connect', `${LOOPBACK}:${bootHost.agents.port()}`, '-CAfile', ca(), ...more];
     const child = execFile('openssl', where, { timeout: 20_000 }, (_error, out, err) => resolve(out + err));
     child.stdin!.end();
   });
@@ -56,18 +56,18 @@ describe('the listener for agents', () => {
   });
 
   it('the listener answers paths that it does not serve with an error code', async () => {
-    expect((await world.curl('/agent/other', { a: '1' })).status).toBe(404);
-    expect((await world.curl('/agent/poll', {})).status).toBe(405);
-    const large = path.join(world.directory, 'large');
+    expect((await bootHost.curl('/agent/other', { a: '1' })).status).toBe(404);
+    expect((await bootHost.curl('/agent/poll', {})).status).toBe(405);
+    const large = path.join(bootHost.directory, 'large');
     fs.writeFileSync(large, `ticket=${'x'.repeat(MAX_FORM_OCTETS)}`);
-    const answer = await world
+    const answer = await bootHost
       .curl('/agent/redeem', {}, ['--data-binary', `@${large}`, '-H', 'Expect:'])
       .catch((error: Error) => error.message);
     // The client gets an answer, or is cut off while it still sends.
     if (typeof answer === 'string') expect(answer).toMatch(/curl: \((55|56)\)/);
     else expect(answer.status).toBe(413);
     for (const form of [{}, { session: 'x' }, { session: 'x', ticket: 'y' }])
-      expect((await world.curl('/agent/redeem', { agent: '1', ...form })).status).toBe(400);
+      expect((await bootHost.curl('/agent/redeem', { agent: '1', ...form })).status).toBe(400);
   });
 
   it('the listener takes another certificate while it runs, and open connections stay', async () => {
@@ -89,7 +89,7 @@ describe('the listener for agents', () => {
       },
       log: silentLog,
       clock: systemClock,
-      metrics: world.metrics,
+      metrics: bootHost.metrics,
     });
     const connect = (): Promise<tls.TLSSocket> =>
       new Promise((resolve, reject) => {
@@ -119,19 +119,19 @@ describe('the listener for agents', () => {
   });
 
   it('the listener survives input that is no TLS, no HTTP or no form', async () => {
-    const raw = net.connect({ host: LOOPBACK, port: world.agents.port()! });
+    const raw = net.connect({ host: LOOPBACK, port: bootHost.agents.port()! });
     raw.on('error', () => {});
     const closed = new Promise((resolve) => raw.once('close', resolve));
     raw.write('GET / HTTP/1.1\r\n\r\n');
     await closed;
-    const odd = tls.connect({ host: LOOPBACK, port: world.agents.port()!, ca: fs.readFileSync(ca()) });
+    const odd = tls.connect({ host: LOOPBACK, port: bootHost.agents.port()!, ca: fs.readFileSync(ca()) });
     odd.on('error', () => {});
     const cut = new Promise((resolve) => odd.once('close', resolve));
     odd.once('secureConnect', () => odd.write('\0\0\0\r\n\r\n'));
     await cut;
     expect(await s_client()).toContain('Verify return code: 0 (ok)');
     await vi.waitFor(async () =>
-      expect(await world.metrics.text()).toContain(
+      expect(await bootHost.metrics.text()).toContain(
         'muster_agent_requests_total{route="handshake",status="0"}',
       ),
     );
@@ -140,13 +140,13 @@ describe('the listener for agents', () => {
 
 describe('forms', () => {
   it('a redeem form that is changed anywhere gives nobody a certificate and raises no alarm', async () => {
-    const ticket = await world.configured(CP1_MAC);
-    const { csr } = world.key('fuzz');
+    const ticket = await bootHost.configured(CP1_MAC);
+    const { csr } = bootHost.key('fuzz');
     const good = { session: ticket.session, ticket: ticket.ticket, csr };
     const body = Object.entries(good)
       .map(([name, value]) => `${name}=${encodeURIComponent(value)}`)
       .join('&');
-    const agent = tls.connect({ host: LOOPBACK, port: world.agents.port()!, ca: fs.readFileSync(ca()) });
+    const agent = tls.connect({ host: LOOPBACK, port: bootHost.agents.port()!, ca: fs.readFileSync(ca()) });
     await new Promise((resolve) => agent.once('secureConnect', resolve));
     let text = '';
     let wake = () => {};
@@ -182,16 +182,16 @@ describe('forms', () => {
         seen.add(status);
         // A change outside of the signed part (line breaks, text around the request) keeps the key,
         // so it is still the machine's own request.
-        if (status === 200) expect(world.agents.identities.get('cp1')).toBeDefined();
+        if (status === 200) expect(bootHost.agents.identities.get('cp1')).toBeDefined();
         else expect([400, 403]).toContain(status);
       }),
       { numRuns: 400, seed: 11 },
     );
     expect(seen).toContain(403);
     expect(seen).toContain(400);
-    const agents = (await world.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
+    const agents = (await bootHost.pki.issued('_muster')).filter(({ leaf }) => leaf === 'agent');
     expect(new Set(agents.map(({ publicKey }) => publicKey)).size).toBeLessThanOrEqual(1);
-    expect(world.roster.get('cp1')?.status.alarm).toBeUndefined();
+    expect(bootHost.roster.get('cp1')?.status.alarm).toBeUndefined();
     // And the machine itself still gets its own.
     expect(await post(Buffer.from(body))).toBe(200);
     agent.destroy();
@@ -199,14 +199,14 @@ describe('forms', () => {
 });
 
 it('openssl verifies the certificate that a machine gets as a client certificate of Muster’s CA', async () => {
-  const ticket = await world.configured(CP1_MAC);
-  world.clock.advance(60_000 as Millis);
-  await world.agents.rearm('cp1', { keep: false });
-  const { csr } = world.key('judge');
-  const { body } = await world.redeem(ticket, csr);
-  const file = path.join(world.directory, 'judge.crt');
+  const ticket = await bootHost.configured(CP1_MAC);
+  bootHost.clock.advance(60_000 as Millis);
+  await bootHost.agents.rearm('cp1', { keep: false });
+  const { csr } = bootHost.key('judge');
+  const { body } = await bootHost.redeem(ticket, csr);
+  const file = path.join(bootHost.directory, 'judge.crt');
   fs.writeFileSync(file, body);
-  const at = String(Math.floor(world.clock.now() / 1000));
+  const at = String(Math.floor(bootHost.clock.now() / 1000));
   const verdict = execFileSync(
     'openssl',
     ['verify', '-x509_strict', '-purpose', 'sslclient', '-attime', at, '-CAfile', ca(), file],

@@ -42,7 +42,7 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-export interface World extends boot.World {
+export interface AgentBootHost extends boot.World {
   readonly agents: Awaited<ReturnType<typeof openAgents>>;
   readonly pki: Pki;
   readonly directory: string;
@@ -64,7 +64,7 @@ export interface World extends boot.World {
   poll(key: string, certificate: string, facts?: Readonly<Record<string, string>>): Promise<Answer>;
   /** Reports that the machine shuts down. */
   leave(key: string, certificate: string, bootid: string): Promise<Answer>;
-  again(): Promise<World>;
+  again(): Promise<AgentBootHost>;
   close(): Promise<void>;
 }
 
@@ -83,16 +83,16 @@ const run = promisify(execFile);
 export async function open(
   documents: readonly object[] = CLUSTER,
   kept: { base?: boot.World; vault?: Vault } = {},
-): Promise<World> {
+): Promise<AgentBootHost> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agents-'));
   const vault = kept.vault ?? vaultFrom(newVaultKey(), 'test');
   const settings = new Map<string, AgentSettings>();
   const state = {
     plan: { lines: [], pollSeconds: 5 } as Plan,
-    inline: (async () => ({ lines: [], pollSeconds: 0 })) as World['inline'],
+    inline: (async () => ({ lines: [], pollSeconds: 0 })) as AgentBootHost['inline'],
   };
-  const asked: World['asked'] = [];
-  let agents!: World['agents'];
+  const asked: AgentBootHost['asked'] = [];
+  let agents!: AgentBootHost['agents'];
   let pki!: Pki;
   const base = await boot.world(kept.base ? [] : documents, {
     ...(kept.base && { store: kept.base.store, clock: kept.base.clock, assets: kept.base.assets }),
@@ -134,7 +134,7 @@ export async function open(
       .join(''),
   );
   let answers = 0;
-  const curl: World['curl'] = async (route, form, more = []) => {
+  const curl: AgentBootHost['curl'] = async (route, form, more = []) => {
     const out = path.join(directory, `answer-${answers++}`);
     const fields = Object.entries(form).flatMap(([name, value]) => ['--data-urlencode', `${name}=${value}`]);
     const { stdout } = await run('curl', [

@@ -24,7 +24,7 @@ function macOf(n: number): string {
 
 export type Kind = 'muster' | 'kea' | 'dnsmasq';
 
-export interface Rig {
+export interface DhcpServer {
   readonly kind: Kind;
   /** Unique: made of the kind and of the place of its files. */
   readonly name: string;
@@ -45,7 +45,7 @@ async function start(
   command: readonly string[],
   ready: RegExp,
   env: NodeJS.ProcessEnv,
-): Promise<Rig> {
+): Promise<DhcpServer> {
   const name = `${kind}-${place}`;
   ip('netns', 'add', `s-${name}`);
   ip('netns', 'add', `c-${name}`);
@@ -77,11 +77,11 @@ async function start(
   return { kind, name, home, server, output: () => output, pid: () => server.pid! };
 }
 
-export async function stop(rig: Rig): Promise<void> {
-  const ended = new Promise((done) => rig.server.on('close', done));
-  rig.server.kill('SIGTERM');
+export async function stop(dhcpServer: DhcpServer): Promise<void> {
+  const ended = new Promise((done) => dhcpServer.server.on('close', done));
+  dhcpServer.server.kill('SIGTERM');
   await ended;
-  for (const side of ['s', 'c']) ip('netns', 'del', `${side}-${rig.name}`);
+  for (const side of ['s', 'c']) ip('netns', 'del', `${side}-${dhcpServer.name}`);
 }
 
 /** Writes documents: half of the clients are machines with a profile and an image, half unknown. */
@@ -123,7 +123,7 @@ spec: {image: linux}
 }
 
 /** Starts the shipped `bin/muster serve`. `nodeFlags` go to Node, for example to profile it. */
-export function startOurs(home: string, place: string, nodeFlags = ''): Promise<Rig> {
+export function startOurs(home: string, place: string, nodeFlags = ''): Promise<DhcpServer> {
   documents(join(home, 'config'));
   const command = [
     resolve('bin/muster'),
@@ -140,7 +140,7 @@ export function startOurs(home: string, place: string, nodeFlags = ''): Promise<
  * Starts Kea with its lease file and several threads. Option 43 is left out, because with it Kea
  * 2.2 crashes under load (signal 11).
  */
-export function startKea(home: string, place: string): Promise<Rig> {
+export function startKea(home: string, place: string): Promise<DhcpServer> {
   const { command, env } = unpacked('kea-dhcp4-server', 'usr/sbin/kea-dhcp4');
   mkdirSync(home, { recursive: true });
   const option = (name: string, data: string) => ({ name, data, 'always-send': true });
@@ -175,7 +175,7 @@ export function startKea(home: string, place: string): Promise<Rig> {
 }
 
 /** Starts dnsmasq with its lease file and without its ping before an offer. */
-export function startDnsmasq(home: string, place: string): Promise<Rig> {
+export function startDnsmasq(home: string, place: string): Promise<DhcpServer> {
   const { command, env } = unpacked('dnsmasq-base', 'usr/sbin/dnsmasq');
   mkdirSync(home, { recursive: true });
   const flags = [
@@ -214,14 +214,19 @@ export interface Load {
 /**
  * Runs perfdhcp as a relay: `rate` exchanges a second for `seconds`, for {@link CLIENTS} clients.
  */
-export async function load(rig: Rig, rate: number, seconds: number, timers = false): Promise<Load> {
+export async function load(
+  dhcpServer: DhcpServer,
+  rate: number,
+  seconds: number,
+  timers = false,
+): Promise<Load> {
   const words = [
     ...['-4', '-r', String(rate), '-R', String(CLIENTS), '-p', String(seconds), '-W', '500000'],
     ...['-l', CLIENT, '-b', `mac=${macOf(0)}`, '-o', `60,${VENDOR_CLASS}`, '-o', '93,0007'],
     ...(timers ? ['-x', 't'] : []),
     SERVER,
   ];
-  const child = spawn('ip', ['netns', 'exec', `c-${rig.name}`, 'perfdhcp', ...words], {
+  const child = spawn('ip', ['netns', 'exec', `c-${dhcpServer.name}`, 'perfdhcp', ...words], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let output = '';
@@ -249,23 +254,23 @@ export async function load(rig: Rig, rate: number, seconds: number, timers = fal
  * rate by a seventh until, twice in a row, less than 85 % of it is completed or no more than
  * before. One bad span of two seconds does not end the search, since the host may have been busy.
  */
-export async function saturation(rig: Rig, from: number): Promise<number> {
+export async function saturation(dhcpServer: DhcpServer, from: number): Promise<number> {
   let best = 0;
   for (let offered = from, step = 0, misses = 0; step < 10 && misses < 2; step++) {
-    const { rate } = await load(rig, offered, 2);
+    const { rate } = await load(dhcpServer, offered, 2);
     misses = rate <= best || rate < 0.85 * offered ? misses + 1 : 0;
     best = Math.max(best, rate);
     offered = Math.round((offered * 8) / 7);
     await pause(200);
   }
-  if (best === 0) throw new Error(`${rig.name} completed no exchange:\n${rig.output()}`);
+  if (best === 0) throw new Error(`${dhcpServer.name} completed no exchange:\n${dhcpServer.output()}`);
   return best;
 }
 
 /**
  * Resident memory of the serving process in MiB: the largest process below `ip netns exec`.
  */
-export function residentMiB(rig: Rig): number {
+export function residentMiB(dhcpServer: DhcpServer): number {
   const ofTree = (pid: number): number[] => [
     pid,
     ...readdirSync(`/proc/${pid}/task`).flatMap((task) =>
@@ -276,7 +281,7 @@ export function residentMiB(rig: Rig): number {
         .flatMap((c) => ofTree(Number(c))),
     ),
   ];
-  const sizes = ofTree(rig.pid()).map((pid) => {
+  const sizes = ofTree(dhcpServer.pid()).map((pid) => {
     const found = /^VmRSS:\s+([0-9]+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'));
     return found ? Number(found[1]) / 1024 : 0;
   });
