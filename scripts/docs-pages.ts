@@ -1,4 +1,4 @@
-/** The generated pages as text, by their path from the root of the tree. */
+/** Generates the pages of docs/ that come from tables. */
 
 import type { Command } from 'commander';
 import { AGENT_ROUTES } from '../src/agent/protocol.ts';
@@ -18,7 +18,7 @@ import { firmwareDocument } from '../src/pxe/firmware/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
 import { foundingPage } from './founding-page.ts';
-import { code, generatedFrom, table } from './markdown.ts';
+import { code, generatedFrom, table, wrapped } from './markdown.ts';
 import { agentTexts, reportTexts } from './script-texts.ts';
 
 export function portsPage(): string {
@@ -28,10 +28,10 @@ export function portsPage(): string {
     ) +
     '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
     table(
-      ['where', 'protocol', 'who', 'what', 'turned off by'],
+      ['where', 'protocol', 'client', 'purpose', 'turned off by'],
       PORTS.map((port) => [port.where, port.protocol, port.who, port.what, port.off]),
     ) +
-    '\n## Routes for machines\n\nPlain HTTP. What a MAC address alone can fetch is not secret.\n\n' +
+    '\n## Routes for machines\n\nPlain HTTP. Anyone who knows the MAC address of a machine can make its requests, so the answers contain no secrets.\n\n' +
     table(
       ['method', 'path', 'what'],
       Object.values(MACHINE_ROUTES).map((route) => [route.method, code(route.path), route.about]),
@@ -41,12 +41,12 @@ export function portsPage(): string {
       ['argument', 'what'],
       Object.entries(KERNEL_ARGUMENTS).map(([name, about]) => [code(name), about]),
     ) +
-    '\n## Routes for agents\n\nHTTPS, its certificate from Muster’s own CA. src/agent/README.md tells what is said there.\n\n' +
+    '\n## Routes for agents\n\nHTTPS with a certificate from Muster’s own CA. src/agent/README.md describes the protocol.\n\n' +
     table(
       ['method', 'path', 'what'],
       Object.values(AGENT_ROUTES).map((route) => [route.method, code(route.path), route.about]),
     ) +
-    '\n## Routes for operators\n\nOn the unix socket. Errors are RFC 9457 problem details with our code (errors.md). Try: ' +
+    '\n## Routes for operators\n\nOn the unix socket. Errors are problem details (RFC 9457) with a code of [errors.md](errors.md). For example: ' +
     '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +
     table(
       ['method', 'path', 'what'],
@@ -73,10 +73,10 @@ export function portsPage(): string {
 export function errorsPage(): string {
   return (
     generatedFrom('src/base/errors.ts') +
-    '# Errors\n\nThe same code stands in the log, in the API’s problem details (`code`) and on the command line. Codes are never ' +
-    'renamed or used again. *Who* is who must act.\n\n' +
+    '# Errors\n\nThe log, the API (`code` of its problem details) and the command line use the same codes. A code is never ' +
+    'renamed or reused. *Who must act*: the person or system that can fix the error.\n\n' +
     table(
-      ['code', 'what', 'who', 'what to do', 'HTTP'],
+      ['code', 'meaning', 'who must act', 'what to do', 'HTTP'],
       (Object.entries(ERRORS) as [string, ErrorKind][]).map(([name, kind]) => [
         code(name),
         kind.title,
@@ -91,9 +91,9 @@ export function errorsPage(): string {
 export function metricsPage(): string {
   return (
     generatedFrom('src/base/metrics.ts') +
-    '# Metrics\n\nIn the Prometheus text format at `/metrics`: on the operators’ socket, and by TCP with `--metrics-listen`.\n\n' +
+    '# Metrics\n\nMuster serves metrics in the Prometheus text format at `/metrics`: on the operators’ socket and, with `--metrics-listen`, on a TCP port.\n\n' +
     table(
-      ['name', 'type', 'labels', 'what'],
+      ['name', 'type', 'labels', 'meaning'],
       Object.entries(METRICS).map(([name, kind]) => [
         code(name),
         kind.type,
@@ -109,49 +109,38 @@ export function eventsPage(): string {
     generatedFrom(
       'src/events/event.ts, src/pxe/decide/decision.ts, src/pxe/dhcp/outcomes.ts and src/cluster/etcd/steps.ts',
     ) +
-    '# Events\n\nWhat happened, for people: `muster events [MACHINE] [--follow]`. Bounded for each machine; never a source of state.\n\n' +
+    '# Events\n\n`muster events [MACHINE] [--follow]` shows what happened. The number of events is limited for each machine, and Muster never reads its state from them.\n\n' +
     table(
-      ['event', 'what'],
+      ['event', 'meaning'],
       Object.entries(EVENT_KINDS).map(([name, about]) => [code(name), about]),
     ) +
-    '\n## Reasons of boot decisions\n\nIn the event `boot.decision`, in the metric `muster_boot_decisions_total`, and in `muster explain`.\n\n' +
+    '\n## Reasons of boot decisions\n\nThe event `boot.decision`, the metric `muster_boot_decisions_total` and `muster explain` use these reasons.\n\n' +
     table(
-      ['reason', 'what'],
+      ['reason', 'meaning'],
       Object.entries(REASONS).map(([name, about]) => [code(name), about]),
     ) +
-    '\n## Outcomes of DHCP packets\n\nEvery packet has exactly one: the reason of its event, and `outcome` in the metric `muster_dhcp_packets_total`. Those without an event are logged at level debug.\n\n' +
+    '\n## Outcomes of DHCP packets\n\nEvery packet has exactly one outcome. It is the reason of its event and the label `outcome` of the metric `muster_dhcp_packets_total`. Outcomes without an event are logged at level debug.\n\n' +
     table(
-      ['outcome', 'what', 'event'],
+      ['outcome', 'meaning', 'event'],
       (Object.entries(DHCP_OUTCOMES) as [string, { text: string; event?: string }][]).map(([name, about]) => [
         code(name),
         about.text,
         about.event === undefined ? '' : code(about.event),
       ]),
     ) +
-    '\n## Steps of founding\n\nThe reason of the event `cluster.founding`; the values in braces are also fields of the event.\n\n' +
+    '\n## Steps of founding\n\nThese are the reasons of the event `cluster.founding`. Values in braces are also fields of the event.\n\n' +
     table(
-      ['step', 'what'],
+      ['step', 'meaning'],
       Object.entries(FOUNDING_STEPS).map(([name, text]) => [code(name), text]),
     )
   );
 }
 
-/** The description of an option, with the values that it takes. */
+/** Description of an option, with its possible values. */
 const aboutOption = ({ description, argChoices }: Command['options'][number]): string =>
   argChoices ? `${description}: ${argChoices.join(', ')}` : description;
 
-/** A paragraph in lines of at most 120 columns. */
-function wrapped(text: string): string {
-  const lines: string[] = [];
-  for (const word of text.split(' ')) {
-    const line = `${lines.at(-1)} ${word}`;
-    if (lines.length > 0 && line.length <= 120) lines[lines.length - 1] = line;
-    else lines.push(word);
-  }
-  return lines.join('\n');
-}
-
-/** Every verb with its arguments and options, from the command tree. */
+/** The page of all commands with their arguments and options. */
 export function cliPage(): string {
   const silent = {
     out() {},
@@ -175,11 +164,11 @@ export function cliPage(): string {
     const options = command.options.filter((option) => !option.hidden);
     const examples = examplesOf(command).map(({ command: line, about }) => `# ${about}\n${line}`);
     return (
-      `\n## ${path}\n\n\`${path} ${command.usage()}\`\n\n${wrapped(command.description())}\n` +
+      `\n## ${path}\n\n\`${path} ${command.usage()}\`\n\n${command.description()}\n` +
       (command.registeredArguments.length + options.length === 0
         ? ''
         : `\n${table(
-            ['argument or option', 'what'],
+            ['argument or option', 'meaning'],
             [
               ...command.registeredArguments.map((one) => [code(one.name()), one.description]),
               ...options.map((option) => [code(option.flags), aboutOption(option)]),
@@ -190,21 +179,21 @@ export function cliPage(): string {
   };
   return (
     generatedFrom('the files src/cli/*/verbs.ts') +
-    `# The command line\n\n${wrapped(CLI_RULES)}\n` +
+    `# The command line\n\n${CLI_RULES}\n` +
     section(program, 'muster')
   );
 }
 
 const CLI_RULES =
-  'The grammar is that of kubectl. Data goes to standard output, everything else to standard error. Exit codes: 0 done, ' +
-  '1 failed, 2 not understood; `diff`: 0 equal, 1 different, 2 failed. Kinds may be written as plural, singular or short ' +
-  'name (machines, machine, m), in any case. Times are local and carry their offset; JSON and YAML have RFC 3339. Tables ' +
-  'are cut to the width of a terminal, and coloured only on one; `NO_COLOR` is respected. The first Ctrl-C or SIGTERM ' +
-  'aborts what a command asked the server, and ends it.';
+  'The grammar is that of kubectl. Data goes to standard output, everything else to standard error. Exit codes: 0 success, ' +
+  '1 failure, 2 wrong usage; `diff`: 0 equal, 1 different, 2 failure. Kinds may be written as plural, singular or short ' +
+  'name (machines, machine, m), in any case. Tables show local times with their offset; JSON and YAML ' +
+  'contain times of RFC 3339. On a terminal, tables are cut to its width and coloured unless `NO_COLOR` is set. ' +
+  'The first Ctrl-C or SIGTERM aborts the request to the server and ends the command.';
 
-/** All generated pages. Rooms that generate pages of their own are asked here. */
+/** All generated pages as text, by their path from the root of the tree. */
 export async function pages(): Promise<ReadonlyMap<string, string>> {
-  return new Map([
+  const generated: readonly (readonly [string, string])[] = [
     ['docs/ports.md', portsPage()],
     ['docs/cli.md', cliPage()],
     ['docs/errors.md', errorsPage()],
@@ -216,5 +205,6 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['src/ignition/report/scripts.generated.ts', reportTexts()],
     ['src/agent/scripts.generated.ts', agentTexts()],
     ...ignitionPages(),
-  ]);
+  ];
+  return new Map(generated.map(([file, text]) => [file, file.endsWith('.md') ? wrapped(text) : text]));
 }

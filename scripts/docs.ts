@@ -1,6 +1,6 @@
 /**
- * Writes the pages of docs/ that come from tables: `make docs`. test/audit/docs.test.ts compares
- * them with what is committed.
+ * `make docs`: writes all generated pages and files. test/audit/docs.test.ts compares them with the
+ * committed ones.
  */
 import fs from 'node:fs';
 import path from 'node:path';

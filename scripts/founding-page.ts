@@ -1,4 +1,4 @@
-/** docs/founding.md, with the tables of rules and holds from src/cluster/etcd. */
+/** Generates docs/founding.md, with the tables of rules and holds from src/cluster/etcd. */
 import { RULE_TEXTS } from '../src/cluster/etcd/decide.ts';
 import { HOLDS } from '../src/cluster/etcd/holds.ts';
 import { code, generatedFrom, table } from './markdown.ts';
