@@ -1,4 +1,4 @@
-/** System calls through node:ffi, against the kernel that runs this test. */
+/** System calls through node:ffi, with the real kernel. */
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
@@ -60,7 +60,7 @@ test('the uid is the one of the client, as the kernel knows it', async () => {
   fs.chmodSync(directory, 0o755);
   fs.chmodSync(at, 0o666);
   const arrived = once(server, 'connection') as Promise<[net.Socket]>;
-  // Only root may become somebody else; without root this is a child of the same user.
+  // Only root may change its user; without root this is a child process of the same user.
   const script = `setTimeout(() => process.exit(), 10_000);
     ${process.getuid!() === 0 ? 'process.setgid(65534); process.setuid(65534);' : ''}
     require('node:net').connect(${JSON.stringify(at)}).on('close', () => process.exit())`;
@@ -88,7 +88,7 @@ test('MUSTER_NATIVE=0 turns system calls off, and the log says so', () => {
   expect(lines).toEqual(['system calls are not used (MUSTER_NATIVE=0): the uid of operators is not known']);
 });
 
-test('a Node without node:ffi goes on without them, and the log says so', () => {
+test('a Node without node:ffi does without system calls, and the log says so', () => {
   const script = `
     const { openSystemCalls } = await import('./src/base/system-calls.socket.ts');
     const log = { info() {}, warn: (fields, message) => console.log(message) };

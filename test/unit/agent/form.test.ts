@@ -1,4 +1,4 @@
-/** Forms of agents: the only thing of them that is read before anybody is believed. */
+/** Forms of agents, the only input that is read before a client is authenticated. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { readForm } from '../../../src/agent/form.ts';

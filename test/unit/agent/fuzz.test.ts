@@ -1,4 +1,4 @@
-/** What agents say, damaged: read or refused, within its bounds. */
+/** Damaged input of agents is read or refused within its limits. */
 import { expect, test } from 'vitest';
 import { readForm } from '../../../src/agent/form.ts';
 import { decodeFacts } from '../../../src/agent/wire.ts';
@@ -57,7 +57,7 @@ test('200,000 damaged forms are read or refused with E_USAGE, and none has more 
   expect(taken).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged polls: facts or a reason, never an exception, and nothing in them writes beyond its line', async () => {
+test('200,000 damaged polls: facts or a reason, never an exception, and no value with a line break', async () => {
   let taken = 0;
   await damagedTexts('facts of agents', POLLS, (body) => {
     const read = decodeFacts(body);

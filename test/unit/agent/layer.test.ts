@@ -1,4 +1,4 @@
-/** What is put down on a machine with its first configuration. */
+/** The files of the agent in the first configuration of a machine. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -26,7 +26,7 @@ const scriptNames = fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh')
 const source = (name: string) => fs.readFileSync(path.join(SOURCE, name), 'utf8');
 const shipped = (name: string) => withoutComments(`src/agent/${name}`, source(name));
 
-test('scripts without comments, CA and unit are written as the files say, the settings for root alone', () => {
+test('scripts (without comments), CA and unit are those of the files; only root can read the settings', () => {
   const { config } = agentLayer(SETTINGS);
   expect(nodeConfig.safeParse(config).success).toBe(true);
   const files = new Map(config.files!.map((file) => [file.path, file]));
@@ -65,14 +65,14 @@ test('a machine with a boot disk also has the script that writes it, and learns 
   expect(conf).toContain(`initrds=${said(file('b'))} ${said(file('c'))}`);
 });
 
-test('settings that would be read as something else are refused', () => {
+test('settings that the agent would misread are refused', () => {
   expect(() => settingsText({ ...SETTINGS, ticket: 'x\nserver=https://evil' })).toThrow(RangeError);
   for (const data of [{}, { serial: 'a b' }, { path: '/dev/$(x)' }, { path: '/dev/a\nb' }])
     expect(() => selectorText(data)).toThrow(expect.objectContaining({ code: 'E_CONFIG' }));
   expect(selectorText({ path: '/dev/disk/by-id/x', maxMiB: 5 })).toBe('path=/dev/disk/by-id/x size=-5');
 });
 
-test('every hold code and check of the scripts is in its table, and the other way round', () => {
+test('the tables have exactly the hold codes and checks of the scripts', () => {
   const commands = ['muster-boot.sh', 'muster-check.sh', 'muster-disk.sh'];
   const scripts = scriptNames
     .filter((name) => !commands.includes(name))
@@ -84,21 +84,21 @@ test('every hold code and check of the scripts is in its table, and the other wa
   expect(checks.sort()).toEqual(Object.keys(CHECKS).sort());
 });
 
-test('no shell refuses a script', () => {
+test('every shell accepts the scripts', () => {
   for (const name of scriptNames)
     for (const [command, ...args] of [['dash'], ['busybox', 'sh'], ['bash', '--posix']])
       execFileSync(command!, [...args, '-n', path.join(SOURCE, name)]);
 });
 
-test('the agent reads in every script that is not a command, and those are installed with it', () => {
+test('the agent sources every script that is not a command, and those are installed with it', () => {
   const parts = /^parts='(.*)'$/m.exec(source('muster-agent.sh'))![1]!.split(' ');
   const commands = ['agent', 'boot', 'check', 'disk'];
   expect([...parts, ...commands].map((part) => `muster-${part}.sh`).sort()).toEqual(scriptNames.sort());
 });
 
 test('a script without its comments is the same program', () => {
-  // What bash makes of a script, printed: comments become empty lines or nothing, and everything
-  // else is there.
+  // bash prints the script as it parsed it: comments are gone or empty lines, and everything else
+  // stays.
   const program = (text: string) =>
     execFileSync('bash', ['--posix', '--pretty-print'], { input: text, encoding: 'utf8' }).replaceAll(
       /\n+/g,

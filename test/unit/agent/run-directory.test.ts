@@ -1,5 +1,5 @@
 /**
- * /run/muster of a machine is shared: its root image lies there since the initramfs, and the agent
+ * /run/muster of a machine has two users: the initramfs puts the root image there, and the agent
  * works there.
  */
 import fs from 'node:fs';
@@ -9,7 +9,7 @@ const namesIn = (file: string, pattern: RegExp): readonly string[] => [
   ...new Set([...fs.readFileSync(file, 'utf8').matchAll(pattern)].map(([, name]) => name!)),
 ];
 
-test('what the agent makes in /run/muster is never what the running system is mounted from', () => {
+test('the agent’s paths in /run/muster never collide with those that the running system is mounted from', () => {
   const live = namesIn('images/debian/initramfs/scripts/muster', /\bmount\b.* \/run\/muster\/([\w.-]+)/g);
   expect(live).toEqual(expect.arrayContaining(['image', 'lower', 'rw']));
   for (const script of fs.readdirSync('src/agent').filter((name) => name.endsWith('.sh'))) {

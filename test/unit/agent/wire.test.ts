@@ -1,4 +1,4 @@
-/** Plans to tar and forms to facts. */
+/** Encodes plans as tar archives and decodes facts from forms. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
@@ -68,12 +68,12 @@ describe('a plan', () => {
     expect(of(put('/a', 'x')).digest).not.toBe(of(put('/a', 'y')).digest);
   });
 
-  test('carries a content once, however often it is put', () => {
+  test('carries a content once, however many lines put it', () => {
     const one = of(put('/a', 'same')).tar;
     expect(of(put('/a', 'same'), put('/b', 'same')).tar).toHaveLength(one.length);
   });
 
-  test('says every line in the words of the README', () => {
+  test('writes every line as the README describes it', () => {
     const content = { text: 'x' };
     const sha = '2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881';
     const lines: readonly (readonly [PlanLine, string])[] = [
@@ -115,7 +115,7 @@ describe('a plan', () => {
     for (const [line, text] of lines) expect(of(line).text.split('\n')[1]).toBe(text);
   });
 
-  test('that the agent would refuse or misread is not written', () => {
+  test('cannot be encoded if the agent would refuse or misread it', () => {
     const wrong: readonly PlanLine[] = [
       put('relative', ''),
       put('/a b', ''),
@@ -207,7 +207,7 @@ describe('facts', () => {
     });
   });
 
-  test('with a field that is missing or wrong are refused by its name', () => {
+  test('with a missing or invalid field are refused, and the message names the field', () => {
     const wrong: readonly (readonly [Record<string, string>, string])[] = [
       [{ ...FACTS, agent: '' }, 'agent'],
       [{ ...FACTS, clock: 'soon' }, 'clock'],
@@ -230,12 +230,12 @@ describe('facts', () => {
     expect(decodeFacts('x'.repeat(FACTS_LIMIT + 1)).ok).toBe(false);
   });
 
-  test('a marker that nobody of us wrote is not taken for none', () => {
+  test('a marker that Muster did not write is not read as an absent one', () => {
     for (const marker of ['garbage', 'a b c d e', 'a b c \u00ff'])
       expect(decode({ ...FACTS, marker })).toMatchObject({ facts: { marker: { machine: '?' } } });
   });
 
-  test('of any octets are read or refused, and what is for people holds no control characters', () => {
+  test('of any octets are read or refused, and texts for people have no control characters', () => {
     const name = fc.oneof(
       fc.constantFrom(...Object.keys(FACTS), 'holdtext', 'detail', 'hold', 'marker', 'device'),
       fc.string(),

@@ -20,7 +20,7 @@ interface Answer {
   readonly json: Record<string, unknown>;
 }
 
-/** A raw request, as curl would send it. */
+/** Sends a raw request, as curl would. */
 function ask(
   method: string,
   path: string,
@@ -56,7 +56,7 @@ const MACHINE = (name: string, mac: string, profile = 'worker'): string =>
   });
 
 describe('documents', () => {
-  it('are listed with where they came from', async () => {
+  it('are listed with their origin', async () => {
     const { json } = await ask('GET', '/v1/machines');
     expect(json).toMatchObject({
       kind: 'MachineList',
@@ -111,7 +111,7 @@ describe('documents', () => {
     expect((await ask('DELETE', path)).status).toBe(200);
   });
 
-  it('of a file are not changed here; the answer names file and line', async () => {
+  it('from a file cannot be changed; the answer names file and line', async () => {
     const { status, json } = await ask('PUT', '/v1/machines/node-1', {
       body: MACHINE('node-1', '52:54:00:aa:00:09'),
     });
@@ -123,7 +123,7 @@ describe('documents', () => {
     });
   });
 
-  it('that are wrong are refused as a problem with place, path and fix of every fault', async () => {
+  it('that are invalid are refused with a problem that has place, path and fix of every fault', async () => {
     const text =
       'apiVersion: muster/v1\nkind: Machine\nmetadata: {name: x}\nspec:\n  macs: [52]\n  profil: y\n';
     const answer = await ask('PUT', '/v1/machines/x', { body: text, headers: { 'x-muster-file': 'x.yaml' } });
@@ -141,7 +141,7 @@ describe('documents', () => {
     });
   });
 
-  it('must be the one that the path names', async () => {
+  it('must be the document that the path names', async () => {
     const body = MACHINE('node-3', '52:54:00:aa:00:03');
     expect(await ask('PUT', '/v1/machines/node-2', { body })).toMatchObject({
       status: 400,
@@ -165,7 +165,7 @@ describe('apply', () => {
     body: JSON.stringify({ sources: texts.map((text, n) => ({ file: `${n}.yaml`, text })) }),
   });
 
-  it('takes several files, all or nothing', async () => {
+  it('applies several files, all or nothing', async () => {
     const good = MACHINE('node-2', '52:54:00:aa:00:02');
     const bad = MACHINE('node-3', 'not a mac');
     const refused = await ask('POST', '/v1/apply', sources(good, bad));
@@ -178,7 +178,7 @@ describe('apply', () => {
     });
   });
 
-  it('takes more documents than the store takes at once, checked together, in steps', async () => {
+  it('checks more documents than fit into one commit together, and stores them in batches', async () => {
     const many = Array.from({ length: 300 }, (_, n) =>
       MACHINE(
         `rack-${n}`,
@@ -197,13 +197,13 @@ describe('apply', () => {
     expect(json.items).toHaveLength(301);
   });
 
-  it('only compares with dryRun', async () => {
+  it('changes nothing with dryRun', async () => {
     const answer = await ask('POST', '/v1/apply?dryRun', sources(MACHINE('node-2', '52:54:00:aa:00:02')));
     expect(answer.json).toMatchObject({ dryRun: true, results: [{ action: 'created' }] });
     expect((await ask('GET', '/v1/machines/node-2')).status).toBe(404);
   });
 
-  it('takes YAML as it is, as curl --data-binary sends it', async () => {
+  it('accepts plain YAML as curl --data-binary sends it', async () => {
     const text = `${MACHINE('node-2', '52:54:00:aa:00:02')}\n---\n${MACHINE('node-3', '52:54:00:aa:00:03')}`;
     const answer = await ask('POST', '/v1/apply', {
       body: text,
@@ -212,14 +212,14 @@ describe('apply', () => {
     expect(answer.json).toMatchObject({ results: [{ name: 'node-2' }, { name: 'node-3' }] });
   });
 
-  it('says what will not work yet', async () => {
+  it('warns of what will not work yet', async () => {
     const { json } = await ask('POST', '/v1/apply', {
       body: 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: new}\nspec: {image: missing}\n',
     });
     expect(json).toMatchObject({ warnings: [{ message: expect.stringContaining('missing') }] });
   });
 
-  it('refuses what is not understood, with a code', async () => {
+  it('refuses invalid requests with a code', async () => {
     const post = (body: string) => ask('POST', '/v1/apply', { ...sources(), body });
     expect(await post('{')).toMatchObject({ status: 400, json: { code: 'E_USAGE' } });
     expect(await post('{"sources": [{"file": 1}]}')).toMatchObject({
@@ -270,7 +270,7 @@ describe('machines', () => {
     expect((await ask('GET', '/v1/machines/m-525400bb0001')).status).toBe(404);
   });
 
-  it('are added with any spelling of their address, named after it if nothing else is said', async () => {
+  it('are added with any spelling of their address, which is their name if none is given', async () => {
     const answer = await ask('POST', '/v1/machines/add', {
       body: '{"mac": "5254.00bb.0001", "profile": "worker", "address": "10.77.0.10"}',
     });
@@ -305,14 +305,14 @@ describe('machines', () => {
     expect((await ask('GET', '/v1/explain?machine=node-1&firmware=open')).status).toBe(400);
   });
 
-  it('are rendered with where each value came from', async () => {
+  it('are rendered with the origin of each value', async () => {
     const { json } = await ask('GET', '/v1/render/node-1');
     expect(json).toMatchObject({ machine: 'node-1', format: 'cloud-init' });
     expect(Object.keys(json.files as object)).toContain('user-data');
     expect((await ask('GET', '/v1/render/nobody')).status).toBe(404);
   });
 
-  it('have leases that are listed by network', async () => {
+  it('have leases, which are listed by network', async () => {
     const now = world.clock.now();
     await world.leases.write({
       kind: 'write',
@@ -349,7 +349,7 @@ describe('events', () => {
     expect((await ask('GET', '/v1/events?limit=-1')).status).toBe(400);
   });
 
-  it('of a machine include those from before it was recognised and from before it was accepted', async () => {
+  it('of a machine include events from before it was recognised and from before it was accepted', async () => {
     record('52:54:00:aa:00:01');
     record('m-525400aa0001');
     record('node-1');
@@ -382,16 +382,16 @@ describe('events', () => {
     return events;
   }
 
-  it('are followed: first what is kept, then what comes', async () => {
+  it('can be followed: first the kept ones are sent, then new ones', async () => {
     record('a');
     const two = take(2);
     await expect.poll(() => world.deps.metrics.text()).toContain('muster');
-    // The stream is open once its first event came; then another one happens.
+    // The stream is open once its first event has arrived; then another event happens.
     setTimeout(() => record('a'), 50);
     expect((await two).map((event) => event.subject)).toEqual(['a', 'a']);
   });
 
-  it('go on after Last-Event-ID, and from the start when that is from before a restart', async () => {
+  it('continue after Last-Event-ID, or from the start when that is from before a restart', async () => {
     record('a');
     record('a');
     record('a');
@@ -424,7 +424,7 @@ describe('the server', () => {
       expect(json.routes).toContainEqual(expect.objectContaining({ method: 'POST', path }));
   });
 
-  it('answers what is not there with a problem, and names the methods that are', async () => {
+  it('answers an unknown path with a problem, and an unknown method with the known ones', async () => {
     expect(await ask('GET', '/nothing')).toMatchObject({ status: 404, json: { code: 'E_NOT_FOUND' } });
     expect(await ask('GET', '/v1/pods')).toMatchObject({ status: 404, json: { code: 'E_NOT_FOUND' } });
     const wrong = await ask('PATCH', '/v1/machines/node-1');
@@ -433,7 +433,7 @@ describe('the server', () => {
     expect(await ask('GET', '/v1/machines/%zz')).toMatchObject({ status: 400, json: { code: 'E_USAGE' } });
   });
 
-  it('tells nothing of what it did not foresee, except to its log', async () => {
+  it('shows no details of an unexpected error, except in its log', async () => {
     const { accept } = world.deps;
     (world.deps as { accept: unknown }).accept = () => Promise.reject(new Error('secret detail'));
     const answer = await ask('POST', '/v1/machines/node-1/accept');
@@ -452,7 +452,7 @@ describe('the server', () => {
     expect(body).toContain('muster_api_requests_total{route="none",status="404"} 1');
   });
 
-  it('reloads, and answers with the faults of the directory', async () => {
+  it('reloads the configuration directory and answers with its faults', async () => {
     expect(await ask('POST', '/v1/reload')).toMatchObject({ status: 200, json: { faults: [] } });
   });
 
@@ -473,7 +473,7 @@ describe('the server', () => {
     expect(await Promise.all(['/v1', '/v1/machines', '/v1/events'].map(get))).toEqual([404, 404, 404]);
   });
 
-  it('is told from other failures by the client: faults come back as they were', async () => {
+  it('sends problems that the client converts back to the same faults', async () => {
     const failed = await world.client.call('GET', '/v1/machines/nobody').catch((error: unknown) => error);
     expect(failed).toBeInstanceOf(MusterError);
     expect((failed as MusterError).code).toBe('E_NOT_FOUND');

@@ -1,6 +1,6 @@
 /**
- * Operators are not hostile, but their scripts are: no request makes a handler fail otherwise than
- * by a problem of theirs.
+ * Operators are not hostile, but their scripts may send anything: every request gets an answer or a
+ * problem that blames the request.
  */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ApiRequest } from '../../../src/api/handler.ts';
@@ -65,7 +65,7 @@ function mutated(text: string): string {
   return bytes.subarray(0, random(5) === 0 ? random(bytes.length + 1) : bytes.length).toString('latin1');
 }
 
-/** The signal of a client that went away: otherwise a stream of events would never end. */
+/** The signal of a client that has disconnected; without it a stream of events would never end. */
 const GONE = AbortSignal.abort();
 
 async function* bodyOf(text: string): AsyncGenerator<Uint8Array> {
@@ -105,15 +105,15 @@ function request(path: string, method: string): ApiRequest {
   };
 }
 
-it('answers 200,000 requests that make no sense, each with an answer or a problem', () =>
+it('answers 200,000 random requests, each with an answer or a problem', () =>
   withoutTraces(async () => {
     console.log(`api fuzz seed ${SEED}`);
-    // Those two change something whatever the query says.
+    // These two change something with every query.
     const routes = API_ROUTES.filter(
       ({ path }) => !/\/(add|accept|reload)$/.test(path) && path !== '/metrics',
     );
-    // Those that read documents or render cost a hundred times the others; their decoders have fuzz
-    // tests of their own.
+    // Routes that read documents or render cost a hundred times the others; their decoders have
+    // fuzz tests of their own.
     const costly = (path: string): boolean => /apply|explain|render|:name$/.test(path);
     const cheap = routes.filter(({ path }) => !costly(path));
     const seen = new Map<string, number>();

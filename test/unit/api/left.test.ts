@@ -1,4 +1,4 @@
-/** A client that leaves in the middle of its request. */
+/** A client that disconnects during its request. */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import net from 'node:net';
@@ -7,7 +7,7 @@ import { createServer } from '../../../src/api/api.server.ts';
 import { json, type Route, readText } from '../../../src/api/handler.ts';
 import { silentLog } from '../../../src/base/log.ts';
 
-it('is worth a line for debugging, without a stack', async () => {
+it('is logged at level debug, without a stack', async () => {
   const lines: [string, Record<string, unknown>][] = [];
   const logged = Promise.withResolvers<void>();
   const keep = (level: string) => (fields: Record<string, unknown>) => {

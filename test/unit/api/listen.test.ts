@@ -31,7 +31,7 @@ const connects = (): Promise<boolean> =>
     probe.once('error', () => resolve(false)).once('connect', () => probe.destroy());
   });
 
-/** A socket file that nobody listens on any more, as a killed server leaves it. */
+/** Leaves a socket file that no process listens on, as a killed server does. */
 async function leftover(): Promise<void> {
   fs.mkdirSync(path.dirname(file));
   const dead = net.createServer();
@@ -49,32 +49,32 @@ describe("the operators' socket", () => {
     expect(await connects()).toBe(true);
   });
 
-  it('replaces one that a killed server left', async () => {
+  it('replaces a socket that a killed server left', async () => {
     await leftover();
     expect(await connects()).toBe(false);
     await listen();
     expect(await connects()).toBe(true);
   });
 
-  it('is not taken from a server that lives', async () => {
+  it('is not taken from a running server', async () => {
     await listen();
     await expect(listen()).rejects.toMatchObject({ code: 'E_SOCKET_IN_USE' });
     expect(await connects()).toBe(true);
   });
 
-  it('is not put over a file that is none', async () => {
+  it('does not replace a file that is not a socket', async () => {
     fs.mkdirSync(path.dirname(file));
     fs.writeFileSync(file, 'precious');
     await expect(listen()).rejects.toMatchObject({ code: 'E_SOCKET_IN_USE' });
     expect(fs.readFileSync(file, 'utf8')).toBe('precious');
   });
 
-  it('must have a name that fits into an address', async () => {
+  it('must have a path that fits into a socket address', async () => {
     await expect(listen(path.join(directory, 'x'.repeat(120)))).rejects.toMatchObject({ code: 'E_USAGE' });
     expect(fs.readdirSync(directory)).toEqual([]);
   });
 
-  it('is removed at the end, unless another one has taken its place', async () => {
+  it('is removed at the end, unless another socket has replaced it', async () => {
     const remove = await listen();
     await remove();
     expect(fs.existsSync(file)).toBe(false);

@@ -1,4 +1,4 @@
-/** Times leave the API as RFC 3339 in UTC; no answer has milliseconds since 1970. */
+/** Times in answers are RFC 3339 in UTC; no answer has milliseconds since 1970. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { foundingView, machineView, statusView, timestamp } from '../../../src/api/times.ts';
 import { millis } from '../../../src/base/duration.ts';
@@ -15,14 +15,14 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
-/** Paths of all numbers that can only be times: after September 2001, in milliseconds. */
+/** Paths of all numbers that look like times: milliseconds after September 2001. */
 function epochs(value: unknown, path = ''): string[] {
   if (typeof value === 'number') return value > 1e12 ? [path] : [];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([field, inner]) => epochs(inner, `${path}/${field}`));
 }
 
-test('a moment is written in UTC with its zone', () => {
+test('a time is written in UTC with its zone', () => {
   expect(timestamp(AT)).toBe(SHOWN);
 });
 
@@ -45,7 +45,7 @@ test('a machine has timestamps in its status, its agent and its alarm', () => {
   expect(epochs(machineView({ name: 'a', status }))).toEqual([]);
 });
 
-test('a time that is not known is left out', () => {
+test('an unknown time is left out', () => {
   const status: MachineStatus = {
     v: 1,
     phase: 'registered',

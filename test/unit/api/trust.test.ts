@@ -1,6 +1,6 @@
 /**
- * Keys, certificates and kubeconfigs as operators get them, by the command line over the socket;
- * openssl judges.
+ * Keys, certificates and kubeconfigs as operators get them, through the command line and the
+ * socket. openssl verifies them.
  */
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
@@ -31,7 +31,7 @@ afterEach(() => world.close());
 
 const muster = (...args: string[]) => run(args, { socket: world.socket });
 
-test('a kubeconfig is for the endpoint, with a certificate of this call that the cluster’s CA signed', async () => {
+test('a kubeconfig has the cluster’s endpoint and a new certificate that the cluster’s CA signed', async () => {
   world = await openWorld(CLUSTER);
   const early = await muster('kubeconfig', 'one', '--user', 'jane');
   expect(early.code).toBe(1);
@@ -68,7 +68,7 @@ test('a kubeconfig is for the endpoint, with a certificate of this call that the
   expect(events).toContain('"user":"jane"');
 });
 
-test('a kubeconfig is refused for a user that is one of Kubernetes’ own, and for no cluster', async () => {
+test('a kubeconfig is refused for a user name of Kubernetes itself, and for an unknown cluster', async () => {
   world = await openWorld(CLUSTER);
   await world.pki.found('one');
   for (const user of ['system:admin', '', 'a b', '-x'.repeat(40)]) {
@@ -79,7 +79,7 @@ test('a kubeconfig is refused for a user that is one of Kubernetes’ own, and f
   expect(await world.pki.issued('one')).toHaveLength(0);
 });
 
-test('a client of etcd comes as three files that only their owner reads, with what etcdctl takes from its environment', async () => {
+test('an etcd client is three files that only their owner can read, and the environment variables for etcdctl', async () => {
   world = await openWorld(CLUSTER);
   await world.pki.found('one');
   const directory = path.join(world.directory, 'etcd');
@@ -129,7 +129,7 @@ test('the status of keys lists every certificate, and shows no private key', asy
   expect(out).toMatch(/^one +etcd-ca +[0-9a-f]{16} +primary/m);
   expect(out).toMatch(/^muster +transport-ca/m);
   expect(out).toMatch(/^one +person +jane +valid/m);
-  // Nobody's certificate counts that the machine's record does not name.
+  // A certificate that the machine's record does not name is not valid.
   expect(out).toMatch(/^muster +agent +cp1 +superseded/m);
   const all = JSON.parse((await muster('pki', 'status', '-o', 'json')).out) as { scope: string }[];
   expect(all.map(({ scope }) => scope).sort()).toEqual(['muster', 'one']);
@@ -139,7 +139,7 @@ test('the status of keys lists every certificate, and shows no private key', asy
   expect((await muster('pki', 'status', 'two')).code).toBe(1);
 });
 
-test('an alarm stands in the list of machines until the machine is rearmed', async () => {
+test('the list of machines shows an alarm until the machine is rearmed', async () => {
   world = await openWorld(CLUSTER);
   const member = world.roster.get('cp1')!;
   world.roster.change(member, { alarm: { code: 'other_key', text: 'two keys', at: world.clock.now() } });
@@ -153,7 +153,7 @@ test('an alarm stands in the list of machines until the machine is rearmed', asy
   expect((await muster('machine', 'rearm', 'nobody')).err).toContain('E_NOT_FOUND');
 });
 
-test('a certificate of a machine that is not in the cluster any more is marked, with the day on which it ends', async () => {
+test('a certificate of a machine that has left the cluster is marked, with its expiry date', async () => {
   world = await openWorld(CLUSTER);
   await world.pki.found('one');
   for (const name of ['cp1', 'w9'])
@@ -168,7 +168,7 @@ test('a certificate of a machine that is not in the cluster any more is marked, 
   expect(out).toMatch(/^one +kubelet +w9 +removed +\d{4}-/m);
 });
 
-test('a machine whose secrets come inline is marked where it is listed', async () => {
+test('the list of machines marks a machine whose secrets are delivered inline', async () => {
   const worker =
     'metadata: {name: w1}\nspec: {macs: ["52:54:00:aa:00:21"], profile: worker, addresses: [10.77.0.21], delivery: inline}';
   world = await openWorld(

@@ -1,6 +1,6 @@
 /**
- * The API with the real rooms behind it, on a store in memory, on a unix socket in a directory of
- * its own.
+ * The API with the real rooms behind it, on a store in memory and a unix socket in a temporary
+ * directory.
  */
 
 import fs from 'node:fs';
@@ -50,7 +50,7 @@ export interface World {
   readonly boot: RunningBootService;
   readonly pki: Pki;
   readonly agents: Agents;
-  /** Whether /readyz says so. */
+  /** The readiness that /readyz reports. */
   ready: boolean;
   readonly metricsPort: number;
   close(): Promise<void>;
@@ -83,8 +83,8 @@ spec: {macs: ["52:54:00:aa:00:01"], profile: worker}
 `;
 
 /**
- * Opens a world; `documents` become the one file of its configuration directory. Files of images
- * are here, except those whose hashes `lacking` has.
+ * Opens a world. `documents` become the only file of its configuration directory. The asset store
+ * has all files of images, except those whose hashes are in `lacking`.
  */
 export async function openWorld(
   documents: string | undefined = DOCUMENTS,

@@ -1,7 +1,7 @@
 /** Archives with damaged members, for tests. */
 import { TAR_END, tarHeader, tarPadding } from '../../../src/artifacts/tar.ts';
 
-/** An archive with these members; headers that were changed get a correct sum. */
+/** Makes an archive with these members; changed headers get a correct checksum. */
 export const archive = (
   ...members: readonly (readonly [flag: string, path: string, content: string])[]
 ): Buffer =>
@@ -15,7 +15,7 @@ export const archive = (
   ]);
 
 /**
- * Gives every block a correct header sum, so that only the reader itself can find the damage.
+ * Gives every block a correct checksum, so that only the checks of the reader can find the damage.
  */
 export function summed(octets: Buffer): Buffer {
   for (let at = 0; at + 512 <= octets.length; at += 512) {

@@ -1,4 +1,4 @@
-/** Damaged artifacts and requests for them: read, or refused with E_ARTIFACT. */
+/** Damaged artifacts and requests are read or refused with E_ARTIFACT. */
 import { expect, test } from 'vitest';
 import { checkArtifact, openArtifactBook } from '../../../src/artifacts/book.ts';
 import { parseBinaries, parseDockerArchive, parseLayout } from '../../../src/artifacts/layout.ts';
@@ -26,7 +26,7 @@ const IMAGE = {
   ...{ manifests: [part('a', INDEX), part('b', MANIFEST)], blobs: [part('c')] },
 };
 
-test('200,000 damaged references are none, or are written as they were read', async () => {
+test('200,000 damaged references are refused, or are written as they were read', async () => {
   let taken = 0;
   const seeds = [
     'registry.k8s.io/kube-apiserver:v1.36.2',
@@ -45,7 +45,7 @@ test('200,000 damaged references are none, or are written as they were read', as
   expect(taken).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged challenges of registries name no realm, or one that is a URL', async () => {
+test('200,000 damaged challenges of registries give no realm, or one that is a URL', async () => {
   const seeds = [
     'Bearer realm="https://auth.example/token",service="registry",scope="repository:a/b:pull"',
     'Basic realm="x"',
@@ -56,7 +56,7 @@ test('200,000 damaged challenges of registries name no realm, or one that is a U
   });
 });
 
-test('200,000 damaged requests to the registry get an answer, and no file that is not of the repository', async () => {
+test('200,000 damaged requests to the registry get an answer, and only files of the repository', async () => {
   const book = await openArtifactBook(openMemoryStore());
   await book.put([checkArtifact(IMAGE)]);
   const known = new Set(['a', 'b', 'c'].map((letter) => letter.repeat(64)));
@@ -78,7 +78,7 @@ test('200,000 damaged requests to the registry get an answer, and no file that i
   expect(files).toBeGreaterThan(1000);
 });
 
-/** Each with what it reads whole. */
+/** Readers, each with an intact text that it reads. */
 const READERS: readonly (readonly [string, object, (text: string) => unknown])[] = [
   [
     'manifests',
@@ -136,7 +136,7 @@ test.each(READERS)('200,000 damaged %s are read or refused with E_ARTIFACT', asy
   expect(taken).toBeGreaterThan(100);
 });
 
-test('200,000 damaged archives come to an end, with members inside or E_ARTIFACT', async () => {
+test('200,000 damaged archives are read to an end with valid members, or refused with E_ARTIFACT', async () => {
   const seeds = [
     archive(['0', 'a/b', 'content'], ['0', 'c', '']),
     archive(['x', 'pax', '16 path=../../e\n13 size=1024\n'], ['0', 'd', 'x']),

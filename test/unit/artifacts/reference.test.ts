@@ -1,11 +1,11 @@
-/** Names of images. */
+/** References of images. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatReference, nameOf, parseReference } from '../../../src/artifacts/reference.ts';
 
 const HASH = 'a'.repeat(64);
 
-describe('a reference of an image', () => {
+describe('an image reference', () => {
   it.each([
     ['registry.k8s.io/kube-apiserver:v1.36.2', 'registry.k8s.io/kube-apiserver:v1.36.2'],
     ['busybox', 'docker.io/library/busybox:latest'],
@@ -32,11 +32,11 @@ describe('a reference of an image', () => {
     'registry.k8s.io/',
     'registry.k8s.io/../x',
     `x/${'y'.repeat(300)}`,
-  ])('"%s" is none', (text) => {
+  ])('"%s" is refused', (text) => {
     expect(parseReference(text)).toBeUndefined();
   });
 
-  it('written out, it is read back to the same', () => {
+  it('is read back as it was written', () => {
     const word = fc.stringMatching(/^[a-z0-9]{1,12}((\.|_|__|--?)[a-z0-9]{1,5}){0,2}$/);
     const reference = fc.record({
       registry: fc.constantFrom('registry.k8s.io', 'localhost', 'quay.io', '10.0.0.1:5000', 'docker.io'),
@@ -58,7 +58,7 @@ describe('a reference of an image', () => {
     );
   });
 
-  it('whatever is read names no path outside its registry', () => {
+  it('never names a path outside its registry', () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 60 }), (text) => {
         const read = parseReference(text);

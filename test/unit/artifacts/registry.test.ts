@@ -1,4 +1,4 @@
-/** The pull half of a registry, as values. */
+/** The pull part of a registry: requests and answers as values. */
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type Artifact, type ArtifactBook, openArtifactBook } from '../../../src/artifacts/book.ts';
@@ -32,17 +32,17 @@ const ask = (url: string, method = 'GET') => {
 };
 
 describe('the registry', () => {
-  it('says which version of the API it speaks', () => {
+  it('names the version of its API', () => {
     expect(ask('/v2/')).toMatchObject({ status: 200 });
     expect(ask('/v2')).toMatchObject({ status: 200 });
   });
 
-  it('leaves paths that are not its own to others', () => {
+  it('does not answer paths of others', () => {
     expect(ask('/v2x')).toBeUndefined();
     expect(ask('/assets/x')).toBeUndefined();
   });
 
-  it('finds an image by tag, as a mirror that is told the registry and by its full name', () => {
+  it('finds an image by tag, both with the registry as a query parameter of a mirror and by its full name', () => {
     const wanted = { kind: 'file', sha256: 'd'.repeat(64), contentType: INDEX };
     expect(ask('/v2/pause/manifests/3.10.2?ns=registry.k8s.io')).toMatchObject(wanted);
     expect(ask('/v2/registry.k8s.io/pause/manifests/3.10.2')).toMatchObject(wanted);
@@ -57,7 +57,7 @@ describe('the registry', () => {
     expect(ask(`/v2/registry.k8s.io/pause/blobs/${digest('c')}`)).toMatchObject({ sha256: 'c'.repeat(64) });
   });
 
-  it('takes a percent-encoded digest', () => {
+  it('accepts a percent-encoded digest', () => {
     expect(ask(`/v2/registry.k8s.io/pause/blobs/${encodeURIComponent(digest('c'))}`)).toMatchObject({
       sha256: 'c'.repeat(64),
     });
@@ -78,14 +78,14 @@ describe('the registry', () => {
     expect(ask(url)).toMatchObject({ kind: 'text', status, body: expect.stringContaining(code) });
   });
 
-  it('takes nothing: pushing is refused with what is allowed', () => {
+  it('refuses pushes and names the allowed methods', () => {
     expect(ask('/v2/registry.k8s.io/pause/blobs/uploads/', 'POST')).toMatchObject({
       status: 405,
       headers: expect.arrayContaining([['allow', 'GET, HEAD']]),
     });
   });
 
-  it('lists tags in order, in pages of the size asked for', () => {
+  it('lists tags in order, in pages of the requested size', () => {
     expect(ask('/v2/pause/tags/list?ns=registry.k8s.io')).toMatchObject({
       body: '{"name":"registry.k8s.io/pause","tags":["3.10.1","3.10.2"]}\n',
     });
@@ -97,7 +97,7 @@ describe('the registry', () => {
     expect(new Map(next!.headers).has('link')).toBe(false);
   });
 
-  it('never answers with a file that no image of that repository is made of', () => {
+  it('never answers with a file that belongs to no image of the repository', () => {
     const known = new Set(['a', 'b', 'c', 'd'].map((letter) => letter.repeat(64)));
     fc.assert(
       fc.property(fc.string({ maxLength: 80 }), fc.option(fc.string({ maxLength: 20 })), (rest, ns) => {

@@ -1,4 +1,4 @@
-/** Tar archives, beside GNU tar. */
+/** Tar archives, compared with GNU tar. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,7 +22,7 @@ beforeEach(() => {
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
 describe('a tar archive', () => {
-  it('that was written here is unpacked by GNU tar, modes and links included', () => {
+  it('is unpacked by GNU tar with modes and links', () => {
     const content = Buffer.from('#!/bin/sh\n');
     const archive = Buffer.concat([
       tarHeader({ path: 'usr', type: 'directory', mode: 0o755, size: 0 }),
@@ -41,7 +41,7 @@ describe('a tar archive', () => {
     expect(out).toMatch(/usr\/link -> run$/m);
   });
 
-  it.each(['gnu', 'pax', 'ustar'])('of GNU tar in format %s is read, long names included', async (format) => {
+  it.each(['gnu', 'pax', 'ustar'])('of GNU tar in format %s is read with long names', async (format) => {
     const deep = path.join(directory, 'd', ...Array.from({ length: 3 }, (_, n) => `${n}`.repeat(40)));
     mkdirSync(deep, { recursive: true });
     writeFileSync(path.join(deep, 'file'), 'content');
@@ -57,7 +57,7 @@ describe('a tar archive', () => {
     expect(members.find((member) => member.type === 'symlink')).toMatchObject({ to: 'file' });
   });
 
-  it('that was written here is read back to the same members', async () => {
+  it('is read back to the members that were written', async () => {
     const member = fc.record({
       path: fc
         .array(fc.stringMatching(/^[A-Za-z0-9_-][A-Za-z0-9._-]{0,40}$/), { minLength: 1, maxLength: 5 })
@@ -82,7 +82,7 @@ describe('a tar archive', () => {
     );
   });
 
-  it('leads nowhere outside: members with .. in their path are left out', async () => {
+  it('has no members outside its root: those with .. in their path are left out', async () => {
     const archive = Buffer.concat([
       tarHeader({ path: '../etc/passwd', type: 'file', mode: 0o644, size: 0 }),
       tarHeader({ path: '/etc/shadow', type: 'file', mode: 0o644, size: 0 }),
@@ -91,12 +91,12 @@ describe('a tar archive', () => {
     expect((await listed(archive)).map(({ path: name }) => name)).toEqual(['etc/shadow']);
   });
 
-  it('with a pax header that says nothing is read to its end', async () => {
+  it('with an empty pax header is read to its end', async () => {
     const damaged = summed(archive(['x', 'pax', 'nonsense\n'], ['0', 'a', '']));
     expect((await listed(damaged)).map(({ path: name }) => name)).toEqual(['a']);
   });
 
-  it('that is damaged or none is refused with E_ARTIFACT, and never read without end', async () => {
+  it('that is damaged or of another format is refused with E_ARTIFACT, and never read endlessly', async () => {
     await expect(listed(Buffer.from('no tar'))).rejects.toMatchObject({ code: 'E_ARTIFACT' });
     const good = Buffer.concat([
       tarHeader({ path: 'a', type: 'file', mode: 0o644, size: 3 }),
@@ -107,7 +107,7 @@ describe('a tar archive', () => {
       fc.asyncProperty(fc.nat(511), fc.nat(255), async (at, octet) => {
         const damaged = Buffer.from(good);
         damaged[at] = octet;
-        // What ends the digits of the sum is not summed up, and not every writer ends them alike.
+        // The character that ends the checksum differs between writers, and is not part of the sum.
         if (damaged.equals(good) || at === 154 || at === 155) return;
         await expect(listed(damaged)).rejects.toMatchObject({ code: 'E_ARTIFACT' });
       }),

@@ -21,7 +21,7 @@ const address: fc.Arbitrary<Ip> = fc.oneof(
   fc.bigInt({ min: 0n, max: 2n ** 128n - 1n }).map((value) => ({ family: 6 as const, value })),
 );
 
-test('an address comes back from its text, and its text is canonical', () => {
+test('an address is read back from its text, and its text is canonical', () => {
   fc.assert(
     fc.property(address, (one) => {
       expect(parseIp(formatIp(one))).toEqual(one);
@@ -31,7 +31,7 @@ test('an address comes back from its text, and its text is canonical', () => {
   );
 });
 
-test('the texts of the system’s own parser are read alike', () => {
+test('addresses are read as the system’s own parser reads them', () => {
   fc.assert(
     fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), (text) => {
       expect(parseIp(text)).toBeDefined();
@@ -67,7 +67,7 @@ test.for([
   '10.0.0.1::',
   'fe80::1%eth0',
   '1:2:3:4:5:6:7::8',
-])('"%s" is no address', (text) => {
+])('"%s" is not an address', (text) => {
   expect(parseIp(text)).toBeUndefined();
 });
 
@@ -80,11 +80,11 @@ test.for([
   'fd00::/129',
   '10.0.0.0/8/8',
   '10.0.0.0/08',
-])('"%s" is no network', (text) => {
+])('"%s" is not a network', (text) => {
   expect(parseIpNetwork(text)).toBeUndefined();
 });
 
-test('a network holds its addresses and no others', () => {
+test('a network contains its addresses and no others', () => {
   for (const text of ['10.96.0.0/16', 'fd00:10:96::/112', '0.0.0.0/0', '10.0.0.7/32']) {
     const network = ipNetwork(text);
     expect(formatIpNetwork(network)).toBe(text);
@@ -98,7 +98,7 @@ test('a network holds its addresses and no others', () => {
   expect(() => nthAddress(ipNetwork('10.0.0.0/30'), 4)).toThrow(RangeError);
 });
 
-test('networks overlap when one holds the other', () => {
+test('networks overlap when one contains the other', () => {
   const overlaps = (a: string, b: string) => overlap(ipNetwork(a), ipNetwork(b));
   expect(overlaps('10.0.0.0/8', '10.96.0.0/16')).toBe(true);
   expect(overlaps('10.96.0.0/16', '10.0.0.0/8')).toBe(true);
@@ -106,7 +106,7 @@ test('networks overlap when one holds the other', () => {
   expect(overlaps('0.0.0.0/0', '::/0')).toBe(false);
 });
 
-test('IPv6 stands in brackets in a URL', () => {
+test('an IPv6 address gets brackets in a URL', () => {
   expect(urlHost('fd00::1')).toBe('[fd00::1]');
   expect(urlHost('10.0.0.1')).toBe('10.0.0.1');
 });

@@ -1,4 +1,4 @@
-/** A log that cannot be written stops nothing. */
+/** A server whose log cannot be written continues. */
 import { execFile, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -9,7 +9,9 @@ import { createLog } from '../../../src/base/pino.files.ts';
 
 type Write = NonNullable<LogSinkOptions['write']>;
 
-/** A sink on a descriptor that behaves as the steps say: an error's code, or how much it takes. */
+/**
+ * A sink on a descriptor whose writes behave as the steps say: an error's code, or octets written.
+ */
 function scripted(...steps: (string | number)[]) {
   let text = '';
   let dropped = 0;
@@ -35,14 +37,14 @@ function scripted(...steps: (string | number)[]) {
   return { sink, text: () => text, dropped: () => dropped };
 }
 
-test('lines are written in order, also those that come during a write', async () => {
+test('lines are written in order, also those that are logged during a write', async () => {
   const { sink, text } = scripted();
   for (const line of ['one\n', 'two\n', 'three\n']) sink.write(line);
   await sink.flush();
   expect(text()).toBe('one\ntwo\nthree\n');
 });
 
-test('what a write leaves is written next', async () => {
+test('the rest of an incomplete write is written next', async () => {
   const { sink, text } = scripted(2, 3);
   sink.write('one line\n');
   await sink.flush();
@@ -73,14 +75,14 @@ test('a line that was cut by a full disk does not spoil the next one', async () 
   expect(text().split('\n').slice(0, 2)).toEqual(['a l', 'whole']);
 });
 
-test('a reader that is busy gets the lines later', async () => {
+test('a reader that is busy for a moment gets the lines later', async () => {
   const { sink, text, dropped } = scripted('EAGAIN');
   sink.write('one\n');
   await sink.flush();
   expect([text(), dropped()]).toEqual(['one\n', 0]);
 });
 
-test('a reader that takes nothing makes the log drop lines, not grow', () => {
+test('when a reader does not read, lines are dropped and the log’s memory is bounded', () => {
   let dropped = 0;
   const sink = openLogSink({
     fd: 1,
@@ -95,7 +97,7 @@ test('a reader that takes nothing makes the log drop lines, not grow', () => {
   expect(dropped).toBe(10);
 });
 
-test('a full device drops lines of the log and the event loop goes on', async () => {
+test('on a full device lines of the log are dropped and the event loop continues', async () => {
   const fd = fs.openSync('/dev/full', 'w');
   let dropped = 0;
   const log = createLog({
@@ -115,7 +117,7 @@ test('a full device drops lines of the log and the event loop goes on', async ()
   expect(dropped).toBe(5);
 });
 
-/** A process that logs, waits until its standard input ends, logs again and ends by itself. */
+/** A process that logs, waits until its standard input ends, logs again and exits. */
 const SCRIPT = `
   import { createLog } from ${JSON.stringify(path.resolve('src/base/pino.files.ts'))};
   const log = createLog({ level: 'info', pretty: false });
@@ -128,7 +130,7 @@ const SCRIPT = `
   });`;
 const WORDS = ['--input-type=module', '-e', SCRIPT];
 
-test('a process whose reader has gone ends in order', async () => {
+test('a process whose reader is gone exits normally', async () => {
   const child = spawn(process.execPath, WORDS, { stdio: ['pipe', 'pipe', 'pipe'] });
   let said = '';
   child.stderr.on('data', (text) => (said += text));
@@ -139,7 +141,7 @@ test('a process whose reader has gone ends in order', async () => {
   expect(said).toContain('done');
 });
 
-test('a process whose log is on a full device ends in order', async () => {
+test('a process whose log is on a full device exits normally', async () => {
   const command = `exec "$0" "$@" > /dev/full < /dev/null`;
   const { code, stderr } = await new Promise<{ code: unknown; stderr: string }>((resolve) =>
     execFile('sh', ['-c', command, process.execPath, ...WORDS], { timeout: 60_000 }, (error, _out, stderr) =>

@@ -61,7 +61,7 @@ describe('a machine without a profile of its own', () => {
     expect(check(profile('w', selector, '${machine.serial}') + machine(', serial: S1'))).toEqual([]);
   });
 
-  test('is not checked with one that does not', () => {
+  test('is not checked with a profile that does not select it', () => {
     expect(check(W + machine('', '{role: other}'))).toEqual([]);
     expect(
       check(W + profile('x', '{labels: {role: w, row: r}}', 'x') + machine('', '{role: w, row: r}')),
@@ -80,7 +80,7 @@ describe('a machine without a profile of its own', () => {
     for (const _ of ['as a trial', 'in earnest']) expect(shown(set, ['Profile/x'])).toHaveLength(1);
   });
 
-  test('gets a warning about a profile that selects it only if its firmware says so', () => {
+  test('gets a warning about a profile that may select it by what its firmware reports', () => {
     const arch = profile('x', '{labels: {role: w}, arch: x86_64}', '${machine.serial}');
     const warning =
       'warning 5 Profile/x: "${machine.serial}" has no value for this machine, if Profile/x selects it (for Machine/a)';
@@ -110,13 +110,13 @@ describe('a machine without an address of its own', () => {
     expect(check(G + M + B + A)).toEqual([`warning 5 ${warned}`]);
   });
 
-  test('is refused where no network has what its configuration names', () => {
+  test('is refused when no network has the value that its configuration names', () => {
     expect(check(G + M + B)).toEqual([`error 5 ${FAULT} (for Machine/a)`]);
     expect(check(G + M + B + network('c', '10.3.0.0/24'))).toEqual([`error 5 ${FAULT} (for Machine/a)`]);
     expect(check(G + M + A + network('c', '10.3.0.0/24', ', gateway: 10.3.0.1'))).toEqual([]);
   });
 
-  test('is checked against its own network alone once it has one', () => {
+  test('is checked only against its own network once it has one', () => {
     expect(check(G + A + B + machine(', profile: g, addresses: [10.1.0.9]'))).toEqual([]);
     expect(check(G + A + B + machine(', profile: g, addresses: [10.2.0.9]'))).toEqual([
       `error 5 ${FAULT} (for Machine/a)`,
@@ -148,7 +148,7 @@ describe('a fault that Ignition would find', () => {
         contents: "[Service]"`,
   );
 
-  test('is reported at the value that it was made from', () => {
+  test('is reported at the value that caused it', () => {
     expect(check(image() + M + P)).toEqual([
       expect.stringMatching(/^error 21 Profile\/p: .*setuid/),
       expect.stringMatching(/^error 25 Profile\/p: .*u\.service is enabled but has no \[Install\]/),
@@ -163,7 +163,7 @@ describe('a fault that Ignition would find', () => {
   });
 });
 
-test('a disk that the agent could not be passed is refused with its machine when it is applied', () => {
+test('a machine with a disk that cannot be passed to the agent is refused when it is applied', () => {
   const cluster = document(
     'Cluster',
     'blue',

@@ -1,4 +1,4 @@
-/** Templates and Ignition configurations, broken: a text or faults each time. */
+/** Damaged templates and Ignition configurations give a text or faults. */
 import { expect, test } from 'vitest';
 import { parsed } from '../../../src/base/foreign-json.ts';
 import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';
@@ -6,7 +6,7 @@ import { compile, expand } from '../../../src/ignition/template.ts';
 import { damagedRecords } from '../fuzzing.ts';
 import { fuzz, random } from '../resources/fuzz.ts';
 
-test('200,000 broken templates: a text or a fault each time, and no value that was not asked for', () => {
+test('200,000 damaged templates: a text or a fault each time, and only values that they name', () => {
   const secret = 'must-not-appear';
   const scope = {
     machine: { name: secret, serial: undefined, mac: '52:54:00:00:00:01' },
@@ -50,7 +50,7 @@ const WHOLE = {
 test('200,000 damaged configurations: faults or none, never an exception', async () => {
   let valid = 0;
   await damagedRecords('ignition', [WHOLE], (text) => {
-    // Texts that are no JSON any more are skipped.
+    // Texts that are not JSON any more are skipped.
     const value = parsed(text);
     if (value !== undefined && validateIgnition(value).length === 0) valid++;
   });

@@ -27,7 +27,7 @@ export const DEBIAN_13 = { ...DEBIAN_12, cloudInitVersion: '25.1.4' } as const;
 export const FLATCAR = { os: 'flatcar', configFormat: 'ignition', reports: true } as const;
 export const FEDORA = { os: 'fedora-coreos', configFormat: 'ignition', reports: true } as const;
 
-/** Renders one fragment as a profile's. */
+/** Renders one fragment as the configuration of a profile. */
 export function renderOne(config: unknown, image: RenderInput['image'] = DEBIAN_13, context = CONTEXT) {
   const layer: ConfigLayer = {
     layer: 'profile',

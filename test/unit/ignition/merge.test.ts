@@ -1,4 +1,4 @@
-/** Merging: the narrower wins, lists by key, and every value knows where it came from. */
+/** Merging: narrower layers win, lists merge by key, and every value has its origin. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { merge, provenance, sourceOf } from '../../../src/ignition/merge.ts';
@@ -13,7 +13,7 @@ const layer = (name: 'cluster' | 'profile' | 'machine', config: unknown): Config
 
 const merged = (...layers: ConfigLayer[]) => merge(layers).config;
 
-test('plain values of the narrower layer win, others stay', () => {
+test('plain values of the narrower layer win, and other values stay', () => {
   expect(
     merged(layer('cluster', { timezone: 'Etc/UTC', hostname: 'a' }), layer('machine', { hostname: 'b' })),
   ).toEqual({ timezone: 'Etc/UTC', hostname: 'b' });
@@ -82,7 +82,7 @@ test("a user's keys and groups are united, the narrower layer wins in everything
   ]);
 });
 
-test('interfaces merge by hardware address, or else by name; their lists are replaced', () => {
+test('interfaces merge by hardware address or name; their lists are replaced', () => {
   const wide = layer('profile', {
     network: {
       interfaces: [{ mac: '52:54:00:00:00:01', nameservers: ['10.0.0.1'], mtu: 1400 }, { name: 'eth1' }],
@@ -108,7 +108,7 @@ test('extra documents are kept apart, widest first', () => {
   ]);
 });
 
-test('every value names layer, document and path that it came from', () => {
+test('every value has the layer, document and path of its origin', () => {
   const all = merge([
     layer('cluster', {
       files: [{ path: '/a', content: 'x', mode: '0600' }],
@@ -181,7 +181,7 @@ test('merging is deterministic, changes nothing that is merged, and accounts for
   );
 });
 
-test('an empty layer changes nothing, and a layer over itself is itself', () => {
+test('an empty layer changes nothing, nor does a layer that is merged with itself', () => {
   fc.assert(
     fc.property(fragment, (config) => {
       const alone = merge([{ layer: 'profile', document: 'P/x', config }]).config;
@@ -198,7 +198,7 @@ test('an empty layer changes nothing, and a layer over itself is itself', () => 
   );
 });
 
-test('machines that share their layers share the work', () => {
+test('layers that machines share are merged once', () => {
   const layers = [layer('cluster', { hostname: 'a' }), layer('profile', { hostname: 'b' })];
   expect(merge(layers)).toBe(merge([...layers]));
   expect(merge([layers[1]!])).not.toBe(merge(layers));

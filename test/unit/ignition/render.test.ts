@@ -33,7 +33,7 @@ test.for(cases)(
     if (!result.ok) throw new Error(JSON.stringify(result.faults, null, 1));
     const { files, kernelArguments } = result.value;
     const place = (file: string) => path.join(GOLDEN, name, `${image}.${file}`);
-    // Ignition is one line on the wire; golden files are for people.
+    // Ignition is served as one line; golden files are indented for people.
     for (const [file, text] of Object.entries(files))
       await expect(
         file === 'ignition' ? `${JSON.stringify(JSON.parse(text), null, 1)}\n` : text,
@@ -90,7 +90,7 @@ describe('cloud-init', () => {
     for (const text of Object.values(rendered({}).files)) expect(text).not.toBe('');
   });
 
-  test('without a network in the configuration, the interface that booted asks DHCP and no other', () => {
+  test('without a network in the configuration, only the interface that booted uses DHCP', () => {
     expect(load(rendered({}).files['network-config']!)).toEqual({
       version: 2,
       ethernets: { nic0: { match: { macaddress: '52:54:00:aa:00:01' }, dhcp4: true } },
@@ -116,7 +116,7 @@ describe('cloud-init', () => {
     }
   });
 
-  test('a network configuration that is too long is fetched by versions that can, and refused for others', () => {
+  test('a network configuration that is too long is fetched by versions that can do so, and refused for others', () => {
     const config = {
       network: {
         interfaces: Array.from({ length: 32 }, (_, n) => ({
@@ -187,7 +187,7 @@ describe('cloud-init', () => {
     expect(mounts.map(([, where]) => where)).toEqual(['/srv/data/inner', 'none', '/srv/data']);
   });
 
-  test('extra documents are merged over ours: mappings merge, lists are appended, values replace', () => {
+  test('extra documents are merged over the rendered one: mappings merge, lists are appended, values replace', () => {
     const data = userData({
       units: [{ name: 'a.service', enabled: true, contents: '[Unit]\n' }],
       extra: { cloudInit: 'hostname: other\nruncmd: ["echo ${machine.name}"]\nntp: {enabled: true}\n' },
@@ -215,7 +215,7 @@ describe('cloud-init', () => {
     },
   );
 
-  test('every list that we write is one of those', () => {
+  test('every list that is rendered is one of those', () => {
     const written = userData({
       users: [{ name: 'ops' }],
       files: [{ path: '/a', content: 'a' }],
@@ -254,7 +254,7 @@ describe('Ignition', () => {
     expect(paths(FEDORA)).toContainEqual(['/etc/NetworkManager/system-connections/nic0.nmconnection', '600']);
   });
 
-  test('what the document says of a path goes before what is derived for it', () => {
+  test('a file in the document has priority over the one that is derived for its path', () => {
     const { files } = ignition({ files: [{ path: '/etc/hostname', content: 'mine\n' }] }).storage;
     expect(files.filter((file: { path: string }) => file.path === '/etc/hostname')).toHaveLength(1);
     expect(files[0].contents.source).toBe('data:,mine%0A');
@@ -291,7 +291,7 @@ describe('Ignition', () => {
     },
   );
 
-  test('special mode bits are refused before the spec that has them', () => {
+  test('special mode bits are refused by specs that do not have them', () => {
     const config = { files: [{ path: '/a', content: '', mode: '4755' }] };
     const old = renderOne(config, FLATCAR);
     expect(!old.ok && old.faults[0]?.message).toContain(
@@ -357,7 +357,7 @@ describe('faults', () => {
     ]);
   });
 
-  test('the fault is told at the layer that the value came from', () => {
+  test('the fault is reported at the layer of the value', () => {
     const result = render({
       layers: [
         {
@@ -419,7 +419,7 @@ const plain: fc.Arbitrary<Plain> = fc.letrec<{ value: Plain }>((tie) => ({
   ),
 })).value;
 
-test('YAML that we write is read back the same', () => {
+test('YAML is read back as it was written', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.constantFrom('a', 'b'), plain), (value) => {
       expect(load(yamlText(value))).toEqual(value);
@@ -428,7 +428,7 @@ test('YAML that we write is read back the same', () => {
   );
 });
 
-test('5,000 different machines of a profile are rendered in a second of a processor', () => {
+test('5,000 different machines of a profile are rendered in a second of CPU time', () => {
   const layers = renderLayers();
   const run = (count: number) => {
     const started = process.cpuUsage();
@@ -446,11 +446,11 @@ test('5,000 different machines of a profile are rendered in a second of a proces
     return process.cpuUsage(started).user / 1000;
   };
   run(500);
-  // A wide margin over the 100 ms that it takes: shared processors.
+  // It takes 100 ms; the margin is wide because processors are shared.
   expect(run(5000)).toBeLessThan(1000);
 });
 
-describe('a unit that is to start after one that the agent brings later', () => {
+describe('a unit that starts after a unit that the agent installs later', () => {
   const RUN = '[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n';
   const AFTER = `[Unit]\nAfter=network.target kubelet.service\n${RUN}`;
   const units = [
@@ -476,7 +476,7 @@ describe('a unit that is to start after one that the agent brings later', () => 
     return result.value.files;
   };
 
-  test('is started by that one, with cloud-init', () => {
+  test('is started by that unit, with cloud-init', () => {
     const text = of(DEBIAN_13, ['kubelet.service'])['user-data']!;
     expect(text).toContain('systemctl enable --no-reload other.service"');
     expect(text).toContain('systemctl start --no-block other.service"');
@@ -484,7 +484,7 @@ describe('a unit that is to start after one that the agent brings later', () => 
     expect(text).toContain('Wants=after.service\n');
   });
 
-  test('is started by that one, with Ignition, beside what the operator says of that one', () => {
+  test('is started by that unit, with Ignition, in addition to the operator’s drop-ins for it', () => {
     const own = { name: 'kubelet.service', dropins: [{ name: '10-own.conf', contents: '[Unit]\n' }] };
     const { systemd } = JSON.parse(of(FLATCAR, ['kubelet.service'], [own]).ignition!) as {
       systemd: { units: { name: string; enabled?: boolean; dropins?: object[] }[] };
@@ -498,7 +498,7 @@ describe('a unit that is to start after one that the agent brings later', () => 
     ]);
   });
 
-  test('is started at once where nothing is brought later', () => {
+  test('is started immediately when no unit is installed later', () => {
     expect(of(DEBIAN_13, [])['user-data']).toContain(
       'systemctl start --no-block after.service other.service"',
     );

@@ -1,5 +1,5 @@
 /**
- * The reporting script, run by the shells that machines have, against a server that answers as ours
+ * The reporting script, run by the shells that machines have, with a server that answers as Muster
  * does.
  */
 import { execFile } from 'node:child_process';
@@ -16,7 +16,7 @@ import * as texts from '../../../src/ignition/report/scripts.generated.ts';
 const DIRECTORY = path.join(import.meta.dirname, '../../../src/ignition/report');
 const SCRIPT = path.join(DIRECTORY, 'muster-report.sh');
 
-test('what is rendered into configurations is what the files say', () => {
+test('configurations contain the script and units of the files', () => {
   const read = (name: string) => fs.readFileSync(path.join(DIRECTORY, name), 'utf8');
   expect(texts.REPORT_SCRIPT).toBe(
     withoutComments('src/ignition/report/muster-report.sh', read('muster-report.sh')),
@@ -63,8 +63,8 @@ afterEach(() => {
 });
 
 /**
- * Runs the script; resolves to its exit status and what it said. `only`: commands it finds, besides
- * the usual ones.
+ * Runs the script; resolves to its exit status and output. `only` names commands that it finds in
+ * addition to the usual ones.
  */
 function run(shell: readonly string[], args: readonly string[], env: Record<string, string> = {}) {
   return new Promise<{ status: number; said: string }>((resolve) => {
@@ -101,21 +101,21 @@ test.each(SHELLS)('%s reports a step to the session that the kernel command line
   expect(got).toEqual([{ url: '/boot/S_-1/report', form: { step: 'kernel', detail: 'initrd' } }]);
 });
 
-test.each(SHELLS)('%s sends any text as it is', async (_, shell) => {
+test.each(SHELLS)('%s sends any text unchanged', async (_, shell) => {
   const log = 'grün & = % + \n"\'`$(x)\\ \t~*\n';
   fs.writeFileSync(path.join(directory, 'log'), log);
   await run(shell, ['failed', 'a b & c=d', path.join(directory, 'log')]);
   expect(got[0]?.form).toEqual({ step: 'failed', detail: 'a b & c=d', log: log.trimEnd() });
 });
 
-test('of a long log the end is sent, at most 16 KiB', async () => {
+test('the last 16 KiB of a long log are sent', async () => {
   fs.writeFileSync(path.join(directory, 'log'), `${'x'.repeat(50_000)}END`);
   await run(['dash'], ['failed', 'why', path.join(directory, 'log')]);
   expect(got[0]?.form.log).toHaveLength(16384);
   expect(got[0]?.form.log).toMatch(/END$/);
 });
 
-test('it asks again while the server is not ready, and no more often than it was told', async () => {
+test('it tries again while the server is not ready, after the delay that the server named', async () => {
   answers = [503, 500, 204];
   expect((await run(['dash'], ['kernel'])).status).toBe(0);
   expect(got).toHaveLength(3);
@@ -126,7 +126,7 @@ test('it asks again while the server is not ready, and no more often than it was
   expect(got).toHaveLength(6);
 });
 
-test('it does not ask again when its session is over', async () => {
+test('it does not try again when its session is over', async () => {
   answers = [404];
   const result = await run(['dash'], ['kernel']);
   expect(result).toEqual({
@@ -148,7 +148,7 @@ test('with wget instead of curl it reports the same', async () => {
   expect(got[0]?.form).toEqual({ step: 'kernel', detail: 'a b' });
 });
 
-test('without a session on the command line there is nobody to tell, and that is no failure', async () => {
+test('without a session on the kernel command line it reports nothing and succeeds', async () => {
   fs.writeFileSync(path.join(directory, 'cmdline'), 'quiet\n');
   const result = await run(['dash'], ['kernel']);
   expect(result.status).toBe(0);
@@ -161,7 +161,7 @@ test('a step that does not exist is a usage error', async () => {
   expect(got).toEqual([]);
 });
 
-/** A cloud-init that says `status`; the real one's words, of 22.4 and 25.1. */
+/** A cloud-init that prints `status`, as the real versions 22.4 and 25.1 do. */
 function cloudInit(status: string): string {
   const bin = path.join(directory, 'bin');
   fs.mkdirSync(bin);
@@ -182,20 +182,20 @@ test('configured is not reported when cloud-init failed; failed then says why', 
   });
 });
 
-/** As cloud-init writes it when its last stage has ended. */
+/** The result file that cloud-init writes when its last stage has ended. */
 function cloudResult(errors: readonly string[]): void {
   const v1 = { datasource: 'DataSourceNoCloudNet [seed=/proc/cmdline]', errors };
   fs.writeFileSync(path.join(directory, 'result.json'), `${JSON.stringify({ v1 }, undefined, 1)}\n`);
 }
 
-test('a cloud-init that has written down that nothing failed is not asked, which costs a slow machine ten seconds', async () => {
+test('cloud-init is not run when its result file has no errors, because that takes ten seconds on a slow machine', async () => {
   const PATH = cloudInit('status: error');
   cloudResult([]);
   expect((await run(['dash'], ['configured'], { PATH })).status).toBe(0);
   expect(got[0]?.form.step).toBe('configured');
 });
 
-test('configured is not reported when cloud-init has written down what failed', async () => {
+test('configured is not reported when cloud-init’s result file has errors', async () => {
   const PATH = cloudInit("status: error\nerrors:\n- ('scripts_user', RuntimeError())");
   cloudResult(["('scripts_user', RuntimeError())"]);
   expect((await run(['dash'], ['configured'], { PATH })).status).toBe(1);

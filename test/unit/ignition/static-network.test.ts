@@ -1,5 +1,5 @@
 /**
- * A running cluster does not need Muster: the network of its machines does not end with a lease.
+ * A running cluster does not need Muster: the addresses of its machines do not depend on leases.
  */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
@@ -11,7 +11,7 @@ const CLUSTER = document('Cluster', 'blue', { kubernetes: KUBERNETES });
 const CP1 = { profile: 'worker', addresses: ['10.77.0.11'] };
 const network = (more: object) => ({ ...NETWORK, spec: { ...NETWORK.spec, ...more } });
 
-/** The network in cp1's first configuration, and its whole user-data. */
+/** The network in the first configuration of cp1, and its whole user-data. */
 async function configured(documents: readonly object[]) {
   const w = await world([IMAGE, WORKER, ...documents], {
     agents: async ({ memberships }) => ({
@@ -49,7 +49,7 @@ test('a machine of a cluster gets its address from its configuration, with all s
   expect(userData).toMatch(/timesyncd\.conf\.d\/95-muster-network\.conf.*?NTP=10\.77\.0\.4/s);
 });
 
-test('its IPv6 addresses are included where the cluster names their network, and no others', async () => {
+test('IPv6 addresses are included only if the cluster names their network', async () => {
   const cluster = (machines?: readonly string[]) =>
     document('Cluster', 'blue', {
       kubernetes: { ...KUBERNETES, ...(machines && { networks: { machines } }) },
@@ -66,7 +66,7 @@ test('its IPv6 addresses are included where the cluster names their network, and
   expect(await addressesIn(cluster())).toEqual(['10.77.0.11/24']);
 });
 
-test('interfaces that its documents name stay as they are', async () => {
+test('interfaces that the machine’s documents name stay unchanged', async () => {
   const config = { network: { interfaces: [{ name: 'bond0', addresses: ['10.77.0.11/16'] }] } };
   const { ethernets } = await configured([NETWORK, CLUSTER, machine('cp1', [MAC1], { ...CP1, config })]);
   expect(ethernets).toEqual({ bond0: { dhcp4: false, addresses: ['10.77.0.11/16'] } });

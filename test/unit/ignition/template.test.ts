@@ -1,4 +1,4 @@
-/** Templates: only values are inserted, and each fault has its line and a hint. */
+/** Templates only insert values, and each fault has its line and a hint. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import {
@@ -62,22 +62,21 @@ test.each([
   '${`x`}',
   '${1+1}',
   '${machine.name\0}',
-])('%j is no way to anything else', (template) => {
+])('%j does not reach anything else', (template) => {
   expect(expand(template, scope).ok).toBe(false);
 });
 
 test('a literal expands to itself, whatever it contains', () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom('$', '{', '}', 'a', '\n', '.') }), (any) => {
-      // `$` directly before a placeholder cannot be told from an escape; the literal never makes
-      // one.
+      // `$` directly before a placeholder looks like an escape; the literal never makes one.
       expect(expand(templateLiteral(any), {})).toEqual({ ok: true, text: any });
     }),
     { numRuns: 2000 },
   );
 });
 
-test('the result is bounded, and the work is linear', () => {
+test('the size of the result is bounded, and the time is linear', () => {
   const big = 'x'.repeat(1000);
   const many = '${var.big}'.repeat(100_000);
   const result = expand(many, { var: { big } });
@@ -95,7 +94,7 @@ test('the result is bounded, and the work is linear', () => {
   expect(process.cpuUsage(started).user).toBeLessThan(3_000_000);
 });
 
-test('the names that a profile may use are those of the table, and any variable', () => {
+test('a profile may use the names of the table and any variable', () => {
   for (const name of Object.keys(TEMPLATE_NAMES)) expect(templateFault(`a \${${name}}`)).toBeUndefined();
   expect(templateFault('${var.anything} $${HOME}')).toBeUndefined();
   expect(templateFault('${machine.nam}')).toContain('did you mean "machine.name"');

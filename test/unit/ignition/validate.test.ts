@@ -1,6 +1,6 @@
 /**
- * The Ignition validator with arbitrary input. test/peers/ignition.test.ts compares it with the
- * real one.
+ * The Ignition validator with arbitrary input. test/peers/ignition.test.ts compares it with
+ * Ignition itself.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';

@@ -1,5 +1,5 @@
 /**
- * Faults that layers have only together: refused when they are rendered, for both formats alike.
+ * Faults that only appear when layers are merged. Rendering refuses them for both formats alike.
  */
 import { load } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
@@ -18,7 +18,7 @@ function renderLayers(wide: unknown, narrow: unknown, image: typeof DEBIAN_12 | 
   return render({ layers, context: CONTEXT, image, instanceId: 'a-SESSION' });
 }
 
-/** The faults of two layers, which both formats have alike. */
+/** The faults of two merged layers, which must be the same for both formats. */
 function faults(wide: unknown, narrow: unknown) {
   const [a, b] = [DEBIAN_12, FLATCAR].map((image) => {
     const result = renderLayers(wide, narrow, image);
@@ -39,7 +39,7 @@ describe('interfaces', () => {
     ]);
   });
 
-  test('are refused when one has the name that another gets by its number', () => {
+  test('are refused when one has the name that another gets from its number', () => {
     expect(faults(nics({ mac: `${MAC}1` }), nics({ name: 'nic0', dhcp4: true }))).toHaveLength(1);
   });
 
@@ -58,7 +58,7 @@ describe('disks', () => {
     disks: [{ device: `/dev/${name}`, partitions }],
   });
 
-  test('of two layers with a partition of the same label are refused: it is found by its label', () => {
+  test('of two layers are refused when partitions have the same label, by which they are found', () => {
     expect(
       faults(
         disk('vda', { label: 'data', filesystem: 'ext4' }),
@@ -69,7 +69,7 @@ describe('disks', () => {
     ]);
   });
 
-  test('mounted at the same place are refused, however it is spelled', () => {
+  test('with the same mount point are refused, however it is spelled', () => {
     const mounted = (label: string, mount: string) => ({ label, filesystem: 'ext4', mount });
     expect(faults(disk('vda', mounted('a', '/srv/x')), disk('vdb', mounted('b', '/srv//x/')))).toEqual([
       'spec.config.disks[0].partitions[0].mount Machine/a: the mount "/srv/x" is also spec.config.disks[0].partitions[0].mount of Profile/w; keep one',

@@ -11,7 +11,7 @@ const setup = () => {
   return { clock, heartbeats, of };
 };
 
-it('a machine that polled counts as running for a while, and the time that is left is known', () => {
+it('a machine that polled counts as running for a while, and the remaining time is known', () => {
   const { clock, heartbeats, of } = setup();
   expect(heartbeats.remaining('cp1')).toBe(0);
   heartbeats.beat('cp1', of('a'));
@@ -23,7 +23,7 @@ it('a machine that polled counts as running for a while, and the time that is le
   expect(heartbeats.remaining('cp1')).toBe(0);
 });
 
-it('a machine that said it shuts down is not running, until it polls again', () => {
+it('a machine that announced its shutdown is not running until it polls again', () => {
   const { heartbeats, of } = setup();
   heartbeats.beat('cp1', of('a'));
   expect(heartbeats.leave('cp1', of('a'))).toBe(true);
@@ -45,7 +45,7 @@ it('a shutdown message of an earlier boot does not end the boot that is running'
   expect(heartbeats.alive('cp1')?.bootId).toBe('b');
 });
 
-it('a shutdown message counts for a machine that is only supposed to be running', () => {
+it('a shutdown message is accepted for a machine that is assumed to be running', () => {
   const { heartbeats, of } = setup();
   heartbeats.suppose(['cp1']);
   expect(heartbeats.leave('cp1', of('a'))).toBe(true);

@@ -40,23 +40,23 @@ describe('phases', () => {
     );
   });
 
-  it('let an unknown machine only be accepted', () => {
+  it('allow only acceptance for an unknown machine', () => {
     for (const event of PHASE_EVENTS.filter((one) => one !== 'accepted' && one !== 'removed'))
       expect(transition('discovered', event)).toBeNull();
     expect(transition('discovered', 'accepted')).toBe('registered');
   });
 
-  it('let no report move a machine that has not booted or is held', () => {
+  it('ignore reports of a machine that has not booted or is held', () => {
     for (const phase of ['discovered', 'registered', 'held'] as const)
       for (const report of REPORTS) expect(transition(phase, report)).toBeNull();
   });
 
-  it('believe a machine again that was only silent', () => {
+  it('accept reports of a machine that was silent', () => {
     expect(transition('starting', 'timeout')).toBe('failed');
     expect(transition('failed', 'ready')).toBe('ready');
   });
 
-  it('let every documented machine boot', () => {
+  it('allow every documented machine to boot', () => {
     for (const phase of PHASES.filter((one) => one !== 'discovered'))
       expect(transition(phase, 'booted')).toBe('booting');
   });

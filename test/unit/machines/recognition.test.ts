@@ -46,7 +46,7 @@ const who = (found: Recognition) =>
       : 'unknown';
 
 describe('recognition', () => {
-  it('goes by the address it boots from, whatever UUID and serial say', () => {
+  it('uses the address that the machine boots from, whatever its UUID and serial number are', () => {
     const known = index(claim('a', { macs: [A], uuid: U, serial: 'SN-1' }));
     expect(who(known.recognise({ bootMac: A, macs: [A], uuid: V, serial: 'SN-2' }))).toBe('a');
   });
@@ -56,7 +56,7 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: NEW, macs: [A, NEW, A2] }))).toBe('a');
   });
 
-  it('accepts UUID and serial together as enough, and either alone as too little', () => {
+  it('needs UUID and serial number together, when no address is known', () => {
     const known = index(claim('a', { macs: [A], uuid: U, serial: 'SN-1' }));
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U, serial: 'sn-1 ' }))).toBe('a');
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U }))).toBe('unknown');
@@ -83,7 +83,7 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW], uuid: U, serial: 'SN-1' }))).toBe('unknown');
   });
 
-  it('does not guess when a second blade has the UUID and serial of one that was seen with other addresses', () => {
+  it('does not guess when a second blade has the UUID and serial number of one with other addresses', () => {
     const known = index(claim('a', { macs: [A], seenMacs: [A], uuid: U, serial: 'SN-1' }));
     expect(known.recognise({ bootMac: B, macs: [B], uuid: U, serial: 'SN-1' })).toMatchObject({
       kind: 'conflict',
@@ -98,7 +98,7 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: B, macs: [B], uuid: U, serial: 'SN-1' }))).toBe('b');
   });
 
-  it('holds when a network card moved, so that its address is of one machine, UUID and serial of another', () => {
+  it('holds when a network card was moved: its address is of one machine, UUID and serial number of another', () => {
     const known = index(
       claim('a', { macs: [A], uuid: U, serial: 'SN-1' }),
       claim('b', { macs: [B], uuid: V, serial: 'SN-2' }),
@@ -106,18 +106,18 @@ describe('recognition', () => {
     expect(who(known.recognise({ bootMac: A, macs: [A], uuid: V, serial: 'SN-2' }))).toEqual(['a', 'b']);
   });
 
-  it('holds when two documents name addresses of one machine', () => {
+  it('holds a machine whose addresses are in two documents', () => {
     const known = index(claim('a', { macs: [A] }), claim('b', { macs: [B] }));
     expect(who(known.recognise({ bootMac: A, macs: [A, B] }))).toEqual(['a', 'b']);
   });
 
-  it('gives no points for an interface that a BMC shows to every host', () => {
+  it('ignores an interface that a BMC presents to every host', () => {
     const known = index(claim('a', { macs: [A, BMC] }), claim('b', { macs: [B], seenMacs: [B, BMC] }));
     expect(who(known.recognise({ bootMac: NEW, macs: [NEW, BMC] }))).toBe('unknown');
     expect(who(known.recognise({ bootMac: B, macs: [B, BMC] }))).toBe('b');
   });
 
-  it('gives no points for an address that is on no list but was seen on many machines', () => {
+  it('ignores an unlisted address that was seen on many machines', () => {
     const shared = '00:1b:21:ff:ff:ff' as Mac;
     const many = Array.from({ length: 20 }, (_, n) =>
       claim(`x${n}`, { documented: false, seenMacs: [shared] }),
@@ -133,7 +133,7 @@ describe('recognition', () => {
     );
   });
 
-  it('joins discovered records of one machine, and documents win over them', () => {
+  it('joins discovered records of one machine, and prefers documents', () => {
     const first = claim('m-1', { documented: false, seenMacs: [A], uuid: U });
     const second = claim('m-2', { documented: false, seenMacs: [A2], uuid: U });
     expect(index(first, second).recognise({ bootMac: A2, macs: [A, A2], uuid: U })).toMatchObject({
@@ -146,7 +146,7 @@ describe('recognition', () => {
     ).toMatchObject({ kind: 'known', match: { name: 'a' }, same: ['m-1'] });
   });
 
-  it('does not depend on any order, and agrees with the fast lookup by boot address', () => {
+  it('does not depend on the order of machines, and agrees with the fast lookup by boot address', () => {
     const mac = fc.constantFrom(A, A2, B, NEW, BMC, '52:54:00:00:00:01' as Mac, '02:11:22:33:44:55' as Mac);
     const uuid = fc.option(fc.constantFrom(U, V, swapUuid(U), PLACEHOLDER_UUIDS[2]!.value), {
       nil: undefined,
@@ -183,7 +183,7 @@ describe('recognition', () => {
     );
   });
 
-  it('costs the same with many machines that share everything', () => {
+  it('takes no longer when many machines share all identifiers', () => {
     const known = createRecognitionIndex();
     for (let n = 0; n < 20_000; n++) {
       const mac = `00:1b:22:${hex(n >> 16)}:${hex(n >> 8)}:${hex(n)}` as Mac;
@@ -232,7 +232,7 @@ describe('placeholders', () => {
     '',
     'N/A',
     'System Serial Number',
-  ])('%j is no serial number', (text) => expect(serialKey(text)).toBeUndefined());
+  ])('%j is not a serial number', (text) => expect(serialKey(text)).toBeUndefined());
   it.each(['7XK9D42', 'CZ3 0123', 'ABC.1', '..CN7016'])('%j is a serial number', (text) =>
     expect(serialKey(text)).toBeDefined(),
   );
@@ -240,7 +240,7 @@ describe('placeholders', () => {
     '%s identifies no machine',
     (mac) => expect(isUsableMac(mac as Mac)).toBe(false),
   );
-  it('addresses that are drawn at random are fleeting, those of hypervisors are steady', () => {
+  it('random addresses are fleeting, those of hypervisors are steady', () => {
     expect(isFleetingMac('a6:3f:5d:8a:7d:52' as Mac)).toBe(true);
     expect(isFleetingMac('52:54:00:aa:00:01' as Mac)).toBe(false);
     expect(lastingMacs(['a6:3f:5d:8a:7d:52', A, BMC] as Mac[], [])).toEqual([A]);
@@ -256,7 +256,7 @@ describe('an identity in a request', () => {
       }),
     ).toEqual({ macs: ['52:54:00:aa:00:01'] });
   });
-  it('keeps only what is well formed, printable and short, and never throws', () => {
+  it('keeps only well-formed, printable and short values, and never throws', () => {
     fc.assert(
       fc.property(
         fc.record({

@@ -45,7 +45,7 @@ const facts = {
 };
 
 describe('a report', () => {
-  it('is believed in a live session that was given a boot, from the machine’s address, in order', () => {
+  it('is accepted from the machine’s address, in order, in a live session that was given a boot', () => {
     expect(judgeReport(facts)).toEqual({ believed: true, repeat: false });
     expect(judgeReport({ ...facts, peer: '::ffff:10.77.0.5' })).toEqual({ believed: true, repeat: false });
     expect(judgeReport({ ...facts, expected: new Set() })).toEqual({ believed: true, repeat: false });
@@ -63,33 +63,33 @@ describe('a report', () => {
     ['out_of_order', { session: session({ steps: [{ step: 'ready', at: 0 as never }] }) }],
     ['impossible', { phase: 'held' as const }],
     ['impossible', { phase: undefined }],
-  ] as const)('is not believed: %s', (code, more) => {
+  ] as const)('is refused: %s', (code, more) => {
     expect(judgeReport({ ...facts, ...more })).toMatchObject({
       believed: false,
       reason: { code, text: DISBELIEF[code] },
     });
   });
 
-  it('is not believed when no boot was given in its session', () => {
+  it('is refused when no boot was given in its session', () => {
     const { profile: _, ...bare } = session();
     expect(judgeReport({ ...facts, session: bare })).toMatchObject({ reason: { code: 'no_boot' } });
   });
 
-  it('that ended its session may be repeated, and only that one', () => {
+  it('may be repeated only if it ended its session', () => {
     const over = { ...facts, session: session({ closed: closed('ready') }), live: false };
     expect(judgeReport({ ...over, step: 'ready' })).toEqual({ believed: true, repeat: true });
     expect(judgeReport({ ...over, step: 'ready', peer: '10.77.0.6' })).toMatchObject({ believed: false });
     expect(judgeReport({ ...over, step: 'configured' })).toMatchObject({ believed: false });
   });
 
-  it('may have a peer in the form of dual-stack sockets', () => {
+  it('is accepted when the peer address has the form of dual-stack sockets', () => {
     expect(plainAddress('::ffff:10.0.0.1')).toBe('10.0.0.1');
     expect(plainAddress('fe80::1')).toBe('fe80::1');
   });
 });
 
 describe('a log’s tail', () => {
-  it('is its end, in whole characters, without control sequences for a terminal', () => {
+  it('is the end of the log in whole characters, without control sequences for a terminal', () => {
     expect(logTail('\u001b[1;31mred\u001b[0m \u001b]0;title\u0007text\r\nnext\rline\t\u0000\u009b')).toBe(
       'red text\nnext\nline\t',
     );
@@ -183,7 +183,7 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
       let read = 0;
       for (let n = 0; n < 200_000; n++) {
         const one = readStatus(status());
-        // Uses whatever was read: a packet sees it, it is folded and shown.
+        // Uses the status that was read: updates it with a packet, folds it and shows it.
         if (one) {
           mergeSighting(one.seen, { bootMac: MAC, macs: [MAC], serial: 'x' });
           foldSeen(one.seen, statuses[1]!.seen);
@@ -217,14 +217,14 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
       expect(read).toBeGreaterThan(1000);
     }));
 
-  it('that are no records are skipped', () => {
+  it('that are not records are skipped', () => {
     for (const text of ['', 'null', '1', '[]', '{"v":2}', '{"v":1}', '{']) {
       expect(readStatus(text)).toBeUndefined();
       expect(readSession(text)).toBeUndefined();
     }
   });
 
-  it('of reports are judged, whatever is in them', () => {
+  it('of reports are judged, whatever they contain', () => {
     fc.assert(
       fc.property(fc.string(), fc.string(), fc.boolean(), fc.boolean(), (step, peer, live, documented) => {
         const judged = judgeReport({ ...facts, step, peer, live, documented });

@@ -28,7 +28,7 @@ async function open(store = openMemoryStore(), clock = new ManualClock()) {
 }
 
 describe('the roster', () => {
-  it('opens with ten thousand machines in a moment, and finds each by address', async () => {
+  it('opens quickly with ten thousand machines, and finds each by address', async () => {
     const { store, catalog, roster } = await open();
     for (let from = 0; from < 10_000; from += 100)
       await catalog.apply(Array.from({ length: 100 }, (_, n) => node(`n${from + n}`, mac(from + n))));
@@ -53,7 +53,7 @@ describe('the roster', () => {
     expect(roster.byMac(mac(1))).toBeUndefined();
   }, 20_000);
 
-  it('takes discoveries at a bounded rate', async () => {
+  it('limits the rate of discoveries', async () => {
     const { roster, clock } = await open();
     const discover = (from: number, n: number) =>
       Array.from({ length: n }, (_, k) => roster.discover({ bootMac: mac(from + k) })).filter(Boolean).length;
@@ -62,7 +62,7 @@ describe('the roster', () => {
     expect(discover(10_000, 1000)).toBe(2 * DISCOVERY.perSecond);
   });
 
-  it('names a discovered machine by its address, and twice if a document has that name', async () => {
+  it('names a discovered machine by its address, with a suffix if a document has that name', async () => {
     const { roster, catalog } = await open();
     await catalog.apply([node('m-001b00000001', mac(77))]);
     expect(roster.discover({ bootMac: mac(1) })!.name).toBe('m-001b00000001-2');
@@ -81,7 +81,7 @@ describe('the roster', () => {
     expect((await store.list('machine/')).records).toHaveLength(499);
   });
 
-  it('tries again when the store refuses, and loses nothing', async () => {
+  it('tries again when the store refuses a commit, and loses nothing', async () => {
     const { roster, store, clock } = await open();
     const commit = store.commit.bind(store);
     let refused = 0;
@@ -111,7 +111,7 @@ describe('the roster', () => {
     expect(roster.list().map(({ name, status }) => [name, status.phase])).toEqual([['other', 'registered']]);
   });
 
-  it('does the same when documents were deleted while it was closed', async () => {
+  it('does the same for documents that were deleted while it was closed', async () => {
     const { roster, catalog, store } = await open();
     await catalog.apply([node('seen', mac(1)), node('written', mac(2))]);
     roster.see(roster.get('seen')!, { bootMac: mac(1) });
@@ -144,7 +144,7 @@ describe('the roster', () => {
     expect(roster.sessions.size).toBe(0);
   });
 
-  it('says which machine has an address when a document moves it', async () => {
+  it('knows which machine has an address after a document moved it', async () => {
     const { roster, catalog } = await open();
     const at = (name: string, m: Mac, address: string) => ({
       ...node(name, m),
@@ -174,7 +174,7 @@ describe('sessions', () => {
     for (const id of ids) expect(id).toMatch(/^[A-Za-z0-9_-]{22}$/);
   });
 
-  it('are over when they are too old, by a clock that cannot be set', () => {
+  it('are over when they are too old by the monotonic clock', () => {
     const { clock, sessions } = setup();
     const live = sessions.open(of('a'));
     sessions.promote(live);
@@ -186,7 +186,7 @@ describe('sessions', () => {
     expect(live.session.closed).toMatchObject({ why: 'expired' });
   });
 
-  it('do not silence the boot before them until their own script is served', () => {
+  it('do not end the reports of the previous boot until their own script is served', () => {
     const { sessions } = setup();
     const first = sessions.open(of('a'));
     sessions.promote(first);
@@ -212,7 +212,7 @@ describe('sessions', () => {
     expect(sessions.size).toBe(0);
   });
 
-  it('that fall silent all at once are ended a few at a time, and all of them in the end', () => {
+  it('that fall silent together are ended a few at a time, until all are ended', () => {
     const { clock, sessions } = setup();
     const lives = Array.from({ length: 2000 }, (_, n) => sessions.open(of(`m${n}`)));
     clock.advance(millis(OPENING_WINDOW + 1));
@@ -241,7 +241,7 @@ describe('sessions', () => {
     expect(live.session.closed).toMatchObject({ why: 'expired' });
   });
 
-  it('stay while they are the last of their machine, and are dropped long after another replaced them', () => {
+  it('stay while they are the last of their machine, and are dropped long after they were replaced', () => {
     const { clock, sessions } = setup();
     const first = sessions.open(of('a'));
     sessions.promote(first);
@@ -256,7 +256,7 @@ describe('sessions', () => {
     expect(sessions.current('a')).toBe(second);
   });
 
-  it('are overdue once, also when their deadline was moved', () => {
+  it('are overdue only once, also when their deadline was moved', () => {
     const { clock, sessions } = setup();
     const live = sessions.open(of('a'));
     sessions.promote(live);
@@ -282,7 +282,7 @@ describe('sessions', () => {
     expect(sessions.isLive(booting)).toBe(true);
   });
 
-  it('come back from the store as they were', () => {
+  it('are read back from the store unchanged', () => {
     const { clock, sessions } = setup();
     const live = sessions.open(of('a'));
     sessions.promote(live);

@@ -27,14 +27,14 @@ describe('selecting a profile', () => {
     expect(found).toMatchObject({ kind: 'selected', explicit: true, profile: { name: 'b' } });
   });
 
-  it('says so when the named one does not exist, and does not fall back', () => {
+  it('reports a named profile that does not exist, and does not fall back', () => {
     expect(select(node({ spec: { macs: [], profile: 'x' } }), [profile('a', { arch: 'x86_64' })])).toEqual({
       kind: 'missing',
       profile: 'x',
     });
   });
 
-  it('takes the one with most matching selectors and says which matched', () => {
+  it('takes the profile with most matching selectors and says which matched', () => {
     const found = select(node(), [
       profile('general', { arch: 'x86_64' }),
       profile('special', { arch: 'x86_64', labels: { row: 'a' } }),
@@ -47,7 +47,7 @@ describe('selecting a profile', () => {
     });
   });
 
-  it('takes the first by name among equals', () => {
+  it('takes the first profile by name among equals', () => {
     expect(
       select(node(), [profile('b', { arch: 'x86_64' }), profile('a', { firmware: 'uefi' })]),
     ).toMatchObject({
@@ -86,7 +86,7 @@ describe('selecting a profile', () => {
     );
   });
 
-  it('knows beforehand which profiles are possible, whatever a boot reports about the machine', () => {
+  it('knows in advance which profiles are possible, whatever a boot reports about the machine', () => {
     const some = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: undefined, freq: 1 });
     const seen = {
       arch: some(fc.constantFrom('x86_64' as const, 'aarch64' as const)),

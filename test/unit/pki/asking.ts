@@ -14,13 +14,13 @@ export interface Wanted {
   readonly sans?: readonly string[];
   readonly keyUsage?: string;
   readonly extendedKeyUsage?: string;
-  /** Further lines of the section with the extensions. */
+  /** More lines for the section with the extensions. */
   readonly more?: string;
 }
 
 /**
- * openssl's request for a new key of P-256. No text may hold what its configuration takes for
- * syntax.
+ * A request by openssl for a new P-256 key. The texts may not contain the syntax of its
+ * configuration.
  */
 export function requestOf(wanted: Wanted): string {
   const { commonName, organizations = [], sans = [], keyUsage, extendedKeyUsage, more = '' } = wanted;
@@ -69,13 +69,13 @@ export const attribute = (type: string, ...values: readonly Buffer[]): Buffer =>
   element(TAG.sequence, oid(type), element(TAG.set, ...values));
 
 export interface Parts {
-  /** SETs of the Name. */
+  /** The SETs of the Name. */
   readonly subject?: readonly Buffer[];
   readonly attributes?: readonly Buffer[];
   readonly version?: number;
 }
 
-/** A request of these parts; its key and signature are filler. */
+/** A request made of these parts; its key and signature are filler. */
 export function assembled({ subject = [], attributes = [], version = 0 }: Parts): string {
   const info = element(
     TAG.sequence,

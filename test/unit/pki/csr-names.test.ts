@@ -1,6 +1,6 @@
 /**
- * Reading the names in certificate requests: openssl makes them; those that openssl would not make
- * are put together by hand.
+ * Reads the names in certificate requests. openssl makes the requests; those that openssl cannot
+ * make are put together by hand.
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
@@ -15,13 +15,13 @@ const NONE: AskedNames = {
 const CN = '2.5.4.3';
 const SAN = '2.5.29.17';
 
-/** What a request asks for; what it says instead when it cannot be read. */
+/** The names that a request asks for, or the reason why it cannot be read. */
 const read = (text: string): AskedNames | string => {
   const result = readAskedNames(text);
   return result.ok ? result.asked : result.text;
 };
 
-test('a request of openssl with everything in it is read', () => {
+test('a request by openssl with every kind of name is read', () => {
   const text = requestOf({
     commonName: 'system:node:w1',
     organizations: ['system:nodes', 'Bücher'],
@@ -49,7 +49,7 @@ test('a request of openssl with everything in it is read', () => {
   });
 });
 
-test('what openssl writes of any names, addresses and usages is read as it was meant', () => {
+test('any names, addresses and usages that openssl writes are read back', () => {
   const word = fc.stringMatching(/^[a-z0-9]([a-z0-9:.-]{0,20}[a-z0-9])?$/);
   const label = fc.stringMatching(/^[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?$/);
   const ip4 = fc.bigInt(0n, 2n ** 32n - 1n).map((value) => formatIp({ family: 4, value }));
@@ -90,7 +90,7 @@ test('what openssl writes of any names, addresses and usages is read as it was m
   );
 });
 
-test('any parts in any number are all read, in their order', () => {
+test('any number of parts is read in order', () => {
   const text = fc.string({ maxLength: 30, unit: 'grapheme' });
   const plain = fc.stringMatching(/^[ -~]{0,40}$/);
   const lists = fc.record({
@@ -124,7 +124,7 @@ test('any parts in any number are all read, in their order', () => {
   );
 });
 
-test('a text is read as Go reads it, whatever kind of string it is', () => {
+test('a text of any string type is read as Go reads it', () => {
   const cn = (tag: number, octets: Buffer) =>
     read(assembled({ subject: [element(TAG.set, pairOf(CN, octets, tag))] }));
   const node = { ...NONE, commonNames: ['node'] };
@@ -232,7 +232,7 @@ test.each(REFUSED)('%s is refused', (_, text, says) => {
   expect(read(text)).toMatch(says);
 });
 
-test('bits and parts next to those that are refused are read', () => {
+test('values just inside the limits are read', () => {
   expect(read(usage(5, 0xa0))).toEqual({ ...NONE, usages: ['digital signature', 'key encipherment'] });
   expect(read(usage(7, 0, 0x80))).toEqual({ ...NONE, usages: ['decipher only'] });
   expect(read(usage(6, 0, 0x40))).toEqual({ ...NONE, usages: ['bit 9'] });

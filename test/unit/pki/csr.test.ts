@@ -1,4 +1,4 @@
-/** Machines' requests: openssl's are read, and nothing else gets a certificate. */
+/** Certificate requests of machines: openssl's are read, and invalid ones get no certificate. */
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import fc from 'fast-check';
@@ -10,7 +10,7 @@ import { formatPem, parsePem } from '../../../src/pki/pem.ts';
 import { withoutTraces } from '../traces.ts';
 import { CP1, factsOf, GOLDEN, temporary, world } from './kit.ts';
 
-/** A request by openssl for a key. */
+/** A request by openssl for a given key. */
 function request(
   key: KeyObject | string,
   subject = '/CN=anything/O=system:masters',
@@ -30,7 +30,7 @@ function request(
 const pair = (type: 'rsa' | 'ec', options: object) =>
   generateKeyPairSync(type as 'rsa', options as { modulusLength: number }).privateKey;
 
-/** By openssl, P-256; fixed, so that the broken ones are always the same. */
+/** A P-256 request by openssl; fixed, so that the damaged ones are always the same. */
 const good = `-----BEGIN CERTIFICATE REQUEST-----
 MIIBEDCBtgIBADAqMRcwFQYDVQQKDA5zeXN0ZW06bWFzdGVyczEPMA0GA1UEAwwG
 bm9kZS0xMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEnP7O9+AvQKw5ciPnEGIG
@@ -74,12 +74,12 @@ test.for([
   });
 });
 
-test('Ed25519 is refused, as some consumers cannot use it', () => {
+test('Ed25519 is refused, because some programs cannot use it', () => {
   const { privateKey } = generateKeyPairSync('ed25519');
   expect(keyWeakness(privateKey)).toMatch(/ed25519/);
 });
 
-test('a signature by SHA-1, or of another key, is refused', () => {
+test('a signature with SHA-1 or by another key is refused', () => {
   expect(readCsr(request(pair('rsa', { modulusLength: 2048 }), '/CN=x', 'sha1'))).toMatchObject({
     reason: 'signature',
   });
@@ -130,7 +130,7 @@ test('octets after the request are refused', () => {
   });
 });
 
-/** Deterministic, fast, good enough to stir octets. */
+/** A deterministic, fast generator that is good enough to damage octets. */
 function dice(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {
@@ -139,14 +139,14 @@ function dice(seed: number): (below: number) => number {
   };
 }
 
-test('200,000 broken requests: none throws, none is taken', () =>
+test('200,000 damaged requests: none throws, none is accepted', () =>
   withoutTraces(() => {
     const roll = dice(7);
     const reasons = new Map<string, number>();
     for (let n = 0; n < 200_000; n++) {
       let text: string;
       if (n % 8 < 4) {
-        // Text: cut, turned around or, one in sixteen, with a character replaced.
+        // Texts are cut, reversed or, one in sixteen, get a character replaced.
         const at = roll(good.length);
         const kind = roll(16);
         text =
@@ -156,8 +156,8 @@ test('200,000 broken requests: none throws, none is taken', () =>
               ? good.slice(0, at)
               : good.slice(at) + good.slice(0, at);
       } else {
-        // Octets: cut or, one in eight, some replaced: these are what costs, since their signature
-        // is checked.
+        // Octets are cut or, one in eight, some are replaced. These take most of the time, because
+        // their signature is checked.
         let changed = Buffer.from(octets);
         if (n % 8 < 7) changed = changed.subarray(0, roll(changed.length));
         else for (let times = 1 + roll(4); times > 0; times--) changed[roll(changed.length)] = roll(256);
@@ -177,7 +177,7 @@ test('200,000 broken requests: none throws, none is taken', () =>
     expect(reasons.get('not-pem')).toBeGreaterThan(50_000);
   }));
 
-test('PEM comes back as it was written', () => {
+test('PEM is read back as it was written', () => {
   fc.assert(
     fc.property(
       fc.array(

@@ -1,4 +1,4 @@
-/** Elements are written, and read back by the strict reader. */
+/** DER elements are written, and read back by the strict reader. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { DerReader, element, TAG } from '../../../src/pki/der.ts';
@@ -12,7 +12,7 @@ test('an element is read back as it was written, and its length has DER’s mini
   }
 });
 
-test('the parts of an element follow each other', () => {
+test('an element contains its parts in order', () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 200 })), (parts) => {
       const inner = parts.map((part) => element(TAG.bits, Buffer.from(part)));

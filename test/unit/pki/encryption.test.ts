@@ -1,5 +1,5 @@
 /**
- * The keys that Secrets are encrypted with: the file that kube-apiserver reads, a rotation, and the
+ * The keys that encrypt Secrets in etcd: the file that kube-apiserver reads, rotation, and the
  * sealed records.
  */
 import { inspect } from 'node:util';
@@ -49,7 +49,7 @@ test('the primary key encrypts, and plain records can still be read', () => {
   expect(providers(keyset, true)).toEqual([keyset.primary, 'plain']);
 });
 
-test('turned off, records are written plain and encrypted ones can still be read', () => {
+test('when encryption is turned off, records are written plain and encrypted ones can still be read', () => {
   const keyset = foundEncryption(NOW);
   expect(providers(keyset, false)).toEqual(['plain', keyset.primary]);
 });
@@ -78,7 +78,7 @@ test('a key has the 32 octets that secretbox takes', () => {
   expect(newEncryptionKey(NOW).key.reveal()).not.toBe(key.reveal());
 });
 
-test('a cluster founded by two at once encrypts with one key; Muster itself has none', async () => {
+test('a cluster that is founded twice concurrently encrypts with one key; Muster itself has none', async () => {
   const { store, clock } = await world();
   const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 't') });
   await Promise.all([pki.found('twice'), pki.found('twice')]);
@@ -105,7 +105,7 @@ test('of two concurrent steps of a rotation, one must be repeated', async () => 
   expect((await pki.encryption('golden'))?.trusted).toHaveLength(2);
 });
 
-test('keys are sealed in the store, bound to their record, and open after the vault key was rotated', async () => {
+test('keys are sealed in the store, bound to their record, and can be opened after a rotation of the vault key', async () => {
   const { store, clock } = await world();
   const [old, next] = [newVaultKey(), newVaultKey()];
   const pki = openPki({ store, clock, vault: vaultFrom(old, 'a') });
@@ -124,7 +124,7 @@ test('keys are sealed in the store, bound to their record, and open after the va
   expect((await after.encryption('sealed'))?.trusted[0]?.key.reveal()).toBe(secret);
 });
 
-test('a record that is another key’s, or none, is refused', () => {
+test('a record of another key, or an invalid one, is refused', () => {
   const vault = vaultFrom(newVaultKey(), 'a');
   const record = 'pki/c/encryption';
   const { key } = newEncryptionKey(NOW);
@@ -146,7 +146,7 @@ test.for([
   [['control-plane', 'etcd'], true],
   [['etcd'], false],
   [['worker'], false],
-] as const)('of the roles %o the file is handed out: %s', async ([roles, expected]) => {
+] as const)('roles %o get the file: %s', async ([roles, expected]) => {
   const { keysets, pki } = await world();
   const files = handout({
     roles: roles as readonly Role[],
@@ -161,7 +161,7 @@ test.for([
   expect(found.map(({ mode, content }) => [mode, content.kind])).toEqual(expected ? [[0o600, 'secret']] : []);
 });
 
-test('the view of a keyset lists its keys and does not show them', async () => {
+test('the view of a keyset lists its keys without their secrets', async () => {
   const keyset = addTrusted(foundEncryption(NOW), newEncryptionKey(NOW));
   expect(encryptionView(keyset)).toMatchObject({
     name: 'encryption',

@@ -1,4 +1,4 @@
-/** Requests for certificates, damaged: what they ask for, or why they cannot be read. */
+/** Damaged certificate requests give the names that they ask for, or a reason. */
 import { expect, test } from 'vitest';
 import { parseIp } from '../../../src/base/ip.ts';
 import { readAskedNames } from '../../../src/pki/csr-names.ts';

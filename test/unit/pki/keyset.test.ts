@@ -1,4 +1,4 @@
-/** Generations: after any steps, one signs and is trusted. */
+/** Generations of a keyset: after any steps, exactly one signs, and it is trusted. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { MusterError } from '../../../src/base/errors.ts';
@@ -41,7 +41,7 @@ const steps = fc.array(
   { maxLength: 40 },
 );
 
-/** Runs the steps; those that are refused change nothing. */
+/** Runs the steps; refused steps change nothing. */
 function run(
   todo: readonly (readonly [keyof typeof STEPS, number])[],
   each: (keyset: Keyset) => void,
@@ -71,7 +71,7 @@ test('after any steps, the generation that signs is trusted and none is listed t
   );
 });
 
-test('a keyset comes back from its record as it was, and its record holds no private key', () => {
+test('a keyset is read back from its record unchanged, and the record holds no private key', () => {
   const vault = vaultFrom(newVaultKey(), 'test');
   fc.assert(
     fc.property(steps, (todo) => {
@@ -97,12 +97,12 @@ test('the generation that signs cannot be distrusted, and one that is not truste
   expect(() => addTrusted(turned, generations[0]!)).toThrow(/there already/);
 });
 
-test('verifiers are all trusted public keys, the one that signs first', () => {
+test('verifiers are all trusted public keys, and the signing key is the first', () => {
   const keyset = promote(addTrusted(foundKeyset('sa', generations[0]!), generations[1]!), generations[1]!.id);
   expect(verifiers(keyset)).toBe(generations[1]!.publicKey.pem() + generations[0]!.publicKey.pem());
 });
 
-test('a record whose key was swapped for another is refused', () => {
+test('a record whose key was replaced with another is refused', () => {
   const vault = vaultFrom(newVaultKey(), 'test');
   const keyset = addTrusted(foundKeyset('ca', generations[0]!), generations[1]!);
   const record = KEYS.keyset.key('c', 'ca');

@@ -36,7 +36,7 @@ export interface World {
   readonly store: Store;
   readonly clock: ManualClock;
   readonly keysets: () => Promise<ReadonlyMap<KeysetName, Keyset>>;
-  /** One of every leaf, with keys made here. */
+  /** One certificate of every kind, with keys made here. */
   readonly leaves: () => Promise<ReadonlyMap<LeafName, Required<Held>>>;
 }
 
@@ -62,7 +62,7 @@ export async function world(algorithm?: KeyAlgorithm, start = Date.now()): Promi
   return { pki, store, clock, keysets, leaves };
 }
 
-/** A directory for the test; removed by the caller's `using`. */
+/** A temporary directory, which the caller's `using` removes. */
 export function temporary(): Disposable & {
   write(name: string, text: string): string;
   readonly path: string;
@@ -80,7 +80,7 @@ export function temporary(): Disposable & {
 }
 
 /**
- * The leaves that openssl refuses, with its message, by file; one process verifies all.
+ * File → message of openssl, for each certificate that it refuses. One process verifies all.
  */
 export function verifyFaults(
   trust: string,

@@ -1,4 +1,4 @@
-/** Founding, issuing, the ledger, and that nothing secret can be printed. */
+/** Founding, issuing, the ledger of certificates; no secret is printed. */
 import { execFileSync } from 'node:child_process';
 import { inspect } from 'node:util';
 import { load } from 'js-yaml';
@@ -18,7 +18,7 @@ import { CP1, GOLDEN, world } from './kit.ts';
 
 const servers = { endpoint: 'https://api.golden.test:6443', local: 'https://10.0.0.11:6443' };
 
-test('a cluster founded by two at once has one set of keys', async () => {
+test('a cluster that is founded twice concurrently has one set of keys', async () => {
   const { store, clock } = await world();
   const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 't') });
   const [a, b] = await Promise.all([pki.found('twice'), pki.found('twice')]);
@@ -46,7 +46,7 @@ test('of two concurrent steps of a rotation, the second must be repeated', async
   expect((await keysets()).get('ca')!.primary).toBe(before.primary);
 });
 
-test('the ledger has every certificate that was handed out, to whom and until when', async () => {
+test('the ledger has every issued certificate with its holder and expiry', async () => {
   const { pki, leaves, clock, keysets } = await world();
   await leaves();
   const issued = await pki.issued('golden');
@@ -62,7 +62,7 @@ test('the ledger has every certificate that was handed out, to whom and until wh
   clock.advance((5 * 60_000) as never);
   expect(shown()).toBe('expired');
   const status = views.pkiStatusView((await keysets()).values(), issued, clock.now());
-  // Both are valid for an hour; the one that ends first comes first.
+  // Both are valid for an hour; the one that expires first is listed first.
   expect(status.certificates.slice(0, 2).map(({ leaf }) => leaf)).toEqual(
     expect.arrayContaining(['applier', 'muster-admin']),
   );
@@ -70,19 +70,19 @@ test('the ledger has every certificate that was handed out, to whom and until wh
   expect(views.stillDependsOn(issued, ca, clock.now()).some(({ leaf }) => leaf === 'kubelet')).toBe(true);
 });
 
-test('the discovery hash is what openssl computes from the certificate', async () => {
+test('the discovery hash equals the one that openssl computes from the certificate', async () => {
   const ca = (await (await world()).keysets()).get('ca')!;
   const sh = 'openssl x509 -pubkey -noout | openssl pkey -pubin -outform der | sha256sum';
   const expected = execFileSync('sh', ['-c', sh], { input: signingPair(ca).certificate, encoding: 'utf8' });
   expect(discoveryHash(primaryOf(ca).publicKey)).toBe(`sha256:${expected.slice(0, 64)}`);
 });
 
-test('a text that is no private key is refused, and the error does not contain it', () => {
+test('a text that is not a private key is refused, and the error does not contain it', () => {
   const bad = '-----BEGIN EC FOO-----\nc2VjcmV0\n';
   expect(() => PrivateKey.fromPem(bad)).toThrow('not a private key in PEM');
 });
 
-test('kubeconfigs say what kubeadm’s say', async () => {
+test('kubeconfigs have the same content as kubeadm’s', async () => {
   const of = await world();
   const files = handout({
     roles: ['control-plane', 'etcd', 'operator'],
@@ -123,7 +123,7 @@ test('kubeconfigs say what kubeadm’s say', async () => {
   ]);
 });
 
-test('with the machine’s own key, the kubeconfig is complete when the key’s base64 is appended', async () => {
+test('a kubeconfig for a machine’s own key is complete when the key’s base64 is appended', async () => {
   const of = await world();
   const { certificate, key } = (await of.leaves()).get('scheduler')!;
   const common = { cluster: 'golden', server: servers.local, caBundle: 'x', user: 'u' };
@@ -134,7 +134,7 @@ test('with the machine’s own key, the kubeconfig is complete when the key’s 
   );
 });
 
-test('a bootstrap kubeconfig carries its token in the text and nowhere else', () => {
+test('a bootstrap kubeconfig has its token only in the text', () => {
   const token = new Secret('abcdef.0123456789abcdef');
   const config = {
     cluster: 'c',
@@ -189,8 +189,7 @@ test('no view, log line, error or inspection shows a private key', async () => {
     user: 'u',
     credential: { kind: 'embedded' as const, certificate, key },
   };
-  // Every function of the module that makes something to look at; a new one without an example
-  // fails here.
+  // Covers every function of the module that makes a view; a new one without an example fails here.
   const examples: Record<Exclude<keyof typeof views, never>, () => unknown> = {
     keysetView: () => [...all.values()].map(views.keysetView),
     encryptionView: () => views.encryptionView(encryption),
@@ -225,7 +224,7 @@ test('no view, log line, error or inspection shows a private key', async () => {
     ...[...made.values()].map((held) => held.key),
   ];
   for (const one of keys) for (const trace of traces(one)) expect(printed.includes(trace)).toBe(false);
-  // The traces are what is looked for: the text itself has them.
+  // The text of the key itself has all traces.
   expect(kubeconfigText(kubeconfig)).toContain(traces(key)[0]);
 });
 
@@ -239,7 +238,7 @@ test('no record of the store holds a private key in the clear', async () => {
     for (const trace of traces(primaryOf(keyset).key)) expect(text.includes(trace)).toBe(false);
 });
 
-test('a listener whose stored certificate cannot be read gets another one', async () => {
+test('a listener whose stored certificate cannot be read gets a new one', async () => {
   const { pki, store, clock } = await world();
   const secrets = openSecrets({ store, vault: vaultFrom(newVaultKey(), 't') });
   const make = () => serverCertificate({ pki, secrets, clock }, ['10.77.0.1']);

@@ -1,4 +1,4 @@
-/** Private keys at rest. */
+/** The vault encrypts private keys in the store. */
 import fs from 'node:fs';
 import path from 'node:path';
 import fc from 'fast-check';
@@ -20,7 +20,7 @@ import { temporary } from './kit.ts';
 
 const vault = vaultFrom(newVaultKey(), 'a');
 
-test('what is sealed opens again under the name it was sealed for, and under no other', () => {
+test('a sealed text can be opened only for the record that it was sealed for', () => {
   fc.assert(
     fc.property(fc.string(), fc.string(), anyText(), (name, other, text) => {
       const whole = text.toWellFormed();
@@ -32,13 +32,13 @@ test('what is sealed opens again under the name it was sealed for, and under no 
   );
 });
 
-test('a sealed text shows nothing of what is in it, and is never the same twice', () => {
+test('a sealed text does not show its content, and is different each time', () => {
   const [a, b] = [vault.seal('r', 'very secret'), vault.seal('r', 'very secret')];
   expect(JSON.stringify(a)).not.toContain('very');
   expect(a.ct).not.toBe(b.ct);
 });
 
-test('an envelope that was changed anywhere does not open', () => {
+test('an envelope with any change cannot be opened', () => {
   const envelope = vault.seal('r', 'x'.repeat(100));
   for (const field of ['iv', 'ct'] as const) {
     const octets = Buffer.from(envelope[field], 'base64');
@@ -57,14 +57,14 @@ test('an envelope that was changed anywhere does not open', () => {
     expect(() => vault.open('r', odd)).toThrow(/version known here/);
 });
 
-test('the wrong vault key is named as such, with both ids', () => {
+test('the error for a wrong vault key names both ids', () => {
   const other = vaultFrom(newVaultKey(), '/etc/muster/vault.key');
   expect(() => other.open('pki/c/keyset/ca/1', vault.seal('pki/c/keyset/ca/1', 'x'))).toThrow(
     `pki/c/keyset/ca/1 is sealed with vault key ${vault.primary}; /etc/muster/vault.key has ${other.primary}`,
   );
 });
 
-test('a new first line seals, the old line still opens, and after rewrapping it is not needed', async () => {
+test('the new first line seals, the old line still opens, and is not needed after rewrapping', async () => {
   const [first, second] = [newVaultKey(), newVaultKey()];
   const store = openMemoryStore();
   const clock = systemClock;
@@ -80,7 +80,7 @@ test('a new first line seals, the old line still opens, and after rewrapping it 
   await expect(before.keysets('c')).rejects.toMatchObject({ code: 'E_VAULT_KEY' });
 });
 
-test('a key file is made once, for its owner alone', () => {
+test('a key file is made once, readable only by its owner', () => {
   using directory = temporary();
   const file = path.join(directory.path, 'vault.key');
   expect(createVaultKey(file)).toBe(true);
@@ -91,7 +91,7 @@ test('a key file is made once, for its owner alone', () => {
   expect(openVault({ file }).primary).toBe(vaultFrom(text, 'x').primary);
 });
 
-test('a key file that others can read is refused, and so is one without a key', () => {
+test('a key file that others can read or that has no key is refused', () => {
   using directory = temporary();
   const file = directory.write('vault.key', `${newVaultKey()}\n`);
   fs.chmodSync(file, 0o640);
@@ -103,7 +103,7 @@ test('a key file that others can read is refused, and so is one without a key', 
   expect(() => openVault({ file: wrong })).not.toThrow(/tooshort/);
 });
 
-test('a systemd credential comes before the file', () => {
+test('a systemd credential is preferred to the file', () => {
   using directory = temporary();
   const [mine, theirs] = [newVaultKey(), newVaultKey()];
   const file = directory.write('vault.key', mine);
@@ -127,7 +127,7 @@ const started = (state: string, more: Partial<Parameters<typeof startVault>[0]> 
   return { vault, warnings };
 };
 
-test('a first start without a vault key makes one for its owner alone and says so once', () => {
+test('the first start without a vault key makes one, readable only by its owner, and says so once', () => {
   using directory = temporary();
   const first = started(directory.path);
   const file = path.join(directory.path, VAULT_KEY_FILE);
@@ -138,13 +138,13 @@ test('a first start without a vault key makes one for its owner alone and says s
   expect(second.vault.primary).toBe(first.vault.primary);
 });
 
-test('no new vault key is made where keys were sealed with another one', () => {
+test('no new vault key is made when the store has keys that were sealed with another one', () => {
   using directory = temporary();
   expect(() => started(directory.path, { sealed: true })).toThrow(/and there is none/);
   expect(fs.readdirSync(directory.path)).toEqual([]);
 });
 
-test('a vault key that is named must be there; a credential counts before the one in the state directory', () => {
+test('a named vault key must exist; a credential is preferred to the key in the state directory', () => {
   using directory = temporary();
   expect(() => started(directory.path, { file: path.join(directory.path, 'gone') })).toThrow(
     /E_VAULT_KEY|ENOENT/,
@@ -157,7 +157,7 @@ test('a vault key that is named must be there; a credential counts before the on
   expect(() => started(directory.path)).toThrow(/others than its owner can read/);
 });
 
-test('a secret text is made once, sealed, and opens after the vault key was rotated', async () => {
+test('a secret text is made once, sealed, and can be opened after a rotation of the vault key', async () => {
   const store = openMemoryStore();
   const [old, next] = [newVaultKey(), newVaultKey()];
   const secrets = openSecrets({ store, vault: vaultFrom(old, 'a') });
