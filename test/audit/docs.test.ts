@@ -102,7 +102,7 @@ test('every file of the tree that a page names exists', () => {
       ),
     ]
       .map((found) => found[1]!)
-      // A stem in capitals stands for a name: `bench/NAME.bench.ts`.
+      // A stem in capitals is a placeholder: `bench/NAME.bench.ts`.
       .filter((file) => !/\/[A-Z]+\./.test(file) && !fs.existsSync(path.join(ROOT, file)))
       .map((file) => `${page}: ${file}`),
   );

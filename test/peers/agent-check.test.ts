@@ -113,7 +113,7 @@ test('synchronous writes are timed, and their file is deleted afterwards', () =>
 });
 
 test('a disk with slow writes is reported, one with fast writes passes', () => {
-  // Stands in for dd, with its reports of 97 fast writes, 3 slow ones, and all of them together.
+  // A fake dd with reports of 97 fast writes, 3 slow ones, and all of them together.
   machine.command(
     'dd',
     `#!/bin/sh

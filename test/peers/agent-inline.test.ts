@@ -85,7 +85,7 @@ test('the complete plan is served once, to the machine’s own address; a second
   expect(JSON.stringify((await bootHost.store.list('')).records)).not.toContain('of w1');
 });
 
-test('of two concurrent requests one gets the plan, also after a restart', async () => {
+test('one of two concurrent requests gets the plan, also after a restart', async () => {
   const session = await booted();
   const answers = await Promise.all([ask(session), ask(session), ask(session)]);
   expect(answers.filter(({ ok }) => ok)).toHaveLength(1);

@@ -193,7 +193,7 @@ case $verb in
   disable) rm -f "$units/$1.enabled" ;;
   *) reload= ;;
 esac
-# As the real one does unless it is told not to.
+# As the real one does by default.
 [ -z "$reload" ] || echo 'daemon-reload unasked' >>"$units/log"
 case $verb in
   start | restart) : >"$units/$1.active" ;;

@@ -60,14 +60,17 @@ describe.concurrent('bin/muster', () => {
     ['muster apply', "required option '-f, --filename <path>' not specified", 'muster apply'],
     ['muster get machines -o xml', "option '-o, --output <format>' argument 'xml' is invalid", 'muster get'],
     ['muster machine add', "missing required argument 'mac'", 'muster machine add'],
-  ] as const)('%s is told why, with the code of it and where to look', async ([command, why, help]) => {
-    const { status, stdout, stderr } = await shell(`bin/${command}`);
-    expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
-    const [first, ...rest] = stderr.split('\n');
-    expect(first).toContain(`muster: ${why}`);
-    expect(first).toMatch(/ \(E_USAGE\)$/);
-    expect(rest).toEqual([`  See \`${help} --help\`.`, '']);
-  });
+  ] as const)(
+    '%s gets an error with its reason, its code and where to look',
+    async ([command, why, help]) => {
+      const { status, stdout, stderr } = await shell(`bin/${command}`);
+      expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
+      const [first, ...rest] = stderr.split('\n');
+      expect(first).toContain(`muster: ${why}`);
+      expect(first).toMatch(/ \(E_USAGE\)$/);
+      expect(rest).toEqual([`  See \`${help} --help\`.`, '']);
+    },
+  );
 
   it('data go to standard output and messages to standard error', async () => {
     expect((await shell('bin/muster get machines --socket /nowhere/s 2>/dev/null')).stdout).toBe('');

@@ -463,7 +463,7 @@ spec:
   beforeAll(async () => {
     ip('netns', 'add', 'server');
     for (const [name, subnet] of [
-      ['anew', '10.83.0'],
+      ['new', '10.83.0'],
       ['stays', '10.84.0'],
     ] as const) {
       make(`br-${name}`, `${subnet}.1/24`);
@@ -473,27 +473,27 @@ spec:
       ip('link', 'del', 'br-passing');
       there('link', 'set', `p-${name}`, 'master', `br-${name}`, 'up');
     }
-    const documents = `${segment('anew', '10.83.0')}---\n${segment('stays', '10.84.0')}`;
-    muster = await startMuster(['br-anew', 'br-stays'], documents, [], 'server');
+    const documents = `${segment('new', '10.83.0')}---\n${segment('stays', '10.84.0')}`;
+    muster = await startMuster(['br-new', 'br-stays'], documents, [], 'server');
   });
   afterAll(async () => {
     await muster.stop();
-    remove(['anew', 'stays', 'server'], []);
+    remove(['new', 'stays', 'server'], []);
   });
 
-  it('a deleted and created interface is a fault with its remedy; a restart serves it again, and the others work meanwhile', async () => {
-    expect((await udhcpc('anew')).output).toContain('GOT ip=10.83.0.');
-    there('link', 'del', 'br-anew');
-    make('br-anew', '10.83.0.1/24');
-    there('link', 'set', 'p-anew', 'master', 'br-anew');
+  it('an interface that is deleted and created again is a fault with its remedy; a restart serves it again, and the others work meanwhile', async () => {
+    expect((await udhcpc('new')).output).toContain('GOT ip=10.83.0.');
+    there('link', 'del', 'br-new');
+    make('br-new', '10.83.0.1/24');
+    there('link', 'set', 'p-new', 'master', 'br-new');
     const asks = ['-s', '--unix-socket', muster.socket, 'http://muster/readyz'];
     const ready = () => execFileSync('curl', asks, { encoding: 'utf8' });
     await expect
       .poll(ready, { timeout: 30_000 })
-      .toMatch(/br-anew was deleted and created again.*restart Muster/);
+      .toMatch(/br-new was deleted and created again.*restart Muster/);
     expect((await udhcpc('stays')).output).toContain('GOT ip=10.84.0.');
     await muster.restart();
-    expect((await udhcpc('anew')).output).toContain('GOT ip=10.83.0.');
-    expect(ready()).not.toContain('made anew');
+    expect((await udhcpc('new')).output).toContain('GOT ip=10.83.0.');
+    expect(ready()).not.toContain('deleted and created again');
   });
 });

@@ -210,7 +210,7 @@ test.concurrent(
     await killed('one has asked', async () => (await members()).find((one) => one.asked));
     await killed('it is opened', async () => (await rack.founding()).record);
     const { id } = (await rack.founding()).record!;
-    await killed('one was told to found', async () =>
+    await killed('one member has the order to found', async () =>
       rack.all.find(
         (machine) => machine.has('/run/muster/etcd-founding.env') || machine.has('/var/lib/etcd/member/wal'),
       ),

@@ -1,4 +1,4 @@
-/** The server goes on when its log cannot be written, and ends when it is asked to. */
+/** The server keeps working when its log cannot be written, and ends on request. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';

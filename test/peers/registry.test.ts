@@ -126,7 +126,7 @@ afterAll(async () => {
   rmSync(HOME, { recursive: true, force: true });
 });
 
-it('containerd pulls by tag and by digest, from every registry that the mirror stands for', async () => {
+it('containerd pulls by tag and by digest, for every registry, from the mirror', async () => {
   const hosts = hostsDirectory(transportAuthority());
   expect(await pull('registry.k8s.io/app:v1', hosts)).toMatchObject({ code: 0 });
   expect(await pull('example.org/deep/er/app:v2', hosts)).toMatchObject({ code: 0 });

@@ -147,7 +147,7 @@ function linesOf(child: ChildProcess): (fits: RegExp, seconds?: number) => Promi
   };
 }
 
-/** Stands in for the service manager: prints each message that comes to its socket. */
+/** A fake service manager, which prints each message that comes to its socket. */
 const MANAGER = `use IO::Socket::UNIX; use Socket; $| = 1;
 my $s = IO::Socket::UNIX->new(Type => SOCK_DGRAM, Local => $ARGV[0]) or die $!; chmod 0777, $ARGV[0];
 print "listening\\n"; while (1) { recv($s, my $text, 4096, 0); $text =~ s/\\n/ /g; print "$text\\n" }`;

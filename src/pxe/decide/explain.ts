@@ -299,7 +299,9 @@ function recognisedSteps(one: Case): readonly ExplainStep[] {
   ];
 }
 
-/** The Cluster that gives the machine a role, and the role; known before its agent was ever heard. */
+/**
+ * The Cluster that gives the machine a role, and the role; known before its agent was ever heard.
+ */
 function clusterSteps({ catalog }: BootContext, { member }: Case): readonly ExplainStep[] {
   if (!member) return [];
   const clusters = catalog.list('Cluster').map(({ document }) => document);
