@@ -64,22 +64,23 @@ export interface AgentApi {
   /**
    * Answers with a plan. `certificate`: undefined when none was shown, or one of another CA.
    *
-   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate does not count, E_USAGE when the
-   *   facts are malformed, and what the planner throws.
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
+   *   the facts are malformed, and what the planner throws.
    */
   poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
   /**
    * Notes that the machine shuts down.
    *
-   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate does not count, E_USAGE when the
-   *   form is malformed or lacks the boot id.
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
+   *   the form is malformed or lacks the boot id.
    */
   leave(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
 }
 
 /**
- * Makes the handlers of the agents' API. It throws nothing itself; {@link AgentApi} documents what
- * the handlers throw.
+ * Makes the handlers of the agents' API.
+ *
+ * @throws {MusterError} nothing itself; {@link AgentApi} documents what the handlers throw
  */
 export function createAgentApi(deps: AgentApiDeps): AgentApi {
   return {
@@ -97,7 +98,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
     async poll(body, certificate, peer) {
       const address = plainAddress(peer);
       await takenOver(deps, certificate, address);
-      const { identity, member, shown, record } = believed(deps, certificate, address);
+      const { identity, member, shown, record } = authenticate(deps, certificate, address);
       const read = decodeFacts(body);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
       const { facts } = read;
@@ -123,7 +124,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
 
     async leave(body, certificate, peer) {
       const address = plainAddress(peer);
-      const { member } = believed(deps, certificate, address);
+      const { member } = authenticate(deps, certificate, address);
       const bootId = printable(readForm(body).get('bootid') ?? '', MAX_CODE);
       if (bootId === '') throw new MusterError('E_USAGE', 'the form lacks bootid');
       if (deps.roster.heartbeats.leave(member.name, { bootId, address }))
@@ -133,14 +134,14 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
   };
 }
 
-/** Why a certificate is not believed. */
-const DISBELIEF = {
-  no_certificate: "No certificate of Muster's transport CA was shown, or one that has ended.",
-  not_current:
-    'The certificate was never handed out to an agent, or another one counts for its machine by now.',
-  other_key: 'The key is not the one that this certificate was handed out for.',
+/** Reasons why a client certificate is not accepted. */
+const REFUSALS = {
+  no_certificate: "The client presented no certificate of Muster's transport CA, or an expired one.",
+  not_current: 'The certificate was never issued to an agent, or its machine has a newer one by now.',
+  other_key: 'The key is not the one that this certificate was issued for.',
   distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
-  revoked: 'The certificate was revoked when its machine was taken out; `muster machine rearm` decides.',
+  revoked:
+    'The certificate was revoked when its machine was removed from the cluster; decide with `muster machine rearm`.',
   machine_gone: 'The machine has no document any more.',
   no_cluster: 'No cluster names the machine any more.',
 } as const;
@@ -149,10 +150,10 @@ const DISBELIEF = {
  * Finds the machine that the ledger gave this certificate to. The certificate's subject is not
  * read.
  *
- * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate does not count ({@link
- *   DISBELIEF}).
+ * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted ({@link
+ * REFUSALS})
  */
-function believed(
+function authenticate(
   { identities, roster, events, trusted, agentCluster }: AgentApiDeps,
   shown: ShownCertificate | undefined,
   address: string,
@@ -164,8 +165,8 @@ function believed(
 } {
   const record = shown && identities.holder(shown.serial);
   const member = record && roster.get(record.machine);
-  const refuse = (code: keyof typeof DISBELIEF): never => {
-    const reason = { code, text: DISBELIEF[code] };
+  const refuse = (code: keyof typeof REFUSALS): never => {
+    const reason = { code, text: REFUSALS[code] };
     events.record({
       kind: 'agent.refused',
       subject: record?.machine ?? address,

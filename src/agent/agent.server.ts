@@ -156,20 +156,22 @@ async function answerTo(
   api: AgentApi,
   limits: HttpLimits,
 ): Promise<AgentApiAnswer> {
-  if (route === undefined) return said(404, 'E_NOT_FOUND: agents ask for what docs/ports.md lists.');
+  if (route === undefined)
+    return textAnswer(404, 'E_NOT_FOUND: there is no such route for agents; docs/ports.md lists the routes.');
   const { method } = AGENT_ROUTES[route];
-  if (request.method !== method) return said(405, `E_METHOD: this takes ${method}.`, { allow: method });
+  if (request.method !== method)
+    return textAnswer(405, `E_METHOD: this route takes ${method}.`, { allow: method });
   const body = await readBody(request, limits.bodyBytes);
   if (body === undefined) {
     response.shouldKeepAlive = false;
-    return said(413, `E_TOO_LARGE: a form has at most ${limits.bodyBytes} octets.`);
+    return textAnswer(413, `E_TOO_LARGE: a form has at most ${limits.bodyBytes} octets.`);
   }
   const address = request.socket.remoteAddress ?? '';
   if (route === 'redeem') return api.redeem(body, address);
   return api[route](body, shownBy(request.socket as TLSSocket), address);
 }
 
-/** The client's certificate if the handshake verified its chain; any other counts as none. */
+/** The client's certificate if the handshake verified its chain; any other is ignored. */
 function shownBy(socket: TLSSocket): ShownCertificate | undefined {
   if (!socket.authorized) return undefined;
   const certificate = socket.getPeerX509Certificate();
@@ -181,7 +183,11 @@ function shownBy(socket: TLSSocket): ShownCertificate | undefined {
   };
 }
 
-const said = (status: number, text: string, headers: AgentApiAnswer['headers'] = {}): AgentApiAnswer => ({
+const textAnswer = (
+  status: number,
+  text: string,
+  headers: AgentApiAnswer['headers'] = {},
+): AgentApiAnswer => ({
   status,
   contentType: 'text/plain; charset=utf-8',
   body: `${text}\n`,
@@ -196,10 +202,10 @@ function failure(error: unknown, log: Log): AgentApiAnswer {
   const known = error instanceof MusterError;
   if (!known) log.error({ err: error }, 'a request of an agent failed');
   const code = known ? error.code : 'E_INTERNAL';
-  if (known && error.kind.http < 500) return said(error.kind.http, `${code}: ${error.message}`);
+  if (known && error.kind.http < 500) return textAnswer(error.kind.http, `${code}: ${error.message}`);
   // Muster is not ready or has failed: the machine should try again.
   const why = known && error.code === 'E_AGENT_WAIT' ? `: ${error.message}` : '';
-  return said(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });
+  return textAnswer(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });
 }
 
 function send(response: ServerResponse, { status, contentType, body, headers }: AgentApiAnswer): void {

@@ -1,8 +1,8 @@
 /**
- * The certificate that counts for each machine. The records are in the store, so that a restart
+ * The valid certificate of each machine. The records are in the store, so that a restart
  * forgets nothing, and in memory, because every poll reads them.
  *
- *     agent/MACHINE     the certificate that counts
+ *     agent/MACHINE     the valid certificate
  *     ticket/SESSION    which key redeemed that session's ticket; it never changes
  */
 import { z } from 'zod';

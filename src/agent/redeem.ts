@@ -91,16 +91,16 @@ async function existingCertificate(
 ): Promise<{ readonly certificate: string } | TicketRefusal | undefined> {
   const { machine, id } = session;
   const redeemed = await identities.redeemed(id);
-  const counts = identities.get(machine);
-  if (counts?.revoked !== undefined && counts.pin === pin) return 'revoked';
+  const current = identities.get(machine);
+  if (current?.revoked !== undefined && current.pin === pin) return 'revoked';
   if (redeemed !== undefined) {
-    if (redeemed.pin !== pin || counts?.serial !== redeemed.serial) return 'other_key';
+    if (redeemed.pin !== pin || current?.serial !== redeemed.serial) return 'other_key';
     const ledger = await pki.issuedOne(MUSTER_SCOPE, redeemed.serial);
     return ledger === undefined ? 'other_key' : { certificate: ledger.certificate };
   }
   if (roster.get(machine)?.status.alarm !== undefined) return 'alarmed';
   if (age === undefined || age > TICKET_LIFETIME) return 'too_late';
-  if (counts !== undefined && counts.pin !== pin && roster.heartbeats.alive(machine)?.bootId !== undefined)
+  if (current !== undefined && current.pin !== pin && roster.heartbeats.alive(machine)?.bootId !== undefined)
     return 'alive';
   return undefined;
 }

@@ -32,7 +32,7 @@ const octetsOf = (content: PlanContent): Uint8Array =>
 
 const modeText = (mode: number): string => mode.toString(8).padStart(3, '0');
 
-interface Said {
+interface EncodedLine {
   readonly plain?: readonly string[];
   readonly path?: string;
   readonly words?: readonly string[];
@@ -40,7 +40,7 @@ interface Said {
 }
 
 /** The text of a line, with the words in it that must be checked; `hash` names a content. */
-function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
+function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): EncodedLine {
   const of = (...words: readonly (string | number)[]): string => [line.do, ...words].join(' ');
   switch (line.do) {
     case 'request':
@@ -127,7 +127,7 @@ function said(line: PlanLine, hash: (content: PlanContent) => string): Said {
 }
 
 function lineText(line: PlanLine, hash: (content: PlanContent) => string): string {
-  const { plain = [], path = '/-', words = [], text } = said(line, hash);
+  const { plain = [], path = '/-', words = [], text } = encodeLine(line, hash);
   const fits =
     plain.every((word) => PLAIN.test(word)) &&
     PATH.test(path) &&

@@ -89,7 +89,7 @@ export async function* tarMembers(read: ReadAt): AsyncIterable<FoundMember> {
     const header = Buffer.from(await read(at, BLOCK));
     if (header.length === 0 && at > 0) return;
     if (header.length < BLOCK)
-      throw new MusterError('E_ARTIFACT', 'this is no tar archive, or a part of one');
+      throw new MusterError('E_ARTIFACT', 'this is not a tar archive, or a part of one');
     if (header.every((octet) => octet === 0)) return;
     checkSum(header);
     const flag = String.fromCharCode(header[156]!);
@@ -139,9 +139,9 @@ function member(
 }
 
 function checkSum(header: Buffer): void {
-  const said = number(header, 148, 8);
+  const stored = number(header, 148, 8);
   const sum = header.reduce((total, octet, at) => total + (at >= 148 && at < 156 ? 32 : octet), 0);
-  if (said !== sum) throw new MusterError('E_ARTIFACT', 'this is no tar archive, or it is damaged');
+  if (stored !== sum) throw new MusterError('E_ARTIFACT', 'this is not a tar archive, or it is damaged');
 }
 
 /**
@@ -159,7 +159,7 @@ function number(header: Buffer, at: number, length: number): number {
   }
   const digits = cString(header, at, length).trim();
   if (!/^[0-7]*$/.test(digits))
-    throw new MusterError('E_ARTIFACT', 'this is no tar archive, or it is damaged');
+    throw new MusterError('E_ARTIFACT', 'this is not a tar archive, or it is damaged');
   return digits === '' ? 0 : Number.parseInt(digits, 8);
 }
 

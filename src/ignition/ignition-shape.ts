@@ -237,7 +237,7 @@ function unitFault(contents: string): string | undefined {
     continued = raw.endsWith('\\') && !/^[#;]/.test(line);
     if (continues || line === '' || /^[#;]/.test(line)) continue;
     if (/^\[[^\]]+\]$/.test(line)) section = true;
-    else if (!section) return `line ${n + 1}: stands before the first [Section]`;
+    else if (!section) return `line ${n + 1}: comes before the first [Section]`;
     else if (!/^[^=[\]]+=/.test(line)) return `line ${n + 1}: neither Name=value nor [Section]`;
   }
   return undefined;

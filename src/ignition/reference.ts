@@ -32,7 +32,7 @@ function formatsPage(): string {
         `| ${row.since} | \`ds=${row.source};s=URL/\` | ${row.fetchesNetworkConfig ? 'yes' : 'no'} | ${row.note} |`,
     ),
     '',
-    'The network configuration also stands on the kernel command line (`network-config=`, base64): every version reads it there before any network is up and prefers it to all other sources, so a machine comes up on the right interface with its own addresses at once. Without `network` in the configuration that is DHCP on the interface that booted. If it is too long for the command line, it is fetched instead, and refused for versions that cannot.\n',
+    'The network configuration is also on the kernel command line (`network-config=`, base64): every version reads it there before any network is up and prefers it to all other sources, so a machine comes up on the right interface with its own addresses at once. Without `network` in the configuration that is DHCP on the interface that booted. If it is too long for the command line, it is fetched instead, and refused for versions that cannot.\n',
     '## Ignition\n',
     `Spec ${IGNITION_VERSIONS.join(', ')}; \`ignitionVersion\` selects it, ${IGNITION_VERSIONS[0]} by default. Interfaces become files of systemd-networkd, or of NetworkManager on Fedora CoreOS and its kin. \`extra.ignition\` is merged by Ignition itself (\`ignition.config.merge\`).\n`,
     '## Reports\n',

@@ -24,7 +24,7 @@ export const TEMPLATE_NAMES = {
   'network.subnet': 'Its subnet, e.g. 10.77.0.0/24.',
   'profile.name': 'Name of the Profile.',
   'cluster.name': 'Name of the Cluster, if the machine is of one.',
-  'boot.url': "Base URL of the boot session: whoever knows it can read this machine's configuration.",
+  'boot.url': "Base URL of the boot session: anyone who knows it can read this machine's configuration.",
   'boot.session': 'Id of the boot session.',
   'boot.server': "The boot server's address on the machine's network.",
 } as const;

@@ -66,7 +66,7 @@ export function startVault(options: {
       );
     createVaultKey(own);
     warn(
-      `${own} was made: the key that private keys are encrypted with lies beside them. Keep a copy elsewhere, and rather give --vault-key or the credential ${VAULT_CREDENTIAL}`,
+      `${own} was made: it encrypts the private keys in the same directory. Keep a copy elsewhere, or better, use --vault-key or the credential ${VAULT_CREDENTIAL}`,
     );
   }
   return openVault({ file: own, credentialsDirectory });

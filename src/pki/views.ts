@@ -105,7 +105,7 @@ export function machineFileView(file: MachineFile): {
   readonly content: string;
 } {
   const { path, mode, content } = file;
-  const said = {
+  const shown = {
     text: 'public',
     secret: 'secret',
     link: `link to ${content.kind === 'link' ? content.to : ''}`,
@@ -113,7 +113,7 @@ export function machineFileView(file: MachineFile): {
     'own-key': 'made on the machine',
     'with-own-key': 'public, and a key made on the machine',
   }[content.kind];
-  return { path, mode: mode.toString(8).padStart(4, '0'), content: said };
+  return { path, mode: mode.toString(8).padStart(4, '0'), content: shown };
 }
 
 /**

@@ -353,7 +353,7 @@ describe('faults', () => {
 
   test('a unit that systemd could not read is refused for Ignition', () => {
     expect(fault({ units: [{ name: 'a.service', contents: 'ExecStart=/bin/true\n' }] }, FLATCAR)).toEqual([
-      expect.stringContaining('systemd.units[0].contents: line 1: stands before the first [Section]'),
+      expect.stringContaining('systemd.units[0].contents: line 1: comes before the first [Section]'),
     ]);
   });
 

@@ -132,7 +132,9 @@ test('the first start without a vault key makes one, readable only by its owner,
   const first = started(directory.path);
   const file = path.join(directory.path, VAULT_KEY_FILE);
   expect(fs.statSync(file).mode & 0o777).toBe(0o600);
-  expect(first.warnings).toEqual([expect.stringContaining('lies beside them')]);
+  expect(first.warnings).toEqual([
+    expect.stringContaining('encrypts the private keys in the same directory'),
+  ]);
   const second = started(directory.path, { sealed: true });
   expect(second.warnings).toEqual([]);
   expect(second.vault.primary).toBe(first.vault.primary);
