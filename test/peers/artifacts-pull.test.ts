@@ -200,7 +200,7 @@ http: {addr: "${HOST}:5000", secret: x, tls: {certificate: ${file('cert.pem')}, 
   registry = await daemon(undefined, [command, 'serve', file('registry.yml')], /listening on/, env);
   muster = await startMuster(['br-pull'], DOCUMENTS);
   const plan = JSON.parse(
-    (await artifacts(['plan', 'blue', '-o', 'json'])).out.replace(/^which images.*\n/m, ''),
+    (await artifacts(['plan', 'blue', '-o', 'json'])).out.replace(/^the images of the add-on .*\n/m, ''),
   ) as {
     required: { reference?: string; url?: string };
   }[];
