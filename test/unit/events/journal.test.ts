@@ -46,7 +46,7 @@ const upTo = (n: number) => Array.from({ length: n }, (_, i) => i + 1);
 const segment = (number: number) => join(directory, `events-${String(number).padStart(8, '0')}.jsonl`);
 
 describe('the journal of events', () => {
-  test('gives the next process what the last one recorded; numbers go on', async () => {
+  test('restores the events of the last process in the next one; sequence numbers continue', async () => {
     const first = await start();
     first.record(3);
     await first.journal.close();
@@ -60,7 +60,7 @@ describe('the journal of events', () => {
     await third.journal.close();
   });
 
-  test('is written a moment later by itself, in one go', async () => {
+  test('writes events together, a moment after they were recorded', async () => {
     const { clock, journal, record } = await start();
     record(5);
     expect(await readdir(directory)).toEqual([]);
@@ -71,7 +71,7 @@ describe('the journal of events', () => {
     await journal.close();
   });
 
-  test('begins new segments and removes the oldest: bounded on disk', async () => {
+  test('begins new segments and removes the oldest, so that its size is bounded', async () => {
     const { journal, record } = await start({ segmentBytes: 10_000, segments: 3 });
     for (let i = 0; i < 40; i++) {
       record(50);
@@ -88,7 +88,7 @@ describe('the journal of events', () => {
     await next.journal.close();
   });
 
-  test('reads back only the tail that it was asked for', async () => {
+  test('reads back only the configured number of events', async () => {
     const first = await start({ segmentBytes: 5000 });
     for (let i = 0; i < 10; i++) {
       first.record(30);
@@ -100,7 +100,7 @@ describe('the journal of events', () => {
     await second.journal.close();
   });
 
-  test('passes over a line that a crash tore, and goes on after it', async () => {
+  test('skips a line that a crash cut off, and continues after it', async () => {
     const first = await start();
     first.record(3);
     await first.journal.close();
@@ -115,7 +115,7 @@ describe('the journal of events', () => {
     await third.journal.close();
   });
 
-  test('passes over lines that are no events, of whatever kind', async () => {
+  test('skips lines that are not events', async () => {
     const event = { sequence: 7, at: 1, kind: 'dhcp.ack', subject: 'm' };
     const bad = [
       '',
@@ -137,7 +137,7 @@ describe('the journal of events', () => {
     expect(await readdir(directory)).toContain('notes.txt');
   });
 
-  test('a full disk is counted and logged once; those who record do not notice; it goes on when there is room', async () => {
+  test('counts lost events and logs once when the disk is full, does not disturb callers of record, and continues when there is room', async () => {
     const { journal, record, lines, lost, sequences } = await start();
     await symlink('/dev/full', segment(1));
     for (let i = 0; i < 5; i++) {
@@ -154,7 +154,7 @@ describe('the journal of events', () => {
     await next.journal.close();
   });
 
-  test('comes back by itself after a failure, and says so', async () => {
+  test('recovers from a failure, and logs that', async () => {
     const missing = join(directory, 'file');
     await writeFile(missing, 'in the way');
     const { journal, record, lines, lost } = await start({ directory: missing });
@@ -173,7 +173,7 @@ describe('the journal of events', () => {
     await journal.close();
   });
 
-  test('does not hold more than it can write: a flood is cut, counted, and over', async () => {
+  test('limits the events that wait to be written; further events of a flood are counted as lost', async () => {
     const { journal, record, lost } = await start();
     record(50_000);
     await journal.flush();
@@ -187,7 +187,7 @@ describe('the journal of events', () => {
   });
 });
 
-test('200,000 broken lines are read as events or passed over', () =>
+test('200,000 broken lines are read as events or skipped', () =>
   withoutTraces(() => {
     const seed = 0x0e7e0001;
     console.log(`event journal fuzz seed ${seed}`);
@@ -205,7 +205,7 @@ test('200,000 broken lines are read as events or passed over', () =>
     for (let n = 0; n < 200_000; n++) {
       for (const { at, kind, subject, session, network, reason, fields } of readEvent(line())) {
         read++;
-        // what whoever prints it does with it
+        // Formats the event like the code that prints it.
         EVENT_KINDS[kind].trim();
         new Date(at).getTime();
         for (const text of [subject, session ?? '', network ?? '', reason?.code ?? '', reason?.text ?? ''])

@@ -13,7 +13,7 @@ const make = (sizes: { perSubject?: number; subjects?: number; recent?: number; 
 const sequences = (events: readonly MusterEvent[]) => events.map((event) => event.sequence);
 
 describe('the log of events', () => {
-  test('numbers and dates what it is told, and lists it oldest first', () => {
+  test('gives events a number and a time, and lists them oldest first', () => {
     const clock = new ManualClock();
     const log = createEventLog({ clock, log: silentLog, perSubject: 10, subjects: 10 });
     log.record({ kind: 'dhcp.offer', subject: 'm1', session: 's', fields: { address: '10.0.0.2' } });
@@ -34,7 +34,7 @@ describe('the log of events', () => {
     expect(log.list({ subject: 'nobody' })).toEqual([]);
   });
 
-  test('gives the last of a limit, or the first after a sequence to page on', () => {
+  test('returns the last events up to a limit, or the first ones after a sequence number', () => {
     const log = make();
     for (let i = 0; i < 10; i++) log.record(about('m'));
     expect(sequences(log.list({ limit: 3 }))).toEqual([8, 9, 10]);
@@ -44,7 +44,7 @@ describe('the log of events', () => {
     expect(log.list({ limit: 0 })).toEqual([]);
   });
 
-  test('keeps what a busy subject does from pushing out the others', () => {
+  test('keeps the events of other subjects when one subject has many', () => {
     const log = make({ perSubject: 5, recent: 20 });
     log.record(about('quiet'));
     for (let i = 0; i < 1000; i++) log.record(about('busy'));
@@ -53,14 +53,14 @@ describe('the log of events', () => {
     expect(log.list({})).toHaveLength(20);
   });
 
-  test('forgets the subject that was quiet for longest when there are too many', () => {
+  test('drops the subject with the oldest last event when there are too many subjects', () => {
     const log = make({ subjects: 3 });
     for (const subject of ['a', 'b', 'c', 'a', 'd']) log.record(about(subject));
     expect(log.list({ subject: 'b' })).toEqual([]);
     expect(sequences(log.list({ subject: 'a' }))).toEqual([1, 4]);
   });
 
-  test('holds no more than its total: the subjects that were quiet for longest lose their older events', () => {
+  test('keeps at most its total: the subjects with the oldest last events lose their older events', () => {
     const log = make({ total: 10 });
     for (const subject of ['a', 'b', 'c']) for (let i = 0; i < 3; i++) log.record(about(subject));
     for (let i = 0; i < 2; i++) log.record(about('d'));
@@ -73,7 +73,7 @@ describe('the log of events', () => {
     expect(log.list({ subject: 'd' })).toEqual([]);
   });
 
-  test('is what a list cut to size would be, whatever is recorded', () => {
+  test('returns the same as a list that is cut to size, for any sequence of events', () => {
     const subject = fc.constantFrom('a', 'b', 'c');
     const after = fc.option(fc.nat(60), { nil: undefined });
     fc.assert(
@@ -111,7 +111,7 @@ describe('the log of events', () => {
     );
   });
 
-  test('tells those who subscribed, until they end it', () => {
+  test('calls listeners until they end their subscription', () => {
     const log = make();
     const seen: number[] = [];
     const listener = (event: MusterEvent) => void seen.push(event.sequence);
@@ -124,7 +124,7 @@ describe('the log of events', () => {
     expect(seen).toEqual([1, 1, 2]);
   });
 
-  test('does not let a listener that throws hurt the others or the one who records', () => {
+  test('protects other listeners and the caller of record from a listener that throws', () => {
     const errors: object[] = [];
     const log = createEventLog({
       clock: new ManualClock(),
@@ -156,7 +156,7 @@ describe('the log of events', () => {
     expect(await metrics.text()).toContain('muster_events_total{kind="boot.decision"} 2');
   });
 
-  test('holds a bounded number of events in a flood of subjects', () => {
+  test('keeps a bounded number of events in a flood of subjects', () => {
     const log = make({ perSubject: 50, subjects: 100, recent: 100 });
     for (let i = 0; i < 200_000; i++) log.record(about(`invented ${i}`));
     const kept = Array.from({ length: 200_000 }, (_, i) => log.list({ subject: `invented ${i}` }).length);

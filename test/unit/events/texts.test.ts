@@ -5,10 +5,10 @@ import { HeldTexts, type TextHandle } from '../../../src/events/texts.ts';
 const PAGE = 1024 * 1024;
 
 describe('texts outside of the heap', () => {
-  test('come back as they were, whatever is put, held and dropped meanwhile', () => {
+  test('are read back unchanged, whatever is stored, referenced and dropped in between', () => {
     const text = fc.oneof(
       fc.string({ unit: 'grapheme', maxLength: 700 }),
-      // around the ends of slots, and beyond what is usual
+      // Lengths around the ends of slots, and unusually long texts.
       fc.integer({ min: 500, max: 520 }).map((length) => 'x'.repeat(length)),
       fc.integer({ min: 240, max: 9000 }).map((length) => 'é€😀'.repeat(length / 3)),
     );
@@ -40,7 +40,7 @@ describe('texts outside of the heap', () => {
     );
   });
 
-  test('take no more memory when as many come as go', () => {
+  test('take no more memory while as many are dropped as stored', () => {
     const texts = new HeldTexts();
     const kept: TextHandle[] = [];
     for (let n = 0; n < 100_000; n++) {
@@ -53,7 +53,7 @@ describe('texts outside of the heap', () => {
     );
   });
 
-  test('grow by a page when the last is full', () => {
+  test('allocate another page when the last one is full', () => {
     const texts = new HeldTexts();
     const handles = Array.from({ length: 3000 }, (_, n) => texts.put(`text ${n}`, n));
     expect(texts.size).toBe(2 * PAGE);

@@ -21,7 +21,7 @@ function collecting(enabled: readonly string[]): { log: Log; lines: Line[] } {
   return { log, lines };
 }
 
-test('a decision stands in the log with its machine, its session and its reason', () => {
+test('a decision is logged with its machine, session and reason', () => {
   const events = createEventLog({ clock: new ManualClock(), log: silentLog, perSubject: 10, subjects: 10 });
   const { log, lines } = collecting(['info', 'warn']);
   const stop = logEvents(events, log);
@@ -42,7 +42,7 @@ test('a decision stands in the log with its machine, its session and its reason'
   ]);
 });
 
-test('every packet is logged when the log is told to debug', () => {
+test('every packet is logged at level debug', () => {
   const events = createEventLog({ clock: new ManualClock(), log: silentLog, perSubject: 10, subjects: 10 });
   const { log, lines } = collecting(['debug', 'info', 'warn']);
   logEvents(events, log);

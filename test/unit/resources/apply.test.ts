@@ -1,4 +1,4 @@
-/** A change through the API, checked against what is in force. */
+/** Checks of a change through the API against the documents in force. */
 import { expect, test } from 'vitest';
 import { MusterError } from '../../../src/base/errors.ts';
 import { plan, wantedOf } from '../../../src/resources/apply.ts';
@@ -12,7 +12,7 @@ const document = (kind: string, name: string, spec: object) => ({
   spec,
 });
 
-/** A view in which these documents are in force. */
+/** A catalogue in which these documents are in force. */
 function viewOf(...values: readonly object[]): CatalogView {
   const view = new CatalogView();
   view.put(
@@ -25,7 +25,7 @@ function viewOf(...values: readonly object[]): CatalogView {
   return view;
 }
 
-/** The messages with which these documents cannot be deleted together. */
+/** Messages of the faults that refuse the deletion of these documents together. */
 function refusedDeletion(view: CatalogView, ...drop: readonly Document[]): readonly string[] {
   try {
     plan(view, { drop }, () => [], undefined);
@@ -39,7 +39,7 @@ function refusedDeletion(view: CatalogView, ...drop: readonly Document[]): reado
 const machine = (name: string, mac: string, more: object = {}) =>
   document('Machine', name, { macs: [`52:54:00:00:00:${mac}`], ...more });
 
-test('of several deleted documents, only the one that is referenced is named', () => {
+test('when several documents are deleted, only the one that is referenced is named in the fault', () => {
   const view = viewOf(
     document('Profile', 'worker', { boot: 'disk' }),
     document('Profile', 'm', { boot: 'disk' }),
@@ -51,7 +51,7 @@ test('of several deleted documents, only the one that is referenced is named', (
   ]);
 });
 
-test('an address names no network: every deleted network may be the one that it needs', () => {
+test('a machine with an address in a deleted network is reported for every deleted network, because the address names none', () => {
   const view = viewOf(
     document('Network', 'a', { subnet: '10.1.0.0/24', dhcp: { mode: 'proxy' } }),
     document('Network', 'b', { subnet: '10.2.0.0/24', dhcp: { mode: 'proxy' } }),

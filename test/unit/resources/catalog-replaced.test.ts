@@ -1,6 +1,6 @@
 /**
- * A configuration directory that is replaced, vanishes, or holds links: what is watched is what
- * stands there now.
+ * A configuration directory that is replaced, disappears, or contains links: the catalogue reads
+ * and watches the directory that is at the path now.
  */
 import fs from 'node:fs';
 import os from 'node:os';
@@ -61,8 +61,8 @@ const PROFILE = '---\napiVersion: muster/v1\nkind: Profile\nmetadata: {name: wor
 const macOf = (one: LiveCatalog) => one.get('Machine', 'm')?.document.spec.macs?.[0]?.slice(-2);
 
 /**
- * Until `holds`; time passes in steps of `step` meanwhile: without the look every 5 seconds when
- * that is short of it.
+ * Waits until `holds` is true, and advances the clock in steps of `step` milliseconds. With steps
+ * of {@link WATCH} the scan that runs every 5 seconds does not happen.
  */
 async function until(holds: () => boolean, step: number): Promise<void> {
   for (let n = 0; n < 300; n++) {
@@ -70,51 +70,51 @@ async function until(holds: () => boolean, step: number): Promise<void> {
     clock.advance(millis(step));
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
-  throw new Error('it did not come to that within three seconds');
+  throw new Error('the expected state was not reached within three seconds');
 }
 /**
- * The settled time of the watch, and so little that in 300 steps the look every 5 seconds does not
- * come.
+ * Short enough that 300 steps take less than the 5 seconds between scans, so that only watches
+ * report changes.
  */
 const WATCH = 16;
-const LOOK = 5000;
+const SCAN = 5000;
 
-describe('what stands at the path of the configuration directory is read and watched', () => {
-  test('when another directory was renamed to it', async () => {
+describe('the directory that is now at the configured path is read and watched', () => {
+  test('when another directory was renamed to the path', async () => {
     write('config/m.yaml', machine('01'));
     const one = await catalog();
     write('next/m.yaml', machine('02'));
     fs.renameSync(directory, path.join(root, 'old'));
     fs.renameSync(path.join(root, 'next'), directory);
-    await until(() => macOf(one) === '02', LOOK);
+    await until(() => macOf(one) === '02', SCAN);
     write('config/m.yaml', machine('03'));
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when it was removed and made anew', async () => {
+  test('when it was removed and created again', async () => {
     write('config/m.yaml', machine('01'));
     const one = await catalog();
     fs.rmSync(directory, { recursive: true });
     await until(() => one.faults().length > 0, WATCH);
     write('config/m.yaml', machine('02'));
-    await until(() => macOf(one) === '02', LOOK);
+    await until(() => macOf(one) === '02', SCAN);
     write('config/m.yaml', machine('03'));
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when it is a link that leads elsewhere now', async () => {
+  test('when it is a link whose target changed', async () => {
     write('v1/m.yaml', machine('01'));
     write('v2/m.yaml', machine('02'));
     fs.symlinkSync('v1', directory);
     const one = await catalog();
     fs.symlinkSync('v2', path.join(root, 'link'));
     fs.renameSync(path.join(root, 'link'), directory);
-    await until(() => macOf(one) === '02', LOOK);
+    await until(() => macOf(one) === '02', SCAN);
     write('v2/m.yaml', machine('03'));
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when a reload came before the look', async () => {
+  test('when a reload came before the scan', async () => {
     write('v1/m.yaml', machine('01'));
     write('v2/m.yaml', machine('02'));
     fs.symlinkSync('v1', directory);
@@ -127,7 +127,7 @@ describe('what stands at the path of the configuration directory is read and wat
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when a directory in it was replaced between two looks', async () => {
+  test('when a subdirectory was replaced between two scans', async () => {
     write('config/hall/m.yaml', machine('01'));
     const one = await catalog();
     fs.renameSync(path.join(directory, 'hall'), path.join(root, 'old'));
@@ -137,17 +137,17 @@ describe('what stands at the path of the configuration directory is read and wat
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when a linked file outside of it changed, went, and came again', async () => {
+  test('when the target of a linked file changed, was removed, and was created again', async () => {
     write('outside.yaml', machine('01'));
     fs.mkdirSync(directory);
     fs.symlinkSync('../outside.yaml', path.join(directory, 'm.yaml'));
     const one = await catalog();
     write('outside.yaml', machine('02', '  serial: X\n'));
-    await until(() => macOf(one) === '02', LOOK);
+    await until(() => macOf(one) === '02', SCAN);
     fs.rmSync(path.join(root, 'outside.yaml'));
-    await until(() => macOf(one) === undefined, LOOK);
+    await until(() => macOf(one) === undefined, SCAN);
     write('outside.yaml', machine('03'));
-    await until(() => macOf(one) === '03', LOOK);
+    await until(() => macOf(one) === '03', SCAN);
   });
 
   test('when ..data changes, as kubelet mounts a ConfigMap', async () => {
@@ -162,7 +162,7 @@ describe('what stands at the path of the configuration directory is read and wat
   });
 });
 
-test('a configuration directory that vanishes is a fault until it is back; its documents stay in force', async () => {
+test('a configuration directory that disappears is a fault until it is back; its documents stay in force', async () => {
   write('config/m.yaml', machine('01'));
   const one = await catalog();
   fs.renameSync(directory, path.join(root, 'away'));
@@ -178,11 +178,11 @@ test('a configuration directory that vanishes is a fault until it is back; its d
   expect(metrics.get('muster_document_faults')).toBe(1);
   expect(events.map(({ kind, subject }) => [kind, subject])).toEqual([['document.invalid', directory]]);
   fs.renameSync(path.join(root, 'away'), directory);
-  await until(() => one.faults().length === 0, LOOK);
+  await until(() => one.faults().length === 0, SCAN);
   expect(metrics.get('muster_document_faults')).toBe(0);
 });
 
-test('a reference to nothing at start is told as other faults are, and its healing too', async () => {
+test('a missing reference at start is logged, recorded and counted like other faults, and so is its end', async () => {
   write('config/m.yaml', machine('01', '  profile: worker\n'));
   const one = await catalog();
   expect(one.faults().map(({ code }) => code)).toEqual(['E_REFERENCE']);
@@ -196,7 +196,7 @@ test('a reference to nothing at start is told as other faults are, and its heali
   expect(metrics.get('muster_document_faults')).toBe(0);
 });
 
-test('a fault between documents keeps its place when another file, or the API, changes something', async () => {
+test('a fault between documents keeps its position when another file or the API changes something', async () => {
   write('config/m.yaml', machine('01', '  profile: worker\n'));
   const one = await catalog();
   const place = { file: path.join(directory, 'm.yaml'), line: 7, column: 12 };

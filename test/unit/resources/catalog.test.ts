@@ -1,4 +1,4 @@
-/** The live catalogue over a real directory and a real store. */
+/** The live catalogue with a real directory and a real store. */
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -14,11 +14,9 @@ import type { CatalogChange, ConfigCheck, LiveCatalog } from '../../../src/resou
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
 
-type Told = NewEvent;
-
 let directory: string;
 let store: Store;
-let events: Told[];
+let events: NewEvent[];
 let open: LiveCatalog[];
 
 beforeEach(() => {
@@ -72,8 +70,8 @@ const change = (one: LiveCatalog) =>
     });
   });
 
-/** Until an event of that kind was recorded. */
-async function told(kind: Told['kind']): Promise<Told> {
+/** Waits for an event of that kind. */
+async function nextEvent(kind: NewEvent['kind']): Promise<NewEvent> {
   for (let n = 0; n < 500; n++) {
     const found = events.find((event) => event.kind === kind);
     if (found) return found;
@@ -93,7 +91,7 @@ const refusal = async (work: Promise<unknown>): Promise<MusterError> => {
 };
 
 describe('files', () => {
-  test('are read with all below them, hidden ones and other endings left out; each document knows its line', async () => {
+  test('are read recursively, without hidden files and other suffixes; each document has its line', async () => {
     write('a.yaml', `# first\n${WORKER}`);
     write('deep/down/b.yml', machine('m', '01', ', profile: worker'));
     write('.hidden.yaml', 'not: [valid');
@@ -109,7 +107,7 @@ describe('files', () => {
     expect(one.list('Machine').map((entry) => entry.document.metadata.name)).toEqual(['m']);
   });
 
-  test('that change are taken over, whole, and only what changed is told', async () => {
+  test('that change are read again as a whole, and listeners get only the documents that changed', async () => {
     write('a.yaml', machine('m', '01') + machine('n', '02'));
     const one = await catalog();
     const untouched = one.get('Machine', 'n')!.document;
@@ -127,7 +125,7 @@ describe('files', () => {
     ]);
   });
 
-  test('that are replaced by renaming, as editors do, are taken over', async () => {
+  test('that are replaced by renaming, as editors do, are read again', async () => {
     write('a.yaml', machine('m', '01'));
     const one = await catalog();
     const changed = change(one);
@@ -137,7 +135,7 @@ describe('files', () => {
     expect(one.get('Machine', 'm')?.document.spec.macs).toEqual(['52:54:00:00:00:02']);
   });
 
-  test('in a directory made later are seen', async () => {
+  test('in a new subdirectory are read', async () => {
     const one = await catalog();
     fs.mkdirSync(path.join(directory, 'new'));
     const changed = change(one);
@@ -147,11 +145,11 @@ describe('files', () => {
     expect(one.get('Machine', 'm')).toBeDefined();
   });
 
-  test('that turn invalid keep their last good version, raise a fault and an event, and heal', async () => {
+  test('that become invalid keep their last valid version with a fault and an event, until they are valid again', async () => {
     write('a.yaml', machine('m', '01'));
     const one = await catalog();
     write('a.yaml', `${machine('m', '02')}  oops: [`);
-    expect(await told('document.invalid')).toMatchObject({
+    expect(await nextEvent('document.invalid')).toMatchObject({
       subject: path.join(directory, 'a.yaml'),
       reason: { code: 'E_YAML' },
     });
@@ -163,7 +161,7 @@ describe('files', () => {
     expect(one.faults()).toEqual([]);
   });
 
-  test('that would make an error of what was a warning keep it as it was', async () => {
+  test('that would turn a warning into an error keep their last version', async () => {
     write('p.yaml', WORKER);
     write('m.yaml', machine('m', '01'));
     const one = await catalog((set) => [
@@ -180,7 +178,7 @@ describe('files', () => {
     expect(one.get('Profile', 'worker')).toBeDefined();
   });
 
-  test('that would take away what others need keep it', async () => {
+  test('that would remove a document that others need keep it', async () => {
     write('p.yaml', WORKER);
     write('m.yaml', machine('m', '01', ', profile: worker'));
     const one = await catalog();
@@ -188,7 +186,7 @@ describe('files', () => {
     await one.reload();
     expect(one.get('Profile', 'worker')).toBeDefined();
     expect(messages(one)).toEqual(['this change would break Machine/m: there is no Profile "worker"']);
-    // Moved to another file it is not gone.
+    // A document that is moved to another file still exists.
     write('q.yaml', WORKER);
     await one.reload();
     expect(messages(one)).toEqual([]);
@@ -197,7 +195,7 @@ describe('files', () => {
     });
   });
 
-  test('that claim what another has are reverted; the other is served as before', async () => {
+  test('that claim the address of another machine are reverted; the other machine is served as before', async () => {
     write('a.yaml', machine('a', '01'));
     write('b.yaml', machine('b', '02'));
     const one = await catalog();
@@ -209,7 +207,7 @@ describe('files', () => {
     ]);
   });
 
-  test('that are bad at start give what is good in them', async () => {
+  test('that are invalid at start contribute their valid documents', async () => {
     write(
       'a.yaml',
       machine('a', '01') + machine('b', '01') + machine('c', 'zz') + machine('d', '04', ', profile: gone'),
@@ -217,8 +215,8 @@ describe('files', () => {
     write('b.yaml', machine('a', '09'));
     write('c.yaml', 'no: [yaml');
     const one = await catalog();
-    // Two claim one MAC: the first has it. A missing profile holds the machine, it does not hide
-    // it.
+    // Two machines claim one MAC: the first gets it. A machine with a missing profile is held, and
+    // still in force.
     expect(one.list('Machine').map((entry) => entry.document.metadata.name)).toEqual(['a', 'd']);
     expect(
       one
@@ -231,7 +229,7 @@ describe('files', () => {
     expect(messages(one).some((text) => text.includes('there is no Profile'))).toBe(false);
   });
 
-  test('whose configuration does not render are refused with the line', async () => {
+  test('whose configuration does not render are refused with their line', async () => {
     write(
       'p.yaml',
       document(
@@ -251,17 +249,17 @@ describe('files', () => {
     ]);
   });
 
-  test('with a fault in a document are not told that it is missing as well', async () => {
+  test('with an invalid document do not also report that the document is missing', async () => {
     write('d.yaml', document('Profile', 'worker', '{boot: hlod}') + machine('a', '01', ', profile: worker'));
     const one = await catalog();
     expect(one.faults().map((fault) => fault.path)).toEqual(['spec.boot']);
-    // but it is not there: nobody else can name it
+    // It is not in force, so no other document can refer to it.
     expect((await refusal(one.apply([value('b', '02', { profile: 'worker' })]))).code).toBe('E_REFERENCE');
     await one.apply([value('b', '02')]);
     expect(one.faults().map((fault) => fault.path)).toEqual(['spec.boot']);
   });
 
-  test('that cannot be read, and octets that are no text, are faults of the file', async () => {
+  test('that cannot be read or are not UTF-8 are faults of the file', async () => {
     fs.writeFileSync(path.join(directory, 'a.yaml'), Buffer.from([0x61, 0x3a, 0x20, 0xff]));
     fs.symlinkSync('/nowhere/at/all', path.join(directory, 'b.yaml'));
     fs.symlinkSync('.', path.join(directory, 'loop'));
@@ -269,7 +267,7 @@ describe('files', () => {
     expect(one.faults().map((fault) => fault.code)).toEqual(['E_YAML']);
   });
 
-  test('need their directory at start', async () => {
+  test('fail the start when their directory does not exist', async () => {
     fs.rmSync(directory, { recursive: true });
     expect((await refusal(catalog())).code).toBe('E_UNREADABLE');
     fs.mkdirSync(directory);
@@ -277,7 +275,7 @@ describe('files', () => {
 });
 
 describe('the API', () => {
-  test('creates, leaves unchanged, changes and deletes; all of it is there after a restart', async () => {
+  test('creates, leaves unchanged, changes and deletes documents, durably', async () => {
     const one = await catalog();
     expect((await one.apply([value('a', '01'), value('b', '02')])).results.map((r) => r.action)).toEqual([
       'created',
@@ -296,14 +294,14 @@ describe('the API', () => {
     ]);
   });
 
-  test('changes nothing with dryRun, and says what it would', async () => {
+  test('changes nothing with dryRun, and returns what it would change', async () => {
     const one = await catalog();
     expect((await one.apply([value('a', '01')], { dryRun: true })).results[0]?.action).toBe('created');
     expect(one.get('Machine', 'a')).toBeUndefined();
     expect((await store.list('')).records).toEqual([]);
   });
 
-  test('takes all or nothing, and names every fault', async () => {
+  test('applies all documents or none, and reports every fault', async () => {
     write('m.yaml', machine('m', '01'));
     const one = await catalog();
     const error = await refusal(
@@ -313,7 +311,7 @@ describe('the API', () => {
     expect(one.list('Machine')).toHaveLength(1);
   });
 
-  test('may not change what belongs to a file, and names the place', async () => {
+  test('cannot change a document of a file, and names its file and line', async () => {
     write('m.yaml', `# note\n${machine('m', '01')}`);
     const one = await catalog();
     const place = `${path.join(directory, 'm.yaml')}:3`;
@@ -325,7 +323,7 @@ describe('the API', () => {
     expect((await one.apply([value('m', '01')])).results[0]?.action).toBe('unchanged');
   });
 
-  test('a file may not take the name of one of its documents', async () => {
+  test('keeps its document when a file contains one of the same name', async () => {
     const one = await catalog();
     await one.apply([value('m', '01')]);
     write('m.yaml', machine('m', '02'));
@@ -352,13 +350,13 @@ describe('the API', () => {
     );
   });
 
-  test('two changes at once are checked one after the other', async () => {
+  test('checks two simultaneous changes one after the other', async () => {
     const one = await catalog();
     const both = await Promise.allSettled([one.apply([value('a', '01')]), one.apply([value('b', '01')])]);
     expect(both.map((result) => result.status)).toEqual(['fulfilled', 'rejected']);
   });
 
-  test('does not delete what others name, and says who', async () => {
+  test('does not delete a document that others refer to, and names them', async () => {
     const one = await catalog();
     await one.applyText(WORKER + machine('m', '01', ', profile: worker'), 'x.yaml');
     expect(await refusal(one.delete('Profile', 'worker'))).toMatchObject({
@@ -371,7 +369,7 @@ describe('the API', () => {
     expect((await refusal(one.delete('Profile', 'worker'))).code).toBe('E_NOT_FOUND');
   });
 
-  test('tells what will not work any more when a document is gone, and nothing that was so before', async () => {
+  test('warns of what a deletion breaks, and not of what was broken before', async () => {
     const one = await catalog();
     const profile = (name: string, image: string) => ({
       apiVersion: 'muster/v1',
@@ -392,7 +390,7 @@ describe('the API', () => {
     expect((await one.delete('Profile', 'worker')).warnings).toEqual([]);
   });
 
-  test('deletes together what names each other, or nothing, and says which is needed', async () => {
+  test('deletes documents that refer to each other together, or none of them, and names the one that is still needed', async () => {
     const one = await catalog();
     await one.applyText(WORKER + machine('m', '01', ', profile: worker'), 'x.yaml');
     const both = [
@@ -407,7 +405,7 @@ describe('the API', () => {
     expect([one.get('Machine', 'm'), one.get('Profile', 'worker')]).toEqual([undefined, undefined]);
   });
 
-  test('a freed MAC may be taken, also in the same change', async () => {
+  test('lets a machine take a MAC that another gives up, also in the same change', async () => {
     const one = await catalog();
     await one.apply([value('a', '01'), value('b', '02')]);
     await one.apply([value('a', '02'), value('b', '01')]);
@@ -418,7 +416,7 @@ describe('the API', () => {
     );
   });
 
-  test('faults of a text come with its name, line and column', async () => {
+  test('reports faults of a text with its name, line and column', async () => {
     const one = await catalog();
     const error = await refusal(
       one.applyText(`${machine('a', '01')}${machine('b', '01', ', profil: x')}`, 'mine.yaml'),
@@ -426,7 +424,7 @@ describe('the API', () => {
     expect(error.faults.map((fault) => fault.at)).toEqual([{ file: 'mine.yaml', line: 10, column: 37 }]);
   });
 
-  test('refuses more than a transaction takes', async () => {
+  test('refuses more documents than a transaction takes', async () => {
     const one = await catalog();
     const many = Array.from({ length: 129 }, (_, n) => value(`m${n}`, n.toString(16).padStart(2, '0')));
     expect((await refusal(one.apply(many))).code).toBe('E_STORE_LIMIT');
@@ -444,7 +442,7 @@ describe('the API', () => {
     expect(one.get('Machine', 'b')).toBeUndefined();
   });
 
-  test('refuses a configuration that does not render, at the machine that shows it', async () => {
+  test('refuses a configuration that does not render, and names the machine', async () => {
     const one = await catalog();
     await one.applyText(
       document(
@@ -462,7 +460,7 @@ describe('the API', () => {
     await one.apply([value('a', '01', { profile: 'worker', serial: 'S1' })]);
   });
 
-  test('a record that no longer fits is left out and told; one of a newer version ends the start', async () => {
+  test('leaves out and reports an invalid record; a record of a newer version fails the start', async () => {
     await store.commit([{ key: 'document/Machine/old', put: '{"v":1,"document":{"kind":"Machine"}}' }]);
     expect(messages(await catalog())).toEqual([
       expect.stringContaining('document/Machine/old in the store is left out'),
@@ -472,7 +470,7 @@ describe('the API', () => {
   });
 
   test.each(['null', '3', '"text"', '[]', '{', ''])(
-    'a record that is %j is left out and told',
+    'a record that is %j is left out and reported',
     async (put) => {
       await store.commit([{ key: 'document/Machine/odd', put }]);
       expect(messages(await catalog())).toEqual([

@@ -1,4 +1,4 @@
-/** What must be true between fields and between documents, and whom a fault names. */
+/** Checks between fields and between documents, and the position that a fault names. */
 import { describe, expect, test } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
 import { bootScript } from '../../../src/pxe/script/script.ts';
@@ -6,7 +6,7 @@ import type { Candidate, CandidateSet } from '../../../src/resources/candidate.t
 import { checkDocuments } from '../../../src/resources/check.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
 
-/** Checks the documents of a text; only the specs of a kind are written. */
+/** Checks the documents of a text. */
 function check(text: string) {
   const { documents, faults } = parseDocuments(text, 'd.yaml');
   expect(faults).toEqual([]);
@@ -74,7 +74,7 @@ describe('a network', () => {
     expect(shown(text)).toEqual([expect.stringContaining('mode proxy gives no addresses from pools')]);
   });
 
-  test('that overlaps others is told which, also when one spans several', () => {
+  test('that overlaps others is refused with their names, also when one spans several', () => {
     const text =
       network('wide', '{subnet: 10.0.0.0/8, dhcp: {mode: off}}') +
       network('a', '{subnet: 10.1.0.0/16, dhcp: {mode: off}}') +
@@ -86,7 +86,7 @@ describe('a network', () => {
     ]);
   });
 
-  test('that nobody can get an address from is a warning', () => {
+  test('from which no client can get an address is a warning', () => {
     expect(shown(network('lab', '{subnet: 10.77.0.0/24, dhcp: {mode: reservations}}'))).toEqual([
       expect.stringMatching(/^warning .*no Machine has an address in this network/),
     ]);
@@ -100,7 +100,7 @@ describe('a network', () => {
     expect(shown(text)).toEqual([expect.stringContaining('is not between 30s and 136 years')]);
   });
 
-  test('of two addresses (/31) may use both', () => {
+  test('with two addresses (/31) may use both', () => {
     expect(
       shown(
         network('p2p', '{subnet: 10.77.0.0/31, gateway: 10.77.0.0, address: 10.77.0.1, dhcp: {mode: off}}'),
@@ -110,7 +110,7 @@ describe('a network', () => {
 });
 
 describe('a machine', () => {
-  test('with the MAC of another is refused at its own place, naming the other', () => {
+  test('with the MAC of another is refused at its own position; the fault names the other', () => {
     const text =
       LAB +
       machine('one', '{macs: ["52:54:00:00:00:01"]}') +
@@ -129,7 +129,7 @@ describe('a machine', () => {
     },
   );
 
-  test('with UUID and serial of another is refused; with its UUID alone, warned of', () => {
+  test('with UUID and serial number of another is refused; with the same UUID only, it is a warning', () => {
     const uuid = '4c4c4544-0042-3510-8051-b7c04f4d3532';
     const text =
       machine('one', `{macs: ["52:54:00:00:00:01"], uuid: ${uuid}, serial: A}`) +
@@ -159,7 +159,7 @@ describe('a machine', () => {
     ]);
   });
 
-  test('may have IPv6 addresses outside every network, but those of no other machine, however they are spelled', () => {
+  test('may have IPv6 addresses outside every network, but not those of another machine, in whatever notation', () => {
     const text =
       LAB +
       machine(
@@ -183,7 +183,7 @@ describe('a machine', () => {
     ]);
   });
 
-  test('that names what does not exist is told the nearest name that does', () => {
+  test('that refers to a missing document is refused; the fault suggests the nearest name', () => {
     const text =
       profile('worker', '{boot: hold}') +
       machine('one', '{macs: ["52:54:00:00:00:01"], profile: wroker, cluster: x}');
@@ -195,7 +195,7 @@ describe('a machine', () => {
 });
 
 describe('a profile', () => {
-  test('whose image is missing is a warning: its machines are held until it is there', () => {
+  test('whose image is missing is a warning: its machines are held until the image exists', () => {
     expect(shown(profile('worker', '{image: debian-13}'))).toEqual([
       'warning 5:15 E_REFERENCE Profile/worker: there is no Image "debian-13"',
     ]);
@@ -205,14 +205,14 @@ describe('a profile', () => {
     const image = (more: string) =>
       `---\napiVersion: muster/v1\nkind: Image\nmetadata: {name: i}\nspec: {os: x, arch: x86_64, configFormat: none${more}, kernel: {sha256: "${'0'.repeat(64)}"}}\n`;
 
-    test('is warned of a configuration that nothing reads', () => {
+    test('gets a warning for a configuration that nothing reads', () => {
       const text = image(', reports: true') + profile('p', '{image: i, config: {timezone: Etc/UTC}}');
       expect(shown(text)).toEqual([
         'warning 10:26 E_SCHEMA Profile/p: its image "i" has configFormat none, so this configuration has no effect; use an image that cloud-init or Ignition configures',
       ]);
     });
 
-    test('is warned of machines that never report, unless the image says that it reports', () => {
+    test('gets a warning that its machines never report, unless the image has `reports: true`', () => {
       expect(shown(image('') + profile('p', '{image: i}'))).toEqual([
         'warning 10:15 E_SCHEMA Profile/p: its image "i" has configFormat none and does not report: its machines never become ready; let the image run muster-report.sh and set "reports: true"',
       ]);
@@ -245,7 +245,7 @@ spec:
 `;
     const found = (length: number) =>
       shown(`${IMAGE}${profile('worker', `{image: linux, kernelArguments: [${'x'.repeat(length)}]}`)}`);
-    /** The most that is taken. */
+    /** The greatest length that is accepted. */
     const most = Array.from({ length: 2000 }, (_, n) => 2000 - n).find((n) => found(n).length === 0)!;
 
     test('are too long together with those of the image and of Muster is refused, with the number of characters that are left', () => {
@@ -278,7 +278,7 @@ spec:
   });
 });
 
-test('10,000 machines are checked in time that grows with their number, not its square', () => {
+test('10,000 machines are checked in linear time', () => {
   const many = (count: number) => {
     const set = {
       Network: new Map(),
@@ -308,7 +308,7 @@ test('10,000 machines are checked in time that grows with their number, not its 
   };
   many(10_000);
   const small = many(2_000);
-  // Twenty times as many; a quadratic check would take four hundred times as long.
+  // Twenty times as many machines; a quadratic check would take four hundred times as long.
   expect(many(40_000)).toBeLessThan(Math.max(small, 5_000) * 100);
 });
 
@@ -345,7 +345,7 @@ describe('a boot disk', () => {
       '',
     ],
     ['of the cluster, where secrets come inline', LIVE, '', '{bootDisk: {serial: B}}', 'delivery: inline'],
-  ])('%s is taken', (_, images, disks, cluster, more) => {
+  ])('%s is accepted', (_, images, disks, cluster, more) => {
     expect(all(images, disks, cluster, more)).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-/** Documents: what is accepted, and where a fault is said to be. */
+/** Reading documents: what is accepted, and the positions of faults. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -7,14 +7,14 @@ import { parseDocuments, parsePath, pathText, validate } from '../../../src/reso
 
 const GOLDEN = path.join(import.meta.dirname, '../../golden/documents');
 
-/** As people read it: one line a fault. */
+/** One line for each fault. */
 const shown = (faults: readonly Fault[]): string =>
   faults
     .map((one) => `${one.at?.line}:${one.at?.column} ${one.code} ${one.path ?? '-'}: ${one.message}\n`)
     .join('');
 
 test.for(fs.readdirSync(GOLDEN).filter((name) => name.endsWith('.yaml')))(
-  'faults of %s are told with line, column, path and what to write instead',
+  'faults of %s have line, column, path and what to write instead',
   async (name) => {
     const { faults } = parseDocuments(fs.readFileSync(path.join(GOLDEN, name), 'utf8'), name);
     expect(faults.every((one) => one.at?.file === name)).toBe(true);
@@ -25,7 +25,7 @@ test.for(fs.readdirSync(GOLDEN).filter((name) => name.endsWith('.yaml')))(
 const machine = (spec: string, name = 'a') =>
   `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
 
-test('several documents in one text are read in their order, empty ones left out', () => {
+test('several documents in one text are read in order, without empty ones', () => {
   const text = `# nothing\n---\n${machine('{macs: ["52:54:00:00:00:01"]}', 'one')}---\n---\n${machine('{macs: ["52:54:00:00:00:02"]}', 'two')}...\n`;
   const { documents, faults } = parseDocuments(text, 'm.yaml');
   expect(faults).toEqual([]);
@@ -35,7 +35,7 @@ test('several documents in one text are read in their order, empty ones left out
   ]);
 });
 
-test('a file mode without quotes is refused with the reason and the fix, at its own place', () => {
+test('a file mode without quotes is refused with the reason and the fix, at its own position', () => {
   const text = machine(`
   macs: ["52:54:00:00:00:01"]
   config:
@@ -49,7 +49,7 @@ test('a file mode without quotes is refused with the reason and the fix, at its 
   );
 });
 
-test('a kernel argument that iPXE would not pass on as it stands is refused with its document, not when a machine boots', () => {
+test('a kernel argument that iPXE cannot pass on is refused with its document, not when a machine boots', () => {
   const text = `apiVersion: muster/v1
 kind: Profile
 metadata: {name: a}
@@ -89,14 +89,14 @@ test('a loader that no loader directory can have is refused at its line', () => 
     );
 });
 
-test('a document without fault stays when its neighbour has one', () => {
+test('a valid document is read although another one in the text has a fault', () => {
   const text = `${machine('{macs: ["52:54:00:00:00:01"]}')}---\n${machine('{macs: []}', 'b')}`;
   const { documents, faults } = parseDocuments(text, 'm.yaml');
   expect(documents.map((one) => one.document.metadata.name)).toEqual(['a']);
   expect(shown(faults)).toBe('9:14 E_SCHEMA spec.macs: needs at least 1\n');
 });
 
-test('any usual spelling of a MAC and of a UUID is stored in the one canonical spelling', () => {
+test('any usual notation of a MAC or UUID is stored in canonical form', () => {
   const text = machine(
     '{macs: ["52-54-00-AA-00-01", "5254.00aa.0002", 525400aa0003], uuid: 4C4C4544-0042-3510-8051-B7C04F4D3532}',
   );
@@ -113,7 +113,7 @@ test('a MAC that YAML reads as a number is refused with the hint to quote it', (
   expect(faults[0]?.message).toBe('must be text, found the number 525400000001; put it in quotes');
 });
 
-test('an API body is validated like a text, without places', () => {
+test('an API body is validated like a text, without positions', () => {
   const result = validate({
     apiVersion: 'muster/v1',
     kind: 'Machine',
@@ -127,7 +127,7 @@ test('an API body is validated like a text, without places', () => {
   ]);
 });
 
-test('__proto__ and its kin are keys like others: unknown, and without any effect', () => {
+test('__proto__ and similar keys are refused as unknown and have no effect', () => {
   const text = `${machine('{macs: ["52:54:00:00:00:01"], config: {variables: {__proto__: 1, constructor: 2}}}')}__proto__: {polluted: true}\n`;
   const { documents, faults } = parseDocuments(text, 'm.yaml');
   expect(({} as Record<string, unknown>).polluted).toBeUndefined();

@@ -1,4 +1,4 @@
-/** YAML and documents, broken: a fault with its place each time. */
+/** Fuzzing of YAML and documents: every fault has a position. */
 import { expect, test } from 'vitest';
 import { parseDocuments } from '../../../src/resources/document.ts';
 import { readYaml } from '../../../src/resources/yaml.ts';
@@ -11,7 +11,7 @@ const SEEDS = [
   'a: &x {k: [1, 2]}\nb: [*x, *x]\n<<: *x\n',
 ];
 
-test('200,000 broken texts: a value or a fault each time, never an exception', () => {
+test('200,000 broken texts each give a value or a fault, never an exception', () => {
   let faults = 0;
   fuzz(200_000, random('yaml'), SEEDS, (text) => {
     const result = readYaml(text, 'f.yaml');
@@ -24,7 +24,7 @@ test('200,000 broken texts: a value or a fault each time, never an exception', (
   expect(faults).toBeGreaterThan(1000);
 });
 
-test('200,000 broken documents: documents and faults, each fault with its place', () => {
+test('200,000 broken documents each give documents and faults, and every fault has a position', () => {
   fuzz(200_000, random('documents'), SEEDS.slice(0, 1), (text) => {
     const { documents, faults } = parseDocuments(text, 'f.yaml');
     if (

@@ -1,10 +1,10 @@
 /**
- * Broken texts by the hundred thousand, the same ones every time: a small generator over seeds, its
- * own seed printed.
+ * Generates hundreds of thousands of broken texts from valid ones. The random seed is fixed and
+ * printed, so that every run has the same texts.
  */
 import { withoutTraces } from '../traces.ts';
 
-/** xorshift32. */
+/** Returns a random number from 0 to `below` - 1 (xorshift32). */
 export type Random = (below: number) => number;
 
 /** A generator whose seed is fixed by `name` and printed, so that a failure can be repeated. */
@@ -22,8 +22,8 @@ export function random(name: string): Random {
 }
 
 /**
- * What breaks readers of text: structure of YAML, templates, paths; control characters; half of a
- * character pair.
+ * Pieces that often break parsers: structure of YAML, templates, paths, control characters, lone
+ * surrogates.
  */
 const PIECES = [
   ...': - ? , [ ] { } & * ! | > \' " % @ ` # \n \t \r \0 \x1b \x7f \x85 \u2028 \ufeff \ud800 \udc00 \\ $ ${ $${ } . /'.split(
@@ -45,8 +45,8 @@ const PIECES = [
 ];
 
 /**
- * Calls `use` with `count` mutations of the seeds: pieces put in, parts taken out, doubled, moved,
- * seeds crossed.
+ * Calls `use` with `count` mutations of the seeds: inserts pieces, removes, doubles and moves
+ * parts, and crosses seeds.
  */
 export function fuzz(
   count: number,

@@ -1,4 +1,4 @@
-/** Every document that we show is valid: profiles/, and the YAML in pages. */
+/** All example documents are valid: those in profiles/ and those in the documentation. */
 
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -24,7 +24,7 @@ const tracked = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
   .filter((file) => fs.existsSync(path.join(ROOT, file)));
 const read = (file: string) => fs.readFileSync(path.join(ROOT, file), 'utf8');
 
-test('profiles/ is a working directory: no fault, and no warning but for the image that has to be built', async () => {
+test('profiles/ works as configuration directory: it has no fault, and no warning except for the image that has to be built', async () => {
   const catalog = await openCatalog({
     directory: path.join(ROOT, 'profiles'),
     store: openMemoryStore(),
@@ -42,7 +42,7 @@ test('profiles/ is a working directory: no fault, and no warning but for the ima
     expect(catalog.list(kind).length, kind).toBeGreaterThan(0);
 });
 
-test('the example of a cluster is whole beside the rest of profiles/', async () => {
+test('the example of a cluster is valid together with the rest of profiles/', async () => {
   const catalog = await openCatalog({
     directory: path.join(ROOT, 'profiles'),
     store: openMemoryStore(),
@@ -61,7 +61,7 @@ test('the example of a cluster is whole beside the rest of profiles/', async () 
 
 const samples = tracked.filter((file) => /^profiles\/.*\.ya?ml(\.example)?$/.test(file));
 
-test.each(samples)('%s is valid and tells editors its schema', (file) => {
+test.each(samples)('%s is valid and names its schema for editors', (file) => {
   const text = read(file);
   const { documents, faults } = parseDocuments(text, file);
   expect(faults).toEqual([]);
@@ -94,8 +94,8 @@ test('the pages show a document of every kind', () => {
 });
 
 /**
- * What JSON Schema says of a value, as far as our schemas use it; enough to see that both say the
- * same.
+ * A JSON Schema validator for the keywords that the generated schemas use; enough to compare them
+ * with the zod schemas.
  */
 type Json = { [key: string]: unknown };
 function accepts(schema: Json, value: unknown): boolean {
@@ -124,7 +124,7 @@ function accepts(schema: Json, value: unknown): boolean {
 
 const schemaOf = (kind: Kind) => JSON.parse(read(`docs/schemas/${kind}.json`)) as Json;
 
-test('the JSON Schemas accept all samples and refuse what is misspelled, missing or of another type', () => {
+test('the JSON Schemas accept all samples and refuse misspelled keys, missing fields and wrong types', () => {
   for (const file of samples)
     for (const { document } of parseDocuments(read(file), file).documents) {
       const schema = schemaOf(document.kind);

@@ -1,12 +1,12 @@
-/** The YAML reader against hostile and broken texts: a fault with its place, soon. */
+/** The YAML reader with hostile and broken texts: it quickly returns a fault with a position. */
 import fc from 'fast-check';
 import { dump } from 'js-yaml';
 import { expect, test } from 'vitest';
 import { decodeText, readYaml, YAML_LIMITS } from '../../../src/resources/yaml.ts';
 
 /**
- * What a text costs, and its fault. In processor time, since the machine that runs this may be
- * busy; and generous.
+ * The processor time that a text takes, and its fault. The limits are generous, because the machine
+ * that runs the test may be busy.
  */
 function faultOf(text: string, withinMs = 2000): string {
   const started = process.cpuUsage();
@@ -47,7 +47,7 @@ test('a text longer than the limit is refused without being read', () => {
   expect(faultOf(' '.repeat(YAML_LIMITS.bytes + 1), 500)).toBe('E_YAML 1:1');
 });
 
-test('100,000 empty documents and 1 MB of comments are nothing', () => {
+test('100,000 empty documents and 1 MB of comments are read as no document', () => {
   expect(faultOf('---\n'.repeat(100_000))).toBe('none');
   expect(faultOf('# comment\n'.repeat(100_000))).toBe('none');
 });
@@ -65,7 +65,7 @@ test('octets that are not UTF-8 are refused with their line', () => {
   });
 });
 
-test('a byte order mark and CRLF line ends are taken', () => {
+test('a byte order mark and CRLF line ends are accepted', () => {
   const decoded = decodeText(Buffer.from('\ufeffa: 1\r\nb:\r\n  c: x\r\n'), 'dos.yaml');
   const result = readYaml(decoded.ok ? decoded.text : '', 'dos.yaml');
   expect(result.ok && result.documents[0]?.value).toEqual({ a: 1, b: { c: 'x' } });
@@ -90,7 +90,7 @@ test('no, yes, on, 12:34:56:12:34:56 and 2024-01-01 are text; 1e3 and 0x10 are n
   ]);
 });
 
-test('aliases within their bounds work, and their places are those of the alias', () => {
+test('aliases within the limits work, and positions are those of the alias', () => {
   const result = readYaml('a: &x {k: 1}\nb: *x\n', 'a.yaml');
   expect(result.ok && result.documents[0]?.value).toEqual({ a: { k: 1 }, b: { k: 1 } });
   expect(result.ok && result.documents[0]?.spot(['b', 'k'])).toMatchObject({ line: 2, column: 4 });
@@ -112,7 +112,7 @@ const plain = fc.letrec((tie) => ({
   ),
 })).value;
 
-test('whatever is written as YAML is read back, in one text or several', () => {
+test('any value written as YAML is read back, in one text or several', () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -129,7 +129,7 @@ test('whatever is written as YAML is read back, in one text or several', () => {
   );
 });
 
-test('every place that is told lies inside the text and before the value', () => {
+test('every position lies inside the text and before the value', () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.stringMatching(/^[a-z]{1,6}$/), fc.array(fc.integer(), { minLength: 1 })),

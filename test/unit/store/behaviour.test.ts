@@ -22,12 +22,12 @@ for (const [name, open] of Object.entries(STORES)) {
     const keys = async (prefix: string) => (await store.list(prefix)).records.map((record) => record.key);
 
     describe('commits', () => {
-      test('a record is read back as it was put, with the revision of its commit', async () => {
+      test('a record is read back unchanged, with the revision of its commit', async () => {
         const revision = await put('machine/a', '{"v":1}');
         expect(await store.get('machine/a')).toEqual({ key: 'machine/a', value: '{"v":1}', revision });
       });
 
-      test('a record that was never put, or was deleted, is not there', async () => {
+      test('a record that was never put, or was deleted, is absent', async () => {
         await put('a', '1');
         expect(await store.commit([{ key: 'a', delete: true }])).toEqual({ ok: true, revision: 2 });
         expect(await store.get('a')).toBeUndefined();
@@ -50,13 +50,13 @@ for (const [name, open] of Object.entries(STORES)) {
         expect((await store.list('')).records.map((record) => record.revision)).toEqual([1, 1]);
       });
 
-      test('an empty commit and a deletion of what is absent succeed and change nothing', async () => {
+      test('an empty commit and the deletion of an absent record succeed and change nothing', async () => {
         await put('a', '1');
         expect(await store.commit([])).toEqual({ ok: true, revision: 1 });
         expect(await store.commit([{ key: 'b', delete: true }])).toEqual({ ok: true, revision: 1 });
       });
 
-      test('of a commit that deletes what is absent and puts something, only the put is a change', async () => {
+      test('a commit that deletes an absent record and puts another one has only the put as a change', async () => {
         await store.commit([
           { key: 'gone', delete: true },
           { key: 'here', put: '1' },
@@ -83,7 +83,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect((await store.commit([{ key: 'a', delete: true, expect: 2 }])).ok).toBe(true);
       });
 
-      test('one that fails writes nothing and names every conflict with what is there', async () => {
+      test('a failed expectation writes nothing, and every conflict is returned with the actual revision', async () => {
         await put('a', '1');
         const result = await store.commit([
           { key: 'a', put: 'x', expect: 'absent' },
@@ -101,7 +101,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect((await store.list('')).records).toEqual([{ key: 'a', value: '1', revision: 1 }]);
       });
 
-      test('numbers that are no revision are never fulfilled, not even by absence', async () => {
+      test('a number that is not a revision is never fulfilled, not even by an absent record', async () => {
         for (const expectation of [0, -1, -2, 1.5, Number.NaN])
           expect(await store.commit([{ key: 'a', put: 'x', expect: expectation }])).toEqual({
             ok: false,
@@ -109,7 +109,7 @@ for (const [name, open] of Object.entries(STORES)) {
           });
       });
 
-      test('of commits sent together, one that conflicts does not touch its neighbours', async () => {
+      test('a commit that conflicts does not affect others that were sent with it', async () => {
         const results = await Promise.all([
           store.commit([{ key: 'a', put: '1' }]),
           store.commit([{ key: 'a', put: '2', expect: 'absent' }]),
@@ -119,7 +119,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect((await store.list('')).records.map((record) => record.value)).toEqual(['1', '3']);
       });
 
-      test('of many that want to create one record, exactly one does', async () => {
+      test('exactly one of many commits that create the same record succeeds', async () => {
         const results = await Promise.all(
           Array.from({ length: 200 }, (_, i) =>
             store.commit([{ key: 'lease/rack/10.0.0.1', put: `${i}`, expect: 'absent' }]),
@@ -128,7 +128,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(results.filter((result) => result.ok)).toHaveLength(1);
       });
 
-      test('counters that many raise by compare-and-set lose no step', async () => {
+      test('no increment is lost when many clients increase a counter by compare-and-set', async () => {
         await put('counter', '0');
         const raise = async () => {
           for (;;) {
@@ -143,7 +143,7 @@ for (const [name, open] of Object.entries(STORES)) {
     });
 
     describe('lists', () => {
-      test('are the records of a prefix, ordered by key, and the revision they are of', async () => {
+      test('contain the records of a prefix, ordered by key, and their revision', async () => {
         for (const key of ['lease/b/2', 'lease/a/10', 'lease/a/1', 'leash', 'machine/x']) await put(key, '1');
         expect(await keys('lease/')).toEqual(['lease/a/1', 'lease/a/10', 'lease/b/2']);
         expect(await keys('lease/a/1')).toEqual(['lease/a/1', 'lease/a/10']);
@@ -151,7 +151,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect((await store.list('')).revision).toBe(5);
       });
 
-      test('take characters that are wildcards elsewhere as they are', async () => {
+      test('take characters literally that are wildcards in SQL', async () => {
         for (const key of ['a%b', 'a_b', 'axb', "a'b", 'a*b', 'A%b']) await put(key, '1');
         expect(await keys('a%')).toEqual(['a%b']);
         expect(await keys('a_')).toEqual(['a_b']);
@@ -177,7 +177,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(await keys('\ud7ff')).toEqual(['\ud7ff']);
       });
 
-      test('see every commit that was asked for before them', async () => {
+      test('see every commit that was requested before them', async () => {
         const commits = Array.from({ length: 3000 }, (_, i) => store.commit([{ key: `k${i}`, put: '' }]));
         const listed = store.list('');
         expect((await listed).records.length).toBe(3000);
@@ -186,14 +186,14 @@ for (const [name, open] of Object.entries(STORES)) {
     });
 
     describe('limits', () => {
-      test(`${MAX_OPERATIONS} operations are taken, one more is refused`, async () => {
+      test(`${MAX_OPERATIONS} operations are accepted, one more is refused`, async () => {
         const writes = (count: number) =>
           Array.from({ length: count }, (_, i) => ({ key: `k${i}`, put: '' }));
         expect((await store.commit(writes(MAX_OPERATIONS))).ok).toBe(true);
         expect(await codeOf(store.commit(writes(MAX_OPERATIONS + 1)))).toBe('E_STORE_LIMIT');
       });
 
-      test('a value of 1 MiB is taken, one octet more is refused, counted in UTF-8', async () => {
+      test('a value of 1 MiB is accepted, one octet more is refused, counted in UTF-8', async () => {
         const commit = (value: string) => codeOf(store.commit([{ key: 'a', put: value }]));
         expect(await commit('x'.repeat(MAX_VALUE_BYTES))).toBe('fulfilled');
         expect((await store.get('a'))!.value.length).toBe(MAX_VALUE_BYTES);
@@ -202,7 +202,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(await commit(`x${'é'.repeat(MAX_VALUE_BYTES / 2)}`)).toBe('E_STORE_LIMIT');
       });
 
-      test('a key twice, an empty key, a huge key, NUL in a key are refused', async () => {
+      test('a key that is listed twice, empty, too long or contains NUL is refused', async () => {
         const twice = [
           { key: 'a', put: '1' },
           { key: 'a', delete: true },
@@ -213,12 +213,12 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(await codeOf(store.commit([{ key: 'k'.repeat(1024), put: '1' }]))).toBe('fulfilled');
       });
 
-      test('half a surrogate pair, which UTF-8 cannot carry, is refused in keys and values', async () => {
+      test('half a surrogate pair, which UTF-8 cannot encode, is refused in keys and values', async () => {
         expect(await codeOf(store.commit([{ key: 'a\ud800', put: '1' }]))).toBe('E_STORE_LIMIT');
         expect(await codeOf(store.commit([{ key: 'a', put: '1\udc00' }]))).toBe('E_STORE_LIMIT');
       });
 
-      test('a refused commit leaves no trace', async () => {
+      test('a refused commit changes nothing', async () => {
         await codeOf(
           store.commit([
             { key: 'a', put: '1' },
@@ -228,7 +228,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(await store.list('')).toEqual({ records: [], revision: 0 });
       });
 
-      test('any text comes back as it was, empty and with NUL too', async () => {
+      test('any value is read back unchanged, also an empty one and one with NUL', async () => {
         for (const value of ['', '\0', 'a\0b', '😀\u{10ffff}', '"\\\n', '\ufeffx'])
           expect((await store.get((await put('a', value)) ? 'a' : ''))!.value).toBe(value);
       });
@@ -248,7 +248,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect((await take(store.watch('', 2, never), 1)).flat()).toEqual(all.flat().slice(2));
       });
 
-      test('go on with what is committed later, without a gap or a repetition', async () => {
+      test('continue with later commits, without a gap or a repetition', async () => {
         for (let i = 0; i < 50; i++) await put(`k${i}`, 'before');
         const seen = take(store.watch('k', 0, never), 2050);
         await Promise.all(Array.from({ length: 2000 }, (_, i) => put(`k${i}`, 'during')));
@@ -257,7 +257,7 @@ for (const [name, open] of Object.entries(STORES)) {
         );
       });
 
-      test('show only their prefix', async () => {
+      test('yield only changes with their prefix', async () => {
         const seen = take(store.watch('machine/', 0, never), 2);
         await put('lease/1', '1');
         await put('machine/1', '1');
@@ -281,7 +281,7 @@ for (const [name, open] of Object.entries(STORES)) {
         }
       });
 
-      test('a slow watcher gets everything, although more happens than is held ready for it', async () => {
+      test('give a slow watcher all changes, although there are more than are queued for it', async () => {
         const watch = store.watch('', 0, never)[Symbol.asyncIterator]();
         await put('first', '1');
         const seen = [...(await watch.next()).value!];
@@ -297,7 +297,7 @@ for (const [name, open] of Object.entries(STORES)) {
         await watch.return!(undefined);
       });
 
-      test('a watcher that is slow while it still reads history misses nothing of either', async () => {
+      test('give a watcher that is slow while it reads history all old and new changes', async () => {
         const hundred = (i: number) =>
           store.commit(Array.from({ length: 100 }, (_, j) => ({ key: `k${j}`, put: `${i}` })));
         for (let i = 0; i < 40; i++) await hundred(i);
@@ -312,7 +312,7 @@ for (const [name, open] of Object.entries(STORES)) {
         await watch.return!(undefined);
       });
 
-      test('end when their signal aborts, waiting or not begun', async () => {
+      test('end when their signal aborts, while they wait or before they begin', async () => {
         const abort = new AbortController();
         const ended = (async () => {
           for await (const _ of store.watch('', 0, abort.signal));
@@ -324,7 +324,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(await take(store.watch('', 0, abort.signal), 1)).toEqual([]);
       });
 
-      test('a revision of another store is answered with "list again"', async () => {
+      test('fail with E_STORE_COMPACTED for a revision that the store has not reached', async () => {
         expect(await codeOf(take(store.watch('', 1, never), 1))).toBe('E_STORE_COMPACTED');
       });
     });
@@ -345,7 +345,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(await codeOf(take(store.watch('', 10, never), 1))).toBe('E_STORE_COMPACTED');
       });
 
-      test('leaves a watch alone that has caught up, and one that goes on from a list', async () => {
+      test('does not affect a watch that has caught up, or one that continues from a list', async () => {
         await put('a', '1');
         const watch = store.watch('', 0, never)[Symbol.asyncIterator]();
         await watch.next();
@@ -360,7 +360,7 @@ for (const [name, open] of Object.entries(STORES)) {
         await watch.return!(undefined);
       });
 
-      test('takes a revision again, or one to come, without harm', async () => {
+      test('accepts a revision that is compacted already, or one in the future', async () => {
         await put('a', '1');
         await store.compact(1);
         await store.compact(0);
@@ -371,7 +371,7 @@ for (const [name, open] of Object.entries(STORES)) {
     });
 
     describe('closing', () => {
-      test('finishes what was asked before, refuses what comes after, ends watches', async () => {
+      test('finishes earlier requests, refuses later ones, ends watches', async () => {
         const watch = take(store.watch('', 0, never), 10);
         const before = Array.from({ length: 3000 }, (_, i) => store.commit([{ key: `k${i}`, put: '1' }]));
         const closed = store.close();
@@ -386,7 +386,7 @@ for (const [name, open] of Object.entries(STORES)) {
         expect(() => store.watch('', 0, never)).toThrow('closed');
       });
 
-      test('may be asked twice', async () => {
+      test('can be requested twice', async () => {
         await Promise.all([store.close(), store.close()]);
         await store.close();
       });

@@ -1,11 +1,17 @@
-/** The key layout: each record has one place, and only src/store/keys.ts builds and parses keys. */
+/**
+ * The key layout: every key belongs to one kind of record, and only src/store/keys.ts builds and
+ * parses keys.
+ */
 import { expect, test } from 'vitest';
 import { KEYS, type Keys, PKI_PREFIX } from '../../../src/store/keys.ts';
 import { read, sources, withoutComments } from '../../audit/tree.ts';
 
 const all = Object.values(KEYS) as unknown as readonly Keys[];
 
-/** Values for each parameter of a pattern; the open one at the end contains a slash. */
+/**
+ * A value for each parameter of a pattern. The last one contains a slash if the pattern ends in
+ * `…`.
+ */
 const valuesFor = (pattern: string): readonly string[] =>
   pattern
     .split('/')
@@ -17,7 +23,7 @@ test('a key is parsed into the values that it was built from', () => {
     expect(parse(key(...valuesFor(pattern))), pattern).toEqual(valuesFor(pattern));
 });
 
-test('the layout on disk stays as it is', () => {
+test('the layout of keys does not change, because stores contain it', () => {
   expect(KEYS.document.key('Machine', 'node-1')).toBe('document/Machine/node-1');
   expect(KEYS.lease.key('rack', '10.77.0.20')).toBe('lease/rack/10.77.0.20');
   expect(KEYS.keyset.key('blue', 'etcd-ca')).toBe('pki/blue/keyset/etcd-ca');

@@ -5,7 +5,7 @@ import type { Change, Store, Write } from '../../../src/store/store.ts';
 import { anyText } from '../texts.ts';
 import { STORES, take } from './stores.ts';
 
-/** The simplest thing that says what a store does: a map, and a list of all that happened. */
+/** The simplest model of a store: a map, and a list of all changes. */
 class Model {
   readonly records = new Map<string, { value: string; revision: number }>();
   readonly history: Change[] = [];
@@ -41,12 +41,12 @@ class Model {
 }
 
 const text = anyText({ maxLength: 4 }).map((s) => s.replaceAll('\0', '0'));
-/** Few keys, so that commits meet; some strange, so that order and ranges matter. */
+/** Few keys, so that commits conflict; some unusual ones, to test order and ranges. */
 const key = fc.oneof(
   fc.constantFrom('a', 'a/', 'a/b', 'a0', 'b', 'é', '\ufffd', '\u{1f600}'),
   text.map((s) => `x${s}`),
 );
-/** An expectation: none, absent, what the model has (by a flag), or some revision. */
+/** What a write expects: nothing, absence, the revision in the model, or a wrong revision. */
 const expectation = fc.constantFrom('none', 'absent', 'actual', 'wrong');
 const write = fc.record({
   key,
@@ -58,8 +58,8 @@ const steps = fc.array(commit, { minLength: 1, maxLength: 25 });
 type Step = (typeof steps extends fc.Arbitrary<infer T> ? T : never)[number];
 
 /**
- * The writes of a step under a prefix of its own, with expectations that the model makes
- * meaningful.
+ * The writes of a step with keys below `prefix`. Takes the revisions of expectations from the
+ * model.
  */
 function writesOf(step: Step, prefix: string, model: Model): Write[] {
   return step.map(({ key, put, expectation }) => {
@@ -78,7 +78,7 @@ function writesOf(step: Step, prefix: string, model: Model): Write[] {
   });
 }
 
-describe.each(Object.entries(STORES))('a store in %s does what the model does', (_, open) => {
+describe.each(Object.entries(STORES))('a store in %s behaves like the model', (_, open) => {
   const check = async (
     numRuns: number,
     run: (store: Store, model: Model, steps: Step[], prefix: string) => Promise<void>,
@@ -113,7 +113,7 @@ describe.each(Object.entries(STORES))('a store in %s does what the model does', 
       }
     }));
 
-  test('when commits come all at once, in the order in which they were asked for', () =>
+  test('when commits come all at once, in the order of their calls', () =>
     check(200, async (store, model, all, prefix) => {
       const asked = all.map((step) => {
         const writes = writesOf(step, prefix, model);

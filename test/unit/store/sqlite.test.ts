@@ -22,7 +22,7 @@ beforeEach(async () => {
 afterEach(() => rm(directory, { recursive: true, force: true }));
 
 describe('a store file', () => {
-  test('has its records, revision and history when it is opened again', async () => {
+  test('keeps records, revision and history when it is opened again', async () => {
     const first = await openAt(path);
     await first.commit([{ key: 'a', put: '1' }]);
     await first.commit([
@@ -40,7 +40,7 @@ describe('a store file', () => {
     await second.close();
   });
 
-  test('keeps its revision when all that happened is deleted and compacted away', async () => {
+  test('keeps its revision when all records are deleted and the history is compacted', async () => {
     const first = await openAt(path);
     await first.commit([{ key: 'a', put: '1' }]);
     await first.commit([{ key: 'a', delete: true }]);
@@ -52,14 +52,14 @@ describe('a store file', () => {
     await second.close();
   });
 
-  test('is for its owner only', async () => {
+  test('can be read only by its owner', async () => {
     const store = await openAt(path);
     await store.commit([{ key: 'a', put: '1' }]);
     for (const name of [path, `${path}-wal`]) expect((await stat(name)).mode & 0o777).toBe(0o600);
     await store.close();
   });
 
-  test('holds each record and the history, and nothing of what was before', async () => {
+  test('contains each record and the history, and no forgotten changes', async () => {
     const keys = 3000;
     const kept = 1000;
     const store = await openAt(path, { keptRevisions: kept });
@@ -98,7 +98,7 @@ describe('a store file', () => {
       for (let i = 0; i < count; i++) await store.commit([{ key: 'big', put: value }]);
       await store.close();
     };
-    // Over two servers: the second counts what the first left.
+    // Opened twice: the second process counts the history that the first one left.
     await write(await openAt(path), 50);
     await write(await openAt(path), 50);
     const store = await openAt(path);
@@ -107,7 +107,7 @@ describe('a store file', () => {
     expect((await stat(path)).size).toBeLessThan(90 * 1024 * 1024);
   });
 
-  test('is opened by one server at a time', async () => {
+  test('can be opened by one server at a time', async () => {
     const store = await openAt(path);
     expect(await codeOf(openAt(path))).toBe('E_STORE_IN_USE');
     expect((await store.commit([{ key: 'a', put: '1' }])).ok).toBe(true);
@@ -123,7 +123,7 @@ describe('opening', () => {
     db.close();
   };
 
-  test('migrates a store of format 1, keeps a copy of it, and goes on from its revision', async () => {
+  test('migrates a store of format 1, keeps a copy of it, and continues from its revision', async () => {
     await makeOld();
     const store = await openAt(path);
     const { records, revision } = await store.list('');
@@ -145,7 +145,7 @@ describe('opening', () => {
     copy.close();
   });
 
-  test('brings a migrated file and a fresh one to the same tables', async () => {
+  test('gives a migrated and a new file the same tables', async () => {
     await makeOld();
     const tables = (file: string) => {
       const { db } = openDatabase(file);
@@ -156,7 +156,7 @@ describe('opening', () => {
     expect(tables(path)).toEqual(tables(join(directory, 'fresh.sqlite')));
   });
 
-  test('a migration that fails leaves the file as it was', async () => {
+  test('does not change the file when a migration fails', async () => {
     await makeOld();
     const broken = [...MIGRATIONS, { to: FORMAT + 1, about: 'broken', sql: 'DROP TABLE no_such_table' }];
     expect(() => openDatabase(path, broken)).toThrow('no_such_table');
@@ -165,11 +165,11 @@ describe('opening', () => {
     await store.close();
   });
 
-  test('formats count up by one and are all reached', () => {
+  test('applies one migration for each format', () => {
     expect(MIGRATIONS.map((migration) => migration.to)).toEqual(MIGRATIONS.map((_, i) => i + 1));
   });
 
-  test('refuses a newer store and leaves it as it is', async () => {
+  test('refuses a newer store and does not change it', async () => {
     const store = await openAt(path);
     await store.commit([{ key: 'a', put: '1' }]);
     await store.close();
@@ -181,7 +181,7 @@ describe('opening', () => {
     expect((await readFile(path)).equals(before)).toBe(true);
   });
 
-  test("refuses somebody else's SQLite file, text, and a damaged store", async () => {
+  test("refuses another program's SQLite file, a text file, and a damaged store", async () => {
     const db = new DatabaseSync(path);
     db.exec('CREATE TABLE other(x)');
     db.close();
@@ -206,15 +206,15 @@ describe('opening', () => {
     expect(await codeOf(openAt(path))).toBe('E_STORE_OPEN');
   });
 
-  test('takes up the log that a killed server left', async () => {
+  test('recovers the log that a killed server left', async () => {
     const store = await openAt(path);
     for (let i = 0; i < 50; i++) await store.commit([{ key: `k${i}`, put: `${i}` }]);
     const killed = join(directory, 'killed.sqlite');
     await copyFile(path, killed);
     await copyFile(`${path}-wal`, `${killed}-wal`);
     await store.close();
-    // What a power cut may leave at the end of the log: a commit that was never acknowledged, half
-    // written.
+    // A power cut may leave a partly written commit at the end of the log, which was never
+    // acknowledged.
     await writeFile(`${killed}-wal`, Buffer.alloc(3000, 7), { flag: 'a' });
     await chmod(killed, 0o600);
     const again = await openAt(killed);
@@ -225,10 +225,10 @@ describe('opening', () => {
 
 describe('a full disk', () => {
   const mebibyte = 'x'.repeat(1024 * 1024);
-  /** As many pages as a small store takes, and 3 MiB. */
+  /** The pages of a small store, plus 3 MiB. */
   const maxPages = 800;
 
-  test('fails the commit that does not fit; its neighbours and what was there stay', async () => {
+  test('fails the commit that does not fit; other commits and existing records stay', async () => {
     const store = await openAt(path, { maxPages });
     await store.commit([{ key: 'before', put: '1' }]);
     const big = Array.from({ length: 8 }, (_, i) => ({ key: `big${i}`, put: mebibyte }));
@@ -251,7 +251,7 @@ describe('a full disk', () => {
     await store.close();
   });
 
-  test('fails many large commits of a group and lets the small one after them through', async () => {
+  test('fails many large commits of a group, and the small one after them succeeds', async () => {
     const store = await openAt(path, { maxPages });
     const large = 'x'.repeat(500_000);
     for (let i = 0; i < 6; i++) await store.commit([{ key: `filler${i}`, put: large }]);
@@ -264,7 +264,7 @@ describe('a full disk', () => {
     await store.close();
   });
 
-  test('is survived: once there is room, commits work again, and nothing acknowledged is lost', async () => {
+  test('does not lose acknowledged commits, and commits succeed again once there is room', async () => {
     const store = await openAt(path, { maxPages });
     const acknowledged: string[] = [];
     let refused = 0;
@@ -285,7 +285,7 @@ describe('a full disk', () => {
     await store.close();
   });
 
-  test('is counted, and logged once when it begins and once when it is over', async () => {
+  test('is counted in the metrics, and logged once when it begins and once when it ends', async () => {
     const lines: string[] = [];
     const line = (level: string) => (_: object, message: string) => void lines.push(`${level} ${message}`);
     const log = {
@@ -312,7 +312,7 @@ describe('a full disk', () => {
   });
 });
 
-test('commits gather while a group is being written; a second group goes only when it is worth a message', async () => {
+test('commits are collected while a group is written; a second group is sent only when it has enough commits', async () => {
   const posted: number[] = [];
   const gate = Promise.withResolvers<void>();
   const store = await openAt(path, {
@@ -347,7 +347,7 @@ test('commits gather while a group is being written; a second group goes only wh
   expect(posted.length).toBeLessThan(6);
 });
 
-describe('a store whose thread breaks down', () => {
+describe('a store whose thread fails', () => {
   let threads: Worker[];
   const startThread = (workerData: StoreThreadData) => {
     const thread = new Worker(new URL('../../../src/store/sqlite-thread.files.ts', import.meta.url), {
@@ -361,7 +361,7 @@ describe('a store whose thread breaks down', () => {
     return openAt(path, { startThread, ...more });
   };
 
-  test('replaces it: commits under way are unsure, those after it are done, nothing acknowledged is lost', async () => {
+  test('replaces it: running commits fail with E_STORE_UNSURE, later ones succeed, and no acknowledged commit is lost', async () => {
     const store = await open();
     const acknowledged = new Set<string>();
     const codes = new Map<string, number>();
@@ -385,7 +385,7 @@ describe('a store whose thread breaks down', () => {
     await store.close();
   });
 
-  test('goes on with its watches without a gap', async () => {
+  test('continues its watches without a gap', async () => {
     const store = await open();
     const abort = new AbortController();
     const seen: number[] = [];
@@ -405,7 +405,7 @@ describe('a store whose thread breaks down', () => {
     await store.close();
   });
 
-  test('gives up when it breaks down again and again, and says so to everybody', async () => {
+  test('gives up when threads fail repeatedly, and rejects all requests', async () => {
     const broken: MusterError[] = [];
     const store = await open({ broken: (error) => broken.push(error) });
     const ended = take(store.watch('', 0, never), 1);
@@ -421,7 +421,7 @@ describe('a store whose thread breaks down', () => {
     expect(existsSync(path)).toBe(true);
   });
 
-  /** A store whose first thread does what its nth group asks, and dies before it answers. */
+  /** A store whose first thread executes its nth group and dies before it answers. */
   const openDying = (nth: number): Promise<Store> => {
     const url = new URL('../../../src/store/sqlite-thread.files.ts', import.meta.url).href;
     const dying = `
@@ -444,17 +444,17 @@ describe('a store whose thread breaks down', () => {
     });
   };
 
-  test('shows watchers what the thread wrote and could not tell', async () => {
+  test('gives watchers the changes that the thread wrote but did not report', async () => {
     const store = await openDying(2);
     const watch = take(store.watch('', 0, never), 3);
-    expect(await codeOf(store.commit([{ key: 'told', put: '1' }]))).toBe('fulfilled');
-    expect(await codeOf(store.commit([{ key: 'not told', put: '1' }]))).toBe('E_STORE_UNSURE');
+    expect(await codeOf(store.commit([{ key: 'reported', put: '1' }]))).toBe('fulfilled');
+    expect(await codeOf(store.commit([{ key: 'not reported', put: '1' }]))).toBe('E_STORE_UNSURE');
     expect(await store.commit([{ key: 'after', put: '1' }])).toEqual({ ok: true, revision: 3 });
-    expect((await watch).flat().map((change) => change.key)).toEqual(['told', 'not told', 'after']);
+    expect((await watch).flat().map((change) => change.key)).toEqual(['reported', 'not reported', 'after']);
     await store.close();
   });
 
-  test('answers reads that were under way', async () => {
+  test('answers reads that were running', async () => {
     const store = await openDying(2);
     await store.commit([{ key: 'a', put: '1' }]);
     expect((await store.list('')).records).toHaveLength(1);
@@ -462,7 +462,7 @@ describe('a store whose thread breaks down', () => {
     await store.close();
   });
 
-  test('closes although the thread dies over it', async () => {
+  test('closes although the thread dies during the close', async () => {
     const store = await openDying(2);
     await store.commit([{ key: 'a', put: '1' }]);
     await store.close();
@@ -470,7 +470,7 @@ describe('a store whose thread breaks down', () => {
     await (await openAt(path)).close();
   });
 
-  test('closes although the thread ends while it is asked to', async () => {
+  test('closes although the thread ends when the close is requested', async () => {
     const store = await open();
     const commit = codeOf(store.commit([{ key: 'a', put: '1' }]));
     const closed = store.close();

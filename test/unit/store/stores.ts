@@ -1,5 +1,6 @@
 /**
- * The implementations of Store under test, each opened fresh, and small helpers to read a watch.
+ * The implementations of Store under test, each opened with an empty store, and functions that read
+ * a watch.
  */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,7 +13,7 @@ import type { Change, Store } from '../../../src/store/store.ts';
 
 export interface OpenedStore {
   readonly store: Store;
-  /** Closes the store and removes what it left. */
+  /** Closes the store and removes its files. */
   done(): Promise<void>;
 }
 
