@@ -1,15 +1,15 @@
-/** Repeats transfers that fail: whether, when, and what is printed meanwhile. */
+/** Repeats failed transfers: decides whether and when, and prints what happens. */
 import { type Millis, millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Io } from './io.ts';
 
-/** What a transfer may use of the process. */
+/** The parts of the process that a transfer may use. */
 export type TransferIo = Pick<Io, 'err' | 'pause' | 'signal'>;
 
-/** Attempts in a row without progress before a transfer is given up. */
+/** After this many failed attempts in a row without progress, a transfer ends. */
 const ATTEMPTS = 5;
 /**
- * The same for a server that has never answered: its name or address may be wrong, and nobody
+ * The same limit for a server that has never answered: its name or address may be wrong, and nobody
  * should wait half a minute to learn that.
  */
 const ATTEMPTS_UNANSWERED = 2;
@@ -20,7 +20,7 @@ const UNREACHED = new Set([
   ...['EHOSTDOWN', 'ENETDOWN', 'EADDRNOTAVAIL', 'UND_ERR_CONNECT_TIMEOUT'],
 ]);
 
-/** Whether no connection was made: undici puts the code into the cause of a cause. */
+/** Whether no connection was made. undici puts the code into the cause of a cause. */
 function unreached(error: MusterError): boolean {
   const { cause } = (error.cause ?? {}) as { readonly cause?: NodeJS.ErrnoException };
   return UNREACHED.has(cause?.code ?? '');
@@ -34,21 +34,23 @@ export interface Failures {
   readonly begun: boolean;
 }
 
-/** How long to wait until the next attempt; undefined when another would not help. Pure. */
+/**
+ * How long to wait before the next attempt; undefined when another attempt would not help. Pure.
+ */
 export function againAfter(error: unknown, { inRow, begun }: Failures): Millis | undefined {
   if (!(error instanceof MusterError)) return undefined;
-  // busy: the server has not yet noticed that the last attempt ended
+  // The asset is busy when the server has not yet noticed that the last attempt ended.
   const passes = error.code === 'E_FETCH' || (error.code === 'E_ASSET_BUSY' && (begun || inRow > 1));
   const most = !begun && unreached(error) ? ATTEMPTS_UNANSWERED : ATTEMPTS;
   return passes && inRow < most ? millis(1000 * 2 ** inRow) : undefined;
 }
 
 /**
- * Runs `attempt`, with its number from 1 on, until it succeeds or another one would not help. Each
- * failure is printed with the time until the next attempt. `octets` returns how many have come
- * since the command began.
+ * Runs `attempt`, with its number from 1 on, until it succeeds or another attempt would not help.
+ * Each failure is printed with the time until the next attempt. `octets` returns how many octets
+ * have arrived since the command began.
  *
- * @throws what the last attempt threw, and the reason of `io.signal`
+ * @throws what the last attempt threw, and the reason of `io.signal`.
  */
 export async function inAttempts<T>(
   attempt: (n: number) => Promise<T>,

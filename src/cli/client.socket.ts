@@ -1,4 +1,4 @@
-/** The command line's side of the API: HTTP over the server's unix socket. */
+/** The client of the server's API: HTTP over the server's unix socket. */
 import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -7,17 +7,17 @@ import { duration, type Millis, parseDuration, spanText } from '../base/duration
 import { MusterError } from '../base/errors.ts';
 import { type Io, socketPath } from './io.ts';
 
-// An import would read every export of node:http, and one of them makes Node load its WebSocket
-// client: a third of the time that a short command takes.
+// An import of node:http would read all of its exports, and one of them makes Node load its
+// WebSocket client, which takes a third of the time of a short command.
 const http = process.getBuiltinModule('node:http');
 
 export interface CallOptions {
   readonly query?: Readonly<Record<string, string | undefined>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** A text, a value (sent as JSON), or octets as they arrive. */
+  /** A text, a value (sent as JSON), or octets that are sent as they arrive. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | { readonly json: unknown };
   readonly signal?: AbortSignal;
-  /** The server works before it answers: it gets minutes for that. */
+  /** Set for calls that work before they answer: they may take minutes. */
   readonly works?: true;
 }
 
@@ -25,17 +25,17 @@ export interface ApiClient {
   /**
    * Returns the body of the answer, parsed when it is JSON.
    *
-   * @throws {MusterError} what the server's problem says, with its code and faults; E_UNREACHABLE
-   *   when nothing answers in time; E_PERMISSION when this user may not open the socket
+   * @throws {MusterError} the server's error with its code and faults; E_UNREACHABLE when nothing
+   *   answers in time; E_PERMISSION when this user may not open the socket.
    */
   call<T>(method: string, path: string, options?: CallOptions): Promise<T>;
-  /** Yields the answer's body as text, as it arrives; errors are those of {@link call}. */
+  /** Yields the answer's body as text, as it arrives. Throws the errors of {@link call}. */
   stream(path: string, options?: CallOptions): AsyncIterable<string>;
 }
 
 /** The options of every verb that calls the server. */
 export interface ServerOptions {
-  /** Path of the server's socket; see `socketPath`. */
+  /** The path of the server's socket; `socketPath` has the default. */
   readonly socket?: string;
   /** How long the server may take to begin its answer, such as `90s`. */
   readonly timeout?: string;
@@ -44,8 +44,8 @@ export interface ServerOptions {
 /** How long the server may take to accept a request and to begin its answer. */
 const FIRST_BYTE = duration('30s');
 /**
- * The same for calls that work before they answer: probes of a cluster, or hashing gigabytes again.
- * It only ends a command that nobody watches; somebody who does has Ctrl-C.
+ * The same limit for calls that work before they answer: probes of a cluster, or hashing gigabytes
+ * again. It ends commands that nobody watches; an operator who watches can press Ctrl-C.
  */
 const FIRST_BYTE_OF_WORK = duration('15m');
 
@@ -56,10 +56,10 @@ export const pause = (span: Millis, signal: AbortSignal): Promise<void> =>
   sleep(span, undefined, { signal }).catch(() => undefined);
 
 /**
- * A client of the server that the options of a verb name. All of its calls end when the process is
- * told to stop.
+ * Makes a client of the server that the options of a verb name. All of its calls end when the
+ * process gets a signal.
  *
- * @throws {MusterError} E_USAGE when `--timeout` is no duration
+ * @throws {MusterError} E_USAGE when `--timeout` is not a duration.
  */
 export function openClient(options: ServerOptions, io: Pick<Io, 'env' | 'signal'>): ApiClient {
   const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
@@ -72,8 +72,9 @@ export function openClient(options: ServerOptions, io: Pick<Io, 'env' | 'signal'
 }
 
 /**
- * A client of the server on `socketPath`, with one connection for each call. `timeout` is the limit
- * for the first byte of an answer, also where a call sets none; `signal` ends every call.
+ * Makes a client of the server on `socketPath`, with one connection for each call. `timeout` limits
+ * the time to the first byte of every answer, even where a call sets no limit; `signal` ends every
+ * call.
  */
 export function connectApi(
   socketPath: string,
@@ -106,13 +107,13 @@ export function connectApi(
       });
       request.once('error', (error: NodeJS.ErrnoException) => reject(connectionError(error, socketPath)));
       if (body instanceof Readable) {
-        // While a file is being sent, the limit is for each piece.
+        // While a file is being sent, the limit applies to each piece.
         body.on('data', () => {
           clearTimeout(timer);
           timer = setTimeout(late, limit);
         });
         body.once('error', (error) => {
-          // half a body must not pass for the whole, and the server must not wait for the rest
+          // Half a body must not be taken for the whole, and the server must not wait for the rest.
           request.destroy();
           reject(error);
         });

@@ -3,7 +3,7 @@
 const COLORS = { red: 31, green: 32, yellow: 33, cyan: 36, bold: 1 } as const;
 export type Color = keyof typeof COLORS;
 
-/** Returns `text` in a colour where colours may be used, else unchanged. */
+/** Returns `text` in a colour if colours are allowed, otherwise unchanged. */
 export function painted(text: string, color: Color, allowed: boolean): string {
   return allowed ? `\x1b[${COLORS[color]}m${text}\x1b[0m` : text;
 }

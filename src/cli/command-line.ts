@@ -4,8 +4,8 @@ import { EXIT, exitCodeOf, type Io, printError } from './io.ts';
 import { buildProgram } from './program.ts';
 
 /**
- * Runs the command line `args` and returns its exit code. Errors are printed, unless `io.signal`
- * aborted: then the command was told to end, and the reason is known.
+ * Runs the command line `args` and resolves with its exit code. Errors are printed, unless
+ * `io.signal` aborted, in which case the user knows the reason.
  */
 export async function runCommandLine(args: readonly string[], io: Io): Promise<number> {
   let code: number = EXIT.ok;
@@ -23,13 +23,13 @@ export async function runCommandLine(args: readonly string[], io: Io): Promise<n
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     if (io.signal.aborted) return EXIT.failure;
     printError(error, io, path);
-    // As with kubectl diff, 1 means "different", so a failure is 2.
+    // As with kubectl diff, 1 means that there are differences, so a failure is 2.
     if (args[0] === 'diff') return EXIT.usage;
     return exitCodeOf(error);
   }
 }
 
-/** `muster cluster status`: the command with those that it is below. */
+/** The command with the names of the commands above it: `muster cluster status`. */
 function pathOf(command: Command): string {
   return command.parent ? `${pathOf(command.parent)} ${command.name()}` : command.name();
 }

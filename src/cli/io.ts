@@ -1,6 +1,6 @@
 /**
- * What a verb may use of the process: streams, environment, terminal. It is passed in, so that
- * tests can run verbs.
+ * The parts of the process that a verb may use: streams, environment, terminal. They are passed in,
+ * so that tests can run verbs.
  */
 import type { Millis } from '../base/duration.ts';
 import { ERRORS, type ErrorCode, type Fault, MusterError, type SourceSpot } from '../base/errors.ts';
@@ -17,7 +17,7 @@ export interface Io {
   readonly color: boolean;
   /** Whether colours may be used on standard error. */
   readonly colorErr: boolean;
-  /** Width of the terminal; undefined where standard output is not one. */
+  /** Width of the terminal, in columns; undefined when standard output is not a terminal. */
   readonly columns: number | undefined;
   /** Aborts on SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
@@ -26,19 +26,22 @@ export interface Io {
 }
 
 /**
- * Exit codes, as butane and kubectl have them; `diff` uses 1 for "there are differences" and 2 for
- * failure.
+ * Exit codes, the same as those of butane and kubectl. `diff` uses 1 when there are differences,
+ * and 2 for a failure.
  */
 export const EXIT = { ok: 0, failure: 1, usage: 2 } as const;
 
-/** The server's socket: from the flag, else the environment, else the default. */
+/**
+ * The path of the server's socket: from the flag, otherwise from the environment, otherwise the
+ * default.
+ */
 export function socketPath(flag: string | undefined, env: Io['env']): string {
   return flag ?? (env.MUSTER_SOCKET || DEFAULT_SOCKET);
 }
 
 const spotText = (at: SourceSpot): string => `${at.file}:${at.line}:${at.column}`;
 
-/** `file.yaml:12:5: spec.files[0].mode: what is wrong (E_SCHEMA)`. */
+/** A fault as one line: `file.yaml:12:5: spec.files[0].mode: what is wrong (E_SCHEMA)`. */
 export function faultLine(fault: Fault): string {
   const parts = [fault.at && spotText(fault.at), fault.path, fault.message].filter((part) => part);
   return `${parts.join(': ')} (${fault.code})`;
@@ -53,12 +56,12 @@ const SAYS_FIX: ReadonlySet<ErrorCode> = new Set([
   'E_CONFIG',
 ]);
 
-/** Whether a message already says what to do, as most do: "what is wrong; what to do". */
+/** Whether a message already says what to do. Most messages do: "what is wrong; what to do". */
 const saysFix = (message: string): boolean => /; [^;?]+$/.test(message.replace(/ \(and \d+ more\)$/, ''));
 
 /**
- * Faults, one a line; then for each code once what to do about it, unless the faults say that
- * themselves.
+ * Faults, one on each line, and then the fix for each code once, unless the faults themselves say
+ * what to do.
  */
 export function faultsText(faults: readonly Fault[]): string {
   const open = new Set(faults.filter(({ message }) => !saysFix(message)).map(({ code }) => code));
@@ -69,7 +72,7 @@ export function faultsText(faults: readonly Fault[]): string {
 /**
  * An error as lines for standard error: its faults with their places, or its message with what to
  * do. An error that is not a MusterError is a bug, and is shown with its stack. `path` is the
- * command that was run, such as `muster get`.
+ * command that failed, such as `muster get`.
  */
 export function errorText(error: unknown, path = 'muster'): string {
   if (!(error instanceof MusterError)) {
@@ -78,31 +81,31 @@ export function errorText(error: unknown, path = 'muster'): string {
   }
   const { faults } = error;
   if (faults.some((fault) => fault.at ?? fault.path)) return faultsText(faults);
-  // Without places: the message, and what lies behind it if that is something else.
+  // No fault has a place: the message is shown, and then those faults whose text differs from it.
   const behind = faults.filter((fault) => fault.message !== error.message);
   const lines = behind.map((fault) => `  ${faultLine(fault)}\n`).join('');
   const fix = fixText(error, path);
   return `muster: ${error.message} (${error.code})\n${lines}${fix}`;
 }
 
-/** What to do about an error, as a line; empty where the message says it already. */
+/** The fix for an error, as a line; empty when the message already says what to do. */
 function fixText({ code, message }: MusterError, path: string): string {
   if (code === 'E_USAGE') return `  See \`${path} --help\`.\n`;
   if (SAYS_FIX.has(code) && /; [^;]+$/.test(message)) return '';
   return `  ${ERRORS[code].fix}\n`;
 }
 
-/** Prints an error, its first word in red on a terminal. */
+/** Prints an error; on a terminal its first word is red. */
 export function printError(error: unknown, io: Pick<Io, 'err' | 'colorErr'>, path?: string): void {
   io.err(errorText(error, path).replace(/^muster:/, (word) => painted(word, 'red', io.colorErr)));
 }
 
-/** Exit code of an error. */
+/** The exit code for an error: 2 for a wrong command line, otherwise 1. */
 export function exitCodeOf(error: unknown): number {
   return error instanceof MusterError && error.code === 'E_USAGE' ? EXIT.usage : EXIT.failure;
 }
 
-/** Prints warnings, one a line. */
+/** Prints warnings, one on each line. */
 export function printWarnings(warnings: readonly Fault[], io: Io): void {
   for (const warning of warnings)
     io.err(`${painted('warning:', 'yellow', io.colorErr)} ${faultLine(warning)}\n`);

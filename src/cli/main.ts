@@ -1,16 +1,20 @@
-/** The command line's entry: connects the command tree to the process's streams and signals. */
+/**
+ * The entry point of the command line: connects the command tree to the process's streams and
+ * signals.
+ */
 import { MusterError } from '../base/errors.ts';
 import { runCommandLine } from './command-line.ts';
 import { EXIT, errorText, type Io } from './io.ts';
 
 /**
- * Ends the process when its output can no longer be written: quietly when the reader closed its end
- * (`muster get … | head -1`), with an error otherwise.
+ * Ends the process when its output can no longer be written. It ends without an error when the
+ * reader closed its end (`muster get …
+ * head -1`), otherwise with an error.
  */
 function endWhenReaderLeaves(stream: NodeJS.WriteStream): void {
   stream.on('error', (cause: NodeJS.ErrnoException) => {
     if (cause.code === 'EPIPE') process.exit(EXIT.ok);
-    // When standard error fails, only the exit code is left to report it.
+    // When standard error fails, only the exit code can report it.
     if (stream === process.stdout)
       process.stderr.write(
         errorText(new MusterError('E_OUTPUT', `standard output: ${cause.message}`, { cause })),
@@ -19,7 +23,7 @@ function endWhenReaderLeaves(stream: NodeJS.WriteStream): void {
   });
 }
 
-/** NO_COLOR (no-color.org) and FORCE_COLOR override what the terminal can do. */
+/** NO_COLOR (no-color.org) and FORCE_COLOR override what the terminal supports. */
 function mayColor(stream: NodeJS.WriteStream): boolean {
   if (process.env.NO_COLOR) return false;
   return Boolean(process.env.FORCE_COLOR) || (stream.isTTY === true && process.env.TERM !== 'dumb');
@@ -51,8 +55,9 @@ endWhenReaderLeaves(process.stdout);
 endWhenReaderLeaves(process.stderr);
 const io = processIo();
 const code = await runCommandLine(process.argv.slice(2), io);
-// What a signal ended has the code of that signal, unless it had done its work.
+// A command that a signal ended exits with the code of that signal, unless it had completed its
+// work.
 if (!io.signal.aborted || code === EXIT.ok) process.exitCode = code;
-// A server that failed half-way through its start has listeners and timers that would keep the
-// process alive although it answers nobody.
+// A server that failed during its start may have listeners and timers, which would keep the process
+// alive although it answers nobody.
 if (process.argv[2] === 'serve') process.exit();

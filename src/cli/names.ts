@@ -1,9 +1,9 @@
-/** Names of kinds as they may be typed: plural, singular or short, in any case. */
+/** Names of kinds, as an operator may type them: plural, singular or short, in any case. */
 import { MusterError } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
 
-/** Short names, as kubectl's `po` and `svc`. */
+/** Short names of kinds, like kubectl's `po` and `svc`. */
 export const SHORT_NAMES: Readonly<Record<Kind, string>> = {
   Network: 'net',
   Image: 'img',
@@ -12,7 +12,7 @@ export const SHORT_NAMES: Readonly<Record<Kind, string>> = {
   Machine: 'm',
 };
 
-/** Lists of `get` that are not documents. */
+/** Lists that `get` prints and that are not documents. */
 export const OTHER_LISTS = { leases: ['lease'], events: ['event', 'ev'] } as const;
 export type OtherList = keyof typeof OTHER_LISTS;
 
@@ -22,15 +22,15 @@ const KIND_BY_NAME = new Map<string, Kind>(
   ),
 );
 
-/** The kind that `text` names, or undefined. */
+/** The kind that `text` names; undefined when it names none. */
 export function kindNamed(text: string): Kind | undefined {
   return KIND_BY_NAME.get(text.toLowerCase());
 }
 
 /**
- * Like {@link kindNamed}. `others` are further names that would have been valid.
+ * Like {@link kindNamed}, but throws. `others` are further names that would have been valid.
  *
- * @throws {MusterError} E_USAGE, with what was meant or what there is
+ * @throws {MusterError} E_USAGE, with a suggestion or the list of kinds.
  */
 export function kindOf(text: string, others: readonly string[] = []): Kind {
   const kind = kindNamed(text);
@@ -43,6 +43,7 @@ export function kindOf(text: string, others: readonly string[] = []): Kind {
   return kind;
 }
 
+/** The other list that `text` names; undefined when it names none. */
 export function otherListNamed(text: string): OtherList | undefined {
   const plain = text.toLowerCase();
   return (Object.keys(OTHER_LISTS) as OtherList[]).find(
@@ -50,17 +51,17 @@ export function otherListNamed(text: string): OtherList | undefined {
   );
 }
 
-/** One kind, and names of documents; no names mean all. */
+/** A kind, and names of its documents; an empty list of names means all. */
 export interface Asked {
   readonly kind: string;
   readonly names: readonly string[];
 }
 
 /**
- * Reads the words of `get`: `all`, `KIND,KIND…`, `KIND/NAME…` of any kinds, or those of {@link
+ * Reads the words of `get`: `all`, `KIND,KIND…`, `KIND/NAME…` of any kinds, or the words of {@link
  * kindAndNames}.
  *
- * @throws {MusterError} E_USAGE
+ * @throws {MusterError} E_USAGE when the words have another form.
  */
 export function askedFor(words: readonly string[]): readonly Asked[] {
   const [first = '', ...rest] = words;
@@ -79,7 +80,7 @@ export function askedFor(words: readonly string[]): readonly Asked[] {
 /**
  * Reads `KIND NAME…`, `KIND/NAME…` or `KIND`.
  *
- * @throws {MusterError} E_USAGE when kinds are mixed, or a name is missing after the slash
+ * @throws {MusterError} E_USAGE when kinds are mixed, or a name is missing after the slash.
  */
 export function kindAndNames(words: readonly string[]): {
   readonly kind: string;

@@ -1,4 +1,4 @@
-/** How values are printed: tables like kubectl's, JSON, YAML. */
+/** Prints values: as tables like kubectl's, as JSON, as YAML. */
 import { dump } from 'js-yaml';
 import { MusterError } from '../base/errors.ts';
 import { type Color, painted } from './color.ts';
@@ -8,9 +8,9 @@ export const FORMATS = ['table', 'wide', 'json', 'yaml', 'name'] as const;
 export type Format = (typeof FORMATS)[number];
 
 /**
- * The format that `-o` names, else `fallback`.
+ * The format that `-o` names; `fallback` without `-o`.
  *
- * @throws {MusterError} E_USAGE when `text` is not one of `formats`
+ * @throws {MusterError} E_USAGE when `text` is not one of `formats`.
  */
 export function formatOf<F extends Format>(text: string | undefined, formats: readonly F[], fallback: F): F {
   if (text === undefined) return fallback;
@@ -24,7 +24,7 @@ export const jsonText = (value: unknown): string => `${JSON.stringify(value, und
 export const yamlText = (value: unknown): string =>
   dump(JSON.parse(JSON.stringify(value)), { lineWidth: -1, noRefs: true });
 
-/** A number of octets for people: `512 B`, `12.0 MiB`. */
+/** A number of octets, as people read it: `512 B`, `12.0 MiB`. */
 export function sizeText(octets: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let value = octets;
@@ -34,15 +34,15 @@ export function sizeText(octets: number): string {
 }
 
 /**
- * A column of a table: its heading, and what it shows of an item. An empty cell is shown as
+ * A column of a table: its heading, and the cell that it has for an item. An empty cell is shown as
  * `<none>`, as kubectl does.
  */
 export interface Column<T> {
   readonly heading: string;
   readonly cell: (item: T) => string | number | undefined;
-  /** Only with `-o wide`. */
+  /** The column is shown only with `-o wide`. */
   readonly wide?: true;
-  /** Its cells may be cut, with `…` at the end, where the terminal is too narrow. */
+  /** Its cells may be cut when the terminal is too narrow, and then end with `…`. */
   readonly cuts?: true;
   /** The colour of an item's cell on a terminal. */
   readonly color?: (item: T) => Color | undefined;
@@ -50,15 +50,15 @@ export interface Column<T> {
 
 export interface TableLook {
   readonly wide: boolean;
-  /** Whether a line of headings comes first. */
+  /** Whether a line of headings is printed first. */
   readonly headings: boolean;
-  /** Width of the terminal, if output goes to one. */
+  /** Width of the terminal, in columns; undefined when the output does not go to a terminal. */
   readonly columns?: number | undefined;
   /** Whether cells may be coloured. */
   readonly color?: boolean;
 }
 
-/** How tables look on the output of `io`. */
+/** The settings of tables for the output of `io`. */
 export const lookOf = (io: Pick<Io, 'columns' | 'color'>, wide = false): TableLook => ({
   wide,
   headings: true,
@@ -67,8 +67,8 @@ export const lookOf = (io: Pick<Io, 'columns' | 'color'>, wide = false): TableLo
 });
 
 /**
- * A table as text: three spaces between columns, none at the end of a line. Control characters are
- * replaced, because cells can hold what a machine sent.
+ * Formats a table: three spaces between columns, no spaces at the end of a line. Control characters
+ * are replaced, because cells can contain text that a machine sent.
  */
 export function tableText<T>(
   columns: readonly Column<T>[],
@@ -83,8 +83,8 @@ const GAP = '   ';
 const MIN_CUT = 12;
 
 /**
- * Prints a table in parts: headings come once, and columns never become narrower than they were in
- * an earlier part.
+ * Returns a function that prints a table in parts. Headings are printed once, and columns never
+ * become narrower than in an earlier part.
  */
 export function tablePrinter<T>(
   columns: readonly Column<T>[],
@@ -114,7 +114,7 @@ export function tablePrinter<T>(
 }
 
 /**
- * The widths of columns, with those that may be cut made narrower until a line fits the terminal.
+ * The widths of columns. Columns that may be cut are made narrower until a line fits the terminal.
  */
 function fitted<T>(
   columns: readonly Column<T>[],
@@ -127,7 +127,8 @@ function fitted<T>(
   );
   let excess = widths.reduce((sum, width) => sum + width, 0) + GAP.length * (widths.length - 1) - terminal;
   while (excess > 0) {
-    // the widest first, one column at a time: cells stay as equal as they can
+    // The widest column is cut first, by one column of the terminal at a time, so that widths stay
+    // as equal as possible.
     let widest = -1;
     for (const [n, width] of widths.entries())
       if (width > least[n]! && (widest < 0 || width > widths[widest]!)) widest = n;

@@ -1,7 +1,7 @@
 /**
- * The command tree: which nouns there are, in which order help lists them, how help looks, and how
- * a command line that is not understood is answered. Each noun registers itself from its verbs.ts;
- * help, completion and docs/cli.md come from the tree.
+ * Builds the command tree: which nouns there are, in which order help lists them, what help looks
+ * like, and how a command line that is not understood is answered. Each noun registers itself from
+ * its verbs.ts. Help, completion and docs/cli.md are generated from the tree.
  */
 import { Command, type CommanderError } from 'commander';
 import { MusterError } from '../base/errors.ts';
@@ -22,7 +22,7 @@ import type { Finish, Register } from './register.ts';
 import { registerServer } from './serve/verbs.ts';
 import { commandHint, usageText } from './usage.ts';
 
-/** The headings of help, and below each the nouns and verbs in their order. */
+/** The headings of help, each with its nouns and verbs in their order. */
 const TREE: readonly (readonly [heading: string, ...registers: readonly Register[]])[] = [
   ['Documents:', registerDocuments],
   ['Machines:', registerExplain, registerMachine, registerEvents],
@@ -32,17 +32,18 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ['Other:', registerCompletion, registerHelp],
 ];
 
-/** Help is at most this wide, also on a wider terminal. */
+/** The greatest width of help, in columns, even on a wider terminal. */
 export const MAX_HELP_COLUMNS = 100;
-/** Descriptions wrap as long as this many columns are left for them. */
+/** Descriptions are wrapped only if at least this many columns are left for them. */
 const MIN_DESCRIPTION_COLUMNS = 24;
 
-/** Codes with which commander ends after it printed help or a version: no mistake. */
+/** Codes with which commander ends after it printed help or a version, which is not a mistake. */
 const ENDED_WELL = new Set(['commander.help', 'commander.helpDisplayed', 'commander.version']);
 
 /**
- * Builds the whole tree. Every action ends in `finish`; an error that it throws goes to the caller
- * of `parseAsync`, as does commander's CommanderError after a command line that is not understood.
+ * Builds the whole tree. Every action ends with a call of `finish`. An error that an action throws
+ * goes to the caller of `parseAsync`; so does commander's CommanderError after a command line that
+ * is not understood.
  */
 export function buildProgram(io: Io, finish: Finish): Command {
   const width = Math.min(MAX_HELP_COLUMNS, Math.max(40, io.columns ?? MAX_HELP_COLUMNS));
@@ -52,7 +53,7 @@ export function buildProgram(io: Io, finish: Finish): Command {
     .configureOutput({
       writeOut: io.out,
       writeErr: io.err,
-      // Mistakes are worded by `answerMistakes`.
+      // `answerMistakes` prints these errors instead.
       outputError: () => {},
       getOutHelpWidth: () => width,
       getErrHelpWidth: () => width,
@@ -74,8 +75,8 @@ export function buildProgram(io: Io, finish: Finish): Command {
 }
 
 /**
- * Makes every command report what it does not understand as all other errors are reported: with
- * the code, then what to do.
+ * Makes every command report a mistake in its command line as all other errors are reported: with
+ * the code, then with what to do.
  */
 function answerMistakes(command: Command, path: string, io: Io): void {
   command.exitOverride((error: CommanderError) => {
@@ -86,7 +87,7 @@ function answerMistakes(command: Command, path: string, io: Io): void {
   for (const child of command.commands) answerMistakes(child, `${path} ${child.name()}`, io);
 }
 
-/** `muster help cluster remove-node`: help of any command, however deep. */
+/** `muster help cluster remove-node`: prints the help of any command, at any depth of the tree. */
 function registerHelp(program: Command, _io: Io, finish: Finish): void {
   program
     .command('help')

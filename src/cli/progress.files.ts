@@ -5,8 +5,8 @@ import type { OnProgress } from './image/sources.files.ts';
 import { sizeText } from './output.ts';
 
 /**
- * Runs the transfer of a file with its progress on the terminal. When the user interrupts it,
- * `again` is printed: what the same command will do.
+ * Runs the transfer of a file, and shows its progress on the terminal. When the user interrupts the
+ * transfer, `again` is printed, which says what the same command will do.
  */
 export async function withProgress<T>(
   shown: string,
@@ -32,7 +32,7 @@ export async function withProgress<T>(
   }
 }
 
-/** `vmlinuz  [##########----------]  52 %  12.0 MiB of 23.0 MiB` */
+/** A line of progress: `vmlinuz  [##########----------]  52 %  12.0 MiB of 23.0 MiB`. */
 export function progressText(shown: string, received: number, total: number | undefined): string {
   const name = path.basename(shown).slice(0, 30);
   if (total === undefined || total === 0) return `${name}  ${sizeText(received)}`;
@@ -41,7 +41,10 @@ export function progressText(shown: string, received: number, total: number | un
   return `${name}  [${bar}]  ${Math.floor(part * 100)} %  ${sizeText(received)} of ${sizeText(total)}`;
 }
 
-/** One line on the terminal that is overwritten; nothing where standard error is not a terminal. */
+/**
+ * Returns a line on the terminal that is overwritten; it shows nothing when standard error is not a
+ * terminal.
+ */
 function progressLine(): { show(text: string): void; clear(): void } {
   const terminal = process.stderr.isTTY === true && process.env.TERM !== 'dumb';
   let last = 0;

@@ -1,20 +1,21 @@
 /**
- * What the files named verbs.ts share: how a noun adds itself to the command tree, and the options
- * that several verbs take. Nothing here loads more than commander.
+ * Shared by all files named verbs.ts: how a noun adds itself to the command tree, and options that
+ * several verbs have. Nothing here loads more than commander.
  */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Io } from './io.ts';
 
-/** Takes the exit code of a verb when its action has ended. */
+/** Receives the exit code of a verb when its action has ended. */
 export type Finish = (code: number) => void;
 
 /**
- * Adds a noun or verb to the tree: arguments, options, texts and actions. An action imports what it
- * runs when it runs, so that `muster version` does not load the API client or the YAML reader.
+ * Adds a noun or verb to the tree: arguments, options, texts and actions. An action imports its
+ * implementation only when it runs, so that `muster version` does not load the API client or the
+ * YAML reader.
  */
 export type Register = (program: Command, io: Io, finish: Finish) => void;
 
-/** An example of use: the command line, and what it is for. */
+/** An example of use: the command line, and what it does. */
 export interface Example {
   readonly command: string;
   readonly about: string;
@@ -22,10 +23,10 @@ export interface Example {
 
 const EXAMPLES = new WeakMap<Command, readonly Example[]>();
 
-/** The examples that `withExamples` gave to a command; docs/cli.md prints them. */
+/** The examples of a command; docs/cli.md prints them. */
 export const examplesOf = (command: Command): readonly Example[] => EXAMPLES.get(command) ?? [];
 
-/** Prints examples below the help of `command`; each is `[command line, what it is for]`. */
+/** Adds examples to the help of `command`; each is `[command line, what it does]`. */
 export function withExamples(
   command: Command,
   ...examples: readonly (readonly [command: string, about: string])[]
@@ -54,26 +55,28 @@ export const withServer = (command: Command): Command =>
     .addOption(new Option('--socket <path>', "the server's unix socket").env('MUSTER_SOCKET'))
     .option('--timeout <duration>', 'how long to wait until the server begins to answer (default: 30s)');
 
-/** `-o`, with the formats that a verb can print. */
+/** The option `-o`, with the formats that a verb can print. */
 export const outputOption = (...formats: string[]): Option =>
   new Option('-o, --output <format>', 'output format').choices(formats);
 
-/** `-f`, which may be given several times. */
+/** The option `-f`, which may be given several times. */
 export const filenameOption = (): Option =>
   new Option('-f, --filename <path>', 'file, directory, or - for standard input (repeatable)').argParser(
     collect,
   );
 
-/** `--mirror`, which may be given several times. */
+/** The option `--mirror`, which may be given several times. */
 export const mirrorOption = (): Option =>
   new Option('--mirror <from=to>', 'fetch URLs that begin with FROM from TO instead (repeatable)').argParser(
     collect,
   );
 
-/** The name that a destructive order needs again before it is carried out. */
+/**
+ * The option by which the operator types the cluster's name again to confirm a destructive order.
+ */
 export const CONFIRM = ['--confirm <name>', "the cluster's name again, to confirm"] as const;
 
-/** Names of processors, as Linux and as Debian call them. */
+/** Names of processors, as Linux and Debian spell them. */
 const ARCHES: Readonly<Record<string, 'x86_64' | 'aarch64'>> = {
   x86_64: 'x86_64',
   amd64: 'x86_64',
@@ -81,7 +84,7 @@ const ARCHES: Readonly<Record<string, 'x86_64' | 'aarch64'>> = {
   arm64: 'aarch64',
 };
 
-/** `--arch`; Debian's and Go's names (amd64, arm64) mean the same as Linux's. */
+/** The option `--arch`. The names of Debian and Go (amd64, arm64) mean the same as Linux's. */
 export const archOption = (about: string): Option =>
   new Option('--arch <arch>', about).choices(Object.keys(ARCHES)).argParser((value: string) => {
     if (Object.hasOwn(ARCHES, value)) return ARCHES[value];

@@ -12,7 +12,7 @@ export function timeText(time: Timestamp): string {
 
 /**
  * Like {@link timeText}, but without the date if it is the date of `now` (milliseconds since 1970).
- * For events that are printed as they happen.
+ * Used for events that are printed as they happen.
  */
 export function followedTime(time: Timestamp, now: number): string {
   const at = new Date(time);

@@ -1,6 +1,6 @@
 /**
- * What is said about a command line that commander does not understand: the error in one line, and
- * what was probably meant. Words of other tools are translated; a destructive verb is never
+ * Words the answer to a command line that commander does not understand: the error in one line, and
+ * what was probably meant. Words of other tools are translated. A destructive verb is never
  * suggested. Pure.
  */
 import type { Command, CommanderError } from 'commander';
@@ -33,7 +33,7 @@ const DANGEROUS_OPTIONS: ReadonlySet<string> = new Set([
 const APPLY = '`muster apply -f FILE` creates and changes documents';
 const KUBECTL = 'that is done with kubectl: `muster kubeconfig CLUSTER` prints a kubeconfig for it';
 
-/** Words of kubectl and other tools → what to do with Muster; by the path of the command. */
+/** Words of kubectl and other tools → the way to do it with Muster; by the path of the command. */
 const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   muster: {
     annotate: `${APPLY}, with their labels`,
@@ -144,7 +144,7 @@ const FOREIGN_OPTIONS: Readonly<Record<string, string>> = {
   '--server': 'Muster is reached through --socket',
 };
 
-/** What is known about a command line that was not understood. */
+/** A command line that was not understood. */
 interface Mistake {
   readonly command: Command;
   /** The command as it was typed, such as `muster cluster`. */
@@ -152,7 +152,7 @@ interface Mistake {
   readonly error: CommanderError;
 }
 
-/** The error in one line, with what was probably meant where that can be said. */
+/** The error in one line, with what was probably meant if that is known. */
 export function usageText(mistake: Mistake): string {
   const first = mistake.error.message
     .trim()
@@ -178,7 +178,10 @@ function hintFor({ command, path, error }: Mistake): string | undefined {
   }
 }
 
-/** What was meant by `word`, which is no command below `path`. */
+/**
+ * A text that says what was meant by `word`, which is not a command below `path`; undefined when
+ * nothing is known.
+ */
 export function commandHint(command: Command, path: string, word: string): string | undefined {
   const foreign = FOREIGN_WORDS[path] ?? {};
   const known = word.toLowerCase();
@@ -194,7 +197,7 @@ export function commandHint(command: Command, path: string, word: string): strin
 }
 
 function optionHint(command: Command, path: string, error: CommanderError): string | undefined {
-  // commander has no field for the option that it did not know; it is the one in quotes
+  // commander has no field for an unknown option; its name is the text in quotes in the message.
   const flag = /'([^']+)'/.exec(error.message)?.[1] ?? '';
   const known = command.options.flatMap(({ long }) => (long ? [long] : []));
   const meant = flag.startsWith('--')

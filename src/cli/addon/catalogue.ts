@@ -45,6 +45,10 @@ const CLUSTER_COLUMNS: readonly Column<AddonView>[] = [
   { heading: 'DETAIL', cell: ({ detail }) => detail },
 ];
 
+/**
+ * `muster addon ls`: prints the catalogue, or the add-ons of `cluster`. Exit code 1 when an add-on
+ * cannot be applied.
+ */
 export async function list(cluster: string | undefined, options: ListOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const all: readonly Known[] = Object.entries(CATALOGUE).map(([name, entry]) => ({ name, ...entry }));
@@ -62,9 +66,9 @@ export async function list(cluster: string | undefined, options: ListOptions, io
 }
 
 /**
- * The entry of the catalogue.
+ * Finds the entry of the catalogue.
  *
- * @throws {MusterError} E_NOT_FOUND
+ * @throws {MusterError} E_NOT_FOUND when the catalogue has no add-on of this name.
  */
 function entryOf(name: string): CatalogueEntry {
   if (Object.hasOwn(CATALOGUE, name)) return CATALOGUE[name]!;
@@ -74,7 +78,10 @@ function entryOf(name: string): CatalogueEntry {
   );
 }
 
-/** What to write below `addons` of a Cluster; unknown hashes are left to be filled in. */
+/**
+ * The text to write below `addons` of a Cluster; hashes that are not known are left for the
+ * operator to fill in.
+ */
 function entryText(
   name: string,
   { objects, patches, images }: CatalogueEntry,
@@ -93,6 +100,9 @@ function entryText(
 
 const NOT_PINNED = 'unknown: pin it';
 
+/**
+ * `muster addon show`: prints the entry of the Cluster document for one add-on, without its hashes.
+ */
 export function show(name: string, options: { readonly release?: string }, io: Io): number {
   const entry = entryOf(name);
   const version = (options.release ?? entry.version).replace(/^v/, '');
@@ -122,7 +132,7 @@ interface PinOptions {
  * their hashes.
  *
  * @throws {MusterError} E_USAGE for more than one name, for names mixed with URLs, and for an entry
- * without files; what fetching throws
+ *   without files; and what fetching throws.
  */
 export async function pin(what: readonly string[], options: PinOptions, io: Io): Promise<number> {
   const isUrl = (text: string) => /^(https?|file):\/\//.test(text);
@@ -160,7 +170,10 @@ export async function pin(what: readonly string[], options: PinOptions, io: Io):
   return EXIT.ok;
 }
 
-/** `https://example.org/a/metallb-native.yaml` → `metallb-native`. */
+/**
+ * The name of an add-on, from its URL: `https://example.org/a/metallb-native.yaml` →
+ * `metallb-native`.
+ */
 function nameIn(url: string): string {
   const last = new URL(url).pathname.split('/').at(-1) ?? '';
   const name = last

@@ -1,6 +1,6 @@
 /**
- * Finds what a tree holds for an import: images of an OCI layout or of `docker save`, and listed
- * binaries.
+ * Finds what a directory or tar has for an import: images of an OCI layout or of `docker save`, and
+ * listed binaries.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -19,10 +19,10 @@ import { type AssetSource, hashOf } from '../image/sources.files.ts';
 import { memorySource, type Tree, treeOf } from './trees.files.ts';
 
 interface FoundImage {
-  /** Absent when the archive does not name it. */
+  /** Absent when the archive does not name the image. */
   readonly reference?: string;
   readonly digest: string;
-  /** The architectures for which every file is there. */
+  /** The architectures for which all files are present. */
   readonly archs: readonly Arch[];
   /** The sources of its files, by hash. */
   readonly files: ReadonlyMap<string, AssetSource>;
@@ -38,9 +38,11 @@ export interface Found {
 }
 
 /**
- * Finds images and binaries. A directory may also hold tars of `docker save`, one for each image.
+ * Finds images and binaries. A directory may also contain tars of `docker save`, one for each
+ * image.
  *
- * @throws {MusterError} E_ARTIFACT when there is nothing
+ * @throws {MusterError} E_ARTIFACT when there is neither an image nor a binary, or an image is not
+ *   complete.
  */
 export async function findArtifacts(tree: Tree, signal: AbortSignal): Promise<Found> {
   const images: FoundImage[] = [];
@@ -113,7 +115,10 @@ async function layoutImages(tree: Tree, directory: string): Promise<readonly Fou
   return images;
 }
 
-/** The architectures that an index names; a single manifest does not say its own. */
+/**
+ * The architectures that an index names; x86_64 for a single manifest, which does not name its
+ * architecture.
+ */
 function candidates(top: Uint8Array): readonly Arch[] {
   const manifest = parseManifest(top);
   return manifest.kind === 'image'

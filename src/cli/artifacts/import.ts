@@ -1,4 +1,4 @@
-/** `muster artifacts import`: uploads files, then enters their names. */
+/** `muster artifacts import`: uploads files, then records the artifacts' names. */
 import { createHash } from 'node:crypto';
 import type { ArtifactEntry } from '../../api/artifacts.ts';
 import type { Arch } from '../../artifacts/oci.ts';
@@ -31,11 +31,11 @@ export interface Sourced {
 }
 
 /**
- * `muster artifacts import`: sends the binaries, images and manifests to the server and enters
- * them.
+ * `muster artifacts import`: sends binaries, images and manifests to the server and records their
+ * names there.
  *
- * @throws {MusterError} E_USAGE when nothing is named, or `--manifest` is not ADDON=FILE; what
- *   reading the files and the server's answers throw
+ * @throws {MusterError} E_USAGE when nothing is named, or `--manifest` is not ADDON=FILE; and what
+ *   reading the files and the server's answers throw.
  */
 export async function importArtifacts(
   paths: readonly string[],
@@ -73,8 +73,8 @@ export async function importArtifacts(
 }
 
 /**
- * Warns about a binary that no cluster needs and whose name looks like one that clusters do need. A
- * name that resembles none may be intended.
+ * Warns about a binary that no cluster needs and whose name resembles one that clusters do need. A
+ * name that resembles none may be intended, so it causes no warning.
  */
 function warnOfName(entry: ArtifactEntry, io: Io): void {
   if (entry.kind !== 'binary' || (BINARIES as readonly string[]).includes(entry.name)) return;
@@ -118,7 +118,7 @@ async function inTree(
   ];
 }
 
-/** Uploads the files of an artifact that the server lacks, then enters its name. */
+/** Uploads those files of an artifact that the server lacks, then records the artifact's name. */
 export async function bring({ entry, files }: Sourced, client: ApiClient, io: Io): Promise<void> {
   let octets = 0;
   for (const [sha256, source] of files) {

@@ -1,4 +1,8 @@
-/** What `muster artifacts ls|verify|rm` do. */
+/**
+ * The verbs `muster artifacts ls
+ * verify
+ * rm`.
+ */
 import type { ArtifactView } from '../../api/artifacts.ts';
 import { type Artifact, artifactName, filesOf } from '../../artifacts/book.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -10,6 +14,7 @@ interface Common extends ServerOptions {}
 
 const clientOf = (options: Common, io: Io): ApiClient => openClient(options, io);
 
+/** All artifacts of the server. */
 export const artifactsOf = async (client: ApiClient): Promise<readonly ArtifactView[]> =>
   (await client.call<{ items: readonly ArtifactView[] }>('GET', '/v1/artifacts')).items;
 
@@ -42,6 +47,7 @@ const COLUMNS: readonly Column<ArtifactView>[] = [
   },
 ];
 
+/** `muster artifacts ls`: prints all artifacts, and whether their files are on the server. */
 export async function list(options: Common & { readonly output?: string }, io: Io): Promise<number> {
   const items = await artifactsOf(clientOf(options, io));
   if (options.output === 'json') io.out(jsonText(items));
@@ -55,7 +61,7 @@ export async function list(options: Common & { readonly output?: string }, io: I
 /**
  * The artifacts of these names, which are those of `ls -o name` or image references.
  *
- * @throws {MusterError} E_NOT_FOUND
+ * @throws {MusterError} E_NOT_FOUND when there is no artifact of a name.
  */
 function chosen(items: readonly ArtifactView[], names: readonly string[]): readonly ArtifactView[] {
   if (names.length === 0) return items;
@@ -70,7 +76,10 @@ function chosen(items: readonly ArtifactView[], names: readonly string[]): reado
   });
 }
 
-/** Has the server read every file again. Exit code 1 when one is missing or has changed. */
+/**
+ * `muster artifacts verify`: makes the server read every file again. Exit code 1 when one is
+ * missing or has changed.
+ */
 export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = clientOf(options, io);
   const states = new Map<string, string>();
@@ -98,7 +107,7 @@ async function stateOf(client: ApiClient, sha256: string): Promise<string> {
   }
 }
 
-/** Removes artifacts, and the files that nothing else needs. */
+/** `muster artifacts rm`: removes artifacts, and those of their files that nothing else needs. */
 export async function remove(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = clientOf(options, io);
   for (const { artifact } of chosen(await artifactsOf(client), names)) {
@@ -109,7 +118,7 @@ export async function remove(names: readonly string[], options: Common, io: Io):
     io.out(`${name} deleted\n`);
     for (const sha256 of unused)
       await client.call('DELETE', `/v1/assets/${sha256}`).catch((error: unknown) => {
-        // an OS image may need the same file, and another command may have removed it
+        // An OS image may need the same file, and another command may have removed it.
         if (!(error instanceof MusterError) || !['E_ASSET_USED', 'E_NOT_FOUND'].includes(error.code))
           throw error;
       });

@@ -55,8 +55,8 @@ export interface PackedBinary {
 }
 
 /**
- * Packs into `directory`. Where it already holds a layout, images and binaries of the same name are
- * replaced.
+ * Writes images and binaries into `directory`. In an existing layout, images and binaries of the
+ * same name are replaced.
  */
 export async function pack(
   directory: string,
@@ -172,7 +172,7 @@ async function packLayer(blobs: string, files: readonly PackedFile[], signal: Ab
 
 type Member = TarMember & { readonly from: string };
 
-/** Entries in the order of their paths: each directory before its content. */
+/** The entries in the order of their paths, so that a directory comes before its content. */
 async function membersOf(files: readonly PackedFile[]): Promise<readonly Member[]> {
   const members = new Map<string, Member>();
   for (const { from, to } of files) await addMember(members, from, to.replace(/^\/+|\/+$/g, ''));
@@ -197,7 +197,7 @@ async function addMember(members: Map<string, Member>, from: string, at: string)
       'E_USAGE',
       `${from}: say where it goes in the image, e.g. ${from}:/usr/local/bin/${path.basename(from)}`,
     );
-  // modes depend on the builder's umask: only whether the file is executable is kept
+  // Modes depend on the builder's umask, so it is only recorded whether the file is executable.
   if (found.isFile())
     members.set(at, {
       path: at,

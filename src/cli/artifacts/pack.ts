@@ -31,9 +31,9 @@ export async function packArtifacts(directory: string, options: PackOptions, io:
 }
 
 /**
- * Reads `REFERENCE=FILE[:/PATH][,FILE…]`.
+ * Reads an image's argument `REFERENCE=FILE[:/PATH][,FILE…]`.
  *
- * @throws {MusterError} E_USAGE
+ * @throws {MusterError} E_USAGE when the text has another form.
  */
 function imageIn(text: string, user: string): PackedImage {
   const equals = text.indexOf('=');
@@ -58,9 +58,9 @@ function fileIn(text: string): PackedFile {
 }
 
 /**
- * Reads `NAME:VERSION=FILE`.
+ * Reads a binary's argument `NAME:VERSION=FILE`.
  *
- * @throws {MusterError} E_USAGE
+ * @throws {MusterError} E_USAGE when the text has another form.
  */
 export function binaryIn(text: string): PackedBinary {
   const found = /^([A-Za-z0-9][A-Za-z0-9._+-]*):v?([A-Za-z0-9][A-Za-z0-9._+-]*)=(.+)$/.exec(text);

@@ -1,4 +1,4 @@
-/** `muster artifacts plan`: what a cluster needs, and which of it is here. */
+/** `muster artifacts plan`: lists what a cluster needs, and which of it the server has. */
 import type { ArtifactView } from '../../api/artifacts.ts';
 import type { AddonView } from '../../api/clusters.ts';
 import type { Shown } from '../../api/documents.ts';
@@ -43,6 +43,7 @@ export interface PlannedArtifact extends Planned {
   readonly required: Required;
 }
 
+/** The name of a required artifact, as tables and messages show it. */
 export const requiredName = (required: Required): string => {
   if (required.kind === 'binary') return `binary/${required.name}/${required.version}/${required.arch}`;
   if (required.kind === 'manifest') return `manifest/${required.addon}/${required.sha256}`;
@@ -51,8 +52,8 @@ export const requiredName = (required: Required): string => {
 };
 
 /**
- * What is required, with whether it is here. An image with a digest counts under any tag, a
- * manifest for any add-on. Pure.
+ * The required artifacts, each with whether the server has it. An image with a digest counts under
+ * any tag, a manifest for any add-on. Pure.
  */
 export function planned(
   required: readonly Required[],
@@ -73,9 +74,10 @@ export function planned(
 }
 
 /**
- * The resolved specification of a cluster, from the server's documents.
+ * Resolves the specification of a cluster, from the server's documents.
  *
- * @throws {MusterError} E_NOT_FOUND, and E_CLUSTER when it is incomplete or has no Kubernetes
+ * @throws {MusterError} E_NOT_FOUND when there is no such Cluster; E_CLUSTER when it is incomplete
+ *   or has no spec.kubernetes.
  */
 export async function fullCluster(client: ApiClient, name: string): Promise<ResolvedCluster> {
   const document = await client.call<Document<'Cluster'>>('GET', `/v1/clusters/${encodeURIComponent(name)}`);
@@ -94,7 +96,7 @@ export async function fullCluster(client: ApiClient, name: string): Promise<Reso
   throw new MusterError('E_CLUSTER', wrong[0]!.message, { faults: wrong });
 }
 
-/** The add-ons of a cluster, with the images that they need as far as their files are here. */
+/** The add-ons of a cluster, each with the images that it needs if the server has its files. */
 export const addonsOf = async (client: ApiClient, cluster: string): Promise<readonly AddonView[]> =>
   (
     await client.call<{ items: readonly AddonView[] }>(
@@ -103,11 +105,12 @@ export const addonsOf = async (client: ApiClient, cluster: string): Promise<read
     )
   ).items;
 
+/** The images of these add-ons, each once. */
 export const imagesOf = (addons: readonly AddonView[]): readonly string[] => [
   ...new Set(addons.flatMap(({ images = [] }) => images)),
 ];
 
-/** All documents of the server, as its own checks see them. */
+/** All documents of the server, in the form in which the server itself checks them. */
 async function candidatesOf(client: ApiClient): Promise<CandidateSet> {
   const kinds = Object.keys(KINDS) as Kind[];
   const listed = kinds.map(async (kind) => {
@@ -123,6 +126,7 @@ const COLUMNS: readonly Column<Planned>[] = [
   { heading: 'STATE', cell: ({ state }) => state },
 ];
 
+/** `muster artifacts plan`: prints what a cluster needs. Exit code 1 when something is missing. */
 export async function plan(cluster: string, options: PlanOptions, io: Io): Promise<number> {
   const client = openClient(options, io);
   const resolved = await fullCluster(client, cluster);

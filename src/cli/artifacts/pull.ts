@@ -1,6 +1,6 @@
 /**
- * `muster artifacts pull`: what a cluster lacks, from its publishers to the server, each file
- * checked before it counts.
+ * `muster artifacts pull`: fetches what a cluster lacks from its publishers and uploads it to the
+ * server. Each file is checked before it counts.
  */
 import path from 'node:path';
 import type { Shown } from '../../api/documents.ts';
@@ -28,9 +28,13 @@ interface PullOptions extends PlanOptions {
   readonly mirror?: readonly string[];
 }
 
-/** Publishers' lists of checksums are short. */
+/** The most octets that are read of a publisher's list of checksums; these lists are short. */
 const MAX_LIST = 1024 * 1024;
 
+/**
+ * Fetches and uploads everything that is missing. Exit code 1 when a file could not be fetched or
+ * an add-on cannot be used.
+ */
 export async function pull(cluster: string, options: PullOptions, io: Io): Promise<number> {
   const client = openClient(options, io);
   const mirrored = mirrors(options.mirror ?? []);
@@ -39,7 +43,7 @@ export async function pull(cluster: string, options: PullOptions, io: Io): Promi
   const round = (required: readonly Required[]) => fetchMissing(required, sourced, client, io);
   const before = requiredArtifacts(resolved, options.arch);
   const own = await round(before);
-  // The files of add-ons name their images, and are here now.
+  // The files of the add-ons were fetched above; they name the add-ons' images.
   const addons = await addonsOf(client, cluster);
   const names = new Set(before.map(requiredName));
   const all = requiredArtifacts(resolved, options.arch, imagesOf(addons));
@@ -66,7 +70,7 @@ async function fetchMissing(
       await bring(await sourced(one), client, io);
     } catch (error) {
       if (io.signal.aborted || !(error instanceof MusterError)) throw error;
-      // the others may succeed, and what came of this one is kept
+      // The other files may succeed, and the part of this file that was received is kept.
       failed++;
       io.err(`${name}: ${error.message} (${error.code})\n`);
     }
@@ -95,9 +99,9 @@ function sourcer(mirrored: Mirrored, directory: string | undefined, signal: Abor
 type Mirrored = (url: string) => string;
 
 /**
- * Reads `https://dl.k8s.io=http://10.0.0.5/k8s`; the longest matching beginning counts.
+ * Reads `https://dl.k8s.io=http://10.0.0.5/k8s`; for a URL, the longest matching beginning counts.
  *
- * @throws {MusterError} E_USAGE when it is not FROM=TO
+ * @throws {MusterError} E_USAGE when a text is not FROM=TO.
  */
 export function mirrors(given: readonly string[]): Mirrored {
   const pairs = given
@@ -144,8 +148,8 @@ async function manifest(
 }
 
 /**
- * Fetches the manifests of an index for one architecture only, but the index unchanged: its digest
- * stays the same.
+ * Fetches the manifests of an index for one architecture only. The index itself is fetched
+ * unchanged, so that its digest stays the same.
  */
 async function image(required: RequiredImage, mirrored: Mirrored, signal: AbortSignal): Promise<Sourced> {
   const reference = parseReference(required.reference);

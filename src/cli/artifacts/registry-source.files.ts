@@ -1,6 +1,6 @@
 /**
  * A container registry as a source of files: manifests and blobs of one repository (OCI
- * distribution 1.1), anonymous.
+ * distribution 1.1), read without credentials.
  */
 import { createHash } from 'node:crypto';
 import { INDEX_TYPES, MANIFEST_TYPES } from '../../artifacts/oci.ts';
@@ -9,7 +9,7 @@ import { MusterError } from '../../base/errors.ts';
 import { type AssetSource, readAll, urlSource } from '../image/sources.files.ts';
 
 export interface Registry {
-  /** A manifest by tag or digest; its octets are checked against the digest if that was given. */
+  /** Fetches a manifest by tag or digest. If it was named by digest, its octets are checked. */
   manifest(
     which: string,
     limit: number,
@@ -18,15 +18,15 @@ export interface Registry {
   blob(digest: string): AssetSource;
 }
 
-/** Docker Hub's images are named docker.io, and its API has another host. */
+/** The images of Docker Hub are named docker.io, but its API is on another host. */
 const HOST_OF: Readonly<Record<string, string>> = { 'https://docker.io': 'https://registry-1.docker.io' };
 
 /**
- * A registry to read from. Nothing is requested before the first read. `base` is the registry's URL
- * without `/v2`.
+ * Returns a registry to read from; nothing is requested before the first read. `base` is the
+ * registry's URL without `/v2`.
  *
- * @throws {MusterError} its `manifest`: E_ASSET_HASH when the registry answers with other content
- * than the digest names; E_FETCH and E_FETCH_REFUSED as {@link urlSource}
+ * @throws {MusterError} its `manifest`: E_ASSET_HASH when the registry answers with content that
+ *   the digest does not match; E_FETCH and E_FETCH_REFUSED as {@link urlSource}.
  */
 export function connectRegistry(base: string, repository: string): Registry {
   const root = `${HOST_OF[base] ?? base.replace(/\/+$/, '')}/v2/${repository}`;
@@ -57,8 +57,8 @@ export function connectRegistry(base: string, repository: string): Registry {
 }
 
 /**
- * Requests a token if the registry demands one (its answer 401 says where); undefined when it does
- * not.
+ * Requests a token if the registry demands one, from the URL that its 401 answer names; resolves
+ * with undefined when it demands none.
  */
 async function anonymousToken(
   url: string,

@@ -1,6 +1,6 @@
 /**
- * The input of `muster artifacts import`: a directory or a tar as a tree of files, each of which
- * can be read from any offset.
+ * The input of `muster artifacts import`: a directory or tar as a tree of files, each of which can
+ * be read from any offset.
  */
 import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
@@ -10,24 +10,25 @@ import { MusterError } from '../../base/errors.ts';
 import { type AssetSource, sourceOf } from '../image/sources.files.ts';
 
 export interface Tree {
-  /** Its name, as the operator wrote it. */
+  /** The name of the directory or tar, as the operator wrote it. */
   readonly shown: string;
-  /** Paths of its files; for a directory, only of those directly in it. */
+  /** Paths of the files in a tar; for a directory, names of the files directly in it. */
   readonly names: readonly string[];
-  /** The file at a path; undefined when there is none. */
+  /** The file at a path; undefined when there is no such file. */
   file(name: string): Promise<AssetSource | undefined>;
   /**
-   * The octets of a small file; undefined when there is none.
+   * Reads a small file; resolves with undefined when there is no such file.
    *
-   * @throws {MusterError} E_TOO_LARGE
+   * @throws {MusterError} E_TOO_LARGE when the file has more than `limit` octets.
    */
   octets(name: string, limit: number): Promise<Uint8Array | undefined>;
 }
 
 /**
- * The tree of a directory or tar.
+ * Opens a directory or tar.
  *
- * @throws {MusterError} E_FILE_READ, and E_ARTIFACT for a file that is not a tar
+ * @throws {MusterError} E_FILE_READ when the path cannot be read, E_ARTIFACT for a file that is not
+ *   a tar.
  */
 export async function treeOf(given: string): Promise<Tree> {
   const found = await stat(given).catch((cause: Error) => {
@@ -72,7 +73,7 @@ async function tarTree(given: string): Promise<Tree> {
   } finally {
     await file.close();
   }
-  // Older versions of `docker save` put a link where a layer occurs twice.
+  // Older versions of `docker save` write a link when a layer occurs twice.
   const resolve = (name: string, hops = 0): FoundMember | undefined => {
     const member = members.get(path.posix.normalize(name));
     if (member === undefined || hops > 5) return undefined;

@@ -1,4 +1,7 @@
-/** `muster cluster etcd-client`: credentials for an etcd client, as three files or as one text. */
+/**
+ * `muster cluster etcd-client`: writes credentials of an etcd client to three files, or prints
+ * them.
+ */
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
@@ -16,7 +19,7 @@ interface EtcdClientOptions extends ServerOptions {
  * Writes or prints credentials that are made for this call. The default user is the caller, from
  * SUDO_USER or USER.
  *
- * @throws {MusterError} E_USAGE unless either a directory or a format is given
+ * @throws {MusterError} E_USAGE unless either a directory or a format is given.
  */
 export async function etcdClient(
   cluster: string,
@@ -59,7 +62,7 @@ function written(made: EtcdClient, directory: string): Files {
   };
 }
 
-/** Lines for a shell: `eval "$(muster cluster etcd-client one DIRECTORY)"`. */
+/** Lines that a shell evaluates: `eval "$(muster cluster etcd-client one DIRECTORY)"`. */
 function settingsOf({ members }: EtcdClient, { ca, certificate, key }: Files): string {
   const settings = {
     ETCDCTL_ENDPOINTS: members.map(({ url }) => url).join(','),

@@ -18,7 +18,10 @@ interface FoundingOptions extends ServerOptions {
 const pathOf = (cluster: string, what: string): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
 
-/** Prints the plan of a machine's agent, as it is once the machine has its certificates. */
+/**
+ * `muster cluster plan`: prints the plan of a machine's agent, for the time when the machine has
+ * its certificates.
+ */
 export async function plan(
   machine: string,
   options: ServerOptions & { readonly output?: string },
@@ -35,7 +38,7 @@ export async function plan(
   return EXIT.ok;
 }
 
-/** Prints how far the founding is, with a line for each member. */
+/** `muster cluster founding`: prints how far the founding is, with a line for each member. */
 export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const api = openClient(options, io);
@@ -60,7 +63,9 @@ export async function founding(cluster: string, options: FoundingOptions, io: Io
   return EXIT.ok;
 }
 
-/** What a member reported and was told to do; for a silent one, its last report. */
+/**
+ * What a member reported and what the founder decided for it; for a silent member, its last report.
+ */
 function memberText({
   asked,
   heardMsAgo = millis(0),
@@ -72,13 +77,13 @@ function memberText({
 }: FoundingStatus['members'][number]): string {
   if (!asked) return 'has not asked since the server started';
   const said = `data ${data}, etcd ${health}, filesystem ${filesystem}`;
-  const told = decision ? wordOf(decision) : '';
+  const decided = decision ? wordOf(decision) : '';
   return silent
-    ? `silent, last heard ${spanText(heardMsAgo)} ago, then: ${said}; it was told: ${told}`
-    : `${said}: ${told}`;
+    ? `silent, last heard ${spanText(heardMsAgo)} ago, then: ${said}; it was told: ${decided}`
+    : `${said}: ${decided}`;
 }
 
-/** The orders of operators, and how far they are. */
+/** A line for each order of operators that is being carried out. */
 function orderLines(
   { leaving = {}, reset, restoring }: FoundingRecordView,
   waiting: Readonly<Record<string, string>> = {},
@@ -103,9 +108,9 @@ interface FoundOptions extends ServerOptions {
 }
 
 /**
- * Founds etcd without its absent members.
+ * `muster cluster found`: founds etcd without its absent members.
  *
- * @throws {MusterError} E_USAGE without `--confirm NAME`
+ * @throws {MusterError} E_USAGE without `--confirm NAME`.
  */
 export async function found(cluster: string, options: FoundOptions, io: Io): Promise<number> {
   if (options.confirm !== cluster)

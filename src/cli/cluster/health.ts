@@ -1,4 +1,4 @@
-/** `muster cluster status`, `muster cluster verify` */
+/** The verbs `muster cluster status` and `muster cluster verify`. */
 import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';
 import { duration, type Millis, millis, parseDuration } from '../../base/duration.ts';
@@ -12,11 +12,11 @@ interface HealthOptions extends ServerOptions {
   readonly output?: string;
   readonly etcd?: boolean;
   readonly probeImage?: string;
-  /** `--wait` alone is true. */
+  /** The value of `--wait`; true when the flag has no value. */
   readonly wait?: string | true;
 }
 
-/** How long `--wait` alone waits. */
+/** How long `--wait` without a value waits. */
 const WAIT = duration('15m');
 const LOOK_EVERY = millis(3000);
 
@@ -30,7 +30,7 @@ const COLUMNS: readonly Column<Finding>[] = [
   { heading: 'SUBJECT', cell: ({ subject }) => subject },
   { heading: 'SAYS', cell: ({ says, fix }) => (fix === undefined ? says : `${says}; ${fix}`) },
 ];
-/** The columns of `-o wide`: what is wrong and what to do about it are separate. */
+/** The columns of `-o wide`, which separate the fault from its remedy. */
 const WIDE: readonly Column<Finding>[] = [
   ...COLUMNS.slice(0, 3),
   { heading: 'SAYS', cell: ({ says }) => says },
@@ -40,15 +40,17 @@ const WIDE: readonly Column<Finding>[] = [
 const pathOf = (cluster: string, what: 'status' | 'verify'): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
 
-/** Prints the checks of a cluster. Exit code 0 only if all of them pass. */
+/**
+ * `muster cluster status`: prints the checks of a cluster. Exit code 0 only if all of them pass.
+ */
 export async function status(cluster: string, options: HealthOptions, io: Io): Promise<number> {
   const api = openClient(options, io);
   return shown(await look(api, cluster, options, io), options, io);
 }
 
 /**
- * Like status, and probes the network between pods. With `--wait` it repeats, at the interval
- * `every`, until all checks pass.
+ * `muster cluster verify`: like status, and also probes the network between pods. With `--wait` it
+ * repeats the checks, at the interval `every`, until all of them pass.
  */
 export async function verify(
   cluster: string,
@@ -66,7 +68,7 @@ export async function verify(
   if (options.wait === undefined) return shown(await probed(), options, io);
   const seen = async (): Promise<ClusterHealth> => {
     const health = await look(api, cluster, options, io);
-    // Probes are pods on every node: they are made only when all other checks pass.
+    // Probes are pods on up to 16 nodes, so they are made only when all other checks pass.
     return health.ok ? probed() : health;
   };
   return shown(await waited(seen, { span: spanOf(options.wait), every }, io), options, io);
@@ -78,8 +80,8 @@ const look = (api: ApiClient, cluster: string, options: HealthOptions, io: Io): 
   api.call('GET', pathOf(cluster, 'status'), { query: queryOf(options), signal: io.signal });
 
 /**
- * Resolves to the first healthy result, or the last one when the time is up. The failing checks go
- * to standard error whenever they change.
+ * Resolves with the first healthy result, or with the last result when the time is over. The
+ * failing checks are printed to standard error whenever they change.
  */
 async function waited(
   seen: () => Promise<ClusterHealth>,

@@ -1,4 +1,6 @@
-/** `muster cluster add-node`, `remove-node`, `reset`, `restore`, `adopt`, `call-off` */
+/**
+ * The verbs `muster cluster add-node`, `remove-node`, `reset`, `restore`, `adopt` and `call-off`.
+ */
 
 import type { FoundingRecordView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -25,8 +27,8 @@ interface AddNodeOptions extends Options {
 /**
  * `muster cluster add-node`: adds machines to the Cluster's document.
  *
- * @throws {MusterError} E_USAGE when `--control-plane` and `--etcd` are given together; what the
- * server answers
+ * @throws {MusterError} E_USAGE when `--control-plane` and `--etcd` are given together; and what
+ *   the server answers.
  */
 export async function addNode(
   cluster: string,
@@ -60,14 +62,14 @@ export async function addNode(
 interface RemoveNodeOptions extends Options {
   readonly replaceWith?: readonly string[];
   readonly clear?: boolean;
-  /** False by `--no-drain`. */
+  /** False when `--no-drain` is given. */
   readonly drain?: boolean;
   readonly drainTimeout?: string;
 }
 
 /**
- * Changes the document and orders the removal. It returns when that is recorded; the boot host does
- * the rest.
+ * `muster cluster remove-node`: changes the document and orders the removal. It resolves when the
+ * order is recorded; the boot host carries it out.
  */
 export async function removeNode(
   cluster: string,
@@ -111,9 +113,10 @@ interface ConfirmOptions extends Options {
 }
 
 /**
- * Resets a cluster.
+ * `muster cluster reset`: ends a cluster and clears its machines.
  *
- * @throws {MusterError} E_USAGE, with what would happen to which machine, without `--confirm NAME`
+ * @throws {MusterError} E_USAGE without `--confirm NAME`; the message says what would happen to
+ *   which machine.
  */
 export async function reset(cluster: string, options: ConfirmOptions, io: Io): Promise<number> {
   if (options.confirm !== cluster) {
@@ -143,9 +146,10 @@ interface RestoreOptions extends ConfirmOptions {
 }
 
 /**
- * Restores etcd from one member's data.
+ * `muster cluster restore`: restores etcd from one member's data.
  *
- * @throws {MusterError} E_USAGE, with what may be lost, without `--from` or `--confirm NAME`
+ * @throws {MusterError} E_USAGE without `--from` or `--confirm NAME`; the message says what may be
+ *   lost.
  */
 export async function restore(cluster: string, options: RestoreOptions, io: Io): Promise<number> {
   const { from, confirm, without = [] } = options;
@@ -182,9 +186,9 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
 }
 
 /**
- * `muster cluster adopt`: accepts the present disk of a member of etcd as that member's.
+ * `muster cluster adopt`: accepts the present disk of a member of etcd as that member's own.
  *
- * @throws {MusterError} E_USAGE without the confirmation; what the server answers
+ * @throws {MusterError} E_USAGE without `--confirm NAME`; and what the server answers.
  */
 export async function adopt(
   cluster: string,

@@ -1,16 +1,16 @@
-/** What may come next on a command line: the one implementation behind all shells. */
+/** Computes the words that may come next on a command line, for all shells. */
 import type { Command, Option } from 'commander';
 import { CATALOGUE } from '../../cluster/objects/addons/catalogue.ts';
 import { PLURAL } from '../../resources/kinds.ts';
 import { kindNamed, OTHER_LISTS } from '../names.ts';
 
-/** Where names come from: the server's lists. */
+/** The server's lists, from which names come. */
 export type List = 'machines' | 'clusters' | 'profiles' | 'images' | 'networks' | 'artifacts';
 
-/** Candidates for the last word; `file` stands for names of files, which the shell knows. */
+/** Candidates for the last word. `file` means names of files, which the shell completes. */
 export type Candidates = readonly string[] | 'file';
 
-/** What an argument of a command may be, or the value of an option. */
+/** The source of the words for an argument of a command, or for the value of an option. */
 type Source =
   | List
   | 'file'
@@ -24,7 +24,8 @@ type Source =
 const CLUSTER_THEN_MACHINES: readonly Source[] = ['clusters', 'machines'];
 
 /**
- * Sources of the arguments of each command, by position; the last one counts for all further ones.
+ * Sources of the arguments of each command, by position; the last source counts for all further
+ * arguments.
  */
 const ARGUMENTS: Readonly<Record<string, readonly Source[] | readonly (readonly string[])[]>> = {
   validate: ['file'],
@@ -76,20 +77,20 @@ const VALUES: Readonly<Record<string, List>> = {
   '--without': 'machines',
 };
 
-/** Where the last word is. */
+/** The position of the last word. */
 interface Place {
   readonly command: Command;
   readonly path: string;
-  /** Arguments before it. */
+  /** The arguments before the last word. */
   readonly given: readonly string[];
-  /** The option whose value it is. */
+  /** The option of which the last word is the value; undefined when it is not a value. */
   readonly option: Option | undefined;
 }
 
 /**
- * The candidates for the last of `words`, which is what is being typed and may be empty. `words`
- * are those after `muster`. `names` asks the server for a list, and gives none when it does not
- * answer.
+ * The candidates for the last of `words`, which is being typed and may be empty. `words` are the
+ * words after `muster`. `names` asks the server for a list, and returns no names when the server
+ * does not answer.
  */
 export async function complete(
   words: readonly string[],
@@ -108,7 +109,7 @@ function placeOf(words: readonly string[], program: Command): Place {
   let option: Option | undefined;
   const given: string[] = [];
   for (const word of words) {
-    // bash splits --option=value into three words
+    // bash splits --option=value into three words.
     if (word === '=') continue;
     if (option !== undefined) {
       option = undefined;
@@ -146,7 +147,7 @@ async function candidates(
   if (sources === undefined) return [...flags, '--help'];
   const source = sources[Math.min(given.length, sources.length - 1)]!;
   if (typeof source !== 'string') return given.length === 0 ? source : [];
-  // what is not variadic takes no more
+  // An argument that is not variadic takes one word only.
   const most = command.registeredArguments;
   if (given.length >= most.length && !most.at(-1)?.variadic) return [...flags, '--help'];
   return await namesFrom(source, { given, typed, program, names });
@@ -156,7 +157,7 @@ const visible = (command: Command): readonly string[] =>
   command
     .createHelp()
     .visibleCommands(command)
-    // without the help that commander adds to every noun
+    // This leaves out the `help` that commander adds to every noun.
     .filter((child) => command.commands.includes(child))
     .map((child) => child.name());
 
@@ -207,7 +208,7 @@ async function namesFrom(
   }
 }
 
-/** `machine/no` → the names of machines, each behind `machine/`. */
+/** `machine/no` → the names of machines, each with `machine/` before it. */
 async function withKind(
   typed: string,
   names: (list: List) => Promise<readonly string[]>,

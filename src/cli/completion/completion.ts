@@ -1,6 +1,6 @@
 /**
- * `muster completion SHELL`: scripts that ask `muster __complete` what may come next, so that all
- * shells offer the same; and that command.
+ * `muster completion SHELL`: prints a script that asks `muster __complete` which words may come
+ * next, so that all shells offer the same words. Also implements `muster __complete`.
  */
 import type { Command } from 'commander';
 import type { ArtifactView } from '../../api/artifacts.ts';
@@ -11,7 +11,10 @@ import { EXIT, type Io } from '../io.ts';
 import { complete, type List } from './complete.ts';
 import type { SHELLS } from './shells.ts';
 
-/** Nobody waits longer than this for a list of names after the Tab key. */
+/**
+ * A list of names that takes longer than this is left out, because the operator waits after the Tab
+ * key.
+ */
 const TIMEOUT = '2s';
 
 const SCRIPTS: Readonly<Record<(typeof SHELLS)[number], string>> = {
@@ -59,19 +62,23 @@ complete -c muster -f -a '(__muster_complete)'
 `,
 };
 
+/** `muster completion`: prints the script of a shell. */
 export function completion(shell: (typeof SHELLS)[number], io: Io): number {
   io.out(SCRIPTS[shell]);
   return EXIT.ok;
 }
 
-/** Prints the candidates for the last word, one a line; `:file` where the shell completes files. */
+/**
+ * `muster __complete`: prints the candidates for the last word, one on each line; `:file` where the
+ * shell completes names of files.
+ */
 export async function printCandidates(words: readonly string[], program: Command, io: Io): Promise<number> {
   const found = await complete(words, program, (list) => namesOf(list, io));
   io.out(found === 'file' ? ':file\n' : found.map((one) => `${one}\n`).join(''));
   return EXIT.ok;
 }
 
-/** The names in a list of the server; none when it does not answer. */
+/** The names in a list of the server; no names when the server does not answer. */
 async function namesOf(list: List, io: Io): Promise<readonly string[]> {
   const client = openClient({ timeout: TIMEOUT }, io);
   try {

@@ -1,2 +1,2 @@
-/** The shells that `muster completion` has a script for. */
+/** The shells for which `muster completion` has a script. */
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;

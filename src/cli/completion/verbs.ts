@@ -1,4 +1,4 @@
-/** Registers `muster completion`, and what its scripts call. */
+/** Registers `muster completion`, and the hidden command that its scripts call. */
 import { Argument } from 'commander';
 import { type Register, withExamples } from '../register.ts';
 import { SHELLS } from './shells.ts';

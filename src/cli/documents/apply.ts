@@ -1,4 +1,4 @@
-/** `muster apply -f`, `muster delete` */
+/** The verbs `muster apply -f` and `muster delete`. */
 
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { ApplyResult, Target } from '../../resources/catalog.ts';
@@ -14,7 +14,7 @@ interface Common extends ServerOptions {
   readonly dryRun?: boolean;
 }
 
-/** The word for each action, as kubectl has it. */
+/** The word that is printed for each action, as kubectl prints it. */
 const SAID = {
   created: 'created',
   changed: 'configured',
@@ -22,7 +22,10 @@ const SAID = {
   deleted: 'deleted',
 } as const;
 
-/** Sends texts to be applied; the result says what happened, or with `dryRun` would happen. */
+/**
+ * Sends documents to be applied. The result says what happened or, with `dryRun`, what would
+ * happen.
+ */
 export async function applyThrough(
   client: ApiClient,
   paths: readonly string[],
@@ -37,9 +40,9 @@ export async function applyThrough(
 }
 
 /**
- * Applies all documents of the files, or none.
+ * `muster apply`: applies all documents of the files, or none.
  *
- * @throws {MusterError} E_YAML when there is no document, and every fault of the documents
+ * @throws {MusterError} E_YAML when there is no document, and the server's errors with every fault.
  */
 export async function apply(
   options: Common & { readonly filename: readonly string[] },
@@ -60,7 +63,7 @@ export async function apply(
   return EXIT.ok;
 }
 
-/** What was deleted, and what other documents lack without it. */
+/** The deleted documents, and what other documents lack without them. */
 export interface Deleted {
   readonly results: readonly Target[];
   readonly warnings: readonly Fault[];
@@ -69,11 +72,11 @@ export interface Deleted {
 interface RemoveOptions extends Common {
   readonly filename?: readonly string[];
   readonly ignoreNotFound?: boolean;
-  /** All of a kind. */
+  /** Deletes all documents of a kind. */
   readonly all?: boolean;
-  /** Those of a kind with these labels. */
+  /** Deletes those documents of a kind that have these labels. */
   readonly selector?: string;
-  /** Also Images that a Profile names. */
+  /** Also deletes Images that a Profile names. */
   readonly force?: boolean;
 }
 
@@ -81,8 +84,8 @@ interface RemoveOptions extends Common {
  * `muster delete`: deletes `KIND NAME…`, `KIND/NAME…`, a kind with --all or -l, or the documents of
  * files: all of them, or none when one cannot be deleted.
  *
- * @throws {MusterError} E_USAGE unless documents are named in exactly one of these ways; what the
- * server answers
+ * @throws {MusterError} E_USAGE unless documents are named in exactly one of these ways; and what
+ *   the server answers.
  */
 export async function remove(words: readonly string[], options: RemoveOptions, io: Io): Promise<number> {
   const { filename, ignoreNotFound, all, selector } = options;
@@ -120,7 +123,7 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
 /**
  * The documents of a kind: all, or those whose labels match.
  *
- * @throws {MusterError} E_USAGE
+ * @throws {MusterError} E_USAGE when the kind is unknown or the selector is malformed.
  */
 async function targetsWith(
   client: ApiClient,
@@ -133,9 +136,9 @@ async function targetsWith(
 }
 
 /**
- * The documents that words name: of one kind or, as KIND/NAME, of several.
+ * The documents that the words name: of one kind or, written as KIND/NAME, of several.
  *
- * @throws {MusterError} E_USAGE
+ * @throws {MusterError} E_USAGE when a kind has no name.
  */
 function targetsOf(words: readonly string[]): readonly Target[] {
   const groups = words[0]!.includes('/') ? words.map((word) => [word]) : [words];
@@ -148,7 +151,7 @@ function targetsOf(words: readonly string[]): readonly Target[] {
   });
 }
 
-/** The documents of files, each before those that it names. Throws every fault. */
+/** The documents of files, each before the documents that it names. Throws every fault. */
 async function targetsIn(paths: readonly string[], signal: AbortSignal): Promise<readonly Target[]> {
   const parsed = (await readTexts(paths, signal)).map(({ file, text }) => parseDocuments(text, file));
   const faults = parsed.flatMap((one) => one.faults);

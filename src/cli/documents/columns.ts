@@ -18,7 +18,7 @@ import type { Column } from '../output.ts';
 import { millisSince, timeText } from '../times.ts';
 
 const NAME: Column<Shown> = { heading: 'NAME', cell: (item) => item.metadata.name };
-/** Where a document comes from: a file with its line, or the API. */
+/** The origin of a document: a file with its line, or the API. */
 const ORIGIN: Column<Shown> = {
   heading: 'ORIGIN',
   wide: true,
@@ -40,7 +40,7 @@ const network = (item: Shown) => item.spec as NetworkSpec;
 const image = (item: Shown) => item.spec as ImageSpec;
 const cluster = (item: Shown) => item.spec as ClusterSpec;
 const profile = (item: Shown) => item.spec as ProfileSpec;
-/** The written part of a machine; undefined for one that was only seen. */
+/** The document of a machine; undefined for a machine that was only seen. */
 const machine = (item: Shown) => item.spec as MachineSpec | undefined;
 
 const stateColor = ({ status }: Shown): Color | undefined =>
@@ -50,8 +50,8 @@ const age = (since: Timestamp | undefined): string | undefined =>
   since === undefined ? undefined : ageText(millisSince(since, systemClock.now()));
 
 /**
- * The code of what is wrong with a machine, or would hold it at its next boot; `INLINE` when its
- * secrets come with its first configuration.
+ * The code of what is wrong with a machine, or would hold it at its next boot. `INLINE` means that
+ * its secrets come with its first configuration.
  */
 function machineReason(item: Shown): string | undefined {
   const { alarm, reason, agent, outlook } = item.status;
@@ -162,13 +162,13 @@ export const LEASE_COLUMNS: readonly Column<LeaseView>[] = [
 ];
 
 /**
- * The subject of an event; a machine has one spelling, whether the event is about itself or about
- * its document.
+ * The subject of an event. A machine is always spelled the same, whether the event is about the
+ * machine or about its document.
  */
 export const subjectText = ({ subject }: Pick<EventView, 'subject'>): string =>
   subject.replace(/^Machine\//, '');
 
-/** The message of an event: its reason, then its fields. */
+/** The message of an event: first its reason, then its fields. */
 export function eventMessage(event: EventView): string {
   const fields = Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${value}`);
   return [event.reason?.text, ...fields].filter((part) => part).join(' ');

@@ -1,4 +1,4 @@
-/** `muster diff -f`: what `apply` would change, as a unified diff. */
+/** `muster diff -f`: prints what `apply` would change, as a unified diff. */
 import type { Applied } from '../../resources/catalog.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
@@ -6,7 +6,7 @@ import { EXIT, type Io, printWarnings } from '../io.ts';
 import { yamlText } from '../output.ts';
 import { applyThrough } from './apply.ts';
 
-/** Exit code 0: no differences; 1: there are some. Failures are 2 (see main.ts). */
+/** Exit code 0: no differences; 1: there are differences. A failure is 2 (see command-line.ts). */
 export async function diff(
   options: ServerOptions & { readonly filename: readonly string[] },
   io: Io,
@@ -80,7 +80,10 @@ export function unifiedDiff(
 /** `LINE,COUNT`; a range of no lines names the line before it. */
 const rangeText = (line: number, count: number): string => `${count === 0 ? line - 1 : line},${count}`;
 
-/** Longest common subsequence, after what is equal at both ends: documents are short. */
+/**
+ * The edits by the longest common subsequence, after the lines that are equal at both ends.
+ * Documents are short, so a quadratic algorithm is fast enough.
+ */
 function editsOf(a: readonly string[], b: readonly string[]): Edit[] {
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start++;

@@ -1,4 +1,4 @@
-/** `muster get KIND [NAME…]` */
+/** The verb `muster get KIND [NAME…]`. */
 import type { ResolvedClusterView } from '../../api/clusters.ts';
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
@@ -36,13 +36,13 @@ export interface GetOptions extends ServerOptions {
   readonly full?: boolean;
 }
 
-/** Format of the output, and whether tables have headings. */
+/** The format of the output, and whether tables have headings. */
 interface Look {
   readonly format: Format;
   readonly headings: boolean;
 }
 
-/** How a table looks on this output. */
+/** The settings of tables for this output. */
 const tableLook = ({ format, headings }: Look, io: Io): TableLook => ({
   ...lookOf(io, format === 'wide'),
   headings,
@@ -91,7 +91,7 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
 
 const nameLine = ({ kind, metadata }: Shown): string => `${kind.toLowerCase()}/${metadata.name}\n`;
 
-/** Documents of several kinds: a table each, or one list. */
+/** Prints documents of several kinds: a table for each kind, or one list of all. */
 async function getSeveral(
   client: ApiClient,
   asked: readonly Asked[],
@@ -182,11 +182,14 @@ async function getFull(
   return view.full ? EXIT.ok : EXIT.failure;
 }
 
-/** The value at a path. Names of flags have no dots, so the path can be split at them. */
+/** The value at a path. Names of flags have no dots, so the path can be split at its dots. */
 const valueAt = (value: unknown, path: string): unknown =>
   path.split('.').reduce((here, step) => (here as Readonly<Record<string, unknown>>)[step], value);
 
-/** Prints items of a kind as they arrive: rows of one table, or one document after the other. */
+/**
+ * Returns a function that prints items of a kind as they arrive: rows of one table, or one document
+ * after the other.
+ */
 function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readonly Shown[]) => void {
   const table = tablePrinter(COLUMNS[kind], tableLook({ format, headings }, io));
   const one: Partial<Record<Format, (item: Shown) => string>> = {
@@ -197,7 +200,10 @@ function printer(kind: Kind, { format, headings }: Look, io: Io): (items: readon
   return (items) => io.out(one[format] ? items.map(one[format]).join('') : table(items));
 }
 
-/** Events can be followed; leases change with every packet and have no stream. */
+/**
+ * Watches a list that is not one of documents. Events can be followed; leases change with every
+ * packet, and have no stream.
+ */
 async function watchOther(
   list: OtherList,
   names: readonly string[],
@@ -215,7 +221,7 @@ async function watchOther(
 
 interface Fetched {
   readonly items: readonly Shown[];
-  /** An error for each name that does not exist. */
+  /** An error for each name for which there is no document. */
   readonly missing: readonly MusterError[];
 }
 
@@ -245,9 +251,9 @@ export async function fetchItems(
 }
 
 /**
- * A filter for labels such as `a=b,c!=d`.
+ * Makes a filter for labels such as `a=b,c!=d`.
  *
- * @throws {MusterError} E_USAGE when the selector is malformed
+ * @throws {MusterError} E_USAGE when the selector is malformed.
  */
 export function selected(selector: string | undefined): (item: Shown) => boolean {
   if (selector === undefined) return () => true;
@@ -294,8 +300,8 @@ async function getEvents(client: ApiClient, names: readonly string[], look: Look
 }
 
 /**
- * Prints items. In JSON and YAML, one that was asked for by name is printed alone, several as a
- * list, as kubectl does.
+ * Prints items. In JSON and YAML, a single item that was asked for by name is printed by itself,
+ * and several items are printed as a list, as kubectl does.
  */
 function print<T>(
   items: readonly T[],

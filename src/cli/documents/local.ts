@@ -39,12 +39,15 @@ export interface LocalWorld {
   readonly metrics: Metrics;
   readonly store: Store;
   readonly clock: ManualClock;
-  /** Assumptions that were made because this is not the boot host. */
+  /** The assumptions that were made because this host is not the boot host. */
   readonly suppositions: readonly string[];
   close(): Promise<void>;
 }
 
-/** Every file of images and every loader counts as present: nothing is served from this host. */
+/**
+ * Every file of an image and every loader counts as present, because nothing is served from this
+ * host.
+ */
 const ALL_THERE: ServedFile = { path: '/', size: 0, modified: new Date(0) };
 const NO_HASH = '0'.repeat(64);
 
@@ -147,8 +150,8 @@ function addressIn(
 }
 
 /**
- * Images that were built on the boot host and applied there are in no file; a plain one with
- * cloud-init replaces them.
+ * Adds Images that are named but missing. An Image that was built on the boot host and applied
+ * there is in no file; a plain Image with cloud-init takes its place.
  */
 function withImages(catalog: Catalog, suppositions: string[]): Catalog {
   const made = new Map<string, Entry<'Image'>>();

@@ -1,4 +1,4 @@
-/** Texts named on the command line: files, directories of YAML, `-` for standard input. */
+/** Reads texts that the command line names: files, directories of YAML, `-` for standard input. */
 import fs from 'node:fs';
 import net from 'node:net';
 import type { Readable } from 'node:stream';
@@ -11,15 +11,18 @@ import { decodeText, YAML_LIMITS } from '../../resources/yaml.ts';
 /** A file: its text, or the fault for which the server would refuse it. */
 export type Source = DocumentSource | { readonly file: string; readonly fault: Fault };
 
-/** Captures hold some seconds of a boot; 256 MiB are hours of one. */
+/**
+ * The most octets that are read. A capture of a boot takes some seconds, and 256 MiB hold hours.
+ */
 const MAX_OCTETS = 256 * 1024 * 1024;
 
 /**
- * Reads the texts of `paths`, each with the name that faults show. For a directory these are the
- * files that `muster serve --config` would read there, by the same function. A text that is not
- * UTF-8 or too long is a fault; an endless one is read only up to that limit.
+ * Reads the texts of `paths`, each with the name that faults show. In a directory it reads the
+ * files that `muster serve --config` would read there, with the same function. A text that is not
+ * UTF-8 or too long is a fault; an endless text is read only up to the limit.
  *
- * @throws {MusterError} E_FILE_READ; the reason of `signal` when that aborts
+ * @throws {MusterError} E_FILE_READ when a file cannot be read; the reason of `signal` when that
+ *   aborts.
  */
 export async function readSources(paths: readonly string[], signal: AbortSignal): Promise<Source[]> {
   const sources: Source[] = [];
@@ -31,9 +34,9 @@ export async function readSources(paths: readonly string[], signal: AbortSignal)
 }
 
 /**
- * Like {@link readSources}, with faults thrown.
+ * Like {@link readSources}, but throws the faults.
  *
- * @throws {MusterError} E_YAML with every fault, and what `readSources` throws
+ * @throws {MusterError} E_YAML with every fault, and what `readSources` throws.
  */
 export async function readTexts(paths: readonly string[], signal: AbortSignal): Promise<DocumentSource[]> {
   const sources = await readSources(paths, signal);
@@ -43,9 +46,10 @@ export async function readTexts(paths: readonly string[], signal: AbortSignal): 
 }
 
 /**
- * The octets of a file.
+ * Reads the octets of a file.
  *
- * @throws {MusterError} E_FILE_READ, also beyond 256 MiB; the reason of `signal` when that aborts
+ * @throws {MusterError} E_FILE_READ when the file cannot be read or has more than 256 MiB; the
+ *   reason of `signal` when that aborts.
  */
 export async function readOctets(name: string, signal: AbortSignal): Promise<Uint8Array> {
   const octets = await readBounded(name, MAX_OCTETS, signal);
@@ -66,7 +70,7 @@ async function fileSource(name: string, signal: AbortSignal): Promise<Source> {
   return decoded.ok ? { file, text: decoded.text } : { file, fault: decoded.fault };
 }
 
-/** All octets; of a longer file the first `limit` octets and a few more. */
+/** Reads all octets of a file; of a file longer than `limit`, slightly more than `limit` octets. */
 async function readBounded(name: string, limit: number, signal: AbortSignal): Promise<Buffer> {
   signal.throwIfAborted();
   const parts: Buffer[] = [];
@@ -87,7 +91,7 @@ async function readBounded(name: string, limit: number, signal: AbortSignal): Pr
   } finally {
     signal.removeEventListener('abort', abort);
   }
-  // A stream that is destroyed may also just end.
+  // A stream that is destroyed may also end without an error.
   signal.throwIfAborted();
   return Buffer.concat(parts);
 }

@@ -1,4 +1,4 @@
-/** `muster validate`: checks documents as the server would, without one. */
+/** `muster validate`: checks documents as the server would, without a server. */
 import { MusterError } from '../../base/errors.ts';
 import { checkAll } from '../../cluster/spec/check-documents.ts';
 import { idOf } from '../../resources/candidate.ts';
@@ -8,9 +8,10 @@ import { readSources } from './sources.files.ts';
 
 /**
  * `muster validate`: checks documents without a server. Prints one fault per line to standard
- * error; the exit code is 1 when there are any.
+ * error; the exit code is 1 when there are faults.
  *
- * @throws {MusterError} E_USAGE when neither a directory nor a file is named; E_FILE_READ
+ * @throws {MusterError} E_USAGE when neither a directory nor a file is named; E_FILE_READ when a
+ *   file cannot be read.
  */
 export async function validate(
   directory: string | undefined,

@@ -12,28 +12,31 @@ import { eventFrames, eventOf } from '../events/events.ts';
 export interface Watched {
   readonly client: ApiClient;
   readonly kind: Kind;
-  /** Only these; empty: all of the kind. */
+  /** Only these documents or machines; an empty list means all of the kind. */
   readonly names: readonly string[];
   /** Ends the watch. */
   readonly signal: AbortSignal;
-  /** Called with the whole list first, later with what is new or has changed; never empty. */
+  /**
+   * Called first with the whole list, later with items that are new or have changed; the list is
+   * never empty.
+   */
   show(items: readonly Shown[]): void;
-  /** Called when one that was shown no longer exists. */
+  /** Called when an item that was shown no longer exists. */
   gone(name: string): void;
 }
 
 /**
  * Runs until `signal` aborts or the server ends the stream. An event about a document or machine
- * makes that one be fetched again. Each keep-alive comment of the stream (every 15 s) makes
- * everything be fetched again, because some changes in a list have no event.
+ * makes the command fetch that item again. Each keep-alive comment of the stream (every 15 s) makes
+ * it fetch everything again, because some changes in a list have no event.
  *
- * @throws {MusterError} E_NOT_FOUND when one of `names` does not exist at the start
+ * @throws {MusterError} E_NOT_FOUND when one of `names` does not exist at the start.
  */
 export async function watchDocuments(watched: Watched): Promise<void> {
   const { client, signal } = watched;
   const known = new Map<string, string>();
   let first = true;
-  // The stream begins before the list is fetched: nothing can happen unseen in between.
+  // The stream begins before the list is fetched, so that no change in between is missed.
   const query = { follow: 'true', limit: '0' };
   for await (const frame of eventFrames(client.stream('/v1/events', { query, signal }))) {
     const event = eventOf(frame);
@@ -46,8 +49,8 @@ export async function watchDocuments(watched: Watched): Promise<void> {
 }
 
 /**
- * Reports what differs from what was shown. `looked` are the names that were asked for: those not
- * in `found` are gone.
+ * Reports items that differ from what was shown. `looked` has the names that were fetched: those of
+ * them that are not in `found` no longer exist.
  */
 function report(
   watched: Watched,
@@ -63,8 +66,7 @@ function report(
 }
 
 /**
- * The document or machine of this kind that an event is about, if it is one of those that are
- * watched.
+ * The name of the document or machine of this kind that an event is about, if that item is watched.
  */
 function nameIn({ subject }: EventView, { kind, names }: Watched): string | undefined {
   const machine = kind === 'Machine' && !subject.includes('/') && parseMac(subject) === undefined;
@@ -83,7 +85,7 @@ async function fetchAll(watched: Watched, first: boolean): Promise<readonly Show
   return (await client.call<{ items: Shown[] }>('GET', `/v1/${PLURAL[kind]}`, { signal })).items;
 }
 
-/** One item, or none; with `must` a missing one is thrown. */
+/** One item in a list, or an empty list. With `must` a missing item is an error. */
 async function fetchOne(
   { client, kind, signal }: Watched,
   name: string,

@@ -1,4 +1,4 @@
-/** `muster events [SUBJECT] [--follow]` */
+/** The verb `muster events [SUBJECT] [--follow]`. */
 
 import type { EventView } from '../../api/times.ts';
 import { systemClock } from '../../base/clock.ts';
@@ -13,14 +13,14 @@ import { followedTime } from '../times.ts';
 export interface EventsOptions extends ServerOptions {
   readonly output?: string;
   readonly follow?: boolean;
-  /** Only that many of the newest. */
+  /** The number of events, counted from the newest; absent prints all. */
   readonly tail?: string;
 }
 
 /**
- * Prints the events of a subject, or all.
+ * `muster events`: prints the events of a subject, or all events.
  *
- * @throws {MusterError} E_NOT_FOUND when no machine, document or event has the name
+ * @throws {MusterError} E_NOT_FOUND when no machine, document or event has the name.
  */
 export async function events(subject: string | undefined, options: EventsOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
@@ -46,14 +46,14 @@ export async function events(subject: string | undefined, options: EventsOptions
   return EXIT.ok;
 }
 
-/** `cl/blue` → `Cluster/blue`, with the kind as `muster get` takes it; other subjects unchanged. */
+/** Spells the kind in full: `cl/blue` → `Cluster/blue`. Other subjects are returned unchanged. */
 export function subjectOf(text: string): string {
   const [word = '', ...rest] = text.split('/');
   const kind = rest.length === 1 ? kindNamed(word) : undefined;
   return kind === undefined ? text : `${kind}/${rest[0]}`;
 }
 
-/** One event as a line, with the date when `now` is on another day. */
+/** One event as a line; with the date when `now` (ms since 1970) is on another day. */
 export function eventLine(event: EventView, color: boolean, now: number): string {
   const bad = /failed|held|conflict|invalid|exhausted|disbelieved|refused|nak/.test(event.kind);
   const message = eventMessage(event).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
@@ -67,8 +67,8 @@ export function eventLine(event: EventView, color: boolean, now: number): string
 }
 
 /**
- * Reads server-sent events (WHATWG HTML §9.2) from pieces of text, as far as our server uses them:
- * `data` of one line.
+ * Reads server-sent events (WHATWG HTML §9.2) from pieces of text. Supports only what our server
+ * sends: `data` of one line.
  */
 export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator<EventView> {
   for await (const frame of eventFrames(pieces)) {
@@ -78,8 +78,8 @@ export async function* readEvents(pieces: AsyncIterable<string>): AsyncGenerator
 }
 
 /**
- * Yields the frames of a stream, comments included: the first comment says that the stream has
- * begun, later ones that it is alive.
+ * Yields the frames of a stream, including comments. The first comment says that the stream has
+ * begun, later comments that it is alive.
  */
 export async function* eventFrames(pieces: AsyncIterable<string>): AsyncGenerator<string> {
   let rest = '';

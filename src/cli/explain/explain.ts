@@ -39,7 +39,8 @@ export async function explain(what: string | undefined, options: ExplainOptions,
     io.out((await import('./kind.ts')).explainKind(kind, path));
     return EXIT.ok;
   }
-  // Names of machines have no capitals, kinds in documents do: this word is a misspelt kind.
+  // Names of machines have no capital letters, and kinds in documents do, so this word is a
+  // misspelt kind.
   if (mac === undefined && /^[A-Z][A-Za-z]*$/.test(first)) kindOf(first);
   const { openClient } = await import('../client.socket.ts');
   const { network, arch, firmware } = options;

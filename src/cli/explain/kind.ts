@@ -5,7 +5,7 @@ import { didYouMean } from '../../base/suggest.ts';
 import { KINDS, type Kind } from '../../resources/kinds.ts';
 import { describe, fieldsOf, isOptional, itemOf, schemaAt, typeText } from '../../resources/walk.ts';
 
-/** The fields of an object, also of one in a list or a mapping. */
+/** The fields of an object, or of the objects in a list or a mapping. */
 function innerFields(schema: z.ZodType): Readonly<Record<string, z.ZodType>> | undefined {
   const own = fieldsOf(schema);
   if (own) return own;
@@ -14,10 +14,10 @@ function innerFields(schema: z.ZodType): Readonly<Record<string, z.ZodType>> | u
 }
 
 /**
- * Describes the field at `path`: its type, description and own fields. A path is such as
- * `spec.config.files.mode`; `spec` may be omitted, and lists need no index.
+ * Describes the field at `path`: its type, its description and its own fields. In a path like
+ * `spec.config.files.mode`, `spec` may be omitted, and lists need no index.
  *
- * @throws {MusterError} E_NOT_FOUND, with the fields that there are
+ * @throws {MusterError} E_NOT_FOUND, with the fields that exist.
  */
 export function explainKind(kind: Kind, path: readonly string[]): string {
   const steps = path.map((step) => step.replace(/\[[0-9]*\]$/, '')).filter((step) => step !== '');

@@ -24,7 +24,7 @@ export interface PacketOptions {
   readonly output?: string;
 }
 
-/** A client's packet and its outcome. */
+/** A client's packet and what became of it. */
 export interface Replayed {
   readonly at: string;
   readonly type: string;
@@ -53,9 +53,10 @@ interface Heard {
 }
 
 /**
- * Prints the outcome of each client packet of a capture.
+ * `muster explain --packet`: prints what becomes of each client packet of a capture.
  *
- * @throws {MusterError} E_FILE_READ, E_USAGE, and the documents' faults
+ * @throws {MusterError} E_FILE_READ when the file is not a capture with packets of a client;
+ *   E_USAGE for a missing `--config` or an unknown Network; and the documents' faults.
  */
 export async function explainPacket(file: string, options: PacketOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
@@ -92,8 +93,8 @@ export async function explainPacket(file: string, options: PacketOptions, io: Io
 }
 
 /**
- * The server that the clients of a capture selected (option 54). The replay takes its address, so
- * that their requests are addressed to it.
+ * The server that the clients of a capture selected (option 54). The replay uses this address as
+ * its own, so that the clients' requests are addressed to it.
  */
 function serverOf(datagrams: readonly Datagram[]): Ipv4 | undefined {
   for (const { payload } of datagrams) {
@@ -124,7 +125,7 @@ async function replay(
       port,
       source: { address: datagram.source as Ipv4, port: datagram.sourcePort },
     });
-    // Replies of the server in the capture are not answered.
+    // Replies of the server in the capture are not replayed.
     if (step.outcome !== 'not_a_request') results.push(replayedOf(at, step));
   }
   return results;

@@ -1,7 +1,7 @@
 /**
- * Reads pcap and pcapng captures, and the UDP datagrams in their frames, as far as a replay of boot
- * clients needs it (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng; link types as tcpdump.org
- * lists them).
+ * Reads pcap and pcapng captures, and the UDP datagrams in their frames, as far as the replay of
+ * boot clients needs it (draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng; numbers of link types
+ * from tcpdump.org).
  */
 import { type Millis, millis } from '../../base/duration.ts';
 import { type Mac, macFromBytes } from '../../base/mac.ts';
@@ -9,7 +9,7 @@ import { type Mac, macFromBytes } from '../../base/mac.ts';
 /** One captured frame. */
 export interface Frame {
   readonly at: Millis;
-  /** LINKTYPE_ value of the interface it was captured on. */
+  /** The LINKTYPE_ value of the interface on which it was captured. */
   readonly link: number;
   readonly data: Uint8Array;
 }
@@ -22,7 +22,7 @@ export type Capture =
     }
   | { readonly ok: false; readonly why: string };
 
-/** Frames beyond this number are not read: a capture of boots has hundreds. */
+/** Frames after this number are not read; a capture of boots has hundreds. */
 export const MAX_FRAMES = 1_000_000;
 
 const PCAP_MICROS = 0xa1b2c3d4;
@@ -64,7 +64,7 @@ function readPcap(
 
 interface Interface {
   readonly link: number;
-  /** Ticks of its timestamps in a millisecond. */
+  /** The number of ticks in a millisecond of the interface's timestamps. */
   readonly ticksPerMilli: number;
   readonly snapLength: number;
 }
@@ -176,8 +176,8 @@ function networkHeader(
 }
 
 /**
- * The UDP datagram in a frame (RFC 791, RFC 768), or undefined when it holds none, a fragment, or
- * is damaged. Never throws.
+ * The UDP datagram in a frame (RFC 791, RFC 768); undefined when the frame contains none, is a
+ * fragment or is damaged. Never throws.
  */
 export function datagramOf(frame: Frame): Datagram | undefined {
   const { data } = frame;

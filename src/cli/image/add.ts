@@ -1,5 +1,6 @@
 /**
- * `muster image add`, `muster image build`: upload files, then apply the document that names them.
+ * `muster image add` and `muster image build`: upload files, then apply the document that names
+ * them.
  */
 import path from 'node:path';
 import { assetsOf } from '../../api/assets.ts';
@@ -32,7 +33,7 @@ export interface AddOptions extends ServerOptions {
   readonly kernelArgument?: readonly string[];
 }
 
-/** An image to add: its document, and the source of each hash. */
+/** An image to add: its document, and the source of each file by hash. */
 interface Plan {
   readonly document: Document<'Image'>;
   readonly sources: ReadonlyMap<string, AssetSource>;
@@ -43,8 +44,8 @@ interface Plan {
 /**
  * `muster image add`: uploads the files of an image and applies its document.
  *
- * @throws {MusterError} E_USAGE unless exactly one kind of source is named; what reading the files
- * and the server's answers throw
+ * @throws {MusterError} E_USAGE unless exactly one kind of source is named; and what reading the
+ *   files and the server's answers throw.
  */
 export async function add(name: string | undefined, options: AddOptions, io: Io): Promise<number> {
   const ways = [name !== undefined, options.filename !== undefined, options.from !== undefined];
@@ -66,6 +67,7 @@ export async function add(name: string | undefined, options: AddOptions, io: Io)
   return EXIT.ok;
 }
 
+/** `muster image build`: runs a recipe, and adds the image that it built. */
 export async function build(
   recipe: string,
   args: readonly string[],
@@ -73,14 +75,14 @@ export async function build(
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
-  // fails now, instead of after minutes of work, when no server answers
+  // Without a server the command fails here, and not after minutes of building.
   await client.call('GET', '/v1/assets');
   const directory = await runRecipe(recipe, args, io.signal);
   await carryOut(await builtPlan(directory, options.name), client, io, true);
   return EXIT.ok;
 }
 
-/** Uploads the files that the server lacks, then applies the document if `apply` is set. */
+/** Uploads the files that the server lacks, then applies the document if `apply` is true. */
 async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): Promise<void> {
   const { document, sources } = plan;
   const { name } = document.metadata;
@@ -102,7 +104,7 @@ async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): 
 
 /**
  * Applies documents that the API owns. Documents of the configuration directory belong to their
- * files: for those it only checks that they are in force.
+ * files, so for those it prints only that they were not changed.
  */
 async function applyFiles(client: ApiClient, files: readonly string[], io: Io): Promise<void> {
   try {
@@ -151,9 +153,9 @@ function documentPlan(document: Document<'Image'>, directory: string): Plan {
 }
 
 /**
- * The checked document of an image.
+ * Makes and checks the document of an image.
  *
- * @throws {MusterError} E_SCHEMA, with every fault
+ * @throws {MusterError} E_SCHEMA, with every fault.
  */
 function imageDocument(name: string, spec: object): Document<'Image'> {
   const result = validate({ apiVersion: API_VERSION, kind: 'Image', metadata: { name }, spec });
@@ -161,7 +163,7 @@ function imageDocument(name: string, spec: object): Document<'Image'> {
   throw new MusterError('E_SCHEMA', result.faults[0]!.message, { faults: result.faults });
 }
 
-/** The plan for a recipe's result: `image.json`, with the files in the same directory. */
+/** The plan for the result of a recipe: `image.json`, with its files in the same directory. */
 async function builtPlan(directory: string, name: string | undefined): Promise<Plan> {
   const built = await readBuilt(directory);
   const { kernel, initrd, root } = built as Record<string, Asset | undefined>;
@@ -178,7 +180,7 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
     ...(cloudInit ? { cloudInitVersion: cloudInit } : {}),
     kernelArguments: built.kernelArguments,
     ...(built.programs ? { programs: built.programs } : {}),
-    // images of our recipes hold the report script and its units
+    // Images of our recipes contain the report script and its units.
     reports: true,
   });
   const sources = new Map<string, AssetSource>();
@@ -187,7 +189,7 @@ async function builtPlan(directory: string, name: string | undefined): Promise<P
   return { document, sources };
 }
 
-/** The plan from flags: each file is hashed here, or its hash is given. */
+/** The plan from flags. Each file is hashed here, or the operator gives its hash. */
 async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Plan> {
   if (options.kernel === undefined) throw new MusterError('E_USAGE', 'an image needs a --kernel');
   const known = hashesGiven(options.sha256 ?? []);
@@ -221,8 +223,8 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
       sha256 = got.sha256;
       io.err(`${text}: accepted without a check; its SHA-256 is ${sha256}\n`);
     }
-    // the octets are here, so they are compared: the server may have another file with the given
-    // hash
+    // This host has the octets, so they are compared with the given hash: the server may already
+    // have another file with that hash.
     if (given !== undefined && sha256 !== given)
       throw new MusterError(
         'E_ASSET_HASH',
@@ -271,7 +273,7 @@ function hashesGiven(words: readonly string[]): Map<string, string> {
   return found;
 }
 
-/** The last part of a path or URL, without characters that a URL of ours cannot have. */
+/** The last part of a path or URL, without characters that the server's URLs cannot contain. */
 function safeName(text: string, fallback: string): string {
   const last = path.basename(text.replace(/[?#].*$/, '')).replace(/[^A-Za-z0-9._+-]/g, '_');
   return /^[A-Za-z0-9]/.test(last) ? last : fallback;

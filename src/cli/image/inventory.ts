@@ -1,4 +1,8 @@
-/** `muster image ls|verify|rm`. */
+/**
+ * The verbs `muster image ls
+ * verify
+ * rm`.
+ */
 import { type AssetView, assetsOf, type UploadView } from '../../api/assets.ts';
 import type { Shown } from '../../api/documents.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -17,7 +21,7 @@ export interface ImageLine {
   readonly version: string | undefined;
   readonly arch: string;
   readonly config: string;
-  /** Size in octets of those of its files that are here. */
+  /** The size, in octets, of those of its files that the server has. */
   readonly size: number;
   readonly state: 'complete' | 'incomplete';
   readonly missing: readonly string[];
@@ -52,7 +56,7 @@ async function uploads(client: ApiClient): Promise<readonly UploadView[]> {
   return (await client.call<{ items: readonly UploadView[] }>('GET', '/v1/uploads')).items;
 }
 
-/** The files of an image, each with its part: kernel, initrd or root. */
+/** The files of an image, each with its part: `kernel`, `initrd` or `root`. */
 export function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
   const initrds = image.initrds ?? [];
   return [
@@ -62,7 +66,7 @@ export function partsOf(image: ImageSpec): readonly { readonly part: string; rea
   ];
 }
 
-/** Images, with which of their files are here. Pure. */
+/** The lines of `muster image ls`: images, each with which of its files the server has. Pure. */
 export function imageLines(
   documents: readonly ImageDocument[],
   here: ReadonlyMap<string, Pick<AssetView, 'size'>>,
@@ -84,6 +88,7 @@ export function imageLines(
   });
 }
 
+/** `muster image ls`: prints the images or, with `--unused`, files that no image needs. */
 export async function list(
   options: Common & { readonly output?: string; readonly unused?: true },
   io: Io,
@@ -119,8 +124,8 @@ const VERIFIED = {
 } as const;
 
 /**
- * Has the server read the files of the named images, or of all, again. Exit code 1 when one is
- * missing or has changed.
+ * `muster image verify`: makes the server read the files of the named images, or of all images,
+ * again. Exit code 1 when one is missing or has changed.
  */
 export async function verify(names: readonly string[], options: Common, io: Io): Promise<number> {
   const client = openClient(options, io);
@@ -155,10 +160,10 @@ function refuseUnknown(names: readonly string[], isKnown: (name: string) => bool
 
 /**
  * `muster image rm`: removes images, all or none, with those of their files that no other image
- * needs; or, with --unused, only such files.
+ * needs. With --unused it also removes all other files that no image needs.
  *
  * @throws {MusterError} E_USAGE when neither an image nor --unused is given; E_NOT_FOUND for an
- * unknown image; what the server answers
+ *   unknown image; and what the server answers.
  */
 export async function remove(
   names: readonly string[],

@@ -11,35 +11,35 @@ import { inAttempts, type TransferIo } from '../attempts.ts';
 
 /** A file that can be read from any offset. */
 export interface AssetSource {
-  /** Its name, as the operator wrote it. */
+  /** The file's name, as the operator wrote it. */
   readonly shown: string;
-  /** Whether another attempt may help when reading fails. */
+  /** Whether another attempt may help when a read fails. */
   readonly remote: boolean;
   /**
-   * Opens the octets from `offset` on. The `offset` of the result is where they really begin: 0
-   * when the source cannot begin elsewhere, or is no longer of `version`.
+   * Opens the octets from `offset` on. The result's `offset` says where they really begin: at 0
+   * when the source cannot begin elsewhere, or no longer has the version `version`.
    *
-   * @throws {MusterError} E_FETCH, E_FETCH_REFUSED or E_FILE_READ
+   * @throws {MusterError} E_FETCH, E_FETCH_REFUSED or E_FILE_READ when the source cannot be read.
    */
   read(offset: number, signal: AbortSignal, version?: string): Promise<AssetStream>;
 }
 
 export interface AssetStream {
   readonly offset: number;
-  /** Size of the whole file in octets, when it is known beforehand. */
+  /** Size of the whole file in octets; undefined when it is not known beforehand. */
   readonly total: number | undefined;
-  /** The server's name for this version of the file; absent where it has none. */
+  /** The server's name for this version of the file; absent when the server has none. */
   readonly version?: string | undefined;
   readonly octets: AsyncIterable<Uint8Array>;
 }
 
-/** Called with the number of octets received, and of how many. */
+/** Called with the number of octets received, and the total number if it is known. */
 export type OnProgress = (received: number, total: number | undefined) => void;
 
 /**
- * The source that `http(s)://…`, `file://…`, or a path relative to `directory` names.
+ * The source that a text names: `http(s)://…`, `file://…`, or a path relative to `directory`.
  *
- * @throws {MusterError} E_USAGE for another scheme, and for a malformed URL
+ * @throws {MusterError} E_USAGE for another scheme, and for a malformed URL.
  */
 export function sourceOf(text: string, directory = '.'): AssetSource {
   if (/^https?:\/\//i.test(text)) {
@@ -89,17 +89,19 @@ function fileError(error: unknown, shown: string): MusterError {
 }
 
 /**
- * A URL as a source. The headers `more` are not sent to another host after a redirect.
+ * Makes a source of a URL. The headers in `more` are not sent to another host after a redirect.
  *
  * @throws {MusterError} its `read`: E_FETCH_REFUSED when the URL cannot be requested, the server
- *   cannot be authenticated or it refuses the file; E_FETCH when the connection or the server fails
+ *   cannot be authenticated or it refuses the file; E_FETCH when the connection or the server
+ *   fails.
  */
 export function urlSource(url: string, more: Readonly<Record<string, string>> = {}): AssetSource {
   return {
     shown: url,
     remote: true,
     async read(offset, signal, version) {
-      // identity: a range of a compressed answer would not be a range of the file
+      // The encoding is `identity`, because a range of a compressed answer would not be a range of
+      // the file.
       const headers = {
         ...more,
         'accept-encoding': 'identity',
@@ -107,8 +109,8 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
         ...(offset > 0 && version !== undefined ? { 'if-range': version } : {}),
       };
       const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
-        // errors before the request have no code: a bad port, credentials in the URL, a redirect
-        // loop
+        // Errors before the request have no code: a bad port, credentials in the URL, a redirect
+        // loop.
         fetchFailed(url, error, 'E_FETCH_REFUSED'),
       );
       const octets = response.body ? remoteBody(url, response.body) : empty();
@@ -124,7 +126,8 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
       }
       await response.body?.cancel();
       throw new MusterError(
-        // a client's mistake stays one; a server's fault may pass
+        // A 4xx answer will not change, so it is final; a 5xx answer may pass, so the request can
+        // be repeated.
         response.status < 500 ? 'E_FETCH_REFUSED' : 'E_FETCH',
         `${url}: the server answered ${response.status} ${response.statusText}`,
       );
@@ -133,8 +136,8 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
 }
 
 /**
- * The validator for If-Range (RFC 9110 section 13.1.5): a strong ETag, else the time of the last
- * change.
+ * The validator for If-Range (RFC 9110 section 13.1.5): a strong ETag, otherwise the time of the
+ * last change.
  */
 function versionOf(headers: Headers): string | undefined {
   const etag = headers.get('etag');
@@ -152,23 +155,24 @@ async function* remoteBody(url: string, body: AsyncIterable<Uint8Array>): AsyncI
 async function* empty(): AsyncIterable<Uint8Array> {}
 
 /**
- * Throws the error for a failed fetch. undici puts the reason into the cause of a cause; `nameless`
- * is the code for a reason without one.
+ * Throws the error for a failed fetch. undici puts the reason into the cause of a cause. `nameless`
+ * is the error code when the reason has no code.
  */
 function fetchFailed(url: string, error: unknown, nameless: 'E_FETCH' | 'E_FETCH_REFUSED'): never {
   const { cause, message, name } = error as Error;
   if (name === 'AbortError') throw error;
   const code = (cause as NodeJS.ErrnoException | undefined)?.code ?? '';
   const why = cause instanceof Error ? cause.message || code : message;
-  // a certificate that is not trusted now will not be trusted in a minute
+  // A certificate that is not trusted now will not be trusted in a minute.
   const refused = code === '' ? nameless === 'E_FETCH_REFUSED' : /CERT|SIGNATURE|INVALID_URL/.test(code);
   throw new MusterError(refused ? 'E_FETCH_REFUSED' : 'E_FETCH', `${url}: ${why}`, { cause: error });
 }
 
 /**
- * All octets of a small source.
+ * Reads all octets of a small source.
  *
- * @throws {MusterError} E_TOO_LARGE beyond `limit` octets, and what reading throws
+ * @throws {MusterError} E_TOO_LARGE when the source has more than `limit` octets, and what reading
+ *   throws.
  */
 export async function readAll(source: AssetSource, limit: number, signal: AbortSignal): Promise<Uint8Array> {
   const parts: Uint8Array[] = [];
@@ -181,7 +185,7 @@ export async function readAll(source: AssetSource, limit: number, signal: AbortS
   return Buffer.concat(parts);
 }
 
-/** SHA-256 and size of a source, read once to its end. */
+/** The SHA-256 and size of a source, which is read once to its end. */
 export async function hashOf(
   source: AssetSource,
   signal: AbortSignal,
@@ -197,9 +201,9 @@ export async function hashOf(
 }
 
 /**
- * Copies a source to this host's disk and hashes it. This is for files whose hash is not known
- * beforehand, because the server takes only files that it can check. A transfer that fails
- * continues where it stopped, unless the file has changed. `remove` deletes the copy.
+ * Copies a source to this host's disk and hashes it, for files whose hash is not known beforehand:
+ * the server accepts only files that it can check. A transfer that fails continues where it
+ * stopped, unless the file has changed. `remove` deletes the copy.
  */
 export async function localCopy(
   source: AssetSource,
@@ -239,8 +243,8 @@ async function copyTo(
   let version: string | undefined;
   let came = 0;
   const attempt = async () => {
-    // only the server's validator says that the rest belongs to what came before: without one the
-    // transfer starts again
+    // Only the server's validator shows that the rest belongs to the part that was received;
+    // without a validator the transfer starts again.
     const stream = await source.read(version === undefined ? 0 : size, io.signal, version);
     version = stream.version;
     if (stream.offset === 0) {
@@ -267,9 +271,9 @@ async function copyTo(
 }
 
 /**
- * What `images/NAME/build.sh` wrote about its result.
+ * Reads the file in which `images/NAME/build.sh` describes its result.
  *
- * @throws {MusterError} E_FILE_READ when the directory holds none
+ * @throws {MusterError} E_FILE_READ when the directory has no such file.
  */
 export async function readBuilt(directory: string): Promise<Record<string, unknown>> {
   const file = path.join(directory, 'image.json');
@@ -281,10 +285,10 @@ export async function readBuilt(directory: string): Promise<Record<string, unkno
 }
 
 /**
- * Runs `images/NAME/build.sh`, with its output on standard error, and resolves to the directory of
- * its result.
+ * Runs `images/NAME/build.sh`, with its output on standard error, and resolves with the directory
+ * of its result.
  *
- * @throws {MusterError} E_USAGE for a recipe that does not exist, E_BUILD when it fails
+ * @throws {MusterError} E_USAGE for a recipe that does not exist, E_BUILD when the recipe fails.
  */
 export async function runRecipe(name: string, args: readonly string[], signal: AbortSignal): Promise<string> {
   const project = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..');

@@ -7,7 +7,10 @@ import { inAttempts, type TransferIo } from '../attempts.ts';
 import type { ApiClient } from '../client.socket.ts';
 import type { AssetSource, AssetStream, OnProgress } from './sources.files.ts';
 
-/** Octets in one request. The server keeps each piece, so at most this much is sent again. */
+/**
+ * Octets in one request. The server keeps each complete piece, so after a failure at most this much
+ * is sent again.
+ */
 const PIECE = 32 * 1024 * 1024;
 
 interface Progress {
@@ -24,10 +27,11 @@ export interface UploadOptions {
 }
 
 /**
- * Resolves when the server has the verified file; `already` means that it was there before.
+ * Uploads a file. Resolves when the server has verified it; `already` means that the server had it
+ * before.
  *
  * @throws {MusterError} E_ASSET_HASH when the source does not have the hash; E_FETCH or E_FILE_READ
- *   when it cannot be read
+ *   when it cannot be read.
  */
 export async function upload(
   options: UploadOptions,
@@ -38,17 +42,17 @@ export async function upload(
   if (state.complete) return { size: state.received, already: true };
   const sent = { octets: 0 };
   const send = async (from: number) => sendAll(await source.read(from, io.signal), options, sent);
-  let anew = false;
+  let restarted = false;
   const attempt = async (): Promise<number> => {
     const { received } = state;
     if (state.complete) return received;
     try {
       return await send(received);
     } catch (error) {
-      // what the server had was of another file: start again
-      if (anew || received === 0 || !(error instanceof MusterError) || error.code !== 'E_ASSET_HASH')
+      // The part that the server had belonged to another file, so the upload starts again.
+      if (restarted || received === 0 || !(error instanceof MusterError) || error.code !== 'E_ASSET_HASH')
         throw error;
-      anew = true;
+      restarted = true;
       return send(0);
     }
   };
@@ -65,7 +69,7 @@ export async function upload(
   return { size, already: false };
 }
 
-/** Sends a stream to its end, and returns the file's size. */
+/** Sends a stream to its end, and resolves with the file's size in octets. */
 async function sendAll(
   stream: AssetStream,
   options: UploadOptions,
@@ -85,7 +89,7 @@ async function sendAll(
     }
   };
   if (total === undefined || total === 0) {
-    // the length is unknown: everything goes in one request
+    // The length is unknown, so everything is sent in one request.
     const { received } = await client.call<Progress>('PUT', path, { body: counted(stream.octets), signal });
     return received;
   }
@@ -108,8 +112,8 @@ async function sendAll(
 }
 
 /**
- * Splits a stream into streams of `size` octets; the last one may be shorter. Each must be read to
- * its end before the next.
+ * Splits a stream into streams of `size` octets; the last one may be shorter. Each stream must be
+ * read to its end before the next one begins.
  */
 export async function* inPieces(
   octets: AsyncIterable<Uint8Array>,

@@ -13,10 +13,10 @@ export interface LabRunOptions {
 }
 
 /**
- * Plays the scenario of `file`; the exit code says whether everything that it expects happened.
- * Outside a namespace of its own the process replaces itself by one that is inside.
+ * `muster lab run`: plays the scenario of `file`. The exit code is 0 only if every expectation was
+ * met. Outside a namespace of its own, the process replaces itself with one inside a new namespace.
  *
- * @throws {MusterError} E_USAGE when `--parallel` is not a number from 1 to 99
+ * @throws {MusterError} E_USAGE when `--parallel` is not a number from 1 to 99.
  */
 export async function run(file: string, options: LabRunOptions, io: Io): Promise<number> {
   const scenario = await loadScenario(file);

@@ -1,4 +1,4 @@
-/** `muster machine add`, `muster machine accept` */
+/** The verbs `muster machine add` and `muster machine accept`. */
 
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
@@ -14,9 +14,9 @@ export interface AddOptions extends ServerOptions {
 }
 
 /**
- * Creates a Machine document for a MAC address in any usual spelling.
+ * `muster machine add`: creates a Machine document for a MAC address in any usual spelling.
  *
- * @throws {MusterError} E_USAGE when it is not a MAC address
+ * @throws {MusterError} E_USAGE when the text is not a MAC address.
  */
 export async function add(mac: string, options: AddOptions, io: Io): Promise<number> {
   const canonical = parseMac(mac);
@@ -39,7 +39,10 @@ export interface AcceptOptions extends ServerOptions {
   readonly cluster?: string;
 }
 
-/** Accepts a machine; `machine` is its listed name, or a MAC address. */
+/**
+ * `muster machine accept`: accepts a machine. `machine` is its name in `muster get machines`, or a
+ * MAC address.
+ */
 export async function accept(machine: string, options: AcceptOptions, io: Io): Promise<number> {
   const { profile, name, cluster } = options;
   const accepted = await openClient(options, io).call<{ name: string }>(

@@ -1,6 +1,6 @@
 /**
- * `muster render -f DIRECTORY MACHINE`: the configuration that a boot host with these documents
- * would give.
+ * `muster render -f DIRECTORY MACHINE`: computes the configuration that a boot host with these
+ * documents would serve.
  */
 import { findMachine, type MachineConfiguration, shownConfiguration } from '../../api/machines.ts';
 import { systemClock } from '../../base/clock.ts';
@@ -8,8 +8,10 @@ import { openLocal } from '../documents/local.ts';
 import type { Io } from '../io.ts';
 
 /**
- * Throws the documents' faults, E_NOT_FOUND for the machine, or why its configuration does not
- * render.
+ * Renders a machine's configuration.
+ *
+ * @throws {MusterError} the documents' faults, E_NOT_FOUND for an unknown machine, or the reason
+ *   why its configuration does not render.
  */
 export async function renderLocally(
   directory: string,

@@ -1,4 +1,6 @@
-/** `muster render MACHINE`: prints a first-boot configuration, from the server or a directory. */
+/**
+ * `muster render MACHINE`: prints a first-boot configuration, from the server or from a directory.
+ */
 import type { MachineConfiguration } from '../../api/machines.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ServerOptions } from '../client.socket.ts';
@@ -9,15 +11,15 @@ export interface RenderOptions extends ServerOptions {
   readonly output?: string;
   /** Directory of documents, used instead of a server. */
   readonly filename?: string;
-  /** Only this file. */
+  /** The only file that is printed; absent prints all. */
   readonly file?: string;
 }
 
 /**
- * `muster machine render`: prints the first-boot configuration of a machine.
+ * `muster render`: prints the first-boot configuration of a machine.
  *
- * @throws {MusterError} E_NOT_FOUND when the configuration lacks the file of `--file`; what the
- * server answers
+ * @throws {MusterError} E_NOT_FOUND when the configuration has no file with the name of `--file`;
+ *   and what the server answers.
  */
 export async function render(machine: string, options: RenderOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');

@@ -1,4 +1,4 @@
-/** `muster pki status`, `muster kubeconfig`, `muster machine rearm` */
+/** The verbs `muster pki status`, `muster kubeconfig` and `muster machine rearm`. */
 import type { ScopeStatus } from '../../api/trust.ts';
 import type { CertificateView, GenerationView } from '../../pki/views.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
@@ -34,8 +34,8 @@ const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
 ];
 
 /**
- * Prints keysets, then certificates, the next to expire first: those of a cluster, or of all and of
- * the boot host itself.
+ * `muster pki status`: prints keysets, then certificates, with the certificate that expires first
+ * at the top: those of one cluster, or those of all clusters and of the boot host itself.
  */
 export async function pkiStatus(cluster: string | undefined, options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
@@ -62,8 +62,8 @@ export async function pkiStatus(cluster: string | undefined, options: Options, i
 }
 
 /**
- * Prints a kubeconfig with a certificate that is made for this call. The default user is the
- * caller, from SUDO_USER or USER.
+ * `muster kubeconfig`: prints a kubeconfig with a certificate that is made for this call. The
+ * default user is the caller, from SUDO_USER or USER.
  */
 export async function kubeconfig(
   cluster: string,
@@ -80,7 +80,10 @@ export async function kubeconfig(
   return EXIT.ok;
 }
 
-/** Rearms a machine; `machine` is its listed name, or a MAC address. */
+/**
+ * `muster machine rearm`: rearms a machine. `machine` is its name in `muster get machines`, or a
+ * MAC address.
+ */
 export async function rearm(
   machine: string,
   options: ServerOptions & { readonly keep?: boolean },

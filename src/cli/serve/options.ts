@@ -1,4 +1,4 @@
-/** The settings of `muster serve`: each is a flag and a variable of the environment. */
+/** The settings of `muster serve`. Each is a flag and an environment variable. */
 import { DEFAULT_AGENT_PORT } from '../../agent/protocol.ts';
 import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
@@ -13,17 +13,17 @@ export interface HostPort {
   readonly port: number;
 }
 
-/** The daemon's settings; `serve` in src/main.ts takes them. */
+/** The settings of the server, which `serve` in src/main.ts takes. */
 export interface ServeOptions {
-  /** Directory of YAML documents; undefined: only documents of the API. */
+  /** Directory of YAML documents; undefined when all documents come through the API. */
   readonly config: string | undefined;
-  /** Directory of store, assets and event journal; made when missing. */
+  /** Directory of the store, the assets and the event journal; it is made when it is missing. */
   readonly state: string;
   /** The operators' unix socket. */
   readonly socket: string;
   /**
-   * Interfaces that `systemd/bind-sockets.pl` was asked to bind; informative once sockets are
-   * inherited.
+   * The interfaces that `systemd/bind-sockets.pl` was asked to bind. They are only informative when
+   * the process has inherited its sockets.
    */
   readonly interfaces: readonly string[];
   /** Port of the HTTP listener for machines. */
@@ -31,24 +31,33 @@ export interface ServeOptions {
   /** Port of the HTTPS listener for agents; open only when there is a cluster. */
   readonly agentPort: number;
   /**
-   * File of the key that private keys at rest are encrypted with; undefined: the credential, or one
-   * in the state directory.
+   * File of the key that encrypts private keys at rest. Undefined: the systemd credential, or else
+   * a key file in the state directory.
    */
   readonly vaultKey: string | undefined;
-  /** Where /metrics, /healthz, /readyz and /version are served by TCP; undefined: nowhere. */
+  /**
+   * The TCP address of /metrics, /healthz, /readyz and /version; undefined when they are not served
+   * over TCP.
+   */
   readonly metricsListen: HostPort | undefined;
   /** Directories with boot loaders, searched in order. */
   readonly loaders: readonly string[];
   readonly logLevel: LogLevel;
 }
 
-/** One setting of the daemon; flags, environment, help and docs come from the table of them. */
+/**
+ * One setting of the server. Flags, environment variables, help and docs are generated from the
+ * table of settings.
+ */
 export interface ServeSetting {
   readonly flag: string;
   readonly env: string;
   readonly about: string;
   readonly fallback: string;
-  /** May be given several times; in the environment, values are separated by commas. */
+  /**
+   * Whether the setting may be given several times; in the environment its values are separated by
+   * commas.
+   */
   readonly repeatable?: true;
 }
 
@@ -122,15 +131,15 @@ export const SERVE_SETTINGS = {
 export type SettingName = keyof typeof SERVE_SETTINGS;
 
 /**
- * Values from the command line. A setting that it lacks comes from the environment, else from the
- * table.
+ * Values from the command line. A missing setting is taken from the environment, otherwise from the
+ * table's default.
  */
 export type GivenSettings = Readonly<Partial<Record<SettingName, string | readonly string[]>>>;
 
 /**
- * The daemon's options from command line and environment.
+ * Reads the server's options from the command line and the environment.
  *
- * @throws {MusterError} E_USAGE, with the flag or variable that is wrong
+ * @throws {MusterError} E_USAGE, with the flag or variable that is wrong.
  */
 export function serveOptions(
   given: GivenSettings,
@@ -177,7 +186,7 @@ export function serveOptions(
 }
 
 /**
- * Sentences about variables of the environment that look like misspelt settings, such as
+ * Sentences about environment variables that look like misspelt settings, such as
  * MUSTER_INTERFACES.
  */
 export function misspeltVariables(env: Readonly<Record<string, string | undefined>>): readonly string[] {
@@ -202,9 +211,9 @@ function portOf(text: string, source: string): number {
 }
 
 /**
- * Reads `10.0.0.1:9090` or `[::1]:9090`; `9090` alone is on loopback.
+ * Reads `10.0.0.1:9090` or `[::1]:9090`; `9090` alone means a port on loopback.
  *
- * @throws {MusterError} E_USAGE when it is none of these
+ * @throws {MusterError} E_USAGE when the text has none of these forms.
  */
 export function hostPort(text: string, source: string): HostPort {
   const found = /^(?:(?:\[([0-9a-fA-F:.]+)\]|([^:[\]\s]+)):)?([0-9]+)$/.exec(text);

@@ -7,10 +7,10 @@ import { type GivenSettings, misspeltVariables, serveOptions } from './options.t
 import { makeStateDirectory } from './state-directory.files.ts';
 
 /**
- * Runs until the process gets a signal to stop.
+ * `muster serve`: runs the server until the process gets a signal to stop.
  *
  * @throws {MusterError} E_USAGE for a setting that is wrong, and what the start of the server
- *   throws
+ *   throws.
  */
 export async function serve(given: GivenSettings, io: Io): Promise<number> {
   const options = serveOptions(given, io.env);

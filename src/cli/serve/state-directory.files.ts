@@ -1,13 +1,13 @@
-/** The server's state directory. */
+/** Makes the server's state directory. */
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
 
 /**
- * Makes the directory and the missing ones above it. Node's own recursive mkdir never returns where
- * the kernel reports a missing parent although that exists, as in /proc.
+ * Makes the directory and the missing directories above it. Node's own recursive mkdir never
+ * returns when the kernel reports a missing parent that does exist, as in /proc.
  *
- * @throws {MusterError} E_STORE_OPEN when a directory cannot be made
+ * @throws {MusterError} E_STORE_OPEN when a directory cannot be made.
  */
 export function makeStateDirectory(directory: string): void {
   const missing: string[] = [];

@@ -1,4 +1,4 @@
-/** `muster status`, `muster reload`, `muster version` */
+/** The verbs `muster status`, `muster reload` and `muster version`. */
 
 import type { Readiness } from '../../api/deps.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
@@ -20,12 +20,12 @@ interface Status extends Readiness {
   readonly incompleteImages: readonly string[];
 }
 
-/** More warnings than these are counted, not listed. */
+/** The most warnings that are listed; further warnings are only counted. */
 const WARNINGS_SHOWN = 20;
 
 /**
- * Shows what is wrong, then the server's checks. Exit code 1 when the server is not ready; with
- * faults it is ready with reservations, and the exit code is 0.
+ * `muster status`: shows what is wrong, then the server's checks. Exit code 1 when the server is
+ * not ready. A server with faults in its documents can be ready, and then the exit code is 0.
  */
 export async function status(options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
@@ -39,7 +39,8 @@ export async function status(options: Options, io: Io): Promise<number> {
 /** What `muster status` prints: first what is wrong, then the checks. */
 export function statusText(value: Status, color: boolean): string {
   const { faults, warnings, incompleteImages, checks } = value;
-  // The faults of documents are among the checks as well; as faults they come with their places.
+  // The faults of documents are also among the checks. As faults they are printed with their
+  // places, so they are left out of the checks.
   const placed = new Set(faults.map(({ message }) => message));
   const shown = checks.filter(({ detail }) => !placed.has(detail ?? ''));
   const failed = shown.filter(({ ok }) => !ok);
@@ -66,8 +67,8 @@ export function statusText(value: Status, color: boolean): string {
 }
 
 /**
- * Makes the server read its directories again. Exit code 1 when a file has faults; then the last
- * good versions stay in force.
+ * `muster reload`: makes the server read its directories again. Exit code 1 when a file has faults;
+ * then the last valid versions stay in force.
  */
 export async function reload(options: Options, io: Io): Promise<number> {
   const { faults } = await openClient(options, io).call<{ faults: readonly Fault[] }>('POST', '/v1/reload');
@@ -77,7 +78,7 @@ export async function reload(options: Options, io: Io): Promise<number> {
   return EXIT.ok;
 }
 
-/** Prints the versions. That no server answers is no failure. */
+/** `muster version`: prints the versions. It does not fail when no server answers. */
 export async function version(options: Options, io: Io): Promise<number> {
   io.out(`muster ${VERSION}\n`);
   try {

@@ -13,7 +13,7 @@ import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf } fr
 interface Known extends Peer {
   readonly at: Millis;
   /** Which programs have to wait, since when, and whether operators were notified. */
-  readonly waiting?: { readonly wanted: string; readonly since: Millis; readonly told: boolean };
+  readonly waiting?: { readonly wanted: string; readonly since: Millis; readonly notified: boolean };
 }
 
 /** Opens the rollouts of all clusters. */
@@ -61,7 +61,7 @@ export function openRollouts({
           subject: machine.name,
           reason: { code: 'turn', text: `It is its turn: it restarts ${turn.changes.join(' and ')}.` },
         });
-      if (turn.do === 'wait' && waiting?.told && !before?.waiting?.told)
+      if (turn.do === 'wait' && waiting?.notified && !before?.waiting?.notified)
         events.record({
           kind: 'cluster.rollout',
           subject: machine.name,
@@ -118,5 +118,5 @@ function waitingOf(before: Known['waiting'], turn: Turn, wanted: Revisions, now:
   if (turn.do === 'go') return undefined;
   const text = JSON.stringify(wanted);
   const since = before?.wanted === text ? before.since : now;
-  return { wanted: text, since, told: now - since >= STALLED_AFTER };
+  return { wanted: text, since, notified: now - since >= STALLED_AFTER };
 }

@@ -56,7 +56,7 @@ export function openPreflight(clock: Clock): Preflight {
   /** machine-id → the machine that reported it first, as long as it polls. */
   const owners = new Map<string, { readonly machine: string; readonly at: Millis }>();
 
-  const owned = (machine: string, id: string): PreflightFault | undefined => {
+  const duplicateOf = (machine: string, id: string): PreflightFault | undefined => {
     // The machine itself checks for an empty machine-id.
     if (id === '') return undefined;
     const owner = owners.get(id);
@@ -72,7 +72,7 @@ export function openPreflight(clock: Clock): Preflight {
 
   return {
     of(machine, { clock: theirs, machineId, applied }) {
-      const twin = owned(machine, machineId);
+      const twin = duplicateOf(machine, machineId);
       return applied === undefined ? (twin ?? clockFault(theirs, clock.now())) : undefined;
     },
   };

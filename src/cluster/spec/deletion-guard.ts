@@ -17,15 +17,15 @@ export function checkDeletion(
   targets: readonly Target[],
   catalog: Pick<Catalog, 'get' | 'list'>,
 ): readonly Fault[] {
-  const going = new Set(targets.map(({ kind, name }) => `${kind}/${name}`));
-  const goes = (machine: string) =>
-    going.has(`Machine/${machine}`) && catalog.get('Machine', machine) !== undefined;
+  const deleted = new Set(targets.map(({ kind, name }) => `${kind}/${name}`));
+  const isDeleted = (machine: string) =>
+    deleted.has(`Machine/${machine}`) && catalog.get('Machine', machine) !== undefined;
   const faults: Fault[] = [];
   const warnings: Fault[] = [];
   for (const { document } of catalog.list('Cluster')) {
     const { name } = document.metadata;
     const spec = document.spec.kubernetes;
-    if (spec === undefined || going.has(`Cluster/${name}`)) continue;
+    if (spec === undefined || deleted.has(`Cluster/${name}`)) continue;
     const about = (machine: string, what: string, how: string): Fault => ({
       code: 'E_REFERENCE',
       message: `Machine/${machine} is ${what} of Cluster/${name}; ${how} \`muster cluster remove-node ${name} ${machine}\``,
@@ -35,9 +35,10 @@ export function checkDeletion(
       ...spec.controlPlanes.map((machine) => [machine, 'a control plane'] as const),
     ]);
     for (const [machine, what] of members)
-      if (goes(machine)) faults.push(about(machine, what, 'delete both together, or take it out first:'));
+      if (isDeleted(machine))
+        faults.push(about(machine, what, 'delete both together, or take it out first:'));
     for (const machine of spec.workers ?? [])
-      if (goes(machine)) warnings.push(about(machine, 'a worker', 'take it out as well:'));
+      if (isDeleted(machine)) warnings.push(about(machine, 'a worker', 'take it out as well:'));
   }
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
   if (faults.length > 0) throw new MusterError('E_REFERENCE', faults[0]!.message + more, { faults });
