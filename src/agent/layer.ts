@@ -95,6 +95,7 @@ export const linesOf = (settings: Readonly<Record<string, string>>): string =>
  * The text of the file at AGENT_PATHS.settings.
  *
  * @throws {RangeError} for a value with a line break
+ * @throws {MusterError} E_CONFIG for a disk selector that cannot be passed ({@link selectorText})
  */
 export const settingsText = (settings: AgentSettings): string =>
   linesOf({
@@ -139,7 +140,7 @@ const LATE_UNITS = ['kubelet.service'];
 
 /**
  * The agent's layer of a machine, the lowest apart from MUSTER_LAYER. It holds the ticket, so it is
- * rendered for one session and not kept.
+ * rendered for one session and not kept. Throws as {@link settingsText}.
  */
 export const agentLayer = (settings: AgentSettings): ConfigLayer =>
   layerOf({

@@ -176,7 +176,7 @@ milliseconds() {
   milliseconds=${milliseconds:-0}
 }
 
-# machine-id [ID…]: the machine has a machine-id of its own, which is none of the IDs.
+# machine-id [ID…]: the machine has a valid machine-id, and it is none of the IDs.
 check_machine_id() {
   id=
   [ ! -r "$root/etc/machine-id" ] || read -r id <"$root/etc/machine-id"

@@ -32,7 +32,8 @@ put_with_key() {
   put "$stage/with-key" "$1" "$3"
 }
 
-# Writes file $1 and then key $2, as it is or as one line of base64 ($3), to $stage/with-key.
+# Writes file $1 and then key $2 to $stage/with-key; the key unchanged or as one line of base64
+# ($3).
 join_key() {
   cat "$1" >"$stage/with-key" || return 1
   if [ "$3" != base64 ]; then

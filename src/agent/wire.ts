@@ -138,14 +138,20 @@ function lineText(line: PlanLine, hash: (content: PlanContent) => string): strin
 }
 
 interface EncodedPlan {
-  /** SHA-256 of all lines, which contain the hashes of all contents. `applied` names it. */
+  /**
+   * SHA-256 of all lines, which contain the hashes of all contents. Agents report it as `applied`.
+   */
   readonly digest: string;
   /** The lines without contents, for people and tests. */
   readonly text: string;
   readonly tar: Buffer;
 }
 
-/** Encodes a plan. Throws UnsayablePlan for a value that the agent would refuse or misread. */
+/**
+ * Encodes a plan.
+ *
+ * @throws {UnsayablePlan} for a value that the agent would refuse or misread.
+ */
 export function encodePlan(plan: Plan): EncodedPlan {
   const files = new Map<string, TarEntry>();
   const hash = (content: PlanContent): string => {
@@ -179,7 +185,8 @@ const TOKEN = /^[\x21-\x7e]{1,200}$/;
 const HEX64 = /^[0-9a-f]{64}$/;
 const REVISION = /^(-|[0-9a-f]{1,64})$/;
 /**
- * A text for people, without control characters and excess: it comes from a machine and is shown.
+ * A text from a machine that is shown to people: without control characters, at most 500
+ * characters.
  */
 const forPeople = (text: string): string =>
   text

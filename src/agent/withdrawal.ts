@@ -18,9 +18,9 @@ import type { AgentRecord, Identities } from './identities.ts';
 export const GONE_FOR = duration('1m');
 
 /**
- * When this many machines, and half of all, are gone at once, a directory is not mounted or a wrong
- * branch is checked out; an operator would not remove them so. They are refused while they are
- * gone, but not revoked.
+ * When this many machines, and more than half of all, are gone at once, probably a directory is not
+ * mounted or a wrong branch is checked out. The machines are refused while they are gone, but their
+ * certificates are not revoked.
  */
 const MANY = 3;
 
@@ -53,6 +53,7 @@ interface Withdrawals {
   look(): Promise<void>;
 }
 
+/** Creates the withdrawals. `look` must be called at intervals. */
 export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
   const { catalog, identities, agentCluster, clock } = deps;
   /** By machine: since when it is missing; monotonic. */
@@ -61,7 +62,7 @@ export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
     if (catalog.get('Machine', machine) === undefined) return 'machine_gone';
     return agentCluster(machine) === undefined ? 'no_cluster' : undefined;
   };
-  let manyTold = false;
+  let manyReported = false;
   return {
     async look() {
       const now = clock.monotonic();
@@ -71,8 +72,8 @@ export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
         return code === undefined ? [] : [{ record, code }];
       });
       const many = gone.length >= MANY && gone.length * 2 > valid.length;
-      if (many && !manyTold) tellMany(deps, gone.length, valid.length);
-      manyTold = many;
+      if (many && !manyReported) reportMany(deps, gone.length, valid.length);
+      manyReported = many;
       // While a file is invalid, it may contain the missing document.
       const due = many || (gone.length > 0 && (catalog.faults?.() ?? []).length > 0) ? [] : gone;
       const missing = new Set(due.map(({ record }) => record.machine));
@@ -88,7 +89,7 @@ export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
   };
 }
 
-function tellMany({ events }: WithdrawalDeps, gone: number, all: number): void {
+function reportMany({ events }: WithdrawalDeps, gone: number, all: number): void {
   events.record({
     kind: 'agent.many-gone',
     subject: 'agents',

@@ -52,7 +52,7 @@ const artifactRecord = z.discriminatedUnion('kind', [binaryRecord, imageRecord, 
 
 export type BinaryArtifact = Readonly<z.output<typeof binaryRecord>>;
 type ImageArtifact = Readonly<z.output<typeof imageRecord>>;
-/** A file with objects of Kubernetes. */
+/** A file with Kubernetes objects. */
 type ManifestArtifact = Readonly<z.output<typeof manifestRecord>>;
 export type Artifact = BinaryArtifact | ImageArtifact | ManifestArtifact;
 
@@ -114,17 +114,25 @@ export interface ArtifactBook {
   get(name: string): Artifact | undefined;
   binary(name: string, version: string, arch: Arch): BinaryArtifact | undefined;
   /**
-   * Finds an image by a reference in any spelling; one with a digest is found wherever the
-   * repository has that digest.
+   * Finds an image by a reference in any spelling. A reference with a digest finds any image of
+   * that repository which contains the digest, whatever the tag.
    */
   image(reference: string): ImageArtifact | undefined;
   /** Finds a repository by registry and name, e.g. `registry.k8s.io/kube-apiserver`. */
   repository(name: string): Repository | undefined;
   /** Names of the artifacts that need each file, by hash. */
   users(): ReadonlyMap<string, readonly string[]>;
-  /** Adds artifacts; one with the same name is replaced. Resolves when that is durable. */
+  /**
+   * Adds artifacts; one with the same name is replaced. Resolves when that is durable.
+   *
+   * @throws {MusterError} E_ARTIFACT when one of them is malformed; nothing is added then.
+   */
   put(artifacts: readonly Artifact[]): Promise<void>;
-  /** @throws {MusterError} E_NOT_FOUND. */
+  /**
+   * Removes an artifact from the book and returns it. Its files stay in the asset store.
+   *
+   * @throws {MusterError} E_NOT_FOUND when there is no artifact of this name.
+   */
   remove(name: string): Promise<Artifact>;
 }
 

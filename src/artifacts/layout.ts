@@ -40,6 +40,11 @@ function read<T>(what: string, text: string, shape: z.ZodType<T>): T {
   throw new MusterError('E_ARTIFACT', `${what}: ${issue?.path.join('.')}: ${issue?.message}`);
 }
 
+/**
+ * Reads a list of binaries ({@link BINARIES_FILE}).
+ *
+ * @throws {MusterError} E_ARTIFACT when the text is not such a list; the message names the field.
+ */
 export const parseBinaries = (text: string): readonly ListedBinary[] =>
   read(BINARIES_FILE, text, binaries).binaries;
 
@@ -59,6 +64,8 @@ const layoutIndex = z.looseObject({
 /**
  * The images of a layout's `index.json`: full references and digests. An image without a usable
  * name has no reference.
+ *
+ * @throws {MusterError} E_ARTIFACT when the text is not an index.
  */
 export function parseLayout(
   text: string,
@@ -78,6 +85,8 @@ const dockerList = z.array(
 /**
  * The images of a `docker save` archive, from its `manifest.json`: member names of config and
  * layers.
+ *
+ * @throws {MusterError} E_ARTIFACT when the text is not such a list.
  */
 export function parseDockerArchive(text: string): readonly {
   readonly references: readonly string[];
@@ -164,4 +173,5 @@ export const layoutText = (
     2,
   )}\n`;
 
+/** The content of a layout's file `oci-layout`. */
 export const LAYOUT_MARK = '{"imageLayoutVersion":"1.0.0"}';

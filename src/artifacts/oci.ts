@@ -80,7 +80,9 @@ export function parseManifest(octets: Uint8Array): Manifest {
   throw new MusterError('E_ARTIFACT', 'this is no manifest of an image, of OCI or of Docker schema 2');
 }
 
-/** The manifests of an index for `arch`; one without a platform is for any. */
+/**
+ * The manifests of an index for `arch`. A manifest without a platform is for every architecture.
+ */
 export const forArch = (manifests: readonly Descriptor[], arch: Arch): readonly Descriptor[] =>
   manifests.filter(
     ({ platform }) =>

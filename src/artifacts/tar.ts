@@ -168,7 +168,7 @@ function cString(octets: Buffer, at: number, length: number): string {
   return octets.toString('utf8', at, end < 0 || end > at + length ? at + length : end);
 }
 
-/** `LENGTH KEY=VALUE\n`, the length counting itself (POSIX.1-2017, pax). */
+/** Reads lines `LENGTH KEY=VALUE\n`, where LENGTH counts the whole line (POSIX.1-2017, pax). */
 function paxFields(octets: Buffer): { path?: string; to?: string; size?: number } {
   const found: { path?: string; to?: string; size?: number } = {};
   for (let at = 0; at < octets.length; ) {

@@ -93,7 +93,7 @@ class CaseResults {
 
   /**
    * The faults of a machine's cases. `remember` is false for a machine that is only looked at
-   * because another document changed: its faults are reported again until that change is in force.
+   * because another document changed: its faults are reported again until that change is applied.
    */
   of(cases: readonly Case[], remember: boolean): readonly Judged[] {
     const { machine } = cases[0]!;

@@ -51,7 +51,7 @@ function keyfile(one: NodeInterface, n: number): NodeFile {
     '[connection]',
     `id=${name}`,
     'type=ethernet',
-    // Matched by hardware address where there is one, whatever name the kernel gave.
+    // A hardware address, if the document has one, matches whatever name the kernel gave.
     ...(one.mac ? [] : [`interface-name=${one.name}`]),
     'autoconnect-priority=10',
     '',

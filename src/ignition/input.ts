@@ -12,7 +12,7 @@ import { staticNetworkLayer } from './static-network.ts';
 export const PREVIEW_SESSION = 'PREVIEW';
 
 /**
- * The documents that a machine's configuration is made of. Documents are immutable, so the same
+ * The documents that a machine's configuration is made from. Documents are immutable, so the same
  * parts give the same result.
  */
 export interface Parts {

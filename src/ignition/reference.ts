@@ -40,6 +40,7 @@ function formatsPage(): string {
   ].join('\n');
 }
 
+/** The pages as pairs of path and text. */
 export const ignitionPages = (): readonly (readonly [string, string])[] => [
   ['docs/reference/templates.md', templatesPage()],
   ['docs/reference/formats.md', formatsPage()],

@@ -39,8 +39,8 @@ const PLACEHOLDER_KEYS: ReadonlySet<string> = new Set(
 );
 
 /**
- * A serial as it is compared: upper case, single blanks, no dots at the end; undefined for
- * placeholders.
+ * A serial in the form in which serials are compared: upper case, single blanks, no dots at the
+ * end; undefined for placeholders.
  */
 export function serialKey(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;

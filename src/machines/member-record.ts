@@ -1,4 +1,4 @@
-/** A member as a record in the store, and as it is shown. */
+/** A member as a record in the store, and as the API shows it. */
 import { KEYS } from '../store/keys.ts';
 import type { Write } from '../store/store.ts';
 import type { KnownMachine, MachineStatus } from './machine.ts';

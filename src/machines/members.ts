@@ -13,6 +13,7 @@ import { createRecognitionIndex, type Evidence, type Recognition } from './recog
 /** A member as the table changes it; everybody else reads it as {@link Member}. */
 export type MutableMember = { -readonly [K in keyof Member]: Member[K] };
 
+/** All members of the roster, with the indexes that follow from them. */
 export class MemberTable {
   readonly #members = new Map<string, MutableMember>();
   /** Members without a document, the one not seen for longest first. */

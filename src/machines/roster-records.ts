@@ -22,6 +22,7 @@ interface RecordsDeps {
   readonly session: (id: string) => LiveSession | undefined;
 }
 
+/** Writes the roster's records. Reads what is written from the roster when it is written. */
 export class RosterRecords {
   readonly #deps: RecordsDeps;
   readonly #behind: WriteBehind;

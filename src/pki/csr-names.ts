@@ -1,7 +1,7 @@
 /**
  * Reads the names that a PKCS#10 request (RFC 2986) asks for: subject, alternative names, usages.
- * For requests that a cluster signs itself, so that they can be compared with what is known. csr.ts
- * checks the request's own signature.
+ * Used for requests that a cluster signs itself: the names are compared with what is known about
+ * the node. csr.ts checks the request's own signature.
  */
 import { ShortInput } from '../base/bytes.ts';
 import { formatIp } from '../base/ip.ts';
@@ -117,8 +117,8 @@ function readSubject(octets: Buffer, asked: Mutable): void {
 }
 
 /**
- * Attributes ::= SET OF SEQUENCE { type, values SET }; the one that is read holds one list of
- * extensions (RFC 2985, 5.4.2).
+ * Attributes ::= SET OF SEQUENCE { type, values SET }. Only extensionRequest is read, which holds
+ * one list of extensions (RFC 2985, 5.4.2).
  */
 function readAttributes(octets: Buffer, asked: Mutable): void {
   let requests = 0;
@@ -165,13 +165,14 @@ function readExtensions(octets: Buffer, asked: Mutable): void {
   }
 }
 
-/** GeneralName's choices (RFC 5280, 4.2.1.6): the simple ones, and the names of the others. */
+/** The choices of GeneralName (RFC 5280, 4.2.1.6) that are read, by tag. */
 const GENERAL_NAMES: Readonly<Record<number, 'emails' | 'dns' | 'uris' | 'ips'>> = {
   129: 'emails',
   130: 'dns',
   134: 'uris',
   135: 'ips',
 };
+/** The choices that are only named in `others`, by tag. */
 const OTHER_NAMES: Readonly<Record<number, string>> = {
   160: 'another kind of name',
   163: 'an X.400 address',

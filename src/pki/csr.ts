@@ -89,7 +89,9 @@ const NONE = Buffer.alloc(0);
 
 /**
  * CertificationRequest ::= SEQUENCE { info, signatureAlgorithm, signature }; info ::= { version,
- * subject, spki, [0] attributes }. Throws NotDer, ShortInput or RangeError.
+ * subject, spki, [0] attributes }.
+ *
+ * @throws {NotDer | ShortInput | RangeError} when the octets are not a request in DER.
  */
 export function csrParts(octets: Buffer): CsrParts {
   const outside = new DerReader(octets);

@@ -1,6 +1,6 @@
 /**
- * Reads DER strictly, and puts elements together. Requests from machines are read by this small
- * reader, not by an X.509 library.
+ * Reads DER strictly, and writes elements. Requests from machines are read by this small reader,
+ * not by an X.509 library.
  */
 import { ShortInput } from '../base/bytes.ts';
 
@@ -77,7 +77,8 @@ export class DerReader {
 }
 
 /**
- * An element with these parts as its value; its length has the minimal form.
+ * Encodes an element with these parts as its value; its length has the minimal form. The value has
+ * less than 16 MiB.
  */
 export function element(tag: number, ...parts: readonly Buffer[]): Buffer {
   const length = parts.reduce((sum, part) => sum + part.length, 0);

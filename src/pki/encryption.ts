@@ -7,7 +7,7 @@
  *
  * The provider is secretbox (XSalsa20 with Poly1305), docs/decisions/0031: it authenticates, which
  * aescbc does not, and random nonces of 24 octets never run out, as those of aesgcm do after
- * 200,000 writes. As in Kubernetes' EncryptionConfiguration (v1).
+ * 200,000 writes. The file has the format of Kubernetes' EncryptionConfiguration (v1).
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
@@ -40,11 +40,13 @@ const OCTETS = 32;
 const idOf = (octets: Uint8Array): string =>
   createHash('sha256').update('muster encryption key id\0').update(octets).digest('hex').slice(0, 16);
 
+/** Makes a random key. `now`: the wall-clock time. */
 export function newEncryptionKey(now: Millis): EncryptionKey {
   const octets = randomBytes(OCTETS);
   return { id: idOf(octets), createdAt: now, key: new Secret(octets.toString('base64')) };
 }
 
+/** A keyset with one new key. */
 export const foundEncryption = (now: Millis): EncryptionKeyset =>
   foundKeyset('encryption', newEncryptionKey(now));
 
@@ -84,7 +86,10 @@ const keysetRecord = z.strictObject({
 
 const sealName = (record: string, id: string): string => `${record}/${id}`;
 
-/** Encodes a keyset as the record of this key in the store; sealed keys are bound to it. */
+/**
+ * Encodes a keyset as the value of the store's record `record`. Its sealed keys open only under
+ * that record's name.
+ */
 export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault: Vault): string {
   const stored = ({ id, createdAt, key }: EncryptionKey) => ({
     id,
@@ -100,10 +105,10 @@ export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault
 }
 
 /**
- * Reads a record.
+ * Reads a keyset from the value of the store's record `record`.
  *
- * @throws {MusterError} E_PKI when it is not one; E_VAULT_KEY, E_VAULT_RECORD when its keys cannot
- *   be opened.
+ * @throws {MusterError} E_PKI when the value is not an encryption keyset of a known version;
+ *   E_VAULT_KEY, E_VAULT_RECORD when its keys cannot be opened.
  */
 export function decodeEncryption(record: string, value: string, vault: Vault): EncryptionKeyset {
   const read = readKeyset(record, value);
@@ -125,7 +130,12 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
   return keyset;
 }
 
-/** The record with every key sealed by the vault's primary key; undefined when all are already. */
+/**
+ * The record's value with every key sealed by the vault's primary key; undefined when all are
+ * sealed with it already.
+ *
+ * @throws {MusterError} as {@link decodeEncryption}.
+ */
 export function rewrapEncryption(record: string, value: string, vault: Vault): string | undefined {
   const read = readKeyset(record, value);
   if ([...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))

@@ -27,7 +27,8 @@ type FileContent =
   /** The file is removed. */
   | { readonly kind: 'absent' }
   /**
-   * `onlyIfAbsent`: software on the machine points the link elsewhere later, which must stay.
+   * `onlyIfAbsent`: software on the machine may point the link elsewhere later, and a link that
+   * exists is kept.
    */
   | { readonly kind: 'link'; readonly to: string; readonly onlyIfAbsent?: true }
   /** The machine writes the PEM of its own key for that leaf here. */
@@ -68,10 +69,10 @@ export interface HandoutOf {
   readonly leaves: ReadonlyMap<LeafName, Held>;
   /**
    * Present on a machine whose kubelet gets its certificate from the cluster. `token` (`id.secret`)
-   * is what it asks with; absent once it has a certificate.
+   * authenticates its request; absent once it has a certificate.
    */
   readonly joins?: { readonly token?: Secret } | undefined;
-  /** How apiservers encrypt Secrets; absent: their file is left out. */
+  /** How apiservers encrypt Secrets. Absent: the file that says so is left out. */
   readonly encryption?: { readonly keyset: EncryptionKeyset | undefined; readonly encrypts: boolean };
   /** URLs of the cluster's endpoint, and of the API on this machine. */
   readonly servers: { readonly endpoint: string; readonly local: string };
@@ -165,7 +166,7 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
               content: { kind: 'with-own-key', leaf, text: certificate, append: 'pem' },
             },
         { path: delivery.link, mode: 0, content: { kind: 'link', to: delivery.path, onlyIfAbsent: true } },
-        ofOwnFiles(of, leaf, delivery),
+        kubeconfigWithFiles(of, leaf, delivery),
       ];
     }
     case 'kubeconfig': {
@@ -194,12 +195,12 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
 }
 
 /**
- * kubelet's kubeconfig, which names its certificate by a link, and the one with the token that it
- * asks for a certificate with.
+ * kubelet's kubeconfig, which names its certificate by a link, and the bootstrap kubeconfig with
+ * the token, with which kubelet requests that certificate.
  */
 function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>): MachineFile[] {
   return [
-    ofOwnFiles(of, 'kubelet', KUBELET_CLIENT),
+    kubeconfigWithFiles(of, 'kubelet', KUBELET_CLIENT),
     token
       ? secret(
           BOOTSTRAP_KUBECONFIG,
@@ -211,7 +212,7 @@ function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>)
 }
 
 /** A kubeconfig that names the files of its certificate, whether they exist or not. */
-function ofOwnFiles(
+function kubeconfigWithFiles(
   of: HandoutOf,
   leaf: LeafName,
   { link, kubeconfig: path }: Extract<Delivery, { form: 'combined' }>,

@@ -225,7 +225,7 @@ export const KUBELET_SERVING = {
   key: '/var/lib/kubelet/pki/kubelet-serving-muster.key',
 } as const satisfies Delivery;
 
-/** kubelet's client certificate, and how it finds it. */
+/** kubelet's client certificate, and the kubeconfig by which kubelet finds it. */
 export const KUBELET_CLIENT = {
   form: 'combined',
   path: '/var/lib/kubelet/pki/kubelet-client-muster.pem',
@@ -322,8 +322,8 @@ export const LEAVES = {
     roles: ['control-plane', 'worker'],
   },
   /**
-   * Applies the in-cluster objects, before any binding exists that would allow a user with fewer
-   * rights to.
+   * Applies the in-cluster objects. It has all rights, because no binding exists yet that would
+   * allow a user with fewer rights to apply them.
    */
   applier: client(
     'ca',

@@ -16,6 +16,7 @@ export type KeyAlgorithm = (typeof KEY_ALGORITHMS)[number];
 
 export const REDACTED = '[private key]';
 
+/** A private key, RSA or ECDSA. Printing it in any way shows {@link REDACTED}. */
 export class PrivateKey {
   readonly #key: KeyObject;
 
@@ -23,6 +24,7 @@ export class PrivateKey {
     this.#key = key;
   }
 
+  /** Makes a new key. */
   static async generate(algorithm: KeyAlgorithm = 'ECDSA-P256'): Promise<PrivateKey> {
     const { privateKey } =
       algorithm === 'ECDSA-P256'
@@ -34,8 +36,8 @@ export class PrivateKey {
   /**
    * Reads PKCS#8, SEC1 or PKCS#1.
    *
-   * @throws {MusterError} E_PKI when the text is no such key; the message does not contain the
-   *   text.
+   * @throws {MusterError} E_PKI when the text is no such key or the key is weak ({@link
+   *   keyWeakness}); the message does not contain the text.
    */
   static fromPem(pem: string): PrivateKey {
     let key: KeyObject;
@@ -65,7 +67,7 @@ export class PrivateKey {
     return new PublicKey(createPublicKey(this.#key));
   }
 
-  /** The key for signing; inspecting it in Node shows nothing. */
+  /** The key for Node's crypto functions; inspecting it shows nothing secret. */
   get object(): KeyObject {
     return this.#key;
   }
@@ -83,6 +85,7 @@ export class PrivateKey {
   }
 }
 
+/** A public key, RSA or ECDSA. */
 export class PublicKey {
   readonly #key: KeyObject;
   /** DER of the SubjectPublicKeyInfo. */
@@ -93,6 +96,11 @@ export class PublicKey {
     this.spki = key.export({ type: 'spki', format: 'der' });
   }
 
+  /**
+   * Reads a public key in PEM.
+   *
+   * @throws {MusterError} E_PKI when the text is no such key.
+   */
   static fromPem(pem: string): PublicKey {
     try {
       return new PublicKey(createPublicKey(pem));
@@ -111,7 +119,7 @@ export class PublicKey {
   }
 
   /**
-   * SHA-256 of the SubjectPublicKeyInfo in hexadecimal: what kubeadm's discovery hash is made of.
+   * SHA-256 of the SubjectPublicKeyInfo in hexadecimal, which kubeadm's discovery hash contains.
    */
   pin(): string {
     return createHash('sha256').update(this.spki).digest('hex');

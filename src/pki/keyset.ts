@@ -6,11 +6,13 @@
  * see views.ts.
  *
  * @example
- * let keyset = foundKeyset('ca', await newGeneration('ca', { now })); const old = keyset.primary;
- * const next = await newGeneration('ca', { now }); keyset = addTrusted(keyset, next); // both are
- * trusted, the old one signs keyset = promote(keyset, next.id); // both are trusted, the new one
- * signs keyset = distrust(keyset, old); // only the new one is trusted keyset = forget(keyset,
- * old); // the old key is gone
+ * let keyset = foundKeyset('ca', await newGeneration('ca', { now }));
+ * const old = keyset.primary;
+ * const next = await newGeneration('ca', { now });
+ * keyset = addTrusted(keyset, next); // both are trusted, the old one signs
+ * keyset = promote(keyset, next.id); // both are trusted, the new one signs
+ * keyset = distrust(keyset, old); // only the new one is trusted
+ * keyset = forget(keyset, old); // the old key is gone
  */
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
@@ -44,8 +46,10 @@ export type Keyset = KeysetOf<KeysetName, Generation>;
 /** The part that transitions need: ids alone. */
 type AnyKeyset = KeysetOf<string, Aged>;
 
+/** The id of the generation with this key: the first 16 hexadecimal digits of its pin. */
 export const generationId = (key: PublicKey): string => key.pin().slice(0, 16);
 
+/** A keyset with one generation, which signs. */
 export const foundKeyset = <N extends string, G extends Aged>(name: N, generation: G): KeysetOf<N, G> => ({
   name,
   primary: generation.id,
@@ -53,6 +57,7 @@ export const foundKeyset = <N extends string, G extends Aged>(name: N, generatio
   distrusted: [],
 });
 
+/** The generation that signs. */
 export function primaryOf<G extends Aged>(keyset: KeysetOf<string, G>): G {
   return keyset.trusted.find(({ id }) => id === keyset.primary)!;
 }
@@ -61,7 +66,11 @@ const refuse = (keyset: AnyKeyset, message: string): never => {
   throw new MusterError('E_KEYSET', `keyset ${keyset.name}: ${message}`);
 };
 
-/** Adds a trusted generation; it does not sign yet. */
+/**
+ * Adds a trusted generation; it does not sign yet.
+ *
+ * @throws {MusterError} E_KEYSET when the keyset has this generation already.
+ */
 export function addTrusted<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   generation: G,
@@ -71,7 +80,11 @@ export function addTrusted<N extends string, G extends Aged>(
   return { ...keyset, trusted: [...keyset.trusted, generation] };
 }
 
-/** Makes a trusted generation the one that signs. */
+/**
+ * Makes a trusted generation the one that signs.
+ *
+ * @throws {MusterError} E_KEYSET when the generation is not trusted.
+ */
 export function promote<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   id: string,
@@ -80,7 +93,11 @@ export function promote<N extends string, G extends Aged>(
   return { ...keyset, primary: id };
 }
 
-/** Ends the trust in a generation; never in the one that signs, so one always stays trusted. */
+/**
+ * Ends the trust in a generation; never in the one that signs, so one always stays trusted.
+ *
+ * @throws {MusterError} E_KEYSET when the generation signs or is not trusted.
+ */
 export function distrust<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   id: string,
@@ -94,7 +111,11 @@ export function distrust<N extends string, G extends Aged>(
   };
 }
 
-/** Trusts a distrusted generation again. */
+/**
+ * Trusts a distrusted generation again.
+ *
+ * @throws {MusterError} E_KEYSET when the generation is not distrusted.
+ */
 export function trustAgain<N extends string, G extends Aged>(
   keyset: KeysetOf<N, G>,
   id: string,
@@ -107,7 +128,11 @@ export function trustAgain<N extends string, G extends Aged>(
   };
 }
 
-/** Drops a distrusted generation, and its key with it. */
+/**
+ * Drops a distrusted generation, and its key with it.
+ *
+ * @throws {MusterError} E_KEYSET when the generation is not distrusted.
+ */
 export function forget<N extends string, G extends Aged>(keyset: KeysetOf<N, G>, id: string): KeysetOf<N, G> {
   if (!keyset.distrusted.some((one) => one.id === id)) refuse(keyset, `${id} is not distrusted, so it stays`);
   return { ...keyset, distrusted: keyset.distrusted.filter((one) => one.id !== id) };
@@ -126,13 +151,17 @@ export const inOrder = <G extends Aged>(keyset: KeysetOf<string, G>): readonly G
   ...keyset.trusted.filter(({ id }) => id !== keyset.primary),
 ];
 
-/** All trusted certificates as one PEM text, for whatever verifies. */
+/** All trusted certificates as one PEM text, for programs that verify others. */
 export const trustBundle = (keyset: Keyset): string =>
   inOrder(keyset)
     .map(({ certificate }) => certificate ?? '')
     .join('');
 
-/** The one certificate and key that sign. kube-controller-manager refuses more than one. */
+/**
+ * The one certificate and key that sign. kube-controller-manager refuses more than one.
+ *
+ * @throws {MusterError} E_KEYSET for a keyset without certificates (`sa`).
+ */
 export function signingPair(keyset: Keyset): { readonly certificate: string; readonly key: PrivateKey } {
   const { certificate, key } = primaryOf(keyset);
   return { certificate: certificate ?? refuse(keyset, 'has no certificates'), key };

@@ -67,7 +67,7 @@ export function kubeconfigText(config: Kubeconfig): string {
   return config.credential.kind === 'own-key' ? `${text}      client-key-data: ` : text;
 }
 
-/** The same for display, without secrets. */
+/** A kubeconfig as a value for display, with a placeholder for its secret. */
 export function kubeconfigView(config: Kubeconfig): unknown {
   const secret = { embedded: 'client-key-data', token: 'token' }[config.credential.kind as string];
   const fields = userFields(config.credential);

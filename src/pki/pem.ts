@@ -32,6 +32,7 @@ export function parsePem(text: string): readonly PemBlock[] | undefined {
 
 const clean = (line: string): string => line.replace(/[ \t\r]+$/, '');
 
+/** Writes a block, with lines of 64 characters. */
 export function formatPem({ label, octets }: PemBlock): string {
   const lines = octets.toString('base64').match(/.{1,64}/g) ?? [];
   return `-----BEGIN ${label}-----\n${lines.join('\n')}\n-----END ${label}-----\n`;

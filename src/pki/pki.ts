@@ -61,19 +61,24 @@ interface IssueOrder {
 
 export interface Pki {
   /**
-   * Makes the keysets of a cluster, with the one that its Secrets are encrypted with, or Muster's
-   * own for `_muster`. Returns existing keysets as they are.
+   * Makes the keysets of a cluster, including the one that encrypts its Secrets, or Muster's own
+   * for `_muster`. Does nothing when the scope has keysets. Returns the keysets of the scope,
+   * without the one that encrypts Secrets.
    */
   found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
   /** Whether the scope has keysets. */
   isFounded(scope: string): Promise<boolean>;
-  /** @throws {MusterError} E_NO_KEYS when the scope was not founded. */
+  /**
+   * The keysets of a scope.
+   *
+   * @throws {MusterError} E_NO_KEYS when the scope was not founded.
+   */
   keysets(scope: string): Promise<Keysets>;
   /**
    * One step of a rotation: reads the keyset, applies `step` and writes it.
    *
-   * @throws {MusterError} E_CONFLICT when another call wrote it meanwhile; E_PKI when there is
-   *   none.
+   * @throws {MusterError} E_CONFLICT when another call wrote it meanwhile; E_PKI when there is no
+   *   such keyset; and what `step` throws.
    */
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
   /** The keyset that encrypts the cluster's Secrets; undefined when it was founded without. */
@@ -87,17 +92,19 @@ export interface Pki {
    * Signs a certificate and writes it to the ledger; resolves when the entry is durable.
    *
    * @throws {MusterError} E_CONFLICT when an expectation of `also` does not hold: nothing was
-   *   written, and the certificate is not handed out.
+   *   written, and the certificate is not handed out. E_PKI when the scope lacks the CA.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
   /** Names of the clusters that have keys, and Muster's own scope. */
   scopes(): Promise<readonly string[]>;
-  /** The ledger's entry of this serial number. */
+  /** The ledger's entry for this serial number (hexadecimal); undefined when there is none. */
   issuedOne(scope: string, serial: string): Promise<IssuedCertificate | undefined>;
   /** The ledger of a scope, by serial number. */
   issued(scope: string): Promise<readonly IssuedCertificate[]>;
   /**
    * Seals all records with the vault's primary key. Returns how many were written.
+   *
+   * @throws {MusterError} E_CONFLICT when a record changed meanwhile; the call can be repeated.
    */
   rewrap(): Promise<number>;
 }
@@ -114,6 +121,7 @@ function rewrapped(key: string, value: string, vault: Vault): string | undefined
   return KEYS.encryption.parse(key) ? rewrapEncryption(key, value, vault) : undefined;
 }
 
+/** Opens the PKI. It reads the store when a method is called. */
 export function openPki(deps: PkiDeps): Pki {
   return new StorePki(deps);
 }
@@ -160,7 +168,7 @@ class StorePki implements Pki {
     }));
     const encryption = scope === MUSTER_SCOPE ? [] : [this.#foundEncryption(scope, now)];
     const result = await this.#store.commit([...writes, ...encryption]);
-    // Another call founded it at the same moment: its keys count.
+    // Another call founded the scope at the same moment: the keys of that call count.
     return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : this.keysets(scope);
   }
 

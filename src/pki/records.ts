@@ -55,6 +55,7 @@ export type IssuedCertificate = Omit<z.output<typeof issuedRecord>, 'v' | 'leaf'
 /** The record name that a sealed key is bound to. */
 const sealName = (record: string, id: string): string => `${record}/${id}`;
 
+/** Encodes a keyset as its record in the store, with its private keys sealed. */
 export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): string {
   const record = KEYS.keyset.key(scope, keyset.name);
   const generation = ({ id, createdAt, publicKey, certificate, key }: Generation) => ({
@@ -76,8 +77,8 @@ export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): strin
 /**
  * Reads a keyset's record.
  *
- * @throws {MusterError} E_PKI when it is not one; E_VAULT_KEY, E_VAULT_RECORD when its keys cannot
- *   be opened.
+ * @throws {MusterError} E_PKI when the value is not a keyset of a known version; E_VAULT_KEY,
+ *   E_VAULT_RECORD when its keys cannot be opened.
  */
 export function decodeKeyset(record: string, value: string, vault: Vault): Keyset {
   const read = keysetRecord.safeParse(json(record, value));

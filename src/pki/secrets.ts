@@ -23,20 +23,33 @@ function sealedIn(record: string, value: string): Envelope {
 
 const encode = (sealed: Envelope): string => JSON.stringify({ v: 1, sealed });
 
-/** The record sealed by the vault's primary key; undefined when it is already. */
+/**
+ * The record's value sealed by the vault's primary key; undefined when it is sealed with it
+ * already.
+ *
+ * @throws {MusterError} E_PKI when the value is not a sealed text; E_VAULT_KEY, E_VAULT_RECORD when
+ *   it cannot be opened.
+ */
 export function rewrapSecret(record: string, value: string, vault: Vault): string | undefined {
   const sealed = sealedIn(record, value);
   return sealed.kid === vault.primary ? undefined : encode(vault.rewrap(record, sealed));
 }
 
 export interface Secrets {
-  /** @throws {MusterError} E_VAULT_KEY, E_VAULT_RECORD, E_PKI. */
+  /**
+   * A secret; undefined when there is none of this name.
+   *
+   * @throws {MusterError} E_VAULT_KEY, E_VAULT_RECORD when it cannot be opened; E_PKI when the
+   *   record is not a sealed text.
+   */
   get(name: string): Promise<string | undefined>;
+  /** Stores a secret, and replaces one of the same name. */
   put(name: string, text: string): Promise<void>;
-  /** 32 random octets, made at the first call. */
+  /** A secret of 32 random octets, which the first call makes. Throws as {@link get}. */
   key(name: string): Promise<Buffer>;
 }
 
+/** Opens the secrets. They are read from the store at each call. */
 export function openSecrets({ store, vault }: { readonly store: Store; readonly vault: Vault }): Secrets {
   const get = async (name: string): Promise<string | undefined> => {
     const record = await store.get(KEYS.secret.key(name));

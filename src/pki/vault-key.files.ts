@@ -6,7 +6,7 @@ import path from 'node:path';
 import { MusterError } from '../base/errors.ts';
 import { newVaultKey, type Vault, vaultFrom } from './vault.ts';
 
-/** `LoadCredentialEncrypted=muster-vault-key` in the unit. */
+/** The name of the systemd credential: `LoadCredentialEncrypted=muster-vault-key` in the unit. */
 export const VAULT_CREDENTIAL = 'muster-vault-key';
 
 /**

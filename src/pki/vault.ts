@@ -21,14 +21,19 @@ export interface Vault {
   readonly primary: string;
   /** Ids of all keys that can open. */
   readonly ids: readonly string[];
-  /** `record` is the name of the store's record; opening needs the same name. */
+  /** Seals a text. `record` is the name of the store's record; opening needs the same name. */
   seal(record: string, plaintext: string): Envelope;
   /**
+   * Returns the sealed text.
+   *
    * @throws {MusterError} E_VAULT_KEY when it was sealed with a key that this vault does not have,
-   * E_VAULT_RECORD when it was changed or belongs to another record.
+   * E_VAULT_RECORD when the envelope was changed or belongs to another record.
    */
   open(record: string, envelope: unknown): string;
-  /** The envelope sealed with the primary key; the same one when it is already. */
+  /**
+   * The text sealed with the primary key: the same envelope when it is sealed with that key
+   * already. Throws as {@link open}.
+   */
   rewrap(record: string, envelope: Envelope): Envelope;
 }
 

@@ -24,6 +24,7 @@ interface KeysetView {
   readonly generations: readonly GenerationView[];
 }
 
+/** A keyset of key pairs, with the discovery hash of each generation. */
 export const keysetView = (keyset: Keyset): KeysetView =>
   generations(keyset, ({ publicKey }) => ({ pin: discoveryHash(publicKey) }));
 
@@ -65,6 +66,7 @@ export interface CertificateView {
   readonly state: 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
 }
 
+/** An entry of the ledger at wall-clock time `now`, with its dates and its state by date. */
 export function certificateView(issued: IssuedCertificate, now: Millis): CertificateView {
   const left = issued.notAfter - now;
   const life = issued.notAfter - Math.max(issued.notBefore, issued.issuedAt);
@@ -98,7 +100,7 @@ export function pkiStatusView(
   };
 }
 
-/** Files by path and mode, with the origin of their content instead of the content. */
+/** A file's path and mode (octal), with the origin of its content instead of the content. */
 export function machineFileView(file: MachineFile): {
   readonly path: string;
   readonly mode: string;

@@ -69,9 +69,11 @@ function newSerial(): Buffer {
 }
 
 /** Copies a Buffer, which may be a view into a larger one. */
-const alone = (octets: Uint8Array): ArrayBuffer => new Uint8Array(octets).buffer;
+const copyOf = (octets: Uint8Array): ArrayBuffer => new Uint8Array(octets).buffer;
 
-/** A PrintableString where that can hold it (X.680, 41.4), as Go and OpenSSL choose. */
+/**
+ * The texts that a PrintableString can hold (X.680, 41.4). Go and OpenSSL use it for these, too.
+ */
 const PRINTABLE = /^[A-Za-z0-9 '()+,./:=?-]*$/;
 
 const ORGANIZATION = '2.5.4.10';
@@ -111,7 +113,8 @@ function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined):
   const isRsa = facts.publicKey.object.asymmetricKeyType === 'rsa';
   const usage =
     asn.KeyUsageFlags.digitalSignature |
-    // An ECDSA key encrypts nothing, but kubeadm sets the bit too (deviations.ts).
+    // Only for RSA, because an ECDSA key encrypts nothing. kubeadm sets the bit for both
+    // (deviations.ts).
     (isRsa ? asn.KeyUsageFlags.keyEncipherment : 0) |
     (facts.ca ? asn.KeyUsageFlags.keyCertSign : 0);
   const extensions = [critical(asn.id_ce_keyUsage, new asn.KeyUsage(usage))];
@@ -120,7 +123,7 @@ function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined):
       plain(asn.id_ce_extKeyUsage, new asn.ExtendedKeyUsage(facts.purposes.map((one) => PURPOSES[one]))),
     );
   extensions.push(critical(asn.id_ce_basicConstraints, new asn.BasicConstraints({ cA: facts.ca })));
-  const octets = (hex: string) => alone(Buffer.from(hex, 'hex'));
+  const octets = (hex: string) => copyOf(Buffer.from(hex, 'hex'));
   if (facts.ca)
     extensions.push(
       plain(asn.id_ce_subjectKeyIdentifier, new asn.SubjectKeyIdentifier(octets(keyIdOf(facts.publicKey)))),
@@ -160,7 +163,7 @@ async function write(
   const signatureAlgorithm = key.isRsa ? RSA : ECDSA;
   const tbsCertificate = new asn.TBSCertificate({
     version: asn.Version.v3,
-    serialNumber: alone(serial),
+    serialNumber: copyOf(serial),
     signature: signatureAlgorithm,
     issuer: issuer.name,
     validity: new asn.Validity({ notBefore, notAfter }),
@@ -168,7 +171,8 @@ async function write(
     subjectPublicKeyInfo: AsnConvert.parse(facts.publicKey.spki, asn.SubjectPublicKeyInfo),
     extensions: new asn.Extensions(extensionsOf(facts, issuer.keyId)),
   });
-  // The signed bytes are wrapped as they are: encoding them again would double the cost.
+  // The signed octets are put into the certificate unchanged: encoding them again would double the
+  // cost.
   const toBeSigned = Buffer.from(AsnConvert.serialize(tbsCertificate));
   const signature = await signed('sha256', toBeSigned, key.object);
   const certificate = element(
@@ -185,13 +189,17 @@ async function write(
   };
 }
 
-/** A CA's own certificate. */
+/**
+ * Makes a CA's own certificate, signed with `key`.
+ *
+ * @throws {RangeError} when one of `sans.ips` is not an IP address.
+ */
 export const selfSign = (facts: CertificateFacts, key: PrivateKey): Promise<IssuedPem> =>
   write(facts, { name: nameOf(facts.subject) }, key);
 
 /**
  * Makes a CA from its certificate and key. Its leaves end no later than the CA itself: a leaf that
- * outlived its CA would fail on the day the CA ends.
+ * outlived its CA would fail on the day when the CA ends.
  *
  * @throws {RangeError} for a text that is not one certificate
  */

@@ -8,7 +8,7 @@ import type { ServedNetwork } from './network.ts';
 import { type HostAddress, joinNetworks } from './networks.ts';
 
 export interface LiveNetworks {
-  /** The networks in force; the same array until something changes. */
+  /** The networks that are served now; the same array until something changes. */
   served(): readonly ServedNetwork[];
   /** Networks that cannot be served as their documents say. */
   faults(): readonly Fault[];

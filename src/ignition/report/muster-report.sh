@@ -46,7 +46,7 @@ encode() {
   esac
 }
 
-# Prints why the configuration of this boot is not in force. Prints nothing if it is, or if
+# Prints why the configuration of this boot was not applied. Prints nothing if it was, or if
 # cloud-init is not used here. cloud-init writes its result when its last stage has ended; asking
 # the command instead takes a slow machine ten seconds.
 configuration_fault() {
@@ -95,7 +95,7 @@ post() {
   timeout 15 wget -q -O /dev/null --post-data "$2" "$1" 2>/dev/null
 }
 
-# Exits 1 if the configuration is not in force, and writes the reason down for the report `failed`.
+# Exits 1 if the configuration was not applied, and writes the reason down for the report `failed`.
 require_configuration() {
   fault=$(configuration_fault)
   [ -n "$fault" ] || return 0

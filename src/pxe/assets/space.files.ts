@@ -1,6 +1,6 @@
 /**
  * Free space of the state directory's file system. The store shares it with uploads, and no lease
- * can be confirmed once the store cannot write. So uploads leave a reserve to the store.
+ * can be confirmed once the store cannot write. Therefore uploads leave a reserve to the store.
  */
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../base/clock.ts';

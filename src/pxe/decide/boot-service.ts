@@ -25,7 +25,7 @@ export interface RunningBootService extends BootService {
    * What a machine would get now, and why.
    *
    * @throws {MusterError} E_NOT_FOUND for an unknown machine or network, E_USAGE when the question
-   * names neither a machine nor an address.
+   * names neither a machine nor an address, or a firmware that the architecture does not have.
    */
   explain(question: ExplainQuestion): Explanation;
   /** What a ticket of this boot session permits; undefined when there is no such session. */

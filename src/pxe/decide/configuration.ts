@@ -100,7 +100,7 @@ const reference = (message: string): ConfigurationResult => ({
   faults: [{ code: 'E_REFERENCE', message }],
 });
 
-/** The documents in force that the configuration is made of. */
+/** The current documents that the configuration is made from. */
 function partsOf({ catalog, memberships, agents }: ConfigurationDeps, wanted: ConfigurationOf): Parts {
   const { member, profile, image, network } = wanted;
   const documentOf = <K extends Kind>(kind: K, name: string | undefined) =>

@@ -76,7 +76,7 @@ interface Case {
  * Answers a question about a machine.
  *
  * @throws {MusterError} E_NOT_FOUND for an unknown machine or network, E_USAGE when the question
- * names neither a machine nor an address.
+ * names neither a machine nor an address, or a firmware that the architecture does not have.
  */
 export function explain(context: BootContext, question: ExplainQuestion): Explanation {
   const one = caseOf(context, question);

@@ -136,8 +136,8 @@ export async function report(
 }
 
 /**
- * The addresses from which this machine's reports may come. Empty means any: another DHCP server,
- * where there is one, may give the installed system another address than iPXE.
+ * The addresses from which this machine's reports may come. Empty means any: if another DHCP server
+ * gives the addresses, it may give the booted system another one than iPXE.
  */
 function expectedPeers(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
   const network = context.servedNetworks().find(({ name }) => name === live.session.network);

@@ -126,7 +126,8 @@ export function messageName(type: number): MessageName | undefined {
 const PLAIN = /^[ -[\]-~]*$/;
 
 /**
- * Octets as text: printable ASCII as it is, all other octets as \xNN, so that logs stay readable.
+ * Octets as text: printable ASCII unchanged (except the backslash), all other octets as \xNN, so
+ * that logs stay readable.
  */
 export function printable(bytes: Uint8Array): string {
   const plain = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');

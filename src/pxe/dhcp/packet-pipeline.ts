@@ -19,7 +19,7 @@ import { DHCP_OUTCOMES, type OutcomeCode, type SilentOutcome } from './outcomes.
 import type { DhcpState, Durable, Step } from './step.ts';
 
 export interface PacketPipelineParts {
-  /** The networks in force. While nothing changes it returns the same array. */
+  /** The networks that are served now. Returns the same array until something changes. */
   readonly networks: () => readonly ServedNetwork[];
   readonly boot: Pick<BootService, 'answer' | 'reservedFor'>;
   readonly leases: LeaseBook;
@@ -48,6 +48,9 @@ function unanswered(step: Step, outcome: SilentOutcome, detail?: string): Step {
   return { ...rest, outcome, ...(detail === undefined ? {} : { detail }) };
 }
 
+/**
+ * Processes the packets of all interfaces. Its state is the index of networks and pending replies.
+ */
 export class PacketPipeline {
   readonly #parts: PacketPipelineParts;
   readonly #log: Log;
@@ -67,7 +70,7 @@ export class PacketPipeline {
     this.#log = parts.log.child({ room: 'dhcp' });
   }
 
-  /** The networks in force, indexed. */
+  /** The index of the networks that are served now. */
   get index(): NetworkIndex {
     const networks = this.#parts.networks();
     if (networks !== this.#networks) {

@@ -116,7 +116,7 @@ interface NetworkOptions {
   readonly onRequest: readonly (readonly [number, Buffer])[];
 }
 
-/** Bounded by the networks in force: an entry ends with its network. */
+/** Bounded by the number of networks: an entry is dropped with its network. */
 const memoNetworkOptions = new WeakMap<ServedNetwork, NetworkOptions>();
 
 /** The options that are the same for every client of a network. */

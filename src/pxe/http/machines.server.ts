@@ -27,7 +27,7 @@ import { parseTarget } from './target.ts';
 export interface MachineHttpOptions extends ServeDeps {
   /** An inherited, listening socket, or an address to listen on; port 0 picks a free one. */
   readonly listen: { readonly fd: number } | { readonly host: string; readonly port: number };
-  /** The networks in force: they give a machine's network and the URL under which it reaches us. */
+  /** The networks that are served now; they give a machine's network and the base URL for it. */
   readonly networks: () => readonly ServedNetwork[];
   /** While it returns false, every request gets 503 with Retry-After. Default: always ready. */
   readonly ready?: () => boolean;

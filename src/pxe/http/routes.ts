@@ -10,7 +10,7 @@ export const MACHINE_ROUTES = {
     path: '/boot.ipxe',
     about: 'Boot script for any machine: sends what iPXE knows about it to `anyScript`.',
   },
-  /** The same for every machine but for the session in its URL. Takes constant time. */
+  /** The same for every machine, except for the session in its URLs. Takes constant time. */
   start: {
     method: 'GET',
     path: '/boot/:session/start.ipxe',

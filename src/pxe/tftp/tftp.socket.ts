@@ -43,7 +43,7 @@ const GRACE = 10_000 as Millis;
 export interface TftpOptions {
   readonly sockets: readonly TftpListener[];
   readonly assets: Pick<AssetStore, 'loader'>;
-  /** The networks in force: they give the local address of a transfer, and the MTU. */
+  /** The networks that are served now; they give the local address of a transfer, and the MTU. */
   readonly networks?: () => readonly ServedNetwork[];
   /**
    * The machine that has an address, for events. Default: no machine is known, and the address is

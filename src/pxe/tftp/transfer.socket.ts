@@ -56,6 +56,7 @@ interface Running extends TransferSockets {
   readonly size: number;
 }
 
+/** A transfer from its request to its end. `onEnd` is called exactly once. */
 export class Transfer {
   readonly #options: TransferOptions;
   readonly #startedAt: Millis;
