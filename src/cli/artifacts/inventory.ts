@@ -84,7 +84,9 @@ export async function verify(names: readonly string[], options: Common, io: Io):
   const client = clientOf(options, io);
   const states = new Map<string, string>();
   let good = true;
-  for (const { name, artifact } of chosen(await artifactsOf(client), names)) {
+  const all = chosen(await artifactsOf(client), names);
+  if (all.length === 0) io.err('no artifacts; `muster artifacts pull` or `import` brings them\n');
+  for (const { name, artifact } of all) {
     const wrong: string[] = [];
     for (const { sha256 } of filesOf(artifact)) {
       const state = states.get(sha256) ?? (await stateOf(client, sha256));

@@ -97,8 +97,10 @@ export async function list(
   const here = await assets(client);
   if (options.unused) {
     const unused = [...here.values()].filter((asset) => asset.images.length + asset.artifacts.length === 0);
+    const open = await uploads(client);
+    if (unused.length + open.length === 0) io.err('no unused files\n');
     for (const { sha256, size } of unused) io.out(`${sha256}  ${sizeText(size)}\n`);
-    for (const { sha256, received, active } of await uploads(client))
+    for (const { sha256, received, active } of open)
       io.out(`${sha256}  ${sizeText(received)}  ${active ? 'being uploaded' : 'incomplete upload'}\n`);
     return EXIT.ok;
   }

@@ -119,7 +119,7 @@ function imageTexts(resolved: ResolvedCluster, name: string, cases: readonly Cas
   if (image === undefined || lacking.length === 0) return [];
   const build = image.spec.os === 'debian' ? '; `muster image build debian -- --kubernetes` makes one' : '';
   return [
-    `its image ${image.metadata.name} lacks ${lacking.join(', ')}; boot an image that has all of them${build}`,
+    `image ${image.metadata.name} lacks ${lacking.join(', ')}; boot an image that has all of them${build}`,
   ];
 }
 

@@ -222,7 +222,11 @@ function networkOf(
   const served = context.servedNetworks();
   if (named !== undefined) {
     const network = served.find((one) => one.name === named);
-    if (!network) throw new MusterError('E_NOT_FOUND', `there is no served network "${named}"`);
+    if (!network)
+      throw new MusterError(
+        'E_NOT_FOUND',
+        `there is no served network "${named}"; \`muster get networks\` lists all`,
+      );
     return network;
   }
   return (

@@ -329,11 +329,18 @@ describe('muster artifacts plan, ls, verify, rm', () => {
     expect(await muster('verify')).toMatchObject({ code: 0, out: 'image/example.org/b:1 ok\n' });
     await muster('rm', 'image/example.org/b:1');
     expect(await assets.list()).toEqual([]);
+    expect(await run(['artifacts', 'verify'], { socket })).toMatchObject({
+      code: 0,
+      err: 'no artifacts; `muster artifacts pull` or `import` brings them\n',
+    });
   });
 
   it('files of artifacts are not unused, and are not deleted by themselves', async () => {
     await muster('import', '--binary', `tool:1=${file('t', 't')}`);
-    expect((await run(['image', 'ls', '--unused'], { socket })).out).toBe('');
+    expect(await run(['image', 'ls', '--unused'], { socket })).toMatchObject({
+      out: '',
+      err: 'no unused files\n',
+    });
     await expect(world.client.call('GET', '/v1/status')).resolves.toBeDefined();
     await run(['image', 'rm', '--unused'], { socket });
     expect(assets.find(digestOf('t'))).toBeDefined();

@@ -108,6 +108,9 @@ describe('muster image', () => {
     );
     gate.resolve();
     expect(await running).toMatchObject({ complete: true });
-    expect((await muster('image', 'ls', '--unused')).out).toBe('');
+    expect(await run(['image', 'ls', '--unused'], { socket })).toMatchObject({
+      out: '',
+      err: 'no unused files\n',
+    });
   });
 });

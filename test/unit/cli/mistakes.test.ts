@@ -189,6 +189,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ],
   ['kubeconfig nosuch', 1, /with spec\.kubernetes; `muster get clusters` lists them \(E_NOT_FOUND\)\n$/],
   ['get cluster nosuch --full', 1, '`muster get clusters` lists them'],
+  ['explain node-1 --network nosuch', 1, '`muster get networks` lists all'],
   [
     'explain nosuch',
     1,

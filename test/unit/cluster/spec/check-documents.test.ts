@@ -355,11 +355,11 @@ const booted = Object.fromEntries(
 
 test('an image without a program that a machine of the Cluster needs is warned of, by role', async () => {
   expect(await warnedOf(booted, image(', programs: [curl, iptables]'))).toEqual([
-    'spec.kubernetes.workers[0]: Cluster/blue: w1: its image debian-13 lacks haproxy; boot an image that has all of them; `muster image build debian -- --kubernetes` makes one',
+    'spec.kubernetes.workers[0]: Cluster/blue: w1: image debian-13 lacks haproxy; boot an image that has all of them; `muster image build debian -- --kubernetes` makes one',
   ]);
   const keepalived = '    virtualAddress: {interface: eth0, addresses: [10.0.0.99]}\n';
   expect(await warnedOf(booted, image(', programs: [curl, iptables, haproxy]'), keepalived)).toEqual([
-    'spec.kubernetes.controlPlanes[0]: Cluster/blue: cp1, cp2, cp3: its image debian-13 lacks keepalived; boot an image that has all of them; `muster image build debian -- --kubernetes` makes one',
+    'spec.kubernetes.controlPlanes[0]: Cluster/blue: cp1, cp2, cp3: image debian-13 lacks keepalived; boot an image that has all of them; `muster image build debian -- --kubernetes` makes one',
   ]);
 });
 
