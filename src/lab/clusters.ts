@@ -57,6 +57,7 @@ interface Client {
   firstId: string | undefined;
 }
 
+/** Opens the clusters of a run; each is connected when it is first used. */
 export function openClusters({ clock, credentials, opened, signal }: ClustersDeps): Clusters {
   const clients = new Map<string, Client>();
   let cutAt: Millis | undefined;

@@ -34,6 +34,7 @@ export interface LabEtcd {
   close(): void;
 }
 
+/** Makes a client of etcd with these members and credentials; it connects with the first call. */
 export function connectEtcd({ members, ca, certificate, key }: EtcdClient): LabEtcd {
   const agent = new https.Agent({ keepAlive: true });
   const post = async (url: string, body: object): Promise<unknown> => {

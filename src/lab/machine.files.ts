@@ -143,6 +143,7 @@ async function hollow(path: string, octets: number): Promise<void> {
   await truncate(path, octets);
 }
 
+/** The SHA-256 of a file, in hexadecimal digits. */
 export async function sha256(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const piece of createReadStream(path)) hash.update(piece as Buffer);

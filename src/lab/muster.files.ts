@@ -135,6 +135,7 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
   };
 }
 
+/** The documents as one text for `muster`. */
 export const documentsText = (documents: readonly object[]): string =>
   documents.map((document) => dump(document, { lineWidth: 120 })).join('---\n');
 

@@ -82,6 +82,7 @@ export function subjectsOf(machine: LabMachine): ReadonlySet<string> {
   return names;
 }
 
+/** Whether the event has the wanted kind, reason and fields; it may have further fields. */
 export function matches(event: MusterEvent, wanted: EventMatch): boolean {
   return (
     event.kind === wanted.kind &&

@@ -66,6 +66,7 @@ export interface Rack {
   close(): Promise<void>;
 }
 
+/** Opens the rack with all machines switched off, and begins to watch them. */
 export function openRack(options: RackOptions): Rack {
   const startedAt = Date.now();
   const opened = performance.now();

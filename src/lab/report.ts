@@ -16,6 +16,7 @@ export interface LabResult {
   readonly expectations: readonly Verdict[];
 }
 
+/** The result of a run for `--json`. `seconds` is how long the run took. */
 export function resultOf(
   scenario: string,
   seconds: number,

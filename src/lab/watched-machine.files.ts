@@ -19,6 +19,7 @@ export type StepListener = (at: number, machine: string, step: string) => void;
 export const secondsSince = (startedAt: number, atMs: number): number =>
   Math.max(0, Math.round((atMs - startedAt) / 100) / 10);
 
+/** A machine with its events, facts, steps and console output. */
 export class WatchedMachine {
   readonly seen: MachineObserved;
   readonly box: Box;

@@ -212,6 +212,7 @@ export async function adopt(
   return EXIT.ok;
 }
 
+/** `muster cluster call-off`: cancels the replacement of a member, or a restore from its data. */
 export async function callOff(cluster: string, member: string, options: Options, io: Io): Promise<number> {
   await order(cluster, 'call-off', { member }, options, io);
   io.out(`cluster/${cluster}: called off; ${member} is waited for no longer\n`);

@@ -48,6 +48,10 @@ const tableLook = ({ format, headings }: Look, io: Io): TableLook => ({
   headings,
 });
 
+/**
+ * `muster get`: prints documents, leases or events; with --watch, also what changes. Exit code 1
+ * when a name does not exist.
+ */
 export async function get(words: readonly string[], options: GetOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, FORMATS, 'table');
   const look: Look = { format, headings: options.headers ?? true };

@@ -37,6 +37,7 @@ interface Waiting {
 /** The pause between two rounds; evictions take seconds. */
 const INTERVAL = duration('2s');
 
+/** Makes the part that drains leaving nodes and deletes them; it works on a cluster after `go`. */
 export function createDepartures(deps: DeparturesDeps): Departures {
   const { founder, clock, log } = deps;
   const running = new Map<string, Promise<void>>();

@@ -23,6 +23,7 @@ interface ExecutorDeps {
   readonly signal: AbortSignal;
 }
 
+/** Carries out the removals and replacements of all clusters, with one loop for each cluster. */
 export class Executor {
   readonly #deps: ExecutorDeps;
 

@@ -31,6 +31,7 @@ export interface ClusterHealth {
   readonly findings: readonly Finding[];
 }
 
+/** A finding that is ok; `says` describes what was found. */
 export const good = (check: Finding['check'], subject: string, says: string): Finding => ({
   check,
   subject,
@@ -38,6 +39,7 @@ export const good = (check: Finding['check'], subject: string, says: string): Fi
   says,
 });
 
+/** A finding that is not ok; `says` describes what was found, `fix` the remedy. */
 export const bad = (check: Finding['check'], subject: string, says: string, fix: string): Finding => ({
   check,
   subject,

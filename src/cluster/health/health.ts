@@ -50,6 +50,7 @@ export interface Health {
 /** How long applying the objects may take: a few polls and kubectl. `verify` allows no time. */
 const OBJECTS_TAKE = duration('5m');
 
+/** Makes the checks of clusters, which read the given parts and the clusters' own APIs. */
 export function createHealth(deps: HealthDeps): Health {
   return {
     async look(cluster, at) {

@@ -21,6 +21,7 @@ interface Circumstances {
   readonly patience: Millis;
 }
 
+/** The finding about the in-cluster objects and add-ons of a cluster. */
 export function judgeObjects(
   cluster: string,
   { appliers, lacking }: ObjectsStatus,

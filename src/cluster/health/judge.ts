@@ -36,6 +36,9 @@ export interface MachineSeen {
   readonly alarm?: { readonly code: string; readonly text: string } | undefined;
 }
 
+/**
+ * A finding for each machine that is not heard, held or in alarm, and one for all others together.
+ */
 export function judgeMachines(machines: readonly MachineSeen[]): readonly Finding[] {
   const found = machines.flatMap(judgeMachine);
   const well = machines.length - new Set(found.map(({ subject }) => subject)).size;
@@ -61,6 +64,7 @@ function judgeMachine({ name, heard, known, hold, alarm }: MachineSeen): readonl
   return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
 }
 
+/** The findings about API servers, nodes, leaders' leases and requests for certificates. */
 export function judgeKubernetes(resolved: ResolvedCluster, seen: KubernetesSeen): readonly Finding[] {
   return [
     ...seen.apiservers.map((one) => judgeApiServer(resolved, one)),
@@ -224,6 +228,7 @@ export function judgeCertificates(
   );
 }
 
+/** A finding for each probed node: whether DNS and a Service can be reached from its pods. */
 export function judgeProbes(cluster: string, probes: readonly Probed[]): readonly Finding[] {
   if (probes.length === 0)
     return [bad('network', cluster, 'no node is ready to be probed', 'see the lines of the nodes')];

@@ -67,6 +67,7 @@ echo service=\${said:-no answer from ${api} port 443}
 `;
 }
 
+/** The Pod object of the probe on `node`; `n` makes its name unique within the probe. */
 export function probePod(of: Pick<ProbeOf, 'resolved' | 'image' | 'id'>, node: string, n: number): object {
   return {
     apiVersion: 'v1',
@@ -169,4 +170,5 @@ function waitsFor(status: ReturnType<typeof fieldsOf>): string {
   return `its pod did not end within ${PATIENCE / 1000} s: ${[reason, message].map(textOf).filter(Boolean).join(': ') || textOf(status.phase) || 'unknown'}`;
 }
 
+/** Whether the pod reached both DNS and the Service. */
 export const isGood = ({ dns, service }: Probed): boolean => dns === OK && service === OK;

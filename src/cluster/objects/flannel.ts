@@ -93,6 +93,7 @@ function daemonSet(resolved: ResolvedCluster): KubeObject {
   });
 }
 
+/** The objects of Flannel: its namespace, permissions, configuration and DaemonSet. */
 export const flannelObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   {
     apiVersion: 'v1',

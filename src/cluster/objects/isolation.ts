@@ -13,6 +13,7 @@ const policy = (name: string, namespace: string, ingress: readonly object[]): Ku
   spec: { podSelector: {}, policyTypes: ['Ingress'], ingress },
 });
 
+/** Each isolated namespace of the Cluster, with the two policies that isolate it. */
 export const isolationObjects = ({ networkPolicy }: ResolvedCluster): readonly KubeObject[] =>
   networkPolicy.isolate.flatMap((namespace) => [
     { apiVersion: 'v1', kind: 'Namespace', metadata: { name: namespace } },

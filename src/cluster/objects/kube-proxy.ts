@@ -85,6 +85,7 @@ const daemonSet = (resolved: ResolvedCluster): KubeObject =>
     spec: { updateStrategy: { type: 'RollingUpdate' } },
   });
 
+/** The objects of kube-proxy: its configuration, permissions and DaemonSet. */
 export function kubeProxyObjects(resolved: ResolvedCluster): readonly KubeObject[] {
   const data = { 'config.conf': proxyConfiguration(resolved), 'kubeconfig.conf': kubeconfig };
   return [

@@ -143,6 +143,7 @@ const clusterInfo = (resolved: ResolvedCluster, caBundle: string): Plain => ({
 
 const reads = (name: string) => ({ resources: ['configmaps'], names: [name], verbs: ['get'] });
 
+/** The objects for kubeadm's commands, and role bindings. `caBundle`: the cluster's CA, PEM. */
 export function kubeadmObjects(resolved: ResolvedCluster, caBundle: string): readonly KubeObject[] {
   const kubelet = { kubelet: yamlText(sharedKubeletConfiguration(resolved)) };
   return [

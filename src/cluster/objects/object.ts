@@ -77,6 +77,7 @@ export const account = (name: string, namespace: string): Subject => ({
   namespace,
 });
 
+/** Binds the subjects to the ClusterRole `to`, in a ClusterRoleBinding called `name`. */
 export const bindCluster = (name: string, to: string, ...subjects: readonly Subject[]): KubeObject => ({
   apiVersion: `${RBAC}/v1`,
   kind: 'ClusterRoleBinding',

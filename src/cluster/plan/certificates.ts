@@ -31,6 +31,7 @@ export interface Certificates {
 
 const keyOf = (machine: string, leaf: LeafName, pin: string): string => `${machine} ${leaf} ${pin}`;
 
+/** Opens the certificates that machines of all clusters get for their own keys. */
 export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly clock: Clock }): Certificates {
   /**
    * The newest certificate of each machine, leaf and pin, by scope. They are read from the store

@@ -22,6 +22,7 @@ const CONTAINERD_SOCKET = 'unix:///run/containerd/containerd.sock';
 /** A basic string of TOML. TOML has the same escapes as JSON. */
 const toml = (text: string): string => JSON.stringify(text);
 
+/** The text of containerd's configuration file. */
 export function containerdConfig(resolved: ResolvedCluster): string {
   const newer = parseVersion(resolved.versions.containerd)![0] >= 2;
   const images = newer ? 'io.containerd.cri.v1.images' : 'io.containerd.grpc.v1.cri';

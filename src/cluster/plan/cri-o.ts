@@ -23,6 +23,7 @@ const CRIO_SOCKET = 'unix:///var/run/crio/crio.sock';
 /** A basic string of TOML. TOML has the same escapes as JSON. */
 const toml = (text: string): string => JSON.stringify(text);
 
+/** The text of CRI-O's drop-in configuration file. */
 export const crioConfig = (resolved: ResolvedCluster): string =>
   [
     '[crio.runtime]',

@@ -77,6 +77,7 @@ export function etcdUnit(resolved: ResolvedCluster, machine: ClusterMachine, rev
   );
 }
 
+/** The line that writes etcd's unit. `revision` identifies what etcd reads at its start. */
 export const etcdServiceLine = (
   resolved: ResolvedCluster,
   machine: ClusterMachine,

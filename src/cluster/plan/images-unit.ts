@@ -66,6 +66,7 @@ const unit = (runtime: string) =>
     ],
   );
 
+/** The lines of the script and the unit that pull the machine's images. */
 export const imagesLines = (resolved: ResolvedCluster, machine: ClusterMachine): readonly PlanLine[] => [
   put(SCRIPT, script(resolved.runtime, podImages(resolved, machine).map(nameInContainerd))),
   put(UNIT, unit(RUNTIMES[resolved.runtime].unit)),

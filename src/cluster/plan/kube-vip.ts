@@ -36,6 +36,7 @@ const isRead = (path: string): boolean =>
 const leaseSeconds = ({ flags }: ResolvedCluster): number =>
   Math.max(15, Math.ceil((5 * Number(flags.etcd['election-timeout'] ?? 1000)) / 1000));
 
+/** The manifest of kube-vip's static pod, as YAML. */
 export function kubeVipManifest(
   resolved: ResolvedCluster,
   { addresses, interface: device, image }: NonNullable<ResolvedCluster['virtualAddress']>,

@@ -66,6 +66,7 @@ function dropIn(resolved: ResolvedCluster, machine: ClusterMachine): string {
   ]);
 }
 
+/** The lines of kubelet's files, its unit and its drop-in. */
 export const kubeletLines = (resolved: ResolvedCluster, machine: ClusterMachine): readonly PlanLine[] => [
   ...kubeletFiles(resolved, machine).map(({ path, mode, text }) => put(path, text, mode)),
   put(UNIT, unit(RUNTIMES[resolved.runtime].unit)),

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import type { PlanContent, PlanLine } from '../../agent/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
 
+/** The line that writes a file; by default with mode 0644. */
 export const put = (path: string, text: string, mode = 0o644): PlanLine => ({
   do: 'put',
   mode,
@@ -10,10 +11,13 @@ export const put = (path: string, text: string, mode = 0o644): PlanLine => ({
   content: { text },
 });
 
+/** The line that makes a directory; by default with mode 0755. */
 export const directory = (path: string, mode = 0o755): PlanLine => ({ do: 'directory', mode, path });
 
+/** The line after which the machine reports that it reached this step. */
 export const step = (name: string): PlanLine => ({ do: 'step', step: name });
 
+/** The line at which the machine stops and reports `code` with its text. */
 export const hold = (code: string, text: string): PlanLine => ({ do: 'hold', code, text });
 
 /** The line for a file of the PKI. The machine inserts keys that it made itself. */

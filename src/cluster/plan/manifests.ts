@@ -222,6 +222,7 @@ const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
  */
 export const REVISION = 'MUSTER_REVISION';
 
+/** A short digest of a text: the first 16 digits of its SHA-256. */
 export const revisionOf = (text: string): string =>
   createHash('sha256').update(text).digest('hex').slice(0, 16);
 

@@ -52,6 +52,7 @@ export interface Preflight {
   of(machine: string, facts: Pick<AgentFacts, 'clock' | 'machineId' | 'applied'>): PreflightFault | undefined;
 }
 
+/** Opens the checks; they remember machine-ids in memory. */
 export function openPreflight(clock: Clock): Preflight {
   /** machine-id → the machine that reported it first, as long as it polls. */
   const owners = new Map<string, { readonly machine: string; readonly at: Millis }>();

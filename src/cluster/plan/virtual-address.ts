@@ -23,6 +23,7 @@ const UNIT = `/etc/systemd/system/${SERVICE}`;
 
 type VirtualAddress = NonNullable<ResolvedCluster['virtualAddress']>;
 
+/** The text of keepalived's configuration on this control plane. */
 export function keepalivedConfig(
   resolved: ResolvedCluster,
   machine: ClusterMachine,

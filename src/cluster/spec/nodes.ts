@@ -22,6 +22,7 @@ export function nodeSettings(groups: Groups, machine: string): NodeSettings {
   };
 }
 
+/** The taint in kubectl's form: `key=value:Effect` or `key:Effect`. */
 export const taintText = ({ key, value, effect }: NodeTaint): string =>
   `${key}${value === undefined ? '' : `=${value}`}:${effect}`;
 

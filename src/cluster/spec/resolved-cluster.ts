@@ -191,6 +191,7 @@ export const addressOf = (machine: ClusterMachine): string => machine.addresses[
 export const addressOfFamily = ({ addresses }: ClusterMachine, family: 4 | 6): string | undefined =>
   addresses.find((text) => text.includes(':') === (family === 6));
 
+/** The machines of the cluster that have this role. */
 export const withRole = (
   resolved: Pick<ResolvedCluster, 'machines'>,
   role: ClusterRole,
