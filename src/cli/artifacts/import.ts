@@ -118,7 +118,7 @@ async function inTree(
   ];
 }
 
-/** Uploads those files of an artifact that the server lacks, then records the artifact's name. */
+/** Uploads the files of an artifact that the server lacks, then records the artifact's name. */
 export async function bring({ entry, files }: Sourced, client: ApiClient, io: Io): Promise<void> {
   let octets = 0;
   for (const [sha256, source] of files) {

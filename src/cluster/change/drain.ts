@@ -7,7 +7,7 @@ type Fields = ReturnType<typeof fieldsOf>;
 interface Drained {
   /** Pods that are still on the node, `NAMESPACE/NAME`. */
   readonly left: readonly string[];
-  /** Those among them that a PodDisruptionBudget protects for now. */
+  /** The pods of `left` that a PodDisruptionBudget protects now. */
   readonly kept: readonly string[];
 }
 

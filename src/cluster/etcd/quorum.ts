@@ -39,7 +39,7 @@ export function keepsQuorumWithout(view: EtcdView, who: MemberAddress): boolean 
 }
 
 /**
- * Those members of `all` that cannot be removed, one after the other, without etcd losing its
+ * The members of `all` that cannot be removed, one after the other, without etcd losing its
  * quorum; empty when all can be removed. Members that do not answer are removed first.
  */
 export function notRemovable(view: EtcdView, all: readonly MemberAddress[]): readonly MemberAddress[] {

@@ -11,7 +11,7 @@ interface RuntimeOf {
   readonly lines: typeof containerdLines;
 }
 
-/** By `spec.kubernetes.runtime`. */
+/** The runtimes, by the value of `spec.kubernetes.runtime`. */
 export const RUNTIMES: Readonly<Record<ResolvedCluster['runtime'], RuntimeOf>> = {
   containerd: { unit: 'containerd.service', data: ['containerd'], lines: containerdLines },
   // CRI-O records in `crio` whether it stopped cleanly. If it did not, it checks `containers` at

@@ -37,12 +37,12 @@ const ARCHIVE: Readonly<Record<BinaryName, (resolved: ResolvedCluster) => string
   kubelet: () => PROGRAMS,
   kubectl: () => PROGRAMS,
   kubeadm: () => PROGRAMS,
-  // Its archive has a directory `bin`.
+  // containerd's archive has a directory `bin`.
   containerd: () => '/usr/local',
   'cri-o': () => CRIO_BUNDLE,
   runc: () => PROGRAMS,
   crictl: () => PROGRAMS,
-  // Its archive also has two scripts for unprivileged users.
+  // nerdctl's archive also has two scripts for unprivileged users.
   nerdctl: () => PROGRAMS,
   'cni-plugins': (resolved) => resolved.cniPlugins,
   etcd: () => ETCD,

@@ -10,7 +10,7 @@ import { lackingPrograms } from './artifacts.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
 interface MachineWarning {
-  /** Below `spec.kubernetes`: where the Cluster names the first of the machines. */
+  /** The path below `spec.kubernetes` at which the Cluster names the first of the machines. */
   readonly path: string;
   readonly message: string;
   readonly machines: readonly string[];

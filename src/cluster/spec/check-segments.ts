@@ -13,7 +13,7 @@ import type { ResolvedCluster } from './resolved-cluster.ts';
 
 interface SegmentFault {
   readonly severity: 'error' | 'warning';
-  /** Below `spec.kubernetes`. */
+  /** The path below `spec.kubernetes`. */
   readonly path: string;
   readonly message: string;
   /** The other document. */

@@ -12,7 +12,7 @@ import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { parseVersion } from './versions.ts';
 
 interface ValueFault {
-  /** From the root of the resolved specification. */
+  /** The path from the root of the resolved specification. */
   readonly path: string;
   readonly message: string;
 }

@@ -109,7 +109,7 @@ export const RESOLVER = '/run/muster/resolv.conf';
 
 export const ADMISSION_CONFIG = `${APISERVER_DIRECTORY}/admission.yaml`;
 export const AUDIT_POLICY = `${APISERVER_DIRECTORY}/audit-policy.yaml`;
-/** Kept on the data filesystem if the machine has one. */
+/** The directory of the audit log; on the data filesystem if the machine has one. */
 export const AUDIT_DIRECTORY = '/var/log/kubernetes';
 
 /**
@@ -277,7 +277,7 @@ export function kubeletConfig(facts: {
       clusterDNS: { value: facts.dns, by: 'serviceAddresses.dns' },
       clusterDomain: { value: facts.dnsDomain, by: 'dnsDomain' },
       containerRuntimeEndpoint: { value: facts.socket, by: 'runtime' },
-      // On workers too, because an override may set the back-off for every kubelet.
+      // The gates are set on workers too, because an override may set the back-off for every kubelet.
       ...(gates && { featureGates: { value: facts.gates, by: 'versions.kubelet' } }),
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: KUBELET_HEALTH_PORT },

@@ -50,7 +50,7 @@ export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): reado
   const given = new Map<string, string>();
   for (const [n, { machines: names, labels = {}, taints = [] }] of groups.entries()) {
     for (const [m, name] of names.entries()) {
-      // Only a warning, because a group may still name a machine that left the cluster.
+      // This is only a warning, because a group may still name a machine that left the cluster.
       if (!machines.has(name))
         say(
           `[${n}].machines[${m}]`,

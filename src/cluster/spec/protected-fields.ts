@@ -7,7 +7,7 @@ import { API_PORT, ETCD_CLIENT_PORT, ETCD_METRICS_PORT, ETCD_PEER_PORT } from '.
 import type { Component } from './resolved-cluster.ts';
 
 interface ProtectedField {
-  /** From the root of the resolved specification. */
+  /** The path from the root of the resolved specification. */
   readonly path: readonly string[];
   /** Follows "Muster decides this: ". */
   readonly why: string;

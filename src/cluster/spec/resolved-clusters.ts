@@ -24,7 +24,7 @@ export const noCluster = (name: string): MusterError =>
   );
 
 /**
- * Those machines of a Cluster that have a document.
+ * The machines of a Cluster that have a document.
  *
  * @param addressesOf Returns the addresses of a Machine document; undefined when there is no such
  *   document.

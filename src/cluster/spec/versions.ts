@@ -6,7 +6,7 @@ export interface Release {
   readonly etcd: string;
   readonly coredns: string;
   readonly pause: string;
-  /** Used when a Cluster names only the minor version. */
+  /** The patch version for a Cluster that names only the minor version. */
   readonly patch: number;
   /** The oldest version of etcd that kubeadm accepts. */
   readonly oldestEtcd: string;
