@@ -117,7 +117,7 @@ export async function contentsOf({ digest, read, has, archs }: ContentsOptions):
   const manifests: Descriptor[] = [];
   const blobs = new Map<string, Descriptor>();
   const missing = new Set<string>();
-  const follow = async (at: Descriptor | string, wanted: boolean, deep: boolean): Promise<string> => {
+  const follow = async (at: Descriptor | string, wanted: boolean, insideIndex: boolean): Promise<string> => {
     const name = typeof at === 'string' ? at : at.digest;
     const octets = await read(hashOfDigest(name));
     if (octets === undefined) {
@@ -134,7 +134,7 @@ export async function contentsOf({ digest, read, has, archs }: ContentsOptions):
       }
       return mediaType;
     }
-    if (deep) throw new MusterError('E_ARTIFACT', `${name} is an index inside an index`);
+    if (insideIndex) throw new MusterError('E_ARTIFACT', `${name} is an index inside an index`);
     const own = new Set(archs.flatMap((arch) => forArch(manifest.manifests, arch)));
     for (const one of manifest.manifests) await follow(one, own.has(one), true);
     return mediaType;

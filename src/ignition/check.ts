@@ -132,9 +132,9 @@ class CaseResults {
     if (input.layers.length === 0) return [];
     const base = parts.machine.spec.config ? undefined : (parts.profile ?? parts.cluster);
     const shape = base && shapeOf(input.layers);
-    const like = base && this.#classes.get(base)?.get(shape!);
-    if (like && sameParts(like.parts, parts)) {
-      const merged = merge(withMusterLayer({ ...input, layers: like.layers }));
+    const sameClass = base && this.#classes.get(base)?.get(shape!);
+    if (sameClass && sameParts(sameClass.parts, parts)) {
+      const merged = merge(withMusterLayer({ ...input, layers: sameClass.layers }));
       const expanded = expandConfig(merged, scopeOf(input));
       return expanded.ok ? [] : expanded.faults;
     }

@@ -25,9 +25,9 @@ export function behindLateUnits(config: NodeConfig, late: readonly string[]): No
   const units = config.units ?? [];
   const wants = new Map<string, string[]>(late.map((name) => [name, []]));
   const kept = units.map((unit): NodeUnit => {
-    const behind = unit.enabled === true && !unit.mask ? startsAfter(unit, late) : [];
-    if (behind.length === 0) return unit;
-    for (const name of behind) wants.get(name)!.push(unit.name);
+    const awaited = unit.enabled === true && !unit.mask ? startsAfter(unit, late) : [];
+    if (awaited.length === 0) return unit;
+    for (const name of awaited) wants.get(name)!.push(unit.name);
     const { enabled: _, ...rest } = unit;
     return rest;
   });

@@ -293,13 +293,13 @@ class MemorySessions implements Sessions {
     { from, to }: { readonly from: string; readonly to: string },
   ): void {
     index.delete(from);
-    const there = index.get(to);
+    const existing = index.get(to);
     live.session = { ...live.session, machine: to };
-    if (there !== undefined && index === this.#currents) {
+    if (existing !== undefined && index === this.#currents) {
       this.close(live, 'superseded');
       this.#watch(live);
     } else {
-      if (there !== undefined) this.close(there, 'superseded');
+      if (existing !== undefined) this.close(existing, 'superseded');
       index.set(to, live);
     }
   }

@@ -152,8 +152,8 @@ class StorePki implements Pki {
   }
 
   async found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets> {
-    const there = await this.#read(scope);
-    if (there.size > 0) return there;
+    const existing = await this.#read(scope);
+    if (existing.size > 0) return existing;
     const now = this.#clock.now();
     const names: readonly KeysetName[] = scope === MUSTER_SCOPE ? MUSTER_KEYSETS : CLUSTER_KEYSETS;
     const made = await Promise.all(

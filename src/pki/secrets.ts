@@ -62,8 +62,8 @@ export function openSecrets({ store, vault }: { readonly store: Store; readonly 
       await store.commit([{ key, put: encode(vault.seal(key, text)) }]);
     },
     async key(name) {
-      const there = await get(name);
-      if (there !== undefined) return Buffer.from(there, 'base64');
+      const stored = await get(name);
+      if (stored !== undefined) return Buffer.from(stored, 'base64');
       const made = randomBytes(32);
       const key = KEYS.secret.key(name);
       const sealed = encode(vault.seal(key, made.toString('base64')));

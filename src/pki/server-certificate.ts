@@ -76,13 +76,13 @@ export async function serverCertificate(
   const keyset = (await pki.found(MUSTER_SCOPE)).get('transport-ca')!;
   const authority = trustBundle(keyset);
   const text = await secrets.get(SECRET);
-  const there = text === undefined ? undefined : readServerCertificate(text);
+  const known = text === undefined ? undefined : readServerCertificate(text);
   if (
-    there !== undefined &&
-    there.generation === keyset.primary &&
-    suits(there.certificate, addresses, clock.now())
+    known !== undefined &&
+    known.generation === keyset.primary &&
+    suits(known.certificate, addresses, clock.now())
   )
-    return { certificate: there.pem, key: there.key, authority };
+    return { certificate: known.pem, key: known.key, authority };
   return { ...(await renew({ pki, secrets }, keyset, addresses)), authority };
 }
 

@@ -53,14 +53,15 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   const alive = verdictOnAlive(context, asker);
   if (alive !== undefined) return turnAway(context, asker, alive);
   const request = { ...asked, network: asked.network ?? networkOf(context, named) };
-  const who = context.identify(asker.found);
-  const member = recorded(context, who, request, identity, bootMac);
+  const identified = context.identify(asker.found);
+  const member = recorded(context, identified, request, identity, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
   const live = sessionOf(context, subject, named, request, bootMac);
-  const prepared = prepare(context, who, live, request, member);
+  const prepared = prepare(context, identified, live, request, member);
   const { verdict } = prepared;
   const fresh = context.decided(subject, live, 'script', request.network?.name, verdict);
-  if (fresh && who.kind === 'conflict') conflicting(context, subject, live, who.machines, verdict);
+  if (fresh && identified.kind === 'conflict')
+    conflicting(context, subject, live, identified.machines, verdict);
   if (verdict.kind === 'script' && member && prepared.boot)
     return give(context, live, member, request, verdict, prepared.boot);
   if (verdict.kind === 'disk' && member) {
@@ -106,7 +107,7 @@ function networkOf(context: BootContext, named: LiveSession | undefined): Script
  */
 function recorded(
   context: BootContext,
-  who: Identified,
+  identified: Identified,
   request: ScriptRequest,
   identity: Identity,
   bootMac: Mac | undefined,
@@ -120,9 +121,9 @@ function recorded(
     address: plainAddress(request.peer),
   };
   const { roster } = context;
-  if (who.kind === 'known') {
-    roster.see(who.member, sighting);
-    return who.member;
+  if (identified.kind === 'known') {
+    roster.see(identified.member, sighting);
+    return identified.member;
   }
   if (bootMac === undefined) return undefined;
   const seen = roster.byMac(bootMac);
@@ -166,13 +167,14 @@ function sessionOf(
 /** The verdict for the machine that asks, with everything that a boot needs. */
 function prepare(
   context: BootContext,
-  who: Identified,
+  identified: Identified,
   live: LiveSession,
   request: ScriptRequest,
   member: Member | undefined,
 ): Preparation {
-  if (who.kind === 'conflict') return { verdict: judge({ kind: 'conflict', machines: who.machines }) };
-  if (who.kind === 'unknown' || !member?.entry) return { verdict: judge({ kind: 'unknown' }) };
+  if (identified.kind === 'conflict')
+    return { verdict: judge({ kind: 'conflict', machines: identified.machines }) };
+  if (identified.kind === 'unknown' || !member?.entry) return { verdict: judge({ kind: 'unknown' }) };
   // A script that is requested again within one session (a lost answer, a retry) is the same boot.
   const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);
   return prepareFor(context, member, {

@@ -102,14 +102,17 @@ function recognise(context: BootContext, client: BootClient, network: ServedNetw
   const { roster } = context;
   let member = roster.byMac(client.mac);
   if (member === undefined) {
-    const who = context.identify(
+    const identified = context.identify(
       context.roster.recognise({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid }),
     );
-    if (who.kind === 'conflict') {
-      const verdict = judge({ kind: 'conflict', machines: who.machines });
+    if (identified.kind === 'conflict') {
+      const verdict = judge({ kind: 'conflict', machines: identified.machines });
       return { subject: client.mac, opens: client.mac, member: undefined, outline: verdict };
     }
-    member = who.kind === 'known' ? who.member : roster.discover(sightingOf(client, network, client.uuid));
+    member =
+      identified.kind === 'known'
+        ? identified.member
+        : roster.discover(sightingOf(client, network, client.uuid));
     if (member === undefined)
       return { subject: client.mac, opens: client.mac, member: undefined, outline: UNKNOWN };
   }

@@ -79,33 +79,34 @@ interface Case {
  * names neither a machine nor an address, or a firmware that the architecture does not have.
  */
 export function explain(context: BootContext, question: ExplainQuestion): Explanation {
-  const one = caseOf(context, question);
-  const { member, prepared, recognition } = one;
-  const answers = answersTo(context, one);
-  const all = context.events.list?.({ subject: one.subject }) ?? [];
+  const examined = caseOf(context, question);
+  const { member, prepared, recognition } = examined;
+  const answers = answersTo(context, examined);
+  const all = context.events.list?.({ subject: examined.subject }) ?? [];
   const events = all.slice(-EVENTS_SHOWN);
   const refused = refusal({
-    firmware: one.firmware && answers[firmwareName(one.firmware)],
+    firmware: examined.firmware && answers[firmwareName(examined.firmware)],
     events: all,
-    arch: one.arch,
-    demanded: one.network !== undefined && pxeOf(context, one, one.network).loader !== undefined,
+    arch: examined.arch,
+    demanded:
+      examined.network !== undefined && pxeOf(context, examined, examined.network).loader !== undefined,
   });
   const ends = remedy(refused ?? prepared.verdict.reason, {
-    subject: one.subject,
-    recorded: context.roster.get(one.subject) !== undefined,
-    mac: one.mac,
+    subject: examined.subject,
+    recorded: context.roster.get(examined.subject) !== undefined,
+    mac: examined.mac,
   });
   const { verdict } = prepared;
   const session = member?.status.session;
   return {
-    subject: one.subject,
+    subject: examined.subject,
     steps: [
-      ...recognisedSteps(one),
-      ...clusterSteps(context, one),
-      ...selectedSteps(context, one),
+      ...recognisedSteps(examined),
+      ...clusterSteps(context, examined),
+      ...selectedSteps(context, examined),
       ...Object.entries(answers).map(([step, decision]) => decisionStep(step, decision)),
       decisionStep('script', verdict),
-      ...stateSteps(context, one),
+      ...stateSteps(context, examined),
       ...(ends === undefined ? [] : [{ step: 'to continue', result: ends }]),
       ...events.map(eventStep),
     ],
@@ -181,10 +182,10 @@ function firmwareOf(
   { firmware: asked }: ExplainQuestion,
   seen: Firmware | undefined,
 ): Firmware | undefined {
-  const there = [...codesOf(arch).keys()];
-  if (asked !== undefined && !there.includes(asked))
-    throw new MusterError('E_USAGE', `${arch} has no firmware "${asked}": say "${there.join('" or "')}"`);
-  return asked ?? there.find((firmware) => firmware === seen);
+  const possible = [...codesOf(arch).keys()];
+  if (asked !== undefined && !possible.includes(asked))
+    throw new MusterError('E_USAGE', `${arch} has no firmware "${asked}": say "${possible.join('" or "')}"`);
+  return asked ?? possible.find((firmware) => firmware === seen);
 }
 
 function preparation(
@@ -245,8 +246,8 @@ const pxeOf = (context: BootContext, { member }: Case, network: ServedNetwork) =
   context.pxeFor(member?.entry?.document.spec.pxe, network, undefined);
 
 /** The DHCP decision for each kind of software that may ask: the machine's firmware, then iPXE. */
-function answersTo(context: BootContext, one: Case): Record<string, BootDecision> {
-  const { network, member, recognition, prepared } = one;
+function answersTo(context: BootContext, examined: Case): Record<string, BootDecision> {
+  const { network, member, recognition, prepared } = examined;
   if (!network) return {};
   const outline =
     recognition.kind === 'known' && member && prepared.verdict.reason.code !== 'alive'
@@ -256,19 +257,19 @@ function answersTo(context: BootContext, one: Case): Record<string, BootDecision
     mode: network.mode,
     verdict: outline,
     installed: (name: string) => context.assets.loader(name) !== undefined,
-    loaderOverride: pxeOf(context, one, network).loader,
+    loaderOverride: pxeOf(context, examined, network).loader,
   };
   const answers: Record<string, BootDecision> = {};
-  for (const [firmware, archCode] of codesOf(one.arch)) {
-    if (one.firmware !== undefined && one.firmware !== firmware) continue;
+  for (const [firmware, archCode] of codesOf(examined.arch)) {
+    if (examined.firmware !== undefined && examined.firmware !== firmware) continue;
     answers[firmwareName(firmware)] = decide({ ...facts, stage: 'pxe', archCode, loaderRan: false });
   }
   answers.iPXE = decide({ ...facts, stage: 'ipxe', loaderRan: true });
   return answers;
 }
 
-function recognisedSteps(one: Case): readonly ExplainStep[] {
-  const { recognition, member, mac, network } = one;
+function recognisedSteps(examined: Case): readonly ExplainStep[] {
+  const { recognition, member, mac, network } = examined;
   const matches = matchesOf(recognition);
   const points = ({ because }: Match) =>
     because
@@ -320,8 +321,8 @@ function clusterSteps({ catalog }: BootContext, { member }: Case): readonly Expl
   return [{ step: 'cluster', result: `${cluster}, as ${role}` }];
 }
 
-function selectedSteps(context: BootContext, one: Case): readonly ExplainStep[] {
-  const { member, prepared, network } = one;
+function selectedSteps(context: BootContext, examined: Case): readonly ExplainStep[] {
+  const { member, prepared, network } = examined;
   if (!member?.entry) return [];
   const selection = selectionOf(member, network?.name, context.profiles());
   const steps: ExplainStep[] = [{ step: 'profile', result: selectionText(selection) }];
@@ -370,8 +371,8 @@ function decisionStep(step: string, decision: BootDecision): ExplainStep {
   return { step, result: what, reason: decision.reason };
 }
 
-function stateSteps(context: BootContext, one: Case): readonly ExplainStep[] {
-  const { member } = one;
+function stateSteps(context: BootContext, examined: Case): readonly ExplainStep[] {
+  const { member } = examined;
   if (!member) return [];
   const { phase, since, reason, bootsWithoutReady, session } = member.status;
   const steps: ExplainStep[] = [

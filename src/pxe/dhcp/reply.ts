@@ -250,8 +250,8 @@ export function bootFields(
     OPTION.bootFile,
     client.stage === 'pxe' ? latin1(terminated) : Buffer.from(terminated, 'latin1'),
   ]);
-  const alone = network.mode === 'server' || network.mode === 'reservations';
-  if (alone && (client.stage === 'ipxe' || client.stage === 'ipxe-tftp'))
+  const onlyServer = network.mode === 'server' || network.mode === 'reservations';
+  if (onlyServer && (client.stage === 'ipxe' || client.stage === 'ipxe-tftp'))
     options.push([OPTION.ipxe, NO_PROXY]);
   return { siaddr: network.serverAddress, sname: server, file: inHeader, options };
 }

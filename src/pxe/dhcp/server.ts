@@ -163,8 +163,8 @@ export function request(query: Query): Result {
 
   // A REQUEST may lack the vendor class of its DISCOVER. The client is then what the DISCOVER said.
   const before = offered?.offer;
-  const who = client.stage === 'none' && before?.xid === packet.xid ? before.client : client;
-  const answer = state.boot.answer(who, network, 'ack');
+  const effectiveClient = client.stage === 'none' && before?.xid === packet.xid ? before.client : client;
+  const answer = state.boot.answer(effectiveClient, network, 'ack');
   // Muster serves only reservations on this network; another server answers all other clients.
   if (network.mode === 'reservations' && answer.reservedAddress === undefined)
     return { outcome: 'no_pool', answer };
@@ -194,7 +194,7 @@ export function request(query: Query): Result {
       : { outcome: 'silent_unknown', answer, address };
   if (!holds && leases.declinesAll(client.mac, state.now))
     return refuse(query, 'declines_all', address, answer);
-  return acknowledge(query, who, answer, address, kind);
+  return acknowledge(query, effectiveClient, answer, address, kind);
 }
 
 function acknowledge(
