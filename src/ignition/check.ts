@@ -43,7 +43,10 @@ export function configurationCheck(agentLayer: CheckedLayer): ConfigCheck {
     const found = new Findings(candidates);
     for (const kind of ['Cluster', 'Profile'] as const)
       for (const candidate of candidates[kind].values())
-        if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) lint(candidate, found);
+        if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) {
+          lint(candidate, found);
+          doubt(candidate.document, found);
+        }
     for (const { document } of candidates.Image.values()) {
       const fault = versionFault(document);
       if (fault && (!changed || changed.has(idOf(document)))) found.add(fault, 'error', idOf(document));
@@ -53,6 +56,7 @@ export function configurationCheck(agentLayer: CheckedLayer): ConfigCheck {
     // machines that did not use it before.
     const indirect = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
     for (const { document } of candidates.Machine.values()) {
+      if (!changed || changed.has(idOf(document))) doubt(document, found);
       const cases = casesOf(document);
       const direct = !changed || cases.some((parts) => idsOf(parts).some((id) => changed.has(id)));
       if (direct || (indirect && !results.isKnown(document, cases)))
@@ -243,6 +247,40 @@ function lint({ document }: Candidate<'Cluster'> | Candidate<'Profile'>, found: 
       for (const [key, inner] of Object.entries(value)) visit(inner, `${path}.${key}`);
   };
   visit(config, 'spec.config');
+}
+
+/**
+ * How crypt(3) writes a hash: `$6$…`, `_…` or 13 characters of DES; `!` and `*` lock the account.
+ */
+const PASSWORD_HASH = /^[$_!*]|^[./0-9A-Za-z]{13}$/;
+
+/**
+ * Warns of values that every machine would take and that do not work there. The text of a password
+ * that is not hashed is not repeated.
+ */
+function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Findings): void {
+  const { config } = document.spec;
+  const id = idOf(document);
+  const warn = (path: string, message: string) =>
+    found.add({ code: 'E_CONFIG', message: `${id}: ${message}`, path: `spec.config.${path}` }, 'warning', id);
+  for (const [n, { passwordHash }] of (config?.users ?? []).entries())
+    if (passwordHash !== undefined && !PASSWORD_HASH.test(passwordHash))
+      warn(
+        `users[${n}].passwordHash`,
+        'this is no hash, so nobody can log in with it; write what `openssl passwd -6` prints',
+      );
+  const zone = config?.timezone;
+  if (zone !== undefined && !isZone(zone))
+    warn('timezone', `there is no time zone "${zone}"; write one like "Europe/Berlin"`);
+}
+
+function isZone(zone: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: zone });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 interface Finding extends Judged {
