@@ -77,6 +77,7 @@ export function ip(text: string): Ip {
   return address;
 }
 
+/** Formats an address in its canonical form (RFC 5952). */
 export function formatIp({ family, value }: Ip): string {
   if (family === 4)
     return [24n, 16n, 8n, 0n].map((shift) => String(Number((value >> shift) & 255n))).join('.');
@@ -129,6 +130,7 @@ export function ipNetwork(text: string): IpNetwork {
 
 export const formatIpNetwork = ({ base, prefix }: IpNetwork): string => `${formatIp(base)}/${prefix}`;
 
+/** Whether the network contains the address. */
 export function networkHolds(network: IpNetwork, address: Ip): boolean {
   const { family, value } = network.base;
   return (

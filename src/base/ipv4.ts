@@ -47,6 +47,7 @@ export function ipv4(text: string): Ipv4 {
   return address;
 }
 
+/** Formats an address in dotted decimal. */
 export function formatIpv4(address: Ipv4): string {
   return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
 }
@@ -72,6 +73,7 @@ export function cidr(text: string): Cidr {
   return network;
 }
 
+/** Formats a network, e.g. `10.77.0.0/24`. */
 export function formatCidr(network: Cidr): string {
   return `${formatIpv4(network.base)}/${network.prefix}`;
 }
@@ -81,6 +83,7 @@ export function netmask(prefix: number): Ipv4 {
   return (prefix === 0 ? 0 : (0xffffffff << (32 - prefix)) >>> 0) as Ipv4;
 }
 
+/** Whether the network contains the address. */
 export function contains(network: Cidr, address: Ipv4): boolean {
   return (address & netmask(network.prefix)) >>> 0 === network.base;
 }

@@ -16,7 +16,10 @@ interface NodeChange {
    * change is not overwritten.
    */
   readonly patch: object;
-  /** The changes as texts for operators: `gpu=yes`, `-gpu`, `taint gpu:NoExecute`, `-taint gpu:NoExecute`. */
+  /**
+   * The changes as texts for operators: `gpu=yes`, `-gpu`, `taint gpu:NoExecute`, `-taint
+   * gpu:NoExecute`.
+   */
   readonly says: readonly string[];
 }
 

@@ -277,7 +277,8 @@ export function kubeletConfig(facts: {
       clusterDNS: { value: facts.dns, by: 'serviceAddresses.dns' },
       clusterDomain: { value: facts.dnsDomain, by: 'dnsDomain' },
       containerRuntimeEndpoint: { value: facts.socket, by: 'runtime' },
-      // The gates are set on workers too, because an override may set the back-off for every kubelet.
+      // The gates are set on workers too, because an override may set the back-off for every
+      // kubelet.
       ...(gates && { featureGates: { value: facts.gates, by: 'versions.kubelet' } }),
       healthzBindAddress: { value: '127.0.0.1' },
       healthzPort: { value: KUBELET_HEALTH_PORT },
