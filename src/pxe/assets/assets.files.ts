@@ -73,9 +73,9 @@ export interface Assets extends OpenedAssets {
    *
    * @throws {MusterError} E_ASSET_HASH when the file is complete and has another hash, and
    *   E_ASSET_SPACE when the disk has no room for it above the reserve; nothing is kept in both
-   *   cases. E_ASSET_OFFSET when `offset` is not the number of octets that are here, or more octets
-   *   came than `total`. E_ASSET_BUSY when another upload of this file is running. E_ASSET_WRITE
-   *   when the disk fails. E_USAGE when `sha256` is malformed.
+   *   cases. E_ASSET_OFFSET when `offset` is neither 0 nor the number of octets that are here, or
+   *   when more octets came than `total`. E_ASSET_BUSY when another upload of this file is running.
+   *   E_ASSET_WRITE when the disk fails. E_USAGE when `sha256` is malformed.
    */
   receive(upload: Upload): Promise<AssetProgress>;
   /**

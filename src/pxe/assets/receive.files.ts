@@ -76,9 +76,9 @@ export function isLackOfSpace(error: unknown): boolean {
  * to disk. A partial file whose hash is wrong, or that is larger than announced, is deleted.
  *
  * @throws {MusterError} E_ASSET_HASH when the complete file has another hash; E_ASSET_OFFSET when
- * the upload does not begin where the partial file ends, or is longer than announced; E_ASSET_SPACE
- * when the disk has no room above the reserve. Also the system's error when the disk fails, and the
- * body's own error when it breaks off.
+ *   the upload begins neither at 0 nor where the partial file ends, or is longer than announced;
+ *   E_ASSET_SPACE when the disk has no room above the reserve. Also the system's error when the
+ *   disk fails, and the body's own error when it breaks off.
  */
 export async function receivePart(
   partial: string,

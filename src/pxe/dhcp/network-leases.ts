@@ -91,7 +91,7 @@ export class NetworkLeases {
 
   /**
    * Whether no lease or offer keeps the address from `mac`. An address that is set aside is free
-   * for nobody.
+   * only for a client that a probe found on it.
    */
   isFreeFor(address: Ipv4, mac: Mac, now: Millis): boolean {
     const entry = this.#entries.get(address);
