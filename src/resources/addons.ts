@@ -31,9 +31,11 @@ const manifest = z
 
 const object = z
   .looseObject({
-    apiVersion: z.string(),
-    kind: z.string(),
-    metadata: z.looseObject({ name: z.string().meta({ description: 'Name of the object.' }) }),
+    apiVersion: z.string().meta({ description: 'apiVersion of the object.' }),
+    kind: z.string().meta({ description: 'Kind of the object.' }),
+    metadata: z
+      .looseObject({ name: z.string().meta({ description: 'Name of the object.' }) })
+      .meta({ description: 'Metadata of the object.' }),
   })
   .meta({ description: 'A Kubernetes object, as in a manifest.' });
 

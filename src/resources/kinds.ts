@@ -39,7 +39,7 @@ const pxeOptions = z.strictObject({
 });
 
 const networkSpec = z.strictObject({
-  subnet: cidrText,
+  subnet: cidrText.meta({ description: 'The IPv4 subnet, host bits zero, e.g. "10.77.0.0/24".' }),
   interface: z.string().optional().meta({
     description:
       'The network interface of the boot host on this segment. Default: the one that has an address inside the subnet.',
@@ -47,42 +47,57 @@ const networkSpec = z.strictObject({
   address: ipv4Text.optional().meta({
     description: "Muster's own address on this network. Default: the interface's address inside the subnet.",
   }),
-  dhcp: z.strictObject({
-    mode: z.enum(['server', 'reservations', 'proxy', 'off']).meta({
-      description:
-        'server: gives addresses from pools and reservations. reservations: gives addresses only to machines whose document names one. proxy: another server gives addresses, Muster adds the boot file (ports 67 and 4011). off: no DHCP.',
-    }),
-    pools: z
-      .array(z.strictObject({ start: ipv4Text, end: ipv4Text }))
-      .optional()
-      .meta({ description: 'Ranges of addresses to lease, both ends included. Only in mode server.' }),
-    leaseTime: duration.optional().meta({ description: 'Lease time of a running system. Default 1h.' }),
-    bootLeaseTime: duration
-      .optional()
-      .meta({ description: 'Lease time while firmware or a boot loader runs. Default 2m.' }),
-    probe: z.enum(['on', 'off']).optional().meta({
-      description:
-        'Check in advance by ARP that no host uses the addresses that will be offered next. Default on.',
-    }),
-    authoritative: z.boolean().optional().meta({
-      description:
-        'Answer with a DHCPNAK when a client asks for an address that belongs to another network or that it does not hold. Default true.',
-    }),
-    relays: z.array(ipv4Text).optional().meta({
-      description:
-        'Addresses of relay agents (giaddr) outside the subnet that may relay for it. Relay agents with an address inside the subnet are always accepted.',
-    }),
-  }),
+  dhcp: z
+    .strictObject({
+      mode: z.enum(['server', 'reservations', 'proxy', 'off']).meta({
+        description:
+          'server: gives addresses from pools and reservations. reservations: gives addresses only to machines whose document names one. proxy: another server gives addresses, Muster adds the boot file (ports 67 and 4011). off: no DHCP.',
+      }),
+      pools: z
+        .array(
+          z.strictObject({
+            start: ipv4Text.meta({ description: 'First address of the range.' }),
+            end: ipv4Text.meta({ description: 'Last address of the range.' }),
+          }),
+        )
+        .optional()
+        .meta({ description: 'Ranges of addresses to lease, both ends included. Only in mode server.' }),
+      leaseTime: duration.optional().meta({ description: 'Lease time of a running system. Default 1h.' }),
+      bootLeaseTime: duration
+        .optional()
+        .meta({ description: 'Lease time while firmware or a boot loader runs. Default 2m.' }),
+      probe: z.enum(['on', 'off']).optional().meta({
+        description:
+          'Check in advance by ARP that no host uses the addresses that will be offered next. Default on.',
+      }),
+      authoritative: z.boolean().optional().meta({
+        description:
+          'Answer with a DHCPNAK when a client asks for an address that belongs to another network or that it does not hold. Default true.',
+      }),
+      relays: z.array(ipv4Text).optional().meta({
+        description:
+          'Addresses of relay agents (giaddr) outside the subnet that may relay for it. Relay agents with an address inside the subnet are always accepted.',
+      }),
+    })
+    .meta({ description: 'How Muster answers DHCP on this network.' }),
   gateway: ipv4Text.optional().meta({ description: 'Address of the default gateway of the machines.' }),
   dns: z.array(ipv4Text).optional().meta({ description: 'Addresses of the DNS servers.' }),
   ntp: z.array(ipv4Text).optional().meta({ description: 'Addresses of the NTP servers.' }),
-  domain: domainName.optional(),
+  domain: domainName.optional().meta({ description: 'DNS domain of the machines.' }),
   mtu: z.int().min(576).max(9216).optional().meta({ description: 'MTU of the segment in octets.' }),
   pxe: pxeOptions
     .optional()
     .meta({ description: 'How Muster builds replies to PXE firmware on this network.' }),
   vendorClasses: z
-    .array(z.strictObject({ prefix: z.string().min(1), pxe: pxeOptions }))
+    .array(
+      z.strictObject({
+        prefix: z
+          .string()
+          .min(1)
+          .meta({ description: 'Beginning of the vendor class, e.g. "PXEClient:Arch:00007".' }),
+        pxe: pxeOptions.meta({ description: 'Replaces the `pxe` of the network for these clients.' }),
+      }),
+    )
     .optional()
     .meta({
       description:
@@ -154,16 +169,18 @@ const imageSpec = z.strictObject({
 
 export const selector = z
   .strictObject({
-    arch: z.enum(['x86_64', 'aarch64']),
-    firmware: z.enum(['bios', 'uefi']),
-    network: name,
+    arch: z.enum(['x86_64', 'aarch64']).meta({ description: 'Architecture of the machine.' }),
+    firmware: z.enum(['bios', 'uefi']).meta({ description: 'Firmware of the machine.' }),
+    network: name.meta({ description: 'Name of the Network from which the machine boots.' }),
     mac: z
       .string()
       .meta({ description: 'A MAC address, or the beginning of one followed by *, e.g. "52:54:00:*".' }),
-    manufacturer: z.string(),
-    product: z.string(),
-    serial: z.string(),
-    labels: z.record(z.string(), z.string()),
+    manufacturer: z.string().meta({ description: 'Manufacturer, as the firmware reports it (SMBIOS).' }),
+    product: z.string().meta({ description: 'Product name, as the firmware reports it (SMBIOS).' }),
+    serial: z.string().meta({ description: 'Serial number of the machine.' }),
+    labels: z
+      .record(z.string(), z.string())
+      .meta({ description: 'Labels that the Machine document must have.' }),
   })
   .partial();
 
@@ -331,14 +348,16 @@ export const kubernetesSpec = z.strictObject({
           'pod: a static pod (default of topology stacked). service: a service of the host, muster-etcd.service (topology external always).',
       }),
     })
-    .optional(),
+    .optional()
+    .meta({ description: 'Where etcd runs.' }),
   networks: z
     .strictObject({
       machines: networks('Networks of the machines. A machine with an address outside is refused.'),
       pods: networks('Networks of the pods, one per address family. Default 10.244.0.0/16.'),
       services: networks('Networks of the Services, one per address family. Default 10.96.0.0/16.'),
     })
-    .optional(),
+    .optional()
+    .meta({ description: 'Address ranges of machines, pods and Services.' }),
   dnsDomain: domainName.optional().meta({ description: 'DNS domain of the cluster. Default cluster.local.' }),
   sans: z
     .array(nameOrAddress)
@@ -419,7 +438,12 @@ const clusterSpec = z.strictObject({
 
 const document = <K extends string, S extends z.ZodType>(kind: K, spec: S, description: string) =>
   z
-    .strictObject({ apiVersion: z.literal(API_VERSION), kind: z.literal(kind), metadata, spec })
+    .strictObject({
+      apiVersion: z.literal(API_VERSION).meta({ description: 'Version of the format of documents.' }),
+      kind: z.literal(kind).meta({ description: 'Kind of the document.' }),
+      metadata: metadata.meta({ description: 'Name, labels and annotations of the document.' }),
+      spec: spec.meta({ description: 'The settings.' }),
+    })
     .meta({ title: kind, description });
 
 /** Kinds in the order in which they are applied: a document comes after those that it refers to. */

@@ -44,7 +44,7 @@ const groupName = z.string().regex(/^[A-Za-z_][-A-Za-z0-9_.]{0,31}$/, 'not a use
 
 const nodeFile = z
   .strictObject({
-    path: absolutePath,
+    path: absolutePath.meta({ description: 'Absolute path of the file.' }),
     mode: fileMode.optional().meta({ description: 'Default "0644".' }),
     owner: groupName.optional().meta({ description: 'User name; default root.' }),
     group: groupName.optional().meta({ description: 'Group name; default root.' }),
@@ -54,7 +54,12 @@ const nodeFile = z
       .optional()
       .meta({ description: 'Content in base64, for binary files; templates are not expanded.' }),
     source: z
-      .strictObject({ url: z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }), sha256 })
+      .strictObject({
+        url: z
+          .url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' })
+          .meta({ description: 'http:// or https:// URL of the content.' }),
+        sha256,
+      })
       .optional()
       .meta({ description: 'Where the machine downloads the content; it verifies the hash.' }),
   })
@@ -83,8 +88,11 @@ const nodeUnit = z.strictObject({
   dropins: z
     .array(
       z.strictObject({
-        name: z.string().regex(/^[A-Za-z0-9:_.@-]+\.conf$/, 'a drop-in is named like "10-env.conf"'),
-        contents: z.string(),
+        name: z
+          .string()
+          .regex(/^[A-Za-z0-9:_.@-]+\.conf$/, 'a drop-in is named like "10-env.conf"')
+          .meta({ description: 'File name, e.g. "10-env.conf".' }),
+        contents: z.string().meta({ description: 'Content of the drop-in; templates are expanded.' }),
       }),
     )
     .optional()
@@ -92,14 +100,18 @@ const nodeUnit = z.strictObject({
 });
 
 const nodeUser = z.strictObject({
-  name: z.string().regex(/^[a-z_][-a-z0-9_]{0,31}$/, 'not a user name'),
+  name: z
+    .string()
+    .regex(/^[a-z_][-a-z0-9_]{0,31}$/, 'not a user name')
+    .meta({ description: 'User name.' }),
   sshKeys: z
     .array(
       z
         .string()
         .regex(/^(ssh|ecdsa|sk-)[-a-z0-9@.]+ [A-Za-z0-9+/=]+( [^\n\r]*)?$/, 'not an OpenSSH public key'),
     )
-    .optional(),
+    .optional()
+    .meta({ description: 'Public keys that may log in, one per item as in authorized_keys.' }),
   passwordHash: z
     .string()
     .regex(/^[!-9;-~]+$/, 'not a password hash as crypt(3) makes it')
@@ -113,13 +125,23 @@ const nodeUser = z.strictObject({
     .optional()
     .meta({ description: 'Default /bin/bash; for system users the default of the operating system.' }),
   home: absolutePath.optional().meta({ description: 'Default /home/NAME.' }),
-  uid: z.int().min(0).max(4294967294).optional(),
+  uid: z
+    .int()
+    .min(0)
+    .max(4294967294)
+    .optional()
+    .meta({ description: 'Numeric user ID. Default: the operating system selects it.' }),
   sudo: z.boolean().optional().meta({ description: 'true: the user may run sudo without a password.' }),
   system: z.boolean().optional().meta({ description: 'true: a system account.' }),
 });
 
 const nodeRoute = z
-  .strictObject({ to: templated(interfaceAddress), via: templated(ipText) })
+  .strictObject({
+    to: templated(interfaceAddress).meta({
+      description: 'Destination with prefix length, e.g. "10.80.0.0/16".',
+    }),
+    via: templated(ipText).meta({ description: 'Address of the gateway.' }),
+  })
   .refine(({ to, via }) => /\$\{/.test(to + via) || to.includes(':') === via.includes(':'), {
     message: '`to` and `via` must be of the same address family',
   });
@@ -150,7 +172,7 @@ const nodeInterface = z
     }),
     nameservers: z.array(templated(ipText)).optional().meta({ description: 'Addresses of the DNS servers.' }),
     search: z.array(templated(domainName)).optional().meta({ description: 'DNS search domains.' }),
-    mtu: z.int().min(576).max(9216).optional(),
+    mtu: z.int().min(576).max(9216).optional().meta({ description: 'MTU of the interface in octets.' }),
     routes: z.array(nodeRoute).optional().meta({ description: 'Static routes.' }),
     optional: z
       .boolean()
@@ -177,21 +199,26 @@ const nodeDisk = z.strictObject({
           .regex(
             /^[A-Za-z0-9._-]{1,36}$/,
             'not a partition label: letters, digits, ".", "_", "-"; at most 36',
-          ),
+          )
+          .meta({ description: 'GPT label of the partition.' }),
         sizeMiB: z
           .int()
           .min(0)
           .max(1e9)
           .optional()
           .meta({ description: 'Size in MiB. 0 or absent: the rest of the disk.' }),
-        filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional(),
+        filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional().meta({
+          description:
+            'File system to create if the partition has none. Absent: the partition is not formatted.',
+        }),
         mount: absolutePath.optional().meta({
           description:
             'Mount point. The partition is mounted before files are written, so files below the mount point are on it.',
         }),
       }),
     )
-    .optional(),
+    .optional()
+    .meta({ description: 'Partitions, in this order.' }),
 });
 
 export const nodeConfig = z.strictObject({
@@ -217,7 +244,8 @@ export const nodeConfig = z.strictObject({
         .array(nodeInterface)
         .min(1)
         .max(32)
-        .check(distinct('the interface', (one) => one.mac ?? one.name)),
+        .check(distinct('the interface', (one) => one.mac ?? one.name))
+        .meta({ description: 'Network interfaces of the machine.' }),
     })
     .optional()
     .meta({
@@ -256,7 +284,8 @@ export const nodeConfig = z.strictObject({
         description: 'An Ignition config (JSON or YAML) that is appended as ignition.config.merge does.',
       }),
     })
-    .optional(),
+    .optional()
+    .meta({ description: 'Native configuration, added to what Muster renders.' }),
 });
 
 /** Value of `spec.config` in a document. */

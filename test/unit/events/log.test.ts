@@ -132,13 +132,13 @@ describe('the log of events', () => {
       perSubject: 10,
       subjects: 10,
     });
-    let told = 0;
+    let calls = 0;
     log.subscribe(() => {
       throw new Error('broken page');
     });
-    log.subscribe(() => told++);
+    log.subscribe(() => calls++);
     log.record(about('m'));
-    expect(told).toBe(1);
+    expect(calls).toBe(1);
     expect(errors).toEqual([{ code: 'E_INTERNAL', kind: 'boot.decision', cause: 'Error: broken page' }]);
   });
 

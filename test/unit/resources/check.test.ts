@@ -328,23 +328,35 @@ describe('a boot disk', () => {
     );
 
   test.each([
-    ['of the profile, with data beside it', LIVE, 'dataDisk: {serial: D}, bootDisk: {serial: B}', '{}', ''],
-    ['that is the data disk as well', LIVE, 'dataDisk: {serial: D}', '{bootDisk: {serial: D}}', ''],
     [
-      'of the machine, with data of the cluster',
+      'named by the profile together with a data disk',
+      LIVE,
+      'dataDisk: {serial: D}, bootDisk: {serial: B}',
+      '{}',
+      '',
+    ],
+    ['that is also the data disk', LIVE, 'dataDisk: {serial: D}', '{bootDisk: {serial: D}}', ''],
+    [
+      'named by the machine, with the data disk of the cluster,',
       LIVE,
       '',
       '{dataDisk: {serial: D}}',
       'bootDisk: {serial: B}',
     ],
     [
-      'of an image for Ignition',
+      'with an image for Ignition',
       image(`root: {sha256: ${sha}}, configFormat: ignition`),
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
       '',
     ],
-    ['of the cluster, where secrets come inline', LIVE, '', '{bootDisk: {serial: B}}', 'delivery: inline'],
+    [
+      'named by the cluster of a machine with delivery inline',
+      LIVE,
+      '',
+      '{bootDisk: {serial: B}}',
+      'delivery: inline',
+    ],
   ])('%s is accepted', (_, images, disks, cluster, more) => {
     expect(all(images, disks, cluster, more)).toEqual([]);
   });

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { Fault } from '../../../src/base/errors.ts';
 import { parseDocuments, parsePath, pathText, validate } from '../../../src/resources/document.ts';
+import { resourcePages } from '../../../src/resources/reference.ts';
 
 const GOLDEN = path.join(import.meta.dirname, '../../golden/documents');
 
@@ -145,4 +146,12 @@ test('paths are written and read back', () => {
     ['x-y', 'z'],
   ])
     expect(parsePath(pathText(steps))).toEqual(steps);
+});
+
+test('every field of every kind has a description', () => {
+  const rows = resourcePages().flatMap(([, text]) =>
+    text.split('\n').filter((line) => line.startsWith('| `')),
+  );
+  expect(rows.filter((row) => /\| +\|$/.test(row))).toEqual([]);
+  expect(rows.length).toBeGreaterThan(150);
 });
