@@ -47,10 +47,10 @@ export async function pull(cluster: string, options: PullOptions, io: Io): Promi
   const addons = await addonsOf(client, cluster);
   const names = new Set(before.map(requiredName));
   const all = requiredArtifacts(resolved, options.arch, imagesOf(addons));
-  const theirs = await round(all.filter((one) => !names.has(requiredName(one))));
+  const forAddons = await round(all.filter((one) => !names.has(requiredName(one))));
   const faulty = addons.filter(({ state }) => state === 'faulty');
   for (const { name, detail } of faulty) io.err(`the add-on ${name} cannot be used: ${detail}\n`);
-  const [missing, failed] = [own.missing + theirs.missing, own.failed + theirs.failed];
+  const [missing, failed] = [own.missing + forAddons.missing, own.failed + forAddons.failed];
   if (missing === 0) io.out(`all ${all.length} artifacts of ${cluster} are here\n`);
   if (failed > 0)
     io.err(`${failed} of ${missing} could not be fetched; the same command continues from here\n`);

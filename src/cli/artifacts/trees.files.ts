@@ -49,9 +49,9 @@ async function directoryTree(given: string): Promise<Tree> {
     names: entries.flatMap((entry) => (entry.isFile() ? [entry.name] : [])).sort(),
     file: async (name) => ((await size(name)) === undefined ? undefined : sourceOf(path.join(given, name))),
     async octets(name, limit) {
-      const there = await size(name);
-      if (there === undefined) return undefined;
-      checkSize(path.join(given, name), there, limit);
+      const found = await size(name);
+      if (found === undefined) return undefined;
+      checkSize(path.join(given, name), found, limit);
       return readFile(path.join(given, name));
     },
   };

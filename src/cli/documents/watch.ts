@@ -61,8 +61,8 @@ function report(
   const changed = found.filter((item) => known.get(item.metadata.name) !== JSON.stringify(item));
   for (const item of changed) known.set(item.metadata.name, JSON.stringify(item));
   if (changed.length > 0) watched.show(changed);
-  const there = new Set(found.map((item) => item.metadata.name));
-  for (const name of looked) if (!there.has(name) && known.delete(name)) watched.gone(name);
+  const existing = new Set(found.map((item) => item.metadata.name));
+  for (const name of looked) if (!existing.has(name) && known.delete(name)) watched.gone(name);
 }
 
 /**

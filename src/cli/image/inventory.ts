@@ -69,11 +69,11 @@ export function partsOf(image: ImageSpec): readonly { readonly part: string; rea
 /** The lines of `muster image ls`: images, each with which of its files the server has. Pure. */
 export function imageLines(
   documents: readonly ImageDocument[],
-  here: ReadonlyMap<string, Pick<AssetView, 'size'>>,
+  stored: ReadonlyMap<string, Pick<AssetView, 'size'>>,
 ): readonly ImageLine[] {
   return documents.map(({ metadata, spec }) => {
     const missing = partsOf(spec)
-      .filter(({ sha256 }) => !here.has(sha256))
+      .filter(({ sha256 }) => !stored.has(sha256))
       .map(({ part }) => part);
     return {
       name: metadata.name,
@@ -81,7 +81,7 @@ export function imageLines(
       version: spec.version,
       arch: spec.arch,
       config: spec.configFormat,
-      size: assetsOf(spec).reduce((sum, sha256) => sum + (here.get(sha256)?.size ?? 0), 0),
+      size: assetsOf(spec).reduce((sum, sha256) => sum + (stored.get(sha256)?.size ?? 0), 0),
       state: missing.length === 0 ? 'complete' : 'incomplete',
       missing,
     };
@@ -94,9 +94,9 @@ export async function list(
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
-  const here = await assets(client);
+  const stored = await assets(client);
   if (options.unused) {
-    const unused = [...here.values()].filter((asset) => asset.images.length + asset.artifacts.length === 0);
+    const unused = [...stored.values()].filter((asset) => asset.images.length + asset.artifacts.length === 0);
     const open = await uploads(client);
     if (unused.length + open.length === 0) io.err('no unused files\n');
     for (const { sha256, size } of unused) io.out(`${sha256}  ${sizeText(size)}\n`);
@@ -104,7 +104,7 @@ export async function list(
       io.out(`${sha256}  ${sizeText(received)}  ${active ? 'being uploaded' : 'incomplete upload'}\n`);
     return EXIT.ok;
   }
-  const lines = imageLines(await images(client), here);
+  const lines = imageLines(await images(client), stored);
   switch (options.output) {
     case 'json':
       io.out(jsonText(lines));
@@ -134,12 +134,12 @@ export async function verify(names: readonly string[], options: Common, io: Io):
   const all = await images(client);
   refuseUnknown(names, (name) => all.some(({ metadata }) => metadata.name === name));
   if (all.length === 0) io.err('no images; `muster image build debian` makes one\n');
-  const here = await assets(client);
+  const stored = await assets(client);
   let good = true;
   for (const { metadata, spec } of all) {
     if (names.length > 0 && !names.includes(metadata.name)) continue;
     for (const { part, sha256 } of partsOf(spec)) {
-      const { state } = here.has(sha256)
+      const { state } = stored.has(sha256)
         ? await client.call<{ state: keyof typeof VERIFIED }>('POST', `/v1/assets/${sha256}/verify`, {
             works: true,
           })

@@ -37,8 +37,8 @@ export async function upload(
   options: UploadOptions,
 ): Promise<{ readonly size: number; readonly already: boolean }> {
   const { client, sha256, source, io } = options;
-  const there = () => client.call<Progress>('GET', `/v1/assets/${sha256}`);
-  let state = await there();
+  const progress = () => client.call<Progress>('GET', `/v1/assets/${sha256}`);
+  let state = await progress();
   if (state.complete) return { size: state.received, already: true };
   const sent = { octets: 0 };
   const send = async (from: number) => sendAll(await source.read(from, io.signal), options, sent);
@@ -59,7 +59,7 @@ export async function upload(
   const size = source.remote
     ? await inAttempts(
         async (n) => {
-          if (n > 1) state = await there();
+          if (n > 1) state = await progress();
           return attempt();
         },
         () => sent.octets,

@@ -92,12 +92,12 @@ export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], m
   if (changes.length === 0) return { do: 'go', changes };
   if (now - startedAt < ALL_HEARD)
     return wait('The server has just started, and waits a minute to hear what the other machines run.');
-  const here = peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
-  const first = here.find((peer) => isWaitedFor(peer, now));
+  const heard = peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
+  const first = heard.find((peer) => isWaitedFor(peer, now));
   if (first) return wait(`${first.name} is changed first: ${notYet(first)}.`);
   for (const pod of changes) {
     const others = peers.filter(({ has }) => has.includes(pod));
-    const missing = others.filter((peer) => !here.includes(peer) || peer.pods[pod]?.ready !== true);
+    const missing = others.filter((peer) => !heard.includes(peer) || peer.pods[pod]?.ready !== true);
     if (others.length - missing.length < needed(pod, others.length))
       return wait(`Without ${names(missing)} and ${name} too few instances of ${pod} would be left.`);
   }

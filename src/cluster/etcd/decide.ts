@@ -11,7 +11,7 @@ interface Situation {
   readonly known: Known;
   readonly facts: MemberFacts;
   /** The member that asks. */
-  readonly who: MemberAddress;
+  readonly asking: MemberAddress;
 }
 
 interface Rule {
@@ -226,15 +226,15 @@ const RULES: readonly Rule[] = [
   },
   {
     rule: 'A member that answers is not replaced.',
-    apply: ({ known: { view }, who }) =>
-      view?.members.some((member) => member.healthy && isMember(member, who))
+    apply: ({ known: { view }, asking }) =>
+      view?.members.some((member) => member.healthy && isMember(member, asking))
         ? hold('member-alive')
         : undefined,
   },
   {
     rule: 'Without a quorum of the other members only an operator can act.',
-    apply: ({ known: { view }, who }) =>
-      view && othersHaveQuorum(view, who) ? undefined : hold('no-quorum'),
+    apply: ({ known: { view }, asking }) =>
+      view && othersHaveQuorum(view, asking) ? undefined : hold('no-quorum'),
   },
   {
     rule: 'A member whose data are lost is removed from etcd and added again.',
@@ -263,9 +263,9 @@ export const hasData = ({ marker, etcd }: MemberFacts): boolean =>
  * // { do: 'hold', code: 'waiting-for-members', text: '… Have not asked yet: m2, m3.' }
  */
 export function decide(known: Known, facts: MemberFacts): EtcdDecision {
-  const who = addressOfMember(known, facts.member);
+  const asking = addressOfMember(known, facts.member);
   for (const { apply } of RULES) {
-    const decision = apply({ known, facts, who });
+    const decision = apply({ known, facts, asking });
     if (decision) return decision;
   }
   throw new RangeError('the last rule applies to everything');

@@ -121,19 +121,19 @@ export function nextRemoval(record: FoundingRecord, view: Known['view']): Replac
     .map(([name, { member }]): MemberAddress => ({ name, address: member! }));
   if (due.length === 0) return undefined;
   if (!view) return { do: 'wait', why: 'no member of etcd answers' };
-  const out = due.find((who) => !view.members.some((member) => isMember(member, who)));
+  const out = due.find((leaver) => !view.members.some((member) => isMember(member, leaver)));
   if (out)
     return {
       do: 'note',
       record: withoutMember(record, out.name),
       step: foundingStep('removed', { member: out.name }),
     };
-  const answers = (who: MemberAddress) =>
-    view.members.some((member) => member.healthy && isMember(member, who));
-  const who = due.toSorted((a, b) => Number(answers(a)) - Number(answers(b)))[0]!;
-  if (!keepsQuorumWithout(view, who))
-    return { do: 'wait', why: `without ${who.name} etcd would have no quorum` };
-  return { do: 'remove', id: view.members.find((member) => isMember(member, who))!.id };
+  const answers = (leaver: MemberAddress) =>
+    view.members.some((member) => member.healthy && isMember(member, leaver));
+  const leaver = due.toSorted((a, b) => Number(answers(a)) - Number(answers(b)))[0]!;
+  if (!keepsQuorumWithout(view, leaver))
+    return { do: 'wait', why: `without ${leaver.name} etcd would have no quorum` };
+  return { do: 'remove', id: view.members.find((member) => isMember(member, leaver))!.id };
 }
 
 /** The record without the member. The data on its disk then belong to no member. */

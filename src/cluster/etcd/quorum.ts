@@ -26,15 +26,15 @@ export function hasQuorum(view: EtcdView): boolean {
  * Whether the other members that answer are a majority of all voters, so that this member can be
  * removed while etcd keeps its quorum. Also true when the member was already removed.
  */
-export function othersHaveQuorum(view: EtcdView, who: MemberAddress): boolean {
+export function othersHaveQuorum(view: EtcdView, candidate: MemberAddress): boolean {
   const voters = view.members.filter(({ learner }) => !learner);
-  const healthy = voters.filter((member) => member.healthy && !isMember(member, who));
+  const healthy = voters.filter((member) => member.healthy && !isMember(member, candidate));
   return healthy.length >= majority(voters.length);
 }
 
 /** Whether etcd has a quorum now and keeps it when this member, running or not, is removed. */
-export function keepsQuorumWithout(view: EtcdView, who: MemberAddress): boolean {
-  const rest = view.members.filter((member) => !member.learner && !isMember(member, who));
+export function keepsQuorumWithout(view: EtcdView, candidate: MemberAddress): boolean {
+  const rest = view.members.filter((member) => !member.learner && !isMember(member, candidate));
   return hasQuorum(view) && rest.filter(({ healthy }) => healthy).length >= majority(rest.length);
 }
 
@@ -46,13 +46,13 @@ export function notRemovable(view: EtcdView, all: readonly MemberAddress[]): rea
   let left = view;
   let rest = all.toSorted((a, b) => Number(runs(view, a)) - Number(runs(view, b)));
   while (rest.length > 0) {
-    const [who, ...others] = rest;
-    if (!keepsQuorumWithout(left, who!)) return rest;
-    left = { ...left, members: left.members.filter((member) => !isMember(member, who!)) };
+    const [candidate, ...others] = rest;
+    if (!keepsQuorumWithout(left, candidate!)) return rest;
+    left = { ...left, members: left.members.filter((member) => !isMember(member, candidate!)) };
     rest = others;
   }
   return [];
 }
 
-const runs = (view: EtcdView, who: MemberAddress): boolean =>
-  view.members.some((member) => member.healthy && isMember(member, who));
+const runs = (view: EtcdView, candidate: MemberAddress): boolean =>
+  view.members.some((member) => member.healthy && isMember(member, candidate));

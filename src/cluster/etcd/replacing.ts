@@ -26,7 +26,7 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
   const { replacing } = record;
   if (!replacing) return wait('nothing is being replaced');
   if (!view) return wait('no member of etcd answers');
-  const who: MemberAddress = { name: replacing.member, address: replacing.address };
+  const replacement: MemberAddress = { name: replacing.member, address: replacing.address };
   const goTo = (stage: Replacing['stage'], added?: Replacing['added']): ReplacingStep => {
     const { member, address, filesystem } = replacing;
     return {
@@ -35,10 +35,10 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
       step: foundingStep('replacing_stage', { member, stage }),
     };
   };
-  const own = view.members.filter((member) => isMember(member, who));
+  const own = view.members.filter((member) => isMember(member, replacement));
   const added = view.members.find(({ id }) => id === replacing.added?.id);
   if (replacing.stage === 'off') return calledOff(record, own);
-  if (replacing.stage !== 'promote' && !othersHaveQuorum(view, who))
+  if (replacing.stage !== 'promote' && !othersHaveQuorum(view, replacement))
     return wait('the other members have no quorum');
   switch (replacing.stage) {
     case 'remove': {
@@ -51,12 +51,12 @@ export function nextStep(record: FoundingRecord, view: EtcdView | undefined): Re
     case 'add': {
       const [first] = own;
       if (first?.learner && first.name === '')
-        return goTo('start', { id: first.id, members: listOf(record, view, who) });
+        return goTo('start', { id: first.id, members: listOf(record, view, replacement) });
       if (first) return goTo('remove');
       const other = view.members.find(({ learner }) => learner);
       return other
         ? wait(`etcd already has a learner: ${other.name || other.id}`)
-        : { do: 'add', peerUrl: etcdPeerUrl(who.address) };
+        : { do: 'add', peerUrl: etcdPeerUrl(replacement.address) };
     }
     case 'start':
       if (!added) return goTo('remove');
@@ -106,10 +106,14 @@ function joined({ replacing: _, former, ...record }: FoundingRecord, replacing: 
 /**
  * `--initial-cluster` of a joining member: etcd's list, with the names that the members will have.
  */
-function listOf(record: FoundingRecord, view: EtcdView, who: MemberAddress): readonly MemberAddress[] {
+function listOf(
+  record: FoundingRecord,
+  view: EtcdView,
+  replacement: MemberAddress,
+): readonly MemberAddress[] {
   return view.members.map(({ id, name, peerUrls }) => {
     const address = addressOfUrl(peerUrls[0] ?? '') ?? '';
-    if (address === who.address) return who;
+    if (address === replacement.address) return replacement;
     const known = record.members.find((one) => one.address === address);
     return { name: name || (known?.name ?? id), address };
   });

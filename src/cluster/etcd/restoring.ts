@@ -67,14 +67,14 @@ function obstacleOf(
     const facts = life.asked.get(name);
     return facts !== undefined && hasOwnData(known, facts);
   };
-  const there = voters.filter((name) => !isSilent(life, name) && hasItsOwn(name));
+  const present = voters.filter((name) => !isSilent(life, name) && hasItsOwn(name));
   const withAges = (names: readonly string[]): string =>
     names.map((name) => `${name} (${heardText(life, name)})`).join(', ');
-  const kept = there.filter((name) => without.includes(name));
+  const kept = present.filter((name) => without.includes(name));
   if (kept.length > 0)
     return `still heard, with data: ${withAges(kept)}; a member that is heard is not abandoned. Power it off for good and repeat this command after a minute`;
-  if (there.length >= majority(voters.length))
-    return `still heard, with data: ${withAges(there)}; they are a quorum as soon as they run. A member that was powered off for good no longer counts after a minute`;
+  if (present.length >= majority(voters.length))
+    return `still heard, with data: ${withAges(present)}; they are a quorum as soon as they run. A member that was powered off for good no longer counts after a minute`;
   const silent = voters.filter((name) => isSilent(life, name) && !without.includes(name));
   if (silent.length === 0) return undefined;
   const each = silent.map(

@@ -52,12 +52,12 @@ export function applying(
   const hasKey = pins.has('applier');
   const before = known?.digest === digest ? known : undefined;
   if (before?.done) return { state: 'done' };
-  const of = { v: 1, digest, bootId, since: before?.since ?? now } as const;
+  const common = { v: 1, digest, bootId, since: before?.since ?? now } as const;
   if (!hasKey)
-    return before?.bootId === bootId ? { state: 'done', write: { ...of, done: true } } : { state: 'due' };
+    return before?.bootId === bootId ? { state: 'done', write: { ...common, done: true } } : { state: 'due' };
   const same = before?.bootId === bootId && before.since !== undefined && before.says === objects;
   if (same) return { state: 'due' };
-  return { state: 'due', write: { ...of, done: false, ...(objects !== undefined && { says: objects }) } };
+  return { state: 'due', write: { ...common, done: false, ...(objects !== undefined && { says: objects }) } };
 }
 
 export interface AppliedObjects {

@@ -61,8 +61,8 @@ export interface MachinePlan {
  * const { lines } = planLines({ resolved, machine, data: [], pki: [] });
  * lines.at(-1); // { do: 'step', step: 'units' }
  */
-export function planLines(of: PlanOf): MachinePlan {
-  const { resolved, machine, data, etcd, binaries = [], objects, preflight } = of;
+export function planLines(input: PlanOf): MachinePlan {
+  const { resolved, machine, data, etcd, binaries = [], objects, preflight } = input;
   const kubernetes = runsKubelet(machine);
   const system = [
     ...data,
@@ -73,12 +73,12 @@ export function planLines(of: PlanOf): MachinePlan {
     step('system'),
   ];
   if (preflight) return { lines: [...system, hold(preflight.code, preflight.text)], soon: false };
-  const pki = of.pki.map(lineOf);
+  const pki = input.pki.map(lineOf);
   const runtime = kubernetes ? runtimeLines(resolved, binaries) : undefined;
   const balancer = balancerLines(resolved, machine, pki);
   const address = virtualAddressLines(resolved, machine, pki);
   const apiserver = apiserverLines(resolved, machine);
-  const started = startedLines(of, [...pki, ...apiserver]);
+  const started = startedLines(input, [...pki, ...apiserver]);
   const kubelet = kubernetes ? [...imagesLines(resolved, machine), ...kubeletLines(resolved, machine)] : [];
   const lines = [
     ...system,
@@ -176,14 +176,14 @@ interface Started {
  * Lines for static pods, and for etcd where it is a service. A program that has to wait for its
  * turn gets no lines, so that it keeps running unchanged.
  */
-function startedLines(of: PlanOf, files: readonly PlanLine[]): Started {
-  const { resolved, machine, etcd } = of;
+function startedLines(input: PlanOf, files: readonly PlanLine[]): Started {
+  const { resolved, machine, etcd } = input;
   const reads = (pod: string) => digestOf(files, (path) => POD_READS[pod]?.test(path) === true);
   const founding = resolved.etcd.runs === 'pod' ? etcd?.founding : undefined;
   const manifests = manifestFiles(resolved, machine, founding, reads);
-  const service = etcdService(of, files);
+  const service = etcdService(input, files);
   const wanted: Revisions = { ...Object.fromEntries(manifests.flatMap(wantedOf)), ...service?.wanted };
-  const { turn, soon = false } = (Object.keys(wanted).length > 0 ? of.restart?.(wanted) : undefined) ?? {};
+  const { turn, soon = false } = (Object.keys(wanted).length > 0 ? input.restart?.(wanted) : undefined) ?? {};
   const withheld = turn?.do === 'wait' ? turn.changes : [];
   return {
     manifests: manifests

@@ -237,8 +237,8 @@ class Planner {
       };
     const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
-    const of = { resolved, machine, data: data.lines, etcd, objects, preflight, restart };
-    const { lines, soon } = this.#lines(of, keys, leaves.held, await this.#joins(poll));
+    const input = { resolved, machine, data: data.lines, etcd, objects, preflight, restart };
+    const { lines, soon } = this.#lines(input, keys, leaves.held, await this.#joins(poll));
     const waiting =
       soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
@@ -253,12 +253,12 @@ class Planner {
 
   /** The plan of a machine that has all of its certificates. */
   #lines(
-    of: Omit<PlanOf, 'pki' | 'binaries'>,
+    input: Omit<PlanOf, 'pki' | 'binaries'>,
     { keysets, encryption }: Keys,
     leaves: ReadonlyMap<LeafName, Held>,
     joins?: HandoutOf['joins'],
   ): MachinePlan {
-    const { resolved, machine } = of;
+    const { resolved, machine } = input;
     const pki = handout({
       roles: pkiRoles(machine),
       cluster: resolved.name,
@@ -269,7 +269,7 @@ class Planner {
       servers: apiServers(resolved, machine),
       joins,
     });
-    return planLines({ ...of, ...this.#supplied(resolved, machine), pki });
+    return planLines({ ...input, ...this.#supplied(resolved, machine), pki });
   }
 
   /** The cluster with this boot host's images and mirrors, and the binaries for the machine. */
@@ -412,16 +412,16 @@ function markerOf({ resolved, machine, facts }: Poll): EtcdPart | undefined {
   // Every value begins with a letter or digit: the agent refuses a value that a command could read
   // as an option.
   const marker = { cluster: resolved.name, founding: 'none', member: 'none', machine: machine.name };
-  const there = facts.marker;
+  const onDisk = facts.marker;
   const foreign =
-    there !== undefined &&
-    Object.entries(marker).some(([key, value]) => there[key as keyof typeof marker] !== value);
+    onDisk !== undefined &&
+    Object.entries(marker).some(([key, value]) => onDisk[key as keyof typeof marker] !== value);
   if (foreign)
     return {
       lines: [],
       hold: {
         code: 'foreign-marker',
-        text: `The data disk belongs to ${there.machine} in cluster ${there.cluster}.`,
+        text: `The data disk belongs to ${onDisk.machine} in cluster ${onDisk.cluster}.`,
         stop: true,
       },
     };
