@@ -80,7 +80,7 @@ const OPENING = /(?:^|[.!?]\s+|^\s*)(Of|Whoever|Whose)\s/;
  * Lines of a page that cannot be broken: rows of tables, links, and a line that is one piece of
  * code.
  */
-const UNBREAKABLE = /^\s*\||\]\(|https?:|^`[^`]*`$/;
+const UNBREAKABLE = /^\s*\||\]\(|https?:|^\s*`[^`]*`$/;
 
 /** Files named in a text: a path from a folder of the tree, or a bare name. */
 const NAMED_PATH =
