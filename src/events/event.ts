@@ -18,7 +18,7 @@ export const EVENT_KINDS = {
   'dhcp.ack': 'A lease was confirmed and is durable.',
   'dhcp.nak': 'A request was refused.',
   'dhcp.decline':
-    'A client found its address in use, and the address is set aside; a client that declines too many gets none for a while.',
+    'A client found that its address is in use, and Muster does not lease the address for a while. A client that declines too many addresses gets none for a while.',
   'dhcp.release': 'A client gave its address back.',
   'dhcp.exhausted': 'No free address was left for a client.',
   'dhcp.store': 'A lease could not be made durable; the client was not answered and will ask again.',
@@ -28,8 +28,8 @@ export const EVENT_KINDS = {
   'boot.session': 'A boot session was opened.',
   'config.served': 'A configuration document was served.',
   'config.secrets':
-    "A machine's secrets were served with its configuration: delivery inline. It happens once for each boot.",
-  'config.refused': 'A configuration document was asked for and not served.',
+    "A machine's secrets were served with its configuration (delivery: inline). This happens once for each boot.",
+  'config.refused': 'A configuration document was requested and not served.',
   'asset.served': 'A whole file was served.',
   'tftp.served': 'A file was sent by TFTP.',
   'tftp.failed': 'A TFTP transfer ended early or a request was refused.',
@@ -43,16 +43,16 @@ export const EVENT_KINDS = {
   'certificate.refused': "A machine's request for a certificate was refused.",
   'cluster.founding': 'The founding of etcd advanced; the reason says which step.',
   'cluster.rollout': 'A rolling restart moved on to a machine, or has stalled.',
-  'cluster.kubeconfig': 'A kubeconfig was made for a person.',
-  'cluster.etcd-client': 'A client certificate of etcd was made for a person.',
+  'cluster.kubeconfig': 'A kubeconfig was made for a user.',
+  'cluster.etcd-client': 'A client certificate of etcd was made for a user.',
   'cluster.join-token':
     'A machine received the token with which its kubelet requests a certificate, or has that certificate now.',
   'cluster.request-approved':
-    "A certificate request of a machine's kubelet was approved: it agrees with the inventory.",
+    "A certificate request of a machine's kubelet was approved, because it agrees with the documents.",
   'cluster.request-denied':
-    "A request for the certificate of a cluster's machine was denied; the reason says what differs from the inventory.",
+    "A request for the certificate of a cluster's machine was denied; the reason says how it differs from the documents.",
   'cluster.request-alarm':
-    "Somebody else approved a certificate request that does not come from the machine that it names: its sender can act in the machine's name.",
+    "Someone other than Muster approved a certificate request that does not come from the machine that it names. Its sender can now act in the machine's name.",
   'cluster.node-settings':
     "A node's labels and taints were set to those of its Cluster, or the API server refused them; the reason says which.",
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
@@ -60,21 +60,22 @@ export const EVENT_KINDS = {
   'agent.alarm':
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',
   'agent.rearmed':
-    'An operator rearmed a machine: an alarm is over, if there was one; the fields say what became of its certificate.',
+    'An operator rearmed a machine, which ends its alarm if there was one; the fields say what happened to its certificate.',
   'agent.alive': "A machine's agent polled for the first time in this boot.",
-  'agent.left': "A machine's agent reported that the machine shuts down; its next boot need not wait.",
+  'agent.left':
+    "A machine's agent reported that the machine shuts down, so that its next boot does not have to wait.",
   'agent.revoked':
-    "A machine was taken out: its document, or its place in a cluster, is gone. Its agent's certificate is revoked.",
+    "The document of a machine was deleted, or its cluster no longer lists it. Its agent's certificate is revoked.",
   'agent.many-gone':
-    'More than half of all machines with certificates are gone from the documents at once: they are refused, none is revoked.',
+    'More than half of all machines with certificates disappeared from the documents at once. Their agents are refused, but no certificate is revoked.',
   'agent.step': "A machine's agent reached a step of its plan.",
   'agent.boot-disk':
-    "State of a machine's boot disk: it holds what the machine runs, or the reason says why not.",
+    "State of a machine's boot disk: it contains the system that the machine runs, or the reason says why not.",
   'agent.held': "A machine's agent waits; the reason says why.",
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',
   'document.invalid':
-    'A file of the configuration directory is invalid; its last good version stays in force.',
+    'A file of the configuration directory is invalid; its last valid version stays in force.',
 } as const;
 
 export type EventKind = keyof typeof EVENT_KINDS;

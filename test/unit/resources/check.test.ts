@@ -362,9 +362,9 @@ describe('a boot disk', () => {
   });
 
   test.each([
-    ['without data', LIVE, 'bootDisk: {serial: B}', '{}', '', 'a boot disk needs a dataDisk as well'],
+    ['without a data disk', LIVE, 'bootDisk: {serial: B}', '{}', '', 'a boot disk needs a dataDisk as well'],
     [
-      'of an image that reads no configuration',
+      'with an image that reads no configuration',
       image(`root: {sha256: ${sha}}, configFormat: none, reports: true`),
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
@@ -372,7 +372,7 @@ describe('a boot disk', () => {
       'a boot disk needs an image with a root image and with cloud-init or Ignition',
     ],
     [
-      'of an image without a root image',
+      'with an image without a root image',
       image('configFormat: cloud-init'),
       'dataDisk: {serial: D}, bootDisk: {serial: B}',
       '{}',
@@ -380,7 +380,7 @@ describe('a boot disk', () => {
       'a boot disk needs an image with a root image and with cloud-init or Ignition',
     ],
     [
-      'of a machine whose secrets come inline',
+      'of a machine with delivery inline',
       LIVE,
       '',
       '{}',
