@@ -12,7 +12,8 @@ import { judge } from './decide.ts';
  */
 export function outlook(context: BootContext, name: string): Reason | undefined {
   const member = context.roster.get(name);
-  if (!member?.entry) return undefined;
+  if (member === undefined) return undefined;
+  if (member.entry === undefined) return judge({ kind: 'unknown' }).reason;
   const { seen, bootsWithoutReady } = member.status;
   const selection = selectionOf(member, seen.network, context.profiles());
   const machine = { kind: 'known', selection, bootsWithoutReady } as const;

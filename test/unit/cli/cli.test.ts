@@ -35,7 +35,7 @@ describe('get', () => {
     const { code, out } = await muster('get', 'machines');
     expect(code).toBe(0);
     expect(out.replace(/ [0-9]+[a-z0-9]+ /g, ' AGE ')).toMatch(
-      /^NAME +PHASE +PROFILE +ADDRESS +AGE +REASON\nm-525400bb0001 +discovered +<none> +<none> +AGE +<none>\nnode-1 +registered +worker +<none> +AGE +<none>\n$/,
+      /^NAME +PHASE +PROFILE +ADDRESS +AGE +REASON\nm-525400bb0001 +discovered +<none> +<none> +AGE +unknown_machine\nnode-1 +registered +worker +<none> +AGE +<none>\n$/,
     );
   });
 

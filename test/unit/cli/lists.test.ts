@@ -65,6 +65,13 @@ describe('get machines', () => {
     expect(shown.status.outlook).toEqual({ code: 'image_missing', text: expect.stringContaining('kernel') });
   });
 
+  it('says that a machine without a document waits to be accepted', async () => {
+    const mac = parseMac('52:54:00:bb:00:01')!;
+    world.roster.discover({ bootMac: mac, macs: [mac], network: 'lan' });
+    const { out } = await muster('get', 'machines');
+    expect(row(out, 'm-525400bb0001')).toMatch(/^m-525400bb0001 discovered .* unknown_machine$/);
+  });
+
   it('shows the address that a machine has a lease on', async () => {
     const mac = parseMac('52:54:00:aa:00:21')!;
     await world.leases.setAside('lan', ipv4('10.77.0.111'), mac, 'bound');
