@@ -113,7 +113,7 @@ export async function openIdentities({
   for (const { key, value, revision } of (await store.list(KEYS.agent.prefix())).records) {
     const read = identityRecord.safeParse(parsed(value));
     if (read.success) set(read.data, revision);
-    else log.warn({ key }, 'a stored record cannot be read and is passed over');
+    else log.warn({ key }, 'a stored record cannot be read and is ignored');
   }
   const refresh = async (machine: string): Promise<void> => {
     const record = await store.get(KEYS.agent.key(machine));

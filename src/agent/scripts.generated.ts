@@ -2317,7 +2317,7 @@ case \${1:-} in
 esac
 `;
 
-export const AGENT_UNIT = `# Talks to the boot server on behalf of this machine of a cluster, and does what its plan says. It
+export const AGENT_UNIT = `# Polls the boot server as a machine of a cluster, and carries out the plan that it receives. It
 # needs the whole machine: it mounts, writes below /etc and starts services.
 [Unit]
 Description=Muster agent
@@ -2333,15 +2333,16 @@ ExecStart=/bin/sh /etc/muster/muster-agent.sh
 Restart=always
 RestartSec=2
 UMask=0077
-# The agent prints little, and a person at the console wants to know it: why the machine is held.
+# The agent prints little. Its errors also go to the console, where an operator sees why the machine
+# is held.
 StandardError=journal+console
 
 [Install]
 WantedBy=multi-user.target
 `;
 
-export const INLINE_UNIT = `# Does the plan that came with this machine's first configuration, once. The boot server is not
-# asked, and hears no more of the machine than its boot reports.
+export const INLINE_UNIT = `# Carries out the plan that came with this machine's first configuration, once. It does not poll the
+# boot server, which receives only the boot reports of this machine.
 [Unit]
 Description=Muster's plan from the first configuration
 ConditionPathExists=/etc/muster/inline.tar

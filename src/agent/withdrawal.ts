@@ -95,7 +95,7 @@ function reportMany({ events }: WithdrawalDeps, gone: number, all: number): void
     subject: 'agents',
     reason: {
       code: 'many_gone',
-      text: `${gone} of ${all} machines with certificates are gone from the documents at once. They are refused, and none is revoked. Were the documents lost, bring them back; to take out so many, do it in parts.`,
+      text: `${gone} of ${all} machines with certificates are gone from the documents at once. They are refused, and none is revoked. If the documents were lost, restore them. If you mean to delete so many machines, delete them in smaller groups.`,
     },
     fields: { gone, all },
   });

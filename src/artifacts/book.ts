@@ -86,7 +86,7 @@ export function checkArtifact(value: unknown): Artifact {
   if (artifact.kind === 'image') {
     const reference = parseReference(artifact.reference);
     if (reference === undefined || formatReference(reference) !== artifact.reference)
-      throw new MusterError('E_ARTIFACT', `"${artifact.reference}" is no full reference of an image`);
+      throw new MusterError('E_ARTIFACT', `"${artifact.reference}" is not a full image reference`);
   }
   return artifact;
 }

@@ -77,7 +77,7 @@ export function parseManifest(octets: Uint8Array): Manifest {
     const { mediaType = MEDIA_TYPE.manifest, config, layers } = image.data;
     if (MANIFEST_TYPES.includes(mediaType)) return { kind: 'image', mediaType, parts: [config, ...layers] };
   }
-  throw new MusterError('E_ARTIFACT', 'this is no manifest of an image, of OCI or of Docker schema 2');
+  throw new MusterError('E_ARTIFACT', 'this is not an image manifest (OCI or Docker schema 2)');
 }
 
 /**

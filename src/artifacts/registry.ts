@@ -73,9 +73,9 @@ export function answerRegistry(
   const [, repository, what, which] = found as unknown as [string, string, string, string];
   const ns = query.get('ns');
   if (!isRepository(repository) && !isHosted(repository))
-    return failure(400, 'NAME_INVALID', `"${repository.slice(0, 100)}" is no name of a repository`);
+    return failure(400, 'NAME_INVALID', `"${repository.slice(0, 100)}" is not the name of a repository`);
   if (ns !== null && !isRegistry(ns))
-    return failure(400, 'NAME_INVALID', `"${ns.slice(0, 100)}" is no name of a registry`);
+    return failure(400, 'NAME_INVALID', `"${ns.slice(0, 100)}" is not the name of a registry`);
   const name = ns === null ? repository : `${ns}/${repository}`;
   const here = book.repository(name);
   if (here === undefined)

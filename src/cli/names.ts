@@ -92,6 +92,6 @@ export function kindAndNames(words: readonly string[]): {
   if (pairs.some((pair) => pair.length !== 2 || !pair[0] || !pair[1]))
     throw new MusterError('E_USAGE', 'write KIND NAME… or KIND/NAME…');
   const kinds = new Set(pairs.map((pair) => kindNamed(pair[0]!) ?? pair[0]!));
-  if (kinds.size > 1) throw new MusterError('E_USAGE', 'one kind at a time');
+  if (kinds.size > 1) throw new MusterError('E_USAGE', 'name only one kind in a command');
   return { kind: pairs[0]![0]!, names: pairs.map((pair) => pair[1]!) };
 }

@@ -191,7 +191,7 @@ function versionFault({ spec, metadata }: Document<'Image'>): Fault | undefined 
   const { configFormat, ignitionVersion: version } = spec;
   const versions: readonly string[] = IGNITION_VERSIONS;
   if (configFormat !== 'ignition' || version === undefined || versions.includes(version)) return undefined;
-  const message = `Image/${metadata.name}: "${version}" is no spec of Ignition that Muster writes: ${versions.join(', ')}`;
+  const message = `Image/${metadata.name}: "${version}" is not a version of the Ignition spec that Muster writes; use one of ${versions.join(', ')}`;
   return { code: 'E_CONFIG', message, path: 'spec.ignitionVersion' };
 }
 
@@ -267,7 +267,7 @@ function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Fin
     if (passwordHash !== undefined && !PASSWORD_HASH.test(passwordHash))
       warn(
         `users[${n}].passwordHash`,
-        'this is no hash, so nobody can log in with it; write what `openssl passwd -6` prints',
+        'this is not a password hash, so logging in with it fails; write what `openssl passwd -6` prints',
       );
   const zone = config?.timezone;
   if (zone !== undefined && !isZone(zone))

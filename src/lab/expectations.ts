@@ -67,12 +67,12 @@ const ROWS: { readonly [K in Check]: Row<K> } = {
     text: ({ path, absent, mode, owner }) =>
       absent
         ? `has no ${path}`
-        : `has ${path}${mode ? ` with mode ${mode}` : ''}${owner ? ` of ${owner}` : ''} as the document says`,
+        : `has ${path}${mode ? ` with mode ${mode}` : ''}${owner ? ` that belongs to ${owner}` : ''} as in the document`,
     fault: (wanted, seen) => {
       const found = seen.facts?.value.files?.[wanted.path];
       if (!found) return silent;
-      if (found.absent) return wanted.absent ? undefined : 'it is not there';
-      if (wanted.absent) return 'it is there';
+      if (found.absent) return wanted.absent ? undefined : 'the file does not exist';
+      if (wanted.absent) return 'the file exists';
       for (const key of ['mode', 'owner', 'group', 'content'] as const) {
         const fault = wanted[key] === undefined ? undefined : differs(wanted[key], found[key]);
         if (fault) return `${key}: ${fault}`;
@@ -81,7 +81,7 @@ const ROWS: { readonly [K in Check]: Row<K> } = {
     },
   },
   user: {
-    text: ({ name }) => `has the user ${name} as the document says`,
+    text: ({ name }) => `has the user ${name} as in the document`,
     fault: (wanted, seen) => {
       const found = seen.facts?.value.users?.[wanted.name];
       if (!seen.facts) return silent;
@@ -132,8 +132,8 @@ const ROWS: { readonly [K in Check]: Row<K> } = {
       `event ${kind}${reason ? ` (${reason})` : ''}${fields ? ` ${show(fields)}` : ''}${count ? `, ${count} times` : ''}`,
     fault: ({ count, ...wanted }, seen) => {
       const found = seen.events.filter((event) => matches(event, wanted)).length;
-      if (count === undefined) return found > 0 ? undefined : 'there was none';
-      return found === count ? undefined : `there were ${found}`;
+      if (count === undefined) return found > 0 ? undefined : 'there was no such event';
+      return found === count ? undefined : `events found: ${found}`;
     },
   },
   noEvent: {
@@ -170,7 +170,8 @@ const ROWS: { readonly [K in Check]: Row<K> } = {
   },
   serial: {
     text: (pattern) => `its console showed /${pattern}/`,
-    fault: (pattern, seen) => (new RegExp(pattern).test(seen.console) ? undefined : 'it did not'),
+    fault: (pattern, seen) =>
+      new RegExp(pattern).test(seen.console) ? undefined : 'the console never showed it',
   },
   noSerial: {
     text: (pattern) => `its console never showed /${pattern}/`,

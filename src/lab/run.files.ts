@@ -169,7 +169,11 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
     stopping.unshift(() => clusters.close());
     const verdicts = await play(scenario, { rack, host, clusters, say: options.say, signal });
     if (limit.signal.aborted)
-      verdicts.push({ text: `ends within ${scenario.limit / 1000} s`, ok: false, detail: 'it did not' });
+      verdicts.push({
+        text: `ends within ${scenario.limit / 1000} s`,
+        ok: false,
+        detail: 'the scenario was still running',
+      });
     await settle(scenario, rack, host, boxes, { before, keep: options.keep });
     for (const expectation of scenario.expect)
       verdicts.push(verdictOf(expectation, rack.observed.get(expectation.machine)!));

@@ -29,7 +29,7 @@ export type EventMatch = z.output<typeof eventMatch>;
 const exactlyOne = (keys: readonly string[]) => ({
   check: (value: object) =>
     keys.filter((key) => (value as Record<string, unknown>)[key] !== undefined).length === 1,
-  message: `say exactly one of ${keys.join(', ')}`,
+  message: `give exactly one of ${keys.join(', ')}`,
 });
 
 const WAITS = ['phase', 'held', 'event', 'facts', 'serial'] as const;
@@ -242,7 +242,7 @@ export const step = z
   .refine(
     ({ muster, shell, says, exitCode, within }) =>
       muster !== undefined || shell !== undefined || (says ?? exitCode ?? within) === undefined,
-    { message: 'says, exitCode and within go with muster or shell' },
+    { message: 'says, exitCode and within need muster or shell in the same step' },
   );
 export type Step = z.output<typeof step>;
 

@@ -148,7 +148,7 @@ function readExtensions(octets: Buffer, asked: Mutable): void {
     if (extension.tag === TAG.boolean) {
       const { body } = extension.next(TAG.boolean);
       if (body.length !== 1 || body[0] !== 0xff)
-        throw new NotDer('a truth that is not written as DER writes it');
+        throw new NotDer('a BOOLEAN that is not encoded as DER requires');
     }
     const value = new DerReader(extension.next(TAG.octets).body);
     extension.end();
@@ -205,7 +205,7 @@ function keyUsagesOf(bits: Buffer): string[] {
   const [unused = 8, ...octets] = bits;
   const last = octets.at(-1);
   if (unused > 7 || (last === undefined ? unused !== 0 : (last & ((2 << unused) - 1)) !== 1 << unused))
-    throw new NotDer('a list of bits that is not written as DER writes it');
+    throw new NotDer('a BIT STRING that is not encoded as DER requires');
   return octets.flatMap((octet, n) =>
     Array.from({ length: 8 }, (_, bit) => n * 8 + bit)
       .filter((bit) => octet & (0x80 >> (bit % 8)))

@@ -151,7 +151,7 @@ test.concurrent(
         rack.state,
       );
       const { output } = await rack.muster('cluster', 'founding', 'one');
-      expect(output).toMatch(/m2: silent, last heard \d+[sm] ago, then: data present, etcd \w+/);
+      expect(output).toMatch(/m2: silent, last heard \d+[sm] ago; its last report: data present, etcd \w+/);
       expect(await restore()).toMatchObject({
         code: 1,
         output: expect.stringMatching(/m2 \(with its data, last heard .* ago\).*--without m2 m3/s),

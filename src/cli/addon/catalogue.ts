@@ -28,13 +28,13 @@ interface Known extends CatalogueEntry {
 const CATALOGUE_COLUMNS: readonly Column<Known>[] = [
   { heading: 'NAME', cell: ({ name }) => name },
   { heading: 'VERSION', cell: ({ version }) => version },
-  { heading: 'COMES AS', cell: formOf },
+  { heading: 'FORM', cell: formOf },
   { heading: 'ABOUT', cell: ({ about }) => about },
 ];
 
 function formOf({ manifests, objects }: CatalogueEntry): string {
   if (manifests) return "publisher's manifest";
-  return objects ? 'objects of Muster' : 'chart, rendered by you';
+  return objects ? 'objects by Muster' : 'Helm chart that you render';
 }
 
 const CLUSTER_COLUMNS: readonly Column<AddonView>[] = [
@@ -112,7 +112,7 @@ export function show(name: string, options: { readonly release?: string }, io: I
   io.out(notes.map((line) => `# ${line}\n`).join(''));
   if (entry.rendered) {
     for (const command of entry.rendered(version)) io.out(`#   ${command} > ${name}.yaml\n`);
-    io.out(`#   muster artifacts import --manifest ${name}=${name}.yaml     # says the SHA-256\n`);
+    io.out(`#   muster artifacts import --manifest ${name}=${name}.yaml     # prints the SHA-256\n`);
     io.out(`- name: ${name}\n  manifests:\n    - sha256: "${NOT_PINNED}"\n`);
     return EXIT.ok;
   }
@@ -139,7 +139,8 @@ export async function pin(what: readonly string[], options: PinOptions, io: Io):
   const [first = ''] = what;
   const named = !what.some(isUrl);
   if (named && what.length > 1) throw new MusterError('E_USAGE', 'pin one add-on of the catalogue, or URLs');
-  if (!named && !what.every(isUrl)) throw new MusterError('E_USAGE', 'a name and URLs do not go together');
+  if (!named && !what.every(isUrl))
+    throw new MusterError('E_USAGE', 'name one add-on of the catalogue, or URLs, but not both');
   const entry: CatalogueEntry = named ? entryOf(first) : { about: '', version: '', home: '' };
   const version = (options.release ?? entry.version).replace(/^v/, '');
   const urls = named ? (entry.manifests?.(version) ?? []) : what;

@@ -66,7 +66,7 @@ export async function importArtifacts(
     all.push({ entry: { kind: 'manifest', addon, sha256 }, files: new Map([[sha256, source]]) });
   }
   if (all.length === 0)
-    throw new MusterError('E_USAGE', 'say what to import: a path, --binary or --manifest');
+    throw new MusterError('E_USAGE', 'nothing to import: give a path, --binary or --manifest');
   for (const { entry } of all) warnOfName(entry, io);
   for (const one of all) await bring(one, client, io);
   return EXIT.ok;

@@ -195,7 +195,7 @@ async function addMember(members: Map<string, Member>, from: string, at: string)
   if (at === '')
     throw new MusterError(
       'E_USAGE',
-      `${from}: say where it goes in the image, e.g. ${from}:/usr/local/bin/${path.basename(from)}`,
+      `${from}: the path in the image is missing; write e.g. ${from}:/usr/local/bin/${path.basename(from)}`,
     );
   // Modes depend on the builder's umask, so it is only recorded whether the file is executable.
   if (found.isFile())

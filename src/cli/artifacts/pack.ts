@@ -22,7 +22,7 @@ export async function packArtifacts(directory: string, options: PackOptions, io:
   const images = (options.image ?? []).map((text) => imageIn(text, options.user));
   const binaries = (options.binary ?? []).map(binaryIn);
   if (images.length + binaries.length === 0)
-    throw new MusterError('E_USAGE', 'say what to pack: --image or --binary');
+    throw new MusterError('E_USAGE', 'nothing to pack: give --image or --binary');
   const made = await pack(directory, options.arch, images, binaries, io.signal);
   for (const { reference, sha256 } of made.images) io.out(`image/${reference} sha256:${sha256}\n`);
   for (const { name, version, arch, sha256 } of made.binaries)

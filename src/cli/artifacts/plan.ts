@@ -30,8 +30,9 @@ export interface PlanOptions extends ServerOptions {
 interface Planned {
   readonly name: string;
   /**
-   * `of the system`: nothing is fetched, because the operating system's image has it. `missing in
-   * image NAME`: the Image that its machines boot does not list it.
+   * `of the system` (tables show `in the OS image`): nothing is fetched, because the operating
+   * system's image has it. `missing in image NAME`: the Image that its machines boot does not
+   * list it.
    */
   readonly state: 'here' | 'incomplete' | 'missing' | 'of the system' | `missing in image ${string}`;
   readonly roles: readonly string[];
@@ -123,7 +124,7 @@ async function candidatesOf(client: ApiClient): Promise<CandidateSet> {
 const COLUMNS: readonly Column<Planned>[] = [
   { heading: 'ARTIFACT', cell: ({ name }) => name },
   { heading: 'FOR', cell: ({ roles }) => roles.join(' ') },
-  { heading: 'STATE', cell: ({ state }) => state },
+  { heading: 'STATE', cell: ({ state }) => (state === 'of the system' ? 'in the OS image' : state) },
 ];
 
 /** `muster artifacts plan`: prints what a cluster needs. Exit code 1 when something is missing. */

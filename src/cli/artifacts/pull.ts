@@ -143,7 +143,7 @@ async function manifest(
     return { entry, files: new Map([[sha256, sourceOf(file, directory)]]) };
   throw new MusterError(
     'E_ARTIFACT_MISSING',
-    `${file === undefined ? 'it has no url' : `the Cluster is not in a file, so ${file} is relative to nothing`}; bring it with \`muster artifacts import --manifest ${addon}=FILE\``,
+    `${file === undefined ? 'it has no url' : `${file} is a relative path, and the Cluster was not read from a file`}; bring it with \`muster artifacts import --manifest ${addon}=FILE\``,
   );
 }
 
@@ -171,7 +171,7 @@ async function image(required: RequiredImage, mirrored: Mirrored, signal: AbortS
       if (inner.manifest.kind === 'image') parts.push(...inner.manifest.parts);
     }
   if (parts.length === 0)
-    throw new MusterError('E_FETCH_REFUSED', `${required.reference} has nothing for ${required.arch}`);
+    throw new MusterError('E_FETCH_REFUSED', `${required.reference} has no image for ${required.arch}`);
   for (const { digest } of parts) files.set(hashOfDigest(digest), registry.blob(digest));
   return {
     entry: { kind: 'image', reference: required.reference, digest: top.digest, archs: [required.arch] },

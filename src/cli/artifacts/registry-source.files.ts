@@ -88,7 +88,7 @@ async function anonymousToken(
   if (!answer.ok)
     throw new MusterError(
       'E_FETCH_REFUSED',
-      `${ask.href}: the registry gives no anonymous token (${answer.status})`,
+      `${ask.href}: the registry refused an anonymous token (HTTP ${answer.status})`,
     );
   const body = (await answer.json()) as { token?: unknown; access_token?: unknown };
   const given = body.token ?? body.access_token;

@@ -79,7 +79,7 @@ function memberText({
   const said = `data ${data}, etcd ${health}, filesystem ${filesystem}`;
   const decided = decision ? wordOf(decision) : '';
   return silent
-    ? `silent, last heard ${spanText(heardMsAgo)} ago, then: ${said}; it was told: ${decided}`
+    ? `silent, last heard ${spanText(heardMsAgo)} ago; its last report: ${said}; the last answer to it: ${decided}`
     : `${said}: ${decided}`;
 }
 

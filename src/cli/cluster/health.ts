@@ -117,7 +117,9 @@ function shown(health: ClusterHealth, options: HealthOptions, io: Io): number {
   else {
     io.out(tableText(format === 'wide' ? WIDE : COLUMNS, health.findings, lookOf(io)));
     const open = health.findings.filter(({ ok }) => !ok).length;
-    io.out(`\n${health.cluster}: ${health.ok ? 'all is well' : `${open} not well`} (${health.scope})\n`);
+    io.out(
+      `\n${health.cluster}: ${health.ok ? 'all checks pass' : `checks that fail: ${open}`} (${health.scope})\n`,
+    );
   }
   return health.ok ? EXIT.ok : EXIT.failure;
 }

@@ -93,9 +93,9 @@ export async function removeNode(
   printWarnings(change.warnings, io);
   if (change.leaving.length === 0) {
     const out = machines.join(', ');
-    const added = change.added.length > 0 ? `, ${change.added.join(', ')} in` : '';
+    const added = change.added.length > 0 ? ` and ${change.added.join(', ')} added` : '';
     io.out(
-      `cluster/${cluster} ${change.document}: ${out} ${machines.length > 1 ? 'are' : 'is'} out${added}\n${cluster} was never founded: nothing runs on ${out} that would have to be stopped, and no disk is cleared\n`,
+      `cluster/${cluster} ${change.document}: ${out} removed${added}\n${cluster} was never founded, so nothing has to be stopped on ${out}, and no disk is cleared\n`,
     );
     return EXIT.ok;
   }
@@ -162,11 +162,11 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
     throw new MusterError(
       'E_USAGE',
       [
-        `this makes the data of ${from} those of ${cluster}: what other members acknowledged and ${from} had not received is lost`,
-        `(as a rule less than a second before the fault), and other members' disks are of no use any more, even if they come back.`,
+        `etcd of ${cluster} will continue from the data of ${from}. Writes that other members acknowledged and ${from} had not received are lost`,
+        `(as a rule those of less than a second before the fault), and the disks of other members cannot be used any more, even if they come back.`,
         ...(without.length > 0
           ? [
-              `The data of ${without.join(', ')} are given up unseen. Be sure that ${without.length > 1 ? 'they run' : 'it runs'} nowhere: what is only cut off from here may be a quorum that goes on.`,
+              `The data of ${without.join(', ')} are abandoned without Muster having seen them. Be sure that ${without.length > 1 ? 'they run' : 'it runs'} nowhere: members that are only cut off from this server may be a quorum that still accepts writes.`,
             ]
           : []),
         `The original stays on its disk. If that is right, add --confirm ${cluster}`,
@@ -199,7 +199,7 @@ export async function adopt(
   if (options.confirm !== cluster)
     throw new MusterError(
       'E_USAGE',
-      `this takes the disk that ${member} has now for its own, whatever this store knows; if that is right, add --confirm ${cluster}`,
+      `this records the disk that ${member} has now as its data disk, even if this store names another one; if that is right, add --confirm ${cluster}`,
     );
   const { record } = await order<{ record: FoundingRecordView }>(
     cluster,
@@ -215,6 +215,6 @@ export async function adopt(
 /** `muster cluster call-off`: cancels the replacement of a member, or a restore from its data. */
 export async function callOff(cluster: string, member: string, options: Options, io: Io): Promise<number> {
   await order(cluster, 'call-off', { member }, options, io);
-  io.out(`cluster/${cluster}: called off; ${member} is waited for no longer\n`);
+  io.out(`cluster/${cluster}: cancelled; Muster no longer waits for ${member}\n`);
   return EXIT.ok;
 }

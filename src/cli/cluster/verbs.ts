@@ -88,13 +88,18 @@ function foundingVerbs(cluster: Command, io: Io, finish: Finish): void {
     cluster
       .command('founding')
       .summary("show how far the founding of a cluster's etcd is")
-      .description("Shows how far the founding of a cluster's etcd is, and what each member has to do.")
+      .description(
+        "Shows how far the founding of a cluster's etcd is, and what Muster decided for each member.",
+      )
       .argument('<cluster>', 'name of the Cluster')
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, options) =>
     finish(await (await import('./founding.ts')).founding(name, options, io)),
   );
-  withExamples(founding, ['muster cluster founding blue', 'see which member of etcd is waited for']);
+  withExamples(founding, [
+    'muster cluster founding blue',
+    'see which etcd member the founding is waiting for',
+  ]);
   const found = withServer(
     cluster
       .command('found')

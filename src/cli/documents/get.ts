@@ -103,7 +103,7 @@ async function getSeveral(
   { format, headings }: Look,
   io: Io,
 ): Promise<number> {
-  if (watch || full) throw new MusterError('E_USAGE', '--watch and --full take one kind at a time');
+  if (watch || full) throw new MusterError('E_USAGE', '--watch and --full work with one kind only');
   const wanted = asked.map(({ kind, names }) => ({ kind: kindOf(kind, Object.keys(OTHER_LISTS)), names }));
   const fits = selected(selector);
   const found = await Promise.all(

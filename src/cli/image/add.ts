@@ -209,12 +209,12 @@ async function namedPlan(name: string, options: AddOptions, io: Io): Promise<Pla
       if (!options.trustOnFirstUse)
         throw new MusterError(
           'E_USAGE',
-          `${text}: give its hash (--sha256 ${part}=…), or accept it as it comes with --trust-on-first-use`,
+          `${text}: give its hash (--sha256 ${part}=…), or accept the file unverified with --trust-on-first-use`,
         );
       const original = source;
       const got = await withProgress(
         text,
-        `starts again; with --sha256 ${part}=… it would continue`,
+        `the download starts again; with --sha256 ${part}=… it would continue`,
         io,
         (how) => localCopy(original, how.io, how.onProgress),
       );

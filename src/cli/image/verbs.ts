@@ -45,7 +45,10 @@ function bringVerbs(image: Command, io: Io, finish: Finish): void {
           'expected hash of a part: kernel=…, initrd=… (initrd0=…), root=…; required for every URL',
         ).argParser(collect),
       )
-      .option('--trust-on-first-use', 'accept a URL without a hash as it comes, and print its hash')
+      .option(
+        '--trust-on-first-use',
+        'accept the file of a URL that has no hash unverified, and print its hash',
+      )
       .option('--os <name>', 'operating system family', 'linux')
       .option('--os-version <version>', 'version of the operating system')
       .addOption(archOption('processor').default('x86_64'))

@@ -168,7 +168,10 @@ export function serveOptions(
   const metrics = one('metricsListen');
   const level = one('logLevel');
   if (!LOG_LEVELS.includes(level.value as LogLevel))
-    throw new MusterError('E_USAGE', `${level.source}: "${level.value}" is none of ${LOG_LEVELS.join(', ')}`);
+    throw new MusterError(
+      'E_USAGE',
+      `${level.source}: "${level.value}" is not a log level; use one of ${LOG_LEVELS.join(', ')}`,
+    );
   const http = one('httpPort');
   const agents = one('agentPort');
   return {
@@ -198,7 +201,7 @@ export function misspeltVariables(env: Readonly<Record<string, string | undefine
       const meant = suggest(short(name), known);
       return meant === undefined
         ? []
-        : [`${name} in the environment is no setting; did you mean ${PREFIX}${meant}?`];
+        : [`${name} in the environment is not a setting of Muster; did you mean ${PREFIX}${meant}?`];
     });
 }
 

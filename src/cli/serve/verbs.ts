@@ -29,7 +29,7 @@ export const registerServer: Register = (program, io, finish) => {
       )
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (options) => finish(await (await import('./status.ts')).status(options, io)));
-  withExamples(status, ['muster status', 'see whether machines are served, and if not, why']);
+  withExamples(status, ['muster status', 'see whether the server answers machines, and if not, why']);
   const reload = withServer(
     program
       .command('reload')

@@ -59,13 +59,19 @@ export function openRollouts({
         events.record({
           kind: 'cluster.rollout',
           subject: machine.name,
-          reason: { code: 'turn', text: `It is its turn: it restarts ${turn.changes.join(' and ')}.` },
+          reason: {
+            code: 'turn',
+            text: `The rollout has reached this machine: it restarts ${turn.changes.join(' and ')}.`,
+          },
         });
       if (turn.do === 'wait' && waiting?.notified && !before?.waiting?.notified)
         events.record({
           kind: 'cluster.rollout',
           subject: machine.name,
-          reason: { code: 'stalled', text: `Its change has been waiting for five minutes. ${turn.text}` },
+          reason: {
+            code: 'stalled',
+            text: `This machine has waited for its turn in the rollout for five minutes. ${turn.text}`,
+          },
         });
       known.set(keyOf(resolved, machine), {
         name: machine.name,

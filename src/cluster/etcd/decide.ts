@@ -90,14 +90,18 @@ const RULES: readonly Rule[] = [
     apply: ({ known }) => {
       if (known.record) return undefined;
       if (known.life.rolledBack !== undefined)
-        return hold('store-rolled-back', `Seen by ${known.life.rolledBack}.`);
+        return hold('store-rolled-back', `${known.life.rolledBack} reported it.`);
       const missing = known.members.filter(({ name }) => !known.life.asked.has(name));
       const data = [...known.life.asked.values()].filter(hasData).map(({ member }) => member);
       return hold(
         'waiting-for-members',
         [
-          missing.length > 0 ? `Have not asked yet: ${missing.map(({ name }) => name).join(', ')}.` : '',
-          data.length > 0 ? `Have data of a cluster that is not known here: ${data.join(', ')}.` : '',
+          missing.length > 0
+            ? `These members have not asked yet: ${missing.map(({ name }) => name).join(', ')}.`
+            : '',
+          data.length > 0
+            ? `These members have data of an etcd cluster that this server does not know: ${data.join(', ')}.`
+            : '',
         ]
           .filter((text) => text !== '')
           .join(' '),
@@ -130,14 +134,14 @@ const RULES: readonly Rule[] = [
       if (!restoring) return undefined;
       return restoring.member === facts.member && restoring.filesystem === facts.filesystem
         ? { do: 'restore', restoring: { ...restoring, from: record!.id } }
-        : hold('restoring', `It restores: ${restoring.member}.`);
+        : hold('restoring', `The data of ${restoring.member} are being restored.`);
     },
   },
   {
     rule: 'Data without a marker are not ours.',
     apply: ({ facts }) =>
       facts.etcd.wal === 'present' && !facts.marker
-        ? hold('foreign-marker', 'It has data of etcd without a marker.')
+        ? hold('foreign-marker', 'The disk has etcd data, but no marker of Muster.')
         : undefined,
   },
   {
@@ -150,7 +154,7 @@ const RULES: readonly Rule[] = [
             'removed-disk',
             `The member’s filesystem is now ${filesystemOf(record!, facts.member) ?? 'none'}.`,
           )
-        : hold('store-rolled-back', `Seen by ${life.rolledBack}.`);
+        : hold('store-rolled-back', `${life.rolledBack} reported it.`);
     },
   },
   {
@@ -179,7 +183,7 @@ const RULES: readonly Rule[] = [
     rule: 'A store that was rolled back does not found.',
     apply: ({ known: { record, life } }) =>
       !record!.founded && life.rolledBack !== undefined
-        ? hold('store-rolled-back', `Seen by ${life.rolledBack}.`)
+        ? hold('store-rolled-back', `${life.rolledBack} reported it.`)
         : undefined,
   },
   {
@@ -260,7 +264,8 @@ export const hasData = ({ marker, etcd }: MemberFacts): boolean =>
  * @example
  * // Nothing is stored yet and m1 is the first of three members to ask:
  * decide({ cluster: 'blue', members, life }, factsOfM1);
- * // { do: 'hold', code: 'waiting-for-members', text: '… Have not asked yet: m2, m3.' }
+ * // { do: 'hold', code: 'waiting-for-members',
+ * //   text: '… These members have not asked yet: m2, m3.' }
  */
 export function decide(known: Known, facts: MemberFacts): EtcdDecision {
   const asking = addressOfMember(known, facts.member);

@@ -74,7 +74,7 @@ function obstacleOf(
   if (kept.length > 0)
     return `still heard, with data: ${withAges(kept)}; a member that is heard is not abandoned. Power it off for good and repeat this command after a minute`;
   if (present.length >= majority(voters.length))
-    return `still heard, with data: ${withAges(present)}; they are a quorum as soon as they run. A member that was powered off for good no longer counts after a minute`;
+    return `still heard, with data: ${withAges(present)}; they form a quorum as soon as they run, so there is nothing to restore. A member that was powered off for good no longer counts after a minute`;
   const silent = voters.filter((name) => isSilent(life, name) && !without.includes(name));
   if (silent.length === 0) return undefined;
   const each = silent.map(

@@ -189,7 +189,7 @@ async function kubernetes(
       bad(
         'network',
         resolved.name,
-        'there is no image for the probe that every node has',
+        'no image that every node has is known, so the probe cannot run',
         'name one with --probe-image',
       ),
     ];

@@ -66,5 +66,5 @@ function fixOf(appliers: readonly ApplierStatus[], given: readonly ApplierStatus
     return `correct what it names, in the Cluster (add-ons: their files, objects and patches) or in the API; it is retried automatically; on ${refused.machine}: journalctl -u muster-objects`;
   const [first = appliers[0]] = given;
   if (given.length > 0) return `on ${first!.machine}: journalctl -u muster-objects`;
-  return `agents poll twice a minute; muster explain ${first!.machine}`;
+  return `wait a minute: a settled agent polls every 30 seconds; if nothing changes: muster explain ${first!.machine}`;
 }

@@ -145,7 +145,7 @@ const ageOf = (age: number | undefined): string => (age === undefined ? 'ever' :
 function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
   const lease = leaders.find((one) => one.name === name);
   const fix = `on a control plane: crictl logs of ${name}`;
-  if (!lease) return bad('lease', name, 'none of them has taken its lease', fix);
+  if (!lease) return bad('lease', name, 'no control plane holds its lease', fix);
   return lease.age > LEADER_LEASE
     ? bad('lease', name, `${lease.holder} has not renewed it for ${ageText(lease.age)}`, fix)
     : good('lease', name, `held by ${lease.holder}`);

@@ -81,7 +81,7 @@ export function openAppliedObjects({
     const key = KEYS.objects.key(cluster, machine);
     const stored = await store.get(key);
     const read = stored && readApplied(stored.value);
-    if (stored && read === undefined) log.warn({ key }, 'a stored record cannot be read and is passed over');
+    if (stored && read === undefined) log.warn({ key }, 'a stored record cannot be read and is ignored');
     return read;
   };
   return {

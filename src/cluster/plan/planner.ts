@@ -220,7 +220,7 @@ class Planner {
         ...data.lines,
         hold(
           'waiting-for-members',
-          'No member of etcd has polled yet; the keys of the cluster are made when one does.',
+          'No member of etcd has polled yet; the keys of the cluster are made when the first of them polls.',
         ),
       );
     const { keysets } = keys;

@@ -165,13 +165,13 @@ function missingMachines(
   const missing = (list: string, machines: readonly string[], until: string): CrossFault[] =>
     machines.flatMap((name, n) => {
       if (candidates.Machine.has(name)) return [];
-      const message = `there is no Machine "${name}"${didYouMean(name, others)}; until then ${until}`;
+      const message = `there is no Machine "${name}"${didYouMean(name, others)}; until it exists, ${until}`;
       return [{ ...found(cluster, `spec.kubernetes.${list}[${n}]`, message), severity: 'warning' as const }];
     });
   return [
-    ...missing('controlPlanes', controlPlanes, 'all of the cluster waits'),
-    ...missing('etcd.machines', etcd?.machines ?? [], 'all of the cluster waits'),
-    ...missing('workers', workers, 'the cluster goes without it'),
+    ...missing('controlPlanes', controlPlanes, 'the whole cluster waits'),
+    ...missing('etcd.machines', etcd?.machines ?? [], 'the whole cluster waits'),
+    ...missing('workers', workers, 'the cluster runs without it'),
   ];
 }
 

@@ -73,11 +73,11 @@ function textsOf(
   cases: readonly Case[],
   resolved: ResolvedCluster | undefined,
 ): readonly string[] {
-  const waits = isWorker ? 'the cluster goes without it' : 'all of the cluster waits';
+  const waits = isWorker ? 'the cluster runs without it' : 'the whole cluster waits';
   const hasDisk = ({ machine, profile, cluster }: Case): boolean =>
     narrowestDisk('dataDisk', [machine.spec, profile?.spec, cluster?.spec]) !== undefined;
   return [
-    ...(spec.addresses?.length ? [] : [`no spec.addresses in its Machine; until there is one ${waits}`]),
+    ...(spec.addresses?.length ? [] : [`no spec.addresses in its Machine; until there is one, ${waits}`]),
     ...(cases.some(({ profile }) => profile !== undefined)
       ? []
       : ['no profile in its Machine, and no Profile selects it; it is held when it boots']),

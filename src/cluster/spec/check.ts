@@ -92,7 +92,7 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
     found.push(
       clusterError(
         'overrides.versions.etcd',
-        `etcd ${versions.etcd} is not known here; ${ETCD_MINORS.join(', ')} are`,
+        `Muster does not know etcd ${versions.etcd}; use ${ETCD_MINORS.join(', ')}`,
       ),
     );
   else if (compareVersions(versions.etcd, oldestEtcd) < 0)
@@ -100,7 +100,7 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
       clusterFault(
         resolved.etcd.topology === 'stacked' ? 'error' : 'warning',
         'overrides.versions.etcd',
-        `etcd ${versions.etcd} is older than ${oldestEtcd}, the oldest that kubeadm takes for ${resolved.kubernetes.minor}`,
+        `etcd ${versions.etcd} is older than ${oldestEtcd}, the oldest that kubeadm accepts for Kubernetes ${resolved.kubernetes.minor}`,
       ),
     );
 }
@@ -110,7 +110,7 @@ function checkContainerd({ versions: { containerd } }: ResolvedCluster, found: F
     found.push(
       clusterError(
         'overrides.versions.containerd',
-        `containerd ${containerd} is not known here; 1.6 to 2 are`,
+        `Muster does not know containerd ${containerd}; use a version from 1.6 to 2`,
       ),
     );
 }
@@ -133,7 +133,7 @@ function checkCrio({ versions, mirrors }: ResolvedCluster, found: Found): void {
       found.push(
         clusterError(
           'mirrors',
-          `CRI-O looks for the CA of ${mirror} where no such name can be; give the mirror a name`,
+          `CRI-O reads the CA of a mirror from a directory with the mirror's name, and Muster cannot write the brackets of ${mirror} into a path; give the mirror a DNS name`,
         ),
       );
 }
@@ -205,7 +205,10 @@ function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
     resolved.networks[field].map((text) => ipNetwork(text).base.family).join();
   if (order('pods') !== order('services'))
     found.push(
-      clusterError('networks.services', 'its families are not those of networks.pods, in the same order'),
+      clusterError(
+        'networks.services',
+        'networks.pods lists other address families, or lists them in another order; list the same families in the same order',
+      ),
     );
   for (const text of resolved.networks.services) {
     const size = sizeOf(ipNetwork(text));
@@ -295,7 +298,7 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
       clusterFault(
         'warning',
         'endpoint',
-        `it is the address of ${owner}: without that machine nobody reaches the API; use virtualAddress, a balancer or a name`,
+        `it is the address of ${owner}: the API cannot be reached while that machine is down; use virtualAddress, a balancer or a name`,
       ),
     );
 }
@@ -312,7 +315,7 @@ function checkVirtualAddress(
       clusterFault(
         'warning',
         'virtualAddress.by',
-        'with external etcd kube-vip does not notice that a member lost its power, and nobody may hold the address for minutes; keepalived moves it in seconds',
+        'with external etcd, kube-vip does not notice that a member has lost power, so for minutes the address can be on no machine; use keepalived, which moves it within seconds',
       ),
     );
   const where = 'virtualAddress.addresses';

@@ -36,9 +36,12 @@ export function checkDeletion(
     ]);
     for (const [machine, what] of members)
       if (isDeleted(machine))
-        faults.push(about(machine, what, 'delete both together, or take it out first:'));
+        faults.push(
+          about(machine, what, 'delete both together, or remove the machine from the cluster first:'),
+        );
     for (const machine of spec.workers ?? [])
-      if (isDeleted(machine)) warnings.push(about(machine, 'a worker', 'take it out as well:'));
+      if (isDeleted(machine))
+        warnings.push(about(machine, 'a worker', 'remove the machine from the cluster as well:'));
   }
   const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
   if (faults.length > 0) throw new MusterError('E_REFERENCE', faults[0]!.message + more, { faults });

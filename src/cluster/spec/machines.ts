@@ -82,6 +82,9 @@ function rolesOf(spec: KubernetesSpec): {
 function absent(name: string, roles: ReadonlySet<ClusterRole>, message: string): ClusterFault {
   const isWorker = roles.size === 1 && roles.has('worker');
   return isWorker
-    ? { ...clusterError('', `${message}; until then the cluster goes without it`, name), severity: 'warning' }
+    ? {
+        ...clusterError('', `${message}; until then the cluster runs without it`, name),
+        severity: 'warning',
+      }
     : clusterError('', message, name);
 }

@@ -60,7 +60,10 @@ export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): reado
       for (const [key, value] of Object.entries(labels)) {
         const before = given.get(`${name} ${key}`);
         if (before !== undefined && before !== value)
-          say(`[${n}].labels`, `${name} has ${key}: ${before} already, from another group`);
+          say(
+            `[${n}].labels`,
+            `another group already gives ${name} the label ${key}: ${before}; give it one value`,
+          );
         given.set(`${name} ${key}`, value);
       }
     }

@@ -34,18 +34,19 @@ const proxy = (field: string, why: string): readonly ProtectedField[] => [
   { path: ['kubeProxy', 'config', ...field.split('.')], why },
 ];
 
-const FOUNDING = 'etcd is founded once, by a grant; a member that starts otherwise is a second cluster';
+const FOUNDING =
+  'Muster founds etcd once, by a grant; a member that starts with other values forms a second cluster';
 const DATA =
   'the agent looks for the WAL there before etcd may start, and the data filesystem is mounted there';
 const TLS = 'members use mTLS only, with certificates that Muster issues and renews';
 const MEMBER_URLS = `other members, apiservers and Muster connect at ports ${ETCD_CLIENT_PORT} and ${ETCD_PEER_PORT}`;
 const PLACED = 'Muster installs the file there, renews it and restarts the programs that read it';
-const MACHINE = "it is the machine's, and its certificates name it";
+const MACHINE = "each machine has its own value, and the machine's certificates contain it";
 const SERVICES = 'it is networks.services; set that';
 const PODS = 'it is networks.pods; set that';
 const RUNTIME = 'it follows from spec.kubernetes.runtime; set that';
 const PROBED = 'kubelet probes the pod there';
-const LEADER = 'every control plane runs one, and only one of them may act';
+const LEADER = 'every control plane runs one, and leader election lets only one of them act';
 const LOCAL = 'kubelet probes the pod at 127.0.0.1; 0.0.0.0 and :: include that address';
 const LOOPBACK = /^(127\.0\.0\.1|0\.0\.0\.0|::)$/;
 
@@ -62,13 +63,8 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
     FOUNDING,
   ),
   ...flags('etcd', 'data-dir wal-dir', DATA),
-  ...flags('etcd', 'name', `${MACHINE}; it is the member's name in the founding`),
-  ...flags(
-    'etcd',
-    'unsafe-no-fsync',
-    'a write that was acknowledged would be lost with the power',
-    /^false$/,
-  ),
+  ...flags('etcd', 'name', `${MACHINE}; the founding uses it as the member's name`),
+  ...flags('etcd', 'unsafe-no-fsync', 'a power cut would lose writes that etcd has acknowledged', /^false$/),
   ...flags(
     'etcd',
     'advertise-client-urls listen-client-urls listen-client-http-urls listen-peer-urls',
@@ -152,7 +148,10 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
   ...kubelet('registerNode', 'Muster waits for the Node of every machine'),
   ...proxy('clusterCIDR', PODS),
   ...proxy('hostnameOverride', MACHINE),
-  ...proxy('clientConnection.kubeconfig', 'kube-proxy reaches the API on its own machine by it'),
+  ...proxy(
+    'clientConnection.kubeconfig',
+    'with this kubeconfig kube-proxy reaches the API through its own machine',
+  ),
 ];
 
 /** The protected fields that these overrides change or leave out, also as part of a mapping. */

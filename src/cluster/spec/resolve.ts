@@ -181,6 +181,6 @@ const STAGES: readonly (readonly Check[])[] = [
 function releaseOf(text: string): { readonly minor: Minor; readonly version: string } | string {
   const short = text.replace(/^v/, '');
   const minor = MINORS.find((known) => short === known || short.startsWith(`${known}.`));
-  if (minor === undefined) return `Kubernetes ${short} is not known here; ${MINORS.join(', ')} are`;
+  if (minor === undefined) return `Muster does not know Kubernetes ${short}; use ${MINORS.join(', ')}`;
   return { minor, version: short === minor ? `${minor}.${RELEASES[minor].patch}` : short };
 }

@@ -202,7 +202,7 @@ function putVirtualAddress(
     value === undefined
       ? build.put(['virtualAddress', field], otherwise, 'derived', by)
       : build.put(['virtualAddress', field], value, 'spec', `virtualAddress.${field}`);
-  const by = put('by', given.by, 'keepalived', 'no other choice');
+  const by = put('by', given.by, 'keepalived', 'the default without virtualAddress.by');
   const addresses = put('addresses', given.addresses, [host], 'endpoint');
   put('interface', given.interface, given.interface, '');
   if (by === 'keepalived')
@@ -311,12 +311,12 @@ const addonsOf = ({ addons = [] }: KubernetesSpec): readonly Addon[] =>
   }));
 
 function putMachineSettings(build: Builder, spec: KubernetesSpec): void {
-  build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'where installers of CNI put theirs');
+  build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'the directory that CNI installers write to');
   build.put(['timeServers'], spec.timeServers ?? [], originOf(spec.timeServers), 'timeServers');
   build.put(['mirrors'], spec.mirrors ?? [], originOf(spec.mirrors), 'mirrors');
   for (const [role, mebibytes] of Object.entries(MEMORY_MIB))
     build.put(['checks', 'memoryMiB', role], mebibytes, 'default', 'kubeadm and Kubespray');
-  build.put(['checks', 'cpus'], 1, 'default', 'the least that starts');
+  build.put(['checks', 'cpus'], 1, 'default', 'the smallest number that Kubernetes starts with');
   build.put(['checks', 'fsyncMs'], 100, 'default', "etcd's heartbeat interval");
   build.put(['hostCertificates'], DEBIAN_CERTIFICATES, 'default', "Debian's directories");
 }

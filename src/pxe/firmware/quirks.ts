@@ -166,7 +166,7 @@ export const QUIRKS = {
     what: 'In-kernel BOOTP clients drop replies under 300 octets.',
     answer: 'Muster pads replies to 300 octets.',
     source: 'RFC 1542 §2.1; dnsmasq 2.8 changelog',
-    test: `${PACKET}: is never shorter than 300 octets`,
+    test: `${PACKET}: a packet is never shorter than 300 octets`,
   },
   'windows-dot-0': {
     what: 'Windows cannot use .0 and .255 even where the subnet is larger than /24.',
@@ -185,27 +185,27 @@ export const QUIRKS = {
     answer:
       'Muster answers a client without an address by broadcast, whatever the flag says (decision 0008).',
     source: 'EDK2 source; Muster captures of iPXE and U-Boot; RFC 2131 §4.1 allows it',
-    test: `${HANDLE}: is answered by broadcast even when it asks for unicast, and by unicast when it has an address`,
+    test: `${HANDLE}: a client is answered by broadcast even when it asks for unicast, and by unicast when it has an address`,
   },
   'ipxe-needs-url': {
     what: "VirtualBox's iPXE cannot boot from siaddr and a bare file name.",
     answer: 'An iPXE gets tftp://SERVER/FILE, never a bare name.',
     source: 'danderson/netboot README.testing; pixiecore and tinkerbell/smee do the same',
-    test: `${DECIDE}: are named bare to firmware, by URL to an iPXE and to HTTP boot`,
+    test: `${DECIDE}: loaders are named without a path to firmware, and by URL to iPXE and HTTP boot`,
   },
   'ipxe-rom-without-undi': {
     what: 'An iPXE that is itself the ROM of a BIOS machine cannot start an UNDI loader.',
     answer:
       'It gets ipxe.pxe, which has its own drivers, and undionly.kpxe only if nothing else is installed.',
     source: 'pixiecore FirmwareX86Ipxe; tinkerbell/smee Bootfile',
-    test: `${DECIDE}: give an iPXE in ROM its own drivers before UNDI`,
+    test: `${DECIDE}: an iPXE in ROM gets a loader with native drivers before one with UNDI`,
   },
   'bios-native-drivers': {
     what: "With some cards iPXE's native driver does not work, and UNDI does.",
     answer:
       'A BIOS gets undionly.kpxe first; pxe.loader of a network, vendor class or machine names another loader.',
     source: 'HP DL380p G8: danderson/netboot#63',
-    test: `${DECIDE}: give a BIOS UNDI first, and what documents demand before that`,
+    test: `${DECIDE}: a BIOS gets a loader with UNDI first, unless documents demand another one`,
   },
   'tftp-backslash': {
     what: 'shim asks for names with \\ instead of /; other clients begin names with / or //.',
@@ -230,37 +230,37 @@ export const QUIRKS = {
     what: 'EDK2 asks for the size, aborts that transfer with ERROR 8 and asks again; BIOS ROMs abort it with ERROR 0.',
     answer: 'Muster counts that as a probe, neither as a failure nor as a served file.',
     source: 'Muster capture of OVMF; pin/tftp#125',
-    test: 'test/unit/pxe/tftp/transfer.test.ts: whose client only wants the size is a probe, not a failure (EDK2: error 8; BIOS ROMs: error 0)',
+    test: 'test/unit/pxe/tftp/transfer.test.ts: a transfer that the client aborts after it has learned the size is a probe, not a failure (EDK2: error 8; BIOS ROMs: error 0)',
   },
   'curl-tsize-0': {
     what: 'curl gives up when a tsize of 0 is acknowledged.',
     answer: 'Muster does not acknowledge the size of an empty file.',
     source: 'curl lib/tftp.c',
-    test: `${TFTP_REQUEST}: have no size for an empty file, because curl would give up`,
+    test: `${TFTP_REQUEST}: the answer to tsize leaves out the size of an empty file, because curl would give up`,
   },
   'http-keep-alive': {
     what: 'EDK2 sends HEAD and then GET, and fails if the server closes the connection in between.',
     answer: 'Muster keeps connections open for more than a minute.',
     source: 'tianocore/edk2#9920',
-    test: `${HTTP}: keep a connection open after HEAD and GET, for more than a minute (edk2#9920)`,
+    test: `${HTTP}: the server keeps a connection open after HEAD and GET, for more than a minute (edk2#9920)`,
   },
   'http-empty-header': {
     what: 'EDK2 hangs when it receives a header without a value.',
     answer: 'Muster never sends one.',
     source: 'tianocore/edk2#7443',
-    test: `${HTTP}: never send an empty header value (edk2#7443), and always a length`,
+    test: `${HTTP}: the server never sends an empty header value (edk2#7443), and always sends a length`,
   },
   'http-no-redirect': {
     what: 'Firmware fails when it is redirected, which many servers do for // in a path.',
     answer: 'Muster reads doubled slashes as one and never redirects.',
     source: 'tinkerbell/smee#229; Raspberry Pi: raspberrypi/rpi-eeprom#475',
-    test: `${HTTP}: may have doubled slashes, and are never answered with a redirect`,
+    test: `${HTTP}: paths may have doubled slashes, and are never answered with a redirect`,
   },
   'http-host-without-port': {
     what: "EDK2's HTTP boot leaves the port out of Host.",
     answer: 'Muster ignores Host and builds URLs from its own address and port.',
     source: 'Muster capture of OVMF 2022.11 (server on port 8080)',
-    test: `${HTTP}: have URLs with the server’s address, not with the Host that the client sends`,
+    test: `${HTTP}: scripts have URLs with the server’s address, not with the Host that the client sends`,
   },
 } as const satisfies Record<string, Quirk>;
 

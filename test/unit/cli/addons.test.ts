@@ -210,5 +210,5 @@ it('what show prints without hashes is refused until they are pinned', async () 
   expect((await run(['addon', 'show', 'cilium'])).out).toContain('helm template cilium');
   expect((await run(['addon', 'show', 'metalb'])).err).toContain('did you mean "metallb"?');
   expect((await run(['addon', 'pin', 'cilium'])).err).toContain('muster addon show cilium');
-  expect((await run(['addon', 'ls'])).out).toMatch(/^NAME +VERSION +COMES AS +ABOUT\n.*calico/);
+  expect((await run(['addon', 'ls'])).out).toMatch(/^NAME +VERSION +FORM +ABOUT\n.*calico/);
 });

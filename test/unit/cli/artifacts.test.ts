@@ -277,7 +277,7 @@ describe('muster artifacts plan, ls, verify, rm', () => {
     const programs = async () =>
       (await muster('plan', 'blue')).out.split('\n').filter((one) => one.includes('program/'));
     expect(await programs()).toEqual([
-      expect.stringMatching(/^program\/iptables +control-plane worker +of the system *$/),
+      expect.stringMatching(/^program\/iptables +control-plane worker +in the OS image *$/),
     ]);
     const lists = async (some: string) => {
       const text = CLUSTER.replace(
@@ -290,7 +290,7 @@ describe('muster artifacts plan, ls, verify, rm', () => {
     await lists('curl');
     expect(await programs()).toEqual([expect.stringMatching(/ missing in image small *$/)]);
     await lists('iptables');
-    expect(await programs()).toEqual([expect.stringContaining('of the system')]);
+    expect(await programs()).toEqual([expect.stringContaining('in the OS image')]);
   });
 
   it('the book is the same after a restart, and a file that is gone is missing in ls and verify', async () => {

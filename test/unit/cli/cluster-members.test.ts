@@ -107,18 +107,18 @@ test('who takes a place is a Machine without one, of no cluster, and takes the p
     'listed twice',
   );
   const exchanged = await muster('remove-node', 'red', 'w1', '--replace-with', 'cp3');
-  expect(exchanged.out).toContain('w1 is out, cp3 in');
+  expect(exchanged.out).toContain('w1 removed and cp3 added');
   // Said again it is the same order, and adds nothing.
   const again = await muster('remove-node', 'red', 'w1', '--replace-with', 'cp3');
   expect([again.code, again.out]).toEqual([0, expect.not.stringContaining('cp3 in')]);
   expect(spec().controlPlanes).toEqual(['cp1', 'cp2', 'cp3']);
 });
 
-test('of a cluster that was never founded a machine is out with the document, and that is said', async () => {
+test('removing a machine from a cluster that was never founded only changes the document, and the output says so', async () => {
   const { code, out } = await muster('remove-node', 'red', 'w2', '--clear');
   expect([code, out]).toEqual([
     0,
-    'cluster/red changed: w2 is out\nred was never founded: nothing runs on w2 that would have to be stopped, and no disk is cleared\n',
+    'cluster/red changed: w2 removed\nred was never founded, so nothing has to be stopped on w2, and no disk is cleared\n',
   ]);
   expect((await muster('add-node', 'red', 'w2')).code).toBe(0);
 });
@@ -135,14 +135,14 @@ test('nothing that may cost data happens without the name; what stands against a
   expect((await muster('call-off', 'red', 'cp1')).err).toContain('nothing is being replaced');
 });
 
-test('a cluster that is not there yet is not well, line by line, and the exit code says so', async () => {
+test('the checks of a cluster that does not exist yet fail line by line, and so does the exit code', async () => {
   const { code, out } = await muster('status', 'red');
   expect(code).toBe(1);
   expect(out).toMatch(
     /^FAIL +etcd +red +not founded: cp1, cp2, cp3 have not asked yet; muster cluster founding red$/m,
   );
   expect(out).toMatch(/^FAIL +machine +w2 +its agent has never been heard; power it on; muster explain w2$/m);
-  expect(out).toMatch(/\nred: \d+ not well \(all but the network between pods/);
+  expect(out).toMatch(/\nred: checks that fail: \d+ \(all but the network between pods/);
   const { out: json } = await muster('status', 'red', '--etcd', '-o', 'json');
   expect(JSON.parse(json)).toMatchObject({ ok: false, scope: expect.stringContaining('etcd only') });
   expect((await muster('verify', 'red', '--wait=nonsense')).code).toBe(2);
@@ -170,7 +170,7 @@ describe('muster delete machine', () => {
     const { code, out, err } = await remove('machine', 'free', name);
     expect([code, out]).toEqual([1, '']);
     expect(err).toContain(
-      `Machine/${name} is ${what} of Cluster/red; delete both together, or take it out first: \`muster cluster remove-node red ${name}\` (E_REFERENCE)`,
+      `Machine/${name} is ${what} of Cluster/red; delete both together, or remove the machine from the cluster first: \`muster cluster remove-node red ${name}\` (E_REFERENCE)`,
     );
     await expect(alone.client.call('DELETE', `/v1/machines/${name}`)).rejects.toMatchObject({
       code: 'E_REFERENCE',
@@ -182,7 +182,7 @@ describe('muster delete machine', () => {
     const { code, out, err } = await remove('machine', 'w1');
     expect([code, out]).toEqual([0, 'machine "w1" deleted\n']);
     expect(err).toMatch(
-      /^warning: Machine\/w1 is a worker of Cluster\/red; take it out as well: .* \(E_REFERENCE\)\n$/,
+      /^warning: Machine\/w1 is a worker of Cluster\/red; remove the machine from the cluster as well: .* \(E_REFERENCE\)\n$/,
     );
     expect(await remove('machine', 'free')).toMatchObject({ code: 0, err: '' });
   });

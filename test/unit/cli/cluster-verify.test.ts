@@ -74,7 +74,7 @@ test('a probe that fails is made again until it is well, when it is waited for',
   const { code, out, err } = await verified('1m');
   expect(code).toBe(0);
   expect(asked).toEqual(['status', 'status', 'verify', 'status', 'verify']);
-  expect(out).toMatch(/\none: all is well \(all\)\n$/);
+  expect(out).toMatch(/\none: all checks pass \(all\)\n$/);
   expect(err).toMatch(/^\d+s: waiting for node w1\n\d+s: waiting for network w1\n$/);
 });
 
@@ -85,7 +85,7 @@ test('when the time is up, what was seen last is told and the exit code says so'
   expect(out).toMatch(/^FAIL +network +w1 /m);
 });
 
-test('no probe is made while the rest is not well', async () => {
+test('no probe is made while other checks fail', async () => {
   answers = { status: [false], verify: [true] };
   expect((await verified('0s')).code).toBe(1);
   expect(asked).toEqual(['status']);

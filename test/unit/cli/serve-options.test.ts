@@ -56,7 +56,9 @@ describe('settings of the server', () => {
   it('name the flag or the variable that is wrong', () => {
     expect(() => serveOptions({ httpPort: 'x' }, {})).toThrow('--http-port: "x" is not a TCP port');
     expect(() => serveOptions({}, { MUSTER_HTTP_PORT: '70000' })).toThrow('MUSTER_HTTP_PORT: "70000"');
-    expect(() => serveOptions({ logLevel: 'loud' }, {})).toThrow('--log-level: "loud" is none of debug');
+    expect(() => serveOptions({ logLevel: 'loud' }, {})).toThrow(
+      '--log-level: "loud" is not a log level; use one of debug',
+    );
   });
 
   it.for([
@@ -88,7 +90,7 @@ describe('the environment', () => {
       PATH: '/',
     };
     expect(misspeltVariables(env)).toEqual([
-      'MUSTER_INTERFACES in the environment is no setting; did you mean MUSTER_INTERFACE?',
+      'MUSTER_INTERFACES in the environment is not a setting of Muster; did you mean MUSTER_INTERFACE?',
     ]);
   });
 });

@@ -158,7 +158,7 @@ describe('a fault that Ignition would find', () => {
   test('is reported once, at the image, when it is an unknown version', () => {
     const plain = document('Profile', 'p', '{image: i, config: {timezone: Etc/UTC}}');
     expect(check(image(', ignitionVersion: "9.9.9"') + M + plain)).toEqual([
-      'error 5 Image/i: "9.9.9" is no spec of Ignition that Muster writes: 3.3.0, 3.4.0, 3.5.0, 3.6.0',
+      'error 5 Image/i: "9.9.9" is not a version of the Ignition spec that Muster writes; use one of 3.3.0, 3.4.0, 3.5.0, 3.6.0',
     ]);
   });
 });
@@ -169,7 +169,7 @@ test('a password that is not hashed and a time zone that does not exist are warn
   for (const hash of ['$6$salt$hash', '$y$j9T$salt$hash', '!', '*', 'ab01FAX.bQRSU'])
     expect(check(config('Etc/UTC', hash))).toEqual([]);
   expect(check(config('Berlin', 'secret'))).toEqual([
-    expect.stringMatching(/^warning \d+ Machine\/a: this is no hash, .*`openssl passwd -6`/),
+    expect.stringMatching(/^warning \d+ Machine\/a: this is not a password hash, .*`openssl passwd -6`/),
     expect.stringMatching(/^warning \d+ Machine\/a: there is no time zone "Berlin"/),
   ]);
   expect(check(config('Berlin', 'secret')).join()).not.toContain('secret');

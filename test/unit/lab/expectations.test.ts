@@ -79,7 +79,7 @@ const CASES: readonly [Omit<Expectation, 'machine'>, Omit<Expectation, 'machine'
     { file: { path: '/etc/x', mode: '0644' } },
     'mode: found "0640"',
   ],
-  [{ file: { path: '/etc/none', absent: true } }, { file: { path: '/etc/none' } }, 'it is not there'],
+  [{ file: { path: '/etc/none', absent: true } }, { file: { path: '/etc/none' } }, 'the file does not exist'],
   [
     { user: { name: 'ops', groups: ['adm'], sshKeys: ['k1'], sudo: true } },
     { user: { name: 'ops', groups: ['wheel'] } },
@@ -97,7 +97,7 @@ const CASES: readonly [Omit<Expectation, 'machine'>, Omit<Expectation, 'machine'
   [
     { event: { kind: 'boot.session', count: 1 } },
     { event: { kind: 'boot.session', count: 2 } },
-    'there were 1',
+    'events found: 1',
   ],
   [{ noEvent: { kind: 'tftp.served' } }, { noEvent: { kind: 'boot.session' } }, 'found {"firmware":"bios"}'],
   [{ dhcpServer: '10.77.0.1' }, { dhcpServer: '10.77.0.2' }, 'found "10.77.0.1"'],
@@ -107,7 +107,7 @@ const CASES: readonly [Omit<Expectation, 'machine'>, Omit<Expectation, 'machine'
     { document: { name: 'user-data', contains: 'x' } },
     'it received none',
   ],
-  [{ serial: 'node-1 boots' }, { serial: 'panic' }, 'it did not'],
+  [{ serial: 'node-1 boots' }, { serial: 'panic' }, 'the console never showed it'],
   [{ noSerial: 'panic' }, { noSerial: 'node-\\d' }, 'it showed "node-1"'],
 ] as never;
 

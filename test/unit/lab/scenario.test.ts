@@ -46,7 +46,7 @@ test('an expectation of a machine that is not in the rack is refused', () => {
 
 test('an expectation has exactly one check', () => {
   for (const wrong of [{ machine: 'node-1' }, { machine: 'node-1', phase: 'ready', hostname: 'x' }])
-    expect(faults({ ...smallest(), expect: [wrong] })[0]).toMatch(/say exactly one of phase, held/);
+    expect(faults({ ...smallest(), expect: [wrong] })[0]).toMatch(/give exactly one of phase, held/);
 });
 
 test('two machines cannot have the same network card', () => {
@@ -65,8 +65,10 @@ test('a machine with cards only on the dead segment must name the one from which
 test('a step has expectations of a command only where it has a command', () => {
   const steps = (...list: object[]) => faults({ ...smallest(), steps: list });
   expect(steps({ muster: ['get', 'machines'], says: 'node-1', within: '10s', exitCode: 1 })).toEqual([]);
-  expect(steps({ powerOn: ['node-1'], says: 'x' })[0]).toContain('says, exitCode and within go with muster');
-  expect(steps({ powerOn: ['node-1'], powerCut: ['node-1'] })[0]).toContain('say exactly one of powerOn');
+  expect(steps({ powerOn: ['node-1'], says: 'x' })[0]).toContain(
+    'says, exitCode and within need muster or shell',
+  );
+  expect(steps({ powerOn: ['node-1'], powerCut: ['node-1'] })[0]).toContain('give exactly one of powerOn');
 });
 
 test('an invalid regular expression is refused before anything starts', () => {

@@ -176,9 +176,9 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ],
   ['octets after the names', asking(extension(SAN, Buffer.concat([EMPTY, EMPTY]))), /after the end/],
   [
-    'a truth that is written out although it is the default',
+    'a BOOLEAN that is written out although it is the default',
     asking(extension(SAN, EMPTY, element(TAG.boolean, Buffer.from([0])))),
-    /truth/,
+    /BOOLEAN/,
   ],
   [
     'a second value in a part of the subject',
@@ -211,9 +211,9 @@ const REFUSED: readonly (readonly [string, string, RegExp])[] = [
   ['an address of five octets', general(0x87, 10, 0, 0, 1, 0), /5 octets/],
   ['a name that is not ASCII', general(0x82, 0xc3, 0xa4), /ASCII/],
   ['a kind of name that there is not', general(0x89, 1), /tag 137/],
-  ['bits with unused ones set', usage(5, 0xbf), /list of bits/],
-  ['bits with zeros at the end', usage(0, 0xa0), /list of bits/],
-  ['bits without their count', usage(), /list of bits/],
+  ['bits with unused ones set', usage(5, 0xbf), /BIT STRING/],
+  ['bits with zeros at the end', usage(0, 0xa0), /BIT STRING/],
+  ['bits without their count', usage(), /BIT STRING/],
   [
     'an OID that could be shorter',
     asking(element(TAG.sequence, element(TAG.oid, Buffer.from([0x55, 0x80, 0x1d])), element(TAG.octets))),

@@ -79,8 +79,8 @@ async function until(holds: () => boolean, step: number): Promise<void> {
 const WATCH = 16;
 const SCAN = 5000;
 
-describe('the directory that is now at the configured path is read and watched', () => {
-  test('when another directory was renamed to the path', async () => {
+describe('the directory that is now at the configured path', () => {
+  test('is read and watched after another directory was renamed to the path', async () => {
     write('config/m.yaml', machine('01'));
     const one = await catalog();
     write('next/m.yaml', machine('02'));
@@ -91,7 +91,7 @@ describe('the directory that is now at the configured path is read and watched',
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when it was removed and created again', async () => {
+  test('is read and watched after it was removed and created again', async () => {
     write('config/m.yaml', machine('01'));
     const one = await catalog();
     fs.rmSync(directory, { recursive: true });
@@ -102,7 +102,7 @@ describe('the directory that is now at the configured path is read and watched',
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when it is a link whose target changed', async () => {
+  test('is read and watched after the target of the link at the path changed', async () => {
     write('v1/m.yaml', machine('01'));
     write('v2/m.yaml', machine('02'));
     fs.symlinkSync('v1', directory);
@@ -114,7 +114,7 @@ describe('the directory that is now at the configured path is read and watched',
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when a reload came before the scan', async () => {
+  test('is read and watched when a reload came before the scan', async () => {
     write('v1/m.yaml', machine('01'));
     write('v2/m.yaml', machine('02'));
     fs.symlinkSync('v1', directory);
@@ -127,7 +127,7 @@ describe('the directory that is now at the configured path is read and watched',
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when a subdirectory was replaced between two scans', async () => {
+  test('is read and watched after a subdirectory was replaced between two scans', async () => {
     write('config/hall/m.yaml', machine('01'));
     const one = await catalog();
     fs.renameSync(path.join(directory, 'hall'), path.join(root, 'old'));
@@ -137,7 +137,7 @@ describe('the directory that is now at the configured path is read and watched',
     await until(() => macOf(one) === '03', WATCH);
   });
 
-  test('when the target of a linked file changed, was removed, and was created again', async () => {
+  test('is read and watched after the target of a linked file changed, was removed, and was created again', async () => {
     write('outside.yaml', machine('01'));
     fs.mkdirSync(directory);
     fs.symlinkSync('../outside.yaml', path.join(directory, 'm.yaml'));
@@ -150,7 +150,7 @@ describe('the directory that is now at the configured path is read and watched',
     await until(() => macOf(one) === '03', SCAN);
   });
 
-  test('when ..data changes, as kubelet mounts a ConfigMap', async () => {
+  test('is read and watched after ..data changes, as kubelet mounts a ConfigMap', async () => {
     write('config/..1/m.yaml', machine('01'));
     write('config/..2/m.yaml', machine('02'));
     fs.symlinkSync('..1', path.join(directory, '..data'));

@@ -67,7 +67,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     about: 'volumes on an NFS server, by CSI',
     version: '4.13.4',
     home: 'https://github.com/kubernetes-csi/csi-driver-nfs',
-    note: 'Which server, a StorageClass with provisioner nfs.csi.k8s.io says: an object of the same entry. Its snapshotter needs csi-snapshots before it.',
+    note: 'Name the NFS server in a StorageClass with provisioner nfs.csi.k8s.io, under objects of the same entry. Its snapshotter needs the add-on csi-snapshots first.',
     manifests: (version) =>
       ['rbac-csi-nfs', 'csi-nfs-driverinfo', 'csi-nfs-controller', 'csi-nfs-node'].map((part) =>
         github('kubernetes-csi/csi-driver-nfs', `v${version}`, `deploy/v${version}/${part}.yaml`),
@@ -95,10 +95,10 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     ],
   },
   dashboard: {
-    about: "Kubernetes' dashboard, in the last version that is a manifest",
+    about: 'the Kubernetes dashboard, in the last version that was published as a manifest',
     version: '2.7.0',
     home: 'https://github.com/kubernetes/dashboard',
-    note: 'Later versions are charts, and the project looks for maintainers.',
+    note: 'Later versions are published only as Helm charts, and the project is looking for maintainers.',
     manifests: (version) => [github('kubernetes/dashboard', `v${version}`, 'aio/deploy/recommended.yaml')],
   },
   'dns-autoscaler': {
@@ -108,7 +108,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     objects: dnsAutoscaler,
   },
   'gateway-api': {
-    about: 'the kinds of the Gateway API, for a controller of yours',
+    about: 'the CRDs of the Gateway API; you choose and install the controller',
     version: '1.4.0',
     home: 'https://gateway-api.sigs.k8s.io/guides/',
     manifests: (version) => [release('kubernetes-sigs/gateway-api', `v${version}`, 'standard-install.yaml')],
@@ -147,7 +147,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     about: 'addresses for Services of type LoadBalancer, by ARP or BGP',
     version: '0.15.2',
     home: 'https://metallb.universe.tf/installation/',
-    note: 'Which addresses it gives, an IPAddressPool and an L2Advertisement say: objects of the same entry.',
+    note: 'Define its addresses with an IPAddressPool and an L2Advertisement, under objects of the same entry.',
     manifests: (version) => [
       github('metallb/metallb', `v${version}`, 'config/manifests/metallb-native.yaml'),
     ],
@@ -156,7 +156,7 @@ export const CATALOGUE: Readonly<Record<string, CatalogueEntry>> = {
     about: '`kubectl top`, and autoscaling by processor and memory',
     version: '0.8.1',
     home: 'https://github.com/kubernetes-sigs/metrics-server',
-    note: "It verifies kubelets by the cluster's CA, which Muster's certificates stand up to: no --kubelet-insecure-tls.",
+    note: "It verifies the certificates of kubelets against the cluster's CA. Muster's certificates pass, so --kubelet-insecure-tls is not needed.",
     manifests: (version) => [release('kubernetes-sigs/metrics-server', `v${version}`, 'components.yaml')],
   },
   multus: {

@@ -61,7 +61,8 @@ function applied(root: Json, { op, path, from, value }: PatchOperation): Json {
       return put(taken(root, source(), failed), path, moved, failed);
     }
     case 'test':
-      if (!isDeepStrictEqual(at(root, path, failed), given())) throw failed('another value is there');
+      if (!isDeepStrictEqual(at(root, path, failed), given()))
+        throw failed('the value at this path is a different one');
       return root;
   }
 }

@@ -145,7 +145,11 @@ const FAULTS: readonly (readonly [string, Partial<ApiSeen>, string])[] = [
   ['cordoned', { nodes: nodeWith('w2', { cordoned: true }) }, 'node w2: ready, but cordoned'],
   ['missing', { nodes: API.nodes.slice(1) }, 'node cp1: it has not registered'],
   ['unknown', { nodes: [...API.nodes, { ...API.nodes[0]!, name: 'x' }] }, 'node x: it is not in the Cluster'],
-  ['without leader', { leaders: API.leaders.slice(1) }, 'lease kube-controller-manager: none of them'],
+  [
+    'without leader',
+    { leaders: API.leaders.slice(1) },
+    'lease kube-controller-manager: no control plane holds its lease',
+  ],
   [
     'requests of others that wait',
     { pending: [waiting('system:node:x')] },

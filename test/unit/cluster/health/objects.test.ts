@@ -66,7 +66,9 @@ test('without a message of kubectl the line names the journal of its machine, or
   expect(judged([{}, {}])).toBe(
     'ok the current objects are not applied: no control plane has asked for them yet',
   );
-  expect(judged([{}, {}], { patience: duration('0s') })).toContain('twice a minute; muster explain cp1');
+  expect(judged([{}, {}], { patience: duration('0s') })).toContain(
+    'polls every 30 seconds; if nothing changes: muster explain cp1',
+  );
 });
 
 test('verify allows no time for applying the objects', () => {

@@ -187,7 +187,7 @@ test.for<readonly [Plain, readonly PatchOperation[], Plain]>([
 
 test.for<readonly [PatchOperation, RegExp]>([
   [{ op: 'add', path: '/baz/bat', value: 1 }, /there is no "baz"/],
-  [{ op: 'test', path: '/foo', value: 'bar' }, /another value/],
+  [{ op: 'test', path: '/foo', value: 'bar' }, /value at this path is a different one/],
   [{ op: 'remove', path: '/list/2' }, /the list has 2 items, and none at "2"/],
   [{ op: 'add', path: '/list/3', value: 1 }, /the list has 2 items/],
   [{ op: 'replace', path: '/none', value: 1 }, /there is no "none"/],

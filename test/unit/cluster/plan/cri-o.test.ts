@@ -158,7 +158,7 @@ test('one that is not of kubelet’s minor version, a mirror that it cannot name
     'error overrides.versions.cri-o: CRI-O 1.34.11 is not for kubelet 1.36',
   ]);
   expect(refused({ mirrors: ['https://[fd00::1]:5000'] })).toEqual([
-    'error mirrors: CRI-O looks for the CA of https://[fd00::1]:5000 where no such name can be; give the mirror a name',
+    "error mirrors: CRI-O reads the CA of a mirror from a directory with the mirror's name, and Muster cannot write the brackets of https://[fd00::1]:5000 into a path; give the mirror a DNS name",
   ]);
   expect(faults({ overrides: { runtime: 'cri-o' } })).toEqual([
     'error overrides.runtime: it follows from spec.kubernetes.runtime; set that',

@@ -242,7 +242,7 @@ test('a weak setting that works is a warning with its line when it is applied, a
       code: 'E_CLUSTER',
       path: 'spec.kubernetes.endpoint',
       message:
-        'Cluster/blue: it is the address of cp2: without that machine nobody reaches the API; use virtualAddress, a balancer or a name',
+        'Cluster/blue: it is the address of cp2: the API cannot be reached while that machine is down; use virtualAddress, a balancer or a name',
       at: { file: 'c.yaml', line: 8, column: 15 },
     },
   ];
@@ -264,7 +264,7 @@ test('a worker that no Machine is named like is a warning with the name that may
       code: 'E_CLUSTER',
       path: 'spec.kubernetes.workers[1]',
       message:
-        'Cluster/blue: there is no Machine "wroker-2"; did you mean "worker-2"?; until then the cluster goes without it',
+        'Cluster/blue: there is no Machine "wroker-2"; did you mean "worker-2"?; until it exists, the cluster runs without it',
       at: { file: 'c.yaml', line: 10, column: 19 },
     },
   ]);
@@ -283,8 +283,8 @@ test('a control plane or member of etcd that no Machine is named like is a warni
   const typo = cluster('    etcd: {topology: external, machines: [e1, e2, e33]}').replace('cp3]', 'pc4]');
   const { warnings } = await one.applyText(typo, 'c.yaml');
   expect(warnings.map(({ path, message }) => `${path}: ${message}`)).toEqual([
-    'spec.kubernetes.controlPlanes[2]: Cluster/blue: there is no Machine "pc4"; did you mean "cp4"?; until then all of the cluster waits',
-    'spec.kubernetes.etcd.machines[2]: Cluster/blue: there is no Machine "e33"; until then all of the cluster waits',
+    'spec.kubernetes.controlPlanes[2]: Cluster/blue: there is no Machine "pc4"; did you mean "cp4"?; until it exists, the whole cluster waits',
+    'spec.kubernetes.etcd.machines[2]: Cluster/blue: there is no Machine "e33"; until it exists, the whole cluster waits',
   ]);
   await one.close();
 });
@@ -317,8 +317,8 @@ const wholeBut = (changes: Readonly<Record<string, string>>): Readonly<Record<st
 test('machines of a Cluster that cannot do their part yet are warned of: address, profile, data disk', async () => {
   expect(await warnedOf(wholeBut({}))).toEqual([]);
   expect(await warnedOf(wholeBut({ cp1: ', profile: node', w1: ', profile: node' }))).toEqual([
-    'spec.kubernetes.controlPlanes[0]: Cluster/blue: cp1: no spec.addresses in its Machine; until there is one all of the cluster waits',
-    'spec.kubernetes.workers[0]: Cluster/blue: w1: no spec.addresses in its Machine; until there is one the cluster goes without it',
+    'spec.kubernetes.controlPlanes[0]: Cluster/blue: cp1: no spec.addresses in its Machine; until there is one, the whole cluster waits',
+    'spec.kubernetes.workers[0]: Cluster/blue: w1: no spec.addresses in its Machine; until there is one, the cluster runs without it',
   ]);
   expect(await warnedOf(wholeBut({ w1: address(4) }))).toEqual([
     'spec.kubernetes.workers[0]: Cluster/blue: w1: no profile in its Machine, and no Profile selects it; it is held when it boots',
@@ -373,7 +373,7 @@ test('a Machine of a Cluster that loses its address is a warning, and other chan
   await one.applyText(NETWORKS + MACHINES + cluster(), 'before.yaml');
   const lost = await one.applyText(machine('cp1', 11).replace(', addresses: [10.0.0.11]', ''), 'cp1.yaml');
   expect(lost.warnings.map(({ message }) => message)).toEqual([
-    'Cluster/blue: cp1: no spec.addresses in its Machine; until there is one all of the cluster waits',
+    'Cluster/blue: cp1: no spec.addresses in its Machine; until there is one, the whole cluster waits',
   ]);
   const other = await one.applyText(machine('w1', 14).replace(':14"', ':15"'), 'w1.yaml');
   expect(other.warnings).toEqual([]);

@@ -96,7 +96,7 @@ test.each<[what: string, nodes: Nodes, said: string]>([
       { machines: ['w1'], labels: { a: '1' } },
       { machines: ['w1'], labels: { a: '2' } },
     ],
-    'error nodes[1].labels: w1 has a: 1 already, from another group',
+    'error nodes[1].labels: another group already gives w1 the label a: 1; give it one value',
   ],
   [
     'an effect that there is not',

@@ -283,7 +283,7 @@ test.for([
   [
     'an unknown version',
     { version: '1.33.2' },
-    'error version: Kubernetes 1.33.2 is not known here; 1.34, 1.35, 1.36 are',
+    'error version: Muster does not know Kubernetes 1.33.2; use 1.34, 1.35, 1.36',
   ],
   [
     'an endpoint that is none',
@@ -313,7 +313,7 @@ test.for([
   [
     'a worker that is not there yet',
     { workers: ['w1', 'w3'] },
-    'warning spec.kubernetes: there is no Machine "w3"; did you mean "w1"?; until then the cluster goes without it',
+    'warning spec.kubernetes: there is no Machine "w3"; did you mean "w1"?; until then the cluster runs without it',
   ],
   [
     'overlapping networks',
@@ -353,7 +353,7 @@ test.for([
   [
     'pods and services in another order of families',
     { networks: { pods: ['fd00:1::/56', '10.244.0.0/16'], services: ['10.96.0.0/16', 'fd00:2::/112'] } },
-    'error networks.services: its families are not those of networks.pods, in the same order',
+    'error networks.services: networks.pods lists other address families, or lists them in another order; list the same families in the same order',
   ],
   [
     'too many services of IPv6',
@@ -363,7 +363,7 @@ test.for([
   [
     'services of another family',
     { networks: { services: ['fd00::/112'] } },
-    'error networks.services: its families are not those of networks.pods, in the same order',
+    'error networks.services: networks.pods lists other address families, or lists them in another order; list the same families in the same order',
   ],
   [
     'too few services',
@@ -383,7 +383,7 @@ test.for([
   [
     'an endpoint on one control plane',
     { endpoint: '10.0.0.11' },
-    'warning endpoint: it is the address of cp1: without that machine nobody reaches the API; use virtualAddress, a balancer or a name',
+    'warning endpoint: it is the address of cp1: the API cannot be reached while that machine is down; use virtualAddress, a balancer or a name',
   ],
   [
     'a flag that nobody knows',
@@ -444,12 +444,12 @@ test.for([
   [
     'an etcd too old',
     { overrides: { versions: { etcd: '3.5.1' } } },
-    'error overrides.versions.etcd: etcd 3.5.1 is older than 3.5.24, the oldest that kubeadm takes for 1.36',
+    'error overrides.versions.etcd: etcd 3.5.1 is older than 3.5.24, the oldest that kubeadm accepts for Kubernetes 1.36',
   ],
   [
     'an etcd that is not known',
     { overrides: { versions: { etcd: '3.7.0' } } },
-    'error overrides.versions.etcd: etcd 3.7.0 is not known here; 3.4, 3.5, 3.6 are',
+    'error overrides.versions.etcd: Muster does not know etcd 3.7.0; use 3.4, 3.5, 3.6',
   ],
   [
     'a path that does not exist',
@@ -519,7 +519,7 @@ test('kube-vip with external etcd is a warning', () => {
   };
   const told = faults(external, [...MACHINES, { name: 'e1', addresses: ['10.0.0.31'] }]);
   expect(told).toEqual([
-    'warning virtualAddress.by: with external etcd kube-vip does not notice that a member lost its power, and nobody may hold the address for minutes; keepalived moves it in seconds',
+    'warning virtualAddress.by: with external etcd, kube-vip does not notice that a member has lost power, so for minutes the address can be on no machine; use keepalived, which moves it within seconds',
   ]);
 });
 

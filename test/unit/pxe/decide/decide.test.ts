@@ -178,13 +178,13 @@ describe('loaders', () => {
       wanted: ['ipxe.efi', 'snponly.efi'],
     });
   });
-  it('give an iPXE in ROM its own drivers before UNDI', () => {
+  it('an iPXE in ROM gets a loader with native drivers before one with UNDI', () => {
     const given = (...files: string[]) =>
       loaderFor(0, { installed: (name) => files.includes(name), fromIpxe: true });
     expect(given('undionly.kpxe', 'ipxe.pxe')).toEqual({ ok: true, loader: 'ipxe.pxe' });
     expect(given('undionly.kpxe')).toEqual({ ok: true, loader: 'undionly.kpxe' });
   });
-  it('give a BIOS UNDI first, and what documents demand before that', () => {
+  it('a BIOS gets a loader with UNDI first, unless documents demand another one', () => {
     const installed = () => true;
     expect(loaderFor(0, { installed })).toEqual({ ok: true, loader: 'undionly.kpxe' });
     expect(loaderFor(0, { installed, override: 'ipxe.pxe' })).toEqual({ ok: true, loader: 'ipxe.pxe' });
@@ -198,7 +198,7 @@ describe('loaders', () => {
     expect(new Set(ARCHITECTURES.map(({ code }) => code)).size).toBe(ARCHITECTURES.length);
     for (const name of loaderNames()) expect(name).toMatch(/^[a-z0-9.-]+$/);
   });
-  it('are named bare to firmware, by URL to an iPXE and to HTTP boot', () => {
+  it('loaders are named without a path to firmware, and by URL to iPXE and HTTP boot', () => {
     const name = (stage: BootStage) => loaderFile({ stage }, 'ipxe.efi', '10.77.0.1', 8080);
     expect(name('pxe')).toBe('ipxe.efi');
     expect(name('ipxe-tftp')).toBe('tftp://10.77.0.1/ipxe.efi');

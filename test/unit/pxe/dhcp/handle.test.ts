@@ -48,7 +48,7 @@ describe('a client that looks for an address (RFC 2131 §4.3.1, §4.3.2)', () =>
     ]);
   });
 
-  it('is answered by broadcast even when it asks for unicast, and by unicast when it has an address', async () => {
+  it('a client is answered by broadcast even when it asks for unicast, and by unicast when it has an address', async () => {
     const w = await world();
     await lease(w);
     expect((await w.send(message('DISCOVER', { flags: 0 }))).reply!.to).toEqual({

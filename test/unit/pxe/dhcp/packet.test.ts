@@ -121,7 +121,7 @@ describe('a DHCP packet', () => {
     expect(bytes.subarray(at + 1).every((octet) => octet === 0)).toBe(true);
   });
 
-  it('is never shorter than 300 octets', () => {
+  it('a packet is never shorter than 300 octets', () => {
     const { bytes } = encode({ ...read(capture('ovmf-pxe-discover')), options: new Map() });
     expect(bytes).toHaveLength(300);
   });

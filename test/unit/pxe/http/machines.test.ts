@@ -166,7 +166,7 @@ describe('a file that becomes shorter while it is sent', () => {
 });
 
 describe('paths', () => {
-  it('may have doubled slashes, and are never answered with a redirect', async () => {
+  it('paths may have doubled slashes, and are never answered with a redirect', async () => {
     for (const target of ['//loaders//ipxe.efi', `//assets/${server.sha256}//kernel`])
       expect((await get(target)).status).toBe(200);
   });
@@ -209,7 +209,7 @@ describe('the habits that firmware demands', () => {
     expect((await ask(server.port, 'GET', '/boot/live/report')).status).toBe(405);
   });
 
-  it('keep a connection open after HEAD and GET, for more than a minute (edk2#9920)', async () => {
+  it('the server keeps a connection open after HEAD and GET, for more than a minute (edk2#9920)', async () => {
     const request = `HEAD /loaders/ipxe.efi HTTP/1.1\r\nHost: 10.78.0.1\r\nUser-Agent: UefiHttpBoot/1.0\r\n\r\n`;
     const { headers, body } = await raw(
       server.port,
@@ -220,7 +220,7 @@ describe('the habits that firmware demands', () => {
     expect(body.toString()).toMatch(/an EFI program$/);
   });
 
-  it('never send an empty header value (edk2#7443), and always a length', async () => {
+  it('the server never sends an empty header value (edk2#7443), and always sends a length', async () => {
     for (const target of [
       asset(),
       '/boot.ipxe',
@@ -236,7 +236,7 @@ describe('the habits that firmware demands', () => {
 });
 
 describe('scripts', () => {
-  it('have URLs with the server’s address, not with the Host that the client sends', async () => {
+  it('scripts have URLs with the server’s address, not with the Host that the client sends', async () => {
     for (const target of ['/boot.ipxe', '/boot/SESSION_1/start.ipxe']) {
       const { headers, body } = await get(target, { host: 'evil' });
       expect(headers['content-type']).toMatch(/^text\/plain/);

@@ -87,7 +87,7 @@ describe('options', () => {
     expect(asked({ timeout: '3' })).toMatchObject({ timeout: 3000, acknowledged: [['timeout', '3']] });
   });
 
-  it('have no size for an empty file, because curl would give up', () =>
+  it('the answer to tsize leaves out the size of an empty file, because curl would give up', () =>
     expect(asked({ tsize: '0', blksize: '600' }, 'octet', 0).acknowledged).toEqual([['blksize', '600']]));
 
   it('have no size for translated text', () =>

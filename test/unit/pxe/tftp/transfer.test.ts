@@ -166,7 +166,7 @@ describe('a transfer', () => {
     expect(t.sent.length).toBe(before);
   });
 
-  it('whose client only wants the size is a probe, not a failure (EDK2: error 8; BIOS ROMs: error 0)', () => {
+  it('a transfer that the client aborts after it has learned the size is a probe, not a failure (EDK2: error 8; BIOS ROMs: error 0)', () => {
     for (const code of [8, 0]) {
       const t = new Bench(plan(10, 4));
       t.feed({ kind: 'error', code, message: 'User aborted the transfer' });
