@@ -189,7 +189,7 @@ const restores = (etcd: string, options: RackOptions): void =>
         await Promise.all([rack.decision('m2', 'hold no-quorum'), rack.decision('m3', 'hold no-quorum')]);
         expect(await rack.muster('cluster', 'restore', 'one', '--from', 'm1')).toMatchObject({
           code: 2,
-          output: expect.stringContaining('is lost'),
+          output: expect.stringContaining('are lost'),
         });
         expect(
           await rack.muster('cluster', 'restore', 'one', '--from', 'm2', '--confirm', 'one'),
