@@ -1,8 +1,8 @@
 /** DHCP: the shipped command against other projects' clients, relays and servers. */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatIpv4 } from '../../src/base/ipv4.ts';
 import { type Mac, macToBytes } from '../../src/base/mac.ts';
@@ -426,14 +426,18 @@ describe('the launcher', () => {
   });
 
   it('the launcher says how to run it when it lacks permission', async () => {
+    // A copy that everybody can read, wherever the checkout is.
+    const copy = join(mkdtempSync(join(tmpdir(), 'muster-launcher-')), 'bind-sockets.pl');
+    chmodSync(dirname(copy), 0o755);
+    copyFileSync('systemd/bind-sockets.pl', copy);
     const words = [
       'setpriv',
       '--reuid',
       '65534',
       '--clear-groups',
       'perl',
-      resolve('systemd/bind-sockets.pl'),
-      NODE,
+      copy,
+      '/bin/true',
       '-',
       'serve',
       '--interface',

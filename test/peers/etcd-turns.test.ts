@@ -6,7 +6,7 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { MusterEvent } from '../../src/events/event.ts';
+import type { EventView } from '../../src/api/times.ts';
 import { callApi } from './etcd/api.ts';
 import { type Machine, openRack, type Rack, until } from './etcd/rack.ts';
 
@@ -17,9 +17,9 @@ const starts = (machine: Machine): number[] =>
     return at === undefined ? [] : [Date.parse(at)];
   });
 
-async function turns(rack: Rack): Promise<MusterEvent[]> {
+async function turns(rack: Rack): Promise<EventView[]> {
   const { text } = await callApi(rack.host.socket, 'GET', '/v1/events?limit=1000');
-  const { items } = JSON.parse(text) as { items: MusterEvent[] };
+  const { items } = JSON.parse(text) as { items: EventView[] };
   return items.filter(({ kind }) => kind === 'cluster.rollout');
 }
 
@@ -58,7 +58,8 @@ test('a changed flag of etcd reaches one member after the other, each once the p
     expect(given.map(({ subject }) => subject).sort()).toEqual(['m1', 'm2', 'm3']);
     for (const [n, next] of given.slice(1).entries()) {
       const former = rack.all.find(({ name }) => name === given[n]!.subject)!;
-      expect(next.at).toBeGreaterThan(starts(former).at(-1)!);
+      // The API gives times as RFC 3339 texts.
+      expect(Date.parse(next.at)).toBeGreaterThan(starts(former).at(-1)!);
     }
     // Each member was restarted exactly once.
     expect(rack.all.map((machine, n) => starts(machine).length - before[n]!)).toEqual([1, 1, 1]);
