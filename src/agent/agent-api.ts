@@ -18,11 +18,14 @@ import type { AgentIdentity, AgentPlanner } from './protocol.ts';
 import { type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
+import type { Witness } from './witness.ts';
 
 interface AgentApiDeps extends RedeemDeps {
   readonly planner: AgentPlanner;
   /** The store's revision now. */
   readonly revision: () => Promise<number>;
+  /** Compares the checkpoints that machines remember with the security log. */
+  readonly witness?: Witness | undefined;
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
   readonly primary: () => string;
@@ -116,6 +119,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         // The revision that a machine is sent never decreases. A machine that has seen a higher
         // revision than the store has now shows the planner that the store was rolled back.
         'muster-revision': String(Math.max(revision, facts.seenRevision ?? 0)),
+        ...deps.witness?.hear(member.name, facts.seenCheckpoint),
       };
       return digest === facts.applied
         ? { status: 204, headers }

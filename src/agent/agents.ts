@@ -32,6 +32,7 @@ import type { AgentPlanner } from './protocol.ts';
 import { createRounds } from './rounds.ts';
 import { createTransport } from './transport.ts';
 import { createWithdrawals } from './withdrawal.ts';
+import type { Witness } from './witness.ts';
 
 export interface AgentsDeps {
   readonly store: Store;
@@ -44,6 +45,8 @@ export interface AgentsDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Compares what agents remember of the security log with it; absent: nobody does. */
+  readonly witness?: Witness;
   /** Called with the settings of every layer that is made; tests read tickets from them. */
   readonly made?: (settings: AgentSettings) => void;
 }

@@ -2,6 +2,7 @@
  * What an agent reports about its machine with every poll, as form fields. It is believed only
  * about the machine that its certificate belongs to.
  */
+import type { Checkpoint } from '../events/audit-chain.ts';
 import type { LeafName } from '../pki/hierarchy.ts';
 
 /** The disk that the machine's data selector matches. */
@@ -96,4 +97,6 @@ export interface AgentFacts {
    * revision was rolled back.
    */
   readonly seenRevision?: number;
+  /** The newest checkpoint of Muster's security log that this machine was ever sent. */
+  readonly seenCheckpoint?: Checkpoint;
 }

@@ -185,6 +185,7 @@ read_settings
 find_boot_origin
 identity=$run/agent
 revision=0
+checkpoint=0
 failures=0
 http_status=''
 retry_after=''

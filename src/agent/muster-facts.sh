@@ -112,6 +112,13 @@ recall_revision() {
   [ "$first_line" -le "$revision" ] || revision=$first_line
 }
 
+# Sets checkpoint to the one that the identity's directory remembers, if its number is higher.
+recall_checkpoint() {
+  first_line "$identity/checkpoint"
+  is_number "${first_line%%.*}" || return 0
+  [ "${first_line%%.*}" -le "${checkpoint%%.*}" ] || checkpoint=$first_line
+}
+
 # Sets marker to the line that names the owner of the mounted data filesystem.
 look_at_marker() {
   marker=''
@@ -124,6 +131,7 @@ look_at_marker() {
 # the form, NAME@FILE one that curl reads from the file.
 post_facts() {
   recall_revision
+  recall_checkpoint
   look_at_wal
   look_at_etcd
   look_at_revisions
@@ -134,7 +142,7 @@ post_facts() {
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
-  set -- "$@" revision="$revision" hold="$hold_code" holdtext="$hold_text"
+  set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   post_facts_of_files "$@"
 }

@@ -7,7 +7,7 @@ carriage_return=$(printf '\r')
 
 # Posts to path $1 with the further curl arguments $2 …. Writes the answer to $run/body and sets
 # http_status (000 if there was no answer), answer_text (curl's complaint), retry_after (seconds,
-# or nothing) and asked_url. The answer's headers may set clock and revision.
+# or nothing) and asked_url. The answer's headers may set clock, revision and checkpoint.
 ask() {
   asked_url=$server$1
   shift
@@ -28,7 +28,10 @@ ask() {
   [ -r "$run/headers" ] || return 0
   while IFS=': ' read -r header_name header_value; do
     header_value=${header_value%"$carriage_return"}
-    ! is_number "$header_value" || take_header
+    case $header_name in
+      [Mm]uster-[Cc]heckpoint) take_checkpoint ;;
+      *) ! is_number "$header_value" || take_header ;;
+    esac
   done <"$run/headers"
 }
 
@@ -48,6 +51,18 @@ take_header() {
       write_line "$identity/revision" "$revision"
       ;;
   esac
+}
+
+# Remembers the checkpoint of the server's security log in header_value, NUMBER.HASH.SIGNATURE, if
+# its number is higher than that of the one in `checkpoint`.
+take_checkpoint() {
+  case $header_value in
+    *[!A-Za-z0-9._-]*) return 0 ;;
+  esac
+  is_number "${header_value%%.*}" || return 0
+  [ "${header_value%%.*}" -gt "${checkpoint%%.*}" ] || return 0
+  checkpoint=$header_value
+  write_line "$identity/checkpoint" "$checkpoint"
 }
 
 # Reports, once in a boot and in the background, that the server's certificate is not valid here:

@@ -152,6 +152,7 @@ read_settings
 find_boot_origin
 identity=$run/agent
 revision=0
+checkpoint=0
 failures=0
 http_status=''
 retry_after=''
@@ -424,7 +425,10 @@ ask() {
   [ -r "$run/headers" ] || return 0
   while IFS=': ' read -r header_name header_value; do
     header_value=\${header_value%"$carriage_return"}
-    ! is_number "$header_value" || take_header
+    case $header_name in
+      [Mm]uster-[Cc]heckpoint) take_checkpoint ;;
+      *) ! is_number "$header_value" || take_header ;;
+    esac
   done <"$run/headers"
 }
 
@@ -442,6 +446,16 @@ take_header() {
       write_line "$identity/revision" "$revision"
       ;;
   esac
+}
+
+take_checkpoint() {
+  case $header_value in
+    *[!A-Za-z0-9._-]*) return 0 ;;
+  esac
+  is_number "\${header_value%%.*}" || return 0
+  [ "\${header_value%%.*}" -gt "\${checkpoint%%.*}" ] || return 0
+  checkpoint=$header_value
+  write_line "$identity/checkpoint" "$checkpoint"
 }
 
 report_distrust() {
@@ -579,6 +593,12 @@ recall_revision() {
   [ "$first_line" -le "$revision" ] || revision=$first_line
 }
 
+recall_checkpoint() {
+  first_line "$identity/checkpoint"
+  is_number "\${first_line%%.*}" || return 0
+  [ "\${first_line%%.*}" -le "\${checkpoint%%.*}" ] || checkpoint=$first_line
+}
+
 look_at_marker() {
   marker=''
   [ -n "$mounted" ] || return 0
@@ -588,6 +608,7 @@ look_at_marker() {
 
 post_facts() {
   recall_revision
+  recall_checkpoint
   look_at_wal
   look_at_etcd
   look_at_revisions
@@ -598,7 +619,7 @@ post_facts() {
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
-  set -- "$@" revision="$revision" hold="$hold_code" holdtext="$hold_text"
+  set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   post_facts_of_files "$@"
 }

@@ -1,5 +1,6 @@
 /** Encodes plans (as tar) and decodes facts (from a form); see README.md. Pure. */
 import { createHash } from 'node:crypto';
+import { readCheckpoint } from '../events/audit-chain.ts';
 import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
 import {
   type AgentFacts,
@@ -271,6 +272,8 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const joined = text('joined') !== '';
   const objects = text('objects');
   const revision = optional('revision', /^[0-9]{1,15}$/);
+  // A machine that remembers something else has nothing to say about the log, and works.
+  const checkpoint = readCheckpoint(form.get('checkpoint') ?? '');
   const boots = optional('bootdisk') !== undefined;
   return {
     agent: needed('agent'),
@@ -291,6 +294,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
     ...(objects !== '' && { objects }),
     ...(revision !== undefined && { seenRevision: Number(revision) }),
+    ...(checkpoint && { seenCheckpoint: checkpoint }),
   };
 }
 

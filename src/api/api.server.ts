@@ -8,6 +8,7 @@ import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
+import type { Action, Actions } from './actions.ts';
 import type { ApiDeps } from './deps.ts';
 import type { ApiRequest, ApiResponse, Route } from './handler.ts';
 import { HEALTH_ROUTES, type HealthDeps } from './health.ts';
@@ -109,6 +110,8 @@ interface ServerDeps {
   readonly metrics: Pick<Metrics, 'add'>;
   /** Absent when system calls cannot be used: then the client process is unknown. */
   readonly systemCalls?: SystemCalls | undefined;
+  /** Absent where no route changes anything. */
+  readonly actions?: Actions | undefined;
 }
 
 /**
@@ -170,24 +173,44 @@ async function answer<D extends ServerDeps>(
     signal: AbortSignal.any([gone.signal, context.stop]),
     ...(peer && { peer }),
   };
-  let response: ApiResponse;
-  try {
-    response = await route.handler(request, context.deps);
-  } catch (error) {
-    if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
-      // The client is gone, and the server has not failed.
-      const { method } = request;
-      context.deps.log.debug({ method, path: route.path }, 'the client disconnected during its request');
-      return count(context.deps, `${route.method} ${route.path}`, CLIENT_LEFT);
-    }
-    response = problemResponse(problemFor(error, request, route.path, context.deps.log));
-  }
-  count(context.deps, `${route.method} ${route.path}`, response.status);
-  if (route.method !== 'GET') {
+  const { deps } = context;
+  // Pieces of a file that is not complete change nothing yet; the last one is recorded.
+  const acted = async (status: number, code?: string): Promise<void> => {
+    if (route.method === 'GET' || status === 202) return;
     const { method, path } = req;
     const by = peer ? { uid: peer.uid, pid: peer.pid } : {};
-    context.deps.log.info({ method, path, status: response.status, ...by }, 'an operator requested a change');
-  }
+    deps.log.info({ method, path, status, ...by }, 'an operator requested a change');
+    const { params, query } = request;
+    const action: Action = { method, route: route.path, params, query, status, code, summary: route.summary };
+    await deps.actions?.record(action);
+  };
+  const respond = async (): Promise<ApiResponse | undefined> => {
+    let response: ApiResponse;
+    let code: string | undefined;
+    try {
+      response = await route.handler(request, deps);
+    } catch (error) {
+      if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
+        // The client is gone, and the server has not failed.
+        const { method } = request;
+        deps.log.debug({ method, path: route.path }, 'the client disconnected during its request');
+        count(deps, `${route.method} ${route.path}`, CLIENT_LEFT);
+        await acted(CLIENT_LEFT);
+        return undefined;
+      }
+      const problem = problemFor(error, request, route.path, deps.log);
+      code = problem.code;
+      response = problemResponse(problem);
+    }
+    count(deps, `${route.method} ${route.path}`, response.status);
+    await acted(response.status, code);
+    return response;
+  };
+  const { actions } = deps;
+  const response = await (actions && route.method !== 'GET'
+    ? actions.run(actions.actor(peer), respond)
+    : respond());
+  if (response === undefined) return;
   await send(res, response);
   // Discards what the handler did not read, so that the next request on this connection is found.
   if (!req.readableEnded) req.resume();

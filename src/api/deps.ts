@@ -13,6 +13,7 @@ import type { Health } from '../cluster/health/health.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import type { AddonLibrary } from '../cluster/objects/addons/library.ts';
 import type { EventLog } from '../events/event.ts';
+import type { SecurityLog } from '../events/security-log.files.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
@@ -20,6 +21,7 @@ import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
+import type { Actions } from './actions.ts';
 import type { Timestamp } from './times.ts';
 
 /** A text with documents, and the file name that its faults carry. */
@@ -106,6 +108,9 @@ export interface ApiDeps {
    */
   readonly etcdClient: (cluster: string, user: string) => Promise<EtcdClient>;
   readonly events: EventLog;
+  readonly security: Pick<SecurityLog, 'status' | 'list' | 'subscribe' | 'checkpoint' | 'read'>;
+  /** Records who asked for what. */
+  readonly actions: Actions;
   readonly daemon: Daemon;
   readonly metrics: Metrics;
   readonly clock: Clock;

@@ -1,25 +1,17 @@
 /** Handlers for events: a list, or a stream that stays open (server-sent events). */
-import type { Clock } from '../base/clock.ts';
-import { seconds, toMillis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { parseMac } from '../base/mac.ts';
 import { didYouMean } from '../base/suggest.ts';
 import type { EventLog, MusterEvent } from '../events/event.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps } from './deps.ts';
+import { follow } from './follow.ts';
 import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handler.ts';
 import { eventView } from './times.ts';
 
-/**
- * A reader that lags behind by more events than this is disconnected. When it reconnects with
- * Last-Event-ID, it gets all events that are still kept.
- */
-const MAX_QUEUED = 10_000;
-/** A comment is sent at this interval, so that client, server and proxies notice a dead stream. */
-const KEEP_ALIVE = toMillis(seconds(15));
-const MAX_LIMIT = 100_000;
+export const MAX_LIMIT = 100_000;
 
-const EVENT_STREAM = 'text/event-stream';
+export const EVENT_STREAM = 'text/event-stream';
 
 /**
  * Lists events. Query: `subject` (machine, MAC in any spelling, or `Kind/name`), `after` (sequence
@@ -32,14 +24,24 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
   const subject = query.get('subject');
   const subjects = subject === null ? undefined : knownSubjects(subject, deps);
   const limit = wholeNumber(query, 'limit', MAX_LIMIT);
-  const after = resumePoint(request, deps.events);
+  const after = resumePoint(request, deps.events.list({ limit: 1 }).at(-1)?.sequence ?? 0);
   const filter: Filter = { subjects, after, limit };
   if (!flag(query, 'follow') && !request.headers.accept?.includes(EVENT_STREAM))
     return json({ kind: 'EventList', items: kept(deps.events, filter).map(eventView) });
   return {
     status: 200,
     headers: { 'content-type': EVENT_STREAM, 'cache-control': 'no-store' },
-    body: follow(deps.events, filter, deps.clock, request.signal),
+    body: follow(
+      {
+        kept: () => kept(deps.events, filter),
+        subscribe: (listener) => deps.events.subscribe(listener),
+        wanted: (event) => subjects === undefined || subjects.has(event.subject),
+        view: eventView,
+        after: after ?? 0,
+      },
+      deps.clock,
+      request.signal,
+    ),
   };
 };
 
@@ -127,66 +129,8 @@ function kept(events: EventLog, { subjects, after, limit }: Filter): readonly Mu
  * The sequence number after which a stream continues. A number beyond the newest event is from
  * before a restart, when numbers began again: then all events are sent.
  */
-function resumePoint(request: ApiRequest, events: EventLog): number | undefined {
+export function resumePoint(request: ApiRequest, newest: number): number | undefined {
   const last = request.headers['last-event-id'];
   const after = /^[0-9]{1,15}$/.test(last ?? '') ? Number(last) : wholeNumber(request.query, 'after');
-  if (after === undefined) return undefined;
-  const newest = events.list({ limit: 1 }).at(-1)?.sequence ?? 0;
-  return after > newest ? undefined : after;
-}
-
-function frame(event: MusterEvent): string {
-  return `id: ${event.sequence}\nevent: ${event.kind}\ndata: ${JSON.stringify(eventView(event))}\n\n`;
-}
-
-async function* follow(
-  events: EventLog,
-  filter: Filter,
-  clock: Clock,
-  signal: AbortSignal,
-): AsyncGenerator<string> {
-  const queue: string[] = [];
-  let wake = (): void => {};
-  let lagged = false;
-  // Subscribes before listing, so that no event is missed; repeated ones are skipped below.
-  let sent = filter.after ?? 0;
-  const unsubscribe = events.subscribe((event) => {
-    if (filter.subjects && !filter.subjects.has(event.subject)) return;
-    if (queue.length >= MAX_QUEUED) lagged = true;
-    else queue.push(frame(event));
-    wake();
-  });
-  const onAbort = (): void => wake();
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    yield ': muster events\n\n';
-    for (const event of kept(events, filter)) {
-      if (signal.aborted) return;
-      sent = event.sequence;
-      yield frame(event);
-    }
-    while (!signal.aborted && !lagged) {
-      const next = queue.shift();
-      if (next !== undefined) {
-        const sequence = Number(next.slice(4, next.indexOf('\n')));
-        if (sequence > sent) {
-          sent = sequence;
-          yield next;
-        }
-        continue;
-      }
-      const alive = await new Promise<boolean>((resolve) => {
-        const cancel = clock.after(KEEP_ALIVE, () => resolve(true));
-        wake = () => {
-          cancel();
-          resolve(false);
-        };
-        if (queue.length > 0 || signal.aborted || lagged) wake();
-      });
-      if (alive) yield ': alive\n\n';
-    }
-  } finally {
-    unsubscribe();
-    signal.removeEventListener('abort', onAbort);
-  }
+  return after === undefined || after > newest ? undefined : after;
 }

@@ -115,6 +115,12 @@ export const PLACES: readonly Place[] = [
     what: 'Store, assets, event journal (`--state`).',
   },
   {
+    path: '/var/lib/muster/audit/',
+    mode: '0700',
+    owner: 'muster',
+    what: 'The [security log](audit.md).',
+  },
+  {
     path: '/var/lib/muster/vault.key',
     mode: '0600',
     owner: 'muster',

@@ -12,6 +12,8 @@ export interface ReadinessFacts {
   readonly storeFailure: string | undefined;
   /** Whether events fail to reach the journal. */
   readonly journalFailing: boolean;
+  /** Whether entries fail to reach the security log. */
+  readonly securityLogFailing: boolean;
   /** Kinds of firmware for which a loader is installed. */
   readonly firmware: readonly string[];
   /** Why the agents' listener does not work; undefined while it does. */
@@ -43,6 +45,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
       ...required,
       { name: 'loaders', ok: firmware.length > 0, detail: firmware.join(', ') || NO_LOADER },
       { name: 'event journal', ok: !facts.journalFailing },
+      { name: 'security log', ok: !facts.securityLogFailing },
       ...(agentsFault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: agentsFault }]),
       ...facts.faults.map(({ code, message }) => ({ name: code, ok: false, detail: message })),
     ],

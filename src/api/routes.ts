@@ -5,6 +5,7 @@
  */
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
+import { auditEntries, auditExport, auditStatus } from './audit.ts';
 import {
   foundCluster,
   showAddons,
@@ -60,6 +61,24 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     summary:
       'Lists events, newest last. Query: subject, after, limit; follow streams them (server-sent events).',
     handler: listEvents,
+  },
+  {
+    method: 'GET',
+    path: '/v1/audit',
+    summary: 'Shows the security log: public key, newest entry, newest checkpoint, size.',
+    handler: auditStatus,
+  },
+  {
+    method: 'GET',
+    path: '/v1/audit/entries',
+    summary: 'Lists its newest entries, newest last. Query: subject, after, limit, follow (a stream).',
+    handler: auditEntries,
+  },
+  {
+    method: 'GET',
+    path: '/v1/audit/export',
+    summary: 'Exports all of its lines (JSON Lines), oldest first; the last is a checkpoint.',
+    handler: auditExport,
   },
   { method: 'GET', path: '/v1/leases', summary: 'Lists leases. Query: network.', handler: listLeases },
   {

@@ -355,6 +355,24 @@ export const ERRORS = {
     fix: 'Keep the file for inspection, restore a backup in its place, and check the disk.',
   },
   // events
+  E_AUDIT_LOG: {
+    title: 'The security log cannot be written, or was changed from outside.',
+    who: 'operator',
+    http: 503,
+    fix: 'Look at `muster audit verify`, and at the space and permissions of `audit` in the state directory; docs/audit.md says what each finding means.',
+  },
+  E_AUDIT_VERIFY: {
+    title: 'A security log does not fit its hashes or signatures.',
+    who: 'operator',
+    http: 422,
+    fix: 'Keep the files as they are, and compare them with exported copies and checkpoints; docs/audit.md says how.',
+  },
+  E_AUDIT_FILE: {
+    title: 'A security log or its public key cannot be read.',
+    who: 'operator',
+    http: 422,
+    fix: 'Name a directory with the files `audit-*.jsonl`, or an exported file; `muster audit key` prints the public key.',
+  },
   E_EVENT_JOURNAL: {
     title: 'Events cannot be written to the journal.',
     who: 'operator',

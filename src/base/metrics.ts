@@ -78,6 +78,11 @@ export const METRICS = {
     help: 'Events that did not reach the journal on disk (disk full, or too many at once). They were in memory.',
     labels: [],
   },
+  muster_audit_lost_total: {
+    type: 'counter',
+    help: 'Entries that did not reach the security log, because the disk refused too many before them.',
+    labels: [],
+  },
   muster_log_lines_dropped_total: {
     type: 'counter',
     help: 'Log lines that were dropped because they could not be written (terminal closed, disk full, reader gone).',

@@ -8,6 +8,7 @@ import { MusterError } from '../base/errors.ts';
 import { VERSION } from '../base/version.ts';
 import { registerAddons } from './addon/verbs.ts';
 import { registerArtifacts } from './artifacts/verbs.ts';
+import { registerAudit } from './audit/verbs.ts';
 import { registerCluster } from './cluster/verbs.ts';
 import { registerCompletion } from './completion/verbs.ts';
 import { registerDocuments } from './documents/verbs.ts';
@@ -28,7 +29,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ['Machines:', registerExplain, registerMachine, registerEvents],
   ['Clusters:', registerCluster, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab],
-  ['Server:', registerServer],
+  ['Server:', registerServer, registerAudit],
   ['Other:', registerCompletion, registerHelp],
 ];
 

@@ -3,6 +3,7 @@
  * bounded per subject, and never a source of state.
  */
 import type { Millis } from '../base/duration.ts';
+import type { Actor } from './actor.ts';
 
 /** Why something was decided: a stable code from a table and a sentence for people. */
 export interface Reason {
@@ -76,6 +77,9 @@ export const EVENT_KINDS = {
   'document.deleted': 'A document was deleted.',
   'document.invalid':
     'A file of the configuration directory is invalid; its last valid version stays in force.',
+  'operator.action':
+    'An operator asked for a change, or for a secret; the fields say what, the reason what became of it.',
+  'audit.alarm': 'The security log was changed or rolled back; the reason says what shows that.',
 } as const;
 
 export type EventKind = keyof typeof EVENT_KINDS;
@@ -92,9 +96,11 @@ export interface MusterEvent {
   readonly reason?: Reason;
   /** Details. They contain no secrets. */
   readonly fields?: Readonly<Record<string, string | number | boolean>>;
+  /** The operator whose request caused it. */
+  readonly actor?: Actor;
 }
 
-export type NewEvent = Omit<MusterEvent, 'sequence' | 'at'>;
+export type NewEvent = Omit<MusterEvent, 'sequence' | 'at' | 'actor'>;
 
 /** The writing side. Never blocks, never throws. */
 export interface EventSink {

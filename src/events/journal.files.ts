@@ -239,7 +239,7 @@ export function readEvent(line: string): MusterEvent[] {
   try {
     const event = JSON.parse(line) as Partial<MusterEvent> | null;
     if (typeof event !== 'object' || event === null) return [];
-    const { sequence, at, subject, kind, session, network, reason, fields } = event;
+    const { sequence, at, subject, kind, session, network, reason, fields, actor } = event;
     const fits =
       Number.isSafeInteger(sequence) &&
       Number.isFinite(at) &&
@@ -249,7 +249,8 @@ export function readEvent(line: string): MusterEvent[] {
       isText(session) &&
       isText(network) &&
       (reason === undefined || (typeof reason.code === 'string' && typeof reason.text === 'string')) &&
-      (fields === undefined || areFields(fields));
+      (fields === undefined || areFields(fields)) &&
+      (actor === undefined || typeof actor?.user === 'string');
     return fits ? [event as MusterEvent] : [];
   } catch {
     return [];

@@ -6,6 +6,7 @@ import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import type { Acting } from './actor.ts';
 import type { EventListener, EventLog, MusterEvent, NewEvent } from './event.ts';
 import { HeldTexts, type TextHandle } from './texts.ts';
 
@@ -13,6 +14,8 @@ interface EventLogOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics?: Metrics;
+  /** In whose name the code runs that records an event; absent: that is not known. */
+  readonly acting?: Acting;
   /** Maximum number of events of one subject. */
   readonly perSubject: number;
   /** For how many subjects events are kept; the one that was quiet for longest is dropped first. */
@@ -61,8 +64,14 @@ class RingEventLog implements MemoryEventLog {
   }
 
   record(event: NewEvent): void {
-    const { clock, metrics } = this.#options;
-    const recorded: MusterEvent = { sequence: ++this.#sequence, at: clock.now(), ...event };
+    const { clock, metrics, acting } = this.#options;
+    const actor = acting?.current();
+    const recorded: MusterEvent = {
+      sequence: ++this.#sequence,
+      at: clock.now(),
+      ...event,
+      ...(actor && { actor }),
+    };
     const text = JSON.stringify(recorded);
     this.#keep(recorded, text);
     metrics?.add('muster_events_total', { kind: event.kind });

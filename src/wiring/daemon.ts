@@ -20,7 +20,7 @@ const counted = (count: number, noun: string): string => `${count} ${noun}${coun
 /** Composes the daemon from the state and the boot service. */
 export function daemonOf(
   { clock }: Common,
-  { catalog, disk, journal, agents, assets }: State,
+  { catalog, disk, journal, security, agents, assets }: State,
   { networks }: Boot,
 ): RunningDaemon {
   return {
@@ -32,6 +32,7 @@ export function daemonOf(
         networks: catalog.list('Network').length,
         storeFailure: disk.failure,
         journalFailing: journal.failing,
+        securityLogFailing: security.status().failing,
         firmware: firmwareServed((name) => assets.loader(name) !== undefined),
         agentsFault: agents.fault(),
         faults: [...networks.faults(), ...catalog.faults()],

@@ -1,9 +1,11 @@
 /** Wires the operators' API. */
+import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
 import { artifactRoutes } from '../api/artifacts.ts';
 import { assetRoutes } from '../api/assets.ts';
 import type { Daemon } from '../api/deps.ts';
 import { openSystemCalls } from '../base/system-calls.socket.ts';
+import { openUserNames } from '../base/user-names.files.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import type { Boot, CloseListener } from './boot.ts';
@@ -18,7 +20,7 @@ import type { State } from './state.ts';
 export async function listenToOperators(
   options: ServeOptions,
   { clock, log, metrics }: Common,
-  { catalog, roster, leases, events, addons, pki, agents, assets, artifacts }: State,
+  { catalog, roster, leases, events, addons, pki, agents, assets, artifacts, acting, security }: State,
   boot: Boot,
   clusters: Clusters,
   daemon: Daemon,
@@ -34,6 +36,8 @@ export async function listenToOperators(
       roster,
       leases,
       events,
+      security,
+      actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot.service,
       addons,

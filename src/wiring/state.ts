@@ -1,11 +1,13 @@
 /** Opens what the server stores: its store, and everything that is read from the store at start. */
 import { join } from 'node:path';
 import { openAgents } from '../agent/agents.ts';
+import { createWitness } from '../agent/witness.ts';
 import { openArtifactBook } from '../artifacts/book.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { openJoinTokens } from '../cluster/joining/tokens.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
 import { checkAll } from '../cluster/spec/check-documents.ts';
+import { createActing } from '../events/actor.ts';
 import { attachEventJournal } from '../events/journal.files.ts';
 import { createEventLog } from '../events/log.ts';
 import { logEvents } from '../events/to-log.ts';
@@ -21,6 +23,7 @@ import { openCatalog } from '../resources/catalog.files.ts';
 import { PKI_PREFIX } from '../store/keys.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
 import type { Common } from './common.ts';
+import { openSecurity } from './security.ts';
 
 export type State = Awaited<ReturnType<typeof openState>>;
 
@@ -36,11 +39,13 @@ const EVENTS = { perSubject: 200, subjects: 50_000 } as const;
  */
 export async function openState(
   options: ServeOptions,
-  { clock, log, metrics, signal }: Common,
+  common: Common,
   closing: AsyncDisposableStack,
   broken: (error: Error) => void,
 ) {
-  const events = createEventLog({ clock, log, metrics, ...EVENTS });
+  const { clock, log, metrics, signal } = common;
+  const acting = createActing();
+  const events = createEventLog({ clock, log, metrics, acting, ...EVENTS });
   const journal = await attachEventJournal({
     events,
     directory: join(options.state, 'events'),
@@ -62,6 +67,16 @@ export async function openState(
     },
   });
   closing.defer(() => store.close());
+  const vault = startVault({
+    file: options.vaultKey,
+    credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
+    state: options.state,
+    sealed: (await store.list(PKI_PREFIX)).records.length > 0,
+    warn: (text) => log.warn({}, text),
+  });
+  const secrets = openSecrets({ store, vault });
+  const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
+  closing.defer(() => security.close());
   const catalog = await openCatalog({
     ...(options.config === undefined ? {} : { directory: options.config }),
     store,
@@ -86,16 +101,9 @@ export async function openState(
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   closing.defer(() => roster.close());
-  const vault = startVault({
-    file: options.vaultKey,
-    credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
-    state: options.state,
-    sealed: (await store.list(PKI_PREFIX)).records.length > 0,
-    warn: (text) => log.warn({}, text),
-  });
   const pki = openPki({ store, vault, clock });
-  const secrets = openSecrets({ store, vault });
   const agents = await openAgents({
+    witness: createWitness({ security, events, log }),
     store,
     pki,
     secrets,
@@ -109,8 +117,10 @@ export async function openState(
   });
   const tokens = await openJoinTokens({ store, secrets, clock, events, log });
   return {
+    acting,
     events,
     journal,
+    security,
     disk,
     store,
     catalog,

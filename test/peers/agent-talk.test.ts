@@ -206,6 +206,21 @@ test('the agent reports the highest revision that the server ever sent, also aft
   expect(planner.facts().seenRevision).toBe(41);
 });
 
+test('the newest checkpoint of the security log that the server ever told is said back, also after a restart', async () => {
+  const told = (sequence: number) => `${sequence}.${'a'.repeat(64)}.${'B'.repeat(86)}`;
+  await machine.poll();
+  for (const value of [told(41), told(7), 'x', `${told(99)};rm`, '$(reboot)']) {
+    planner.answers.push({ status: 204, headers: { 'Muster-Checkpoint': value } });
+    await machine.poll();
+  }
+  await machine.poll();
+  expect(planner.facts().seenCheckpoint).toEqual({
+    sequence: 41,
+    hash: 'a'.repeat(64),
+    signature: 'B'.repeat(86),
+  });
+});
+
 test('the agent polls again after the server’s interval, and waits longer after each failure', async () => {
   machine.command(
     'sleep',

@@ -5,6 +5,7 @@ import type { Shown } from '../../api/documents.ts';
 import type { EventView, Timestamp } from '../../api/times.ts';
 import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';
+import { actorText } from '../../events/actor.ts';
 import type {
   ClusterSpec,
   ImageSpec,
@@ -182,4 +183,12 @@ export const EVENT_COLUMNS: readonly Column<EventView>[] = [
   { heading: 'NETWORK', wide: true, cell: (event) => event.network },
   { heading: 'SESSION', wide: true, cell: (event) => event.session },
   { heading: 'MESSAGE', cell: eventMessage },
+];
+
+/** Columns of the security log: those of events, with who acted. */
+export const SECURITY_COLUMNS: readonly Column<EventView>[] = [
+  { heading: 'ENTRY', wide: true, cell: (event) => event.sequence },
+  ...EVENT_COLUMNS.slice(0, 1),
+  { heading: 'ACTOR', cell: ({ actor }) => actor && actorText(actor) },
+  ...EVENT_COLUMNS.slice(1),
 ];

@@ -2,9 +2,10 @@
 
 import type { EventView } from '../../api/times.ts';
 import { systemClock } from '../../base/clock.ts';
+import { actorText } from '../../events/actor.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
-import { EVENT_COLUMNS, eventMessage, subjectText } from '../documents/columns.ts';
+import { EVENT_COLUMNS, eventMessage, SECURITY_COLUMNS, subjectText } from '../documents/columns.ts';
 import { EXIT, type Io } from '../io.ts';
 import { kindNamed } from '../names.ts';
 import { formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
@@ -13,12 +14,15 @@ import { followedTime } from '../times.ts';
 export interface EventsOptions extends ServerOptions {
   readonly output?: string;
   readonly follow?: boolean;
+  /** Entries of the security log instead. */
+  readonly security?: boolean;
   /** The number of events, counted from the newest; absent prints all. */
   readonly tail?: string;
 }
 
 /**
- * `muster events`: prints the events of a subject, or all events.
+ * `muster events`: prints the events of a subject, or all; with `security` the newest entries of
+ * the security log.
  *
  * @throws {MusterError} E_NOT_FOUND when no machine, document or event has the name.
  */
@@ -26,8 +30,10 @@ export async function events(subject: string | undefined, options: EventsOptions
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
   const query = { subject: subject === undefined ? undefined : subjectOf(subject), limit: options.tail };
+  const path = options.security ? '/v1/audit/entries' : '/v1/events';
+  const columns = options.security ? SECURITY_COLUMNS : EVENT_COLUMNS;
   if (options.follow) {
-    const stream = client.stream('/v1/events', { query: { ...query, follow: 'true' } });
+    const stream = client.stream(path, { query: { ...query, follow: 'true' } });
     for await (const event of readEvents(stream))
       io.out(
         format === 'json'
@@ -38,11 +44,11 @@ export async function events(subject: string | undefined, options: EventsOptions
       );
     return EXIT.ok;
   }
-  const { items } = await client.call<{ items: EventView[] }>('GET', '/v1/events', { query });
+  const { items } = await client.call<{ items: EventView[] }>('GET', path, { query });
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
   else if (items.length === 0) io.err('No events found.\n');
-  else io.out(tableText(EVENT_COLUMNS, items, lookOf(io, format === 'wide')));
+  else io.out(tableText(columns, items, lookOf(io, format === 'wide')));
   return EXIT.ok;
 }
 
@@ -61,6 +67,7 @@ export function eventLine(event: EventView, color: boolean, now: number): string
     followedTime(event.at, now),
     painted(subjectText(event), 'bold', color),
     painted(event.kind, bad ? 'yellow' : 'cyan', color),
+    ...(event.actor ? [`by ${actorText(event.actor)}`] : []),
     message,
   ].join(' ');
   return `${line.trimEnd()}\n`;

@@ -17,6 +17,7 @@ export const registerEvents: Register = (program, io, finish) => {
       )
       .argument('[subject]', 'name, MAC address, or KIND/NAME')
       .option('--follow', 'keep running, and print events as they happen')
+      .option('--security', 'the newest entries of the security log instead, with who acted')
       .option('--tail <count>', 'only that many of the newest', count)
       .addOption(outputOption('table', 'wide', 'json', 'yaml')),
   ).action(async (subject: string | undefined, options) =>
@@ -26,6 +27,7 @@ export const registerEvents: Register = (program, io, finish) => {
     events,
     ['muster events node-1', 'show the history of a machine'],
     ['muster events cluster/blue --tail 20', 'show the last events of a cluster'],
+    ['muster events --security', 'see who did what'],
     ['muster events --follow', 'watch everything while machines boot'],
   );
 };

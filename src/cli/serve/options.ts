@@ -43,6 +43,8 @@ export interface ServeOptions {
   /** Directories with boot loaders, searched in order. */
   readonly loaders: readonly string[];
   readonly logLevel: LogLevel;
+  /** Octets of the security log that are kept; the oldest segments are removed beyond that. */
+  readonly auditBytes: number;
 }
 
 /**
@@ -120,6 +122,12 @@ export const SERVE_SETTINGS = {
     fallback: '/usr/lib/ipxe',
     repeatable: true,
   },
+  auditSize: {
+    flag: '--audit-size <size>',
+    env: 'MUSTER_AUDIT_SIZE',
+    about: 'how much of the security log is kept, in MiB',
+    fallback: '256',
+  },
   logLevel: {
     flag: '--log-level <level>',
     env: 'MUSTER_LOG_LEVEL',
@@ -172,6 +180,12 @@ export function serveOptions(
       'E_USAGE',
       `${level.source}: "${level.value}" is not a log level; use one of ${LOG_LEVELS.join(', ')}`,
     );
+  const audit = one('auditSize');
+  if (!/^[1-9][0-9]{0,6}$/.test(audit.value ?? ''))
+    throw new MusterError(
+      'E_USAGE',
+      `${audit.source}: "${audit.value}" is not a number of MiB (1 to 9999999)`,
+    );
   const http = one('httpPort');
   const agents = one('agentPort');
   return {
@@ -185,6 +199,7 @@ export function serveOptions(
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,
+    auditBytes: Number(audit.value) * 1024 * 1024,
   };
 }
 

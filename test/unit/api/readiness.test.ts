@@ -6,6 +6,7 @@ const WELL: ReadinessFacts = {
   networks: 1,
   storeFailure: undefined,
   journalFailing: false,
+  securityLogFailing: false,
   firmware: ['bios'],
   agentsFault: undefined,
   faults: [],
@@ -34,6 +35,7 @@ test.each<[string, Partial<ReadinessFacts>]>([
 test.each<[string, Partial<ReadinessFacts>]>([
   ['loaders', { firmware: [] }],
   ['event journal', { journalFailing: true }],
+  ['security log', { securityLogFailing: true }],
   ["agents' listener", { agentsFault: 'port in use' }],
   ['E_YAML', { faults: [{ code: 'E_YAML', message: 'a.yaml:1' }] }],
 ])('%s: the fault is shown and the server is ready', (name, more) => {

@@ -7,12 +7,15 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type Agents, openAgents } from '../../../src/agent/agents.ts';
+import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
+import { openSystemCalls } from '../../../src/base/system-calls.socket.ts';
+import { openUserNames } from '../../../src/base/user-names.files.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
@@ -25,11 +28,14 @@ import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
 import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
 import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { createActing } from '../../../src/events/actor.ts';
 import { createEventLog } from '../../../src/events/log.ts';
+import { openSecurityLog } from '../../../src/events/security-log.files.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
+import { auditHead, openAuditKey } from '../../../src/pki/audit-key.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
@@ -98,7 +104,18 @@ export async function openWorld(
   const metrics = createMetrics();
   const log = silentLog;
   const store = openMemoryStore();
-  const events = createEventLog({ clock, log, perSubject: 100, subjects: 100 });
+  const acting = createActing();
+  const events = createEventLog({ clock, log, acting, perSubject: 100, subjects: 100 });
+  const vault = vaultFrom(newVaultKey(), 'test');
+  const secrets = openSecrets({ store, vault });
+  const security = await openSecurityLog({
+    directory: path.join(directory, 'audit'),
+    key: await openAuditKey(secrets),
+    head: auditHead(secrets),
+    events,
+    clock,
+    log,
+  });
   const catalog = await openCatalog({
     directory: config,
     store,
@@ -131,9 +148,7 @@ export async function openWorld(
     metrics,
     clock,
   });
-  const vault = vaultFrom(newVaultKey(), 'test');
   const pki = openPki({ store, vault, clock });
-  const secrets = openSecrets({ store, vault });
   const agents = await openAgents({
     store,
     pki,
@@ -190,6 +205,9 @@ export async function openWorld(
     kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
     events,
+    security,
+    actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
+    systemCalls: openSystemCalls({ env: process.env, log }),
     metrics,
     clock,
     log,
@@ -234,6 +252,7 @@ export async function openWorld(
       leases.close();
       await roster.close();
       await catalog.close();
+      await security.close();
       fs.rmSync(directory, { recursive: true, force: true });
     },
   };

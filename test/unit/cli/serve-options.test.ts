@@ -18,6 +18,7 @@ describe('settings of the server', () => {
       metricsListen: undefined,
       loaders: ['/usr/lib/ipxe'],
       logLevel: 'info',
+      auditBytes: 256 * 1024 * 1024,
     });
   });
 

@@ -1,0 +1,82 @@
+/** Streams of numbered items as server-sent events: first what is kept, then what comes. */
+import type { Clock } from '../base/clock.ts';
+import { seconds, toMillis } from '../base/duration.ts';
+
+/**
+ * A reader that lags by more items than this is cut off; it comes back with Last-Event-ID and
+ * misses nothing that is kept.
+ */
+const MAX_QUEUED = 10_000;
+/** A comment at this interval shows both ends, and what is between them, that the stream lives. */
+const KEEP_ALIVE = toMillis(seconds(15));
+
+interface Numbered {
+  readonly sequence: number;
+  readonly kind: string;
+}
+
+export interface Followed<T extends Numbered> {
+  /** What is kept already, oldest first. */
+  readonly kept: () => readonly T[];
+  /** Calls back with each new item; the returned function ends that. */
+  readonly subscribe: (listener: (item: T) => void) => () => void;
+  /** Whether the reader wants it. */
+  readonly wanted: (item: T) => boolean;
+  /** What the reader gets of it. */
+  readonly view: (item: T) => unknown;
+  /** The number of the last item that the reader has; 0 for none. */
+  readonly after: number;
+}
+
+/** Yields the frames of a stream until `signal` aborts or the reader lags too far. */
+export async function* follow<T extends Numbered>(
+  { kept, subscribe, wanted, view, after }: Followed<T>,
+  clock: Clock,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const frame = (item: T): string =>
+    `id: ${item.sequence}\nevent: ${item.kind}\ndata: ${JSON.stringify(view(item))}\n\n`;
+  const queue: { readonly sequence: number; readonly text: string }[] = [];
+  let wake = (): void => {};
+  let lagged = false;
+  // Subscribing before listing: what happens in between comes twice at most, never not at all.
+  let sent = after;
+  const unsubscribe = subscribe((item) => {
+    if (!wanted(item)) return;
+    if (queue.length >= MAX_QUEUED) lagged = true;
+    else queue.push({ sequence: item.sequence, text: frame(item) });
+    wake();
+  });
+  const onAbort = (): void => wake();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    yield ': muster events\n\n';
+    for (const item of kept()) {
+      if (signal.aborted) return;
+      sent = item.sequence;
+      yield frame(item);
+    }
+    while (!signal.aborted && !lagged) {
+      const next = queue.shift();
+      if (next !== undefined) {
+        if (next.sequence > sent) {
+          sent = next.sequence;
+          yield next.text;
+        }
+        continue;
+      }
+      const alive = await new Promise<boolean>((resolve) => {
+        const cancel = clock.after(KEEP_ALIVE, () => resolve(true));
+        wake = () => {
+          cancel();
+          resolve(false);
+        };
+        if (queue.length > 0 || signal.aborted || lagged) wake();
+      });
+      if (alive) yield ': alive\n\n';
+    }
+  } finally {
+    unsubscribe();
+    signal.removeEventListener('abort', onAbort);
+  }
+}
