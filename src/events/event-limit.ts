@@ -75,6 +75,11 @@ export class EventLimit {
     return now >= since && now - since < this.#span;
   }
 
+  /** Whether something was left out that {@link ended} has not said yet. */
+  get pending(): boolean {
+    return [...this.#kinds.values()].some(({ left }) => left > 0);
+  }
+
   /** Ends the windows that are over, all of them with `all`, and says what they left out. */
   ended(now: Millis, all = false): readonly LeftOut[] {
     const found: LeftOut[] = [];

@@ -79,6 +79,8 @@ export const EVENT_KINDS = {
     'A file of the configuration directory is invalid; its last valid version stays in force.',
   'operator.action':
     'An operator asked for a change, or for a secret; the fields say what, the reason what became of it.',
+  'event.limited':
+    'More events of a kind that packets cause came than are kept; the fields say how many were left out.',
   'audit.alarm': 'The security log was changed or rolled back; the reason says what shows that.',
 } as const;
 

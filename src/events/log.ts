@@ -8,6 +8,7 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { Acting } from './actor.ts';
 import type { EventListener, EventLog, MusterEvent, NewEvent } from './event.ts';
+import { PACKET_WINDOW, type PacketLimit } from './packet-limit.ts';
 import { HeldTexts, type TextHandle } from './texts.ts';
 
 interface EventLogOptions {
@@ -16,6 +17,8 @@ interface EventLogOptions {
   readonly metrics?: Metrics;
   /** In whose name the code runs that records an event; absent: that is not known. */
   readonly acting?: Acting;
+  /** Leaves out what packets cause beyond its limits; absent: all is kept. */
+  readonly limit?: PacketLimit;
   /** Maximum number of events of one subject. */
   readonly perSubject: number;
   /** For how many subjects events are kept; the one that was quiet for longest is dropped first. */
@@ -55,6 +58,7 @@ class RingEventLog implements MemoryEventLog {
   readonly #subjects = new AgedMap<string, Ring>();
   readonly #listeners = new Set<EventListener>();
   #sequence = 0;
+  #cancelSummary: (() => void) | undefined;
   /** Number of events in the rings of subjects. */
   #held = 0;
 
@@ -64,18 +68,41 @@ class RingEventLog implements MemoryEventLog {
   }
 
   record(event: NewEvent): void {
-    const { clock, metrics, acting } = this.#options;
+    const { clock, metrics, acting, limit } = this.#options;
+    const at = clock.now();
+    metrics?.add('muster_events_total', { kind: event.kind });
+    if (limit !== undefined && !limit.take(event.kind, event.subject, at)) {
+      this.#summariseLater(limit);
+      return;
+    }
     const actor = acting?.current();
     const recorded: MusterEvent = {
       sequence: ++this.#sequence,
-      at: clock.now(),
+      at,
       ...event,
       ...(actor && { actor }),
     };
     const text = JSON.stringify(recorded);
     this.#keep(recorded, text);
-    metrics?.add('muster_events_total', { kind: event.kind });
     for (const listener of this.#listeners) this.#call(listener, recorded, text);
+  }
+
+  #summariseLater(limit: PacketLimit): void {
+    this.#cancelSummary ??= this.#options.clock.after(PACKET_WINDOW, () => this.#summarise(limit));
+  }
+
+  /** Says what the limits left out, and looks again later if a window is not over. */
+  #summarise(limit: PacketLimit): void {
+    this.#cancelSummary = undefined;
+    const now = this.#options.clock.now();
+    for (const { kind, count, since } of limit.ended(now))
+      this.record({
+        kind: 'event.limited',
+        subject: kind,
+        reason: { code: 'too_many', text: `${count} further events of this kind were left out.` },
+        fields: { count, since: new Date(since).toISOString() },
+      });
+    if (limit.pending) this.#summariseLater(limit);
   }
 
   #call(listener: EventListener, event: MusterEvent, text: string): void {

@@ -208,6 +208,7 @@ class FileSecurityLog implements SecurityLog {
         fields: { count, since: new Date(since).toISOString() },
       });
     if (this.#waiting.length > 0) this.#schedule(GATHER);
+    if (this.#limit.pending) this.#sayLater();
   }
 
   #schedule(span: Millis): void {

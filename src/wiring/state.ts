@@ -10,6 +10,7 @@ import { checkAll } from '../cluster/spec/check-documents.ts';
 import { createActing } from '../events/actor.ts';
 import { attachEventJournal } from '../events/journal.files.ts';
 import { createEventLog } from '../events/log.ts';
+import { PacketLimit } from '../events/packet-limit.ts';
 import { logEvents } from '../events/to-log.ts';
 import { followMemberships } from '../machines/membership.ts';
 import { openRoster } from '../machines/roster.ts';
@@ -45,7 +46,8 @@ export async function openState(
 ) {
   const { clock, log, metrics, signal } = common;
   const acting = createActing();
-  const events = createEventLog({ clock, log, metrics, acting, ...EVENTS });
+  const limit = new PacketLimit();
+  const events = createEventLog({ clock, log, metrics, acting, limit, ...EVENTS });
   const journal = await attachEventJournal({
     events,
     directory: join(options.state, 'events'),

@@ -5,9 +5,10 @@
 import type { RemoteInfo, Socket } from 'node:dgram';
 import { availableParallelism } from 'node:os';
 import type { Clock } from '../../base/clock.ts';
-import type { Millis } from '../../base/duration.ts';
+import { duration, type Millis } from '../../base/duration.ts';
 import { contains, formatIpv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
+import { limitedLines } from '../../base/log-limit.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { AssetStore } from '../assets/assets.ts';
@@ -90,6 +91,8 @@ interface Refusal {
 class Server implements TftpServer {
   readonly #options: TftpOptions;
   readonly #log: Log;
+  /** Everybody can cause a refusal, so only some are logged. */
+  readonly #warn: Log['warn'];
   readonly #limits: TftpLimits;
   readonly #runner: TransferRunner;
   /** By `address:port` of the client, with the request, so that a repeated one is recognised. */
@@ -108,6 +111,8 @@ class Server implements TftpServer {
   constructor(options: TftpOptions) {
     this.#options = options;
     this.#log = options.log.child({ room: 'tftp' });
+    const write: Log['warn'] = (fields, message) => this.#log.warn(fields, message);
+    this.#warn = limitedLines(write, { lines: 200, span: duration('10s'), clock: options.clock });
     this.#limits = options.limits ?? TFTP_LIMITS;
     const threads = options.threads ?? Math.min(availableParallelism(), MAX_THREADS);
     this.#runner = threads > 0 ? threadRunner({ threads, log: this.#log }) : inlineRunner(options.clock);
@@ -305,7 +310,7 @@ class Server implements TftpServer {
     });
     const line = { peer: peer.address, file, outcome: code, ...fields };
     if (kind === 'tftp.served') this.#log.info(line, 'TFTP file served');
-    else this.#log.warn({ ...line, why: text }, 'TFTP request not served');
+    else this.#warn({ ...line, why: text }, 'TFTP request not served');
   }
 
   #count(outcome: string): void {
