@@ -135,7 +135,7 @@ describe.concurrent('the virtual rack', () => {
   }, async () => {
     const { code, out, err } = await withSlots(1, () => run('test/lab/scenarios/no-such-package.yaml', 1));
     expect([code, out]).toEqual([1, '']);
-    expect(err).toContain('nobody-packs-this/usr/bin/etcd is not there');
+    expect(err).toContain('nobody-packs-this/usr/bin/etcd is missing');
   });
 
   test('a run whose documents are refused ends before anything boots, and reports why', {
