@@ -6,8 +6,8 @@
 import { z } from 'zod';
 import { isTag, parseReference } from '../../artifacts/reference.ts';
 import { networkHolds, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
+import { kubernetesSpec } from '../../resources/cluster-spec.ts';
 import { absolutePath, domainName, ipText, nameOrAddress } from '../../resources/fields.ts';
-import { kubernetesSpec } from '../../resources/kinds.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { parseVersion } from './versions.ts';
 

@@ -5,8 +5,8 @@
 import { expect, test } from 'vitest';
 import { bundleOf } from '../../../../src/cluster/objects/bundle.ts';
 import { requiredArtifacts } from '../../../../src/cluster/spec/artifacts.ts';
+import { kubernetesSpec } from '../../../../src/resources/cluster-spec.ts';
 import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
-import { kubernetesSpec } from '../../../../src/resources/kinds.ts';
 import { completed, faults, resolved, SHORT } from '../kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them

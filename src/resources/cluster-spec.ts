@@ -1,0 +1,175 @@
+/** The schema of Cluster documents. */
+import { z } from 'zod';
+import { addon } from './addons.ts';
+import { bootDisk, dataDisk } from './disk-spec.ts';
+import { domainName, name, nameOrAddress, networkText } from './fields.ts';
+import { nodeConfig } from './nodeconfig.ts';
+
+const machineNames = (description: string) => z.array(name).optional().meta({ description });
+const networks = (description: string) => z.array(networkText).optional().meta({ description });
+
+const CNIS = ['flannel', 'kube-router', 'none'] as const;
+
+/** All other pod networks are add-ons, so the fault says how to write them. */
+const cniError = ({ input }: { readonly input?: unknown }): string =>
+  `"${String(input).slice(0, 40)}" is none of ${CNIS.join(', ')}; for another network write "cni: none" and add it as an add-on: \`muster addon ls\``;
+
+/** The settings that an operator decides; src/cluster/spec/values.ts derives all others. */
+export const kubernetesSpec = z.strictObject({
+  version: z
+    .string()
+    .regex(
+      /^v?1\.[0-9]{1,3}(\.[0-9]{1,4})?$/,
+      'not a version of Kubernetes; write it like "1.36.3" or "1.36", quoted',
+    )
+    .meta({
+      description:
+        'Version of Kubernetes, quoted: "1.36.3", or "1.36" for the newest patch release that this version of Muster knows.',
+    }),
+  endpoint: z.string().meta({
+    description:
+      'Where clients reach the Kubernetes API: a name or address, with a port unless it is 6443. With a virtual address by keepalived and another port than 6443, haproxy listens there on every control plane and balances over all API servers.',
+  }),
+  virtualAddress: z
+    .strictObject({
+      addresses: z.array(z.string()).min(1).optional().meta({
+        description:
+          'The virtual addresses, at most one per address family. Default: the address in `endpoint`. They are added to the certificates of the API server.',
+      }),
+      by: z.enum(['keepalived', 'kube-vip']).optional().meta({
+        description:
+          'keepalived (default): VRRP, run as a service of the host. kube-vip: leader election by a lock in etcd, run as a static pod; its image is an artifact that must be pulled or imported.',
+      }),
+      interface: z
+        .string()
+        .regex(/^[a-zA-Z0-9._-]{1,15}$/, 'not the name of a network device')
+        .meta({ description: 'Network device of the control planes that gets the addresses, e.g. eth0.' }),
+      routerId: z.int().min(1).max(255).optional().meta({
+        description:
+          'VRRP virtual router ID (keepalived), unique on the segment. Default: the last octet of the address; 51 if that is not possible.',
+      }),
+    })
+    .optional()
+    .meta({
+      description:
+        'Addresses that one control plane holds at a time. Absent: you provide a load balancer or DNS names.',
+    }),
+  controlPlanes: z.array(name).min(1).meta({ description: 'Names of the Machines that are control planes.' }),
+  workers: machineNames('Names of the Machines that are workers.'),
+  nodes: z
+    .array(
+      z.strictObject({
+        machines: z
+          .array(name)
+          .min(1)
+          .meta({ description: 'Names of control planes and workers of this cluster.' }),
+        labels: z.record(z.string(), z.string()).optional().meta({ description: 'Labels of their Nodes.' }),
+        taints: z.array(z.string()).optional().meta({
+          description: 'Taints of their Nodes, e.g. "gpu=yes:NoSchedule" or "gpu:NoExecute".',
+        }),
+      }),
+    )
+    .optional()
+    .meta({
+      description:
+        'Labels and taints of Nodes, by groups of machines; a machine may be in several groups. Registered Nodes get a change within half a minute; labels and taints that are removed here are removed from the Nodes. A change by kubectl stays until the document changes.',
+    }),
+  etcd: z
+    .strictObject({
+      topology: z.enum(['stacked', 'external']).optional().meta({
+        description:
+          'stacked (default): every control plane is a member of etcd. external: the machines named in `machines` are the members.',
+      }),
+      machines: machineNames('Names of the Machines that are members (topology external).'),
+      runs: z.enum(['pod', 'service']).optional().meta({
+        description:
+          'pod: a static pod (default of topology stacked). service: a service of the host, muster-etcd.service (topology external always).',
+      }),
+    })
+    .optional()
+    .meta({ description: 'Where etcd runs.' }),
+  networks: z
+    .strictObject({
+      machines: networks('Networks of the machines. A machine with an address outside is refused.'),
+      pods: networks('Networks of the pods, one per address family. Default 10.244.0.0/16.'),
+      services: networks('Networks of the Services, one per address family. Default 10.96.0.0/16.'),
+    })
+    .optional()
+    .meta({ description: 'Address ranges of machines, pods and Services.' }),
+  dnsDomain: domainName.optional().meta({ description: 'DNS domain of the cluster. Default cluster.local.' }),
+  sans: z
+    .array(nameOrAddress)
+    .optional()
+    .meta({ description: 'Further names and addresses in the certificate of the API server.' }),
+  keys: z.enum(['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096']).optional().meta({
+    description: 'Algorithm of all keys of the cluster. Default ECDSA-P256.',
+  }),
+  encryptSecrets: z.boolean().optional().meta({
+    description:
+      'Whether the API server encrypts Secrets before it writes them to etcd. Default true. With false, Secrets that are already encrypted can still be read.',
+  }),
+  joining: z.enum(['certificate', 'token']).optional().meta({
+    description:
+      'How the kubelets of workers get their first client certificate. certificate (default): Muster signs it, for a key that the machine made. token: the cluster signs it; the machine requests it with its own bootstrap token, and Muster approves the request if it agrees with the documents.',
+  }),
+  podSecurity: z.enum(['privileged', 'baseline', 'restricted']).optional().meta({
+    description:
+      'The Pod Security Standard that is enforced in namespaces that set none themselves. Default baseline; privileged is the default of Kubernetes.',
+  }),
+  registry: z
+    .string()
+    .optional()
+    .meta({ description: 'Registry of the Kubernetes images. Default registry.k8s.io.' }),
+  cni: z.enum(CNIS, { error: cniError }).optional().meta({
+    description: 'The pod network. Default flannel. none: an add-on provides it, or you do.',
+  }),
+  networkPolicy: z
+    .strictObject({
+      enforce: z.enum(['kube-router', 'addon']).optional().meta({
+        description:
+          'What enforces NetworkPolicy objects. kube-router: the firewall of kube-router, in addition to another pod network. addon: an add-on of yours. Default: the pod network, if it can (kube-router, the add-ons calico and cilium); flannel cannot.',
+      }),
+      isolate: z.array(name).optional().meta({
+        description:
+          'Namespaces whose pods accept connections only from their own namespace, unless a NetworkPolicy of yours allows more. Muster creates namespaces that do not exist. Default none.',
+      }),
+    })
+    .optional()
+    .meta({
+      description: 'What enforces network policies, and which namespaces are isolated from the start.',
+    }),
+  runtime: z.enum(['containerd', 'cri-o']).optional().meta({
+    description: 'Container runtime of all machines. Default containerd.',
+  }),
+  addons: z.array(addon).optional().meta({
+    description: "Add-ons, applied in this order after Muster's own objects (docs/addons.md).",
+  }),
+  timeServers: z
+    .array(z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9.:-]{0,252}$/, 'not a name or address'))
+    .optional()
+    .meta({
+      description:
+        'Names or addresses of the time servers that systemd-timesyncd asks on every machine. Absent: those of DHCP or of the image.',
+    }),
+  mirrors: z
+    .array(z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }))
+    .optional()
+    .meta({
+      description:
+        "URLs of registries that are asked before the one in an image's name. An https registry needs a certificate of Muster's CA.",
+    }),
+  overrides: z.record(z.string(), z.unknown()).optional().meta({
+    description:
+      'Replaces any derived value of the resolved Cluster, by its path; null leaves a flag out. `muster get cluster NAME --full` lists the values.',
+  }),
+});
+
+export const clusterSpec = z.strictObject({
+  kubernetes: kubernetesSpec.optional().meta({
+    description:
+      'Makes the machines a Kubernetes cluster. Absent: the machines only share `config` and disks.',
+  }),
+  dataDisk: dataDisk.optional(),
+  bootDisk: bootDisk.optional(),
+  config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),
+});
