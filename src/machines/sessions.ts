@@ -7,7 +7,7 @@
 import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
-import { ExpiryQueue } from '../base/expiry.ts';
+import { type Due, ExpiryQueue } from '../base/expiry.ts';
 import { randomId } from '../base/ids.ts';
 import type { Mac } from '../base/mac.ts';
 import type { BootSession, SessionStep } from './machine.ts';
@@ -60,8 +60,8 @@ export interface LiveSession {
   decided?: { readonly subject: string; readonly at: string; readonly kind: string; readonly code: string };
   /** When silence becomes failure; monotonic. Set by {@link Sessions.expect}. */
   deadline?: Millis;
-  /** When the session is examined next; monotonic. Its other entries in the queue are ignored. */
-  lookAt?: Millis | undefined;
+  /** Its place in the queue of sessions to examine: a session has at most one. */
+  queued?: Due<LiveSession> | undefined;
   /** When its configuration first carried a ticket; monotonic. */
   ticketAt?: Millis;
   /**
@@ -73,6 +73,8 @@ export interface LiveSession {
 
 export interface Sessions {
   readonly size: number;
+  /** How many sessions wait for their time; at most {@link size}. */
+  readonly waiting: number;
   get(id: string): LiveSession | undefined;
   /** The session that a next packet of this machine belongs to, if one is opening. */
   opening(machine: string): LiveSession | undefined;
@@ -132,7 +134,7 @@ class MemorySessions implements Sessions {
   readonly #currents = new Map<string, LiveSession>();
   /**
    * Sessions by the time when they can expire, fall silent or be dropped. A session whose time has
-   * moved since is queued again when it is taken out.
+   * moved since is queued again when it is taken out, and a dropped session leaves the queue.
    */
   readonly #due = new ExpiryQueue<LiveSession>();
   /** Sessions that were given no boot, oldest first. */
@@ -149,6 +151,10 @@ class MemorySessions implements Sessions {
 
   get size(): number {
     return this.#all.size;
+  }
+
+  get waiting(): number {
+    return this.#due.size;
   }
 
   get(id: string): LiveSession | undefined {
@@ -315,7 +321,8 @@ class MemorySessions implements Sessions {
   #drop(live: LiveSession): void {
     const { id, machine } = live.session;
     this.#all.delete(id);
-    live.lookAt = undefined;
+    if (live.queued) this.#due.remove(live.queued);
+    live.queued = undefined;
     this.#tentative.delete(id);
     if (this.#openings.get(machine) === live) this.#openings.delete(machine);
     if (this.#currents.get(machine) === live) this.#currents.delete(machine);
@@ -345,9 +352,9 @@ class MemorySessions implements Sessions {
         ? Math.min(this.#expiryOf(live), live.deadline ?? Infinity)
         : this.#endOf(live)
     ) as Millis;
-    if (at === Infinity || (live.lookAt !== undefined && live.lookAt <= at)) return;
-    live.lookAt = at;
-    this.#due.add(live, at);
+    if (at === Infinity || (live.queued !== undefined && live.queued.at <= at)) return;
+    if (live.queued) this.#due.remove(live.queued);
+    live.queued = this.#due.add(live, at);
   }
 
   /**
@@ -358,9 +365,7 @@ class MemorySessions implements Sessions {
     for (let looked = 0; looked < LOOKED_AT; looked++) {
       const live = this.#due.take(now);
       if (live === undefined) return;
-      // The session has a later entry in the queue, or was dropped.
-      if (live.lookAt === undefined || live.lookAt > now) continue;
-      live.lookAt = undefined;
+      live.queued = undefined;
       if (live.closedAt === undefined) {
         if (live.deadline !== undefined && live.deadline <= now) {
           delete live.deadline;

@@ -272,6 +272,20 @@ describe('sessions', () => {
     expect(sessions.overdue()).toEqual([]);
   });
 
+  it('that were dropped are forgotten everywhere: a minute of a flood leaves nothing in the queue', () => {
+    const { clock, sessions } = setup(500);
+    const mostWaiting: number[] = [];
+    for (let second = 0; second < 60; second++) {
+      for (let n = 0; n < 2500; n++) sessions.open(of(`m-${second}-${n}`));
+      clock.advance(millis(1000));
+      sessions.overdue();
+      sessions.sweep();
+      mostWaiting.push(sessions.waiting);
+    }
+    expect(Math.max(...mostWaiting)).toBeLessThanOrEqual(500);
+    expect(sessions.size).toBe(500);
+  });
+
   it('of machines that boot outlast a flood of DISCOVERs', () => {
     const { sessions } = setup(10);
     const booting = sessions.open(of('a'));

@@ -183,6 +183,27 @@ it('the expiry queue gives entries in the order in which they are due', () => {
   );
 });
 
+it('the expiry queue forgets entries that are removed, and keeps the order of the others', () => {
+  const entry = fc.record({ at: fc.integer({ min: 0, max: 1000 }), removed: fc.boolean() });
+  fc.assert(
+    fc.property(fc.array(entry, { maxLength: 200 }), (entries) => {
+      const queue = new ExpiryQueue<number>();
+      const places = entries.map(({ at }, n) => queue.add(n, at as Millis));
+      const removed = places.filter((_, n) => entries[n]!.removed);
+      for (const place of [...removed, ...removed]) queue.remove(place);
+      expect(queue.size).toBe(entries.length - removed.length);
+      const out: number[] = [];
+      for (let a = queue.take(millis(1000)); a !== undefined; a = queue.take(millis(1000)))
+        out.push(entries[a]!.at);
+      const kept = entries.filter((one) => !one.removed).map(({ at }) => at);
+      expect(out).toEqual(kept.sort((a, b) => a - b));
+      for (const place of places) queue.remove(place);
+      expect(queue.size).toBe(0);
+    }),
+    { seed: 20261126, numRuns: 300 },
+  );
+});
+
 describe('the lease book', () => {
   it('knows after a restart what it had acknowledged, and gives nobody an address that is held', async () => {
     const before = await world();
