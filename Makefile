@@ -3,9 +3,9 @@ SHELL := /bin/sh
 export PATH := $(PATH):/usr/sbin:/sbin
 NODE := node_modules/.bin/node
 STAGES := check unit fuzz peers lab
-# The two halves of the stage `peers`. They run concurrently, because etcd's members wait for each other
-# most of the time.
-PEERS := peers-others peers-etcd
+# The parts of the stage `peers`. Two run concurrently, because etcd's members wait for each other most
+# of the time.
+PEERS := peers-others peers-etcd attacks
 
 .PHONY: help
 help: ## List the tasks
@@ -37,8 +37,8 @@ fuzz: node_modules ## Give every decoder at least 200,000 damaged inputs: no roo
 	@scripts/stage.sh fuzz npx vitest run --project fuzz
 
 .PHONY: peers $(PEERS)
-peers: node_modules ## Run the tests against real peers: root, in two separate namespaces
-	@echo 'Two halves run concurrently; each prints its output when it is done.'
+peers: node_modules ## Run the tests against real peers and attackers: root, in separate namespaces
+	@echo 'Two parts run concurrently; each prints its output when it is done.'
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(PEERS)
 
 $(PEERS): node_modules

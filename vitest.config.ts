@@ -35,8 +35,9 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
 });
 
 /**
- * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), two for `peers` (root,
- * namespaces, real peers), which run concurrently, and `torture`, which runs only on request.
+ * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), three for `peers` (root,
+ * namespaces; real peers, and attackers), of which two run concurrently, and `torture`, which runs
+ * only on request.
  */
 export default defineConfig({
   test: {
@@ -56,6 +57,7 @@ export default defineConfig({
       { test: { name: 'fuzz', include: [FUZZ], ...withoutRoot } },
       peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD] }),
       peers('peers-etcd', { include: [ETCD] }),
+      peers('attacks', { include: ['test/attacks/**/*.test.ts'] }),
       {
         test: {
           name: 'torture',

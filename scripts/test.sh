@@ -18,7 +18,7 @@ for stage in "$@"; do
     peers)
       # The images of the rack are built while the peers wait for each other.
       scripts/images-ahead.sh &
-      results="$results peers-others peers-etcd"
+      results="$results peers-others peers-etcd attacks"
       ;;
     *) results="$results $stage" ;;
   esac
