@@ -66,8 +66,10 @@ link() {
   try write-failed mv -fT "$new_link" "$2"
 }
 
-# Removes path $1 of the machine: a file, a link or an empty directory.
+# Removes path $1 of the machine: a file, a link or an empty directory. A file goes from the kept
+# plan, too.
 remove() {
+  try keep-failed forget_in_kept_plan "$1" || return 1
   if [ -d "$root$1" ] && [ ! -L "$root$1" ]; then
     try write-failed rmdir "$root$1"
   elif [ -e "$root$1" ] || [ -L "$root$1" ]; then

@@ -50,6 +50,53 @@ keep_plan() {
   done
 }
 
+# Takes file $1 of the machine out of the kept plan, so that a boot without the server does not
+# bring it back and the disk no longer has what it held. Does nothing if the kept plan does not
+# write that file.
+forget_in_kept_plan() {
+  [ -e "$shelf/plan.tar" ] || return 0
+  unpacked=$run/kept
+  rm -rf "$unpacked"
+  mkdir -p "$unpacked/files" || return 1
+  if tar -xf "$shelf/plan.tar" -C "$unpacked" && has_put "$1"; then
+    take_out "$1" && pack_kept_plan || return 1
+  fi
+  rm -rf "$unpacked" "$run/kept.tar"
+}
+
+# Whether the plan in $unpacked puts file $1.
+has_put() {
+  while read -r verb first second third; do
+    [ "$verb $third" != "put $1" ] || return 0
+  done <"$unpacked/plan"
+  return 1
+}
+
+# Takes the line that puts file $1 out of the plan in $unpacked, with the contents that no other
+# line names. Writes the remaining lines to $unpacked/lines.
+take_out() {
+  tail -n +2 "$unpacked/plan" | while IFS= read -r kept_line; do
+    case $kept_line in
+      "put "*" $1") ;;
+      *) printf '%s\n' "$kept_line" ;;
+    esac
+  done >"$unpacked/lines" || return 1
+  for kept_file in "$unpacked"/files/*; do
+    grep -qF " ${kept_file##*/} " "$unpacked/lines" || rm -f "$kept_file"
+  done
+}
+
+# Makes the plan in $unpacked/lines the kept one.
+pack_kept_plan() {
+  sha256 "$unpacked/lines" || return 1
+  {
+    printf 'muster-plan 1 %s\n' "$sha256"
+    cat "$unpacked/lines"
+  } >"$unpacked/plan" || return 1
+  tar -cf "$run/kept.tar" -C "$unpacked" plan files || return 1
+  replace "$run/kept.tar" 600 "$shelf/plan.tar"
+}
+
 # Brings every file that the plan fetches to the shelf. Sets kept_names to the names of all files
 # that belong there.
 keep_fetched_files() {

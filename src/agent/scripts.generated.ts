@@ -871,6 +871,7 @@ link() {
 }
 
 remove() {
+  try keep-failed forget_in_kept_plan "$1" || return 1
   if [ -d "$root$1" ] && [ ! -L "$root$1" ]; then
     try write-failed rmdir "$root$1"
   elif [ -e "$root$1" ] || [ -L "$root$1" ]; then
@@ -1453,6 +1454,46 @@ keep_plan() {
       *) rm -f "$kept_file" ;;
     esac
   done
+}
+
+forget_in_kept_plan() {
+  [ -e "$shelf/plan.tar" ] || return 0
+  unpacked=$run/kept
+  rm -rf "$unpacked"
+  mkdir -p "$unpacked/files" || return 1
+  if tar -xf "$shelf/plan.tar" -C "$unpacked" && has_put "$1"; then
+    take_out "$1" && pack_kept_plan || return 1
+  fi
+  rm -rf "$unpacked" "$run/kept.tar"
+}
+
+has_put() {
+  while read -r verb first second third; do
+    [ "$verb $third" != "put $1" ] || return 0
+  done <"$unpacked/plan"
+  return 1
+}
+
+take_out() {
+  tail -n +2 "$unpacked/plan" | while IFS= read -r kept_line; do
+    case $kept_line in
+      "put "*" $1") ;;
+      *) printf '%s\\n' "$kept_line" ;;
+    esac
+  done >"$unpacked/lines" || return 1
+  for kept_file in "$unpacked"/files/*; do
+    grep -qF " \${kept_file##*/} " "$unpacked/lines" || rm -f "$kept_file"
+  done
+}
+
+pack_kept_plan() {
+  sha256 "$unpacked/lines" || return 1
+  {
+    printf 'muster-plan 1 %s\\n' "$sha256"
+    cat "$unpacked/lines"
+  } >"$unpacked/plan" || return 1
+  tar -cf "$run/kept.tar" -C "$unpacked" plan files || return 1
+  replace "$run/kept.tar" 600 "$shelf/plan.tar"
 }
 
 keep_fetched_files() {

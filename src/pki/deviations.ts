@@ -34,6 +34,15 @@ export const PKI_DEVIATIONS = {
     reason:
       'All addresses of the machine instead of one: etcd refuses a peer that connects from an address not in its certificate.',
   },
+  keysStay: {
+    where: 'etcd/ca.key, front-proxy-ca.key',
+    reason:
+      'On no machine: no program of Kubernetes signs with them. kubeadm then calls both CAs externally managed.',
+  },
+  transportCa: {
+    where: 'the transport CA, which kubeadm does not have',
+    reason: 'No alternative name and a path length of 0: it signs leaves alone, and is no host.',
+  },
   bundles: {
     where: 'ca-bundle.crt, etcd/ca-bundle.crt, front-proxy-ca-bundle.crt, sa-verifiers.pub',
     reason:

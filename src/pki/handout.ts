@@ -124,7 +124,12 @@ function pairFiles({ roles, keysets }: HandoutOf): MachineFile[] {
     const keyset = keysets.get(name);
     if (!pair || !keyset || !pair.roles.every((role) => roles.includes(role))) return [];
     const { certificate, key } = signingPair(keyset);
-    return [text(pair.cert, MODES.certificate, certificate), secret(pair.key, MODES.key, key.pem())];
+    return [
+      text(pair.cert, MODES.certificate, certificate),
+      pair.signsThere
+        ? secret(pair.key, MODES.key, key.pem())
+        : { path: pair.key, mode: 0, content: { kind: 'absent' } },
+    ];
   });
 }
 

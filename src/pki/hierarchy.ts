@@ -53,10 +53,25 @@ export interface Authority {
   readonly lifetime: Millis;
   readonly begins: 'back-dated' | 'transport';
   /**
-   * Files of the signing pair, on machines that have all of these roles: exactly one certificate,
-   * because kube-controller-manager takes no more. Absent: the pair never leaves the boot host.
+   * kubeadm's files of the signing pair, on machines that have all of these roles: exactly one
+   * certificate, because kube-controller-manager takes no more. Absent: machines get neither.
    */
-  readonly pair?: { readonly cert: string; readonly key: string; readonly roles: readonly Role[] };
+  readonly pair?: {
+    readonly cert: string;
+    readonly key: string;
+    readonly roles: readonly Role[];
+    /**
+     * The machines get the key, because a program of Kubernetes signs with it. Otherwise only the
+     * boot host has it, and a machine removes the file that an older Muster gave it.
+     */
+    readonly signsThere: boolean;
+  };
+  /**
+   * How many CAs may follow below this one (RFC 5280, 4.2.1.9), and the certificate has no
+   * alternative name. Absent: any number, and its common name is also its DNS name, as kubeadm
+   * makes CAs.
+   */
+  readonly pathLength?: number;
   /** File with every trusted generation, on machines that have any of these roles. */
   readonly bundle: { readonly path: string; readonly roles: readonly Role[] };
 }
@@ -69,7 +84,13 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
     commonName: 'kubernetes',
     lifetime: TEN_YEARS,
     begins: 'back-dated',
-    pair: { cert: `${PKI_DIRECTORY}/ca.crt`, key: `${PKI_DIRECTORY}/ca.key`, roles: ['control-plane'] },
+    pair: {
+      cert: `${PKI_DIRECTORY}/ca.crt`,
+      key: `${PKI_DIRECTORY}/ca.key`,
+      roles: ['control-plane'],
+      // kube-controller-manager signs kubelets' certificates and what the CSR API approves.
+      signsThere: true,
+    },
     bundle: { path: `${PKI_DIRECTORY}/ca-bundle.crt`, roles: ['control-plane', 'worker'] },
   },
   'etcd-ca': {
@@ -80,6 +101,7 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
       cert: `${PKI_DIRECTORY}/etcd/ca.crt`,
       key: `${PKI_DIRECTORY}/etcd/ca.key`,
       roles: ['control-plane', 'etcd'],
+      signsThere: false,
     },
     bundle: { path: `${PKI_DIRECTORY}/etcd/ca-bundle.crt`, roles: ['control-plane', 'etcd'] },
   },
@@ -91,6 +113,7 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
       cert: `${PKI_DIRECTORY}/front-proxy-ca.crt`,
       key: `${PKI_DIRECTORY}/front-proxy-ca.key`,
       roles: ['control-plane'],
+      signsThere: false,
     },
     bundle: { path: `${PKI_DIRECTORY}/front-proxy-ca-bundle.crt`, roles: ['control-plane'] },
   },
@@ -98,6 +121,7 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
     commonName: 'muster-transport',
     lifetime: TEN_YEARS,
     begins: 'transport',
+    pathLength: 0,
     bundle: { path: '/etc/muster/ca.crt', roles: ['control-plane', 'etcd', 'worker'] },
   },
 };

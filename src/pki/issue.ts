@@ -35,10 +35,11 @@ function authorityFacts(name: AuthorityName, publicKey: PublicKey, now: Millis):
   const authority = AUTHORITIES[name];
   return {
     subject: { commonName: authority.commonName },
-    sans: { dns: [authority.commonName], ips: [] },
+    sans: { dns: authority.pathLength === undefined ? [authority.commonName] : [], ips: [] },
     publicKey,
     purposes: [],
     ca: true,
+    ...(authority.pathLength !== undefined && { pathLength: authority.pathLength }),
     notBefore: beginning(authority.begins, now),
     notAfter: (now + authority.lifetime) as Millis,
   };

@@ -30,6 +30,8 @@ export interface CertificateFacts {
   /** Empty for a CA. */
   readonly purposes: readonly Purpose[];
   readonly ca: boolean;
+  /** How many CAs may follow below this CA; absent: any number. */
+  readonly pathLength?: number;
   readonly notBefore: Millis;
   readonly notAfter: Millis;
 }
@@ -122,7 +124,11 @@ function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined):
     extensions.push(
       plain(asn.id_ce_extKeyUsage, new asn.ExtendedKeyUsage(facts.purposes.map((one) => PURPOSES[one]))),
     );
-  extensions.push(critical(asn.id_ce_basicConstraints, new asn.BasicConstraints({ cA: facts.ca })));
+  const constraints = new asn.BasicConstraints({
+    cA: facts.ca,
+    ...(facts.pathLength !== undefined && { pathLenConstraint: facts.pathLength }),
+  });
+  extensions.push(critical(asn.id_ce_basicConstraints, constraints));
   const octets = (hex: string) => copyOf(Buffer.from(hex, 'hex'));
   if (facts.ca)
     extensions.push(

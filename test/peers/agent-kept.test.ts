@@ -172,6 +172,40 @@ test('orders that count only once (start etcd empty, set its data aside, leave) 
   expect(machine.exists('/var/lib/muster/kept')).toBe(false);
 });
 
+test.for(SHELLS)(
+  'by %s, a file that a plan removes goes from the kept plan at once, also when the new plan itself is held and not kept',
+  async (shell) => {
+    const key = { path: '/etc/kubernetes/pki/etcd/ca.key', text: 'the key of a CA\n' };
+    planner.plan([CREATE, MARKER]);
+    await machine.poll(shell);
+    planner.plan([...lines(), put(key.path, key.text, 0o600)]);
+    await machine.poll(shell);
+    const kept = () =>
+      execFileSync('tar', ['-xOf', machine.path('/var/lib/muster/kept/plan.tar')], { encoding: 'utf8' });
+    expect(kept()).toContain(key.text);
+
+    planner.plan([
+      { do: 'mount-data', filesystem: UUID },
+      { do: 'remove', path: key.path },
+      { do: 'hold', code: 'waiting-for-turn', text: 'another machine restarts' },
+    ]);
+    await machine.poll(shell);
+    expect(machine.exists(key.path)).toBe(false);
+    expect(kept()).not.toContain(key.text);
+    expect(kept()).not.toContain(key.path);
+    expect(machine.mode('/var/lib/muster/kept/plan.tar')).toBe('600');
+    expect(machine.exists('/run/muster/kept')).toBe(false);
+
+    // What is left is a plan that the machine does by itself.
+    startsByItself();
+    silence();
+    await machine.poll(shell);
+    expect(machine.read('/etc/name')).toBe('cp1\n');
+    expect(machine.exists(key.path)).toBe(false);
+    expect(machine.told()).toContain('start kubelet.service');
+  },
+);
+
 test('a member whose etcd data are gone does nothing without the boot server', async () => {
   planner.plan([CREATE, MARKER]);
   await machine.poll();

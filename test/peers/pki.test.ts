@@ -226,16 +226,52 @@ test('a control plane with etcd gets the files of kubeadm with their modes', asy
   const of = await world();
   const files = await filesOfCp1(of);
   const found = new Map(files.map((file) => [file.path, file]));
-  const missing = Object.keys(goldenModes).filter(
-    (file) => !file.includes('/manifests/') && !found.has(file),
-  );
-  expect(missing).toEqual(['/etc/kubernetes/super-admin.conf']);
+  const present = (path: string) => found.has(path) && found.get(path)!.content.kind !== 'absent';
+  const missing = Object.keys(goldenModes).filter((file) => !file.includes('/manifests/') && !present(file));
+  // The deviations superAdmin and keysStay.
+  expect(missing).toEqual([
+    '/etc/kubernetes/pki/etcd/ca.key',
+    '/etc/kubernetes/pki/front-proxy-ca.key',
+    '/etc/kubernetes/super-admin.conf',
+  ]);
   for (const [path, mode] of Object.entries(goldenModes)) {
-    const file = found.get(path);
+    const file = present(path) ? found.get(path) : undefined;
     if (file && file.content.kind !== 'link')
       expect(`${path} ${file.mode.toString(8)}`).toBe(`${path} ${Number(mode)}`);
   }
   for (const file of files) if (file.content.kind === 'secret') expect(file.mode, file.path).toBe(MODES.key);
+});
+
+test('of the CAs’ keys a control plane with etcd gets only the one with which Kubernetes signs, and removes the others', async () => {
+  const of = await world();
+  const files = await filesOfCp1(of);
+  const text = files
+    .map(({ content }) =>
+      content.kind === 'secret' ? content.secret.reveal() : content.kind === 'text' ? content.text : '',
+    )
+    .join('');
+  const keys = [...(await of.keysets())].filter(([, { trusted }]) => text.includes(trusted[0]!.key.pem()));
+  expect(keys.map(([name]) => name).sort()).toEqual(['ca', 'sa']);
+  const removed = files.filter(({ content }) => content.kind === 'absent').map(({ path }) => path);
+  expect(removed).toEqual(['/etc/kubernetes/pki/etcd/ca.key', '/etc/kubernetes/pki/front-proxy-ca.key']);
+});
+
+test('the transport CA may sign leaves only and has no alternative name; the CAs of a cluster are as kubeadm makes them', async () => {
+  const of = await world();
+  for (const [name, keyset] of await of.keysets()) {
+    if (name === 'sa') continue;
+    const { certificate } = signingPair(keyset);
+    const text = execFileSync('openssl', ['x509', '-noout', '-text'], {
+      input: certificate,
+      encoding: 'utf8',
+    });
+    const shown = [/CA:TRUE.*/.exec(text)![0], /DNS:\S+/.exec(text)?.[0]];
+    expect(shown).toEqual(
+      name === 'transport-ca'
+        ? ['CA:TRUE, pathlen:0', undefined]
+        : ['CA:TRUE', `DNS:${AUTHORITIES[name].commonName}`],
+    );
+  }
 });
 
 test('a worker gets no authority’s key and only its agent’s certificate', async () => {
@@ -266,11 +302,7 @@ test('with external etcd, its machines get no authority’s key, and control pla
       .filter(({ content }) => content.kind === 'secret')
       .map(({ path }) => path);
   expect(keys(['etcd'])).toEqual([]);
-  expect(keys(['control-plane'])).toEqual([
-    '/etc/kubernetes/pki/ca.key',
-    '/etc/kubernetes/pki/front-proxy-ca.key',
-    '/etc/kubernetes/pki/sa.key',
-  ]);
+  expect(keys(['control-plane'])).toEqual(['/etc/kubernetes/pki/ca.key', '/etc/kubernetes/pki/sa.key']);
 });
 
 test('kubelet’s current certificate is a link that is made once and never set back', async () => {

@@ -43,11 +43,12 @@ test('every control plane of a completed cluster gets its own certificates and k
     const scheduler = files.find(({ path }) => path === '/etc/kubernetes/scheduler/scheduler.conf')!.content;
     if (scheduler.kind !== 'with-own-key') throw new Error(scheduler.kind);
     expect(scheduler.text).toContain(`server: "https://${address}:6443"`);
-    // All leaf keys are the machine's own; only the shared ones of the control plane come from
-    // here.
-    const given = files.filter(({ content }) => content.kind === 'secret').map(({ path }) => path);
-    expect(given).toEqual(
-      ['ca.key', 'etcd/ca.key', 'front-proxy-ca.key', 'sa.key'].map((file) => `/etc/kubernetes/pki/${file}`),
+    // All leaf keys are the machine's own. Only the keys with which Kubernetes itself signs come
+    // from here, and the keys of CAs that an older Muster gave are removed.
+    const of = (kind: string) => files.filter(({ content }) => content.kind === kind).map(({ path }) => path);
+    expect(of('secret')).toEqual(['ca.key', 'sa.key'].map((file) => `/etc/kubernetes/pki/${file}`));
+    expect(of('absent')).toEqual(
+      ['etcd/ca.key', 'front-proxy-ca.key'].map((file) => `/etc/kubernetes/pki/${file}`),
     );
   }
 });
