@@ -15,7 +15,7 @@ import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
 import type { AgentIdentity, AgentPlanner } from './protocol.ts';
-import { type RedeemDeps, redeem } from './redeem.ts';
+import { type RedeemAnswer, type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
 import type { Witness } from './witness.ts';
@@ -55,10 +55,11 @@ export const MAX_FORM_OCTETS = FACTS_LIMIT;
 
 const PEM = 'application/x-pem-file';
 const TAR = 'application/x-tar';
+const TEXT = 'text/plain; charset=utf-8';
 
 export interface AgentApi {
   /**
-   * Answers with the agent's certificate.
+   * Answers with the agent's certificate, or with 202 and what the machine waits for.
    *
    * @throws {MusterError} E_USAGE when the form is malformed or lacks a field, and what {@link
    *   redeem} throws.
@@ -94,8 +95,8 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         if (value === undefined) throw new MusterError('E_USAGE', `the form lacks ${name}`);
         return value;
       };
-      const request = { session: field('session'), ticket: field('ticket'), csr: field('csr'), address };
-      return { status: 200, contentType: PEM, body: await redeem(deps, request), headers: {} };
+      const request = { session: field('session'), ticket: form.get('ticket'), csr: field('csr'), address };
+      return redeemAnswer(await redeem(deps, request));
     },
 
     async poll(body, certificate, peer) {
@@ -136,6 +137,18 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       return { status: 204, headers: {} };
     },
   };
+}
+
+/** How soon a machine that is held asks again. */
+const HELD_SECONDS = '2';
+
+function redeemAnswer(answer: RedeemAnswer): AgentApiAnswer {
+  if (answer.kind === 'certificate')
+    return { status: 200, contentType: PEM, body: answer.certificate, headers: {} };
+  const headers = { 'retry-after': HELD_SECONDS, 'muster-hold': answer.hold };
+  return answer.hold === 'approval'
+    ? { status: 202, headers: { ...headers, 'muster-nonce': answer.nonce } }
+    : { status: 202, contentType: TEXT, body: answer.challenge, headers };
 }
 
 /** Reasons why a client certificate is not accepted. */

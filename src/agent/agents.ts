@@ -23,14 +23,17 @@ import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { createAgentApi } from './agent-api.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
+import { approveMachine, type WaitingView, waitingKeys } from './approve.ts';
 import { type AgentRecord, type Identities, openIdentities } from './identities.ts';
 import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer } from './layer.ts';
 import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machine-layer.ts';
 import type { Plan } from './plan.ts';
 import type { AgentPlanner } from './protocol.ts';
+import { waitingReason } from './redeem.ts';
 import { createRounds } from './rounds.ts';
 import { createTransport } from './transport.ts';
+import { createWaiting } from './waiting.ts';
 import { createWithdrawals } from './withdrawal.ts';
 import type { Witness } from './witness.ts';
 
@@ -79,6 +82,8 @@ export interface AgentBoot {
    * that it has still to leave. Constant time.
    */
   agentCluster(machine: string): string | undefined;
+  /** Why a machine's agent does not go on that waits for an approval. Constant time. */
+  waits(machine: string): Reason | undefined;
   /**
    * The whole plan of a machine, with fresh keys and certificates: secret.
    *
@@ -115,6 +120,10 @@ export interface Agents extends AgentBoot {
   fault(): string | undefined;
   /** Whether an agent's certificate is believed now, its dates aside. */
   certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
+  /** See {@link waitingKeys}. */
+  waiting(asked: { readonly codes: boolean }): readonly WaitingView[];
+  /** See {@link approveMachine}. */
+  approve(machine: string, code: string): Promise<Omit<WaitingView, 'code'>>;
   /** See {@link rearmMachine}. */
   rearm(name: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   close(): Promise<void>;
@@ -143,21 +152,28 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     memberships.roleGiver(machine) ?? options?.leaving?.(machine);
   const withdrawals = createWithdrawals({ ...deps, identities, agentCluster });
   const transport = createTransport(deps);
+  const waiting = createWaiting(clock);
 
   let options: AgentsListen | undefined;
   let tickets: Tickets | undefined;
   let server: AgentServer | undefined;
+  let approve: Agents['approve'] = () => Promise.reject(notUp());
   /** The addresses that the certificate was last asked for. */
   let named = '';
   let certificateReadAt = 0;
 
+  const authority = (): string => transport.certificate?.authority ?? '';
   const start = async (listen: AgentsListen): Promise<void> => {
     tickets ??= createTickets(await secrets.key('tickets'));
+    const { ticketed } = listen;
+    approve = (machine, code) =>
+      approveMachine({ ...deps, tickets: tickets!, identities, waiting, ticketed, authority }, machine, code);
     const api = createAgentApi({
       ...deps,
       ...listen,
       tickets,
       identities,
+      waiting,
       trusted: transport.trusted,
       primary: transport.primary,
       agentCluster,
@@ -223,6 +239,9 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     port: () => server?.port,
     fault: rounds.failure,
     certificateState: (machine, serial) => stateOf(identities.get(machine), serial),
+    waits: (machine) => (waiting.of(machine).length === 0 ? undefined : waitingReason(machine)),
+    waiting: (asked) => waitingKeys({ waiting, authority }, asked),
+    approve: (machine, code) => approve(machine, code),
     rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
     async close() {
       unsubscribe();
@@ -273,6 +292,7 @@ export function previewAgents({ memberships, clock }: Pick<AgentsDeps, 'membersh
   return {
     version: 0,
     agentCluster: (machine) => memberships.roleGiver(machine),
+    waits: () => undefined,
     inline: refuse,
     alarm: refuse,
     layer: (request) => previewLayer(request, clock.now()),

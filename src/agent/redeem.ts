@@ -1,12 +1,13 @@
 /**
- * Redeeming a ticket: a ticket and a key become a certificate, once. The first key whose record is
- * durable gets it. The same key gets the same answer for as long as the boot session lasts, so a
- * lost answer locks no machine out. Another key is refused, recorded and alarmed, because the
- * server cannot know which of the two is the machine's own.
+ * Redeeming a ticket: a ticket and a key become a certificate, once, when the machine has shown
+ * what its tier of trust asks for (redeem-decision.ts). The first key whose record is durable gets
+ * it. The same key gets the same answer for as long as the boot session lasts, so a lost answer
+ * locks no machine out. Another key is refused, recorded and alarmed, because the server cannot
+ * know which of the two is the machine's own.
  */
 import type { Clock } from '../base/clock.ts';
 import { type ErrorCode, MusterError } from '../base/errors.ts';
-import type { EventSink } from '../events/event.ts';
+import type { EventSink, Reason } from '../events/event.ts';
 import { plainAddress } from '../machines/reports.ts';
 import type { Roster } from '../machines/roster.ts';
 import {
@@ -25,6 +26,8 @@ import { NO_CLUSTER } from '../pki/server-certificate.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import { raiseAlarm } from './alarm.ts';
 import type { Identities, Redeemed } from './identities.ts';
+import { decideRedeem, NO_TPM, type RedeemFacts, type TpmFacts } from './redeem-decision.ts';
+import type { Waiting } from './waiting.ts';
 
 export interface RedeemDeps {
   readonly tickets: Tickets;
@@ -35,11 +38,13 @@ export interface RedeemDeps {
   readonly clock: Clock;
   /** What is known of a boot session that carries a ticket. */
   readonly ticketed: (session: string) => TicketFacts | undefined;
+  readonly waiting: Waiting;
 }
 
 interface RedeemRequest {
   readonly session: string;
-  readonly ticket: string;
+  /** Undefined when the machine's documents carry none. */
+  readonly ticket: string | undefined;
   /** PKCS #10, PEM. */
   readonly csr: string;
   /** Source address of the connection. */
@@ -47,67 +52,129 @@ interface RedeemRequest {
 }
 
 /**
- * How often a ticket is evaluated when a concurrent request changes the records meanwhile. After
- * that many conflicts the ticket is refused.
+ * How often a request is evaluated when a concurrent one changes the records meanwhile. After that
+ * many conflicts it is refused.
  */
 const ATTEMPTS = 4;
 
+/** What a machine gets that asks for a certificate. */
+export type RedeemAnswer =
+  | { readonly kind: 'certificate'; readonly certificate: string }
+  /** The key waits for an operator; from the nonce the machine computes the code that it shows. */
+  | { readonly kind: 'hold'; readonly hold: 'approval'; readonly nonce: string }
+  /** Only the machine's TPM can open the challenge. */
+  | { readonly kind: 'hold'; readonly hold: 'tpm'; readonly challenge: string };
+
 /**
- * Redeems a ticket. Resolves to the certificate, PEM, when its record is durable.
+ * Answers a machine that asks for a certificate. A certificate is durable when this resolves.
  *
  * @throws {MusterError} E_TICKET when the ticket or the request is refused; E_TICKET_KEY, with an
- * alarm, when another key has the ticket's certificate or the machine is running with one; and what
- * the store throws.
+ * alarm, when another key has the ticket's certificate or the machine is running with one;
+ * E_AGENT_WAIT when too many keys wait for approval; and what the store throws.
  */
-export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<string> {
+export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<RedeemAnswer> {
   const facts = deps.ticketed(request.session);
   const address = plainAddress(request.address);
-  const fits = facts !== undefined && deps.tickets.fits(facts.session, request.ticket);
+  const fits =
+    facts !== undefined && request.ticket !== undefined && deps.tickets.fits(facts.session, request.ticket);
+  const asker = judgeTicket(facts, { fits, address });
   const refuse = (why: TicketRefusal, more = ''): Promise<never> =>
-    refused(deps, { facts, address, session: request.session }, why, more);
-  const wrong = judgeTicket(facts, { fits, address });
-  if (wrong !== undefined || facts === undefined) return refuse(wrong ?? 'session_unknown');
+    refused(deps, { facts, address, known: 'is' in asker && asker.is === 'known' }, why, more);
+  if ('refused' in asker || facts === undefined)
+    return refuse('refused' in asker ? asker.refused : 'session_unknown');
   const read = readCsr(request.csr);
   if (!read.ok) return refuse('bad_request', ` (${read.text})`);
-  const key = read.publicKey;
+  const asked: Asked = {
+    facts,
+    address,
+    asker: asker.is,
+    key: read.publicKey,
+    pin: read.publicKey.pin(),
+    tpm: NO_TPM,
+  };
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const found = await existingCertificate(deps, facts, key.pin());
-    if (typeof found === 'string') return refuse(found);
-    if (found !== undefined) return found.certificate;
-    const made = await issue(deps, facts, key, address);
-    if (made !== undefined) return made;
+    const known = await knownOf(deps, asked);
+    const decision = decideRedeem(known.facts);
+    if (decision.do === 'refuse') return refuse(decision.code);
+    if (decision.do === 'repeat') return { kind: 'certificate', certificate: known.certificate! };
+    if (decision.do === 'hold') return hold(deps, asked, known, decision.hold);
+    const certificate = await issue(deps, facts, asked.key, address);
+    if (certificate !== undefined) return { kind: 'certificate', certificate };
   }
   return refuse('other_key');
 }
 
-/**
- * The certificate that this key has already, or why the key gets none; undefined when it may get
- * one.
- */
-async function existingCertificate(
-  { identities, roster, pki }: RedeemDeps,
-  { session, age }: TicketFacts,
-  pin: string,
-): Promise<{ readonly certificate: string } | TicketRefusal | undefined> {
-  const { machine, id } = session;
-  const redeemed = await identities.redeemed(id);
-  const current = identities.get(machine);
-  if (current?.revoked !== undefined && current.pin === pin) return 'revoked';
-  if (redeemed !== undefined) {
-    if (redeemed.pin !== pin || current?.serial !== redeemed.serial) return 'other_key';
-    const ledger = await pki.issuedOne(MUSTER_SCOPE, redeemed.serial);
-    return ledger === undefined ? 'other_key' : { certificate: ledger.certificate };
-  }
-  if (roster.get(machine)?.status.alarm !== undefined) return 'alarmed';
-  if (age === undefined || age > TICKET_LIFETIME) return 'too_late';
-  if (current !== undefined && current.pin !== pin && roster.heartbeats.alive(machine)?.bootId !== undefined)
-    return 'alive';
-  return undefined;
+/** A request whose session, ticket and address were judged. */
+export interface Asked {
+  readonly facts: TicketFacts;
+  readonly address: string;
+  readonly asker: 'known' | 'unknown';
+  readonly key: PublicKey;
+  readonly pin: string;
+  readonly tpm: TpmFacts;
 }
 
+interface Known {
+  readonly facts: RedeemFacts;
+  /** The certificate that this key got in this session. */
+  readonly certificate?: string;
+}
+
+/** Collects what the decision depends on. */
+export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: Asked): Promise<Known> {
+  const { facts, pin, asker } = asked;
+  const { machine, id } = facts.session;
+  const redeemed = await identities.redeemed(id);
+  const current = identities.get(machine);
+  const mine = redeemed !== undefined && redeemed.pin === pin && current?.serial === redeemed.serial;
+  const ledger = mine ? await pki.issuedOne(MUSTER_SCOPE, redeemed.serial) : undefined;
+  const holder = current === undefined ? 'none' : current.pin === pin ? 'same' : 'other';
+  return {
+    facts: {
+      asker,
+      late: facts.ticketed && (facts.age === undefined || facts.age > TICKET_LIFETIME),
+      redeemed: redeemed === undefined ? 'no' : ledger === undefined ? 'other' : 'same',
+      holder,
+      revoked: holder === 'same' && current?.revoked !== undefined,
+      alarmed: roster.get(machine)?.status.alarm !== undefined,
+      alive: roster.heartbeats.alive(machine)?.bootId !== undefined,
+      tier: facts.trust.tier,
+      tpm: asked.tpm,
+    },
+    ...(ledger && { certificate: ledger.certificate }),
+  };
+}
+
+/** Lets a machine wait, and records that it does. */
+function hold(deps: RedeemDeps, asked: Asked, known: Known, what: 'approval' | 'tpm'): RedeemAnswer {
+  if (what === 'tpm') throw new MusterError('E_TICKET', TICKET_REFUSALS.tpm_missing);
+  const { facts, key, pin, address, tpm } = asked;
+  const { machine, id } = facts.session;
+  const replaces = known.facts.holder === 'other';
+  const asks = { machine, facts, key, pin, tpm, address, replaces, known: asked.asker === 'known' };
+  const waits = deps.waiting.ask(asks);
+  if (waits === undefined)
+    throw new MusterError('E_AGENT_WAIT', `too many keys wait for an approval of ${machine}`);
+  if (waits.isNew)
+    deps.events.record({
+      kind: 'agent.waiting',
+      subject: machine,
+      session: id,
+      reason: waitingReason(machine),
+      fields: { address, key: pin, replaces, trust: facts.trust.tier, from: facts.trust.from },
+    });
+  return { kind: 'hold', hold: 'approval', nonce: waits.nonce };
+}
+
+/** Why a machine does not go on whose key waits. */
+export const waitingReason = (machine: string): Reason => ({
+  code: 'approval',
+  text: `Its key waits for an operator: \`muster machine approve ${machine} CODE\`, with the code on its console.`,
+});
+
 /** Issues and records a certificate. Undefined when another request was faster. */
-async function issue(
-  { identities, pki, events, clock, tickets }: RedeemDeps,
+export async function issue(
+  { identities, pki, events, clock, tickets }: Omit<RedeemDeps, 'ticketed' | 'waiting' | 'roster'>,
   { session }: TicketFacts,
   publicKey: PublicKey,
   address: string,
@@ -151,14 +218,12 @@ async function issue(
  */
 async function refused(
   deps: RedeemDeps,
-  asked: { readonly facts: TicketFacts | undefined; readonly address: string; readonly session: string },
+  asked: { readonly facts: TicketFacts | undefined; readonly address: string; readonly known: boolean },
   why: TicketRefusal,
   more: string,
 ): Promise<never> {
-  const { facts, address } = asked;
+  const { facts, address, known } = asked;
   const reason = { code: why, text: `${TICKET_REFUSALS[why]}${more}` };
-  // A wrong ticket says nothing about the machine: anybody on the segment can send one.
-  const known = facts !== undefined && why !== 'ticket_wrong';
   deps.events.record({
     kind: 'agent.refused',
     subject: facts?.session.machine ?? address,
@@ -166,7 +231,9 @@ async function refused(
     reason,
     fields: { address },
   });
-  if (known && ALARMING.includes(why)) await raiseAlarm(deps, facts.session.machine, reason, address);
+  // Without ticket and from an unknown address, anybody could raise alarms.
+  if (known && facts !== undefined && ALARMING.includes(why))
+    await raiseAlarm(deps, facts.session.machine, reason, address);
   const code: ErrorCode = ALARMING.includes(why) ? 'E_TICKET_KEY' : 'E_TICKET';
   throw new MusterError(code, reason.text);
 }

@@ -71,7 +71,7 @@ export interface ApiDeps {
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
   readonly leases: Pick<LeaseBook, 'list'>;
   /** Explains what a machine would get, and renders its configuration; see RunningBootService. */
-  readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'missingFiles'>;
+  readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'trust' | 'missingFiles'>;
   /** Add-ons of clusters, with their files. */
   readonly addons: AddonLibrary;
   /**

@@ -5,6 +5,7 @@
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { Reason } from '../events/event.ts';
+import type { Trust } from '../machines/trust.ts';
 import type { ImageSpec } from '../resources/kinds.ts';
 import type { ApiDeps } from './deps.ts';
 
@@ -22,6 +23,10 @@ export type ClusterState = (typeof CLUSTER_STATES)[number];
 export interface Outlook {
   /** For a machine: why it would be held if it booted now. */
   readonly outlook?: Reason;
+  /**
+   * For a machine that gets a certificate: what it has to show before, and which document says so.
+   */
+  readonly trust?: Trust;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
@@ -44,10 +49,11 @@ export function machineOutlook(
   leased: ReadonlyMap<string, string>,
 ): Outlook {
   const outlook = preview.outlook(name);
+  const trust = preview.trust(name);
   const member = roster.get(name);
   const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
   const lease = macs.map((mac) => leased.get(mac)).find((address) => address !== undefined);
-  return { ...(outlook && { outlook }), ...(lease !== undefined && { lease }) };
+  return { ...(outlook && { outlook }), ...(trust && { trust }), ...(lease !== undefined && { lease }) };
 }
 
 /** The outlook of an image. */

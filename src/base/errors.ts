@@ -238,6 +238,12 @@ export const ERRORS = {
     http: 409,
     fix: 'Find out which system asked; then run `muster machine rearm MACHINE`, which lets the next key have a certificate.',
   },
+  E_APPROVAL: {
+    title: "A machine's key was not approved.",
+    who: 'operator',
+    http: 409,
+    fix: 'Compare with the console of the machine, and type the code that it shows now.',
+  },
   E_AGENT_CERTIFICATE: {
     title: "An agent's certificate is not accepted.",
     who: 'machine',

@@ -38,6 +38,8 @@ export const EVENT_KINDS = {
   'report.disbelieved': 'A report without a live session of that machine was recorded and ignored.',
   'machine.discovered': 'An unknown machine was seen for the first time.',
   'machine.accepted': 'An operator accepted a machine.',
+  'machine.approved': "An operator confirmed the code on a machine's console: its key got its certificate.",
+  'machine.approval-refused': "An operator typed a code that is not that of the machine's console.",
   'machine.phase': "A machine's phase changed.",
   'machine.held': 'A machine is held; the reason says how to release it.',
   'machine.conflict': 'Two machines claim one identity.',
@@ -57,6 +59,8 @@ export const EVENT_KINDS = {
   'cluster.node-settings':
     "A node's labels and taints were set to those of its Cluster, or the API server refused them; the reason says which.",
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
+  'agent.waiting':
+    "The key of a machine's agent waits for an operator, who compares the code on its console.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',

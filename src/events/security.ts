@@ -8,7 +8,12 @@ import type { KindLimit } from './event-limit.ts';
 
 /** Kinds of events whose names begin with one of these are security events. */
 const FAMILIES = ['agent.', 'audit.', 'cluster.', 'document.', 'operator.'] as const;
-const KINDS: ReadonlySet<EventKind> = new Set(['config.secrets', 'machine.accepted']);
+const KINDS: ReadonlySet<EventKind> = new Set([
+  'config.secrets',
+  'machine.accepted',
+  'machine.approved',
+  'machine.approval-refused',
+]);
 
 /** Whether events of this kind go into the security log. */
 export const isSecurityKind = (kind: EventKind): boolean =>
@@ -17,7 +22,8 @@ export const isSecurityKind = (kind: EventKind): boolean =>
 /** The limits count in windows of this length. */
 export const LIMIT_WINDOW: Millis = millis(600_000);
 
-/** Everybody who reaches the agents' port can cause a refusal, under any address. */
+/** Everybody who reaches the agents' port can cause these, under any address. */
+const ANYBODY: ReadonlySet<string> = new Set<EventKind>(['agent.refused', 'agent.waiting']);
 const REFUSALS: KindLimit = { perSubject: 20, perKind: 300 };
 /** A machine with a certificate causes these; a whole boot with all its steps takes fewer. */
 const OF_A_MACHINE: KindLimit = { perSubject: 200 };
@@ -27,7 +33,7 @@ const OF_A_MACHINE: KindLimit = { perSubject: 200 };
  * of their actions counts.
  */
 export function securityLimit(kind: string): KindLimit | undefined {
-  if (kind === ('agent.refused' satisfies EventKind)) return REFUSALS;
+  if (ANYBODY.has(kind)) return REFUSALS;
   return /^(agent|cluster|config)\./.test(kind) ? OF_A_MACHINE : undefined;
 }
 

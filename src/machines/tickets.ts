@@ -8,6 +8,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { duration, type Millis } from '../base/duration.ts';
 import { Secret } from '../base/secret.ts';
 import type { BootSession } from './machine.ts';
+import type { Trust } from './trust.ts';
 
 /**
  * How long after the first document that carried it a ticket can be redeemed: a slow system needs
@@ -44,7 +45,7 @@ export function createTickets(key: Uint8Array): Tickets {
   };
 }
 
-/** What is known about a ticket's session when it is redeemed. */
+/** What is known about a boot session when its machine asks for a certificate. */
 export interface TicketFacts {
   readonly session: TicketOf;
   /**
@@ -54,10 +55,17 @@ export interface TicketFacts {
   readonly current: boolean;
   /** The machine has a document, and a cluster that its agent works for. */
   readonly accepted: boolean;
+  /**
+   * Its documents carry a ticket. They do not where another server gives the addresses, because
+   * they are then served to addresses of which nothing is known.
+   */
+  readonly ticketed: boolean;
   /** How long ago a document first carried the ticket; undefined when none has. */
   readonly age: Millis | undefined;
   /** The machine's addresses. */
   readonly addresses: ReadonlySet<string>;
+  /** The tier that counts for the machine in this boot. */
+  readonly trust: Trust;
 }
 
 /** Why a ticket is refused: recorded as an event, and sent as the answer. */
@@ -77,24 +85,39 @@ export const TICKET_REFUSALS = {
   alarmed:
     'Somebody else may have asked in the name of this machine; an operator decides with `muster machine rearm`.',
   bad_request: 'The certificate request is not one that proves a key.',
+  tpm_missing:
+    'The machine showed no TPM, and a TPM is known for it or its tier of trust is tpm; an operator decides with `muster machine rearm`.',
+  tpm_changed:
+    'The machine showed another TPM than the one that is known for it; an operator decides with `muster machine rearm`.',
 } as const satisfies Record<string, string>;
 export type TicketRefusal = keyof typeof TICKET_REFUSALS;
 
 /** Refusals which show that two systems hold one machine's secrets. */
 export const ALARMING: readonly TicketRefusal[] = ['other_key', 'alive'];
 
+/** What a request shows of its machine before its key is looked at. */
+export type Asker =
+  | { readonly refused: TicketRefusal }
+  /**
+   * `known`: it has the ticket of its boot, or asks from an address of its machine. `unknown`: the
+   * session has no ticket, and the address is not known to be the machine's.
+   */
+  | { readonly is: 'known' | 'unknown' };
+
 /**
- * Why this ticket is refused whatever the key is; undefined when it is valid. The ticket's age is
- * judged later, because it does not matter for a key that has its certificate already.
+ * Judges session, ticket and address of a request. The ticket's age is judged later, because it
+ * does not matter for every key.
  */
 export function judgeTicket(
   facts: TicketFacts | undefined,
   given: { readonly fits: boolean; readonly address: string },
-): TicketRefusal | undefined {
-  if (facts === undefined) return 'session_unknown';
-  if (!given.fits) return 'ticket_wrong';
-  if (!facts.current) return 'session_over';
-  if (!facts.accepted) return 'not_accepted';
-  if (!facts.addresses.has(given.address)) return 'foreign_address';
-  return facts.age === undefined ? 'ticket_wrong' : undefined;
+): Asker {
+  if (facts === undefined) return { refused: 'session_unknown' };
+  if (facts.ticketed && !given.fits) return { refused: 'ticket_wrong' };
+  if (!facts.current) return { refused: 'session_over' };
+  if (!facts.accepted) return { refused: 'not_accepted' };
+  const own = facts.addresses.has(given.address);
+  if (!facts.ticketed) return { is: own ? 'known' : 'unknown' };
+  if (!own) return { refused: 'foreign_address' };
+  return facts.age === undefined ? { refused: 'ticket_wrong' } : { is: 'known' };
 }

@@ -1,27 +1,23 @@
-/**
- * Tiers of trust: what a machine has to show before it gets a certificate of its own, and with it
- * the secrets of its cluster. docs/security.md says what each tier prevents.
- */
+/** The tier of trust that counts for a machine; src/resources/trust.ts has the tiers. */
+import { type Trust, trustAsked } from '../resources/trust.ts';
 
-/**
- * From weakest to strictest.
- *
- * - `segment`: the ticket of its boot, redeemed from an address that is the machine's.
- * - `approved`: the same, and an operator confirmed the code that the machine's console shows.
- * - `tpm`: the same as segment, and the machine's TPM opened what was sealed to its endorsement
- *   key.
- */
-export const TRUST_TIERS = ['segment', 'approved', 'tpm'] as const;
-export type TrustTier = (typeof TRUST_TIERS)[number];
+export type { Trust, TrustTier } from '../resources/trust.ts';
 
-/** A tier and the document that asks for it. */
-export interface Trust {
-  readonly tier: TrustTier;
-  /** `Machine/cp1`, `Cluster/blue` …, or `default` when no document says it. */
-  readonly from: string;
+interface TrustQuestion {
+  /** Machine, Profile and Clusters, and the Networks on which it boots or has addresses. */
+  readonly documents: Parameters<typeof trustAsked>[0];
+  /** It is a control plane or a member of etcd. */
+  readonly holdsClusterKeys: boolean;
+  /** Muster gives the machine its address on the network from which it boots. */
+  readonly addressGiven: boolean;
 }
 
-/** The strictest of several tiers; of equals the first. `asked` has at least one element. */
-export function strictest(asked: readonly [Trust, ...Trust[]]): Trust {
-  return asked.reduce((so, one) => (TRUST_TIERS.indexOf(one.tier) > TRUST_TIERS.indexOf(so.tier) ? one : so));
+/**
+ * The tier that counts for a machine: the strictest that a document asks for. If none does:
+ * `approved` for a machine that gets its cluster's keys and has its address from another server,
+ * because nothing then shows that the asker is that machine; `segment` for all others.
+ */
+export function trustOf({ documents, holdsClusterKeys, addressGiven }: TrustQuestion): Trust {
+  const tier = holdsClusterKeys && !addressGiven ? 'approved' : 'segment';
+  return trustAsked(documents) ?? { tier, from: 'default' };
 }

@@ -12,6 +12,7 @@ import {
 } from './candidate.ts';
 import { isHost, type NetworkView } from './check-networks.ts';
 import type { MachineSpec } from './kinds.ts';
+import { trustAsked } from './trust.ts';
 import type { Path } from './yaml.ts';
 
 /**
@@ -93,6 +94,49 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
     checkReference(machine, 'Cluster', spec.cluster, ['spec', 'cluster'], candidates, found);
   if (spec.addresses) checkAddresses(machine, spec.addresses, context);
   checkBootDisk(machine, context);
+  checkTrust(machine, context);
+}
+
+/**
+ * Checks that the machine can meet the tier of trust that its documents ask for. A machine without
+ * data disk makes another key at each boot, and each would wait for an operator.
+ */
+function checkTrust(
+  machine: Candidate<'Machine'>,
+  { candidates, roles, networkOf, found }: MachineContext,
+): void {
+  const { document } = machine;
+  const { spec, metadata } = document;
+  const role = roles.get(metadata.name);
+  if (role === undefined) return;
+  const profile = candidates.Profile.get(spec.profile ?? '')?.document;
+  const clusters = [role, spec.cluster].map((name) => candidates.Cluster.get(name ?? '')?.document);
+  const networks = (spec.addresses ?? []).flatMap((text) => {
+    const network = text.includes(':') ? undefined : networkOf(ipv4(text));
+    return network === undefined ? [] : [network.candidate.document];
+  });
+  const asked = trustAsked([document, profile, ...clusters, ...networks]);
+  const path = spec.trust === undefined ? ['spec'] : ['spec', 'trust'];
+  if (spec.delivery === 'inline') {
+    if (asked !== undefined && asked.tier !== 'segment')
+      report(
+        found,
+        machine,
+        path,
+        `delivery: inline sends its secrets to whoever has its address, and ${asked.from} asks for trust: ${asked.tier}; remove one of the two`,
+      );
+    return;
+  }
+  // A profile that is selected at its boot may name the disk.
+  const selected = spec.profile === undefined && candidates.Profile.size > 0;
+  if (selected || narrowestDisk('dataDisk', [spec, profile?.spec, clusters[0]?.spec]) !== undefined) return;
+  if (asked?.tier === 'approved')
+    report(
+      found,
+      machine,
+      path,
+      `trust: approved (${asked.from}) would ask for an approval at each of its boots, because it has no dataDisk that keeps its key; name a dataDisk, or write "trust: tpm" if it has a TPM 2.0`,
+    );
 }
 
 /** Checks the boot disk, which the machine, its profile or its cluster may name. */

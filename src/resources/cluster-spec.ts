@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { addon } from './addons.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
-import { domainName, name, nameOrAddress, networkText } from './fields.ts';
+import { domainName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
 
 const machineNames = (description: string) => z.array(name).optional().meta({ description });
@@ -169,6 +169,7 @@ export const clusterSpec = z.strictObject({
     description:
       'Makes the machines a Kubernetes cluster. Absent: the machines only share `config` and disks.',
   }),
+  trust: trust.optional(),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),

@@ -67,6 +67,18 @@ export const interfaceAddress = z
   }, 'not an address with prefix length; write it like "10.77.0.10/24" or "fd00:77::10/64"')
   .meta({ description: 'An IPv4 or IPv6 address with prefix length.' });
 
+/**
+ * What a machine has to show before it gets a certificate of its own, from weakest to strictest;
+ * src/machines/trust.ts says what each tier means.
+ */
+export const TRUST_TIERS = ['segment', 'approved', 'tpm'] as const;
+
+/** Which of several documents counts is decided in trust.ts. */
+export const trust = z.enum(TRUST_TIERS).meta({
+  description:
+    'What a machine has to show before it gets its certificate, and with it the secrets of its cluster. segment: the ticket of its boot, from an address that is its own. approved: an operator also confirms the code on its console, once for each key. tpm: its TPM 2.0 opens what was sealed to it. The strictest of Network, Cluster, Profile and Machine counts. Default segment; approved for control planes and members of etcd where another server gives the addresses.',
+});
+
 /** Accepts any usual notation; stored in canonical form. */
 export const mac = z
   .string()

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
 import { bootDisk, dataDisk, type diskSelector } from './disk-spec.ts';
-import { ipText, kernelArgument, mac, metadata, name, uuid } from './fields.ts';
+import { ipText, kernelArgument, mac, metadata, name, trust, uuid } from './fields.ts';
 import { type asset, imageSpec } from './image-spec.ts';
 import { networkSpec, pxeOptions } from './network-spec.ts';
 import { nodeConfig } from './nodeconfig.ts';
@@ -50,6 +50,7 @@ const profileSpec = z.strictObject({
     description:
       'Which accepted machines without `profile` get this profile. If several profiles match, the one with the most fields in its selector wins; of these, the first by name.',
   }),
+  trust: trust.optional(),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the profile.' }),
@@ -78,6 +79,7 @@ const machineSpec = z.strictObject({
     description:
       'How the machine gets the secrets of its cluster. agent (default): its agent fetches them over mutual TLS. inline: its first configuration contains them, served once over plain HTTP; only for workers on an isolated segment (docs/security.md).',
   }),
+  trust: trust.optional(),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of this machine.' }),

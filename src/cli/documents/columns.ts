@@ -129,6 +129,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
       cell: (item) => machineReason(item),
       color: (item) => (item.status.alarm ? 'red' : machineReason(item) ? 'yellow' : undefined),
     },
+    { heading: 'TRUST', wide: true, cell: (item) => item.status.trust?.tier },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
     {
       heading: 'MACS',

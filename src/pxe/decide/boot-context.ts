@@ -231,6 +231,7 @@ function pxeFor(
 function bootPart(agents: AgentBoot): AgentBoot {
   return {
     agentCluster: (machine) => agents.agentCluster(machine),
+    waits: (machine) => agents.waits(machine),
     inline: (machine) => agents.inline(machine),
     alarm: (machine, why, address) => agents.alarm(machine, why, address),
     layer: (of) => agents.layer(of),

@@ -3,6 +3,7 @@ import { duration } from '../../base/duration.ts';
 import type { Reason } from '../../events/event.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
+import type { Trust } from '../../machines/trust.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import type { BootService } from '../boot.ts';
 import { type BootDeps, createBootContext } from './boot-context.ts';
@@ -12,6 +13,7 @@ import { type ExplainQuestion, type Explanation, explain, renderPreview } from '
 import { inline } from './inline.ts';
 import { config, failSilent, report, ticketed } from './machine-reports.ts';
 import { missingFiles, outlook } from './outlook.ts';
+import { machineTrust } from './trust.ts';
 
 export type { BootDeps } from './boot-context.ts';
 
@@ -39,6 +41,8 @@ export interface RunningBootService extends BootService {
   render(machine: string): Rendered;
   /** Why a machine would be held if it booted now, for lists; see {@link outlook}. */
   outlook(machine: string): Reason | undefined;
+  /** The tier of trust that counts for a machine; see {@link machineTrust}. */
+  trust(machine: string): Trust | undefined;
   /** The hashes of an image's files that are not here. */
   missingFiles(image: ImageSpec): readonly string[];
   /** Stops the timer, and no longer follows the documents. */
@@ -72,6 +76,10 @@ export function createBootService(deps: BootDeps): RunningBootService {
     needs: (sha256) => context.needed().has(sha256),
     render: (machine) => renderPreview(context, machine),
     outlook: (machine) => outlook(context, machine),
+    trust(machine) {
+      const member = context.roster.get(machine);
+      return member && machineTrust(context, member);
+    },
     missingFiles: (image) => missingFiles(context, image),
     tick,
     close() {

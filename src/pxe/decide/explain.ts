@@ -19,6 +19,7 @@ import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts'
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { refusal } from './refusal.ts';
+import { trustSteps } from './trust.ts';
 
 export interface ExplainQuestion {
   readonly machine?: string | undefined;
@@ -80,7 +81,7 @@ interface Case {
  */
 export function explain(context: BootContext, question: ExplainQuestion): Explanation {
   const examined = caseOf(context, question);
-  const { member, prepared, recognition } = examined;
+  const { member, network, prepared, recognition } = examined;
   const answers = answersTo(context, examined);
   const all = context.events.list?.({ subject: examined.subject }) ?? [];
   const events = all.slice(-EVENTS_SHOWN);
@@ -88,8 +89,7 @@ export function explain(context: BootContext, question: ExplainQuestion): Explan
     firmware: examined.firmware && answers[firmwareName(examined.firmware)],
     events: all,
     arch: examined.arch,
-    demanded:
-      examined.network !== undefined && pxeOf(context, examined, examined.network).loader !== undefined,
+    demanded: network !== undefined && pxeOf(context, examined, network).loader !== undefined,
   });
   const ends = remedy(refused ?? prepared.verdict.reason, {
     subject: examined.subject,
@@ -103,6 +103,7 @@ export function explain(context: BootContext, question: ExplainQuestion): Explan
     steps: [
       ...recognisedSteps(examined),
       ...clusterSteps(context, examined),
+      ...trustSteps(context, member, network?.name),
       ...selectedSteps(context, examined),
       ...Object.entries(answers).map(([step, decision]) => decisionStep(step, decision)),
       decisionStep('script', verdict),

@@ -6,13 +6,14 @@ import { printable } from '../../machines/identity.ts';
 import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
 import { type Disbelief, judgeReport, logTail, MAX_DETAIL, plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
-import { CONFIG_TIMEOUT, type LiveSession, MAX_SESSION_AGE } from '../../machines/sessions.ts';
+import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
 import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
 import { addressOf, type BootContext, isInline } from './boot-context.ts';
 import { configTimeout, faultText } from './boot-script.ts';
 import type { ConfigurationResult } from './configuration.ts';
 import { givesAddress } from './foreign.ts';
+import { machineTrust } from './trust.ts';
 
 /** Content type of each first-boot document. */
 export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
@@ -22,9 +23,6 @@ export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
   'network-config': 'text/yaml; charset=utf-8',
   ignition: 'application/vnd.coreos.ignition+json',
 };
-
-/** Reports that close a boot session without ending its ticket. */
-const SAID_BY_MACHINE: readonly string[] = ['ready', 'failed'];
 
 /** Base URL for a configuration that is rendered only to read its addresses, after a restart. */
 const NOWHERE = 'http://127.0.0.1';
@@ -171,19 +169,18 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
   if (live === undefined) return undefined;
   const { session } = live;
   const member = context.roster.get(session.machine);
-  // An agent that cannot reach us reports `failed`. Once it can, this is still the machine's boot.
-  const over = session.closed !== undefined && !SAID_BY_MACHINE.includes(session.closed.why);
   const now = context.clock.monotonic();
+  const trust = member && machineTrust(context, member, session);
   return {
     session,
-    current:
-      live.given &&
-      !over &&
-      sessions.current(session.machine) === live &&
-      now - live.openedAt < MAX_SESSION_AGE,
-    accepted: member?.entry !== undefined && context.agents?.agentCluster(session.machine) !== undefined,
+    // An agent that cannot reach us reports `failed`, and one whose key waits for an operator may
+    // wait for days. Both are still in their machine's boot.
+    current: live.given && session.closed?.why !== 'superseded' && sessions.current(session.machine) === live,
+    accepted: trust !== undefined,
+    ticketed: true,
     age: live.ticketAt === undefined ? undefined : ((now - live.ticketAt) as Millis),
     addresses: member === undefined ? new Set() : ownAddresses(context, live, member),
+    trust: trust ?? { tier: 'segment', from: 'default' },
   };
 }
 

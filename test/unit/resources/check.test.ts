@@ -391,3 +391,60 @@ describe('a boot disk', () => {
     expect(all(images, disks, cluster, more)).toEqual([expect.stringContaining(text)]);
   });
 });
+
+describe('a tier of trust', () => {
+  const of = (kind: string, name: string, spec: string) =>
+    `---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+  const cluster = (more: string) =>
+    of(
+      'Cluster',
+      'one',
+      `{kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [m1]}, ${more}}`,
+    );
+  const all = (given: { network?: string; cluster?: string; machine: string }) =>
+    shown(
+      `${LAB}${given.network ?? ''}${cluster(given.cluster ?? '')}${profile('member', '{boot: hold}')}${machine(
+        'm1',
+        `{macs: ["52:54:00:00:00:01"], profile: member, ${given.machine}}`,
+      )}`,
+    );
+
+  test('that asks for an approval at every boot is refused with the machine, and the message says what to change', () => {
+    expect(all({ machine: 'trust: approved' })).toEqual([
+      expect.stringMatching(
+        /trust: approved \(Machine\/m1\) would ask for an approval at each of its boots.*name a dataDisk, or write "trust: tpm"/,
+      ),
+    ]);
+    expect(all({ cluster: 'trust: approved', machine: '' })).toEqual([
+      expect.stringContaining('trust: approved (Cluster/one)'),
+    ]);
+  });
+
+  test('of a network counts for the machines that have an address in it', () => {
+    const network = of('Network', 'far', '{subnet: 10.9.0.0/24, trust: approved, dhcp: {mode: off}}');
+    expect(all({ network, machine: 'addresses: [10.9.0.4]' })).toEqual([
+      expect.stringContaining('trust: approved (Network/far)'),
+    ]);
+    expect(all({ network, machine: '' })).toEqual([]);
+  });
+
+  test.each([
+    ['approved with a data disk of the machine', '', 'trust: approved, dataDisk: {serial: D}'],
+    ['approved with a data disk of the cluster', 'trust: approved, dataDisk: {serial: D}', ''],
+    ['tpm, which proves every new key', 'trust: approved', 'trust: tpm'],
+    ['segment', 'trust: segment', ''],
+  ])('%s is accepted', (_, of, machine) => {
+    expect(all({ cluster: of, machine })).toEqual([]);
+  });
+
+  test('approved and delivery inline exclude each other', () => {
+    const docs = (trust: string) =>
+      shown(
+        `${LAB}${of('Cluster', 'one', `{trust: ${trust}, kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [m2], workers: [m1]}}`)}${profile('member', '{boot: hold}')}${machine('m1', '{macs: ["52:54:00:00:00:01"], profile: member, delivery: inline}')}`,
+      );
+    expect(docs('approved')).toEqual([
+      expect.stringContaining('Cluster/one asks for trust: approved; remove one of the two'),
+    ]);
+    expect(docs('segment')).toEqual([]);
+  });
+});

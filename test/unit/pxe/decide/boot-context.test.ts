@@ -76,6 +76,7 @@ describe('the boot context', () => {
       'inline',
       'layer',
       'version',
+      'waits',
     ]);
     expect(context.agents!.version).toBe(7);
     expect(Object.values(context.agents!)).not.toContain(agents.identities);
