@@ -210,5 +210,14 @@ function optionHint(command: Command, path: string, error: CommanderError): stri
   if (path === 'muster image build')
     return `options of the recipe come after --, such as \`muster image build debian -- ${flag} …\``;
   if (Object.hasOwn(FOREIGN_OPTIONS, flag)) return FOREIGN_OPTIONS[flag];
+  if (command.parent === null && takenBelow(command, flag))
+    return `options come after the command, such as \`muster status ${flag} …\``;
   return undefined;
+}
+
+/** Whether any command below this one has the option. */
+function takenBelow(command: Command, flag: string): boolean {
+  return command.commands.some(
+    (child) => child.options.some(({ long }) => long === flag) || takenBelow(child, flag),
+  );
 }

@@ -13,6 +13,7 @@ test('the checks of prose see their faults', () => {
   const text = [
     '/** Of a cluster, and of nobody. */',
     "const kept = '// Of a text'; // Whoever reads this, see src/nowhere.ts",
+    '// **A bold word.** Whoever reads on.',
     `// ${'wide '.repeat(20)}`,
     '// some-note §B.4 and decision 9999',
   ].join('\n');
@@ -20,9 +21,10 @@ test('the checks of prose see their faults', () => {
     '1 opening',
     '2 opening',
     '2 reference',
-    '3 width',
-    '4 reference',
-    '4 reference',
+    '3 opening',
+    '4 width',
+    '5 reference',
+    '5 reference',
   ]);
 });
 

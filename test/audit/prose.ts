@@ -74,7 +74,7 @@ function proseOf(file: string, text: string): TextLine[] {
 }
 
 /** Sentences that begin with what should come later, or with a relative pronoun. */
-const OPENING = /(?:^|[.!?]\s+|^\s*)(Of|Whoever|Whose)\s/;
+const OPENING = /(?:^|[.!?](?:\*\*)?\s+|^\s*(?:[-*]\s+)?)(Of|Whoever|Whose)\s/;
 
 /**
  * Lines of a page that cannot be broken: rows of tables, links, and a line that is one piece of

@@ -4,10 +4,9 @@
 import { type Mac, parseMac } from '../../base/mac.ts';
 import { MAX_MACS, readIdentity } from '../../machines/identity.ts';
 import type { Identity, MachineReport } from '../../machines/machine.ts';
+import { MAX_DETAIL } from '../../machines/reports.ts';
 import { fields, fieldsOf } from './target.ts';
 
-/** Characters of a report's detail that are kept. */
-const MAX_DETAIL = 1024;
 /** Characters of a failed boot's log that are kept, its last ones. */
 export const MAX_LOG_TAIL = 16 * 1024;
 

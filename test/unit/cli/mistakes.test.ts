@@ -87,6 +87,11 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['get mashines', 2, 'did you mean "machines"?'],
   ['get pods', 2, /"pods" is not a kind; there are networks, images/],
   ['get nodes', 2, /"nodes" is not a kind/],
+  [
+    '--socket /run/muster/api.sock status',
+    2,
+    'options come after the command, such as `muster status --socket',
+  ],
   ['get machines -A', 2, 'there are no namespaces'],
   ['get machines -n default', 2, 'there are no namespaces'],
   ['get machines -o jsonpath={.items}', 2, 'Allowed choices are table, wide, json, yaml, name'],
