@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/sbin:/sbin"
 
 # Booting machines takes only these packages of debian-packages.txt.
-scripts/prepare.sh demo libatomic1 iproute2 tcpdump perl-base curl qemu-system-x86 ovmf ipxe \
+scripts/prepare.sh demo libatomic1 mount iproute2 tcpdump perl-base curl qemu-system-x86 ovmf ipxe \
   ipxe-qemu mmdebstrap squashfs-tools uidmap cpio busybox-static zstd xz-utils
 
 image=$(images/debian/build.sh --print-directory)
