@@ -67,6 +67,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
   return {
     answer: (client, network, step) => answer(context, client, network, step),
     reservedFor: (address) => context.roster.byAddress(address)?.name,
+    withoutReservation: (network) => context.withoutReservation(network),
     script: (request) => script(context, request),
     config: (session, file, baseUrl) => config(context, session, file, baseUrl),
     inline: (session, file, asked) => inline(context, session, file, asked),
