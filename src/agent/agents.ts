@@ -21,7 +21,7 @@ import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
-import { type ConfigurationOf, createAgentApi } from './agent-api.ts';
+import { createAgentApi } from './agent-api.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
 import { approveMachine, type WaitingView, waitingKeys } from './approve.ts';
 import { type AgentRecord, type Identities, openIdentities } from './identities.ts';
@@ -31,7 +31,6 @@ import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machi
 import type { Plan } from './plan.ts';
 import type { AgentPlanner } from './protocol.ts';
 import { waitingReason } from './redeem.ts';
-import { createRevisionClaims } from './revision-claim.ts';
 import { createRounds } from './rounds.ts';
 import { createTransport } from './transport.ts';
 import { createWaiting } from './waiting.ts';
@@ -72,8 +71,6 @@ interface AgentsListen {
   readonly ticketed: (session: string) => TicketFacts | undefined;
   /** Answers requests that are not an agent's: the registry. */
   readonly others?: Others;
-  /** What a machine's boot disk gets; see {@link ConfigurationOf}. */
-  readonly configuration?: ConfigurationOf;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */
   readonly leaving?: (machine: string) => string | undefined;
 }
@@ -180,7 +177,6 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       trusted: transport.trusted,
       primary: transport.primary,
       agentCluster,
-      claims: createRevisionClaims(await secrets.key('revisions')),
       revision: async () => (await store.list(KEYS.founding.prefix())).revision,
     });
     const { host, port, others } = listen;

@@ -32,8 +32,6 @@ export interface BootDisk {
 interface BootFile {
   readonly url: string;
   readonly sha256: string;
-  /** Octets, if the Image names them. */
-  readonly size?: number | undefined;
 }
 
 export interface AgentSettings {
@@ -42,8 +40,11 @@ export interface AgentSettings {
   readonly machine: string;
   /** Id of the boot session. */
   readonly session: string;
-  /** Valid for minutes, for this machine, session and address. */
-  readonly ticket: string;
+  /**
+   * Valid for minutes, for this machine, session and address. Absent where another server gives the
+   * machine its address.
+   */
+  readonly ticket?: string;
   /** PEM of every trusted generation of Muster's CA. */
   readonly authority: string;
   /** Absent: the machine keeps nothing. */
@@ -104,7 +105,7 @@ export const settingsText = (settings: AgentSettings): string =>
     server: settings.server,
     machine: settings.machine,
     session: settings.session,
-    ticket: settings.ticket,
+    ...(settings.ticket !== undefined && { ticket: settings.ticket }),
     ...(settings.data && { data: selectorText(settings.data) }),
     ...(settings.boot && {
       boot: selectorText(settings.boot.disk),
@@ -115,10 +116,7 @@ export const settingsText = (settings: AgentSettings): string =>
     time: timeText(settings.now),
   });
 
-/** The largest kernel or initrd, in octets, where the Image names no size. */
-const MOST_OCTETS = 2 ** 31;
-
-const fileText = ({ url, sha256, size = MOST_OCTETS }: BootFile): string => `${url} ${sha256} ${size}`;
+const fileText = ({ url, sha256 }: BootFile): string => `${url} ${sha256}`;
 
 /** A time in the form that the scripts read: seconds since 1970. */
 export const timeText = (now: number): string => String(Math.floor(now / 1000));

@@ -19,6 +19,11 @@ export interface LayerRequest {
   readonly delivery: 'agent' | 'inline';
   /** Id of the boot session, or {@link PREVIEW_SESSION}, which gets no ticket. */
   readonly session: string;
+  /**
+   * The configuration carries a ticket. It does not where another server gives the machine its
+   * address, because anyone on the segment gets the configuration there.
+   */
+  readonly ticketed: boolean;
   /** Our address as this machine reaches it. */
   readonly host: string;
   /** The disk that keeps the machine's data. */
@@ -51,16 +56,17 @@ export function disksOf({ machine, profile, agentCluster }: Parts): {
 /** Reads from the documents what a machine's agent layer needs. */
 export function layerRequest(
   parts: Parts,
-  boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'> & { readonly plan?: Plan | undefined },
+  boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'> & Partial<Pick<LayerRequest, 'ticketed' | 'plan'>>,
   assetUrl: AssetUrl,
 ): LayerRequest {
-  const { name, session, baseUrl, plan } = boot;
+  const { name, session, baseUrl, ticketed = true, plan } = boot;
   const { data, boot: disk } = disksOf(parts);
   const image = parts.image?.spec;
   return {
     machine: name,
     delivery: deliveryOf(parts.machine),
     session,
+    ticketed,
     host: new URL(baseUrl).hostname,
     data,
     ...(disk && image && { boot: { disk, ...bootFiles(image, baseUrl, assetUrl) } }),
@@ -73,7 +79,6 @@ function bootFiles({ kernel, initrds = [] }: ImageSpec, baseUrl: string, assetUr
   const file = (asset: Asset, name: string) => ({
     url: assetUrl(baseUrl, asset, name),
     sha256: asset.sha256,
-    size: asset.size,
   });
   return { kernel: file(kernel, 'kernel'), initrds: initrds.map((initrd) => file(initrd, 'initrd')) };
 }
@@ -92,9 +97,10 @@ interface BootHostFacts {
 /** The settings file of a machine's agent, as values. */
 export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSettings {
   const { data, boot } = request;
-  const { port, ...known } = host;
+  const { port, ticket, ...known } = host;
   return {
     ...known,
+    ...(request.ticketed && { ticket }),
     server: `https://${request.host}:${port}`,
     machine: request.machine,
     session: request.session,

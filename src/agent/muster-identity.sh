@@ -123,28 +123,27 @@ is_our_certificate() {
   verified_digest=$given_digest
 }
 
-# Asks the server for a certificate with the boot's ticket, and stores it. Makes the key first if
-# there is none.
+# Asks the server for a certificate, and stores it. Makes the key first if there is none. The boot
+# has a ticket only where Muster gives the machine its address; elsewhere the server goes by session
+# and address alone.
 redeem() {
-  setting ticket
-  if [ -z "$setting" ]; then
-    say 'there is no ticket'
-    return 1
-  fi
-  printf '%s' "$setting" >"$run/ticket" || return 1
   make_key ECDSA-P256 "$identity/agent.key" || return 1
   make_request "$identity/agent.key" "$run/agent.csr" || return 1
-  ask /agent/redeem \
-    --data-urlencode "session=$session" \
-    --data-urlencode "ticket@$run/ticket" \
-    --data-urlencode "csr@$run/agent.csr"
+  setting ticket
+  set -- --data-urlencode "session=$session" --data-urlencode "csr@$run/agent.csr"
+  if [ -n "$setting" ]; then
+    # The ticket is passed in a file, because everyone on the machine can read command lines.
+    printf '%s' "$setting" >"$run/ticket" || return 1
+    set -- "$@" --data-urlencode "ticket@$run/ticket"
+  fi
+  ask /agent/redeem "$@"
   rm -f "$run/ticket"
   if [ "$http_status" != 200 ]; then
-    say "no certificate for the ticket: $http_status $answer_text"
+    say "no certificate for this boot: $http_status $answer_text"
     return 1
   fi
   if ! is_our_certificate "$run/body"; then
-    say 'the certificate for the ticket is not one of our CA for our key'
+    say 'the certificate for this boot is not one of our CA for our key'
     return 1
   fi
   replace "$run/body" 600 "$identity/agent.crt"

@@ -194,8 +194,6 @@ export type PlanLine =
       readonly path: string;
       readonly url: string;
       readonly sha256: string;
-      /** Octets; the agent reads no more. An agent of version 1 knows no sizes. */
-      readonly size?: number;
     }
   /** Like `fetch`, and unpacks the tar (gz, xz, zst) into the directory. */
   | {
@@ -203,7 +201,6 @@ export type PlanLine =
       readonly directory: string;
       readonly url: string;
       readonly sha256: string;
-      readonly size?: number;
     }
   | { readonly do: 'link'; readonly to: string; readonly path: string; readonly onlyIfAbsent: boolean }
   /** Removes a file, a link or an empty directory. */

@@ -10,7 +10,10 @@ import type { TrustTier } from '../machines/trust.ts';
 export interface RedeemFacts {
   /** See `Asker` in tickets.ts. */
   readonly asker: 'known' | 'unknown';
-  /** The session has a ticket, and it is older than its lifetime. */
+  /**
+   * The asker is known, and the documents of the session were first served longer ago than a ticket
+   * is valid.
+   */
   readonly late: boolean;
   /**
    * What this session's ticket was redeemed for: nothing yet, this key, whose certificate still

@@ -132,7 +132,7 @@ export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: As
   return {
     facts: {
       asker,
-      late: facts.ticketed && (facts.age === undefined || facts.age > TICKET_LIFETIME),
+      late: asker === 'known' && (facts.age === undefined || facts.age > TICKET_LIFETIME),
       redeemed: redeemed === undefined ? 'no' : ledger === undefined ? 'other' : 'same',
       holder,
       revoked: holder === 'same' && current?.revoked !== undefined,

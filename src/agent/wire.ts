@@ -11,7 +11,6 @@ import {
   type Marker,
 } from './facts.ts';
 import type { Plan, PlanContent, PlanLine } from './plan.ts';
-import { readRevisionClaim } from './revision-claim.ts';
 import { type TarEntry, tar } from './tar.ts';
 
 const sha256 = (octets: Uint8Array | string): string => createHash('sha256').update(octets).digest('hex');
@@ -28,8 +27,6 @@ const WORD = /^[A-Za-z0-9@%+=:,._/-]+$/;
 /** A word that the agent makes part of a path, or passes to a command. */
 const PLAIN = /^[A-Za-z0-9@%+=:,_][A-Za-z0-9@%+=:,._-]*$/;
 const PATH = /^\/[A-Za-z0-9@%+=:,._/-]+$/;
-/** A path that a plan can name: the agent takes no line with `/..`. */
-const DEVICE = /^(?!.*\/\.\.)\/[A-Za-z0-9@%+=:,._/-]+$/;
 
 const octetsOf = (content: PlanContent): Uint8Array =>
   'text' in content ? Buffer.from(content.text, 'utf8') : content.octets;
@@ -42,9 +39,6 @@ interface EncodedLine {
   readonly words?: readonly string[];
   readonly text: string;
 }
-
-const sizeOf = ({ size }: { readonly size?: number }): readonly number[] =>
-  size === undefined ? [] : [size];
 
 /** The text of a line, with the words in it that must be checked; `hash` names a content. */
 function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): EncodedLine {
@@ -98,14 +92,14 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
         plain: [line.sha256],
         path: line.path,
         words: [line.url],
-        text: of(modeText(line.mode), line.sha256, line.path, line.url, ...sizeOf(line)),
+        text: of(modeText(line.mode), line.sha256, line.path, line.url),
       };
     case 'unpack':
       return {
         plain: [line.sha256],
         path: line.directory,
         words: [line.url],
-        text: of(line.sha256, line.directory, line.url, ...sizeOf(line)),
+        text: of(line.sha256, line.directory, line.url),
       };
     case 'link':
       return {
@@ -248,14 +242,14 @@ function factsOf(form: URLSearchParams): AgentFacts {
       case 'several':
         return { state, detail: text('detail') };
       case 'blank':
-        return { state, device: needed('device', DEVICE) };
+        return { state, device: needed('device', PATH) };
       case 'foreign':
-        return { state, device: needed('device', DEVICE), detail: text('detail') };
+        return { state, device: needed('device', PATH), detail: text('detail') };
       case 'ours':
         return {
           state,
-          device: needed('device', DEVICE),
-          filesystem: needed('filesystem', /^[0-9A-Fa-f][0-9A-Fa-f-]{0,63}$/).toLowerCase(),
+          device: needed('device', PATH),
+          filesystem: needed('filesystem', /^[0-9A-Fa-f-]{1,64}$/).toLowerCase(),
           mounted: form.get('mounted') === 'yes',
         };
     }
@@ -277,8 +271,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const code = optional('hold', PLAIN);
   const joined = text('joined') !== '';
   const objects = text('objects');
-  // A machine that remembers something else has nothing to say about the store, and works.
-  const claim = readRevisionClaim(form.get('revision') ?? '');
+  const revision = optional('revision', /^[0-9]{1,15}$/);
   // A machine that remembers something else has nothing to say about the log, and works.
   const checkpoint = readCheckpoint(form.get('checkpoint') ?? '');
   const boots = optional('bootdisk') !== undefined;
@@ -300,7 +293,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(step !== undefined && { step }),
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
     ...(objects !== '' && { objects }),
-    ...(claim && { claim }),
+    ...(revision !== undefined && { seenRevision: Number(revision) }),
     ...(checkpoint && { seenCheckpoint: checkpoint }),
   };
 }

@@ -1,5 +1,5 @@
 /** Random identifiers. */
-import { randomFillSync } from 'node:crypto';
+import { hash, randomFillSync } from 'node:crypto';
 
 const OCTETS = 16;
 /**
@@ -22,4 +22,12 @@ export function randomId(): string {
   drawn.fill(0, used, used + OCTETS);
   used += OCTETS;
   return id;
+}
+
+/**
+ * A name for an id that is secret: 22 URL-safe characters from which nobody can derive the id. The
+ * same id always has the same name.
+ */
+export function publicName(id: string): string {
+  return hash('sha256', `muster public name\0${id}`, 'base64url').slice(0, 22);
 }

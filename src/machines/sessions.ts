@@ -8,7 +8,7 @@ import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import { type Due, ExpiryQueue } from '../base/expiry.ts';
-import { randomId } from '../base/ids.ts';
+import { publicName, randomId } from '../base/ids.ts';
 import type { Mac } from '../base/mac.ts';
 import type { BootSession, SessionStep } from './machine.ts';
 
@@ -41,6 +41,11 @@ const LOOKED_AT = 250;
 /** A session with what only this process needs to know about it. */
 export interface LiveSession {
   session: BootSession;
+  /**
+   * Its name in URLs that are broadcast. The session's id cannot be derived from it, and it permits
+   * nothing: scripts, configurations and reports need more.
+   */
+  readonly name: string;
   /** These three times are monotonic. */
   openedAt: Millis;
   touchedAt: Millis;
@@ -76,6 +81,8 @@ export interface Sessions {
   /** How many sessions wait for their time; at most {@link size}. */
   readonly waiting: number;
   get(id: string): LiveSession | undefined;
+  /** The session of this {@link LiveSession.name}. */
+  named(name: string): LiveSession | undefined;
   /** The session that a next packet of this machine belongs to, if one is opening. */
   opening(machine: string): LiveSession | undefined;
   current(machine: string): LiveSession | undefined;
@@ -128,6 +135,7 @@ class MemorySessions implements Sessions {
   readonly #clock: Clock;
   readonly #max: number;
   readonly #all = new Map<string, LiveSession>();
+  readonly #named = new Map<string, LiveSession>();
   /** By machine: the session that its next packet belongs to. */
   readonly #openings = new Map<string, LiveSession>();
   /** By machine: the session in which it was last given a boot. */
@@ -161,6 +169,10 @@ class MemorySessions implements Sessions {
     return this.#all.get(id);
   }
 
+  named(name: string): LiveSession | undefined {
+    return this.#named.get(name);
+  }
+
   opening(machine: string): LiveSession | undefined {
     const live = this.#openings.get(machine);
     if (live === undefined) return undefined;
@@ -179,8 +191,10 @@ class MemorySessions implements Sessions {
     if (before) this.close(before, 'superseded');
     const at = this.#clock.now();
     const steps = [{ step: 'opened', at }] as const;
+    const id = randomId();
     const live: LiveSession = {
-      session: { v: 1, id: randomId(), machine, mac, network, openedAt: at, steps },
+      session: { v: 1, id, machine, mac, network, openedAt: at, steps },
+      name: publicName(id),
       openedAt: now,
       touchedAt: now,
       stored: false,
@@ -283,7 +297,8 @@ class MemorySessions implements Sessions {
     const age = Math.min(Math.max(wall - session.openedAt, 0), 2 * MAX_SESSION_AGE);
     const openedAt = (now - age) as Millis;
     const given = session.steps.some((one) => one.step === 'script') && session.profile !== undefined;
-    const live: LiveSession = { session, openedAt, touchedAt: openedAt, stored: true, given };
+    const name = publicName(session.id);
+    const live: LiveSession = { session, name, openedAt, touchedAt: openedAt, stored: true, given };
     // Without a record, the configuration may have been sent just before this server went down.
     if (session.ticketAt !== undefined)
       live.ticketAt = (now - Math.max(0, wall - session.ticketAt)) as Millis;
@@ -314,6 +329,7 @@ class MemorySessions implements Sessions {
     if (this.#all.size >= this.#max)
       this.#drop(this.#tentative.oldest()?.value ?? this.#all.values().next().value!);
     this.#all.set(live.session.id, live);
+    this.#named.set(live.name, live);
     if (!live.given) this.#tentative.set(live.session.id, live);
     this.#watch(live);
   }
@@ -321,6 +337,7 @@ class MemorySessions implements Sessions {
   #drop(live: LiveSession): void {
     const { id, machine } = live.session;
     this.#all.delete(id);
+    this.#named.delete(live.name);
     if (live.queued) this.#due.remove(live.queued);
     live.queued = undefined;
     this.#tentative.delete(id);

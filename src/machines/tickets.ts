@@ -62,7 +62,10 @@ export interface TicketFacts {
   readonly ticketed: boolean;
   /** How long ago a document first carried the ticket; undefined when none has. */
   readonly age: Millis | undefined;
-  /** The machine's addresses. */
+  /**
+   * The machine's own addresses: what Muster leased to it or reserved for it, and what its document
+   * and its configuration name. Never the address that asked.
+   */
   readonly addresses: ReadonlySet<string>;
   /** The tier that counts for the machine in this boot. */
   readonly trust: Trust;

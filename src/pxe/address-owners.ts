@@ -2,10 +2,13 @@
  * Finds the machine that has an address, and the addresses of a MAC: joins leases, reservations and
  * addresses from other servers with machines.
  */
+import type { Clock } from '../base/clock.ts';
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Member, Roster } from '../machines/roster.ts';
+import { isOver } from './dhcp/lease.ts';
 import type { LeaseBook } from './dhcp/leases.ts';
+import type { AddressEntry } from './dhcp/network-leases.ts';
 import type { ServedNetwork } from './network.ts';
 
 interface AddressOwner {
@@ -17,8 +20,10 @@ interface AddressOwner {
 export interface AddressOwners {
   /** The owner of an address in dotted decimal; undefined when none is known. */
   subjectOf(address: string): AddressOwner | undefined;
-  /** The addresses that a MAC holds leases on, in dotted decimal. */
+  /** The addresses that a MAC holds leases on now, in dotted decimal. */
   leasedAddresses(mac: Mac): readonly string[];
+  /** The MAC that holds a lease on an address now; undefined when none does. */
+  leaseHolder(address: string): Mac | undefined;
 }
 
 /** Reads leases and roster at each call. Takes constant time per network. */
@@ -26,12 +31,16 @@ export function createAddressOwners(deps: {
   readonly networks: () => readonly ServedNetwork[];
   readonly leases: Pick<LeaseBook, 'network'>;
   readonly roster: Pick<Roster, 'byAddress' | 'byMac'>;
+  readonly clock: Pick<Clock, 'now'>;
 }): AddressOwners {
-  const { networks, leases, roster } = deps;
+  const { networks, leases, roster, clock } = deps;
   const ownerOf = (member: Member): AddressOwner => ({
     subject: member.name,
     ...(member.status.session === undefined ? {} : { session: member.status.session }),
   });
+  /** What was released, has expired or is set aside is nobody's. */
+  const holds = (entry: AddressEntry | undefined): entry is AddressEntry =>
+    entry?.lease?.state === 'bound' && !isOver(entry.lease, clock.now());
   return {
     subjectOf(text) {
       const address = parseIpv4(text);
@@ -48,7 +57,16 @@ export function createAddressOwners(deps: {
     leasedAddresses: (mac) =>
       networks().flatMap(({ name }) => {
         const entry = leases.network(name).leaseOf(mac);
-        return entry ? [formatIpv4(entry.address)] : [];
+        return holds(entry) ? [formatIpv4(entry.address)] : [];
       }),
+    leaseHolder(text) {
+      const address = parseIpv4(text);
+      if (address === undefined) return undefined;
+      for (const { name } of networks()) {
+        const entry = leases.network(name).entry(address);
+        if (holds(entry)) return entry.lease!.mac;
+      }
+      return undefined;
+    },
   };
 }

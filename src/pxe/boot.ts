@@ -31,15 +31,14 @@ export interface BootAnswer {
   /** The machine's reserved address on this network. */
   readonly reservedAddress?: Ipv4;
   readonly hostname?: string;
-  /** A Machine document names the client. */
-  readonly documented?: true;
   /** To be committed in one transaction with the lease, before the ACK is sent. */
   readonly writes: readonly Write[];
 }
 
 /** What a loader's HTTP request adds to what DHCP knew. */
 export interface ScriptRequest {
-  readonly session: string | undefined;
+  /** The public name of a boot session, from the URL. */
+  readonly boot: string | undefined;
   readonly identity: Identity;
   /** The MAC of the interface that booted (iPXE's netX). */
   readonly bootMac: Mac | undefined;
@@ -61,6 +60,14 @@ export interface ScriptAnswer {
 
 /** Documents of a first boot, by the names under which they are fetched. */
 export type ConfigFile = 'user-data' | 'meta-data' | 'vendor-data' | 'network-config' | 'ignition';
+
+/** How a first-boot document is asked for. */
+export interface ConfigAsked {
+  /** The URL at which the client reaches us. */
+  readonly baseUrl: string;
+  /** The client's address as the connection shows it. */
+  readonly peer: string;
+}
 
 /** A first-boot document, or why there is none. */
 export type ConfigAnswer =
@@ -86,27 +93,21 @@ export interface BootService {
    */
   reservedFor?(address: Ipv4, network: ServedNetwork): string | undefined;
   /**
-   * How many documented machines have no reserved address on this network. Constant time: DHCP asks
-   * before it gives an unknown client an address of a pool.
-   */
-  withoutReservation?(network: ServedNetwork): number;
-  /**
    * Makes the boot script: opens or continues the session and records what iPXE sent. Resolves when
    * the session is durable.
    */
   script(request: ScriptRequest): Promise<ScriptAnswer>;
-  /** Renders a first-boot document of a live session. Synchronous and in memory. */
-  config(session: string, file: ConfigFile, baseUrl: string): ConfigAnswer;
+  /**
+   * Renders a first-boot document of a live session, for an address of its machine. Synchronous and
+   * in memory.
+   */
+  config(session: string, file: ConfigFile, asked: ConfigAsked): ConfigAnswer;
   /**
    * As {@link config}, for the one document that contains secrets (`delivery: inline`). It is
    * served once per session, and only to an address of the machine; resolves when that is durable.
    * Undefined for every other document and machine.
    */
-  inline?(
-    session: string,
-    file: ConfigFile,
-    asked: { readonly baseUrl: string; readonly peer: string },
-  ): Promise<ConfigAnswer> | undefined;
+  inline?(session: string, file: ConfigFile, asked: ConfigAsked): Promise<ConfigAnswer> | undefined;
   /** Whether an Image names the file with this hash. Constant time. */
   needs(sha256: string): boolean;
   /** Takes a report of a machine. Resolves when its changes are durable. */

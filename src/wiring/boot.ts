@@ -44,7 +44,12 @@ export function createBoot(
     log,
     signal,
   });
-  const { subjectOf, leasedAddresses } = createAddressOwners({ networks: networks.served, leases, roster });
+  const { subjectOf, leasedAddresses, leaseHolder } = createAddressOwners({
+    networks: networks.served,
+    leases,
+    roster,
+    clock,
+  });
   const service = createBootService({
     catalog,
     memberships,
@@ -57,6 +62,7 @@ export function createBoot(
     clock,
     agents,
     leasedAddresses,
+    leaseHolder,
   });
   closing.defer(() => service.close());
 

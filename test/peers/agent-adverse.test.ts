@@ -309,7 +309,7 @@ test('when two machines use one name, the second is held with an alarm, and the 
     {
       authority: first.read('/etc/muster/ca.crt'),
       url: `https://${LOOPBACK}:${bootHost.agents.port()}`,
-      ticket: bootHost.settings.get('cp1')!.ticket,
+      ticket: bootHost.settings.get('cp1')!.ticket!,
     },
     { session: first.session, machine: 'cp1' },
   );

@@ -12,7 +12,6 @@ import type { AgentFacts } from '../../src/agent/facts.ts';
 import type { AgentSettings } from '../../src/agent/layer.ts';
 import type { Plan } from '../../src/agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../src/agent/protocol.ts';
-import { createRevisionClaims, type RevisionClaims } from '../../src/agent/revision-claim.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { openPki, type Pki } from '../../src/pki/pki.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
@@ -39,18 +38,13 @@ export const CLUSTER = [
 
 export interface Answer {
   readonly status: number;
-  /** In lower case. */
   readonly headers: string;
-  /** Status line and headers as they came. */
-  readonly text: string;
   readonly body: Buffer;
 }
 
 export interface AgentBootHost extends boot.World {
   readonly agents: Awaited<ReturnType<typeof openAgents>>;
   readonly pki: Pki;
-  /** What machines' claims to have seen a revision are checked with. */
-  claims(): Promise<RevisionClaims>;
   readonly directory: string;
   /** The planner's inputs, and its answers. */
   readonly asked: { identity: AgentIdentity; facts: AgentFacts }[];
@@ -101,7 +95,12 @@ export async function open(
   let agents!: AgentBootHost['agents'];
   let pki!: Pki;
   const base = await boot.world(kept.base ? [] : documents, {
-    ...(kept.base && { store: kept.base.store, clock: kept.base.clock, assets: kept.base.assets }),
+    ...(kept.base && {
+      store: kept.base.store,
+      clock: kept.base.clock,
+      assets: kept.base.assets,
+      leases: kept.base.leases,
+    }),
     async agents(parts) {
       pki = openPki({ ...parts, vault });
       agents = await openAgents({
@@ -123,7 +122,6 @@ export async function open(
     planner,
     inline: (machine) => state.inline(machine),
     addresses: () => ['10.77.0.1', LOOPBACK],
-    configuration: base.boot.configurationFiles,
     ticketed: (session) => {
       const facts = base.boot.ticketed(session);
       // All machines of the test send from loopback.
@@ -153,7 +151,6 @@ export async function open(
     return {
       status: Number(/^HTTP\/1.1 (\d+)/m.exec(stdout)![1]),
       headers: stdout.toLowerCase(),
-      text: stdout,
       body: fs.existsSync(out) ? fs.readFileSync(out) : Buffer.alloc(0),
     };
   };
@@ -166,8 +163,6 @@ export async function open(
     ...base,
     agents,
     pki,
-    claims: async () =>
-      createRevisionClaims(await openSecrets({ store: base.store, vault }).key('revisions')),
     directory,
     asked,
     settings,
@@ -185,12 +180,16 @@ export async function open(
     },
     async configured(mac, address) {
       elsewhere = address !== undefined;
-      const answer: ScriptAnswer = await base.powerOn(mac, { peer: address ?? '10.77.0.101' });
+      if (address !== undefined) base.leases.set(mac, address);
+      const answer: ScriptAnswer = await base.powerOn(mac);
       const session = answer.session!.id;
-      const document = base.boot.config(session, 'user-data', 'http://10.77.0.1:8080');
+      const document = base.boot.config(session, 'user-data', {
+        baseUrl: 'http://10.77.0.1:8080',
+        peer: base.leases.get(mac)!,
+      });
       if (!document.ok) throw new Error(document.why);
       const { ticket } = settings.get(answer.session!.machine)!;
-      return { session, ticket };
+      return { session, ticket: ticket! };
     },
     key(name) {
       const key = path.join(directory, `${name}.key`);

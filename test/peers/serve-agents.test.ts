@@ -1,6 +1,6 @@
 /**
  * The daemon as a process with a cluster: from a machine's first script to its plan, with HTTP,
- * curl and openssl.
+ * curl and openssl. Boot host and machine have an address each on an interface of this namespace.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
@@ -10,7 +10,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { load } from 'js-yaml';
-import { afterAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { connectApi } from '../../src/cli/client.socket.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
@@ -20,7 +20,16 @@ const client = connectApi(socket);
 const KERNEL = Buffer.from('a kernel');
 const MAC = '52:54:00:aa:00:11';
 
+const BOOT_HOST = '10.79.3.1';
+const MACHINE = '10.79.3.11';
+const LINK = 'serve-agents';
+
 const DOCUMENTS = `apiVersion: muster/v1
+kind: Network
+metadata: {name: rack}
+spec: {subnet: 10.79.3.0/24, dhcp: {mode: server}}
+---
+apiVersion: muster/v1
 kind: Image
 metadata: {name: small}
 spec:
@@ -37,7 +46,7 @@ spec: {image: small}
 apiVersion: muster/v1
 kind: Machine
 metadata: {name: cp1}
-spec: {macs: ["${MAC}"], profile: node, addresses: [10.77.0.11]}
+spec: {macs: ["${MAC}"], profile: node, addresses: [${MACHINE}]}
 ---
 apiVersion: muster/v1
 kind: Cluster
@@ -59,9 +68,9 @@ let log = '';
 async function start(http: number, agents: number): Promise<void> {
   log = '';
   child = spawn(
-    process.execPath,
+    path.join(ROOT, 'bin/muster'),
     [
-      ...[path.join(ROOT, 'src/cli/main.ts'), 'serve', '--config', path.join(dir, 'config')],
+      ...['serve', '--interface', LINK, '--config', path.join(dir, 'config')],
       ...['--state', path.join(dir, 'state'), '--socket', socket],
       ...['--http-port', String(http), '--agent-port', String(agents)],
     ],
@@ -77,8 +86,17 @@ const kill = (): Promise<void> =>
     child.kill('SIGKILL');
   });
 
+beforeAll(() => {
+  const ip = (...words: string[]) => execFileSync('ip', words, { stdio: 'ignore' });
+  // An interface without a carrier has no addresses for Node.
+  ip('link', 'add', LINK, 'type', 'veth', 'peer', 'name', `${LINK}-p`);
+  ip('link', 'set', `${LINK}-p`, 'up');
+  for (const address of [BOOT_HOST, MACHINE]) ip('addr', 'add', `${address}/24`, 'dev', LINK);
+  ip('link', 'set', LINK, 'up');
+});
 afterAll(async () => {
   await kill();
+  execFileSync('ip', ['link', 'del', LINK]);
   fs.rmSync(dir, { recursive: true, force: true });
 });
 
@@ -104,10 +122,12 @@ it('the daemon takes a machine of a cluster from its first script to its plan, a
     body: KERNEL,
   });
 
-  const base = `http://127.0.0.1:${http}`;
-  const script = await (await fetch(`${base}/script.ipxe?mac=${MAC}&arch=x86_64`)).text();
+  const base = `http://${BOOT_HOST}:${http}`;
+  const asMachine = (url: string): string =>
+    execFileSync('curl', ['-q', '-sS', '--interface', MACHINE, url], { encoding: 'utf8' });
+  const script = asMachine(`${base}/script.ipxe?mac=${MAC}&arch=x86_64`);
   const session = /\/boot\/([A-Za-z0-9_-]+)/.exec(script)![1]!;
-  const userData = await (await fetch(`${base}/boot/${session}/user-data`)).text();
+  const userData = asMachine(`${base}/boot/${session}/user-data`);
   const files = new Map(
     (load(userData) as { write_files: WrittenFile[] }).write_files.map((one) => [one.path, one]),
   );
@@ -117,7 +137,7 @@ it('the daemon takes a machine of a cluster from its first script to its plan, a
       .split('\n')
       .map((line) => line.split(/=(.*)/s).slice(0, 2) as [string, string]),
   );
-  expect(settings).toMatchObject({ machine: 'cp1', session, server: `https://127.0.0.1:${agents}` });
+  expect(settings).toMatchObject({ machine: 'cp1', session, server: `https://${BOOT_HOST}:${agents}` });
   expect(String(files.get('/etc/muster/agent.conf')!.permissions)).toBe('0600');
   expect(script).not.toContain(settings.ticket);
 
@@ -125,12 +145,10 @@ it('the daemon takes a machine of a cluster from its first script to its plan, a
   fs.writeFileSync(file('ca.crt'), contentOf(files.get('/etc/muster/ca.crt')!));
   execFileSync('openssl', ['ecparam', '-name', 'prime256v1', '-genkey', '-noout', '-out', file('key')]);
   execFileSync('openssl', ['req', '-new', '-key', file('key'), '-subj', '/CN=x', '-out', file('csr')]);
-  // The listener's certificate names the addresses of served networks; there is none here, so its
-  // name is asked for.
   const curl = (route: string, ...more: string[]): Buffer =>
     execFileSync('curl', [
       ...['-q', '-sS', '--fail', '--cacert', file('ca.crt'), '--capath', '/nonexistent', '--max-time', '30'],
-      ...['--resolve', `muster:${agents}:127.0.0.1`, ...more, `https://muster:${agents}${route}`],
+      ...['--interface', MACHINE, ...more, `https://${BOOT_HOST}:${agents}${route}`],
     ]);
   const redeem = (): string => {
     const data = [

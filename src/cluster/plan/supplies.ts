@@ -101,18 +101,15 @@ export function pinImages(
 function linesOf(
   resolved: ResolvedCluster,
   name: BinaryName,
-  { sha256, size, form, version, arch }: BinaryArtifact,
+  { sha256, form, version, arch }: BinaryArtifact,
   url: string,
 ): readonly PlanLine[] {
   if (form === 'file') {
     const path = `${PROGRAMS}/${name}`;
-    return [directory(PROGRAMS), { do: 'fetch', mode: 0o755, path, url, sha256, size }];
+    return [directory(PROGRAMS), { do: 'fetch', mode: 0o755, path, url, sha256 }];
   }
   const target = ARCHIVE[name](resolved);
-  const lines: readonly PlanLine[] = [
-    directory(target),
-    { do: 'unpack', directory: target, url, sha256, size },
-  ];
+  const lines: readonly PlanLine[] = [directory(target), { do: 'unpack', directory: target, url, sha256 }];
   const linked = LINKED[name]?.(version, OCI_ARCH[arch]);
   if (linked === undefined) return lines;
   const links = linked.programs.map(

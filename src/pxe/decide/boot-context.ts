@@ -16,7 +16,7 @@ import type { Member, Roster } from '../../machines/roster.ts';
 import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { Catalog } from '../../resources/catalog.ts';
-import type { MachineSpec, PxeOptions } from '../../resources/kinds.ts';
+import type { PxeOptions } from '../../resources/kinds.ts';
 import { type AssetStore, assetsOf } from '../assets/assets.ts';
 import type { BootAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
@@ -42,8 +42,10 @@ export interface BootDeps {
   readonly clock: Clock;
   /** Machines of clusters. Absent: there are none. */
   readonly agents?: AgentBoot;
-  /** The addresses that a MAC holds leases on; a machine's reports must come from one of them. */
+  /** The addresses that a MAC holds leases on now. */
   readonly leasedAddresses?: (mac: Mac) => readonly string[];
+  /** The MAC that holds a lease on an address now. */
+  readonly leaseHolder?: (address: string) => Mac | undefined;
 }
 
 /**
@@ -70,7 +72,15 @@ interface MachineAnswer {
 export interface BootContext
   extends Pick<
     BootDeps,
-    'catalog' | 'roster' | 'assets' | 'events' | 'metrics' | 'clock' | 'agents' | 'leasedAddresses'
+    | 'catalog'
+    | 'roster'
+    | 'assets'
+    | 'events'
+    | 'metrics'
+    | 'clock'
+    | 'agents'
+    | 'leasedAddresses'
+    | 'leaseHolder'
   > {
   readonly configurations: Configurations;
   servedNetworks(): readonly ServedNetwork[];
@@ -92,8 +102,6 @@ export interface BootContext
    * Turns a recognition into a machine. Discovered records of a known machine are merged into it.
    */
   identify(found: Recognition): Identified;
-  /** How many documented machines have no reserved address on the network. */
-  withoutReservation(network: ServedNetwork): number;
   /**
    * Counts a decision and records it as an event, unless the session's last decision was the same.
    * Returns whether it did.
@@ -119,7 +127,7 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 /** Creates the context. It subscribes to changes of documents until `close`. */
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
-  const { leasedAddresses } = deps;
+  const { leasedAddresses, leaseHolder } = deps;
   const agents = deps.agents && bootPart(deps.agents);
   const configurations = createConfigurations({
     catalog,
@@ -132,11 +140,7 @@ export function createBootContext(deps: BootDeps): BootContext {
   let profiles: readonly NamedProfile[] | undefined;
   let needed: ReadonlySet<string> | undefined;
 
-  /** How many documented machines have no reserved address, by network. */
-  let withoutReservation = new WeakMap<ServedNetwork, number>();
-
   const unsubscribe = catalog.subscribe((changes) => {
-    withoutReservation = new WeakMap();
     if (changes.every((change) => change.kind === 'Machine')) return;
     generation++;
     profiles = undefined;
@@ -160,17 +164,10 @@ export function createBootContext(deps: BootDeps): BootContext {
     clock,
     ...(agents && { agents }),
     ...(leasedAddresses && { leasedAddresses }),
+    ...(leaseHolder && { leaseHolder }),
     configurations,
     servedNetworks: () => (typeof networks === 'function' ? networks() : networks),
     profiles: allProfiles,
-    withoutReservation(network) {
-      let count = withoutReservation.get(network);
-      if (count === undefined) {
-        count = catalog.list('Machine').filter(({ document }) => !reserves(document.spec, network)).length;
-        withoutReservation.set(network, count);
-      }
-      return count;
-    },
     needed() {
       needed ??= new Set(catalog.list('Image').flatMap(({ document }) => assetsOf(document.spec)));
       return needed;
@@ -288,12 +285,8 @@ export function selectionOf(
 }
 
 /** The address on this network that the machine's document names. */
-export function reservedAddress(member: Member, network: ServedNetwork): Ipv4 | undefined {
-  return reserves(member.entry?.document.spec, network);
-}
-
-function reserves(spec: MachineSpec | undefined, { subnet }: ServedNetwork): Ipv4 | undefined {
-  for (const text of spec?.addresses ?? []) {
+export function reservedAddress(member: Member, { subnet }: ServedNetwork): Ipv4 | undefined {
+  for (const text of member.entry?.document.spec.addresses ?? []) {
     const address = parseIpv4(text);
     if (address !== undefined && contains(subnet, address)) return address;
   }
@@ -343,7 +336,6 @@ function machineAnswer(
       pxe: network.pxe,
       ...(address === undefined ? {} : { reservedAddress: address }),
       ...(hostname === undefined ? {} : { hostname }),
-      ...(spec ? { documented: true } : {}),
       writes: [],
     },
   };

@@ -20,7 +20,8 @@ import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import type { BootContext, Identified } from './boot-context.ts';
 import { addressOf, selectionOf } from './boot-context.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
-import { type Asker, isForeign, verdictOnAlive, verdictOnForeign } from './foreign.ts';
+import { type Asker, foreignness, verdictOnAlive, verdictOnForeign } from './foreign.ts';
+import { givesAddress } from './own-addresses.ts';
 
 /** MAC of a session whose client did not name its boot interface. */
 const NO_MAC = '00:00:00:00:00:00' as Mac;
@@ -45,25 +46,25 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   const { roster } = context;
   const { identity } = asked;
   const bootMac = asked.bootMac ?? identity.macs[0];
-  const named = asked.session === undefined ? undefined : roster.sessions.get(asked.session);
+  const named = asked.boot === undefined ? undefined : roster.sessions.named(asked.boot);
   const mac = bootMac ?? (named?.session.mac === NO_MAC ? undefined : named?.session.mac);
   const evidence = { ...identity, bootMac: mac };
   const asker = { request: asked, named, mac, found: roster.recognise(evidence) };
-  if (isForeign(context, asker)) return turnAway(context, asker, verdictOnForeign(context, asker));
+  const foreign = foreignness(context, asker);
+  if (foreign !== undefined) return turnAway(context, asker, verdictOnForeign(context, asker, foreign));
   const alive = verdictOnAlive(context, asker);
   if (alive !== undefined) return turnAway(context, asker, alive);
-  const request = { ...asked, network: asked.network ?? networkOf(context, named) };
   const identified = context.identify(asker.found);
-  const member = recorded(context, identified, request, identity, bootMac);
-  const subject = member?.name ?? bootMac ?? plainAddress(request.peer);
-  const live = sessionOf(context, subject, named, request, bootMac);
-  const prepared = prepare(context, identified, live, request, member);
+  const member = recorded(context, identified, asked, identity, bootMac);
+  const subject = member?.name ?? bootMac ?? plainAddress(asked.peer);
+  const live = sessionOf(context, subject, named, asked, bootMac);
+  const prepared = prepare(context, identified, live, asked, member);
   const { verdict } = prepared;
-  const fresh = context.decided(subject, live, 'script', request.network?.name, verdict);
+  const fresh = context.decided(subject, live, 'script', asked.network?.name, verdict);
   if (fresh && identified.kind === 'conflict')
     conflicting(context, subject, live, identified.machines, verdict);
   if (verdict.kind === 'script' && member && prepared.boot)
-    return give(context, live, member, request, verdict, prepared.boot);
+    return give(context, live, member, asked, verdict, prepared.boot);
   if (verdict.kind === 'disk' && member) {
     if (!live.given) roster.sessions.promote(live);
     roster.sessions.mark(live, 'script');
@@ -75,7 +76,7 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
       script: diskScript({ machine: subject, reason: text }),
     };
   }
-  return refuse(context, live, member, subject, request, verdict, fresh);
+  return refuse(context, live, member, subject, asked, verdict, fresh);
 }
 
 /**
@@ -94,11 +95,6 @@ function turnAway(context: BootContext, asker: Asker, verdict: Verdict): ScriptA
   const subject = found.kind === 'known' ? found.match.name : (mac ?? peer);
   context.decided(subject, live, 'script', network, verdict, { address: peer });
   return refuse(context, live, undefined, subject, request, verdict, false);
-}
-
-/** The network of the session's DHCP answer, for a request from an address on no network. */
-function networkOf(context: BootContext, named: LiveSession | undefined): ScriptRequest['network'] {
-  return named && context.servedNetworks().find(({ name }) => name === named.session.network);
 }
 
 /**
@@ -137,7 +133,8 @@ function recorded(
 
 /**
  * Continues the session of the URL if it is this machine's and still live; else opens a new one,
- * also for a forged or outdated id.
+ * also for a forged or outdated name. A boot that was given is continued only for the address that
+ * it was given to.
  */
 function sessionOf(
   context: BootContext,
@@ -147,7 +144,12 @@ function sessionOf(
   bootMac: Mac | undefined,
 ): LiveSession {
   const { sessions } = context.roster;
-  const own = named !== undefined && sessions.isLive(named) && named.session.machine === subject;
+  const peer = named?.session.peer;
+  const own =
+    named !== undefined &&
+    sessions.isLive(named) &&
+    named.session.machine === subject &&
+    (peer === undefined || peer === plainAddress(request.peer));
   const reported = own && named.session.steps.some(({ step }) => step === 'kernel' || step === 'configured');
   const opening = sessions.opening(subject);
   const live =
@@ -233,6 +235,7 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
     baseUrl: on.baseUrl,
     network: on.network,
     address: addressOf(member, on.network, on.peer),
+    ticketed: givesAddress(on.network, member),
   });
   const refused = (faults: readonly Fault[]): Preparation => ({
     verdict: judge(machine, { ...base, configFault: faultText(faults) }),
@@ -329,7 +332,12 @@ async function give(
   const { sessions } = roster;
   const first = !live.given;
   const superseded = first ? sessions.promote(live) : undefined;
-  sessions.set(live, { profile: verdict.profile, image: verdict.image, peer: plainAddress(request.peer) });
+  sessions.set(live, {
+    profile: verdict.profile,
+    image: verdict.image,
+    network: request.network?.name ?? '',
+    peer: plainAddress(request.peer),
+  });
   sessions.mark(live, 'script');
   live.baseUrl = request.baseUrl;
   sessions.expect(live, (context.clock.monotonic() + configTimeout(rendered)) as Millis);
@@ -392,7 +400,7 @@ function refuse(
   const what = [mac, manufacturer, product, serial].filter(Boolean).join(', ');
   const text = holdScript({
     baseUrl: request.baseUrl,
-    session: live.session.id,
+    boot: live.name,
     machine: subject,
     identity: what === '' ? 'it sent no identity' : what,
     reason: verdict.reason.text,

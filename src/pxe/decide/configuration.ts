@@ -35,6 +35,8 @@ interface ConfigurationOf {
   readonly network: ServedNetwork | undefined;
   /** The machine's address as far as known. */
   readonly address: string | undefined;
+  /** The configuration carries a ticket: Muster gives the machine its address. */
+  readonly ticketed: boolean;
   /** The plan with the machine's secrets (`delivery: inline`). The result is then not kept. */
   readonly plan?: Plan | undefined;
 }
@@ -66,8 +68,8 @@ export function createConfigurations(deps: ConfigurationDeps): Configurations {
   return {
     of(wanted) {
       if (wanted.plan !== undefined) return rendered(deps, wanted);
-      const { session, baseUrl, profile, image, address = '' } = wanted;
-      const key = `${session} ${baseUrl} ${profile} ${image} ${address} ${deps.agents?.version ?? 0}`;
+      const { session, baseUrl, profile, image, address = '', ticketed } = wanted;
+      const key = `${session} ${baseUrl} ${profile} ${image} ${address} ${ticketed} ${deps.agents?.version ?? 0}`;
       const found = kept.get(key);
       if (found && found.entry === wanted.member.entry) return found.result;
       const result = rendered(deps, wanted);
@@ -119,14 +121,16 @@ function partsOf({ catalog, memberships, agents }: ConfigurationDeps, wanted: Co
 function agentLayerOf(
   { agents }: ConfigurationDeps,
   parts: Parts,
-  { member, session, baseUrl, plan }: ConfigurationOf,
+  { member, session, baseUrl, ticketed, plan }: ConfigurationOf,
 ): ConfigLayer | ConfigurationResult | undefined {
   if (agents?.agentCluster(member.name) === undefined) return undefined;
   const { data, boot } = disksOf(parts);
   const fault = boot && bootDiskFault(data, parts.image?.spec);
   if (fault !== undefined) return reference(fault);
   try {
-    return agents.layer(layerRequest(parts, { name: member.name, session, baseUrl, plan }, assetUrl));
+    return agents.layer(
+      layerRequest(parts, { name: member.name, session, baseUrl, ticketed, plan }, assetUrl),
+    );
   } catch (error) {
     if (error instanceof MusterError) return { ok: false, faults: error.faults };
     throw error;

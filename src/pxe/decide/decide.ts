@@ -187,6 +187,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return `muster machine accept ${subject}`;
     case 'address_mismatch':
       return `boot it by DHCP, or list its address under addresses in the Machine document ${subject}`;
+    case 'mac_unlisted':
+      return `add ${mac ?? 'the address that it boots from'} to macs in the Machine document ${subject}`;
     case 'profile_missing':
       return 'create the profile, or name another one in the Machine document';
     case 'image_missing':

@@ -25,8 +25,9 @@ export const REASONS = {
   config_invalid: "The machine's configuration does not render.",
   identity_conflict: 'The identity fits several machines.',
   alive: 'The machine is running: its agent was heard moments ago. A request in its name gets no boot.',
-  address_mismatch:
-    "The request came from an address that is not this machine's, and outside its boot sessions.",
+  address_mismatch: "The request came from an address that is not this machine's.",
+  mac_unlisted:
+    'The machine boots from a hardware address that its document does not list. UUID, serial and its other interfaces name it, but do not prove it.',
   network_off: 'DHCP is off on this network.',
   loader_missing: 'The loader for this architecture is not installed on the boot host.',
 } as const;

@@ -72,7 +72,6 @@ export function answer(
     ...(bootFile === undefined ? {} : { bootFile }),
     ...(known?.address === undefined ? {} : { reservedAddress: known.address }),
     ...(known?.hostname === undefined ? {} : { hostname: known.hostname }),
-    ...(member?.entry ? { documented: true } : {}),
     // The session of an unknown machine is not stored: after a restart it starts over.
     writes:
       step !== 'offer' && member?.entry && asker.opens === subject && !live.stored
@@ -222,5 +221,5 @@ function bootFileOf(
   if (decision.kind === 'ignore') return undefined;
   const server = formatIpv4(network.serverAddress);
   if (decision.kind === 'loader') return loaderFile(client, decision.loader, server, network.httpPort);
-  return `http://${server}:${network.httpPort}${machinePath('start', { session: live.session.id })}`;
+  return `http://${server}:${network.httpPort}${machinePath('start', { boot: live.name })}`;
 }

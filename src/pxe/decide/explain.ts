@@ -18,6 +18,7 @@ import { addressOf, type BootContext, isInline, reservedAddress, selectionOf } f
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
+import { givesAddress } from './own-addresses.ts';
 import { refusal } from './refusal.ts';
 import { trustSteps } from './trust.ts';
 
@@ -478,6 +479,7 @@ export function renderPreview(context: BootContext, name: string): Rendered {
     baseUrl: base.baseUrl,
     network,
     address: addressOf(member, network, base.peer),
+    ticketed: givesAddress(network, member),
   });
   if (result.ok) return result.value;
   throw new MusterError('E_CONFIG', `the configuration of "${name}" does not render`, {

@@ -1,25 +1,17 @@
 /**
  * Decides whether a request for a script can come from the machine that it names. A script that
- * boots ends the machine's session and counts as a boot, and anyone who reaches the HTTP port can
- * request one with a MAC from a label. Where Muster gives the addresses, the client's address
- * decides.
+ * boots ends the machine's session, counts as a boot and tells the session's id, and anyone who
+ * reaches the HTTP port can request one with a MAC from a label. Where Muster gives the addresses,
+ * the client's address decides.
  */
 import type { Mac } from '../../base/mac.ts';
 import type { Recognition } from '../../machines/recognition.ts';
 import { plainAddress } from '../../machines/reports.ts';
-import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { ScriptRequest } from '../boot.ts';
-import type { ServedNetwork } from '../network.ts';
-import { type BootContext, reservedAddress, selectionOf } from './boot-context.ts';
+import { type BootContext, selectionOf } from './boot-context.ts';
 import { judge, reason, type Verdict } from './decide.ts';
-
-/** Whether Muster gives the machine its address on this network. */
-export function givesAddress(network: ServedNetwork, member: Member | undefined): boolean {
-  if (network.mode === 'server') return true;
-  if (network.mode !== 'reservations' || member === undefined) return false;
-  return reservedAddress(member, network) !== undefined;
-}
+import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.ts';
 
 /** A request for a script, before anything is done about it. */
 export interface Asker {
@@ -32,38 +24,55 @@ export interface Asker {
 }
 
 /**
- * True when the request belongs to no live session of the machine and comes from an address that
- * the machine neither leases nor has reserved. False where another DHCP server gives the addresses,
- * because nothing is known about them.
+ * Why a request cannot be its machine's own; undefined when it can be. A session in the URL proves
+ * nothing, because DHCP broadcasts its name.
+ *
+ * - `address_mismatch`: it comes from an address that is not the machine's own. Where another DHCP
+ *   server gives the addresses, firmware may have any address of the network's subnet.
+ * - `mac_unlisted`: the address was leased to the asker, but the asker boots from a MAC that the
+ *   machine's document does not list. UUID, serial and the addresses of further interfaces only
+ *   name a machine: anyone can write them into a URL.
  */
-export function isForeign(context: BootContext, { request, named, mac, found }: Asker): boolean {
-  const { roster } = context;
-  const name = found.kind === 'known' ? found.match.name : undefined;
-  if (named !== undefined && roster.sessions.isLive(named)) {
-    const { session } = named;
-    if (session.machine === name || (mac !== undefined && session.mac === mac)) return false;
-  }
-  const member = name === undefined ? undefined : roster.get(name);
-  const networks = request.network ? [request.network] : context.servedNetworks();
-  if (!networks.some((network) => givesAddress(network, member))) return false;
+export function foreignness(
+  context: BootContext,
+  { request, mac, found }: Asker,
+): 'address_mismatch' | 'mac_unlisted' | undefined {
+  const { network } = request;
   const peer = plainAddress(request.peer);
-  // Addresses that were only seen do not count: a forged request may have brought them.
-  const spec = member?.entry?.document.spec;
-  if (spec?.addresses?.includes(peer)) return false;
-  const macs = new Set([...(mac ? [mac] : []), ...((spec?.macs ?? []) as Mac[])]);
-  return ![...macs].some((one) => context.leasedAddresses?.(one).includes(peer));
+  const recognised = found.kind === 'known' ? context.roster.get(found.match.name) : undefined;
+  const member = recognised?.entry && recognised;
+  const leases = givesAddress(network, member);
+  const asker = mac === undefined ? [] : [mac];
+  if (found.kind !== 'known' || member === undefined)
+    return isOn(network, peer) && (!leases || holds(context, asker, peer)) ? undefined : 'address_mismatch';
+  const hardware = found.match.because.includes('uuid-and-serial');
+  const macs = trustedMacs(context, member, hardware ? mac : undefined);
+  if (ownAddresses(context, member, { macs, leases }).has(peer)) return undefined;
+  if (!leases) return isOn(network, peer) ? undefined : 'address_mismatch';
+  return mac !== undefined && !macs.includes(mac) && holds(context, asker, peer)
+    ? 'mac_unlisted'
+    : 'address_mismatch';
 }
 
+/** Whether one of these MACs holds a lease on the address. */
+const holds = ({ leasedAddresses }: BootContext, macs: readonly Mac[], address: string): boolean =>
+  macs.some((mac) => leasedAddresses?.(mac).includes(address));
+
 /**
- * The verdict for a request for which {@link isForeign} holds: always hold. The reason is that of
- * an unknown machine, a conflict, or a wrong address.
+ * The verdict for a request that is not its machine's own: always hold. The reason is that of an
+ * unknown machine, a conflict, or `why`.
  */
-export function verdictOnForeign(context: BootContext, { request, found }: Asker): Verdict {
+export function verdictOnForeign(
+  context: BootContext,
+  { request, mac, found }: Asker,
+  why: NonNullable<ReturnType<typeof foreignness>>,
+): Verdict {
   if (found.kind === 'conflict')
     return judge({ kind: 'conflict', machines: found.matches.map(({ name }) => name).sort() });
   const documented = found.kind === 'known' && context.roster.get(found.match.name)?.entry !== undefined;
   if (!documented) return judge({ kind: 'unknown' });
-  return { kind: 'hold', reason: reason('address_mismatch', `(${plainAddress(request.peer)})`) };
+  const particulars = why === 'mac_unlisted' ? mac : plainAddress(request.peer);
+  return { kind: 'hold', reason: reason(why, `(${particulars})`) };
 }
 
 /**

@@ -7,22 +7,17 @@ import { INLINE_REFUSALS, type InlineRefusal, waitsFor } from '../../agent/inlin
 import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
-import type { ConfigAnswer, ConfigFile } from '../boot.ts';
+import type { ConfigAnswer, ConfigAsked, ConfigFile } from '../boot.ts';
 import { type BootContext, isInline } from './boot-context.ts';
 import { faultText } from './boot-script.ts';
-import { CONTENT_TYPES, configurationOf, ownAddresses } from './machine-reports.ts';
-
-interface Asked {
-  readonly baseUrl: string;
-  readonly peer: string;
-}
+import { addressesIn, CONTENT_TYPES, configurationOf } from './machine-reports.ts';
 
 /** See {@link import('../boot.ts').BootService.inline}. */
 export function inline(
   context: BootContext,
   id: string,
   file: ConfigFile,
-  asked: Asked,
+  asked: ConfigAsked,
 ): Promise<ConfigAnswer> | undefined {
   const live = context.roster.sessions.get(id);
   const member = live && context.roster.get(live.session.machine);
@@ -40,7 +35,7 @@ async function serveOnce(
   live: LiveSession,
   member: Member,
   file: ConfigFile,
-  { baseUrl, peer }: Asked,
+  { baseUrl, peer }: ConfigAsked,
 ): Promise<ConfigAnswer> {
   const { agents, roster, events } = context;
   const address = plainAddress(peer);
@@ -54,7 +49,7 @@ async function serveOnce(
   };
   const refusal = (): InlineRefusal | undefined => {
     if (live.session.ticketAt !== undefined) return 'served_before';
-    if (!ownAddresses(context, live, member).has(address)) return 'foreign_address';
+    if (!addressesIn(context, live, member).has(address)) return 'foreign_address';
     return member.status.alarm === undefined ? undefined : 'alarmed';
   };
   const first = refusal();
@@ -64,7 +59,7 @@ async function serveOnce(
   // Another request may have come while keys were made.
   const second = refusal();
   if (second !== undefined) return refused(second);
-  const rendered = configurationOf(context, live, baseUrl, plan);
+  const rendered = configurationOf(context, live, baseUrl, { plan });
   if (rendered?.ok !== true)
     return { ok: false, status: 'wait', why: rendered ? faultText(rendered.faults) : 'no boot', subject };
   const body = rendered.value.files[file]!;

@@ -1,18 +1,18 @@
 /** Serves first-boot documents of live sessions, and takes the reports of booting machines. */
 import type { Plan } from '../../agent/plan.ts';
 import type { Millis } from '../../base/duration.ts';
-import type { Mac } from '../../base/mac.ts';
 import { printable } from '../../machines/identity.ts';
 import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
 import { type Disbelief, judgeReport, logTail, MAX_DETAIL, plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
-import type { ConfigAnswer, ConfigFile, ReportAnswer } from '../boot.ts';
+import type { ConfigAnswer, ConfigAsked, ConfigFile, ReportAnswer } from '../boot.ts';
+import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline } from './boot-context.ts';
 import { configTimeout, faultText } from './boot-script.ts';
 import type { ConfigurationResult } from './configuration.ts';
-import { givesAddress } from './foreign.ts';
+import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.ts';
 import { machineTrust } from './trust.ts';
 
 /** Content type of each first-boot document. */
@@ -24,24 +24,34 @@ export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
   ignition: 'application/vnd.coreos.ignition+json',
 };
 
+/** Why a document is not given to an address. */
+const FOREIGN =
+  "this address is not the machine's; if it is, list it under addresses in the Machine document, or its hardware address under macs";
+
 /** Base URL for a configuration that is rendered only to read its addresses, after a restart. */
 const NOWHERE = 'http://127.0.0.1';
 
 /**
- * Renders a first-boot document of a live session. A document that is not ready gives `wait`,
- * because cloud-init and Ignition treat every other failure as final.
+ * Renders a first-boot document of a live session, for an address of its machine. A document that
+ * is not ready gives `wait`, because cloud-init and Ignition treat every other failure as final.
  */
-export function config(context: BootContext, id: string, file: ConfigFile, baseUrl: string): ConfigAnswer {
+export function config(
+  context: BootContext,
+  id: string,
+  file: ConfigFile,
+  { baseUrl, peer }: ConfigAsked,
+): ConfigAnswer {
   const live = context.roster.sessions.get(id);
   if (live === undefined) return { ok: false, status: 'gone', why: 'no boot session has this id' };
   const subject = live.session.machine;
+  const address = plainAddress(peer);
   const refused = (status: 'wait' | 'gone', why: string): ConfigAnswer => {
     context.events.record({
       kind: 'config.refused',
       subject,
       session: id,
       reason: { code: status, text: why },
-      fields: { file },
+      fields: { file, address },
     });
     return { ok: false, status, why, subject };
   };
@@ -49,11 +59,13 @@ export function config(context: BootContext, id: string, file: ConfigFile, baseU
     return refused('gone', `the boot session is over (${live.session.closed?.why ?? 'expired'})`);
   const result = configurationOf(context, live, baseUrl);
   if (result === undefined) return refused('wait', 'this session has not been given a boot yet');
+  if (!mayRead(context, live, address)) return refused('gone', FOREIGN);
   if (!result.ok) return refused('wait', `the configuration does not render: ${faultText(result.faults)}`);
   const body = result.value.files[file];
   if (body === undefined)
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
-  // One of these documents contains the ticket, so the ticket's time begins now.
+  // One of these documents contains the ticket, so the ticket's time begins now. Where another
+  // server gives the addresses there is no ticket, and the agent has as much time to ask.
   const ticket = context.agents?.agentCluster(subject) !== undefined && !isInline(context, subject);
   if (ticket && file !== 'meta-data' && file !== 'network-config')
     if (context.roster.sessions.ticketed(live)) context.roster.saveLater(live);
@@ -67,19 +79,34 @@ export function config(context: BootContext, id: string, file: ConfigFile, baseU
 }
 
 /**
+ * Whether a document of this session may go to this address: to the machine's own, and where
+ * another server gives the addresses, to all of the network's subnet.
+ */
+function mayRead(context: BootContext, live: LiveSession, address: string): boolean {
+  const member = context.roster.get(live.session.machine)!;
+  const network = networkOf(context, live);
+  if (!givesAddress(network, member) && isOn(network, address)) return true;
+  return addressesIn(context, live, member).has(address);
+}
+
+const networkOf = (context: BootContext, { session }: LiveSession): ServedNetwork | undefined =>
+  context.servedNetworks().find(({ name }) => name === session.network);
+
+/**
  * The configuration of a session. Undefined when the session was not given a boot, or its machine
- * has no document.
+ * has no document. `peer`: the address for templates where none is reserved; default: the one that
+ * fetched the script.
  */
 export function configurationOf(
   context: BootContext,
   live: LiveSession,
   baseUrl: string,
-  plan?: Plan,
+  { plan, peer = live.session.peer }: { readonly plan?: Plan; readonly peer?: string | undefined } = {},
 ): ConfigurationResult | undefined {
   const { session } = live;
   const member = context.roster.get(session.machine);
   if (!member?.entry || session.profile === undefined || session.image === undefined) return undefined;
-  const network = context.servedNetworks().find((one) => one.name === session.network);
+  const network = networkOf(context, live);
   return context.configurations.of({
     member,
     profile: session.profile,
@@ -88,8 +115,9 @@ export function configurationOf(
     session: session.id,
     baseUrl,
     network,
-    address: addressOf(member, network, session.peer),
-    plan,
+    address: addressOf(member, network, peer),
+    ticketed: givesAddress(network, member),
+    ...(plan && { plan }),
   });
 }
 
@@ -138,43 +166,28 @@ export async function report(
  * gives the addresses, it may give the booted system another one than iPXE.
  */
 function expectedPeers(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
-  const network = context.servedNetworks().find(({ name }) => name === live.session.network);
-  if (network === undefined || !givesAddress(network, member)) return new Set();
-  return ownAddresses(context, live, member);
+  return givesAddress(networkOf(context, live), member) ? addressesIn(context, live, member) : new Set();
 }
 
 /**
- * The addresses of this machine in this boot: the one that fetched its script, and those of its
- * documents, configuration and leases.
+ * The machine's own addresses in this boot. Where another server gives the addresses, the one that
+ * fetched the script does not count, not even in a template of the configuration.
  */
-export function ownAddresses(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
-  const expected = new Set<string>();
-  if (live.session.peer !== undefined) expected.add(live.session.peer);
-  const spec = member.entry?.document.spec;
-  for (const address of spec?.addresses ?? []) expected.add(address);
-  const rendered = configurationOf(context, live, live.baseUrl ?? NOWHERE);
-  if (rendered?.ok)
-    for (const one of rendered.value.merged.network?.interfaces ?? [])
-      for (const address of one.addresses ?? []) expected.add(address.split('/')[0]!);
-  if (context.leasedAddresses)
-    for (const mac of new Set([...((spec?.macs ?? []) as Mac[]), ...member.status.seen.macs]))
-      for (const address of context.leasedAddresses(mac)) expected.add(address);
-  return expected;
-}
-
-/**
- * The files of the first configuration that `machine` got in this boot session, also when the
- * session is over; undefined when it is not the machine's, or was forgotten. `baseUrl`: where the
- * machine reaches us, if this process has not seen it boot.
- */
-export function configurationFiles(
-  context: BootContext,
-  { machine, session, baseUrl }: { machine: string; session: string; baseUrl: string },
-): Readonly<Record<string, string>> | undefined {
-  const live = context.roster.sessions.get(session);
-  if (live?.session.machine !== machine) return undefined;
-  const result = configurationOf(context, live, live.baseUrl ?? baseUrl);
-  return result?.ok ? result.value.files : undefined;
+export function addressesIn(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
+  const leases = givesAddress(networkOf(context, live), member);
+  const rendered = configurationOf(context, live, live.baseUrl ?? NOWHERE, {
+    peer: leases ? live.session.peer : undefined,
+  });
+  const configured = rendered?.ok
+    ? (rendered.value.merged.network?.interfaces ?? []).flatMap(({ addresses = [] }) =>
+        addresses.map((address) => address.split('/')[0]!),
+      )
+    : [];
+  return ownAddresses(context, member, {
+    macs: trustedMacs(context, member, live.session.mac),
+    configured,
+    leases,
+  });
 }
 
 /** What a ticket of this session permits; undefined when there is no such session. */
@@ -192,9 +205,9 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
     // wait for days. Both are still in their machine's boot.
     current: live.given && session.closed?.why !== 'superseded' && sessions.current(session.machine) === live,
     accepted: trust !== undefined,
-    ticketed: true,
+    ticketed: givesAddress(networkOf(context, live), member),
     age: live.ticketAt === undefined ? undefined : ((now - live.ticketAt) as Millis),
-    addresses: member === undefined ? new Set() : ownAddresses(context, live, member),
+    addresses: member === undefined ? new Set() : addressesIn(context, live, member),
     trust: trust ?? { tier: 'segment', from: 'default' },
   };
 }

@@ -3,7 +3,7 @@ import type { Member } from '../../machines/roster.ts';
 import { type Trust, trustOf } from '../../machines/trust.ts';
 import { holdsClusterKeys } from '../../resources/trust.ts';
 import { type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
-import { givesAddress } from './foreign.ts';
+import { givesAddress } from './own-addresses.ts';
 
 /** One boot of a machine. */
 interface BootOf {

@@ -1,7 +1,8 @@
 /**
  * The routes of the listener for machines. The HTTP server matches requests against this table,
  * scripts and configurations build their URLs from it, and `make docs` writes docs/ports.md from
- * it. `:session` is the id of a boot session.
+ * it. `:session` is the id of a boot session, which only the machine's own script tells; `:boot` is
+ * the session's public name, which DHCP broadcasts.
  */
 export const MACHINE_ROUTES = {
   /** The same for every machine. For loaders that are configured by hand. */
@@ -10,15 +11,15 @@ export const MACHINE_ROUTES = {
     path: '/boot.ipxe',
     about: 'Boot script for any machine: sends what iPXE knows about it to `anyScript`.',
   },
-  /** The same for every machine, except for the session in its URLs. Takes constant time. */
+  /** The same for every machine, except for the name in its URLs. Takes constant time. */
   start: {
     method: 'GET',
-    path: '/boot/:session/start.ipxe',
+    path: '/boot/:boot/start.ipxe',
     about: 'First script of a session: sends what iPXE knows about the machine to `script`.',
   },
   script: {
     method: 'GET',
-    path: '/boot/:session/script.ipxe',
+    path: '/boot/:boot/script.ipxe',
     about:
       "The machine's own boot script. Query: mac, macs, uuid, serial, manufacturer, product, asset, arch, platform.",
   },

@@ -39,7 +39,7 @@ export interface ServeContext extends ServeDeps {
 
 type Routed = Extract<Target, { kind: 'route' }>;
 
-/** The form of a session id. Only the boot service knows whether the session exists. */
+/** The form of a session's id and name. Only the boot service knows whether it exists. */
 const SESSION = /^[A-Za-z0-9_-]{1,64}$/;
 
 /**
@@ -56,13 +56,14 @@ export async function serve(
   context: ServeContext,
 ): Promise<number> {
   const { params } = target;
-  if (params.session !== undefined && !SESSION.test(params.session))
+  const session = params.session ?? params.boot;
+  if (session !== undefined && !SESSION.test(session))
     return send(response, textAnswer(404, 'E_NOT_FOUND: this is not the id of a boot session.'));
   switch (target.route) {
     case 'entry':
       return send(response, script(entryScript(context)));
     case 'start':
-      return send(response, script(startScript({ baseUrl: context.baseUrl, session: params.session! })));
+      return send(response, script(startScript({ baseUrl: context.baseUrl, boot: params.boot! })));
     case 'script':
     case 'anyScript':
       // HEAD gives no boot: a boot is counted, and some may be given once only.
@@ -97,13 +98,13 @@ function head(response: ServerResponse): number {
 async function bootScript(target: Routed, context: ServeContext): Promise<Answer> {
   const asked = askedBy(target.query);
   const { peer, baseUrl, network } = context;
-  const session = target.params.session;
-  if (session === undefined && asked.bootMac === undefined && asked.identity.uuid === undefined)
+  const { boot } = target.params;
+  if (boot === undefined && asked.bootMac === undefined && asked.identity.uuid === undefined)
     return textAnswer(
       400,
       'E_USAGE: the machine does not say who it is: the query needs mac or uuid. Start from /boot.ipxe.',
     );
-  const answer = await context.boot.script({ session, ...asked, peer, baseUrl, network });
+  const answer = await context.boot.script({ boot, ...asked, peer, baseUrl, network });
   return script(answer.script);
 }
 
@@ -115,7 +116,7 @@ async function config(
 ): Promise<Answer> {
   const answer =
     (method === 'GET' ? await context.boot.inline?.(session, file, context) : undefined) ??
-    context.boot.config(session, file, context.baseUrl);
+    context.boot.config(session, file, context);
   if (answer.ok) return { status: 200, contentType: answer.contentType, body: answer.body };
   return answer.status === 'wait' ? wait(answer.why) : textAnswer(404, `E_NOT_FOUND: ${answer.why}`);
 }

@@ -30,12 +30,12 @@ const HOLD_ATTEMPTS = 30;
 /** How long a failure is shown on the console before the machine reboots. */
 const FAILURE_SECONDS = 30;
 
-/** Where a script sends its requests. */
-interface ScriptBase {
+/** Where a script that asks sends its requests. */
+interface AskingBase {
   /** Without a slash at its end, e.g. `http://10.77.0.1:8080`. */
   readonly baseUrl: string;
-  /** Id of the boot session. */
-  readonly session: string;
+  /** Public name of the boot session. */
+  readonly boot: string;
 }
 
 /**
@@ -125,8 +125,8 @@ function asking(url: string, baseUrl: string): string {
 /**
  * First script of a session: sends what iPXE knows about the machine to the session's script URL.
  */
-export function startScript(base: ScriptBase): string {
-  return asking(`${base.baseUrl}${machinePath('script', { session: base.session })}`, base.baseUrl);
+export function startScript({ baseUrl, boot }: AskingBase): string {
+  return asking(`${baseUrl}${machinePath('script', { boot })}`, baseUrl);
 }
 
 /**
@@ -137,7 +137,14 @@ export function entryScript(base: { readonly baseUrl: string }): string {
   return asking(`${base.baseUrl}${machinePath('anyScript')}`, base.baseUrl);
 }
 
-export interface BootScriptInput extends ScriptBase {
+export interface BootScriptInput {
+  /** Without a slash at its end, e.g. `http://10.77.0.1:8080`. */
+  readonly baseUrl: string;
+  /**
+   * Id of the boot session. Only this script tells it: whoever has it may ask for the machine's
+   * configuration and report for it, where the address that they come from allows that.
+   */
+  readonly session: string;
   /** Names of machine, profile and image, for the console. */
   readonly machine: string;
   readonly profile: string;
@@ -222,7 +229,7 @@ function loading(label: string, what: string, command: string): string {
   return around.join(command);
 }
 
-interface HoldScriptInput extends ScriptBase {
+interface HoldScriptInput extends AskingBase {
   /** The name by which operators find the machine. */
   readonly machine: string;
   /** For example MAC, product and serial; shown with the name. */
@@ -241,7 +248,7 @@ interface HoldScriptInput extends ScriptBase {
  * the address could go to another machine once the short lease is over.
  */
 export function holdScript(input: HoldScriptInput): string {
-  const start = `${input.baseUrl}${machinePath('start', { session: input.session })}`;
+  const start = `${input.baseUrl}${machinePath('start', { boot: input.boot })}`;
   return [
     '#!ipxe',
     'imgfree ||',

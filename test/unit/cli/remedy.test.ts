@@ -48,7 +48,7 @@ describe('the command that an explanation ends with', () => {
 
   it('names no machine where a caller told no hardware address', async () => {
     const { script } = await world.boot.script({
-      session: undefined,
+      boot: undefined,
       bootMac: undefined,
       identity: { macs: [], uuid: '4c4c4544-0042-3510-8051-b7c04f4d3532' },
       peer: '10.77.0.1',

@@ -28,6 +28,7 @@ const KNOWN = [
 ];
 const BASE = 'http://10.77.0.1:8080';
 const PEER = '10.77.0.101';
+const AT = { baseUrl: BASE, peer: PEER };
 
 describe('a known machine', () => {
   it('goes from ROM through loader and iPXE to its own system, in one session', async () => {
@@ -42,7 +43,9 @@ describe('a known machine', () => {
     });
     const ipxe = w.exchange({ mac: MAC1, stage: 'ipxe' });
     expect(ipxe.session).toBe(rom.session);
-    expect(ipxe.bootFile).toBe(`${BASE}/boot/${rom.session}/start.ipxe`);
+    const { name } = w.roster.sessions.get(rom.session!)!;
+    expect(ipxe.bootFile).toBe(`${BASE}/boot/${name}/start.ipxe`);
+    expect(name).not.toContain(rom.session);
     expect(ipxe.decision).toMatchObject({
       kind: 'script',
       profile: 'worker',
@@ -54,7 +57,7 @@ describe('a known machine', () => {
     expect(answer.script).toContain(`muster.url=${BASE}/boot/${rom.session}`);
     expect(answer.script).toContain(`muster.root.sha256=${HASH('c')}`);
     expect(answer.script).toContain('console=ttyS0');
-    const config = w.boot.config(rom.session!, 'user-data', BASE);
+    const config = w.boot.config(rom.session!, 'user-data', AT);
     expect(config).toMatchObject({ ok: true, subject: 'node-1' });
     expect(config.ok && config.body).toContain('I am node-1');
     for (const step of ['kernel', 'configured', 'ready'] as const)
@@ -74,7 +77,7 @@ describe('a known machine', () => {
     const w = await world([...KNOWN, blue]);
     const userData = async () => {
       const { session } = await w.powerOn(MAC1);
-      const config = w.boot.config(session!.id, 'user-data', BASE);
+      const config = w.boot.config(session!.id, 'user-data', AT);
       return config.ok ? config.body : '';
     };
     expect(await userData()).toContain('of blue');
@@ -166,10 +169,14 @@ describe('a known machine', () => {
   });
 
   it('is found again by an interface that its document does not name, once iPXE told of it', async () => {
-    const w = await world(KNOWN);
+    const hardware = { uuid: '4c4c4544-0042-3510-8051-b7c04f4d3532', serial: 'SN-1' };
+    const w = await world([
+      ...KNOWN.slice(0, 3),
+      machine('node-1', [MAC1], { profile: 'worker', addresses: ['10.77.0.11'], ...hardware }),
+    ]);
     expect(w.ask({ mac: MAC2 }).subject).toBe('m-525400aa0002');
-    const { session } = w.ask({ mac: MAC2, stage: 'ipxe' });
-    const answer = await w.fetch(MAC2, session, { macs: [MAC1, MAC2] });
+    const { session } = w.exchange({ mac: MAC2, stage: 'ipxe' });
+    const answer = await w.fetch(MAC2, session, { macs: [MAC1, MAC2], ...hardware });
     expect(answer.session).toMatchObject({ id: session, machine: 'node-1' });
     expect(w.roster.list().map(({ name }) => name)).toEqual(['node-1']);
     expect(w.ask({ mac: MAC2 }).subject).toBe('node-1');
@@ -213,17 +220,6 @@ describe('an ordinary DHCP client', () => {
     expect(w.boot.reservedFor!(0x0a4d000b as never, w.network)).toBeUndefined();
     expect(w.boot.reservedFor!(0x0a4d000c as never, w.network)).toBe('node-1');
   });
-
-  it('is called documented if a document names it, and those without a reserved address are counted', async () => {
-    const w = await world(KNOWN);
-    expect(w.ask({ mac: MAC1, stage: 'none' }).documented).toBe(true);
-    expect(w.ask({ mac: MAC1 }).documented).toBe(true);
-    expect(w.ask({ mac: MAC2 }).documented).toBeUndefined();
-    expect(w.boot.withoutReservation!(w.network)).toBe(0);
-    await w.apply(machine('node-2', [MAC2], { profile: 'worker' }));
-    expect(w.ask({ mac: MAC2 }).documented).toBe(true);
-    expect(w.boot.withoutReservation!(w.network)).toBe(1);
-  });
 });
 
 describe('an unknown machine', () => {
@@ -241,7 +237,7 @@ describe('an unknown machine', () => {
       seen: { serial: 'SN-1', product: 'R640', bootMacs: [MAC1] },
     });
     expect(w.kinds('m-525400aa0001')).toContain('machine.discovered');
-    expect(w.boot.config(session!, 'user-data', BASE)).toMatchObject({ ok: false, status: 'wait' });
+    expect(w.boot.config(session!, 'user-data', AT)).toMatchObject({ ok: false, status: 'wait' });
     expect(await w.boot.report(session!, { step: 'ready' }, PEER)).toMatchObject({ believed: false });
   });
 
@@ -417,10 +413,83 @@ describe('a request for a script from an address that is not the machine’s', (
     expect((await w.fetch(MAC2, undefined, { peer: STRANGER })).decision.kind).toBe('script');
   });
 
+  it('is held everywhere when it comes from no served subnet', async () => {
+    const proxied = document('Network', 'rack', { subnet: '10.77.0.0/24', dhcp: { mode: 'proxy' } });
+    for (const network of [NETWORK, proxied]) {
+      const w = await world([network, ...KNOWN.slice(1)]);
+      for (let n = 0; n < 2 * BOOT_LIMIT; n++) {
+        const { session } = w.ask({ mac: MAC1, stage: 'ipxe' }, 'boot-server');
+        const answer = await w.fetch(MAC1, session, { peer: '198.51.100.2' });
+        expect(answer.decision).toMatchObject({ kind: 'hold', reason: { code: 'address_mismatch' } });
+      }
+      expect(w.roster.get('node-1')!.status).toMatchObject({ phase: 'registered', bootsWithoutReady: 0 });
+    }
+  });
+
   it('cannot be told where another DHCP server gives the addresses: the script is given', async () => {
     const proxied = document('Network', 'rack', { subnet: '10.77.0.0/24', dhcp: { mode: 'proxy' } });
     const w = await world([proxied, IMAGE, WORKER, machine('node-1', [MAC1], { profile: 'worker' })]);
     expect((await w.fetch(MAC1, undefined, { peer: STRANGER })).decision.kind).toBe('script');
+  });
+});
+
+describe('what DHCP broadcasts', () => {
+  it('names a boot, and gives a listener nothing: neither script, nor configuration, nor a report', async () => {
+    const LISTENER = '10.77.0.66';
+    const w = await world(KNOWN);
+    const heard = w.exchange({ mac: MAC1, stage: 'ipxe' });
+    const name = /boot\/([^/]+)\//.exec(heard.bootFile!)![1]!;
+    expect(w.roster.sessions.get(name)).toBeUndefined();
+    const script = await w.fetch(MAC1, name, { peer: LISTENER });
+    expect(script.decision).toMatchObject({ kind: 'hold', reason: { code: 'address_mismatch' } });
+    expect(script.script).not.toContain(heard.session);
+    expect((await w.fetch(MAC1, name)).session!.id).toBe(heard.session);
+    // Not even with the id, which only the machine's own script tells.
+    for (const id of [name, heard.session!]) {
+      expect(w.boot.config(id, 'user-data', { baseUrl: BASE, peer: LISTENER })).toMatchObject({
+        ok: false,
+        status: 'gone',
+      });
+      expect(await w.boot.report(id, { step: 'ready' }, LISTENER)).toMatchObject({ believed: false });
+    }
+    expect(w.boot.config(heard.session!, 'user-data', AT)).toMatchObject({ ok: true });
+  });
+
+  it('is worth as little where another DHCP server gives the addresses: a listener gets a boot of its own', async () => {
+    const proxied = document('Network', 'rack', { subnet: '10.77.0.0/24', dhcp: { mode: 'proxy' } });
+    const w = await world([proxied, IMAGE, WORKER, machine('node-1', [MAC1], { profile: 'worker' })]);
+    const heard = w.exchange({ mac: MAC1, stage: 'ipxe' });
+    const own = await w.fetch(MAC1, heard.session);
+    const listener = await w.fetch(MAC1, heard.session, { peer: '10.77.0.66' });
+    expect(listener.session!.id).not.toBe(own.session!.id);
+    expect(listener.script).not.toContain(own.session!.id);
+  });
+});
+
+describe('a machine that boots from a hardware address that its document does not list', () => {
+  const LISTED = [...KNOWN.slice(0, 3), machine('node-1', [MAC1], { profile: 'worker' })];
+
+  it('is held where Muster gives the addresses, with the line to add, and changes nothing', async () => {
+    const w = await world(LISTED);
+    const before = w.roster.get('node-1')!.status;
+    for (let n = 0; n < 2 * BOOT_LIMIT; n++) {
+      const answer = await w.powerOn(MAC3, { macs: [MAC3, MAC1] });
+      expect(answer.decision).toMatchObject({ kind: 'hold', reason: { code: 'mac_unlisted' } });
+      expect(answer.script).toContain(`add ${MAC3} to macs in the Machine document node-1`);
+      expect(answer.session!.machine).toBe('10.77.0.103');
+    }
+    expect(w.roster.get('node-1')!.status).toEqual(before);
+    await w.apply(machine('node-1', [MAC1, MAC3], { profile: 'worker' }));
+    expect((await w.powerOn(MAC3, { macs: [MAC3, MAC1] })).decision.kind).toBe('script');
+  });
+
+  it('is not believed to have the machine’s address while that is leased to the other hardware', async () => {
+    const w = await world(KNOWN);
+    w.leases.set(MAC3, '10.77.0.11');
+    const answer = await w.fetch(MAC1, undefined, { peer: '10.77.0.11', macs: [MAC1, MAC3] });
+    expect(answer.decision).toMatchObject({ kind: 'hold', reason: { code: 'address_mismatch' } });
+    w.leases.delete(MAC3);
+    expect((await w.fetch(MAC1, undefined, { peer: '10.77.0.11' })).decision.kind).toBe('script');
   });
 });
 
@@ -706,7 +775,7 @@ describe('a first-boot configuration', () => {
     const w = await world(KNOWN);
     const meta = async () => {
       const { session } = await w.powerOn(MAC1);
-      const read = () => w.boot.config(session!.id, 'meta-data', BASE);
+      const read = () => w.boot.config(session!.id, 'meta-data', AT);
       const first = read();
       expect(read()).toEqual(first);
       return first.ok ? first.body : '';
@@ -721,22 +790,22 @@ describe('a first-boot configuration', () => {
     const w = await world(KNOWN);
     const { session } = await w.powerOn(MAC1);
     await w.boot.report(session!.id, { step: 'ready' }, PEER);
-    expect(w.boot.config(session!.id, 'user-data', BASE)).toMatchObject({ status: 'gone' });
-    expect(w.boot.config('nonsense', 'user-data', BASE)).toMatchObject({ status: 'gone' });
+    expect(w.boot.config(session!.id, 'user-data', AT)).toMatchObject({ status: 'gone' });
+    expect(w.boot.config('nonsense', 'user-data', AT)).toMatchObject({ status: 'gone' });
   });
 
   it('gets 503 while it does not render, and is served when it does again', async () => {
     const w = await world(KNOWN);
     const { session } = await w.powerOn(MAC1);
     await w.apply(document('Profile', 'worker', { image: 'debian', config: { hostname: '${var.none}' } }));
-    expect(w.boot.config(session!.id, 'user-data', BASE)).toMatchObject({ ok: false, status: 'wait' });
+    expect(w.boot.config(session!.id, 'user-data', AT)).toMatchObject({ ok: false, status: 'wait' });
     await w.apply(WORKER);
-    expect(w.boot.config(session!.id, 'user-data', BASE)).toMatchObject({ ok: true });
+    expect(w.boot.config(session!.id, 'user-data', AT)).toMatchObject({ ok: true });
   });
 
   it('is served only in the format of the image', async () => {
     const w = await world(KNOWN);
     const { session } = await w.powerOn(MAC1);
-    expect(w.boot.config(session!.id, 'ignition', BASE)).toMatchObject({ ok: false, status: 'gone' });
+    expect(w.boot.config(session!.id, 'ignition', AT)).toMatchObject({ ok: false, status: 'gone' });
   });
 });

@@ -65,6 +65,9 @@ export const MAC1 = '52:54:00:aa:00:01' as Mac;
 export const MAC2 = '52:54:00:aa:00:02' as Mac;
 export const MAC3 = '52:54:00:aa:00:03' as Mac;
 
+/** The address that this MAC leases; the last digit makes the difference. */
+export const leaseFor = (mac: Mac): string => `10.77.0.${100 + Number.parseInt(mac.slice(-1), 16)}`;
+
 export interface World {
   readonly clock: ManualClock;
   readonly store: Store;
@@ -76,14 +79,20 @@ export interface World {
   readonly network: ServedNetwork;
   /** Hashes and loader names that are present; tests change them. */
   readonly assets: Set<string>;
-  /** The address that a MAC holds a lease on. Exchanges do not fill it; tests do. */
+  /**
+   * The address that a MAC holds a lease on. A DISCOVER and REQUEST lease {@link leaseFor} where
+   * Muster gives all addresses; tests change it.
+   */
   readonly leases: Map<Mac, string>;
   apply(...documents: object[]): Promise<void>;
   /** The answer to one DHCP packet. */
   ask(client: Partial<BootClient> & { readonly mac: Mac }, step?: BootStep): BootAnswer;
   /** DISCOVER and REQUEST. */
   exchange(client: Partial<BootClient> & { readonly mac: Mac }): BootAnswer;
-  /** The script request that iPXE sends after DHCP gave it a session. */
+  /**
+   * The script request that iPXE sends after DHCP gave it a session, from the address that it
+   * leases. `session`: an id, which stands for the session's name, or a name.
+   */
   fetch(bootMac: Mac, session: string | undefined, more?: FetchMore): Promise<ScriptAnswer>;
   /** ROM, loader, iPXE, script: a whole boot up to its script. */
   powerOn(mac: Mac, more?: FetchMore): Promise<ScriptAnswer>;
@@ -144,17 +153,19 @@ export async function world(
     metrics,
     clock,
     leasedAddresses: (mac) => [leases.get(mac) ?? []].flat(),
+    leaseHolder: (address) => [...leases].find(([, leased]) => leased === address)?.[0],
   });
   const ask = (client: Partial<BootClient> & { readonly mac: Mac }, step: BootStep = 'offer') =>
     boot.answer({ stage: 'pxe', archCode: 0, arch: 'x86_64', firmware: 'bios', ...client }, network, step);
   const exchange = (client: Partial<BootClient> & { readonly mac: Mac }) => {
     ask(client, 'offer');
+    if (network.mode === 'server') leases.set(client.mac, leases.get(client.mac) ?? leaseFor(client.mac));
     return ask(client, 'ack');
   };
   const fetch = (bootMac: Mac, session: string | undefined, more: FetchMore = {}) => {
-    const { peer = '10.77.0.101', arch = 'x86_64', ...identity } = more;
+    const { peer = leases.get(bootMac) ?? leaseFor(bootMac), arch = 'x86_64', ...identity } = more;
     return boot.script({
-      session,
+      boot: session && (roster.sessions.get(session)?.name ?? session),
       bootMac,
       identity: { macs: [bootMac], ...identity },
       arch,

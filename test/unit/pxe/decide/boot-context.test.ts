@@ -37,6 +37,7 @@ describe('the boot context', () => {
     clock: unused('clock'),
     agents,
     leasedAddresses: () => [],
+    leaseHolder: () => undefined,
     // Other parts of the daemon, which must not be reachable from here.
     pki: { secret: 'of all clusters' },
     tokens: { secret: 'of all joining nodes' },
@@ -57,6 +58,7 @@ describe('the boot context', () => {
       'decided',
       'events',
       'identify',
+      'leaseHolder',
       'leasedAddresses',
       'metrics',
       'needed',
@@ -64,7 +66,6 @@ describe('the boot context', () => {
       'pxeFor',
       'roster',
       'servedNetworks',
-      'withoutReservation',
     ]);
     for (const secret of [state.pki, state.tokens, state.store])
       expect(Object.values(context)).not.toContain(secret);

@@ -100,6 +100,7 @@ async function inputsOf(documents: readonly object[]) {
       baseUrl: url.slice(0, url.indexOf('/boot/')),
       network: networks[0],
       address: checked.context.machine.address,
+      ticketed: true,
     });
     return { name: document.metadata.name, checked, booted: rendered.at(-1)!, result };
   });

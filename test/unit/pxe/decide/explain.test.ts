@@ -195,7 +195,10 @@ describe('a preview of a configuration', () => {
     const w = await world(KNOWN);
     const preview = w.boot.render('node-1');
     const { session } = await w.powerOn(MAC1);
-    const served = w.boot.config(session!.id, 'user-data', 'http://10.77.0.1:8080');
+    const served = w.boot.config(session!.id, 'user-data', {
+      baseUrl: 'http://10.77.0.1:8080',
+      peer: '10.77.0.101',
+    });
     expect(served.ok && served.body.replaceAll(session!.id, 'PREVIEW')).toBe(preview.files['user-data']);
   });
 

@@ -114,8 +114,12 @@ describe('port 4011', () => {
 describe('the client that has an address from another server', () => {
   const nobody = { byAddress: () => undefined, byMac: () => undefined };
   const subjectOf = (w: World, address: string) =>
-    createAddressOwners({ networks: () => w.networks, leases: w.leases, roster: nobody }).subjectOf(address)
-      ?.subject;
+    createAddressOwners({
+      networks: () => w.networks,
+      leases: w.leases,
+      roster: nobody,
+      clock: w.clock,
+    }).subjectOf(address)?.subject;
   const taken = (address: string, n = 1) =>
     message('REQUEST', { mac: mac(n), address, server: '10.77.0.2', options: UEFI! });
 

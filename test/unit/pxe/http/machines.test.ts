@@ -253,7 +253,7 @@ describe('scripts', () => {
       '/boot/s1/script.ipxe?mac=52-54-00-aa-00-02&macs=52-54-00-aa-00-01,52-54-00-aa-00-02,,&uuid=4C4C4544-0042-3510-8051-B7C04F4D3532&serial=AB%20C%2B1+2&manufacturer=Dell%20Inc.&product=&asset=%ff&arch=x86_64&platform=efi',
     );
     expect(server.asked.at(-1)).toMatchObject({
-      session: 's1',
+      boot: 's1',
       bootMac: '52:54:00:aa:00:02',
       arch: 'x86_64',
       firmware: 'uefi',
@@ -274,7 +274,7 @@ describe('scripts', () => {
   it('can be requested without a session, by a machine that says which it is', async () => {
     expect((await get('/script.ipxe')).status).toBe(400);
     expect((await get('/script.ipxe?mac=52-54-00-aa-00-02')).status).toBe(200);
-    expect(server.asked.at(-1)?.session).toBeUndefined();
+    expect(server.asked.at(-1)?.boot).toBeUndefined();
   });
 
   it('are neither given nor counted for HEAD', async () => {

@@ -84,7 +84,7 @@ export async function rig(
     needs: (hash) => needed.has(hash),
     async script(request) {
       asked.push(request);
-      if (request.session === 'broken') throw new Error('boom');
+      if (request.boot === 'broken') throw new Error('boom');
       return {
         decision: { kind: 'hold', reason: { code: 'unknown_machine', text: '' } },
         script: '#!ipxe\n',

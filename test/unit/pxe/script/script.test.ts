@@ -17,6 +17,7 @@ import {
 
 const GOLDEN = path.join(import.meta.dirname, '../../../golden/script');
 const base = { baseUrl: 'http://10.77.0.1:8080', session: 'V1StGXR8_Z5jdHi6B-myTA' };
+const asking = { baseUrl: base.baseUrl, boot: 'V1StGXR8_Z5jdHi6B-myTA' };
 const boot: BootScriptInput = {
   ...base,
   machine: 'node-1',
@@ -34,12 +35,12 @@ const boot: BootScriptInput = {
 };
 
 const scripts = {
-  'start.ipxe': startScript(base),
+  'start.ipxe': startScript(asking),
   'entry.ipxe': entryScript(base),
   'boot.ipxe': bootScript(boot),
   'boot-minimal.ipxe': bootScript({ ...boot, initrds: [], root: undefined, kernelArguments: [] }),
   'hold.ipxe': holdScript({
-    ...base,
+    ...asking,
     machine: 'm-525400aa0001',
     identity: '52:54:00:aa:00:01, QEMU, Standard PC (Q35 + ICH9, 2009)',
     reason: 'No document knows this machine. Accept it with `muster machine accept`.',
@@ -106,7 +107,7 @@ describe.each(Object.entries(scripts))('the script %s', (name, text) => {
 
 describe('the first script', () => {
   it('is constant text for a session, short enough for any loader', () => {
-    expect(startScript(base)).toBe(startScript(base));
+    expect(startScript(asking)).toBe(startScript(asking));
     expect(scripts['start.ipxe'].length).toBeLessThan(2048);
   });
 
@@ -126,8 +127,8 @@ describe('text from documents and machines in a script', () => {
     const hostile = fc.string({ unit: fc.constantFrom(...'${}|&;#\\\n\r\t :`"\'abc…é\0'), maxLength: 80 });
     fc.assert(
       fc.property(hostile, hostile, (identity, reason) => {
-        const text = holdScript({ ...base, machine: 'm', identity, reason, remedy: 'x' });
-        const clean = holdScript({ ...base, machine: 'm', identity: 'y', reason: 'y', remedy: 'x' });
+        const text = holdScript({ ...asking, machine: 'm', identity, reason, remedy: 'x' });
+        const clean = holdScript({ ...asking, machine: 'm', identity: 'y', reason: 'y', remedy: 'x' });
         expect(text.split('\n').length).toBe(clean.split('\n').length);
         const shape = (script: string) =>
           script.split('\n').map((line) => commandsOf(line).map(([command]) => command));
