@@ -95,7 +95,8 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         if (value === undefined) throw new MusterError('E_USAGE', `the form lacks ${name}`);
         return value;
       };
-      const request = { session: field('session'), ticket: form.get('ticket'), csr: field('csr'), address };
+      const [ticket, tpm, proof] = ['ticket', 'tpm', 'proof'].map((name) => form.get(name));
+      const request = { session: field('session'), ticket, csr: field('csr'), tpm, proof, address };
       return redeemAnswer(await redeem(deps, request));
     },
 

@@ -31,7 +31,9 @@ import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machi
 import type { Plan } from './plan.ts';
 import type { AgentPlanner } from './protocol.ts';
 import { waitingReason } from './redeem.ts';
+import { type KnownTpm, knownTpm } from './redeem-tpm.ts';
 import { createRounds } from './rounds.ts';
+import { createTpmChallenges } from './tpm-challenges.ts';
 import { createTransport } from './transport.ts';
 import { createWaiting } from './waiting.ts';
 import { createWithdrawals } from './withdrawal.ts';
@@ -82,6 +84,8 @@ export interface AgentBoot {
    * that it has still to leave. Constant time.
    */
   agentCluster(machine: string): string | undefined;
+  /** The TPM that is known for a machine. Constant time. */
+  tpm(machine: string): KnownTpm | undefined;
   /** Why a machine's agent does not go on that waits for an approval. Constant time. */
   waits(machine: string): Reason | undefined;
   /**
@@ -153,6 +157,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   const withdrawals = createWithdrawals({ ...deps, identities, agentCluster });
   const transport = createTransport(deps);
   const waiting = createWaiting(clock);
+  const challenges = createTpmChallenges(clock);
 
   let options: AgentsListen | undefined;
   let tickets: Tickets | undefined;
@@ -167,13 +172,18 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     tickets ??= createTickets(await secrets.key('tickets'));
     const { ticketed } = listen;
     approve = (machine, code) =>
-      approveMachine({ ...deps, tickets: tickets!, identities, waiting, ticketed, authority }, machine, code);
+      approveMachine(
+        { ...deps, tickets: tickets!, identities, waiting, challenges, ticketed, authority },
+        machine,
+        code,
+      );
     const api = createAgentApi({
       ...deps,
       ...listen,
       tickets,
       identities,
       waiting,
+      challenges,
       trusted: transport.trusted,
       primary: transport.primary,
       agentCluster,
@@ -239,6 +249,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     port: () => server?.port,
     fault: rounds.failure,
     certificateState: (machine, serial) => stateOf(identities.get(machine), serial),
+    tpm: (machine) => knownTpm({ ...deps, identities }, machine),
     waits: (machine) => (waiting.of(machine).length === 0 ? undefined : waitingReason(machine)),
     waiting: (asked) => waitingKeys({ waiting, authority }, asked),
     approve: (machine, code) => approve(machine, code),
@@ -292,6 +303,7 @@ export function previewAgents({ memberships, clock }: Pick<AgentsDeps, 'membersh
   return {
     version: 0,
     agentCluster: (machine) => memberships.roleGiver(machine),
+    tpm: () => undefined,
     waits: () => undefined,
     inline: refuse,
     alarm: refuse,

@@ -93,7 +93,7 @@ export async function approveMachine(
     return refuse(
       `its key does not wait any more${decision.do === 'refuse' ? `: ${decision.code}` : ''}; \`muster events ${machine}\` shows why`,
     );
-  if ((await issue(deps, facts, key.key, key.address)) === undefined)
+  if ((await issue(deps, asked, { approved: true })) === undefined)
     return refuse(`another key of ${machine} got a certificate at the same moment`);
   waiting.forget(machine, key.pin);
   const { pin, address, known, replaces, since } = key;

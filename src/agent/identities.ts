@@ -31,6 +31,16 @@ const identityRecord = z.object({
    * an operator decides.
    */
   revoked: z.object({ at: z.int().transform((value) => value as Millis), code: z.string() }).optional(),
+  /** The TPM that the machine showed: without it nobody gets a certificate any more. */
+  tpm: z
+    .object({
+      /** SHA-256 of its endorsement key (SPKI). */
+      ek: z.string(),
+      since: z.int().transform((value) => value as Millis),
+      /** Whether a document named it or an operator had approved when it was recorded. */
+      vouched: z.boolean(),
+    })
+    .optional(),
 });
 export type AgentRecord = Omit<z.output<typeof identityRecord>, 'v'>;
 
@@ -62,9 +72,10 @@ export interface Identities {
   redeemed(session: string): Promise<Redeemed | undefined>;
   /**
    * Writes that make this certificate the machine's. Their commit conflicts if another request
-   * redeemed the ticket or replaced the certificate meanwhile.
+   * redeemed the ticket or replaced the certificate meanwhile. Without `tpm` the recorded one
+   * stays.
    */
-  writes(redeemed: Redeemed, generation: string): readonly Write[];
+  writes(redeemed: Redeemed, generation: string, tpm?: AgentRecord['tpm']): readonly Write[];
   /**
    * Writes that record a renewed certificate. Their commit conflicts if the record changed
    * meanwhile.
@@ -138,11 +149,13 @@ export async function openIdentities({
       if (record === undefined) return undefined;
       return redeemedRecord.parse(parsed(record.value));
     },
-    writes(redeemed, generation) {
+    writes(redeemed, generation, proven) {
       const { machine, session } = redeemed;
       const before = byMachine.get(machine);
       const { serial, pin, at } = redeemed;
       const earlier = before !== undefined && before.pin !== pin ? { before: before.serial } : {};
+      const tpm = proven ?? before?.tpm;
+      const record = { machine, serial, pin, generation, session, at, ...earlier, ...(tpm && { tpm }) };
       return [
         {
           key: KEYS.ticket.key(session),
@@ -151,7 +164,7 @@ export async function openIdentities({
         },
         {
           key: KEYS.agent.key(machine),
-          put: JSON.stringify({ v: 1, machine, serial, pin, generation, session, at, ...earlier }),
+          put: JSON.stringify({ v: 1, ...record }),
           expect: before?.revision ?? 'absent',
         },
         // A ticket of an earlier boot is refused anyway.

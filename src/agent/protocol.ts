@@ -10,9 +10,9 @@ export const DEFAULT_AGENT_PORT = 8443;
 
 export const AGENT_ROUTES = {
   /**
-   * No client certificate yet. Form: session, ticket, csr. 200 with the agent's certificate, PEM;
-   * 202 when something is missing: Retry-After, Muster-Hold (`approval` or `tpm`), and with
-   * `approval` Muster-Nonce.
+   * No client certificate yet. Form: session, ticket, csr, and with a TPM tpm and proof. 200 with
+   * the agent's certificate, PEM; 202 when something is missing: Retry-After, Muster-Hold
+   * (`approval` or `tpm`), with `approval` Muster-Nonce, with `tpm` a challenge as its body.
    */
   redeem: {
     method: 'POST',

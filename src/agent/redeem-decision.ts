@@ -25,6 +25,8 @@ export interface RedeemFacts {
   /** This key's certificate was revoked. */
   readonly revoked: boolean;
   readonly alarmed: boolean;
+  /** That alarm says only that somebody asked without the TPM that is known. */
+  readonly alarmedByTpm: boolean;
   /** The machine's agent was heard moments ago. */
   readonly alive: boolean;
   readonly tier: TrustTier;
@@ -36,15 +38,18 @@ export interface TpmFacts {
   /** A TPM is known for the machine: from its document, or from an earlier certificate. */
   readonly pinned: boolean;
   /**
-   * `none`: the request carries none. `other`: not the one that is known. `unproven`: it has still
-   * to open a challenge. `proven`: it opened the challenge that was made for this key.
+   * `none`: the request carries none. `other`: not the one that is known. `untrusted`: none is
+   * known, and no vendor whose TPMs count certified it. `unproven`: it has still to open a
+   * challenge. `proven`: it opened the challenge that was made for this key.
    */
-  readonly shown: 'none' | 'other' | 'unproven' | 'proven';
+  readonly shown: 'none' | 'other' | 'untrusted' | 'unproven' | 'proven';
   /**
    * The known TPM is from the machine's document, or was recorded when an operator had approved: a
    * new key needs no approval then.
    */
   readonly vouches: boolean;
+  /** SHA-256 of the endorsement key that was shown (SPKI, hexadecimal). */
+  readonly ek?: string;
 }
 
 /** For requests of machines without a TPM. */
@@ -72,6 +77,9 @@ const refuse = (code: TicketRefusal): RedeemDecision => ({ do: 'refuse', code })
 const approved = ({ holder, tpm }: RedeemFacts): boolean =>
   holder === 'same' || (tpm.vouches && tpm.shown === 'proven');
 
+/** The request is from the TPM that is known for the machine. */
+const withKnownTpm = ({ tpm }: RedeemFacts): boolean => tpm.pinned && tpm.shown === 'proven';
+
 const RULES: readonly Rule[] = [
   {
     rule: 'a key whose certificate was revoked gets no other one',
@@ -89,16 +97,6 @@ const RULES: readonly Rule[] = [
     decision: refuse('other_key'),
   },
   {
-    rule: 'while there is an alarm nobody gets a certificate',
-    when: ({ alarmed }) => alarmed,
-    decision: refuse('alarmed'),
-  },
-  {
-    rule: 'another key gets nothing while the machine runs',
-    when: ({ holder, alive }) => holder === 'other' && alive,
-    decision: refuse('alive'),
-  },
-  {
     rule: 'a machine whose TPM is known has to show it',
     when: ({ tpm, tier }) => (tpm.pinned || tier === 'tpm') && tpm.shown === 'none',
     decision: refuse('tpm_missing'),
@@ -109,9 +107,24 @@ const RULES: readonly Rule[] = [
     decision: refuse('tpm_changed'),
   },
   {
-    rule: 'a TPM that has to count opens a challenge first',
-    when: ({ tpm, tier }) => (tpm.pinned || tier === 'tpm') && tpm.shown !== 'proven',
+    rule: 'a TPM that has to count is of a vendor whose TPMs count',
+    when: ({ tpm, tier }) => tier === 'tpm' && tpm.shown === 'untrusted',
+    decision: refuse('tpm_untrusted'),
+  },
+  {
+    rule: 'a TPM opens a challenge first, at every tier',
+    when: ({ tpm }) => tpm.shown === 'unproven',
     decision: { do: 'hold', hold: 'tpm' },
+  },
+  {
+    rule: 'while there is an alarm nobody gets a certificate, except with the TPM that others lacked',
+    when: (facts) => facts.alarmed && !(facts.alarmedByTpm && withKnownTpm(facts)),
+    decision: refuse('alarmed'),
+  },
+  {
+    rule: 'another key gets nothing while the machine runs, except of its own TPM',
+    when: (facts) => facts.holder === 'other' && facts.alive && !withKnownTpm(facts),
+    decision: refuse('alive'),
   },
   {
     rule: 'an asker of whom nothing is known waits for an operator, whatever the tier',
@@ -124,8 +137,13 @@ const RULES: readonly Rule[] = [
     decision: { do: 'hold', hold: 'approval' },
   },
   {
+    rule: 'a TPM of tier tpm of which nothing is known waits for an operator',
+    when: ({ tier, tpm, holder }) => tier === 'tpm' && !tpm.pinned && holder !== 'same',
+    decision: { do: 'hold', hold: 'approval' },
+  },
+  {
     rule: 'without other proof a ticket is valid for minutes',
-    when: ({ tier, late, tpm }) => tier === 'segment' && tpm.shown !== 'proven' && late,
+    when: (facts) => facts.tier === 'segment' && !withKnownTpm(facts) && facts.late,
     decision: refuse('too_late'),
   },
 ];

@@ -26,7 +26,10 @@ import { NO_CLUSTER } from '../pki/server-certificate.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import { raiseAlarm } from './alarm.ts';
 import type { Identities, Redeemed } from './identities.ts';
-import { decideRedeem, NO_TPM, type RedeemFacts, type TpmFacts } from './redeem-decision.ts';
+import { decideRedeem, type RedeemFacts, type TpmFacts } from './redeem-decision.ts';
+import { challengeFor, type TpmRequest, tpmShown, tpmToRecord } from './redeem-tpm.ts';
+import type { TpmChallenges } from './tpm-challenges.ts';
+import type { ShownTpm } from './tpm-shown.ts';
 import type { Waiting } from './waiting.ts';
 
 export interface RedeemDeps {
@@ -39,9 +42,10 @@ export interface RedeemDeps {
   /** What is known of a boot session that carries a ticket. */
   readonly ticketed: (session: string) => TicketFacts | undefined;
   readonly waiting: Waiting;
+  readonly challenges: TpmChallenges;
 }
 
-interface RedeemRequest {
+interface RedeemRequest extends TpmRequest {
   readonly session: string;
   /** Undefined when the machine's documents carry none. */
   readonly ticket: string | undefined;
@@ -78,31 +82,36 @@ export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<
   const fits =
     facts !== undefined && request.ticket !== undefined && deps.tickets.fits(facts.session, request.ticket);
   const asker = judgeTicket(facts, { fits, address });
-  const refuse = (why: TicketRefusal, more = ''): Promise<never> =>
-    refused(deps, { facts, address, known: 'is' in asker && asker.is === 'known' }, why, more);
+  const known = 'is' in asker && asker.is === 'known';
+  const refuse = (why: TicketRefusal, more = '', pinned = false): Promise<never> =>
+    refused(deps, { facts, address, alarms: known && alarming(why, pinned) }, why, more);
   if ('refused' in asker || facts === undefined)
     return refuse('refused' in asker ? asker.refused : 'session_unknown');
   const read = readCsr(request.csr);
   if (!read.ok) return refuse('bad_request', ` (${read.text})`);
-  const asked: Asked = {
-    facts,
-    address,
-    asker: asker.is,
-    key: read.publicKey,
-    pin: read.publicKey.pin(),
-    tpm: NO_TPM,
-  };
+  const key = read.publicKey;
+  const pin = key.pin();
+  const tpm = tpmShown(deps, { facts, pin }, request);
+  if (!tpm.ok) return refuse(tpm.why, tpm.text);
+  const asked: Asked = { facts, address, asker: asker.is, key, pin, tpm: tpm.facts };
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const known = await knownOf(deps, asked);
     const decision = decideRedeem(known.facts);
-    if (decision.do === 'refuse') return refuse(decision.code);
+    if (decision.do === 'refuse') return refuse(decision.code, '', asked.tpm.pinned);
     if (decision.do === 'repeat') return { kind: 'certificate', certificate: known.certificate! };
-    if (decision.do === 'hold') return hold(deps, asked, known, decision.hold);
-    const certificate = await issue(deps, facts, asked.key, address);
+    if (decision.do === 'hold') return hold(deps, asked, known, decision.hold, tpm.shown);
+    const certificate = await issue(deps, asked, { approved: false });
     if (certificate !== undefined) return { kind: 'certificate', certificate };
   }
   return refuse('other_key');
 }
+
+/**
+ * Whether a refusal raises the machine's alarm. Without the TPM that is known for a machine,
+ * somebody asks in its name; where none is known, a machine may just lack what its tier asks for.
+ */
+const alarming = (why: TicketRefusal, tpmPinned: boolean): boolean =>
+  ALARMING.includes(why) || (tpmPinned && (why === 'tpm_missing' || why === 'tpm_changed'));
 
 /** A request whose session, ticket and address were judged. */
 export interface Asked {
@@ -126,6 +135,7 @@ export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: As
   const { machine, id } = facts.session;
   const redeemed = await identities.redeemed(id);
   const current = identities.get(machine);
+  const alarm = roster.get(machine)?.status.alarm;
   const mine = redeemed !== undefined && redeemed.pin === pin && current?.serial === redeemed.serial;
   const ledger = mine ? await pki.issuedOne(MUSTER_SCOPE, redeemed.serial) : undefined;
   const holder = current === undefined ? 'none' : current.pin === pin ? 'same' : 'other';
@@ -136,7 +146,8 @@ export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: As
       redeemed: redeemed === undefined ? 'no' : ledger === undefined ? 'other' : 'same',
       holder,
       revoked: holder === 'same' && current?.revoked !== undefined,
-      alarmed: roster.get(machine)?.status.alarm !== undefined,
+      alarmed: alarm !== undefined,
+      alarmedByTpm: alarm?.code === 'tpm_missing' || alarm?.code === 'tpm_changed',
       alive: roster.heartbeats.alive(machine)?.bootId !== undefined,
       tier: facts.trust.tier,
       tpm: asked.tpm,
@@ -146,8 +157,14 @@ export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: As
 }
 
 /** Lets a machine wait, and records that it does. */
-function hold(deps: RedeemDeps, asked: Asked, known: Known, what: 'approval' | 'tpm'): RedeemAnswer {
-  if (what === 'tpm') throw new MusterError('E_TICKET', TICKET_REFUSALS.tpm_missing);
+function hold(
+  deps: RedeemDeps,
+  asked: Asked,
+  known: Known,
+  what: 'approval' | 'tpm',
+  shown: ShownTpm | undefined,
+): RedeemAnswer {
+  if (what === 'tpm') return { kind: 'hold', hold: what, challenge: challengeFor(deps, asked, shown!) };
   const { facts, key, pin, address, tpm } = asked;
   const { machine, id } = facts.session;
   const replaces = known.facts.holder === 'other';
@@ -174,12 +191,15 @@ export const waitingReason = (machine: string): Reason => ({
 
 /** Issues and records a certificate. Undefined when another request was faster. */
 export async function issue(
-  { identities, pki, events, clock, tickets }: Omit<RedeemDeps, 'ticketed' | 'waiting' | 'roster'>,
-  { session }: TicketFacts,
-  publicKey: PublicKey,
-  address: string,
+  deps: Omit<RedeemDeps, 'ticketed' | 'waiting' | 'challenges'>,
+  { facts, key: publicKey, address, tpm }: Pick<Asked, 'facts' | 'key' | 'address' | 'tpm'>,
+  how: { readonly approved: boolean },
 ): Promise<string | undefined> {
+  const { identities, pki, events, clock, tickets } = deps;
+  const { session } = facts;
   const { machine, id } = session;
+  const before = identities.get(machine)?.tpm;
+  const shown = tpmToRecord(deps, machine, tpm, how);
   const redeemed = (serial: string): Redeemed => ({
     session: id,
     machine,
@@ -195,15 +215,27 @@ export async function issue(
       holder: { name: machine, addresses: [] },
       cluster: NO_CLUSTER,
       publicKey,
-      also: (issued) => identities.writes(redeemed(issued.serial), issued.issuer.generation),
+      also: (issued) => identities.writes(redeemed(issued.serial), issued.issuer.generation, shown),
     });
     await identities.took(machine);
     events.record({
       kind: 'agent.certificate',
       subject: machine,
       session: id,
-      fields: { serial, address, until: new Date(notAfter).toISOString() },
+      fields: {
+        serial,
+        address,
+        until: new Date(notAfter).toISOString(),
+        ...(shown && { tpm: `sha256:${shown.ek}` }),
+      },
     });
+    if (shown && shown.ek !== before?.ek)
+      events.record({
+        kind: 'agent.tpm',
+        subject: machine,
+        session: id,
+        fields: { tpm: `sha256:${shown.ek}`, vouched: shown.vouched },
+      });
     return certificate;
   } catch (error) {
     if (!(error instanceof MusterError) || error.code !== 'E_CONFLICT') throw error;
@@ -218,11 +250,11 @@ export async function issue(
  */
 async function refused(
   deps: RedeemDeps,
-  asked: { readonly facts: TicketFacts | undefined; readonly address: string; readonly known: boolean },
+  asked: { readonly facts: TicketFacts | undefined; readonly address: string; readonly alarms: boolean },
   why: TicketRefusal,
   more: string,
 ): Promise<never> {
-  const { facts, address, known } = asked;
+  const { facts, address, alarms } = asked;
   const reason = { code: why, text: `${TICKET_REFUSALS[why]}${more}` };
   deps.events.record({
     kind: 'agent.refused',
@@ -232,8 +264,7 @@ async function refused(
     fields: { address },
   });
   // Without ticket and from an unknown address, anybody could raise alarms.
-  if (known && facts !== undefined && ALARMING.includes(why))
-    await raiseAlarm(deps, facts.session.machine, reason, address);
-  const code: ErrorCode = ALARMING.includes(why) ? 'E_TICKET_KEY' : 'E_TICKET';
+  if (alarms && facts !== undefined) await raiseAlarm(deps, facts.session.machine, reason, address);
+  const code: ErrorCode = alarms || ALARMING.includes(why) ? 'E_TICKET_KEY' : 'E_TICKET';
   throw new MusterError(code, reason.text);
 }

@@ -61,6 +61,8 @@ export const EVENT_KINDS = {
   'agent.certificate': "A machine's agent got its certificate for a ticket.",
   'agent.waiting':
     "The key of a machine's agent waits for an operator, who compares the code on its console.",
+  'agent.tpm':
+    "A machine's TPM proved itself and was recorded: only this TPM gets the machine's certificates from now on.",
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',

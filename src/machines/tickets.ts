@@ -69,6 +69,8 @@ export interface TicketFacts {
   readonly addresses: ReadonlySet<string>;
   /** The tier that counts for the machine in this boot. */
   readonly trust: Trust;
+  /** CAs whose TPMs count for the machine, PEM; without any, every TPM does. */
+  readonly vendorCas: readonly string[];
 }
 
 /** Why a ticket is refused: recorded as an event, and sent as the answer. */
@@ -89,9 +91,12 @@ export const TICKET_REFUSALS = {
     'Somebody else may have asked in the name of this machine; an operator decides with `muster machine rearm`.',
   bad_request: 'The certificate request is not one that proves a key.',
   tpm_missing:
-    'The machine showed no TPM, and a TPM is known for it or its tier of trust is tpm; an operator decides with `muster machine rearm`.',
+    'The machine showed no TPM, and a TPM is known for it or its tier of trust is tpm. If that is right (its image lacks tpm2-tools, its board was replaced), see docs/operating.md; `muster machine rearm` forgets the TPM.',
   tpm_changed:
-    'The machine showed another TPM than the one that is known for it; an operator decides with `muster machine rearm`.',
+    'The machine showed another TPM than the one that is known for it. If its board was replaced or its TPM was reset, `muster machine rearm` forgets the old one; if a document names the TPM, change spec.tpm.endorsementKey.',
+  tpm_untrusted: 'No CA in tpm.vendorCAs certified the TPM of the machine.',
+  tpm_proof:
+    "The answer to the TPM's challenge is wrong, too old or used up; the agent asks for another challenge.",
 } as const satisfies Record<string, string>;
 export type TicketRefusal = keyof typeof TICKET_REFUSALS;
 

@@ -12,7 +12,8 @@ import {
 } from './candidate.ts';
 import { isHost, type NetworkView } from './check-networks.ts';
 import type { MachineSpec } from './kinds.ts';
-import { trustAsked } from './trust.ts';
+import { endorsementPin } from './tpm-spec.ts';
+import { type Trust, trustAsked } from './trust.ts';
 import type { Path } from './yaml.ts';
 
 /**
@@ -62,16 +63,19 @@ export class Claims {
 }
 
 /**
- * Everything that the machine claims: MACs, addresses, UUID, and UUID with serial number. The forms
- * cannot collide.
+ * Everything that the machine claims: MACs, addresses, its TPM, UUID, and UUID with serial number.
+ * The forms cannot collide.
  */
 function* claimsOf(spec: MachineSpec): Iterable<string> {
   yield* spec.macs;
   yield* spec.addresses ?? [];
+  if (spec.tpm !== undefined) yield tpmClaim(spec.tpm.endorsementKey);
   if (spec.uuid === undefined) return;
   yield spec.uuid;
   if (spec.serial !== undefined) yield `${spec.uuid} ${spec.serial}`;
 }
+
+const tpmClaim = (endorsementKey: string): string => `tpm ${endorsementPin(endorsementKey)}`;
 
 interface MachineContext {
   readonly candidates: CandidateSet;
@@ -93,6 +97,14 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
   if (spec.cluster !== undefined)
     checkReference(machine, 'Cluster', spec.cluster, ['spec', 'cluster'], candidates, found);
   if (spec.addresses) checkAddresses(machine, spec.addresses, context);
+  if (spec.tpm !== undefined) {
+    const other = claims.take(tpmClaim(spec.tpm.endorsementKey), machine);
+    if (other)
+      report(found, machine, ['spec', 'tpm', 'endorsementKey'], `the TPM is also that of ${placeOf(other)}`, {
+        code: 'E_DUPLICATE',
+        other,
+      });
+  }
   checkBootDisk(machine, context);
   checkTrust(machine, context);
 }
@@ -127,6 +139,8 @@ function checkTrust(
       );
     return;
   }
+  if (asked?.tier === 'tpm')
+    checkTpmTools(machine, asked, candidates.Image.get(profile?.spec.image ?? ''), found);
   // A profile that is selected at its boot may name the disk.
   const selected = spec.profile === undefined && candidates.Profile.size > 0;
   if (selected || narrowestDisk('dataDisk', [spec, profile?.spec, clusters[0]?.spec]) !== undefined) return;
@@ -137,6 +151,27 @@ function checkTrust(
       path,
       `trust: approved (${asked.from}) would ask for an approval at each of its boots, because it has no dataDisk that keeps its key; name a dataDisk, or write "trust: tpm" if it has a TPM 2.0`,
     );
+}
+
+/** The program that an image lists when it has tpm2-tools. */
+const TPM_TOOLS = 'tpm2';
+
+/** Refuses an image that says what it has, and has no tools with which a machine shows its TPM. */
+function checkTpmTools(
+  machine: Candidate<'Machine'>,
+  asked: Trust,
+  image: Candidate<'Image'> | undefined,
+  found: CrossFault[],
+): void {
+  const { programs } = image?.document.spec ?? {};
+  if (programs === undefined || programs.includes(TPM_TOOLS)) return;
+  const name = image?.document.metadata.name;
+  report(
+    found,
+    machine,
+    machine.document.spec.trust === undefined ? ['spec'] : ['spec', 'trust'],
+    `trust: tpm (${asked.from}) needs tpm2-tools, and the programs of Image/${name} do not list ${TPM_TOOLS}; build the image again by \`muster image build\`, or add the tools and list them`,
+  );
 }
 
 /** Checks the boot disk, which the machine, its profile or its cluster may name. */

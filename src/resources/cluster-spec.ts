@@ -4,6 +4,7 @@ import { addon } from './addons.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
 import { domainName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
+import { vendorTpm } from './tpm-spec.ts';
 
 const machineNames = (description: string) => z.array(name).optional().meta({ description });
 const networks = (description: string) => z.array(networkText).optional().meta({ description });
@@ -170,6 +171,7 @@ export const clusterSpec = z.strictObject({
       'Makes the machines a Kubernetes cluster. Absent: the machines only share `config` and disks.',
   }),
   trust: trust.optional(),
+  tpm: vendorTpm.optional(),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),

@@ -10,6 +10,7 @@ import { ipText, kernelArgument, mac, metadata, name, trust, uuid } from './fiel
 import { type asset, imageSpec } from './image-spec.ts';
 import { networkSpec, pxeOptions } from './network-spec.ts';
 import { nodeConfig } from './nodeconfig.ts';
+import { machineTpm } from './tpm-spec.ts';
 
 export const API_VERSION = 'muster/v1';
 
@@ -80,6 +81,7 @@ const machineSpec = z.strictObject({
       'How the machine gets the secrets of its cluster. agent (default): its agent fetches them over mutual TLS. inline: its first configuration contains them, served once over plain HTTP; only for workers on an isolated segment (docs/security.md).',
   }),
   trust: trust.optional(),
+  tpm: machineTpm.optional(),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of this machine.' }),

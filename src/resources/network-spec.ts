@@ -1,6 +1,7 @@
 /** The schema of Network documents. */
 import { z } from 'zod';
 import { cidrText, domainName, duration, ipv4Text, loaderName, trust } from './fields.ts';
+import { vendorTpm } from './tpm-spec.ts';
 
 /** How a reply to PXE firmware is built (docs/decisions/0010). */
 export const pxeOptions = z.strictObject({
@@ -61,6 +62,7 @@ export const networkSpec = z.strictObject({
   ntp: z.array(ipv4Text).optional().meta({ description: 'Addresses of the NTP servers.' }),
   domain: domainName.optional().meta({ description: 'DNS domain of the machines.' }),
   trust: trust.optional(),
+  tpm: vendorTpm.optional(),
   mtu: z.int().min(576).max(9216).optional().meta({ description: 'MTU of the segment in octets.' }),
   pxe: pxeOptions
     .optional()

@@ -4,8 +4,9 @@ import fs from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Millis } from '../../src/base/duration.ts';
 import { makeCredential } from '../../src/pki/tpm/credential.ts';
-import { endorsementFault, readVendorCas } from '../../src/pki/tpm/endorsement-certificate.ts';
+import { endorsementFault } from '../../src/pki/tpm/endorsement-certificate.ts';
 import { type EndorsementKey, readAttestationKey, readEndorsementKey } from '../../src/pki/tpm/tpm-keys.ts';
+import { vendorCas } from '../../src/resources/tpm-spec.ts';
 import { activate as activateInSoftware, softwareTpm } from '../unit/pki/tpm/software-tpm.ts';
 import { type Tpm, TpmVendor } from './tpm-kit.ts';
 
@@ -85,8 +86,8 @@ test("a vendor's certificate counts for its own endorsement key and CA only", as
   const certificate = tpm.read('certificate');
   const now = Date.now() as Millis;
   const cas = (of: TpmVendor) => {
-    const read = readVendorCas(of.authority);
-    if (typeof read === 'string') throw new Error(read);
+    const read = vendorCas([of.authority]);
+    if (read === undefined) throw new Error('no CA');
     return read;
   };
   const fault = (of: EndorsementKey, from = cas(vendor), at = now) =>

@@ -5,33 +5,10 @@
 import { X509Certificate } from 'node:crypto';
 import type { Millis } from '../../base/duration.ts';
 import { DerReader, TAG } from '../der.ts';
-import { parsePem } from '../pem.ts';
 import type { EndorsementKey } from './tpm-keys.ts';
 
 /** The longest certificate that is read, in octets. Those of vendors have one to two thousand. */
 export const EK_CERTIFICATE_LIMIT = 8 * 1024;
-
-/**
- * The CA certificates of a text, or why it cannot be used. The CA that signs endorsement keys must
- * be among them, which is usually an intermediate one: a TPM delivers only its own certificate.
- */
-export function readVendorCas(text: string): readonly X509Certificate[] | string {
-  const blocks = parsePem(text);
-  if (blocks === undefined || blocks.length === 0) return 'not certificates in PEM';
-  const cas: X509Certificate[] = [];
-  for (const { label, octets } of blocks) {
-    if (label !== 'CERTIFICATE') return `a block ${label} between the certificates`;
-    try {
-      cas.push(new X509Certificate(octets));
-    } catch {
-      return 'a certificate that cannot be read';
-    }
-  }
-  const leaf = cas.find((one) => !one.ca);
-  return leaf === undefined
-    ? cas
-    : `the certificate of ${leaf.subject.replaceAll('\n', ', ')} is not that of a CA`;
-}
 
 /**
  * Why this certificate does not prove that a vendor made the TPM with this key; undefined when it

@@ -242,6 +242,7 @@ function pxeFor(
 function bootPart(agents: AgentBoot): AgentBoot {
   return {
     agentCluster: (machine) => agents.agentCluster(machine),
+    tpm: (machine) => agents.tpm(machine),
     waits: (machine) => agents.waits(machine),
     inline: (machine) => agents.inline(machine),
     alarm: (machine, why, address) => agents.alarm(machine, why, address),

@@ -13,7 +13,7 @@ import { addressOf, type BootContext, isInline } from './boot-context.ts';
 import { configTimeout, faultText } from './boot-script.ts';
 import type { ConfigurationResult } from './configuration.ts';
 import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.ts';
-import { machineTrust } from './trust.ts';
+import { machineTrust, vendorCasOf } from './trust.ts';
 
 /** Content type of each first-boot document. */
 export const CONTENT_TYPES: Readonly<Record<ConfigFile, string>> = {
@@ -209,6 +209,7 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
     age: live.ticketAt === undefined ? undefined : ((now - live.ticketAt) as Millis),
     addresses: member === undefined ? new Set() : addressesIn(context, live, member),
     trust: trust ?? { tier: 'segment', from: 'default' },
+    vendorCas: member === undefined ? [] : vendorCasOf(context, member, session),
   };
 }
 

@@ -1,6 +1,8 @@
 /** Finds the tier of trust of a machine from its documents and the network from which it boots. */
+import type { KnownTpm } from '../../agent/redeem-tpm.ts';
 import type { Member } from '../../machines/roster.ts';
 import { type Trust, trustOf } from '../../machines/trust.ts';
+import type { Document } from '../../resources/kinds.ts';
 import { holdsClusterKeys } from '../../resources/trust.ts';
 import { type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
 import { givesAddress } from './own-addresses.ts';
@@ -12,33 +14,63 @@ interface BootOf {
   readonly profile?: string | undefined;
 }
 
+/** The documents that may ask for something of a machine, and what is known of its network. */
+interface Asking {
+  readonly documents: Parameters<typeof trustOf>[0]['documents'];
+  readonly clusters: readonly (Document<'Cluster'> | undefined)[];
+  readonly networks: readonly (Document<'Network'> | undefined)[];
+  /** Muster gives it the address with which it boots. */
+  readonly addressGiven: boolean;
+}
+
 /**
- * The tier of trust of a machine in a boot; without one, what is known of it now. Undefined for a
- * machine that gets no certificate: without a document, of no cluster, or with `delivery: inline`.
+ * Undefined for a machine that gets no certificate: without a document, of no cluster, or with
+ * `delivery: inline`.
  */
-export function machineTrust(context: BootContext, member: Member, boot?: BootOf): Trust | undefined {
+function askingOf(context: BootContext, member: Member, boot?: BootOf): Asking | undefined {
   const { catalog, agents } = context;
   const { entry, name, status } = member;
   const cluster = agents?.agentCluster(name);
   if (entry === undefined || cluster === undefined || isInline(context, name)) return undefined;
   const { document } = entry;
   const served = context.servedNetworks();
-  const networks = served.filter((one) => reservedAddress(member, one) !== undefined);
-  const booted = boot?.network ?? status.seen.network ?? (networks[0] ?? served[0])?.name;
+  const reserved = served.filter((one) => reservedAddress(member, one) !== undefined);
+  const booted = boot?.network ?? status.seen.network ?? (reserved[0] ?? served[0])?.name;
   const network = served.find((one) => one.name === booted);
   const named = <K extends 'Network' | 'Cluster' | 'Profile'>(kind: K, of: string | undefined) =>
     of === undefined ? undefined : catalog.get(kind, of)?.document;
   const clusters = [named('Cluster', cluster), named('Cluster', document.spec.cluster)];
-  return trustOf({
-    documents: [
-      document,
-      named('Profile', boot?.profile ?? profileOf(context, member, booted)),
-      ...clusters,
-      ...[...new Set([booted, ...networks.map((one) => one.name)])].map((one) => named('Network', one)),
-    ],
-    holdsClusterKeys: clusters.some((one) => one && holdsClusterKeys(one.spec, name)),
+  const networks = [...new Set([booted, ...reserved.map((one) => one.name)])].map((one) =>
+    named('Network', one),
+  );
+  const profile = named('Profile', boot?.profile ?? profileOf(context, member, booted));
+  return {
+    documents: [document, profile, ...clusters, ...networks],
+    clusters,
+    networks,
     addressGiven: network !== undefined && givesAddress(network, member),
+  };
+}
+
+/**
+ * The tier of trust of a machine in a boot; without one, what is known of it now. Undefined for a
+ * machine that gets no certificate: without a document, of no cluster, or with `delivery: inline`.
+ */
+export function machineTrust(context: BootContext, member: Member, boot?: BootOf): Trust | undefined {
+  const asking = askingOf(context, member, boot);
+  if (asking === undefined) return undefined;
+  const { documents, clusters, addressGiven } = asking;
+  return trustOf({
+    documents,
+    holdsClusterKeys: clusters.some((one) => one && holdsClusterKeys(one.spec, member.name)),
+    addressGiven,
   });
+}
+
+/** The CAs of TPMs, PEM, that the machine's Clusters and Networks give in a boot. */
+export function vendorCasOf(context: BootContext, member: Member, boot: BootOf): readonly string[] {
+  const { clusters = [], networks = [] } = askingOf(context, member, boot) ?? {};
+  return [...clusters, ...networks].flatMap((one) => one?.spec.tpm?.vendorCAs ?? []);
 }
 
 /** What `muster explain` says of the machine's tier. */
@@ -49,7 +81,17 @@ export function trustSteps(context: BootContext, member: Member | undefined, net
     trust.tier === 'approved'
       ? "the default, because it gets its cluster's keys and another server gives the addresses"
       : 'the default';
-  return [{ step: 'trust', result: `${trust.tier} (${trust.from === 'default' ? byDefault : trust.from})` }];
+  const tpm = context.agents?.tpm(member!.name);
+  return [
+    { step: 'trust', result: `${trust.tier} (${trust.from === 'default' ? byDefault : trust.from})` },
+    ...(tpm === undefined ? [] : [{ step: 'tpm', result: tpmText(tpm) }]),
+  ];
+}
+
+function tpmText({ ek, from, since }: KnownTpm): string {
+  const where = from === 'document' ? "named by the machine's document" : 'shown at an earlier boot';
+  const when = since === undefined ? '' : `, recorded ${new Date(since).toISOString()}`;
+  return `sha256:${ek}, ${where}${when}; only this TPM gets the machine's certificates`;
 }
 
 function profileOf(context: BootContext, member: Member, network: string | undefined): string | undefined {

@@ -57,6 +57,7 @@ const FACTS: TicketFacts = {
   age: 0 as Millis,
   addresses: new Set(),
   trust: { tier: 'approved', from: 'Machine/cp1' },
+  vendorCas: [],
 };
 const key = (await PrivateKey.generate()).publicKey();
 const asked = (pin: string, address = '10.77.0.11', machine = 'cp1') => ({

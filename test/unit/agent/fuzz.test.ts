@@ -1,8 +1,10 @@
 /** Damaged input of agents is read or refused within its limits. */
 import { expect, test } from 'vitest';
 import { readForm } from '../../../src/agent/form.ts';
+import { readShownTpm } from '../../../src/agent/tpm-shown.ts';
 import { decodeFacts } from '../../../src/agent/wire.ts';
 import { damagedTexts, unless } from '../fuzzing.ts';
+import { shownBy, softwareTpm } from '../pki/tpm/software-tpm.ts';
 
 const POLLS = [
   {
@@ -71,6 +73,22 @@ test('200,000 damaged polls: facts or a reason, never an exception, and no value
     if (/[\p{Cc}\p{Cf}]/u.test(said) || said.length > 1500 || !Number.isSafeInteger(clock))
       throw new Error('out of bounds');
     if ('device' in disk && !disk.device.startsWith('/')) throw new Error('no path');
+  });
+  expect(taken).toBeGreaterThan(1000);
+});
+
+test('200,000 damaged texts of TPMs: keys or a reason, never an exception', async () => {
+  const seeds = [shownBy(softwareTpm('ecc'), Buffer.alloc(600, 1)), shownBy(softwareTpm('rsa'))];
+  let taken = 0;
+  await damagedTexts('what TPMs show', seeds, (text) => {
+    const read = readShownTpm(text);
+    if (!read.ok) {
+      if (read.text === '') throw new Error('no reason');
+      return;
+    }
+    taken++;
+    if (read.tpm.ak.name.length !== 34 || read.tpm.ek.publicKey.pin().length !== 64)
+      throw new Error('no key');
   });
   expect(taken).toBeGreaterThan(1000);
 });

@@ -14,6 +14,7 @@ const FIRST: RedeemFacts = {
   holder: 'none',
   revoked: false,
   alarmed: false,
+  alarmedByTpm: false,
   alive: false,
   tier: 'segment',
   tpm: NO_TPM,
@@ -26,6 +27,9 @@ function text(decision: RedeemDecision): string {
 }
 
 const PROVEN = { pinned: true, shown: 'proven', vouches: false } as const;
+const NEW_TPM = { ...PROVEN, pinned: false };
+const UNTRUSTED = { ...NEW_TPM, shown: 'untrusted' } as const;
+const BY_TPM = { alarmed: true, alarmedByTpm: true };
 
 describe('a machine that asks for a certificate', () => {
   it.each<[string, Partial<RedeemFacts>, string]>([
@@ -72,6 +76,28 @@ describe('a machine that asks for a certificate', () => {
       { tier: 'approved', tpm: { ...PROVEN, vouches: true } },
       'issue',
     ],
+    [
+      'a TPM of which nothing is known, at tier segment, before it opened a challenge',
+      { tpm: { pinned: false, shown: 'unproven', vouches: false } },
+      'hold tpm',
+    ],
+    ['the same, after it opened the challenge', { tpm: NEW_TPM }, 'issue'],
+    ['the same, after the life of its ticket', { tpm: NEW_TPM, late: true }, 'refuse too_late'],
+    ['the known TPM, after the life of its ticket', { tpm: PROVEN, late: true }, 'issue'],
+    ['a TPM of which nothing is known, at tier tpm', { tier: 'tpm', tpm: NEW_TPM }, 'hold approval'],
+    ['the same and the key that it had before', { tier: 'tpm', tpm: NEW_TPM, holder: 'same' }, 'issue'],
+    ['a TPM of another vendor, at tier tpm', { tier: 'tpm', tpm: UNTRUSTED }, 'refuse tpm_untrusted'],
+    ['a TPM of another vendor, at tier segment', { tpm: UNTRUSTED }, 'issue'],
+    ['the known TPM while its agent runs', { holder: 'other', alive: true, tpm: PROVEN }, 'issue'],
+    ['a new TPM while its agent runs', { holder: 'other', alive: true, tpm: NEW_TPM }, 'refuse alive'],
+    ['the known TPM during an alarm that others lacked it', { ...BY_TPM, tpm: PROVEN }, 'issue'],
+    [
+      'another TPM during that alarm',
+      { ...BY_TPM, tpm: { ...PROVEN, shown: 'other' } },
+      'refuse tpm_changed',
+    ],
+    ['a new TPM during that alarm', { ...BY_TPM, tpm: NEW_TPM }, 'refuse alarmed'],
+    ['the known TPM during another alarm', { alarmed: true, tpm: PROVEN }, 'refuse alarmed'],
     [
       'a new key of a TPM of which only a boot is known, at tier approved',
       { tier: 'approved', tpm: PROVEN },

@@ -16,6 +16,7 @@ async function configured(documents: readonly object[]) {
   const w = await world([IMAGE, WORKER, ...documents], {
     agents: async ({ memberships }) => ({
       agentCluster: (machine) => memberships.roleGiver(machine),
+      tpm: () => undefined,
       waits: () => undefined,
       inline: () => Promise.reject(new Error('no plans here')),
       alarm: async () => {},

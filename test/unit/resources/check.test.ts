@@ -1,10 +1,12 @@
 /** Checks between fields and between documents, and the position that a fault names. */
+import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
 import { bootScript } from '../../../src/pxe/script/script.ts';
 import type { Candidate, CandidateSet } from '../../../src/resources/candidate.ts';
 import { checkDocuments } from '../../../src/resources/check.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';
+import { endorsementPin } from '../../../src/resources/tpm-spec.ts';
 
 /** Checks the documents of a text. */
 function check(text: string) {
@@ -447,4 +449,66 @@ describe('a tier of trust', () => {
     ]);
     expect(docs('segment')).toEqual([]);
   });
+});
+
+describe('a TPM', () => {
+  const pem = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({
+    type: 'spki',
+    format: 'pem',
+  });
+  const cluster = (more: string): string =>
+    `---\napiVersion: muster/v1\nkind: Cluster\nmetadata: {name: one}\nspec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [m1]}, ${more}}\n`;
+  const image = (programs: string): string =>
+    `---\napiVersion: muster/v1\nkind: Image\nmetadata: {name: i}\nspec: {os: debian, arch: x86_64, configFormat: cloud-init, kernel: {sha256: ${'a'.repeat(64)}}${programs}}\n`;
+  const member = (spec: string): string =>
+    machine('m1', `{macs: ["52:54:00:00:00:01"], profile: p, ${spec}}`);
+  const faultsOf = (more: string): readonly string[] =>
+    parseDocuments(LAB + cluster(more), 'd.yaml').faults.map(({ message }) => message);
+
+  test.each([
+    ['lists other programs', ', programs: [curl]', 'do not list tpm2; build the image again'],
+    ['lists none', ', programs: []', 'do not list tpm2'],
+  ])('an image that %s is refused for tier tpm', (_, programs, text) => {
+    const of = (more: string) =>
+      shown(`${LAB}${image(programs)}${cluster(more)}${profile('p', '{image: i}')}${member('')}`);
+    expect(of('trust: tpm').filter((one) => one.includes('tpm2'))).toEqual([expect.stringContaining(text)]);
+    expect(of('trust: segment').filter((one) => one.includes('tpm2'))).toEqual([]);
+  });
+
+  test.each([
+    ['lists tpm2', ', programs: [curl, tpm2]'],
+    ['does not say what it has', ''],
+  ])('an image that %s is accepted for tier tpm', (_, programs) => {
+    const text = `${LAB}${image(programs)}${cluster('trust: tpm')}${profile('p', '{image: i}')}${member('')}`;
+    expect(shown(text).filter((one) => one.includes('tpm2'))).toEqual([]);
+  });
+
+  test('two machines cannot have the same, whether it is written as key or as hash', () => {
+    const pin = endorsementPin(String(pem));
+    const second = machine(
+      'm2',
+      `{macs: ["52:54:00:00:00:02"], profile: p, tpm: {endorsementKey: "sha256:${pin}"}}`,
+    );
+    const first = member(`tpm: {endorsementKey: ${JSON.stringify(pem)}}`);
+    const text = `${LAB}${profile('p', '{boot: hold}')}${first}${second}`;
+    expect(shown(text)).toEqual([expect.stringMatching(/the TPM is also that of .*Machine\/m1/)]);
+  });
+
+  test.each([
+    ['vendorCAs: []', 'needs at least 1'],
+    ['vendorCAs: [text]', 'not certificates of CAs in PEM'],
+    [`vendorCAs: [${JSON.stringify(pem)}]`, 'not certificates of CAs in PEM'],
+  ])('a Cluster with tpm: {%s} is refused', (tpm, text) => {
+    expect(faultsOf(`tpm: {${tpm}}`)).toEqual([expect.stringContaining(text)]);
+  });
+
+  test.each(['""', 'sha256:AB', `"sha256:${'A'.repeat(64)}"`, JSON.stringify(String(pem).slice(0, 100))])(
+    'the endorsement key %s is refused',
+    (key) => {
+      const { faults } = parseDocuments(member(`tpm: {endorsementKey: ${key}}`), 'd.yaml');
+      expect(faults.map(({ message }) => message)).toEqual([
+        expect.stringContaining('not an endorsement key'),
+      ]);
+    },
+  );
 });

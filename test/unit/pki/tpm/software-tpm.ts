@@ -141,3 +141,10 @@ function seedOf({ algorithm, privateKey, ek }: SoftwareTpm, encrypted: Buffer): 
   const z = ecdh.computeSecret(Buffer.concat([Buffer.of(4), x, y]));
   return kdfe(z, 'IDENTITY\0', x, read(ek.subarray(-68))[0]);
 }
+
+/** What the agent posts for this TPM. */
+export const shownBy = ({ ek, ak }: Pick<SoftwareTpm, 'ek' | 'ak'>, certificate?: Buffer): string =>
+  [`ek ${ek.toString('base64')}`, `ak ${ak.toString('base64')}`]
+    .concat(certificate ? [`certificate ${certificate.toString('base64')}`] : [])
+    .map((line) => `${line}\n`)
+    .join('');

@@ -77,6 +77,7 @@ describe('the boot context', () => {
       'alarm',
       'inline',
       'layer',
+      'tpm',
       'version',
       'waits',
     ]);
