@@ -28,6 +28,10 @@ test: ## Run everything that CI runs: check, unit, fuzz, peers, lab (root). Inst
 check: node_modules ## Check formatting, types, the import rule and shell scripts
 	@scripts/stage.sh check scripts/check.sh
 
+.PHONY: provenance
+provenance: node_modules ## Check the registry's signatures over all packages: needs the registry
+	@scripts/stage.sh provenance npm audit signatures
+
 .PHONY: unit
 unit: node_modules ## Run the unit tests: no root, under a minute
 	@scripts/stage.sh unit npx vitest run --project unit

@@ -17,12 +17,12 @@ need() {
 }
 
 # images_cache PROJECT: prints where images are kept by default: in a checkout, else in this user's
-# cache directory.
+# cache directory. Root's is outside of /var/cache/muster, which belongs to the service.
 images_cache() {
   if [ -e "$1/package-lock.json" ]; then
     echo "$1/.cache/images"
   elif [ "$(id -u)" = 0 ]; then
-    echo /var/cache/muster/images
+    echo /var/cache/muster-images
   else
     echo "${XDG_CACHE_HOME:-$HOME/.cache}/muster/images"
   fi
@@ -107,11 +107,40 @@ built() {
   exit 0
 }
 
+# refuse_others DIRECTORY: exits if somebody else than this user and root could put a link into the
+# directory, or put another directory in its place, because a build would follow it. Above it a
+# directory may have the sticky bit: nobody moves there what belongs to others.
+refuse_others() {
+  above=$(readlink -f "$1")
+  others=''
+  while :; do
+    case $(stat -c %u "${above:-/}") in
+      0 | "$(id -u)") ;;
+      *) others='it belongs to another user' ;;
+    esac
+    case $(stat -c %A "${above:-/}") in
+      d????????[tT]) [ "$above" != "$(readlink -f "$1")" ] || others='others may write to it' ;;
+      d????w???? | d???????w?) others='others may write to it' ;;
+    esac
+    if [ -n "$others" ]; then
+      echo "${0##*/}: images are not built below ${above:-/}: $others; name another --cache" >&2
+      exit 1
+    fi
+    [ -n "$above" ] || return 0
+    above=${above%/*}
+  done
+}
+
 # only_builder DIRECTORY FORCE: takes the lock of the image. A second builder waits here, and then
 # uses what the first has built.
 only_builder() {
   mkdir -p "$(dirname "$1")"
-  exec 9>"$1.lock"
+  refuse_others "$(dirname "$1")"
+  if [ -L "$1.lock" ]; then
+    echo "${0##*/}: $1.lock is a link; remove it" >&2
+    exit 1
+  fi
+  exec 9>>"$1.lock"
   flock 9
   built "$1" "$2"
 }

@@ -59,7 +59,9 @@ rm -rf "$lib.old"
 
 mkdir -p "$destdir$prefix/bin"
 ln -sfn "../lib/muster/bin/muster" "$destdir$prefix/bin/muster"
-install -d -m 0755 "$destdir/etc/muster" "$destdir/etc/default"
+# systemd-tmpfiles gives it to the group muster, which packages and staging directories lack.
+install -d -m 0750 "$destdir/etc/muster"
+install -d -m 0755 "$destdir/etc/default"
 [ -e "$destdir/etc/default/muster" ] ||
   install -m 0644 systemd/muster.default "$destdir/etc/default/muster"
 

@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
+import type { Log } from '../base/log.ts';
 import type { Reason } from '../events/event.ts';
 import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
 import { printable } from '../machines/identity.ts';
@@ -14,16 +15,31 @@ import { raiseAlarm } from './alarm.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
+import type { PlanLine } from './plan.ts';
 import type { AgentIdentity, AgentPlanner } from './protocol.ts';
 import { type RedeemAnswer, type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
+import type { RevisionClaims } from './revision-claim.ts';
+import { tar } from './tar.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
 import type { Witness } from './witness.ts';
 
+/** Finds the files of the first configuration that a machine gets in a session, by name. */
+export type ConfigurationOf = (
+  machine: string,
+  session: string,
+  baseUrl: string,
+) => Readonly<Record<string, string>> | undefined;
+
 interface AgentApiDeps extends RedeemDeps {
+  readonly log: Log;
   readonly planner: AgentPlanner;
   /** The store's revision now. */
   readonly revision: () => Promise<number>;
+  /** Tells revisions that machines were sent from revisions that they invented. */
+  readonly claims: RevisionClaims;
+  /** The first configuration of a machine's boot session; undefined when that is not known. */
+  readonly configuration?: ConfigurationOf | undefined;
   /** Compares the checkpoints that machines remember with the security log. */
   readonly witness?: Witness | undefined;
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
@@ -73,6 +89,17 @@ export interface AgentApi {
    */
   poll(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
   /**
+   * Answers with the first configuration of the machine's boot session, for its boot disk.
+   *
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
+   *   the form is malformed, E_NOT_FOUND when the session is not the machine's or not known.
+   */
+  configuration(
+    body: string,
+    certificate: ShownCertificate | undefined,
+    address: string,
+  ): Promise<AgentApiAnswer>;
+  /**
    * Notes that the machine shuts down.
    *
    * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
@@ -87,6 +114,8 @@ export interface AgentApi {
  * @throws {MusterError} nothing itself; {@link AgentApi} documents what the handlers throw
  */
 export function createAgentApi(deps: AgentApiDeps): AgentApi {
+  /** The machines that invented a revision; each is logged once. */
+  const liars = new Set<string>();
   return {
     async redeem(body, address) {
       const form = readForm(body);
@@ -100,32 +129,47 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       return redeemAnswer(await redeem(deps, request));
     },
 
-    async poll(body, certificate, peer) {
+    async poll(form, certificate, peer) {
       const address = plainAddress(peer);
       await takenOver(deps, certificate, address);
       const { identity, member, shown, record } = authenticate(deps, certificate, address);
-      const read = decodeFacts(body);
+      const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
-      const { facts } = read;
+      const facts = withoutInventedRevision(deps, liars, member.name, read.facts);
       await heard(deps, member, facts, address);
       const revision = await deps.revision();
       if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
       const wanted = await deps.planner(identity, facts);
       const current = deps.identities.get(record.machine) ?? record;
       // The renewal comes first, so that a line that ends the plan does not prevent it.
-      const plan = { ...wanted, lines: [...(await renewal(deps, current, shown, facts)), ...wanted.lines] };
-      const { digest, tar } = encodePlan(plan);
+      const lines = [...(await renewal(deps, current, shown, facts)), ...wanted.lines];
+      const plan = { ...wanted, lines: facts.agent === '1' ? lines.map(withoutSize) : lines };
+      const { digest, tar: body } = encodePlan(plan);
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
         'muster-time': String(Math.floor(deps.clock.now() / 1000)),
         // The revision that a machine is sent never decreases. A machine that has seen a higher
         // revision than the store has now shows the planner that the store was rolled back.
-        'muster-revision': String(Math.max(revision, facts.seenRevision ?? 0)),
+        'muster-revision': deps.claims.of(member.name, Math.max(revision, facts.seenRevision ?? 0)),
         ...deps.witness?.hear(member.name, facts.seenCheckpoint),
       };
       return digest === facts.applied
         ? { status: 204, headers }
-        : { status: 200, contentType: TAR, body: tar, headers };
+        : { status: 200, contentType: TAR, body, headers };
+    },
+
+    async configuration(body, certificate, peer) {
+      const { member } = authenticate(deps, certificate, plainAddress(peer));
+      const form = readForm(body);
+      const session = form.get('session') ?? '';
+      const origin = URL.parse(form.get('url') ?? '');
+      if (session === '' || !origin || !/^https?:$/.test(origin.protocol))
+        throw new MusterError('E_USAGE', 'the form lacks session, or url is not an http:// URL');
+      const files = deps.configuration?.(member.name, session, origin.origin);
+      if (files === undefined)
+        throw new MusterError('E_NOT_FOUND', 'the configuration of this boot session is not known any more');
+      const entries = Object.entries(files).map(([name, text]) => ({ name, content: Buffer.from(text) }));
+      return { status: 200, contentType: TAR, body: tar(entries), headers: {} };
     },
 
     async leave(body, certificate, peer) {
@@ -150,6 +194,32 @@ function redeemAnswer(answer: RedeemAnswer): AgentApiAnswer {
   return answer.hold === 'approval'
     ? { status: 202, headers: { ...headers, 'muster-nonce': answer.nonce } }
     : { status: 202, contentType: TEXT, body: answer.challenge, headers };
+}
+
+/**
+ * The facts with the revision that the machine has seen, if its proof is ours. One that it invented
+ * is nothing that other members have to wait for, and is logged.
+ */
+function withoutInventedRevision(
+  { claims, log }: AgentApiDeps,
+  liars: Set<string>,
+  machine: string,
+  facts: AgentFacts,
+): AgentFacts {
+  const { claim } = facts;
+  if (claim === undefined) return facts;
+  if (claims.believed(machine, claim)) return { ...facts, seenRevision: claim.revision };
+  if (!liars.has(machine))
+    log.warn({ machine, revision: claim.revision }, 'a machine claims a revision that it was never sent');
+  liars.add(machine);
+  return facts;
+}
+
+/** An agent of version 1 refuses a plan that names the sizes of files. */
+function withoutSize(line: PlanLine): PlanLine {
+  if (line.do !== 'fetch' && line.do !== 'unpack') return line;
+  const { size: _, ...known } = line;
+  return known;
 }
 
 /** Reasons why a client certificate is not accepted. */

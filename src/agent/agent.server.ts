@@ -220,18 +220,27 @@ function send(response: ServerResponse, { status, contentType, body, headers }: 
 }
 
 /**
- * The body as UTF-8 text, or undefined when it has more than `limit` octets; the rest is then not
- * read.
+ * How many times the limit is read and thrown away of a form that is too large. A client reads the
+ * answer only after it has sent its form, and a connection that is closed before that is reset.
+ */
+const THROWN_AWAY = 16;
+
+/**
+ * The body as UTF-8 text, or undefined when it has more than `limit` octets. A client that waits
+ * for "100 Continue" has then not sent it.
  */
 async function readBody(request: IncomingMessage, limit: number): Promise<string | undefined> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) return undefined;
+  const waits = request.headers.expect !== undefined;
+  if (waits && Number(request.headers['content-length'] ?? 0) > limit) return undefined;
   const parts: Buffer[] = [];
   let octets = 0;
-  for await (const part of request) {
+  for await (const part of request.iterator({ destroyOnReturn: false })) {
     octets += (part as Buffer).length;
-    if (octets > limit) return undefined;
-    parts.push(part as Buffer);
+    if (octets > limit * THROWN_AWAY) return undefined;
+    if (octets <= limit) parts.push(part as Buffer);
+    else parts.length = 0;
   }
+  if (octets > limit) return undefined;
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(parts));
   } catch (cause) {

@@ -4,7 +4,7 @@
  * makes no keys.
  */
 import type { Clock } from '../base/clock.ts';
-import { duration } from '../base/duration.ts';
+import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -21,7 +21,7 @@ import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
-import { createAgentApi } from './agent-api.ts';
+import { type ConfigurationOf, createAgentApi } from './agent-api.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
 import { approveMachine, type WaitingView, waitingKeys } from './approve.ts';
 import { type AgentRecord, type Identities, openIdentities } from './identities.ts';
@@ -32,6 +32,7 @@ import type { Plan } from './plan.ts';
 import type { AgentPlanner } from './protocol.ts';
 import { waitingReason } from './redeem.ts';
 import { type KnownTpm, knownTpm } from './redeem-tpm.ts';
+import { createRevisionClaims } from './revision-claim.ts';
 import { createRounds } from './rounds.ts';
 import { createTpmChallenges } from './tpm-challenges.ts';
 import { createTransport } from './transport.ts';
@@ -73,6 +74,8 @@ interface AgentsListen {
   readonly ticketed: (session: string) => TicketFacts | undefined;
   /** Answers requests that are not an agent's: the registry. */
   readonly others?: Others;
+  /** What a machine's boot disk gets; see {@link ConfigurationOf}. */
+  readonly configuration?: ConfigurationOf;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */
   readonly leaving?: (machine: string) => string | undefined;
 }
@@ -187,27 +190,20 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       trusted: transport.trusted,
       primary: transport.primary,
       agentCluster,
+      claims: createRevisionClaims(await secrets.key('revisions')),
       revision: async () => (await store.list(KEYS.founding.prefix())).revision,
     });
     const { host, port, others } = listen;
     const { certificate } = await transport.refresh(listen.addresses());
-    server = await startAgentServer({
-      ...deps,
-      api,
-      listen: { host, port },
-      certificate,
-      ...(others && { others }),
-    });
+    const heard = { api, listen: { host, port }, certificate, ...(others && { others }) };
+    server = await startAgentServer({ ...deps, ...heard });
     log.info({ agents: server.port }, 'listening for agents');
   };
 
-  let withdrawnAt = -LOOK_EVERY;
+  const withdraw = atMostEvery(LOOK_EVERY, clock, withdrawals.look);
   const round = async (): Promise<void> => {
     if (options === undefined) return;
-    if (clock.monotonic() - withdrawnAt >= LOOK_EVERY) {
-      withdrawnAt = clock.monotonic();
-      await withdrawals.look();
-    }
+    await withdraw();
     if (memberships.size === 0) return;
     if (server === undefined) return start(options);
     const addresses = options.addresses();
@@ -259,6 +255,20 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       await rounds.close();
       await server?.close();
     },
+  };
+}
+
+/** Does `work` unless it was done less than `every` ago. */
+function atMostEvery(
+  every: Millis,
+  clock: Pick<Clock, 'monotonic'>,
+  work: () => Promise<void>,
+): () => Promise<void> {
+  let doneAt = -every;
+  return async () => {
+    if (clock.monotonic() - doneAt < every) return;
+    doneAt = clock.monotonic();
+    await work();
   };
 }
 

@@ -4,6 +4,7 @@
  */
 import type { Checkpoint } from '../events/audit-chain.ts';
 import type { LeafName } from '../pki/hierarchy.ts';
+import type { RevisionClaim } from './revision-claim.ts';
 
 /** The disk that the machine's data selector matches. */
 export type DataDisk =
@@ -92,9 +93,11 @@ export interface AgentFacts {
   readonly pins: ReadonlyMap<LeafName, string>;
   /** The certificate requests, PEM, that the last plan asked for. */
   readonly requests: ReadonlyMap<LeafName, string>;
+  /** The revision of Muster's store that this machine says it was sent, with its proof. */
+  readonly claim?: RevisionClaim;
   /**
-   * The highest revision of Muster's store that this machine was ever sent. A store with a lower
-   * revision was rolled back.
+   * The highest revision of Muster's store that this machine was ever sent: its claim, once the
+   * proof was checked. A store with a lower revision was rolled back.
    */
   readonly seenRevision?: number;
   /** The newest checkpoint of Muster's security log that this machine was ever sent. */

@@ -32,6 +32,8 @@ export interface BootDisk {
 interface BootFile {
   readonly url: string;
   readonly sha256: string;
+  /** Octets, if the Image names them. */
+  readonly size?: number | undefined;
 }
 
 export interface AgentSettings {
@@ -116,7 +118,10 @@ export const settingsText = (settings: AgentSettings): string =>
     time: timeText(settings.now),
   });
 
-const fileText = ({ url, sha256 }: BootFile): string => `${url} ${sha256}`;
+/** The largest kernel or initrd, in octets, where the Image names no size. */
+const MOST_OCTETS = 2 ** 31;
+
+const fileText = ({ url, sha256, size = MOST_OCTETS }: BootFile): string => `${url} ${sha256} ${size}`;
 
 /** A time in the form that the scripts read: seconds since 1970. */
 export const timeText = (now: number): string => String(Math.floor(now / 1000));

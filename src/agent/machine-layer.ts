@@ -79,6 +79,7 @@ function bootFiles({ kernel, initrds = [] }: ImageSpec, baseUrl: string, assetUr
   const file = (asset: Asset, name: string) => ({
     url: assetUrl(baseUrl, asset, name),
     sha256: asset.sha256,
+    size: asset.size,
   });
   return { kernel: file(kernel, 'kernel'), initrds: initrds.map((initrd) => file(initrd, 'initrd')) };
 }

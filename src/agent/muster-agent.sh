@@ -27,7 +27,7 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=1
+version=2
 parts='base identity talk facts plan files fetch units data etcd image kept'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
@@ -105,6 +105,7 @@ poll() {
   fi
   choose_identity
   has_certificate || redeem || return 1
+  get_configuration
   post_facts
   case $http_status in
     200) apply_plan ;;
@@ -201,9 +202,6 @@ plan_hold_text=${first_line#* }
 set_first_clock
 [ "$mode" != inline ] || do_inline_plan
 trap leave TERM
-if [ -n "$boot" ] && [ -z "$from_boot_disk" ]; then
-  sh "$here/muster-boot.sh" seed 9>&-
-fi
 while :; do
   if poll; then
     failures=0

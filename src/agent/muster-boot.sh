@@ -3,11 +3,12 @@
 # machine booted from the network (kernel, initrds, root image, first configuration), and loaders
 # for BIOS (extlinux) and UEFI (systemd-boot).
 #
-#     muster-boot.sh seed
-#         fetches the configuration of this boot, while the server still has its session
-#     muster-boot.sh keep SELECTOR KERNEL SHA256 [INITRD SHA256]…
+#     muster-boot.sh keep SELECTOR KERNEL SHA256 SIZE [INITRD SHA256 SIZE]…
 #         brings the one disk that fits up to date, with files from these URLs, and writes how that
 #         ended to /run/muster/bootdisk, as `STATE TEXT`
+#
+# The agent got the configuration of this boot over TLS and put it into /run/muster/boot/seed
+# (muster-kept.sh). Nothing that came without TLS and without a known hash gets onto the disk.
 #
 # Files on the disk have their hashes as names, and are complete before a loader's configuration
 # names them: cut off anywhere, the disk starts what it started before. Paths are below MUSTER_ROOT.
@@ -49,10 +50,13 @@ try() {
   try_output=$("$@" 2>&1 9>&-) || finish failed "${try_output:-$1 failed}"
 }
 
-# Downloads URL $1 to file $2.
+# Downloads URL $1 to file $2, of at most $3 octets. A server that names no size is stopped by the
+# limit of the process, in blocks of 512 octets.
+# shellcheck disable=SC2317 # `try` calls it
 download() {
+  ulimit -f $(($3 / 512 + 1))
   curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \
-    --connect-timeout 10 --max-time 600 --output "$2" "$1"
+    --connect-timeout 10 --max-time 600 --max-filesize "$3" --output "$2" "$1"
 }
 
 # Prints the kernel's arguments, one a line.
@@ -64,41 +68,6 @@ kernel_arguments() {
 # times, the last one counts.
 argument() {
   argument=$(kernel_arguments | sed -n "s/^$1=//p" | tail -n 1)
-}
-
-# --- the configuration of this boot
-
-# Sets seed_url and seed_names: where this boot's configuration comes from, and which files it has.
-find_seed() {
-  argument 'ignition\.config\.url'
-  seed_url=${argument%ignition}
-  seed_names=ignition
-  [ -z "$argument" ] || return 0
-  argument ds
-  seed_url=${argument#*;s=}
-  seed_names='user-data meta-data vendor-data network-config'
-  case $argument in
-    'nocloud;s='* | 'nocloud-net;s='*) ;;
-    *) return 1 ;;
-  esac
-}
-
-# Does `seed`: fetches the configuration to $work/seed, unless it is there. A server need not have
-# vendor-data and network-config; curl's exit code 22 means that the server refused.
-seed() {
-  [ ! -e "$work/seed" ] || return 0
-  find_seed || return 1
-  rm -rf "$work/seed.new"
-  mkdir -p "$work/seed.new/kept/seed" || return 1
-  for seed_name in $seed_names; do
-    seed_file=$work/seed.new/kept/seed/$seed_name
-    download "$seed_url$seed_name" "$seed_file" && continue
-    case $?$seed_name in
-      22vendor-data | 22network-config) rm -f "$seed_file" ;;
-      *) return 1 ;;
-    esac
-  done
-  mv "$work/seed.new" "$work/seed"
 }
 
 # --- the disk
@@ -154,15 +123,15 @@ place() {
   try mv "$mounted/muster/new" "$mounted/$2"
 }
 
-# Downloads URL $1, with SHA-256 $2, to muster/$3 on the disk, unless it is there. The file is
-# padded, because a kernel finds the next initrd only at a multiple of four octets.
+# Downloads URL $1, with SHA-256 $2 and size $3, to muster/$4 on the disk, unless it is there. The
+# file is padded, because a kernel finds the next initrd only at a multiple of four octets.
 fetch() {
-  [ ! -e "$mounted/muster/$3" ] || return 0
-  try download "$1" "$mounted/muster/new"
+  [ ! -e "$mounted/muster/$4" ] || return 0
+  try download "$1" "$mounted/muster/new" "$3"
   sha256=$(sha256sum <"$mounted/muster/new")
   [ "${sha256%% *}" = "$2" ] || finish failed "$1 does not have the SHA-256 $2"
   try truncate -s %512 "$mounted/muster/new"
-  place "$mounted/muster/new" "muster/$3"
+  place "$mounted/muster/new" "muster/$4"
 }
 
 # Packs the files $3 … of directory $2 as an initrd, muster/$1 on the disk, unless it is there.
@@ -205,18 +174,18 @@ write_loaders() {
   cmp -s "$uefi_loader" "$efi" || try cp "$uefi_loader" "$efi"
 }
 
-# Puts kernel $1 with SHA-256 $2, and initrds $3 … with theirs, on the disk. Sets kernel and initrds
-# to their names there.
+# Puts kernel $1 with SHA-256 $2 and size $3, and initrds $4 … with theirs, on the disk. Sets kernel
+# and initrds to their names there.
 fetch_boot_files() {
   kernel=k-$(printf '%.16s' "$2")
-  fetch "$1" "$2" "$kernel"
-  shift 2
+  fetch "$1" "$2" "$3" "$kernel"
+  shift 3
   initrds=
   while [ $# -gt 0 ]; do
     initrd=i-$(printf '%.16s' "$2")
-    fetch "$1" "$2" "$initrd"
+    fetch "$1" "$2" "$3" "$initrd"
     initrds="$initrds $initrd"
-    shift 2
+    shift 3
   done
 }
 
@@ -288,7 +257,7 @@ keep() {
     missing='the root image of this boot is not in /run/muster/image'
     finish failed "$missing: it is none that Muster builds"
   fi
-  seed || finish failed "the configuration of this boot cannot be fetched again: $seed_url"
+  [ -e "$work/seed" ] || finish failed 'the boot server did not give the configuration of this boot'
   mount_disk
   try mkdir -p "$mounted/muster" "$mounted/syslinux" "$mounted/EFI/BOOT" \
     "$mounted/loader/entries"
@@ -306,15 +275,13 @@ keep() {
 mkdir -p "$work"
 exec 9>"$work/lock"
 flock -n 9 || exit 0
-seed_url=''
 case ${1:-} in
-  seed) seed ;;
   keep)
     shift
     keep "$@"
     ;;
   *)
-    echo 'usage: muster-boot.sh seed | keep SELECTOR KERNEL SHA256 [INITRD SHA256]...' >&2
+    echo 'usage: muster-boot.sh keep SELECTOR KERNEL SHA256 SIZE [INITRD SHA256 SIZE]...' >&2
     exit 2
     ;;
 esac

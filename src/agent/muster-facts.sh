@@ -50,6 +50,15 @@ look_at_etcd() {
   esac
 }
 
+# Whether the process in directory $1 of /proc can be a static pod's or a unit's: it has this
+# host's network, and is in no pod of the API's. (The cgroup of such a pod has its UID, which is
+# five groups of digits; the UID of a static pod is one group.) A process of any pod can have any
+# name.
+is_of_this_host() {
+  [ "$(readlink "$1/ns/net")" = "$(readlink /proc/self/ns/net)" ] || return 1
+  ! grep -Eqi 'pod[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}' "$1/cgroup"
+}
+
 # Sets etcd_revision and api_revision to the MUSTER_REVISION that the running processes were started
 # with: nothing if no such process runs, - if it has none.
 look_at_revisions() {
@@ -62,6 +71,7 @@ look_at_revisions() {
       etcd | kube-apiserver) ;;
       *) continue ;;
     esac
+    is_of_this_host "${comm_file%/comm}" || continue
     process_revision=$(
       tr '\0\n' '\n ' 2>/dev/null <"${comm_file%comm}environ" |
         sed -n 's/^MUSTER_REVISION=\([0-9a-f]\{1,64\}\)$/\1/p'
@@ -108,8 +118,8 @@ look_at_boot_disk() {
 # Sets revision to the one that the identity's directory remembers, if that is higher.
 recall_revision() {
   first_line "$identity/revision"
-  is_number "$first_line" || return 0
-  [ "$first_line" -le "$revision" ] || revision=$first_line
+  is_number "${first_line%%.*}" || return 0
+  [ "${first_line%%.*}" -le "${revision%%.*}" ] || revision=$first_line
 }
 
 # Sets checkpoint to the one that the identity's directory remembers, if its number is higher.

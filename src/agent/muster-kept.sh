@@ -101,21 +101,23 @@ pack_kept_plan() {
 # that belong there.
 keep_fetched_files() {
   kept_names=' plan.tar wal '
-  while read -r verb first second third fourth; do
+  while read -r verb first second third fourth fifth; do
     case $verb in
       fetch)
         fetched_hash=$second
         fetched_url=$fourth
+        fetched_size=$fifth
         ;;
       unpack)
         fetched_hash=$first
         fetched_url=$third
+        fetched_size=$fourth
         ;;
       *) continue ;;
     esac
     kept_names="$kept_names$fetched_hash "
     if [ ! -e "$shelf/$fetched_hash" ]; then
-      get "$fetched_url" "$fetched_hash" "$shelf/$fetched_hash" || return 1
+      get "$fetched_url" "$fetched_hash" "$shelf/$fetched_hash" "$fetched_size" || return 1
     fi
   done <"$stage/lines"
 }
@@ -142,6 +144,26 @@ do_kept_plan() {
     apply_plan
   fi
   doing_kept_plan=''
+}
+
+# Gets the configuration of this boot for the boot disk, once in a boot. It comes over TLS, because
+# somebody between here and the server could otherwise put another one on the disk. The server
+# knows it while it knows the boot session.
+get_configuration() {
+  [ -n "$boot" ] || return 0
+  [ -z "$from_boot_disk" ] || return 0
+  [ ! -e "$run/boot/seed" ] || return 0
+  setting kernel
+  ask /agent/configuration --cert "$identity/agent.crt" --key "$identity/agent.key" \
+    --data-urlencode "session=$session" --data-urlencode "url=${setting%% *}"
+  if [ "$http_status" != 200 ]; then
+    say "$asked_url: $http_status $answer_text"
+    return 0
+  fi
+  rm -rf "$run/boot/seed.new"
+  mkdir -p "$run/boot/seed.new/kept/seed" &&
+    tar -xf "$run/body" -C "$run/boot/seed.new/kept/seed" &&
+    mv "$run/boot/seed.new" "$run/boot/seed"
 }
 
 # Starts muster-boot.sh in the background, to bring what this machine booted from to its boot disk,

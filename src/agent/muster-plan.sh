@@ -28,8 +28,10 @@ is_known_line() {
     'create-data 3') path=$2 names=$3 ;;
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
+    'fetch 6') path=$4 names="$2 $3 $6" ;;
     'put-with-key 6') path=$4 names="$2 $3 $5 $6" ;;
     'unpack 4' | 'link 4') path=$3 names=$2 ;;
+    'unpack 5') path=$3 names="$2 $5" ;;
     'remove 2') path=$2 names='' ;;
     *) return 1 ;;
   esac
@@ -159,8 +161,8 @@ do_line() {
     directory) try write-failed make_directory "$1" "$root$2" ;;
     put) put "$stage/files/$2" "$1" "$3" ;;
     put-with-key) put_with_key "$1" "$2" "$3" "$4" "$5" ;;
-    fetch) fetch "$1" "$2" "$root$3" "$4" ;;
-    unpack) unpack "$1" "$root$2" "$3" ;;
+    fetch) fetch "$1" "$2" "$root$3" "$4" "${5:-}" ;;
+    unpack) unpack "$1" "$root$2" "$3" "${4:-}" ;;
     link) link "$1" "$root$2" "$3" ;;
     remove) remove "$1" ;;
     load) load "$1" "$2" ;;

@@ -30,13 +30,13 @@ ask() {
     header_value=${header_value%"$carriage_return"}
     case $header_name in
       [Mm]uster-[Cc]heckpoint) take_checkpoint ;;
+      [Mm]uster-[Rr]evision) take_revision ;;
       *) ! is_number "$header_value" || take_header ;;
     esac
   done <"$run/headers"
 }
 
-# Takes a header of an answer whose value is a number: sets retry_after or revision, writes the
-# revision down, or sets the clock forward.
+# Takes a header of an answer whose value is a number: sets retry_after, or sets the clock forward.
 take_header() {
   case $header_name in
     [Rr]etry-[Aa]fter)
@@ -45,12 +45,23 @@ take_header() {
     [Mm]uster-[Tt]ime)
       [ "$header_value" -le $(($(date +%s) + 60)) ] || set_clock "$header_value"
       ;;
-    [Mm]uster-[Rr]evision)
-      [ "$header_value" -gt "$revision" ] || return 0
-      revision=$header_value
-      write_line "$identity/revision" "$revision"
-      ;;
   esac
+}
+
+# Remembers the revision of the server's store in header_value, NUMBER.PROOF, if its number is
+# higher than that of the one in `revision`, or if that one has no proof (an older server sent it).
+take_revision() {
+  case $header_value in
+    *[!A-Za-z0-9._-]* | *.*.*) return 0 ;;
+    *.?*) ;;
+    *) return 0 ;;
+  esac
+  is_number "${header_value%%.*}" || return 0
+  case $revision in
+    *.*) [ "${header_value%%.*}" -gt "${revision%%.*}" ] || return 0 ;;
+  esac
+  revision=$header_value
+  write_line "$identity/revision" "$revision"
 }
 
 # Remembers the checkpoint of the server's security log in header_value, NUMBER.HASH.SIGNATURE, if

@@ -194,6 +194,8 @@ export type PlanLine =
       readonly path: string;
       readonly url: string;
       readonly sha256: string;
+      /** Octets; the agent reads no more. An agent of version 1 knows no sizes. */
+      readonly size?: number;
     }
   /** Like `fetch`, and unpacks the tar (gz, xz, zst) into the directory. */
   | {
@@ -201,6 +203,7 @@ export type PlanLine =
       readonly directory: string;
       readonly url: string;
       readonly sha256: string;
+      readonly size?: number;
     }
   | { readonly do: 'link'; readonly to: string; readonly path: string; readonly onlyIfAbsent: boolean }
   /** Removes a file, a link or an empty directory. */

@@ -29,6 +29,15 @@ export const AGENT_ROUTES = {
     path: '/agent/poll',
     about: 'Takes the facts of a machine and answers with its plan.',
   },
+  /**
+   * Client certificate. Form: session, url (of a file of this boot host, as the machine reaches
+   * it). Answers with the session's configuration, tar.
+   */
+  configuration: {
+    method: 'POST',
+    path: '/agent/configuration',
+    about: "Answers with the first configuration of the machine's boot, for its boot disk.",
+  },
   /** Client certificate. Form: bootid. 204. */
   leave: {
     method: 'POST',

@@ -13,7 +13,7 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=1
+version=2
 parts='base identity talk facts plan files fetch units data etcd image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
@@ -82,6 +82,7 @@ poll() {
   fi
   choose_identity
   has_certificate || redeem || return 1
+  get_configuration
   post_facts
   case $http_status in
     200) apply_plan ;;
@@ -168,9 +169,6 @@ plan_hold_text=\${first_line#* }
 set_first_clock
 [ "$mode" != inline ] || do_inline_plan
 trap leave TERM
-if [ -n "$boot" ] && [ -z "$from_boot_disk" ]; then
-  sh "$here/muster-boot.sh" seed 9>&-
-fi
 while :; do
   if poll; then
     failures=0
@@ -424,6 +422,7 @@ ask() {
     header_value=\${header_value%"$carriage_return"}
     case $header_name in
       [Mm]uster-[Cc]heckpoint) take_checkpoint ;;
+      [Mm]uster-[Rr]evision) take_revision ;;
       *) ! is_number "$header_value" || take_header ;;
     esac
   done <"$run/headers"
@@ -437,12 +436,21 @@ take_header() {
     [Mm]uster-[Tt]ime)
       [ "$header_value" -le $(($(date +%s) + 60)) ] || set_clock "$header_value"
       ;;
-    [Mm]uster-[Rr]evision)
-      [ "$header_value" -gt "$revision" ] || return 0
-      revision=$header_value
-      write_line "$identity/revision" "$revision"
-      ;;
   esac
+}
+
+take_revision() {
+  case $header_value in
+    *[!A-Za-z0-9._-]* | *.*.*) return 0 ;;
+    *.?*) ;;
+    *) return 0 ;;
+  esac
+  is_number "\${header_value%%.*}" || return 0
+  case $revision in
+    *.*) [ "\${header_value%%.*}" -gt "\${revision%%.*}" ] || return 0 ;;
+  esac
+  revision=$header_value
+  write_line "$identity/revision" "$revision"
 }
 
 take_checkpoint() {
@@ -535,6 +543,11 @@ look_at_etcd() {
   esac
 }
 
+is_of_this_host() {
+  [ "$(readlink "$1/ns/net")" = "$(readlink /proc/self/ns/net)" ] || return 1
+  ! grep -Eqi 'pod[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}' "$1/cgroup"
+}
+
 look_at_revisions() {
   etcd_revision=''
   api_revision=''
@@ -545,6 +558,7 @@ look_at_revisions() {
       etcd | kube-apiserver) ;;
       *) continue ;;
     esac
+    is_of_this_host "\${comm_file%/comm}" || continue
     process_revision=$(
       tr '\\0\\n' '\\n ' 2>/dev/null <"\${comm_file%comm}environ" |
         sed -n 's/^MUSTER_REVISION=\\([0-9a-f]\\{1,64\\}\\)$/\\1/p'
@@ -586,8 +600,8 @@ look_at_boot_disk() {
 
 recall_revision() {
   first_line "$identity/revision"
-  is_number "$first_line" || return 0
-  [ "$first_line" -le "$revision" ] || revision=$first_line
+  is_number "\${first_line%%.*}" || return 0
+  [ "\${first_line%%.*}" -le "\${revision%%.*}" ] || revision=$first_line
 }
 
 recall_checkpoint() {
@@ -675,8 +689,10 @@ is_known_line() {
     'create-data 3') path=$2 names=$3 ;;
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
+    'fetch 6') path=$4 names="$2 $3 $6" ;;
     'put-with-key 6') path=$4 names="$2 $3 $5 $6" ;;
     'unpack 4' | 'link 4') path=$3 names=$2 ;;
+    'unpack 5') path=$3 names="$2 $5" ;;
     'remove 2') path=$2 names='' ;;
     *) return 1 ;;
   esac
@@ -791,8 +807,8 @@ do_line() {
     directory) try write-failed make_directory "$1" "$root$2" ;;
     put) put "$stage/files/$2" "$1" "$3" ;;
     put-with-key) put_with_key "$1" "$2" "$3" "$4" "$5" ;;
-    fetch) fetch "$1" "$2" "$root$3" "$4" ;;
-    unpack) unpack "$1" "$root$2" "$3" ;;
+    fetch) fetch "$1" "$2" "$root$3" "$4" "\${5:-}" ;;
+    unpack) unpack "$1" "$root$2" "$3" "\${4:-}" ;;
     link) link "$1" "$root$2" "$3" ;;
     remove) remove "$1" ;;
     load) load "$1" "$2" ;;
@@ -880,18 +896,27 @@ remove() {
   'muster-fetch.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-fetch.sh of Muster.
 
+most_octets=2147483648
+
 download() {
-  curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \\
-    --connect-timeout 10 --speed-time 30 --speed-limit 1000 \\
-    --continue-at - --output "$2" "$1" && return 0
+  (
+    ulimit -f $(($3 / 512 + 1))
+    exec curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \\
+      --connect-timeout 10 --speed-time 30 --speed-limit 1000 --max-filesize "$3" \\
+      --continue-at - --output "$2" "$1"
+  ) && return 0
   case $? in
+    63 | 153)
+      echo "$1 is larger than $3 octets"
+      rm -f "$2"
+      ;;
     22 | 23 | 33 | 36) rm -f "$2" ;;
   esac
   return 1
 }
 
 get() {
-  obtain "$1" "$2" "$3" || return 1
+  obtain "$1" "$2" "$3" "$4" || return 1
   if [ "$sha256" != "$2" ]; then
     rm -f "$3"
     hold wrong-hash "$1 is not what the plan names: its SHA-256 is $sha256"
@@ -907,14 +932,16 @@ obtain() {
   fi
   ! copy_from_shelf "$2" "$3" || return 0
   make_parent "$3" || return 1
-  try fetch-failed download "$1" "$3" || return 1
+  most=$most_octets
+  ! is_number "$4" || most=$4
+  try fetch-failed download "$1" "$3" "$most" || return 1
   sha256 "$3"
 }
 
 fetch() {
   ! is_as_planned "$3" "$1" "$2" || return 0
   fetched=\${3%/*}/.muster-get.$2
-  get "$4" "$2" "$fetched" || return 1
+  get "$4" "$2" "$fetched" "\${5:-}" || return 1
   note_change "$3" || return 1
   try write-failed chmod "$1" "$fetched" || return 1
   try write-failed sync "$fetched" || return 1
@@ -926,7 +953,7 @@ unpack() {
   fetched=$2/.muster-get.$1
   forget_other_archives "$2"
   [ ! -e "$2/.muster-unpacked.$1" ] || return 0
-  get "$3" "$1" "$fetched" || return 1
+  get "$3" "$1" "$fetched" "\${4:-}" || return 1
   note_change "$2" || return 1
   try unpack-failed tar --no-same-owner -xf "$fetched" -C "$2" || return 1
   try write-failed sync -f "$2" || return 1
@@ -1495,21 +1522,23 @@ pack_kept_plan() {
 
 keep_fetched_files() {
   kept_names=' plan.tar wal '
-  while read -r verb first second third fourth; do
+  while read -r verb first second third fourth fifth; do
     case $verb in
       fetch)
         fetched_hash=$second
         fetched_url=$fourth
+        fetched_size=$fifth
         ;;
       unpack)
         fetched_hash=$first
         fetched_url=$third
+        fetched_size=$fourth
         ;;
       *) continue ;;
     esac
     kept_names="$kept_names$fetched_hash "
     if [ ! -e "$shelf/$fetched_hash" ]; then
-      get "$fetched_url" "$fetched_hash" "$shelf/$fetched_hash" || return 1
+      get "$fetched_url" "$fetched_hash" "$shelf/$fetched_hash" "$fetched_size" || return 1
     fi
   done <"$stage/lines"
 }
@@ -1532,6 +1561,23 @@ do_kept_plan() {
     apply_plan
   fi
   doing_kept_plan=''
+}
+
+get_configuration() {
+  [ -n "$boot" ] || return 0
+  [ -z "$from_boot_disk" ] || return 0
+  [ ! -e "$run/boot/seed" ] || return 0
+  setting kernel
+  ask /agent/configuration --cert "$identity/agent.crt" --key "$identity/agent.key" \\
+    --data-urlencode "session=$session" --data-urlencode "url=\${setting%% *}"
+  if [ "$http_status" != 200 ]; then
+    say "$asked_url: $http_status $answer_text"
+    return 0
+  fi
+  rm -rf "$run/boot/seed.new"
+  mkdir -p "$run/boot/seed.new/kept/seed" &&
+    tar -xf "$run/body" -C "$run/boot/seed.new/kept/seed" &&
+    mv "$run/boot/seed.new" "$run/boot/seed"
 }
 
 update_boot_disk() {
@@ -2139,8 +2185,9 @@ try() {
 }
 
 download() {
+  ulimit -f $(($3 / 512 + 1))
   curl -q --silent --show-error --fail --proto =http,https --noproxy '*' \\
-    --connect-timeout 10 --max-time 600 --output "$2" "$1"
+    --connect-timeout 10 --max-time 600 --max-filesize "$3" --output "$2" "$1"
 }
 
 kernel_arguments() {
@@ -2149,37 +2196,6 @@ kernel_arguments() {
 
 argument() {
   argument=$(kernel_arguments | sed -n "s/^$1=//p" | tail -n 1)
-}
-
-
-find_seed() {
-  argument 'ignition\\.config\\.url'
-  seed_url=\${argument%ignition}
-  seed_names=ignition
-  [ -z "$argument" ] || return 0
-  argument ds
-  seed_url=\${argument#*;s=}
-  seed_names='user-data meta-data vendor-data network-config'
-  case $argument in
-    'nocloud;s='* | 'nocloud-net;s='*) ;;
-    *) return 1 ;;
-  esac
-}
-
-seed() {
-  [ ! -e "$work/seed" ] || return 0
-  find_seed || return 1
-  rm -rf "$work/seed.new"
-  mkdir -p "$work/seed.new/kept/seed" || return 1
-  for seed_name in $seed_names; do
-    seed_file=$work/seed.new/kept/seed/$seed_name
-    download "$seed_url$seed_name" "$seed_file" && continue
-    case $?$seed_name in
-      22vendor-data | 22network-config) rm -f "$seed_file" ;;
-      *) return 1 ;;
-    esac
-  done
-  mv "$work/seed.new" "$work/seed"
 }
 
 
@@ -2228,12 +2244,12 @@ place() {
 }
 
 fetch() {
-  [ ! -e "$mounted/muster/$3" ] || return 0
-  try download "$1" "$mounted/muster/new"
+  [ ! -e "$mounted/muster/$4" ] || return 0
+  try download "$1" "$mounted/muster/new" "$3"
   sha256=$(sha256sum <"$mounted/muster/new")
   [ "\${sha256%% *}" = "$2" ] || finish failed "$1 does not have the SHA-256 $2"
   try truncate -s %512 "$mounted/muster/new"
-  place "$mounted/muster/new" "muster/$3"
+  place "$mounted/muster/new" "muster/$4"
 }
 
 pack() {
@@ -2274,14 +2290,14 @@ write_loaders() {
 
 fetch_boot_files() {
   kernel=k-$(printf '%.16s' "$2")
-  fetch "$1" "$2" "$kernel"
-  shift 2
+  fetch "$1" "$2" "$3" "$kernel"
+  shift 3
   initrds=
   while [ $# -gt 0 ]; do
     initrd=i-$(printf '%.16s' "$2")
-    fetch "$1" "$2" "$initrd"
+    fetch "$1" "$2" "$3" "$initrd"
     initrds="$initrds $initrd"
-    shift 2
+    shift 3
   done
 }
 
@@ -2344,7 +2360,7 @@ keep() {
     missing='the root image of this boot is not in /run/muster/image'
     finish failed "$missing: it is none that Muster builds"
   fi
-  seed || finish failed "the configuration of this boot cannot be fetched again: $seed_url"
+  [ -e "$work/seed" ] || finish failed 'the boot server did not give the configuration of this boot'
   mount_disk
   try mkdir -p "$mounted/muster" "$mounted/syslinux" "$mounted/EFI/BOOT" \\
     "$mounted/loader/entries"
@@ -2362,15 +2378,13 @@ keep() {
 mkdir -p "$work"
 exec 9>"$work/lock"
 flock -n 9 || exit 0
-seed_url=''
 case \${1:-} in
-  seed) seed ;;
   keep)
     shift
     keep "$@"
     ;;
   *)
-    echo 'usage: muster-boot.sh seed | keep SELECTOR KERNEL SHA256 [INITRD SHA256]...' >&2
+    echo 'usage: muster-boot.sh keep SELECTOR KERNEL SHA256 SIZE [INITRD SHA256 SIZE]...' >&2
     exit 2
     ;;
 esac

@@ -11,6 +11,7 @@ import {
   type Marker,
 } from './facts.ts';
 import type { Plan, PlanContent, PlanLine } from './plan.ts';
+import { readRevisionClaim } from './revision-claim.ts';
 import { type TarEntry, tar } from './tar.ts';
 
 const sha256 = (octets: Uint8Array | string): string => createHash('sha256').update(octets).digest('hex');
@@ -27,6 +28,8 @@ const WORD = /^[A-Za-z0-9@%+=:,._/-]+$/;
 /** A word that the agent makes part of a path, or passes to a command. */
 const PLAIN = /^[A-Za-z0-9@%+=:,_][A-Za-z0-9@%+=:,._-]*$/;
 const PATH = /^\/[A-Za-z0-9@%+=:,._/-]+$/;
+/** A path that a plan can name: the agent takes no line with `/..`. */
+const DEVICE = /^(?!.*\/\.\.)\/[A-Za-z0-9@%+=:,._/-]+$/;
 
 const octetsOf = (content: PlanContent): Uint8Array =>
   'text' in content ? Buffer.from(content.text, 'utf8') : content.octets;
@@ -39,6 +42,9 @@ interface EncodedLine {
   readonly words?: readonly string[];
   readonly text: string;
 }
+
+const sizeOf = ({ size }: { readonly size?: number }): readonly number[] =>
+  size === undefined ? [] : [size];
 
 /** The text of a line, with the words in it that must be checked; `hash` names a content. */
 function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): EncodedLine {
@@ -92,14 +98,14 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
         plain: [line.sha256],
         path: line.path,
         words: [line.url],
-        text: of(modeText(line.mode), line.sha256, line.path, line.url),
+        text: of(modeText(line.mode), line.sha256, line.path, line.url, ...sizeOf(line)),
       };
     case 'unpack':
       return {
         plain: [line.sha256],
         path: line.directory,
         words: [line.url],
-        text: of(line.sha256, line.directory, line.url),
+        text: of(line.sha256, line.directory, line.url, ...sizeOf(line)),
       };
     case 'link':
       return {
@@ -242,14 +248,14 @@ function factsOf(form: URLSearchParams): AgentFacts {
       case 'several':
         return { state, detail: text('detail') };
       case 'blank':
-        return { state, device: needed('device', PATH) };
+        return { state, device: needed('device', DEVICE) };
       case 'foreign':
-        return { state, device: needed('device', PATH), detail: text('detail') };
+        return { state, device: needed('device', DEVICE), detail: text('detail') };
       case 'ours':
         return {
           state,
-          device: needed('device', PATH),
-          filesystem: needed('filesystem', /^[0-9A-Fa-f-]{1,64}$/).toLowerCase(),
+          device: needed('device', DEVICE),
+          filesystem: needed('filesystem', /^[0-9A-Fa-f][0-9A-Fa-f-]{0,63}$/).toLowerCase(),
           mounted: form.get('mounted') === 'yes',
         };
     }
@@ -271,7 +277,8 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const code = optional('hold', PLAIN);
   const joined = text('joined') !== '';
   const objects = text('objects');
-  const revision = optional('revision', /^[0-9]{1,15}$/);
+  // A machine that remembers something else has nothing to say about the store, and works.
+  const claim = readRevisionClaim(form.get('revision') ?? '');
   // A machine that remembers something else has nothing to say about the log, and works.
   const checkpoint = readCheckpoint(form.get('checkpoint') ?? '');
   const boots = optional('bootdisk') !== undefined;
@@ -293,7 +300,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(step !== undefined && { step }),
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
     ...(objects !== '' && { objects }),
-    ...(revision !== undefined && { seenRevision: Number(revision) }),
+    ...(claim && { claim }),
     ...(checkpoint && { seenCheckpoint: checkpoint }),
   };
 }

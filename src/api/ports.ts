@@ -101,7 +101,12 @@ export interface Place {
 }
 
 export const PLACES: readonly Place[] = [
-  { path: '/etc/muster/', mode: '0755', owner: 'root', what: 'Documents (`--config`).' },
+  {
+    path: '/etc/muster/',
+    mode: '0750',
+    owner: 'root',
+    what: 'Documents (`--config`); the group `muster` reads them.',
+  },
   {
     path: '/etc/default/muster',
     mode: '0644',
@@ -130,7 +135,13 @@ export const PLACES: readonly Place[] = [
     path: '/var/cache/muster/',
     mode: '0750',
     owner: 'muster',
-    what: 'Compiled code, and images that root has built; may be deleted.',
+    what: 'Compiled code; may be deleted.',
+  },
+  {
+    path: '/var/cache/muster-images/',
+    mode: '0755',
+    owner: 'root',
+    what: 'Images that root has built; may be deleted.',
   },
   { path: '/run/muster/', mode: '0750', owner: 'muster', what: "The operators' socket." },
   { path: '/usr/lib/muster/', mode: '0755', owner: 'root', what: 'Program, its own Node, boot scripts.' },

@@ -31,6 +31,8 @@ export interface BootAnswer {
   /** The machine's reserved address on this network. */
   readonly reservedAddress?: Ipv4;
   readonly hostname?: string;
+  /** A Machine document names the client. */
+  readonly documented?: true;
   /** To be committed in one transaction with the lease, before the ACK is sent. */
   readonly writes: readonly Write[];
 }
@@ -92,6 +94,11 @@ export interface BootService {
    * time: DHCP asks before it gives out an address of a pool.
    */
   reservedFor?(address: Ipv4, network: ServedNetwork): string | undefined;
+  /**
+   * How many documented machines have no reserved address on this network. Constant time: DHCP asks
+   * before it gives an unknown client an address of a pool.
+   */
+  withoutReservation?(network: ServedNetwork): number;
   /**
    * Makes the boot script: opens or continues the session and records what iPXE sent. Resolves when
    * the session is durable.

@@ -44,7 +44,7 @@ const operation = z
     op: z.enum(['add', 'remove', 'replace', 'move', 'copy', 'test']).meta({ description: 'The operation.' }),
     path: z
       .string()
-      .regex(/^(\/.*)?$/, 'not a JSON Pointer; write it like "/spec/replicas"')
+      .regex(/^(\/[^\n\r\u2028\u2029]*)?$/, 'not a JSON Pointer; write it like "/spec/replicas"')
       .meta({ description: 'JSON Pointer (RFC 6901), e.g. /spec/template/spec/containers/0/args/-' }),
     from: z.string().optional().meta({ description: 'Source, as a JSON Pointer, of move and copy.' }),
     value: z.unknown().optional().meta({ description: 'Value of add, replace and test.' }),

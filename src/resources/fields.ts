@@ -120,10 +120,14 @@ export const fileMode = z
   .regex(/^0?[0-7]{3,4}$/, 'not a file mode; write it octal and quoted, e.g. "0644"')
   .meta({ description: 'File mode, octal, quoted: "0644".' });
 
+/** A line break ends the search of `.*`, so `..` is searched for with a class that has them all. */
 export const absolutePath = z
   .string()
   .max(4095)
-  .regex(/^\/(?!.*(^|\/)\.\.(\/|$))[^\0]*$/, 'not an absolute path without ".."')
+  .regex(
+    /^\/(?!([\s\S]*\/)?\.\.(\/|$))[^\0-\x1f\x7f\u2028\u2029]*$/,
+    'not an absolute path without ".." and control characters',
+  )
   .meta({ description: 'An absolute path.' });
 
 /**

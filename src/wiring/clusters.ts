@@ -110,6 +110,7 @@ export async function openClusters(
       inline: planner.inline,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: (session) => boot.service.ticketed(session),
+      configuration: boot.service.configurationFiles,
       leaving: (machine) => founder.departing(machine, undefined)?.cluster,
       others: (request, response) => serveRegistry(request, response, { book: artifacts, assets, metrics }),
     });

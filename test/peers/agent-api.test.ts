@@ -1,7 +1,10 @@
 /** Tickets, certificates and polls over real TLS; openssl makes the keys, curl asks. */
 import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
+import { createRevisionClaims } from '../../src/agent/revision-claim.ts';
 import { duration, type Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { TICKET_LIFETIME } from '../../src/machines/tickets.ts';
@@ -166,6 +169,8 @@ describe('a ticket', () => {
   });
 });
 
+const URL_OF_A_FILE = 'http://10.77.0.1:8080/assets/kernel';
+
 /** A machine with a certificate. */
 async function joined(mac = CP1_MAC, name = 'a') {
   const ticket = await bootHost.configured(mac);
@@ -178,18 +183,19 @@ describe('a poll', () => {
     bootHost = await open();
     const { key, certificate } = await joined();
     bootHost.plan = { lines: [{ do: 'step', step: 'first' }], pollSeconds: 7 };
-    const answer = await bootHost.poll(key, certificate, { revision: '3' });
+    const first = await bootHost.poll(key, certificate);
+    const shown = /muster-revision: (\S+)/i.exec(first.text)![1]!;
+    const answer = await bootHost.poll(key, certificate, { revision: shown });
     expect(answer.status).toBe(200);
     expect(answer.headers).toContain('retry-after: 7\r\n');
     expect(answer.headers).toContain(`muster-time: ${Math.floor(bootHost.clock.now() / 1000)}\r\n`);
-    const revision = Number(/muster-revision: (\d+)/.exec(answer.headers)![1]);
-    expect(revision).toBeGreaterThan(3);
+    expect(answer.text).toMatch(/muster-revision: \d+\.[A-Za-z0-9_-]{43}\r\n/i);
     const plan = execFileSync('tar', ['-xOf', '-', 'plan'], { input: answer.body, encoding: 'utf8' });
     const [head, ...lines] = plan.split('\n');
     expect(lines).toEqual(['step first', '']);
     expect(bootHost.asked.at(-1)).toMatchObject({
       identity: { machine: 'cp1', address: '127.0.0.1' },
-      facts: { seenRevision: 3 },
+      facts: { seenRevision: Number(shown.split('.')[0]) },
     });
     const digest = head!.split(' ')[2]!;
     const again = await bootHost.poll(key, certificate, { applied: digest });
@@ -197,13 +203,59 @@ describe('a poll', () => {
     expect(again.headers).toContain('retry-after: 7\r\n');
   });
 
-  it('a poll with a later revision than the store’s is reported to the planner', async () => {
+  it('a revision that is later than the store’s is reported to the planner if this boot host sent it to that machine', async () => {
     bootHost = await open();
     const { key, certificate } = await joined();
-    const answer = await bootHost.poll(key, certificate, { revision: '999999' });
+    const claims = await bootHost.claims();
+    const answer = await bootHost.poll(key, certificate, { revision: claims.of('cp1', 999_999) });
     expect(bootHost.asked.at(-1)?.facts.seenRevision).toBe(999_999);
     // The revision that is sent to a machine never decreases.
-    expect(answer.headers).toContain('muster-revision: 999999\r\n');
+    expect(answer.text).toContain(`muster-revision: ${claims.of('cp1', 999_999)}\r\n`);
+  });
+
+  it('a revision that a machine invents, changes or has from another machine is nothing that the planner hears of', async () => {
+    bootHost = await open();
+    const { key, certificate } = await joined();
+    const claims = await bootHost.claims();
+    for (const revision of [
+      '999999999999999',
+      `999999999999999.${'A'.repeat(43)}`,
+      claims.of('cp1', 5).replace('5.', '6.'),
+      claims.of('w1', 999_999),
+      createRevisionClaims(Buffer.alloc(32, 1)).of('cp1', 999_999),
+    ]) {
+      const answer = await bootHost.poll(key, certificate, { revision });
+      expect(answer.status).toBe(200);
+      expect(bootHost.asked.at(-1)?.facts.seenRevision).toBeUndefined();
+      const sent = Number(/muster-revision: (\d+)/i.exec(answer.text)![1]);
+      expect(sent).toBeLessThan(999_999);
+    }
+  });
+
+  it('the configuration of its boot is what a machine, and no other one, gets again over TLS, also when the session is over', async () => {
+    bootHost = await open();
+    const { key, certificate, ticket } = await joined();
+    const other = await joined(CP2_MAC, 'b');
+    const served = bootHost.boot.config(ticket.session, 'user-data', AT);
+    const ask = async (by: { key: string; certificate: string }, session: string, url = URL_OF_A_FILE) => {
+      const file = path.join(bootHost.directory, 'asks.crt');
+      fs.writeFileSync(file, by.certificate);
+      const identity = ['--cert', file, '--key', by.key];
+      return bootHost.curl('/agent/configuration', { session, url }, identity);
+    };
+    await bootHost.boot.report(ticket.session, { step: 'ready' }, '10.77.0.101');
+    const answer = await ask({ key, certificate }, ticket.session);
+    expect(answer.status).toBe(200);
+    const unpack = (name: string): string =>
+      execFileSync('tar', ['-xOf', '-', name], { input: answer.body, encoding: 'utf8' });
+    expect(served.ok && unpack('user-data')).toBe(served.ok && served.body);
+    expect(unpack('meta-data')).toContain('cp1');
+
+    expect((await ask(other, ticket.session)).status).toBe(404);
+    expect((await ask({ key, certificate }, 'never')).status).toBe(404);
+    expect((await ask({ key, certificate }, ticket.session, 'file:///etc/passwd')).status).toBe(400);
+    const form = { session: ticket.session, url: URL_OF_A_FILE };
+    expect((await bootHost.curl('/agent/configuration', form)).status).toBe(401);
   });
 
   it('a poll is refused without a certificate, with one of another CA, and with one of an earlier boot', async () => {

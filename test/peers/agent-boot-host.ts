@@ -12,6 +12,7 @@ import type { AgentFacts } from '../../src/agent/facts.ts';
 import type { AgentSettings } from '../../src/agent/layer.ts';
 import type { Plan } from '../../src/agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../src/agent/protocol.ts';
+import { createRevisionClaims, type RevisionClaims } from '../../src/agent/revision-claim.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { openPki, type Pki } from '../../src/pki/pki.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
@@ -38,13 +39,18 @@ export const CLUSTER = [
 
 export interface Answer {
   readonly status: number;
+  /** In lower case. */
   readonly headers: string;
+  /** Status line and headers as they came. */
+  readonly text: string;
   readonly body: Buffer;
 }
 
 export interface AgentBootHost extends boot.World {
   readonly agents: Awaited<ReturnType<typeof openAgents>>;
   readonly pki: Pki;
+  /** What machines' claims to have seen a revision are checked with. */
+  claims(): Promise<RevisionClaims>;
   readonly directory: string;
   /** The planner's inputs, and its answers. */
   readonly asked: { identity: AgentIdentity; facts: AgentFacts }[];
@@ -122,6 +128,7 @@ export async function open(
     planner,
     inline: (machine) => state.inline(machine),
     addresses: () => ['10.77.0.1', LOOPBACK],
+    configuration: base.boot.configurationFiles,
     ticketed: (session) => {
       const facts = base.boot.ticketed(session);
       // All machines of the test send from loopback.
@@ -151,6 +158,7 @@ export async function open(
     return {
       status: Number(/^HTTP\/1.1 (\d+)/m.exec(stdout)![1]),
       headers: stdout.toLowerCase(),
+      text: stdout,
       body: fs.existsSync(out) ? fs.readFileSync(out) : Buffer.alloc(0),
     };
   };
@@ -163,6 +171,8 @@ export async function open(
     ...base,
     agents,
     pki,
+    claims: async () =>
+      createRevisionClaims(await openSecrets({ store: base.store, vault }).key('revisions')),
     directory,
     asked,
     settings,

@@ -2,16 +2,15 @@
  * The plan that a machine with a boot disk keeps and does by itself while the boot server does not
  * answer. Needs root and scripts/in-namespace.sh.
  */
-import { execFile, execFileSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { askDisk, Disks } from './agent-disks.ts';
-import { Machine, Planner, put, SHELLS, SOURCE } from './agent-kit.ts';
+import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 
 const UUID = '5eed0000-1111-4222-8333-444455556666';
 const MARKER = { do: 'marker', cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' } as const;
@@ -281,15 +280,61 @@ test.each([
   ['cloud-init', 'ds=nocloud;s=URL/', ['user-data', 'meta-data', 'network-config']],
   ['Ignition', 'ignition.firstboot ignition.config.url=URL/ignition', ['ignition']],
 ])(
-  'the first configuration for %s is fetched again and put onto the boot disk',
+  'the first configuration for %s comes over TLS to the boot disk, and nothing that plain HTTP says',
   async (_, argument, names) => {
-    for (const name of names) content.set(`/${name}`, Buffer.from(`the ${name}`));
+    for (const name of names) content.set(`/${name}`, Buffer.from(`the ${name} of an attacker`));
     machine.write('/proc/cmdline', `boot=muster ${argument.replace('URL', files())}\n`);
-    // Must not block, because this process serves the files that the agent fetches.
-    await promisify(execFile)('sh', [`${SOURCE}/muster-boot.sh`, 'seed'], { env: machine.env() });
+    planner.configuration = Object.fromEntries(names.map((name) => [name, `the ${name}`]));
+    await machine.poll();
     const at = '/run/muster/boot/seed/kept/seed';
     expect(fs.readdirSync(machine.path(at)).sort()).toEqual([...names].sort());
     for (const name of names) expect(machine.read(`${at}/${name}`)).toBe(`the ${name}`);
+    expect(fetched).toEqual([]);
+    // It is asked for once in a boot.
+    await machine.poll();
+    expect(planner.asked.filter(({ path }) => path === '/agent/configuration')).toHaveLength(1);
+  },
+);
+
+test.for(SHELLS)(
+  'by %s, a file that is larger than its plan says is not taken further, whether the server names its size or not',
+  async (shell) => {
+    planner.plan([CREATE, MARKER]);
+    await machine.poll(shell);
+    const [size, lot] = [20_000, Buffer.alloc(4_000_000, 'a')];
+    content.set('/named', lot);
+    const endless = http.createServer((_request, response) => {
+      response.writeHead(200);
+      const more = (): void => void (response.destroyed || response.write(lot, () => setImmediate(more)));
+      more();
+    });
+    await new Promise<void>((resolve) => endless.listen(0, '127.0.0.1', resolve));
+    const unnamed = `http://127.0.0.1:${(endless.address() as AddressInfo).port}/unnamed`;
+    try {
+      for (const url of [`${files()}/named`, unnamed]) {
+        planner.plan([
+          { do: 'mount-data', filesystem: UUID },
+          MARKER,
+          { do: 'fetch', mode: 0o644, path: '/opt/more', url, size, sha256: 'a'.repeat(64) },
+        ]);
+        await machine.poll(shell);
+        await machine.poll(shell);
+        expect(planner.facts().hold).toEqual({
+          code: 'fetch-failed',
+          text: expect.stringContaining('larger than 20000 octets'),
+        });
+        expect(machine.exists('/opt/more')).toBe(false);
+        expect(fs.readdirSync(machine.path('/opt'))).toEqual([]);
+      }
+      // The file that has its size is taken.
+      const good = Buffer.alloc(size, 'g');
+      planner.plan([{ do: 'fetch', mode: 0o644, path: '/opt/more', ...asset(good), size }]);
+      expect((await machine.poll(shell)).status).toBe(0);
+      expect(machine.read('/opt/more')).toHaveLength(size);
+    } finally {
+      endless.closeAllConnections();
+      endless.close();
+    }
   },
 );
 

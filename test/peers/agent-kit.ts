@@ -13,6 +13,7 @@ import path from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import type { AgentFacts } from '../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../src/agent/plan.ts';
+import { tar } from '../../src/agent/tar.ts';
 import { decodeFacts, encodePlan } from '../../src/agent/wire.ts';
 import { ManualClock } from '../../src/base/clock.ts';
 import type { Millis } from '../../src/base/duration.ts';
@@ -67,6 +68,8 @@ export class Planner {
   readonly answers: Answer[] = [];
   /** A plan that, instead of 204, every machine gets that has not applied it. */
   standing?: readonly PlanLine[];
+  /** The first configuration, for a machine with a boot disk. */
+  configuration: Readonly<Record<string, string>> = { 'user-data': 'the user-data', 'meta-data': '{}' };
   /** Instead of the real answer to `redeem`. */
   readonly redeemAnswers: Answer[] = [];
   authority = '';
@@ -143,6 +146,10 @@ export class Planner {
       return { status: 200, body: await this.certify(form.get('csr')!) };
     }
     if (by === undefined) return { status: 401 };
+    if (asked === '/agent/configuration') {
+      const files = Object.entries(this.configuration);
+      return { status: 200, body: tar(files.map(([name, text]) => ({ name, content: Buffer.from(text) }))) };
+    }
     const given = this.answers.shift();
     if (given) return given;
     if (this.standing) {

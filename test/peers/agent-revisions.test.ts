@@ -40,6 +40,18 @@ function start(name: string, env: Record<string, string>): void {
   fs.symlinkSync(`/proc/${child.pid}`, machine.path(`/proc/${child.pid}`));
 }
 
+/**
+ * Shows a process of that name in the machine's /proc that this host's kernel does not run: with a
+ * cgroup, and in the network namespace that the text names.
+ */
+function pretend(name: string, pid: number, { cgroup, network }: { cgroup: string; network: string }): void {
+  machine.write(`/proc/${pid}/comm`, `${name}\n`);
+  machine.write(`/proc/${pid}/environ`, 'MUSTER_REVISION=bad\0');
+  machine.write(`/proc/${pid}/cgroup`, cgroup);
+  fs.mkdirSync(machine.path(`/proc/${pid}/ns`), { recursive: true });
+  fs.symlinkSync(network, machine.path(`/proc/${pid}/ns/net`));
+}
+
 /** A server that answers /readyz, with a certificate that the machine trusts. */
 async function answering(status: () => number): Promise<https.Server> {
   const { key, certificate } = selfSigned('api', ['IP:127.0.0.1']);
@@ -69,6 +81,35 @@ test.for(SHELLS)(
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     expect(planner.facts().etcd.revision).toBe('e1');
     expect(planner.facts().apiserver).toEqual({ health: 'alive', revision: '0123456789abcdef' });
+  },
+);
+
+const POD_OF_THE_API = 'pod0f3c6a52-9c1e-4b57-8a43-6d1c2f0b7e11';
+test.for(SHELLS)(
+  'by %o, a process in a pod of the API or in another network is neither apiserver nor etcd, whatever its name',
+  async (shell) => {
+    const own = fs.readlinkSync('/proc/self/ns/net');
+    const slice = POD_OF_THE_API.replaceAll('-', '_');
+    const other = 'net:[1]';
+    const pretenders = [
+      { cgroup: `0::/kubepods/besteffort/${POD_OF_THE_API}/4ba1\n`, network: own },
+      { cgroup: `0::/kubepods.slice/kubepods-${slice}.slice/cri-containerd-4ba1.scope\n`, network: own },
+      { cgroup: '0::/\n', network: other },
+    ];
+    for (const [n, pretender] of pretenders.entries()) {
+      pretend('kube-apiserver', 4_000_000 + n, pretender);
+      pretend('etcd', 4_000_100 + n, pretender);
+    }
+    await machine.poll(shell);
+    expect(planner.facts().apiserver).toBeUndefined();
+    expect(planner.facts().etcd.revision).toBeUndefined();
+
+    // A static pod's UID is the hash of its manifest.
+    const ours = { cgroup: '0::/kubepods/burstable/pod8d1c0a4f2b6e4c3f9a7d5e1b0c2f4a68/7f\n', network: own };
+    pretend('kube-apiserver', 4_000_200, ours);
+    machine.write('/proc/4000200/environ', 'MUSTER_REVISION=a1\0');
+    await machine.poll(shell);
+    expect(planner.facts().apiserver?.revision).toBe('a1');
   },
 );
 

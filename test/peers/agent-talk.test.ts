@@ -198,12 +198,14 @@ test('the time in a first configuration of an earlier boot is ignored', async ()
 
 test('the agent reports the highest revision that the server ever sent, also after a restart', async () => {
   await machine.poll();
-  for (const revision of ['41', '7', 'x']) {
+  const sent = (revision: number) => `${revision}.${'a'.repeat(43)}`;
+  // A server of an earlier version sends no proof, and a revision without one is worth nothing.
+  for (const revision of ['99', sent(41), sent(7), 'x', `${sent(55)};x`, '60.', '61.a.b']) {
     planner.answers.push({ status: 204, headers: { 'Muster-Revision': revision } });
     await machine.poll();
   }
   await machine.poll();
-  expect(planner.facts().seenRevision).toBe(41);
+  expect(planner.facts().claim?.revision).toBe(41);
 });
 
 test('the newest checkpoint of the security log that the server ever told is said back, also after a restart', async () => {

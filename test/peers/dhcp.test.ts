@@ -141,14 +141,17 @@ describe('on a segment with no other server', () => {
     expect((await udhcpc('one')).output).toContain(`GOT ip=${before} `);
   });
 
-  it('an address that its client declines is set aside', async () => {
+  it('an address that its client declines is set aside if another machine answers on it', async () => {
     const fields = { mac: '52:54:00:00:77:01' as Mac };
     const [offer] = await byHand('one', [message('DISCOVER', fields)]);
     const address = formatIpv4(offer!.packet.yiaddr);
     expect([offer!.from, offer!.port]).toEqual(['10.77.0.1', 67]);
     await byHand('one', [message('REQUEST', { ...fields, address, server: '10.77.0.1' })]);
+    ip('-n', 'two', 'addr', 'add', `${address}/24`, 'dev', 'eth0');
     await byHand('one', [message('DECLINE', { ...fields, address, server: '10.77.0.1' })]);
-    await muster.event('the decline', (e) => e.kind === 'dhcp.decline' && e.fields?.address === address);
+    await muster.event('the decline', (e) => e.reason?.code === 'declined' && e.fields?.address === address);
+    ip('-n', 'two', 'addr', 'del', `${address}/24`, 'dev', 'eth0');
+    ip('-n', 'two', 'route', 'replace', 'default', 'dev', 'eth0');
     const [next] = await byHand('one', [message('DISCOVER', { ...fields, xid: 7 })]);
     expect(formatIpv4(next!.packet.yiaddr)).not.toBe(address);
   });

@@ -127,7 +127,7 @@ const IMAGE = path.basename(
 
 /** Writes tiny files in place of a built image, which the recipe then does not build again. */
 const BUILT = `
-out=/var/cache/muster/images/${IMAGE}
+out=/var/cache/muster-images/${IMAGE}
 mkdir -p "$out"
 for file in kernel initrd root.squashfs; do echo "$file" >"$out/$file"; done
 describe() { printf '{"name":"%s","sha256":"%s","size":%d}' "$1" "$(sha256sum <"$out/$1" | cut -d' ' -f1)" "$(stat -c %s "$out/$1")"; }

@@ -101,15 +101,18 @@ export function pinImages(
 function linesOf(
   resolved: ResolvedCluster,
   name: BinaryName,
-  { sha256, form, version, arch }: BinaryArtifact,
+  { sha256, size, form, version, arch }: BinaryArtifact,
   url: string,
 ): readonly PlanLine[] {
   if (form === 'file') {
     const path = `${PROGRAMS}/${name}`;
-    return [directory(PROGRAMS), { do: 'fetch', mode: 0o755, path, url, sha256 }];
+    return [directory(PROGRAMS), { do: 'fetch', mode: 0o755, path, url, sha256, size }];
   }
   const target = ARCHIVE[name](resolved);
-  const lines: readonly PlanLine[] = [directory(target), { do: 'unpack', directory: target, url, sha256 }];
+  const lines: readonly PlanLine[] = [
+    directory(target),
+    { do: 'unpack', directory: target, url, sha256, size },
+  ];
   const linked = LINKED[name]?.(version, OCI_ARCH[arch]);
   if (linked === undefined) return lines;
   const links = linked.programs.map(

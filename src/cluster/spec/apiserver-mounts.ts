@@ -18,7 +18,7 @@ export interface HostDirectory {
  */
 export function apiserverMounts({ flags }: Pick<ResolvedCluster, 'flags'>): readonly HostDirectory[] {
   const log = flags['kube-apiserver']['audit-log-path'];
-  const found = typeof log === 'string' ? /^(\/.+)\/[^/]+$/.exec(log) : null;
+  const found = typeof log === 'string' ? /^(\/[\s\S]+)\/[^/]+$/.exec(log) : null;
   return [
     { name: 'apiserver', path: APISERVER_DIRECTORY, readOnly: true },
     ...(found ? [{ name: 'audit', path: found[1]!, readOnly: false }] : []),

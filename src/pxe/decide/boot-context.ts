@@ -16,7 +16,7 @@ import type { Member, Roster } from '../../machines/roster.ts';
 import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { Catalog } from '../../resources/catalog.ts';
-import type { PxeOptions } from '../../resources/kinds.ts';
+import type { MachineSpec, PxeOptions } from '../../resources/kinds.ts';
 import { type AssetStore, assetsOf } from '../assets/assets.ts';
 import type { BootAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
@@ -102,6 +102,8 @@ export interface BootContext
    * Turns a recognition into a machine. Discovered records of a known machine are merged into it.
    */
   identify(found: Recognition): Identified;
+  /** How many documented machines have no reserved address on the network. */
+  withoutReservation(network: ServedNetwork): number;
   /**
    * Counts a decision and records it as an event, unless the session's last decision was the same.
    * Returns whether it did.
@@ -140,7 +142,11 @@ export function createBootContext(deps: BootDeps): BootContext {
   let profiles: readonly NamedProfile[] | undefined;
   let needed: ReadonlySet<string> | undefined;
 
+  /** How many documented machines have no reserved address, by network. */
+  let withoutReservation = new WeakMap<ServedNetwork, number>();
+
   const unsubscribe = catalog.subscribe((changes) => {
+    withoutReservation = new WeakMap();
     if (changes.every((change) => change.kind === 'Machine')) return;
     generation++;
     profiles = undefined;
@@ -168,6 +174,14 @@ export function createBootContext(deps: BootDeps): BootContext {
     configurations,
     servedNetworks: () => (typeof networks === 'function' ? networks() : networks),
     profiles: allProfiles,
+    withoutReservation(network) {
+      let count = withoutReservation.get(network);
+      if (count === undefined) {
+        count = catalog.list('Machine').filter(({ document }) => !reserves(document.spec, network)).length;
+        withoutReservation.set(network, count);
+      }
+      return count;
+    },
     needed() {
       needed ??= new Set(catalog.list('Image').flatMap(({ document }) => assetsOf(document.spec)));
       return needed;
@@ -286,8 +300,12 @@ export function selectionOf(
 }
 
 /** The address on this network that the machine's document names. */
-export function reservedAddress(member: Member, { subnet }: ServedNetwork): Ipv4 | undefined {
-  for (const text of member.entry?.document.spec.addresses ?? []) {
+export function reservedAddress(member: Member, network: ServedNetwork): Ipv4 | undefined {
+  return reserves(member.entry?.document.spec, network);
+}
+
+function reserves(spec: MachineSpec | undefined, { subnet }: ServedNetwork): Ipv4 | undefined {
+  for (const text of spec?.addresses ?? []) {
     const address = parseIpv4(text);
     if (address !== undefined && contains(subnet, address)) return address;
   }
@@ -337,6 +355,7 @@ function machineAnswer(
       pxe: network.pxe,
       ...(address === undefined ? {} : { reservedAddress: address }),
       ...(hostname === undefined ? {} : { hostname }),
+      ...(spec ? { documented: true } : {}),
       writes: [],
     },
   };

@@ -1,4 +1,5 @@
 /** The boot service: answers the protocol servers from machines and documents. */
+import type { ConfigurationOf } from '../../agent/agent-api.ts';
 import { duration } from '../../base/duration.ts';
 import type { Reason } from '../../events/event.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
@@ -11,7 +12,7 @@ import { script } from './boot-script.ts';
 import { answer } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
-import { config, failSilent, report, ticketed } from './machine-reports.ts';
+import { config, configurationFiles, failSilent, report, ticketed } from './machine-reports.ts';
 import { missingFiles, outlook } from './outlook.ts';
 import { machineTrust } from './trust.ts';
 
@@ -30,6 +31,8 @@ export interface RunningBootService extends BootService {
    * names neither a machine nor an address, or a firmware that the architecture does not have.
    */
   explain(question: ExplainQuestion): Explanation;
+  /** The first configuration of a machine's boot session; see {@link configurationFiles}. */
+  configurationFiles: ConfigurationOf;
   /** What a ticket of this boot session permits; undefined when there is no such session. */
   ticketed(session: string): TicketFacts | undefined;
   /**
@@ -67,10 +70,13 @@ export function createBootService(deps: BootDeps): RunningBootService {
   return {
     answer: (client, network, step) => answer(context, client, network, step),
     reservedFor: (address) => context.roster.byAddress(address)?.name,
+    withoutReservation: (network) => context.withoutReservation(network),
     script: (request) => script(context, request),
     config: (session, file, asked) => config(context, session, file, asked),
     inline: (session, file, asked) => inline(context, session, file, asked),
     report: (session, given, peer) => report(context, session, given, peer),
+    configurationFiles: (machine, session, baseUrl) =>
+      configurationFiles(context, { machine, session, baseUrl }),
     ticketed: (session) => ticketed(context, session),
     explain: (question) => explain(context, question),
     needs: (sha256) => context.needed().has(sha256),

@@ -72,6 +72,7 @@ export function answer(
     ...(bootFile === undefined ? {} : { bootFile }),
     ...(known?.address === undefined ? {} : { reservedAddress: known.address }),
     ...(known?.hostname === undefined ? {} : { hostname: known.hostname }),
+    ...(member?.entry ? { documented: true } : {}),
     // The session of an unknown machine is not stored: after a restart it starts over.
     writes:
       step !== 'offer' && member?.entry && asker.opens === subject && !live.stored

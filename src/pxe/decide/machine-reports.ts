@@ -190,6 +190,21 @@ export function addressesIn(context: BootContext, live: LiveSession, member: Mem
   });
 }
 
+/**
+ * The files of the first configuration that `machine` got in this boot session, also when the
+ * session is over; undefined when it is not the machine's, or was forgotten. `baseUrl`: where the
+ * machine reaches us, if this process has not seen it boot.
+ */
+export function configurationFiles(
+  context: BootContext,
+  { machine, session, baseUrl }: { machine: string; session: string; baseUrl: string },
+): Readonly<Record<string, string>> | undefined {
+  const live = context.roster.sessions.get(session);
+  if (live?.session.machine !== machine) return undefined;
+  const result = configurationOf(context, live, live.baseUrl ?? baseUrl);
+  return result?.ok ? result.value.files : undefined;
+}
+
 /** What a ticket of this session permits; undefined when there is no such session. */
 export function ticketed(context: BootContext, id: string): TicketFacts | undefined {
   const { sessions } = context.roster;

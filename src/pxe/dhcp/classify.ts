@@ -116,16 +116,19 @@ function stageOf(
 /** What all clients with the same software have in common. */
 type Kind = Omit<BootClient, 'mac' | 'uuid' | 'relay'>;
 
+/** So much of a class is read: an offer keeps it, and pieces of RFC 3396 have no end. */
+const KEPT_OCTETS = 255;
+
 /**
  * Reads everything about a client that the options of its software determine. `raspberryPi`: the
  * MAC belongs to a Raspberry Pi. `identified`: option 97 holds a UUID.
  */
 function readKind(packet: DhcpPacket, raspberryPi: boolean, identified: boolean): Kind {
   const quirks: QuirkId[] = [];
-  const vendorRaw = packet.options.get(OPTION.vendorClass);
+  const vendorRaw = packet.options.get(OPTION.vendorClass)?.subarray(0, KEPT_OCTETS);
   // Some clients end the text with a NUL (quirk nul-in-vendor-class).
   const vendor = vendorRaw && printable(vendorRaw.at(-1) === 0 ? vendorRaw.subarray(0, -1) : vendorRaw);
-  const userRaw = packet.options.get(OPTION.userClass);
+  const userRaw = packet.options.get(OPTION.userClass)?.subarray(0, KEPT_OCTETS);
   const user = userRaw && userClass(userRaw);
   const ipxe = readIpxe(packet, user?.text);
   if (ipxe && user?.raw) quirks.push('ipxe-raw-user-class');

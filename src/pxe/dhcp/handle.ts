@@ -6,8 +6,8 @@ import { ANY, BROADCAST, contains } from '../../base/ipv4.ts';
 import { addressed, CLIENT_PORT, serverId, takesElsewhere } from './addressing.ts';
 import { classify, hasMac } from './classify.ts';
 import { type Datagram, findNetwork } from './networks.ts';
-import { type MessageName, messageName } from './options.ts';
-import { decode, maximumFor, messageType } from './packet.ts';
+import { type MessageName, messageName, OPTION } from './options.ts';
+import { type DhcpPacket, decode, maximumFor, messageType } from './packet.ts';
 import { addNetworkOptions, bootFields, replyTo, withBoot } from './reply.ts';
 import { decline, discover, release, request } from './server.ts';
 import type { DhcpState, Query, Reply, Result, Step } from './step.ts';
@@ -31,6 +31,8 @@ export function handle(datagram: Datagram, state: DhcpState): Step {
   if (number === 0) return { outcome: 'bootp', packet };
   if (type === undefined || type === 'OFFER' || type === 'ACK' || type === 'NAK')
     return { outcome: 'not_a_request', packet, detail: `message type ${number}` };
+  const long = tooLong(packet);
+  if (long !== undefined) return { outcome: 'option_too_long', packet, type, detail: long };
   if (!hasMac(packet)) return { outcome: 'hardware_unsupported', packet, type };
   const network = findNetwork(datagram, packet, state.networks);
   const client = classify(packet);
@@ -40,6 +42,26 @@ export function handle(datagram: Datagram, state: DhcpState): Step {
   leases.follow(rules);
   const query: Query = { datagram, packet, type, network, rules, client, leases, state };
   return { packet, type, network, client, ...dispatch(query, type) };
+}
+
+/** A lease keeps these options, and every reply repeats them. */
+const REPEATED = [OPTION.clientId, OPTION.relayAgent] as const;
+/**
+ * An option has at most this many octets. RFC 3396 permits more, in pieces. No client or relay is
+ * known to send that, and a lease would otherwise keep as much as a datagram holds.
+ */
+const REPEATED_MAXIMUM = 255;
+
+/**
+ * Which option is too long to be repeated. Its message gets no reply, because a reply without it
+ * would violate RFC 6842 §3 or RFC 3046 §2.2.
+ */
+function tooLong(packet: DhcpPacket): string | undefined {
+  for (const code of REPEATED) {
+    const length = packet.options.get(code)?.length ?? 0;
+    if (length > REPEATED_MAXIMUM) return `option ${code} has ${length} octets`;
+  }
+  return undefined;
 }
 
 function dispatch(query: Query, type: MessageName): Result {

@@ -31,11 +31,18 @@ export type LeaseChange =
       readonly mac: Mac;
       readonly address: Ipv4 | undefined;
     }
+  /** The client declined the address, which is probed before that counts. */
+  | { readonly kind: 'doubt'; readonly network: string; readonly address: Ipv4; readonly mac: Mac }
   | {
       readonly kind: 'write';
       readonly network: string;
       readonly address: Ipv4;
       readonly lease: Lease;
+      /**
+       * Nothing but the packet shows that it is true, so it counts against the network's limit for
+       * such packets.
+       */
+      readonly unproven?: 'relayed-decline' | { readonly withoutOffer: Ipv4 | undefined };
       /** Other records of the same transaction. */
       readonly writes: readonly Write[];
     };
@@ -51,7 +58,7 @@ export interface LeaseBook {
   /** The leases of a network; an unknown network has none. */
   network(name: string): NetworkLeases;
   /** Applies a change that is kept in memory only. */
-  apply(change: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>): void;
+  apply(change: Exclude<LeaseChange, { kind: 'write' }>): void;
   /**
    * Stores a lease.
    *
@@ -118,9 +125,10 @@ class Book implements LeaseBook {
     return found;
   }
 
-  apply(change: Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>): void {
+  apply(change: Exclude<LeaseChange, { kind: 'write' }>): void {
     const network = this.network(change.network);
     if (change.kind === 'offer') network.offer(change.address, change.offer);
+    else if (change.kind === 'doubt') network.doubts.add(change.address, change.mac);
     else network.tookElsewhere(change.mac, change.address);
   }
 
@@ -139,6 +147,9 @@ class Book implements LeaseBook {
       network.withdraw(lease.mac);
       return 'unchanged';
     }
+    const { unproven } = change;
+    if (unproven === 'relayed-decline') network.countedRelayedDecline(this.#clock.now());
+    else if (unproven) network.tookWithoutOffer(unproven.withoutOffer, this.#clock.now());
     const entry = network.begin(address);
     if (moved) network.begin(moved.address);
     const writes: Write[] = [

@@ -9,9 +9,11 @@ import { ExpiryQueue } from '../../base/expiry.ts';
 import type { Ipv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { BootClient } from '../client.ts';
+import { Allowance } from './allowance.ts';
 import { Declines } from './declines.ts';
+import { Doubts } from './doubts.ts';
 import { isOver, type Lease, type LeaseState, type LeaseView, stateAt } from './lease.ts';
-import { Pool, type PoolRules } from './pool.ts';
+import { inPool, Pool, type PoolRules } from './pool.ts';
 
 /** How long an offer is kept for the client that got it. */
 export const OFFER_HOLD: Millis = millis(60_000);
@@ -24,6 +26,19 @@ const RESTART_EVERY: Millis = millis(60_000);
  * dropped.
  */
 const MAX_ELSEWHERE = 20_000;
+
+/**
+ * A REQUEST that names us and has no offer may be of a client whose offer was forgotten when Muster
+ * restarted. It may also be blind: whoever sends it needs no answer. So there are this many places
+ * for such clients at once, for each relay and for the network's own interface, and one more each
+ * minute. All others have to ask for an offer.
+ */
+const WITHOUT_OFFER = { burst: 16, every: millis(60_000) } as const;
+/**
+ * An address that a relay's client declines cannot be probed. This many declines count at once, and
+ * one more each two minutes, so that at most ten addresses are set aside at a time.
+ */
+const RELAYED_DECLINES = { burst: 5, every: millis(120_000) } as const;
 
 /** An address that is held for a client for {@link OFFER_HOLD}. */
 export interface Offer {
@@ -43,6 +58,10 @@ export interface AddressEntry {
   offer?: Offer;
   /** A commit about this address is running. */
   busy: boolean;
+  /** The lease has expired, and the address was given back. */
+  lapsed?: boolean;
+  /** It counts as one of the pool's addresses in use. */
+  counted?: boolean;
 }
 
 /** Leases, offers and free addresses of one network. */
@@ -58,6 +77,13 @@ export class NetworkLeases {
   /** Clients that took an address from another server. Used only to name who asks for files. */
   readonly #elsewhere = new AgedMap<Ipv4, Mac>();
   readonly #declines = new Declines();
+  /** Declines that are to be proven. */
+  readonly doubts = new Doubts();
+  readonly #relayedDeclines = new Allowance(RELAYED_DECLINES.burst, RELAYED_DECLINES.every);
+  /** By relay; `undefined` is the network's interface. Documents name the relays. */
+  readonly #withoutOffer = new Map<Ipv4 | undefined, Allowance>();
+  /** How many addresses of the pools are leased, offered, set aside or being written. */
+  #used = 0;
   #pool: Pool | undefined;
   #restarted = 0 as Millis;
 
@@ -70,7 +96,64 @@ export class NetworkLeases {
     if (this.#pool?.rules === rules) return;
     this.#pool = new Pool(rules);
     this.#probed.clear();
-    for (const entry of this.#entries.values()) this.#pool.giveBack(entry.address);
+    this.#used = 0;
+    for (const entry of this.#entries.values()) {
+      this.#pool.giveBack(entry.address);
+      entry.counted = false;
+      this.#count(entry);
+    }
+  }
+
+  /** Whether more than half of the pools is in use. */
+  get crowded(): boolean {
+    return this.#pool !== undefined && 2 * this.#used > this.#pool.size;
+  }
+
+  /** Keeps {@link #used} up to date. To be called after each change of an entry. */
+  #count(entry: AddressEntry): void {
+    const { lease, offer, busy, lapsed, address } = entry;
+    const leased = lease !== undefined && lease.state !== 'released' && !lapsed;
+    const counted =
+      (busy || offer !== undefined || leased) &&
+      this.#pool !== undefined &&
+      inPool(this.#pool.rules, address);
+    if (counted !== (entry.counted ?? false)) this.#used += counted ? 1 : -1;
+    entry.counted = counted;
+  }
+
+  /** Whether the address is kept for documented machines, of which `count` have no reserved one. */
+  isKept(address: Ipv4, count: number): boolean {
+    return this.#pool?.isKept(address, count) ?? false;
+  }
+
+  /**
+   * Whether a client may take an address without an offer. `relay`: the one that forwarded its
+   * request.
+   */
+  permitsWithoutOffer(relay: Ipv4 | undefined, now: Millis): boolean {
+    return this.#withoutOffer.get(relay)?.permits(now) ?? true;
+  }
+
+  /** Notes that a client took an address without an offer. */
+  tookWithoutOffer(relay: Ipv4 | undefined, now: Millis): void {
+    let allowance = this.#withoutOffer.get(relay);
+    if (allowance === undefined) {
+      // A small pool has fewer places, so that a quarter of it at most is taken at once.
+      const burst = Math.min(WITHOUT_OFFER.burst, Math.max(1, (this.#pool?.size ?? 0) >> 2));
+      allowance = new Allowance(burst, WITHOUT_OFFER.every);
+      this.#withoutOffer.set(relay, allowance);
+    }
+    allowance.spend(now);
+  }
+
+  /** Whether a decline that a relay forwarded may count. */
+  permitsRelayedDecline(now: Millis): boolean {
+    return this.#relayedDeclines.permits(now);
+  }
+
+  /** Notes that a decline that a relay forwarded counted. */
+  countedRelayedDecline(now: Millis): void {
+    this.#relayedDeclines.spend(now);
   }
 
   /** What is known about an address. */
@@ -104,6 +187,19 @@ export class NetworkLeases {
     return lease.mac === mac && (lease.state === 'bound' || lease.state === 'conflict');
   }
 
+  /** Whether the client has the address, by a lease or an offer. */
+  isHeldBy(address: Ipv4, mac: Mac, now: Millis): boolean {
+    const { lease, offer } = this.#entries.get(address) ?? {};
+    if (offer?.mac === mac && offer.until > now) return true;
+    return lease?.mac === mac && lease.state === 'bound' && !isOver(lease, now);
+  }
+
+  /** Whether another client gave the address back, and returns to it before others get it. */
+  isAwaited(address: Ipv4, mac: Mac): boolean {
+    const lease = this.#entries.get(address)?.lease;
+    return lease?.state === 'released' && lease.mac !== mac;
+  }
+
   /** Whether the client declined so many addresses that it gets no pool address for now. */
   declinesAll(mac: Mac, now: Millis): boolean {
     return this.#declines.tooMany(mac, now);
@@ -111,22 +207,24 @@ export class NetworkLeases {
 
   /**
    * A free address of the pools; those that a probe found free come first. The address stays free
-   * until it is offered. Undefined when the pools are exhausted.
+   * until it is offered. The last `kept` addresses are not given. Undefined when the pools are
+   * exhausted.
    */
-  nextFree(now: Millis, reserved: (address: Ipv4) => boolean): Ipv4 | undefined {
+  nextFree(now: Millis, reserved: (address: Ipv4) => boolean, kept = 0): Ipv4 | undefined {
     const pool = this.#pool;
     if (pool === undefined) return undefined;
     this.expire(now);
     const free = (address: Ipv4) => this.#isFree(address, now) && !reserved(address);
     for (const [address, until] of this.#probed) {
+      if (pool.isKept(address, kept)) continue;
       if (until > now && free(address)) return address;
       this.#probed.delete(address);
     }
-    const found = pool.peek(free);
+    const found = pool.peek(free, kept);
     if (found !== undefined || now - this.#restarted < RESTART_EVERY) return found;
     this.#restarted = now;
     pool.restart();
-    return pool.peek(free);
+    return pool.peek(free, kept);
   }
 
   #isFree(address: Ipv4, now: Millis): boolean {
@@ -155,6 +253,7 @@ export class NetworkLeases {
     this.#pool?.take(address);
     this.#probed.delete(address);
     this.#offerOf.set(offer.mac, entry);
+    this.#count(entry);
   }
 
   /** Ends the offer of a client, if it has one. */
@@ -184,6 +283,7 @@ export class NetworkLeases {
    * to be free.
    */
   #vacated(entry: AddressEntry): void {
+    this.#count(entry);
     if (entry.lease === undefined && entry.offer === undefined && !entry.busy)
       this.#entries.delete(entry.address);
     this.#pool?.giveBack(entry.address);
@@ -193,6 +293,7 @@ export class NetworkLeases {
   begin(address: Ipv4): AddressEntry {
     const entry = this.#ensure(address);
     entry.busy = true;
+    this.#count(entry);
     this.#pool?.take(address);
     return entry;
   }
@@ -223,6 +324,7 @@ export class NetworkLeases {
     this.#elsewhere.delete(address);
     entry.lease = lease;
     entry.revision = revision;
+    entry.lapsed = false;
     if (lease.state === 'declined') this.#declines.note(lease.mac, lease.since);
     // A client returns to its address in every state but `declined`, in which it must not get it.
     const returns = lease.state === 'conflict' ? !this.#leaseOf.has(lease.mac) : lease.state !== 'declined';
@@ -234,6 +336,7 @@ export class NetworkLeases {
       if (entry.offer) this.#offerOf.delete(entry.offer.mac);
       delete entry.offer;
     }
+    this.#count(entry);
     if (lease.state === 'released') this.#pool?.giveBack(address);
     else this.#watchExpiry(address, lease.expires);
   }
@@ -256,10 +359,15 @@ export class NetworkLeases {
     }
     for (let address = this.#due.take(now); address !== undefined; address = this.#due.take(now)) {
       this.#queued.delete(address);
-      const lease = this.#entries.get(address)?.lease;
-      if (lease === undefined || lease.state === 'released') continue;
+      const entry = this.#entries.get(address);
+      const lease = entry?.lease;
+      if (entry === undefined || lease === undefined || lease.state === 'released') continue;
       if (lease.expires > now) this.#watchExpiry(address, lease.expires);
-      else this.#pool?.giveBack(address);
+      else {
+        entry.lapsed = true;
+        this.#count(entry);
+        this.#pool?.giveBack(address);
+      }
     }
   }
 

@@ -24,10 +24,18 @@ export const DHCP_OUTCOMES = {
   nak_wrong_network: { text: 'The requested address belongs to another network.', event: 'dhcp.nak' },
   nak_not_yours: { text: "The requested address is not this client's.", event: 'dhcp.nak' },
   nak_unknown: { text: 'No lease is known for the requested address.', event: 'dhcp.nak' },
+  nak_no_offer: {
+    text: 'No offer to this client is known, and too many clients asked for an address without one.',
+    event: 'dhcp.nak',
+  },
   nak_reserved: { text: 'The requested address is reserved for another machine.', event: 'dhcp.nak' },
   // noted
   released: { text: 'The client gave its address back.', event: 'dhcp.release' },
   declined: { text: 'The client found its address in use; it is set aside.', event: 'dhcp.decline' },
+  decline_probed: {
+    text: 'The client says that its address is in use. The address is probed before that counts.',
+    event: 'dhcp.decline',
+  },
   other_server: { text: 'The client chose another server; the offer is withdrawn.' },
   // no reply
   exhausted: {
@@ -37,6 +45,14 @@ export const DHCP_OUTCOMES = {
   declines_all: {
     text: 'The client declined three addresses within a minute; it gets no pool address until a minute has passed.',
     event: 'dhcp.decline',
+  },
+  decline_unproven: {
+    text: 'The client says that its address is in use, and nothing shows that it is. The address stays its own.',
+    event: 'dhcp.decline',
+  },
+  release_foreign: {
+    text: 'The address is given back by somebody who asks from another address. The lease stays.',
+    event: 'dhcp.release',
   },
   no_pool: { text: 'No address is reserved for this client, and the network has no pool.' },
   reservation_held: {
@@ -62,6 +78,9 @@ export const DHCP_OUTCOMES = {
     text: 'The packet is a reply of another server, or has a message type that servers do not accept.',
   },
   bootp: { text: 'The packet is a BOOTP request without a DHCP message type.' },
+  option_too_long: {
+    text: 'An option that a reply has to repeat is longer than 255 octets; the detail names it.',
+  },
   hardware_unsupported: { text: 'The hardware address is not an Ethernet address.' },
   internal: { text: 'Muster failed on this packet; the log has the packet and the error.' },
   malformed: { text: 'The packet is not a DHCP message; the detail says why.' },

@@ -30,9 +30,26 @@ export function inPool(rules: PoolRules, address: Ipv4): boolean {
   return rules.ranges.some((range) => address >= range.start && address <= range.end);
 }
 
+/** Documented machines can have at most this part of the pools kept for them, and this many. */
+const KEPT = { part: 4, most: 256 } as const;
+
+/** Counts the addresses of the pools, and ranks the last of them: the last one is 0. */
+function lastOf(rules: PoolRules): { readonly size: number; readonly ranks: ReadonlyMap<Ipv4, number> } {
+  const size = rules.ranges.reduce((sum, { start, end }) => sum + Math.max(0, end - start + 1), 0);
+  const most = Math.min(KEPT.most, Math.floor(size / KEPT.part));
+  const ranks = new Map<Ipv4, number>();
+  for (const { start, end } of [...rules.ranges].reverse())
+    for (let at = end as number; at >= start && ranks.size < most; at--)
+      if (inPool(rules, at as Ipv4)) ranks.set(at as Ipv4, ranks.size);
+  return { size, ranks };
+}
+
 /** The free addresses of one network. */
 export class Pool {
   readonly rules: PoolRules;
+  /** How many addresses the ranges have. */
+  readonly size: number;
+  readonly #ranks: ReadonlyMap<Ipv4, number>;
   #range = 0;
   #next: number;
   /** The address that was returned first is given out first. */
@@ -40,7 +57,18 @@ export class Pool {
 
   constructor(rules: PoolRules) {
     this.rules = rules;
+    const { size, ranks } = lastOf(rules);
+    this.size = size;
+    this.#ranks = ranks;
     this.#next = rules.ranges[0]?.start ?? 0;
+  }
+
+  /**
+   * Whether the address is one of the last `count`, which are kept for documented machines. They
+   * are never more than a quarter of the pools.
+   */
+  isKept(address: Ipv4, count: number): boolean {
+    return count > 0 && (this.#ranks.get(address) ?? count) < count;
   }
 
   /** Starts over at the first address. Finds addresses that were reserved and no longer are. */
@@ -62,10 +90,11 @@ export class Pool {
   }
 
   /**
-   * The next address for which `free` holds. It stays the next one until it is taken. An address
-   * that is not free is skipped for good, because its holder returns it. Amortised constant time.
+   * The next address for which `free` holds and that is not one of the last `kept`. It stays the
+   * next one until it is taken. An address that is not free is skipped for good, because its holder
+   * returns it. Amortised constant time.
    */
-  peek(free: (address: Ipv4) => boolean): Ipv4 | undefined {
+  peek(free: (address: Ipv4) => boolean, kept = 0): Ipv4 | undefined {
     for (;;) {
       const range = this.rules.ranges[this.#range];
       if (range === undefined) break;
@@ -75,10 +104,13 @@ export class Pool {
         continue;
       }
       const address = this.#next as Ipv4;
+      // The kept addresses are the last ones, so all that follow are kept too.
+      if (this.isKept(address, kept)) break;
       if (inPool(this.rules, address) && free(address)) return address;
       this.#next++;
     }
     for (const [address] of this.#returned) {
+      if (this.isKept(address, kept)) continue;
       if (free(address)) return address;
       this.#returned.delete(address);
     }

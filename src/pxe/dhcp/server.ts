@@ -16,6 +16,14 @@ import { inPool } from './pool.ts';
 import { addLeaseTimes, addNetworkOptions, bootFields, nak, replyTo, withBoot } from './reply.ts';
 import type { Query, Result } from './step.ts';
 
+/**
+ * How many of the last addresses of the pools this client does not get: they are kept for
+ * documented machines that have no reserved address, so that whoever invents clients does not take
+ * them all.
+ */
+const keptFrom = ({ state, network }: Query, answer: BootAnswer): number =>
+  answer.documented ? 0 : (state.boot.withoutReservation?.(network) ?? 0);
+
 /** The shortest lease that a client can ask for. */
 const SHORTEST = 60 as Seconds;
 
@@ -28,6 +36,8 @@ function mayHave(query: Query, answer: BootAnswer, address: Ipv4): boolean {
   if (!contains(network.subnet, address) || !leases.isFreeFor(address, client.mac, state.now)) return false;
   if (answer.reservedAddress === address) return true;
   if (network.mode !== 'server' || !inPool(query.rules, address)) return false;
+  if (leases.isKept(address, keptFrom(query, answer)) && leases.leaseOf(client.mac)?.address !== address)
+    return false;
   return state.boot.reservedFor?.(address, network) === undefined;
 }
 
@@ -58,13 +68,18 @@ function choose(query: Query, answer: BootAnswer): Ipv4 | SilentOutcome {
   if (network.mode !== 'server' || network.pools.length === 0)
     return reservedAddress === undefined ? 'no_pool' : 'reservation_held';
   const had = [leases.offerOf(client.mac, state.now)?.address, leases.leaseOf(client.mac)?.address];
-  for (const address of had) if (address !== undefined && mayHave(query, answer, address)) return address;
+  for (const address of had)
+    if (address !== undefined && mayHave(query, answer, address)) {
+      if (!leases.doubts.shuns(client.mac, address, state.now)) return address;
+    }
   if (leases.declinesAll(client.mac, state.now)) return 'declines_all';
   const wanted = addressOption(packet, OPTION.requestedAddress);
-  if (wanted !== undefined && mayHave(query, answer, wanted)) return wanted;
+  if (wanted !== undefined && mayHave(query, answer, wanted) && !leases.isAwaited(wanted, client.mac))
+    if (!leases.doubts.shuns(client.mac, wanted, state.now)) return wanted;
   const free = leases.nextFree(
     state.now,
     (address) => state.boot.reservedFor?.(address, network) !== undefined,
+    keptFrom(query, answer),
   );
   return free ?? 'exhausted';
 }
@@ -76,11 +91,20 @@ function poolsText({ name, pools }: ServedNetwork): string {
 
 /**
  * The lease time: short while firmware or a loader runs, else what the client asks for, up to the
- * network's lease time.
+ * network's lease time. An unknown client's first lease is short too while the pools are more than
+ * half used, so that addresses that were taken for invented clients soon come back.
  */
-function leaseTime(query: Query, client: BootClient): Seconds {
-  if (client.stage !== 'none') return toSeconds(query.network.bootLeaseTime);
-  const longest = toSeconds(query.network.leaseTime);
+function leaseTime(query: Query, client: BootClient, answer: BootAnswer, unproven = false): Seconds {
+  const { network, leases } = query;
+  if (client.stage !== 'none') return toSeconds(network.bootLeaseTime);
+  const settled =
+    answer.documented ||
+    answer.reservedAddress !== undefined ||
+    leases.leaseOf(client.mac)?.lease?.state === 'bound';
+  const short = unproven || (!settled && leases.crowded);
+  const longest = toSeconds(
+    short && network.bootLeaseTime < network.leaseTime ? network.bootLeaseTime : network.leaseTime,
+  );
   const wanted = query.packet.options.get(OPTION.leaseTime);
   if (wanted?.length !== 4) return longest;
   return Math.min(longest, Math.max(wanted.readUInt32BE(), SHORTEST)) as Seconds;
@@ -111,7 +135,7 @@ export function discover(query: Query): Result {
   const address = choose(query, answer);
   if (address === 'exhausted') return { outcome: address, answer, detail: poolsText(network) };
   if (typeof address === 'string') return { outcome: address, answer };
-  const reply = grant(query, client, answer, address, 'OFFER', leaseTime(query, client));
+  const reply = grant(query, client, answer, address, 'OFFER', leaseTime(query, client, answer));
   const until = (state.now + OFFER_HOLD) as Millis;
   return {
     outcome: 'offered',
@@ -132,6 +156,7 @@ const REFUSALS: Readonly<Record<RefusedOutcome, string>> = {
   nak_wrong_network: 'address is of another network',
   nak_not_yours: 'address is not yours',
   nak_unknown: 'lease is not known',
+  nak_no_offer: 'no offer is known',
   nak_reserved: 'address is reserved',
   declines_all: 'too many addresses were declined',
 };
@@ -186,15 +211,27 @@ export function request(query: Query): Result {
     return refuse(query, 'nak_not_yours', address, answer);
   const holds =
     known?.address === address || offered?.address === address || answer.reservedAddress === address;
-  // After a restart of Muster the offer is forgotten. A client that names us in option 54 gets the
-  // address all the same, because it is free.
   if (!holds && kind !== 'selecting')
     return network.authoritative
       ? refuse(query, 'nak_unknown', address, answer)
       : { outcome: 'silent_unknown', answer, address };
-  if (!holds && leases.declinesAll(client.mac, state.now))
-    return refuse(query, 'declines_all', address, answer);
-  return acknowledge(query, effectiveClient, answer, address, kind);
+  if (holds) return acknowledge(query, effectiveClient, answer, address, kind);
+  if (leases.declinesAll(client.mac, state.now)) return refuse(query, 'declines_all', address, answer);
+  if (leases.isAwaited(address, client.mac)) return refuse(query, 'nak_not_yours', address, answer);
+  // After a restart of Muster the offer is forgotten. A client that names us in option 54 gets the
+  // address all the same, because it is free, as long as there are few such clients.
+  const relay = relayNamed(query);
+  if (!leases.permitsWithoutOffer(relay, state.now)) return refuse(query, 'nak_no_offer', address, answer);
+  return acknowledge(query, effectiveClient, answer, address, kind, { withoutOffer: relay });
+}
+
+/**
+ * The relay of the packet, if the network's document names it. All other relays count as one, with
+ * the network's interface, because anybody may invent addresses of relays.
+ */
+function relayNamed({ packet, network, datagram }: Query): Ipv4 | undefined {
+  if (packet.giaddr === ANY) return undefined;
+  return [packet.giaddr, datagram.source.address].find((address) => network.relays.includes(address));
 }
 
 function acknowledge(
@@ -203,9 +240,10 @@ function acknowledge(
   answer: BootAnswer,
   address: Ipv4,
   kind: RequestState,
+  unproven?: { readonly withoutOffer: Ipv4 | undefined },
 ): Result {
   const { packet, network, leases, state } = query;
-  const time = leaseTime(query, client);
+  const time = leaseTime(query, client, answer, unproven !== undefined);
   const before = leases.entry(address)?.lease;
   const mine = before?.mac === client.mac && before.state === 'bound' ? before : undefined;
   let expires = (state.now + toMillis(time)) as Millis;
@@ -229,12 +267,25 @@ function acknowledge(
     outcome: kind === 'renewing' ? 'renewed' : 'acked',
     answer,
     address,
-    durable: { kind: 'write', network: network.name, address, lease, writes: answer.writes },
+    durable: {
+      kind: 'write',
+      network: network.name,
+      address,
+      lease,
+      writes: answer.writes,
+      ...(unproven ? { unproven } : {}),
+    },
     reply: addressed(query, grant(query, client, answer, address, 'ACK', time), 'reply'),
   };
 }
 
-/** The client found its address in use: nobody gets it for {@link QUARANTINE} (RFC 2131 §4.3.3). */
+/**
+ * The client says that its address is in use. RFC 2131 §4.3.3 sets the address aside at once, which
+ * lets anybody take an address from any client, since nothing in the message proves who sent it. So
+ * the address is probed first ({@link import('./conclude-decline.ts').concludeDecline}). Where a
+ * relay stands between, ARP cannot ask: there a decline counts if the document names the relay, at
+ * a limited rate, and not for a reserved address.
+ */
 export function decline(query: Query): Result {
   const { packet, network, leases, client, state } = query;
   const server = addressOption(packet, OPTION.serverId);
@@ -244,13 +295,42 @@ export function decline(query: Query): Result {
     leases.offerOf(client.mac, state.now)?.address === address ||
     leases.leaseOf(client.mac)?.address === address;
   if (!holds) return { outcome: 'not_ours', detail: formatIpv4(address) };
+  if (packet.giaddr === ANY) {
+    if (network.interface === undefined)
+      return { outcome: 'decline_unproven', address, detail: 'no interface is on this network' };
+    return {
+      outcome: 'decline_probed',
+      address,
+      memory: { kind: 'doubt', network: network.name, address, mac: client.mac },
+    };
+  }
+  const distrusted = whyDistrusted(query, address);
+  if (distrusted !== undefined) return { outcome: 'decline_unproven', address, detail: distrusted };
   const expires = (state.now + QUARANTINE) as Millis;
   const lease: Lease = { v: 1, mac: client.mac, state: 'declined', since: state.now, expires };
   return {
     outcome: 'declined',
     address,
-    durable: { kind: 'write', network: network.name, address, lease, writes: [] },
+    durable: {
+      kind: 'write',
+      network: network.name,
+      address,
+      lease,
+      writes: [],
+      unproven: 'relayed-decline',
+    },
   };
+}
+
+/** Why a decline that a relay forwarded does not count; undefined when it does. */
+function whyDistrusted(query: Query, address: Ipv4): string | undefined {
+  const { packet, network, leases, state } = query;
+  if (relayNamed(query) === undefined)
+    return `dhcp.relays of network ${network.name} does not list the relay ${formatIpv4(packet.giaddr)}`;
+  const owner = state.boot.reservedFor?.(address, network);
+  if (owner !== undefined) return `the address is reserved for ${owner}`;
+  if (!leases.permitsRelayedDecline(state.now)) return 'too many declines came through relays';
+  return undefined;
 }
 
 /**
@@ -264,6 +344,10 @@ export function release(query: Query): Result {
   const held = leases.leaseOf(client.mac);
   if (held?.lease?.state !== 'bound' || held.address !== packet.ciaddr)
     return { outcome: 'not_ours', detail: formatIpv4(packet.ciaddr) };
+  // A client sends it from the address that it gives back (RFC 2131 §4.4.6).
+  const { source } = query.datagram;
+  if (packet.giaddr === ANY && source.address !== packet.ciaddr)
+    return { outcome: 'release_foreign', address: held.address, detail: formatIpv4(source.address) };
   const lease: Lease = { ...held.lease, state: 'released', since: state.now, expires: state.now };
   return {
     outcome: 'released',

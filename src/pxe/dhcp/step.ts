@@ -16,7 +16,7 @@ import type { PoolRules } from './pool.ts';
 /** Everything that a step reads. It changes none of it. */
 export interface DhcpState {
   readonly networks: NetworkIndex;
-  readonly boot: Pick<BootService, 'answer' | 'reservedFor'>;
+  readonly boot: Pick<BootService, 'answer' | 'reservedFor' | 'withoutReservation'>;
   readonly leases: Pick<LeaseBook, 'network'>;
   readonly now: Millis;
 }
@@ -41,7 +41,7 @@ export interface Reply {
 }
 
 /** A change of leases that is kept in memory only. */
-export type MemoryChange = Extract<LeaseChange, { kind: 'offer' | 'elsewhere' }>;
+export type MemoryChange = Exclude<LeaseChange, { kind: 'write' }>;
 
 type LeaseWrite = Extract<LeaseChange, { kind: 'write' }>;
 

@@ -51,7 +51,11 @@ test('scripts (without comments), CA and unit are those of the files; only root 
 });
 
 test('a machine with a boot disk also has the script that writes it, and learns what it booted from', () => {
-  const file = (name: string) => ({ url: `http://10.0.0.1:8080/assets/${name}`, sha256: name.repeat(64) });
+  const file = (name: string) => ({
+    url: `http://10.0.0.1:8080/assets/${name}`,
+    sha256: name.repeat(64),
+    size: 7,
+  });
   const boot = { disk: { serial: 'B-1' }, kernel: file('a'), initrds: [file('b'), file('c')] };
   const files = new Map(agentLayer({ ...SETTINGS, boot }).config.files!.map((one) => [one.path, one]));
   expect(expand(files.get('/etc/muster/muster-boot.sh')!.content!, {})).toEqual({
@@ -59,7 +63,7 @@ test('a machine with a boot disk also has the script that writes it, and learns 
     text: shipped('muster-boot.sh'),
   });
   const conf = files.get('/etc/muster/agent.conf')!.content!.split('\n');
-  const said = ({ url, sha256 }: ReturnType<typeof file>) => `${url} ${sha256}`;
+  const said = ({ url, sha256 }: ReturnType<typeof file>) => `${url} ${sha256} 7`;
   expect(conf).toContain('boot=serial=B-1');
   expect(conf).toContain(`kernel=${said(file('a'))}`);
   expect(conf).toContain(`initrds=${said(file('b'))} ${said(file('c'))}`);

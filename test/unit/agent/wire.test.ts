@@ -171,7 +171,7 @@ describe('facts', () => {
       holdtext: ' a\nb\u001b[31m ',
       joined: '-----BEGIN CERTIFICATE-----',
       objects: 'Error from server:\nno ',
-      revision: '77',
+      revision: `77.${'p'.repeat(43)}`,
       bootdisk: 'kept',
       boottext: '/dev/vda holds\nit',
       'pin.kubelet': pin,
@@ -199,12 +199,34 @@ describe('facts', () => {
         hold: { code: 'guard', text: 'a b [31m' },
         joined: true,
         objects: 'Error from server: no',
-        seenRevision: 77,
+        claim: { revision: 77, proof: 'p'.repeat(43) },
         bootDisk: { state: 'kept', text: '/dev/vda holds it' },
         pins: new Map([['kubelet', pin]]),
         requests: new Map([['kubelet', 'PEM']]),
       },
     });
+  });
+
+  test('whose disk a plan could not name are no facts, whatever the words are made of', () => {
+    const pieces = ['/', '.', '..', '-', 'dev', 'vda', '/dev/disk/by-id', 'a', '0', ' ', '%'];
+    let good = 0;
+    for (let n = 0; n < 20_000; n++) {
+      const some = (): string =>
+        Array.from({ length: 1 + (n % 5) }, () => pieces[Math.floor(Math.random() * pieces.length)]).join('');
+      const read = decode({ ...FACTS, disk: 'ours', device: `/${some()}`, filesystem: some() });
+      if (!read.ok || read.facts.disk.state !== 'ours') continue;
+      good++;
+      const { device, filesystem } = read.facts.disk;
+      expect(() => of({ do: 'create-data', device, filesystem })).not.toThrow();
+    }
+    expect(good).toBeGreaterThan(0);
+  });
+
+  test('without a proof claim nothing about the store', () => {
+    for (const revision of ['77', '-1', '77.', `77.${'p'.repeat(42)}`, `77.${'p'.repeat(43)}.x`, '0'])
+      expect(decode({ ...FACTS, revision })).toMatchObject({ ok: true });
+    const read = decode({ ...FACTS, revision: '999999999999999' });
+    expect(read.ok && read.facts.claim).toBeUndefined();
   });
 
   test('with a missing or invalid field are refused, and the message names the field', () => {
@@ -214,12 +236,14 @@ describe('facts', () => {
       [{ ...FACTS, disk: 'mine' }, 'disk'],
       [{ ...FACTS, disk: 'blank' }, 'device'],
       [{ ...FACTS, disk: 'ours', device: '/dev/vda' }, 'filesystem'],
+      [{ ...FACTS, disk: 'blank', device: '/dev/../etc/shadow' }, 'device'],
+      [{ ...FACTS, disk: 'blank', device: '/..' }, 'device'],
+      [{ ...FACTS, disk: 'ours', device: '/dev/vda', filesystem: '-f' }, 'filesystem'],
       [{ ...FACTS, wal: 'maybe' }, 'wal'],
       [{ ...FACTS, etcd: '' }, 'etcd'],
       [{ ...FACTS, apirev: 'a1', api: '' }, 'api'],
       [{ ...FACTS, apirev: 'a 1', api: 'ready' }, 'apirev'],
       [{ ...FACTS, applied: 'x' }, 'applied'],
-      [{ ...FACTS, revision: '-1' }, 'revision'],
       [{ ...FACTS, bootdisk: 'gone' }, 'bootdisk'],
       [{ ...FACTS, 'pin.kubelet': 'x' }, 'pin.kubelet'],
       [{ ...FACTS, 'csr.nobody': 'x' }, 'csr.nobody'],

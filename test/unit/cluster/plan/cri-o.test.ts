@@ -143,6 +143,7 @@ test('the bundle of its publisher comes instead of containerd, runc and nerdctl,
     directory: '/usr/local/lib/muster/crio',
     url: 'http://h/x',
     sha256,
+    size: 1,
   });
   expect(lines.flatMap((line) => (line.do === 'link' ? [`${line.path} -> ${line.to}`] : []))).toEqual(
     ['crio', 'conmon', 'pinns', 'crun', 'runc'].map(

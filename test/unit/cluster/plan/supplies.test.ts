@@ -43,9 +43,9 @@ test('a program by itself is fetched where it is found first, an archive is unpa
   const lines = binaryLines({ resolved: FULL, machine: worker, arch: 'x86_64', book, urlOf });
   const url = (name: string) => `http://h/${HASH}/${name}`;
   expect(lines.filter((line) => line.do !== 'directory')).toEqual([
-    { do: 'fetch', mode: 0o755, path: '/usr/local/bin/kubelet', url: url('kubelet'), sha256: HASH },
-    { do: 'unpack', directory: '/usr/local', url: url('containerd'), sha256: HASH },
-    { do: 'unpack', directory: '/opt/cni/bin', url: url('cni-plugins'), sha256: HASH },
+    { do: 'fetch', mode: 0o755, path: '/usr/local/bin/kubelet', url: url('kubelet'), sha256: HASH, size: 1 },
+    { do: 'unpack', directory: '/usr/local', url: url('containerd'), sha256: HASH, size: 1 },
+    { do: 'unpack', directory: '/opt/cni/bin', url: url('cni-plugins'), sha256: HASH, size: 1 },
   ]);
 });
 

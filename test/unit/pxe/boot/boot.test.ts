@@ -220,6 +220,17 @@ describe('an ordinary DHCP client', () => {
     expect(w.boot.reservedFor!(0x0a4d000b as never, w.network)).toBeUndefined();
     expect(w.boot.reservedFor!(0x0a4d000c as never, w.network)).toBe('node-1');
   });
+
+  it('is called documented if a document names it, and those without a reserved address are counted', async () => {
+    const w = await world(KNOWN);
+    expect(w.ask({ mac: MAC1, stage: 'none' }).documented).toBe(true);
+    expect(w.ask({ mac: MAC1 }).documented).toBe(true);
+    expect(w.ask({ mac: MAC2 }).documented).toBeUndefined();
+    expect(w.boot.withoutReservation!(w.network)).toBe(0);
+    await w.apply(machine('node-2', [MAC2], { profile: 'worker' }));
+    expect(w.ask({ mac: MAC2 }).documented).toBe(true);
+    expect(w.boot.withoutReservation!(w.network)).toBe(1);
+  });
 });
 
 describe('an unknown machine', () => {

@@ -66,6 +66,7 @@ describe('the boot context', () => {
       'pxeFor',
       'roster',
       'servedNetworks',
+      'withoutReservation',
     ]);
     for (const secret of [state.pki, state.tokens, state.store])
       expect(Object.values(context)).not.toContain(secret);

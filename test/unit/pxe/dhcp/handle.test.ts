@@ -218,7 +218,10 @@ describe('a client that had an address (RFC 2131 §4.3.2)', () => {
   it('that finds it in use declines: the address is set aside for ten minutes and another one offered', async () => {
     const w = await world();
     await lease(w);
-    expect(await outcome(w, message('DECLINE', { address: '10.77.0.100', server: SERVER }))).toBe('declined');
+    const declines = message('DECLINE', { address: '10.77.0.100', server: SERVER });
+    expect(await outcome(w, declines)).toBe('decline_probed');
+    await w.probed('10.77.0.100', mac(99));
+    expect(w.events.at(-1)).toMatchObject({ kind: 'dhcp.decline', reason: { code: 'declined' } });
     expect(await lease(w)).toBe('10.77.0.101');
     expect(state(w, '10.77.0.100')).toBe('declined');
     expect(await outcome(w, message('DISCOVER', { mac: mac(2), address: '10.77.0.100' }))).toBe('offered');
@@ -231,7 +234,8 @@ describe('a client that had an address (RFC 2131 §4.3.2)', () => {
     const w = await world();
     for (const address of ['10.77.0.100', '10.77.0.101', '10.77.0.102']) {
       expect(await lease(w)).toBe(address);
-      expect(await outcome(w, message('DECLINE', { address, server: SERVER }))).toBe('declined');
+      expect(await outcome(w, message('DECLINE', { address, server: SERVER }))).toBe('decline_probed');
+      await w.probed(address, mac(99));
       w.clock.advance(millis(10_000));
     }
     expect(await outcome(w, message('DISCOVER', {}))).toBe('declines_all');

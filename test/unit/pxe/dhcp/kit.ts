@@ -12,6 +12,7 @@ import { createMetrics } from '../../../../src/base/metrics.ts';
 import type { NewEvent } from '../../../../src/events/event.ts';
 import type { BootAnswer, BootService, BootStep } from '../../../../src/pxe/boot.ts';
 import type { BootClient } from '../../../../src/pxe/client.ts';
+import { concludeDecline } from '../../../../src/pxe/dhcp/conclude-decline.ts';
 import { openLeaseBook } from '../../../../src/pxe/dhcp/leases.ts';
 import type { Datagram } from '../../../../src/pxe/dhcp/networks.ts';
 import { describeOption, MESSAGE, type MessageName, OPTION } from '../../../../src/pxe/dhcp/options.ts';
@@ -67,6 +68,7 @@ export interface Known {
   /** `null`: the decision gives no boot file. */
   readonly file?: string | null;
   readonly writes?: BootAnswer['writes'];
+  readonly documented?: true;
 }
 
 /**
@@ -75,7 +77,7 @@ export interface Known {
  */
 export function bootTable(known: Readonly<Record<string, Known>> = {}) {
   const asked: { client: BootClient; step: BootStep }[] = [];
-  const boot: Pick<BootService, 'answer' | 'reservedFor'> = {
+  const boot: Pick<BootService, 'answer' | 'reservedFor' | 'withoutReservation'> = {
     answer(client, served, step) {
       asked.push({ client, step });
       const machine = known[client.mac] ?? {};
@@ -97,8 +99,10 @@ export function bootTable(known: Readonly<Record<string, Known>> = {}) {
         ...(file ? { bootFile: file, session: 'AAAAAAAAAAAAAAAAAAAAAA' } : {}),
         ...(machine.address ? { reservedAddress: ipv4(machine.address) } : {}),
         ...(machine.name ? { hostname: machine.name } : {}),
+        ...(machine.documented ? { documented: true } : {}),
       };
     },
+    withoutReservation: () => Object.values(known).filter((m) => m.documented && !m.address).length,
     reservedFor(address) {
       return Object.entries(known).find(
         ([, m]) => m.address !== undefined && ipv4(m.address) === address,
@@ -116,6 +120,8 @@ export interface World {
   readonly events: NewEvent[];
   readonly asked: { client: BootClient; step: BootStep }[];
   networks: readonly ServedNetwork[];
+  /** Ends the probe of an address that was declined. `answered`: the machine that uses it. */
+  probed(address: string, answered?: Mac): Promise<void>;
   /** Sends a packet and waits for its step. */
   send(bytes: Uint8Array, over?: Partial<Datagram>): Promise<Step>;
 }
@@ -153,6 +159,18 @@ export async function world(
       log: parts.log ?? silentLog,
       clock,
     }),
+    probed: (address, answered) =>
+      concludeDecline(
+        {
+          leases,
+          events,
+          now: clock.now(),
+          reserved: boot.reservedFor?.(ipv4(address), made.networks[0]!) !== undefined,
+        },
+        'rack',
+        ipv4(address),
+        answered,
+      ),
     send: async (bytes, over = {}) =>
       made.pipeline.receive({
         bytes,

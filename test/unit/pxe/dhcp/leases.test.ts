@@ -73,7 +73,8 @@ describe('the pool', () => {
       reason: { code: 'exhausted', text: expect.stringContaining('enlarge dhcp.pools') },
       fields: { detail: 'network rack, pools 10.77.0.100-10.77.0.101' },
     });
-    await w.send(message('RELEASE', { mac: mac(1), ciaddr: '10.77.0.100' }));
+    const source = { address: ipv4('10.77.0.100'), port: 68 };
+    await w.send(message('RELEASE', { mac: mac(1), ciaddr: '10.77.0.100' }), { source });
     expect(await lease(w, { mac: mac(50) })).toBe('10.77.0.100');
   });
 

@@ -70,6 +70,8 @@ describe('addresses that are probed in advance', () => {
     w.clock.advance(millis(61_000));
     expect(await w.leases.setAside('rack', ipv4('10.77.0.100'), mac(1), 'conflict')).toBe('stored');
     expect(await lease(w, { mac: mac(2) })).toBe('10.77.0.101');
+    // Only its renewal gives an unknown client of a crowded pool a long lease.
+    await w.send(message('REQUEST', { mac: mac(2), ciaddr: '10.77.0.101' }));
     expect((await w.send(message('DISCOVER', { mac: mac(3) }))).outcome).toBe('exhausted');
     expect(formatIpv4(onWire(await w.send(message('DISCOVER'))).yiaddr)).toBe('10.77.0.100');
     w.clock.advance(millis(600_001));

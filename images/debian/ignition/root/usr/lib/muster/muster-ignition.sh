@@ -115,11 +115,6 @@ if wants_disks; then
 fi
 stage files
 apply_presets
-# muster-boot.sh fetches the configuration again now, because the boot session may be over when the
-# agent starts.
-if [ -e /etc/muster/muster-boot.sh ] && [ ! -e "$kept" ]; then
-  sh /etc/muster/muster-boot.sh seed >>"$log" 2>&1
-fi
 : >/run/muster/ignition-done
 [ ! -s /etc/hostname ] || cat /etc/hostname >/proc/sys/kernel/hostname
 leave_network
