@@ -28,7 +28,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=2
-parts='base identity talk facts plan files fetch units data etcd image kept'
+parts='base identity approval talk facts plan files fetch units data etcd image kept'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
@@ -99,6 +99,7 @@ own_digest() {
 poll() {
   hold_code=$plan_hold_code
   hold_text=$plan_hold_text
+  held=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ]; then
     mount_data "$filesystem"
@@ -160,8 +161,13 @@ do_inline_plan() {
 
 # Sleeps until the next poll: as long as the server asked for, after failures at least 1, 3, 7 and
 # so on up to 63 seconds, never more than five minutes; and up to a quarter more, so that a thousand
-# machines do not ask at the same moment.
+# machines do not ask at the same moment. A machine that is held asks again within two seconds.
 wait_for_next_poll() {
+  if [ -n "$held" ]; then
+    random=$(od -An -N1 -tu1 /dev/urandom)
+    sleep "1.$((random % 8))"
+    return 0
+  fi
   pause=${retry_after:-10}
   shortest=$(((1 << failures) - 1))
   [ "$pause" -ge "$shortest" ] || pause=$shortest
@@ -190,6 +196,9 @@ checkpoint=0
 failures=0
 http_status=''
 retry_after=''
+held=''
+shown_nonce=''
+code_shown=0
 verified_digest=''
 hold_code=''
 hold_text=''
@@ -206,12 +215,15 @@ while :; do
   if poll; then
     failures=0
   else
-    [ "$failures" -ge 6 ] || failures=$((failures + 1))
+    # A machine that is held got its answer: that is no failure.
+    if [ -z "$held" ] && [ "$failures" -lt 6 ]; then
+      failures=$((failures + 1))
+    fi
     do_kept_plan
   fi
   update_boot_disk
   if [ "$mode" = once ]; then
-    [ -z "$hold_code" ] && [ "$failures" = 0 ]
+    [ -z "$hold_code$held" ] && [ "$failures" = 0 ]
     exit
   fi
   restart_if_replaced

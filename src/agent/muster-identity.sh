@@ -125,7 +125,7 @@ is_our_certificate() {
 
 # Asks the server for a certificate, and stores it. Makes the key first if there is none. The boot
 # has a ticket only where Muster gives the machine its address; elsewhere the server goes by session
-# and address alone.
+# and address alone. Sets held if the machine has to wait.
 redeem() {
   make_key ECDSA-P256 "$identity/agent.key" || return 1
   make_request "$identity/agent.key" "$run/agent.csr" || return 1
@@ -138,13 +138,22 @@ redeem() {
   fi
   ask /agent/redeem "$@"
   rm -f "$run/ticket"
-  if [ "$http_status" != 200 ]; then
-    say "no certificate for this boot: $http_status $answer_text"
-    return 1
-  fi
+  case $http_status in
+    200) ;;
+    202)
+      held=$answer_hold
+      [ "$held" != approval ] || show_code "$answer_nonce"
+      return 1
+      ;;
+    *)
+      say "no certificate for this boot: $http_status $answer_text"
+      return 1
+      ;;
+  esac
   if ! is_our_certificate "$run/body"; then
     say 'the certificate for this boot is not one of our CA for our key'
     return 1
   fi
+  end_code
   replace "$run/body" 600 "$identity/agent.crt"
 }

@@ -14,7 +14,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=2
-parts='base identity talk facts plan files fetch units data etcd image kept'
+parts='base identity approval talk facts plan files fetch units data etcd image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -76,6 +76,7 @@ own_digest() {
 poll() {
   hold_code=$plan_hold_code
   hold_text=$plan_hold_text
+  held=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ]; then
     mount_data "$filesystem"
@@ -130,6 +131,11 @@ do_inline_plan() {
 }
 
 wait_for_next_poll() {
+  if [ -n "$held" ]; then
+    random=$(od -An -N1 -tu1 /dev/urandom)
+    sleep "1.$((random % 8))"
+    return 0
+  fi
   pause=\${retry_after:-10}
   shortest=$(((1 << failures) - 1))
   [ "$pause" -ge "$shortest" ] || pause=$shortest
@@ -157,6 +163,9 @@ checkpoint=0
 failures=0
 http_status=''
 retry_after=''
+held=''
+shown_nonce=''
+code_shown=0
 verified_digest=''
 hold_code=''
 hold_text=''
@@ -173,12 +182,14 @@ while :; do
   if poll; then
     failures=0
   else
-    [ "$failures" -ge 6 ] || failures=$((failures + 1))
+    if [ -z "$held" ] && [ "$failures" -lt 6 ]; then
+      failures=$((failures + 1))
+    fi
     do_kept_plan
   fi
   update_boot_disk
   if [ "$mode" = once ]; then
-    [ -z "$hold_code" ] && [ "$failures" = 0 ]
+    [ -z "$hold_code$held" ] && [ "$failures" = 0 ]
     exit
   fi
   restart_if_replaced
@@ -385,15 +396,95 @@ redeem() {
   fi
   ask /agent/redeem "$@"
   rm -f "$run/ticket"
-  if [ "$http_status" != 200 ]; then
-    say "no certificate for this boot: $http_status $answer_text"
-    return 1
-  fi
+  case $http_status in
+    200) ;;
+    202)
+      held=$answer_hold
+      [ "$held" != approval ] || show_code "$answer_nonce"
+      return 1
+      ;;
+    *)
+      say "no certificate for this boot: $http_status $answer_text"
+      return 1
+      ;;
+  esac
   if ! is_our_certificate "$run/body"; then
     say 'the certificate for this boot is not one of our CA for our key'
     return 1
   fi
+  end_code
   replace "$run/body" 600 "$identity/agent.crt"
+}
+`,
+  'muster-approval.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-approval.sh of Muster.
+
+code_symbols=0123456789ABCDEFGHJKMNPQRSTVWXYZ
+
+approval_code() {
+  openssl pkey -in "$identity/agent.key" -pubout -outform DER -out "$run/pin" || return 1
+  sha256 "$run/pin" || return 1
+  own_pin=$sha256
+  sha256 "$etc/ca.crt" || return 1
+  printf 'muster approval 1\\n%s\\n%s\\n%s\\n%s\\n' "$machine" "$own_pin" "$sha256" "$1" \\
+    >"$run/approval" || return 1
+  sha256 "$run/approval" || return 1
+  code_bits=$((0x\${sha256%"\${sha256#????????}"}))
+  approval_code=
+  for code_shift in 27 22 17 12 7 2; do
+    code_index=$(((code_bits >> code_shift) & 31))
+    code_rest=$code_symbols
+    while [ "$code_index" -gt 0 ]; do
+      code_rest=\${code_rest#?}
+      code_index=$((code_index - 1))
+    done
+    approval_code=$approval_code\${code_rest%"\${code_rest#?}"}
+    [ "$code_shift" != 17 ] || approval_code=$approval_code-
+  done
+}
+
+show_code() {
+  case $1 in
+    '' | *[!0-9a-f]*) return 1 ;;
+  esac
+  code_shown=$((code_shown + 1))
+  if [ "$1" != "$shown_nonce" ]; then
+    approval_code "$1" || return 1
+    say 'the key waits for an operator; the console shows its code'
+    shown_nonce=$1
+  elif [ "$code_shown" -lt 30 ]; then
+    return 0
+  fi
+  code_shown=0
+  {
+    printf '\\n\\n================================================================\\n'
+    printf '  Machine %s waits for an operator of Muster. Its code:\\n\\n' "$machine"
+    printf '          %s\\n\\n' "$approval_code"
+    printf '  Type it on the boot host if you read it on the console of\\n'
+    printf '  this machine:\\n\\n'
+    printf '      muster machine approve %s %s\\n' "$machine" "$approval_code"
+    printf '================================================================\\n\\n'
+  } >"$run/screen" || return 1
+  show_on_consoles
+}
+
+end_code() {
+  [ -n "$shown_nonce" ] || return 0
+  shown_nonce=
+  printf '\\nMachine %s has its certificate; its code is not needed any more.\\n\\n' "$machine" \\
+    >"$run/screen" || return 1
+  show_on_consoles
+}
+
+show_on_consoles() {
+  consoles=console
+  if [ -r "$root/sys/class/tty/console/active" ]; then
+    read -r consoles <"$root/sys/class/tty/console/active"
+  fi
+  for console in $consoles; do
+    [ "$console" != tty0 ] || console=tty1
+    timeout 10 tee "$root/dev/$console" <"$run/screen" >/dev/null 2>&1 9>&- &
+  done
 }
 `,
   'muster-talk.sh': `#!/bin/sh
@@ -415,6 +506,8 @@ ask() {
   answer_text=\${answer%???}
   http_status=\${answer#"$answer_text"}
   retry_after=
+  answer_hold=
+  answer_nonce=
   [ "$curl_status" = 0 ] || http_status=000
   [ "$curl_status" != 60 ] || report_distrust
   [ -r "$run/headers" ] || return 0
@@ -423,6 +516,8 @@ ask() {
     case $header_name in
       [Mm]uster-[Cc]heckpoint) take_checkpoint ;;
       [Mm]uster-[Rr]evision) take_revision ;;
+      [Mm]uster-[Hh]old) answer_hold=$header_value ;;
+      [Mm]uster-[Nn]once) answer_nonce=$header_value ;;
       *) ! is_number "$header_value" || take_header ;;
     esac
   done <"$run/headers"

@@ -2,6 +2,7 @@
  * The dependencies of the operators' API on other rooms, as narrow interfaces.
  * src/wiring/operators.ts wires them.
  */
+import type { WaitingView } from '../agent/approve.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
@@ -12,7 +13,7 @@ import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import type { AddonLibrary } from '../cluster/objects/addons/library.ts';
-import type { EventLog } from '../events/event.ts';
+import type { EventLog, Reason } from '../events/event.ts';
 import type { SecurityLog } from '../events/security-log.files.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
 import type { KnownMachine } from '../machines/machine.ts';
@@ -92,6 +93,12 @@ export interface ApiDeps {
     certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
     /** The cluster that a machine's agent works for; see AgentBoot. */
     agentCluster(machine: string): string | undefined;
+    /** The keys that wait for an approval; with `codes`, what their machines' consoles show. */
+    waiting(asked: { readonly codes: boolean }): readonly WaitingView[];
+    /** Why a machine's agent waits for an approval; undefined when it does not. */
+    waits(machine: string): Reason | undefined;
+    /** @throws {MusterError} E_APPROVAL when the code is not that of a key that waits */
+    approve(machine: string, code: string): Promise<Omit<WaitingView, 'code'>>;
     /** @throws {MusterError} E_NOT_FOUND for an unknown machine */
     rearm(machine: string, options: { readonly keep: boolean }): Promise<KnownMachine>;
   };

@@ -27,6 +27,8 @@ export interface Outlook {
    * For a machine that gets a certificate: what it has to show before, and which document says so.
    */
   readonly trust?: Trust;
+  /** For a machine: why its agent waits for an operator. */
+  readonly waits?: Reason;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
@@ -45,15 +47,21 @@ export function leasedAddresses({ leases }: Pick<ApiDeps, 'leases'>): ReadonlyMa
 /** The outlook of a machine. `leased` is from {@link leasedAddresses}, computed once per list. */
 export function machineOutlook(
   name: string,
-  { preview, roster }: Pick<ApiDeps, 'preview' | 'roster'>,
+  { preview, roster, agents }: Pick<ApiDeps, 'preview' | 'roster' | 'agents'>,
   leased: ReadonlyMap<string, string>,
 ): Outlook {
   const outlook = preview.outlook(name);
   const trust = preview.trust(name);
+  const waits = agents.waits(name);
   const member = roster.get(name);
   const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
   const lease = macs.map((mac) => leased.get(mac)).find((address) => address !== undefined);
-  return { ...(outlook && { outlook }), ...(trust && { trust }), ...(lease !== undefined && { lease }) };
+  return {
+    ...(outlook && { outlook }),
+    ...(trust && { trust }),
+    ...(waits && { waits }),
+    ...(lease !== undefined && { lease }),
+  };
 }
 
 /** The outlook of an image. */

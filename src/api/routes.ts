@@ -3,6 +3,7 @@
  * are made from it. The first route that matches answers, so literal paths come before paths with
  * parameters that would also match.
  */
+import { approveMachine, listWaiting } from './approvals.ts';
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
 import { auditEntries, auditExport, auditStatus } from './audit.ts';
@@ -131,6 +132,19 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/machines/:name/rearm',
     summary: "Ends a machine's alarm. Query: keep (its certificate stays; else the next key gets a new one).",
     handler: rearmMachine,
+  },
+  {
+    method: 'GET',
+    path: '/v1/waiting',
+    summary:
+      'Lists machines whose keys wait for an approval. Query: cluster; codes shows what their consoles show.',
+    handler: listWaiting,
+  },
+  {
+    method: 'POST',
+    path: '/v1/machines/:name/approve',
+    summary: 'Approves the waiting key of a machine: {"code"}, as its console shows it.',
+    handler: approveMachine,
   },
   {
     method: 'GET',

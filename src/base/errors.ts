@@ -242,7 +242,7 @@ export const ERRORS = {
     title: "A machine's key was not approved.",
     who: 'operator',
     http: 409,
-    fix: 'Compare with the console of the machine, and type the code that it shows now.',
+    fix: '`muster machine waiting` lists the keys that wait; type the code that the console of the machine shows now.',
   },
   E_AGENT_CERTIFICATE: {
     title: "An agent's certificate is not accepted.",

@@ -76,7 +76,7 @@ export const TRUST_TIERS = ['segment', 'approved', 'tpm'] as const;
 /** Which of several documents counts is decided in trust.ts. */
 export const trust = z.enum(TRUST_TIERS).meta({
   description:
-    'What a machine has to show before it gets its certificate, and with it the secrets of its cluster. segment: the ticket of its boot, from an address that is its own. approved: an operator also confirms the code on its console, once for each key. tpm: its TPM 2.0 opens what was sealed to it. The strictest of Network, Cluster, Profile and Machine counts. Default segment; approved for control planes and members of etcd where another server gives the addresses.',
+    'What a machine has to show before it gets its certificate, and with it the secrets of its cluster. segment: the ticket of its boot, from an address that is its own. approved: an operator also confirms the code on its console (`muster machine approve`), once for each key. tpm: its TPM 2.0 opens what was sealed to it. The strictest of Network, Cluster, Profile and Machine counts. Default segment; approved for control planes and members of etcd where another server gives the addresses.',
 });
 
 /** Accepts any usual notation; stored in canonical form. */

@@ -55,8 +55,10 @@ const age = (since: Timestamp | undefined): string | undefined =>
  * its secrets come with its first configuration.
  */
 function machineReason(item: Shown): string | undefined {
-  const { alarm, reason, agent, outlook } = item.status;
-  const why = alarm ? `ALARM:${alarm.code}` : (reason?.code ?? agent?.hold?.code ?? outlook?.code);
+  const { alarm, reason, agent, outlook, waits } = item.status;
+  const why = alarm
+    ? `ALARM:${alarm.code}`
+    : (waits?.code ?? reason?.code ?? agent?.hold?.code ?? outlook?.code);
   if (machine(item)?.delivery !== 'inline') return why;
   return why === undefined ? 'INLINE' : `${why},INLINE`;
 }

@@ -1,4 +1,4 @@
-/** Registers `muster render` and `muster machine add|accept|rearm`. */
+/** Registers `muster render` and `muster machine add|accept|waiting|approve|rearm`. */
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerMachine: Register = (program, io, finish) => {
@@ -24,7 +24,7 @@ export const registerMachine: Register = (program, io, finish) => {
 
   const machine = program
     .command('machine')
-    .summary('add, accept and rearm machines')
+    .summary('add, accept, approve and rearm machines')
     .description('Adds machines to the inventory, and decides about those that are held.');
   const add = withServer(
     machine
@@ -64,6 +64,7 @@ export const registerMachine: Register = (program, io, finish) => {
     ['muster machine accept m-525400aa0001 --profile worker --name node-1', 'accept an unknown machine'],
     ['muster machine accept node-1', 'let a machine boot again that was held after failed boots'],
   );
+  registerApproval(machine, io, finish);
   const rearm = withServer(
     machine
       .command('rearm')
@@ -81,3 +82,37 @@ export const registerMachine: Register = (program, io, finish) => {
     'let a machine enrol again after you have looked at why two keys asked in its name',
   ]);
 };
+
+function registerApproval(...[machine, io, finish]: Parameters<Register>): void {
+  const waiting = withServer(
+    machine
+      .command('waiting')
+      .summary('list machines that wait for an approval')
+      .description(
+        'Lists machines whose keys wait until an operator confirms the code on their consoles (trust: approved). Serial and hardware are what the machine said; nobody checked them.',
+      )
+      .option('--cluster <name>', 'only machines of this cluster')
+      .addOption(outputOption('table', 'wide', 'json', 'yaml')),
+  ).action(async (options) => finish(await (await import('./approve.ts')).waiting(options, io)));
+  withExamples(waiting, ['muster machine waiting --cluster blue', 'which machines of a cluster wait']);
+  const approve = withServer(
+    machine
+      .command('approve')
+      .summary('approve a machine by the code on its console')
+      .description(
+        "Approves machines whose keys wait: each gets its certificate, and with it its cluster's secrets. Read the code on the console of the machine itself (screen, serial line or BMC), never from a message. With --all it lists all codes for you to compare, and approves with the --confirm that it names.",
+      )
+      .argument('[machine-code...]', 'each machine, followed by its code')
+      .option('--all', 'all machines that wait')
+      .option('--cluster <name>', 'with --all: only machines of this cluster')
+      .option('--confirm <text>', 'with --all: confirms the codes that were listed'),
+  ).action(async (words: string[], options) =>
+    finish(await (await import('./approve.ts')).approve(words, options, io)),
+  );
+  withExamples(
+    approve,
+    ['muster machine approve cp1 7QK-3FD', 'approve one machine'],
+    ['muster machine approve cp1 7QK-3FD cp2 0W2-H8M', 'approve several'],
+    ['muster machine approve --all --cluster blue', 'list the codes of all that wait, to compare them'],
+  );
+}
