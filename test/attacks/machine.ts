@@ -123,13 +123,18 @@ export class Agent {
     return answer;
   }
 
+  /** Arguments of curl that show the certificate. */
+  certificateWords(): readonly string[] {
+    return ['--cert', this.#file('crt'), '--key', this.#file('key')];
+  }
+
   /** Polls for the plan: the answer's body is a tar with it and its files. */
   poll(facts: Facts = {}, place: Place = this.#place): Promise<Answer> {
     const form = Object.entries({ ...FACTS, clock: String(Math.floor(Date.now() / 1000)), ...facts });
     return this.#ask(
       place,
       '/agent/poll',
-      ...['--cert', this.#file('crt'), '--key', this.#file('key')],
+      ...this.certificateWords(),
       ...form.flatMap(([name, value]) => ['--data-urlencode', `${name}=${value}`]),
     );
   }
