@@ -101,7 +101,9 @@ function orderLines(
 }
 
 const wordOf = (decision: EtcdDecision): string =>
-  decision.do === 'hold' ? `held (${decision.code}): ${decision.text}` : decision.do;
+  decision.do === 'hold'
+    ? [`held (${decision.code}): ${decision.text}`, decision.operators].filter(Boolean).join(' ')
+    : decision.do;
 
 interface FoundOptions extends ServerOptions {
   readonly confirm?: string;

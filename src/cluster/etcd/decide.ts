@@ -27,6 +27,17 @@ const hold = (code: HoldCode, particulars = ''): EtcdDecision => ({
 });
 
 /**
+ * A hold whose particulars only operators see: whoever asks in the machine's name could claim the
+ * filesystem or the founding that they name.
+ */
+const guardedHold = (code: HoldCode, operators: string): EtcdDecision => ({
+  do: 'hold',
+  code,
+  text: HOLDS[code].text,
+  operators,
+});
+
+/**
  * The filesystem that has the member's data or is to receive them; undefined when none is known.
  */
 export function filesystemOf(record: FoundingRecord, member: string): string | undefined {
@@ -112,7 +123,7 @@ const RULES: readonly Rule[] = [
     rule: 'A disk of another founding is not touched.',
     apply: ({ known: { record }, facts: { marker } }) =>
       marker && marker.founding !== record?.id
-        ? hold(
+        ? guardedHold(
             'foreign-marker',
             `It belongs to founding ${marker.founding}; the present one is ${record?.id}.`,
           )
@@ -150,7 +161,7 @@ const RULES: readonly Rule[] = [
       if (facts.etcd.wal !== 'present' || filesystemOf(record!, facts.member) === facts.filesystem)
         return undefined;
       return life.rolledBack === undefined
-        ? hold(
+        ? guardedHold(
             'removed-disk',
             `The member’s filesystem is now ${filesystemOf(record!, facts.member) ?? 'none'}.`,
           )
@@ -203,7 +214,7 @@ const RULES: readonly Rule[] = [
             'waiting-for-members',
             'The founding was opened without this member; it joins when the founding has ended.',
           )
-        : hold('other-filesystem', `It was granted to ${granted}.`);
+        : guardedHold('other-filesystem', `It was granted to ${granted}.`);
     },
   },
   {

@@ -97,7 +97,7 @@ export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decis
     case 'replace':
       return {
         lines: fenceLines(service, machine),
-        hold: { code: FENCED, text: `It is removed from etcd and added again: ${decision.why}.`, stop: true },
+        hold: { code: FENCED, text: 'It is removed from etcd and added again.', stop: true },
         pollSeconds: 1,
       };
     case 'restore':

@@ -174,11 +174,18 @@ export type EtcdDecision =
   | { readonly do: 'start'; readonly founding: Founding }
   /**
    * The member's data are lost and the others have a quorum: the executor removes the member and
-   * adds it again. Its etcd is stopped meanwhile.
+   * adds it again. Its etcd is stopped meanwhile. `why` is for operators alone.
    */
   | { readonly do: 'replace'; readonly why: string }
   /**
    * A copy of the member's data becomes the only member of a new founding; the original is kept.
    */
   | { readonly do: 'restore'; readonly restoring: Restoring & { readonly from: string } }
-  | { readonly do: 'hold'; readonly code: HoldCode; readonly text: string };
+  | {
+      readonly do: 'hold';
+      readonly code: HoldCode;
+      /** Also sent to the machine. It must not say what a machine would have to claim. */
+      readonly text: string;
+      /** More, for operators alone. */
+      readonly operators?: string;
+    };

@@ -13,7 +13,8 @@ import type { ImageSpec } from '../../../src/resources/kinds.ts';
 
 const GOLDEN = 'test/golden/one-boot';
 const page = readFileSync('docs/one-boot.md', 'utf8');
-const anonymous = (text: string) => text.replace(/\/boot\/[\w-]{22}/g, '/boot/SESSION');
+const anonymous = (text: string) =>
+  text.replace(/\/boot\/[\w-]{22}(?=\/start)/g, '/boot/NAME').replace(/\/boot\/[\w-]{22}/g, '/boot/SESSION');
 
 /** The lines of all boxes of a kind, in the page's order. */
 function boxes(kind: string): string[] {

@@ -133,7 +133,31 @@ test('the opening is stored before any member is granted it, and each member is 
     grants: { m1: 'F-m1', m2: 'F-m2', m3: 'F-m3' },
   });
   expect(await ask('m1')).toMatchObject({ do: 'found', founding: { state: 'new', members: MEMBERS } });
-  expect(await ask('m1', { filesystem: 'other' })).toMatchObject({ do: 'hold', code: 'other-filesystem' });
+  const other = await ask('m1', { filesystem: 'other' });
+  expect(other).toMatchObject({ do: 'hold', code: 'other-filesystem' });
+});
+
+test('a hold tells the machine neither filesystem nor founding that it would have to claim; operators see both', async () => {
+  const early = world();
+  for (const { name } of MEMBERS) await early.ask(name);
+  const granted = await early.ask('m1', { filesystem: 'other' });
+  const { ask, record, founder } = await founded();
+  const moved = await ask('m1', { ...SERVING, filesystem: 'other' });
+  const marker = { cluster: 'one', founding: 'of another time', member: 'm1', machine: 'm1' };
+  const marked = await ask('m1', { marker });
+  for (const [decision, code, secret] of [
+    [granted, 'other-filesystem', 'F-m1'],
+    [moved, 'removed-disk', 'F-m1'],
+    [marked, 'foreign-marker', (await record())!.id],
+  ] as const) {
+    expect(decision).toMatchObject({ do: 'hold', code, operators: expect.stringContaining(secret) });
+    expect(decision.do === 'hold' && decision.text).not.toContain(secret);
+  }
+  const lost = await ask('m1', { filesystem: 'other' });
+  expect(JSON.stringify(lost.do === 'hold' && lost.text)).not.toContain('F-m1');
+  const { members } = await founder.status('one', MEMBERS);
+  expect(members.find(({ name }) => name === 'm1')).toHaveProperty('decision');
+  await founder.close();
 });
 
 test('every step of a founding is an event with a code from the table and its values as fields', async () => {
