@@ -100,12 +100,16 @@ export const addMachine: H = async (request, deps) => {
 
 /**
  * Accepts a machine, or lets a held one try again. The path names it as it is listed, or by
- * hardware address. Body: `{profile?, name?, cluster?}`.
+ * hardware address. Body: `{profile?, name?, cluster?, macs?}`; addresses are separated by commas.
  */
 export const acceptMachine: H = async (request, deps) => {
-  const given = await fieldsOf(request, ['profile', 'name', 'cluster']);
+  const { macs, ...given } = await fieldsOf(request, ['profile', 'name', 'cluster', 'macs']);
   const machine = findMachine(request.params.name ?? '', deps);
-  return json(machineView(await deps.accept(machine.name, given)));
+  const named = (macs ?? '')
+    .split(',')
+    .filter((text) => text !== '')
+    .map(macOf);
+  return json(machineView(await deps.accept(machine.name, { ...given, macs: named })));
 };
 
 const ARCHES = ['x86_64', 'aarch64'] as const;

@@ -124,7 +124,8 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/machines/:name/accept',
-    summary: 'Accepts a machine that was seen, or lets a held one try again: {"profile", "name", "cluster"}.',
+    summary:
+      'Accepts a machine that was seen, or lets a held one try again: {"profile", "name", "cluster", "macs"}.',
     handler: acceptMachine,
   },
   {

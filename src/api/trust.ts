@@ -86,6 +86,8 @@ export const etcdClient: H = async (request, deps) => {
 };
 
 export const rearmMachine: H = async (request, deps) => {
-  const { name } = findMachine(request.params.name ?? '', deps);
-  return json(machineView(await deps.agents.rearm(name, { keep: flag(request.query, 'keep') })));
+  const { name, status } = findMachine(request.params.name ?? '', deps);
+  const alarm = status.alarm?.code;
+  const view = machineView(await deps.agents.rearm(name, { keep: flag(request.query, 'keep') }));
+  return json({ ...view, ...(alarm !== undefined && { endedAlarm: alarm }) });
 };

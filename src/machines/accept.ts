@@ -1,14 +1,16 @@
 /**
  * Accepting a machine: the operator allows it to boot, and what was seen of it becomes its
- * document.
+ * document. A machine can claim what it likes, so of its addresses only the one that it booted from
+ * is taken, and others that the operator names.
  */
 import { MusterError } from '../base/errors.ts';
 import type { Mac } from '../base/mac.ts';
 import type { EventSink } from '../events/event.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
 import { API_VERSION, type Document, type MachineSpec } from '../resources/kinds.ts';
-import { lastingMacs, serialKey, uuidKey } from './identity.ts';
+import { MAX_TEXT, plainText, serialKey, uuidKey } from './identity.ts';
 import type { KnownMachine } from './machine.ts';
+import { isUsableMac } from './placeholders.ts';
 import type { Member, Roster } from './roster.ts';
 
 export interface AcceptOptions {
@@ -16,6 +18,8 @@ export interface AcceptOptions {
   /** The document's name; default: the name under which the machine was recorded. */
   readonly name?: string;
   readonly cluster?: string;
+  /** Addresses that it claimed besides the one that it booted from, and that are its own. */
+  readonly macs?: readonly Mac[];
 }
 
 interface AcceptDeps {
@@ -53,8 +57,13 @@ export async function acceptMachine(
     ...document.spec,
     ...(options.profile === undefined ? {} : { profile: options.profile }),
     ...(options.cluster === undefined ? {} : { cluster: options.cluster }),
+    macs: [...new Set([...document.spec.macs, ...claimedOf(member, options)])],
   };
-  if (spec.profile !== document.spec.profile || spec.cluster !== document.spec.cluster)
+  if (
+    spec.profile !== document.spec.profile ||
+    spec.cluster !== document.spec.cluster ||
+    spec.macs.length > document.spec.macs.length
+  )
     await catalog.apply([{ ...document, spec }]);
   roster.move(member, 'accepted', { bootsWithoutReady: 0, logTail: undefined });
   await roster.commit([member], []);
@@ -85,11 +94,26 @@ async function acceptDiscovered(
 }
 
 /**
- * Makes the document of a machine that was seen: its lasting addresses, and its UUID and serial
- * unless they are placeholders or another document has both (blades that share them are recognised
- * by their addresses).
+ * The addresses that the operator names.
  *
- * @throws {MusterError} E_USAGE when no address is left.
+ * @throws {MusterError} E_USAGE for one that the machine never claimed.
+ */
+function claimedOf({ name, status }: Pick<Member, 'name' | 'status'>, { macs = [] }: AcceptOptions): Mac[] {
+  const foreign = macs.find((mac) => !status.seen.macs.includes(mac));
+  if (foreign !== undefined)
+    throw new MusterError(
+      'E_USAGE',
+      `"${name}" never claimed ${foreign}; it claimed ${status.seen.macs.join(', ') || 'no address'}`,
+    );
+  return [...macs];
+}
+
+/**
+ * Makes the document of a machine that was seen: the address that it booted from, those that the
+ * operator names, and its UUID and serial unless they are placeholders or another document has both
+ * (blades that share them are recognised by their addresses).
+ *
+ * @throws {MusterError} E_USAGE when no address is left, or for one that it never claimed.
  */
 export function documentOf(
   member: Pick<Member, 'name' | 'status'>,
@@ -99,21 +123,33 @@ export function documentOf(
   const { seen } = member.status;
   const others = catalog.list('Machine').map(({ document }) => document.spec);
   const taken = new Set(others.flatMap((spec) => spec.macs));
-  const macs = lastingMacs(seen.macs, seen.bootMacs ?? []).filter((mac) => !taken.has(mac));
+  const macs = [...new Set([...bootedFrom(member), ...claimedOf(member, options)])].filter(
+    (mac) => !taken.has(mac),
+  );
   if (macs.length === 0)
     throw new MusterError(
       'E_USAGE',
-      `all addresses of "${member.name}" are in other Machine documents already; add the machine there, or correct them`,
+      `"${member.name}" booted from no address that is free: it is in another Machine document; add the machine there, correct that, or name another address with --mac`,
     );
   const { uuid, serial } = ownHardware(seen, others);
   const spec: MachineSpec = {
-    macs: macs as Mac[],
+    macs,
     ...(uuid === undefined ? {} : { uuid }),
     ...(serial === undefined ? {} : { serial }),
     ...(options.profile === undefined ? {} : { profile: options.profile }),
     ...(options.cluster === undefined ? {} : { cluster: options.cluster }),
   };
   return { apiVersion: API_VERSION, kind: 'Machine', metadata: { name: options.name }, spec };
+}
+
+/**
+ * The address that it booted from, if it can identify a machine; of several the one by which it is
+ * named.
+ */
+function bootedFrom({ name, status }: Pick<Member, 'name' | 'status'>): readonly Mac[] {
+  const booted = (status.seen.bootMacs ?? []).filter(isUsableMac);
+  const named = booted.find((mac) => name === `m-${mac.replaceAll(':', '')}`);
+  return [named ?? booted[0]].filter((mac) => mac !== undefined);
 }
 
 function ownHardware(
@@ -128,6 +164,6 @@ function ownHardware(
   if (shared) return { uuid: undefined, serial: undefined };
   return {
     uuid: uuid === undefined ? undefined : seen.uuid,
-    serial: serial === undefined ? undefined : seen.serial,
+    serial: serial === undefined || seen.serial === undefined ? undefined : plainText(seen.serial, MAX_TEXT),
   };
 }

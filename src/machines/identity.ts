@@ -44,7 +44,7 @@ const PLACEHOLDER_KEYS: ReadonlySet<string> = new Set(
  */
 export function serialKey(text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
-  const serial = printable(text, MAX_TEXT).toUpperCase().replace(/\s+/g, ' ').trim().replace(/\.+$/, '');
+  const serial = plainText(text, MAX_TEXT).toUpperCase().replace(/\s+/g, ' ').trim().replace(/\.+$/, '');
   return isPlaceholderSerial(serial) ? undefined : serial;
 }
 
@@ -53,6 +53,18 @@ export function printable(text: string, length: number): string {
   return text
     .slice(0, length)
     .replace(/[\p{C}\p{Z}]+/gu, ' ')
+    .trim();
+}
+
+/**
+ * As {@link printable}, in letters, digits, blanks and `._:/+-` only; everything else becomes a
+ * blank. For texts of machines that reach files on a machine: no shell, YAML or template reads more
+ * in them than a text.
+ */
+export function plainText(text: string, length: number): string {
+  return text
+    .slice(0, length)
+    .replace(/[^A-Za-z0-9._:/+-]+/g, ' ')
     .trim();
 }
 
@@ -80,7 +92,7 @@ export function readIdentity(fields: IdentityFields): Identity {
   const uuid = fields.uuid?.trim().toLowerCase();
   const text = (value: string | undefined) => (value === undefined ? '' : printable(value, MAX_TEXT));
   const [serial, manufacturer, product, assetTag] = [
-    text(fields.serial),
+    fields.serial === undefined ? '' : plainText(fields.serial, MAX_TEXT),
     text(fields.manufacturer),
     text(fields.product),
     text(fields.assetTag),

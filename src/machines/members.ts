@@ -137,7 +137,8 @@ export class MemberTable {
       name: member.name,
       documented: spec !== undefined,
       macs: (spec?.macs ?? []) as Mac[],
-      seenMacs: seen.macs,
+      // What it only claims in a request is no evidence: anybody can claim any address.
+      seenMacs: seen.bootMacs ?? [],
       uuid: spec?.uuid ?? seen.uuid,
       serial: spec?.serial ?? seen.serial,
     });

@@ -21,6 +21,7 @@ export interface Claim {
   readonly name: string;
   readonly documented: boolean;
   readonly macs: readonly Mac[];
+  /** Those that it booted from before. */
   readonly seenMacs: readonly Mac[];
   readonly uuid?: string | undefined;
   readonly serial?: string | undefined;

@@ -95,6 +95,7 @@ export async function openClusters(
     pki,
     objects: { present, applied },
     roster,
+    stopped: (machine) => agents.waits(machine) ?? boot.service.outlook(machine),
     certificateState: agents.certificateState,
     clock,
     newId: () => randomBytes(4).toString('hex'),

@@ -1,5 +1,6 @@
 /** The verbs `muster machine add` and `muster machine accept`. */
 
+import type { machineView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import type { Applied, ApplyResult } from '../../resources/catalog.ts';
@@ -37,19 +38,38 @@ export interface AcceptOptions extends ServerOptions {
   readonly profile?: string;
   readonly name?: string;
   readonly cluster?: string;
+  /** Addresses that it claimed besides the one that it booted from. */
+  readonly mac?: readonly string[];
 }
 
 /**
- * `muster machine accept`: accepts a machine. `machine` is its name in `muster get machines`, or a
- * MAC address.
+ * `muster machine accept`: accepts a machine, and prints what its document takes of what it
+ * claimed. `machine` is its name in `muster get machines`, or a MAC address.
  */
 export async function accept(machine: string, options: AcceptOptions, io: Io): Promise<number> {
-  const { profile, name, cluster } = options;
-  const accepted = await openClient(options, io).call<{ name: string }>(
+  const { profile, name, cluster, mac = [] } = options;
+  const accepted = await openClient(options, io).call<ReturnType<typeof machineView>>(
     'POST',
     `/v1/machines/${encodeURIComponent(machine)}/accept`,
-    { body: { json: { profile, name, cluster } } },
+    { body: { json: { profile, name, cluster, ...(mac.length > 0 && { macs: mac.join(',') }) } } },
   );
   io.out(`machine/${accepted.name} accepted\n`);
+  io.err(claimsText(accepted));
   return EXIT.ok;
+}
+
+/** What is in the document, and what the machine says of itself besides. */
+function claimsText({ spec, status: { seen } }: ReturnType<typeof machineView>): string {
+  const { macs = [], uuid, serial } = spec ?? {};
+  const others = seen.macs.filter((one) => !macs.includes(one));
+  const taken = [
+    `MAC ${macs.join(', ')}`,
+    uuid === undefined ? [] : `UUID ${uuid}`,
+    serial === undefined ? [] : `serial ${serial}`,
+  ].flat();
+  const said = [
+    others.length === 0 ? [] : `MAC ${others.join(', ')} (\`--mac\` takes those that are its own)`,
+    [seen.manufacturer, seen.product].filter(Boolean).join(' ') || [],
+  ].flat();
+  return `  its document has: ${taken.join('; ')}\n${said.length === 0 ? '' : `  it also claims: ${said.join('; ')}\n`}`;
 }

@@ -51,11 +51,14 @@ export const registerMachine: Register = (program, io, finish) => {
     machine
       .command('accept')
       .summary('accept a machine that was seen, or let a held one try again')
-      .description('Accepts a machine that was seen, or lets one that is held try again.')
+      .description(
+        'Accepts a machine that was seen, or lets one that is held try again. Its document takes only the address that it booted from; --mac adds others that it claimed.',
+      )
       .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
       .option('--profile <name>', 'its profile')
       .option('--name <name>', 'its name')
-      .option('--cluster <name>', 'its cluster'),
+      .option('--cluster <name>', 'its cluster')
+      .option('--mac <address...>', 'addresses that it claimed and that are its own'),
   ).action(async (name: string, options) =>
     finish(await (await import('./machine.ts')).accept(name, options, io)),
   );

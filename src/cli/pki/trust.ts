@@ -89,11 +89,12 @@ export async function rearm(
   options: ServerOptions & { readonly keep?: boolean },
   io: Io,
 ): Promise<number> {
-  const rearmed = await openClient(options, io).call<{ name: string }>(
+  const rearmed = await openClient(options, io).call<{ name: string; endedAlarm?: string }>(
     'POST',
     `/v1/machines/${encodeURIComponent(machine)}/rearm`,
     { query: options.keep ? { keep: 'true' } : {} },
   );
   io.out(`machine/${rearmed.name} rearmed\n`);
+  if (rearmed.endedAlarm === undefined) io.err('  it had no alarm\n');
   return EXIT.ok;
 }

@@ -2,6 +2,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { Reason } from '../../events/event.ts';
 import type { Roster } from '../../machines/roster.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Pki } from '../../pki/pki.ts';
@@ -27,6 +28,8 @@ export interface HealthDeps {
   readonly pki: Pick<Pki, 'isFounded' | 'issued' | 'keysets'>;
   readonly objects: ObjectsStatusDeps;
   readonly roster: Pick<Roster, 'get' | 'heartbeats'>;
+  /** Why its agent cannot work: it would be held at its boot, or waits for an approval. */
+  readonly stopped: (machine: string) => Reason | undefined;
   /** `valid` when this certificate of the machine's agent is in force. */
   readonly certificateState: (machine: string, serial: string) => string;
   readonly clock: Clock;
@@ -135,12 +138,13 @@ async function issuedOf({ pki, certificateState }: HealthDeps, cluster: string) 
   ];
 }
 
-function seen({ roster }: HealthDeps, name: string): MachineSeen {
+function seen({ roster, stopped }: HealthDeps, name: string): MachineSeen {
   const status = roster.get(name)?.status;
   return {
     name,
     heard: roster.heartbeats.alive(name) !== undefined,
     known: status?.agent !== undefined,
+    stopped: stopped(name),
     hold: status?.agent?.hold,
     alarm: status?.alarm,
   };

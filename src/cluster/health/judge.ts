@@ -32,6 +32,8 @@ export interface MachineSeen {
   readonly heard: boolean;
   /** Whether the agent was ever heard. */
   readonly known: boolean;
+  /** Why its agent cannot work: it would be held at its boot, or waits for an approval. */
+  readonly stopped?: { readonly code: string; readonly text: string } | undefined;
   readonly hold?: { readonly code: string; readonly text: string } | undefined;
   readonly alarm?: { readonly code: string; readonly text: string } | undefined;
 }
@@ -48,9 +50,11 @@ export function judgeMachines(machines: readonly MachineSeen[]): readonly Findin
   ];
 }
 
-function judgeMachine({ name, heard, known, hold, alarm }: MachineSeen): readonly Finding[] {
+function judgeMachine({ name, heard, known, stopped, hold, alarm }: MachineSeen): readonly Finding[] {
   const explain = `muster explain ${name}`;
   if (alarm) return [bad('machine', name, `alarm ${alarm.code}: ${alarm.text}`, explain)];
+  if (stopped && !heard)
+    return [bad('machine', name, `not heard (${stopped.code}): ${stopped.text}`, explain)];
   if (!known) return [bad('machine', name, 'its agent has never been heard', `power it on; ${explain}`)];
   if (!heard)
     return [

@@ -73,7 +73,7 @@ export function vendorCasOf(context: BootContext, member: Member, boot: BootOf):
   return [...clusters, ...networks].flatMap((one) => one?.spec.tpm?.vendorCAs ?? []);
 }
 
-/** What `muster explain` says of the machine's tier. */
+/** What `muster explain` says of the machine's tier, and of a key that waits because of it. */
 export function trustSteps(context: BootContext, member: Member | undefined, network: string | undefined) {
   const trust = member && machineTrust(context, member, network === undefined ? undefined : { network });
   if (trust === undefined) return [];
@@ -82,9 +82,11 @@ export function trustSteps(context: BootContext, member: Member | undefined, net
       ? "the default, because it gets its cluster's keys and another server gives the addresses"
       : 'the default';
   const tpm = context.agents?.tpm(member!.name);
+  const waits = context.agents?.waits(member!.name);
   return [
     { step: 'trust', result: `${trust.tier} (${trust.from === 'default' ? byDefault : trust.from})` },
     ...(tpm === undefined ? [] : [{ step: 'tpm', result: tpmText(tpm) }]),
+    ...(waits ? [{ step: 'approval', result: 'waits for an operator', reason: waits }] : []),
   ];
 }
 

@@ -186,6 +186,7 @@ export async function openWorld(
     membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
     waiting: departures.waiting,
     health: createHealth({
+      stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
       clusters: clusters,
       founding: founding.status,
       kubes,

@@ -141,7 +141,9 @@ test('the checks of a cluster that does not exist yet fail line by line, and so 
   expect(out).toMatch(
     /^FAIL +etcd +red +not founded: cp1, cp2, cp3 have not asked yet; muster cluster founding red$/m,
   );
-  expect(out).toMatch(/^FAIL +machine +w2 +its agent has never been heard; power it on; muster explain w2$/m);
+  expect(out).toMatch(
+    /^FAIL +machine +w2 +not heard \(no_profile\): The machine has no profile and .*; muster explain w2$/m,
+  );
   expect(out).toMatch(/\nred: checks that fail: \d+ \(all but the network between pods/);
   const { out: json } = await muster('status', 'red', '--etcd', '-o', 'json');
   expect(JSON.parse(json)).toMatchObject({ ok: false, scope: expect.stringContaining('etcd only') });

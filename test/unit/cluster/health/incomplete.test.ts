@@ -22,6 +22,7 @@ const pki = openPki({ store: openMemoryStore(), vault: vaultFrom(newVaultKey(), 
 
 const looked = (founding: () => Promise<FoundingStatus>) =>
   createHealth({
+    stopped: () => undefined,
     clusters,
     founding,
     kubes: () => () => Promise.reject(new Error('no API server here')),

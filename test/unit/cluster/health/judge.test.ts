@@ -226,12 +226,14 @@ test('machines with an alarm or a hold, silent machines and machines never heard
     { ...well, name: 'b', alarm: { code: 'copied', text: 'two' } },
     { ...well, name: 'c', known: false, heard: false },
     { ...well, name: 'd', heard: false },
+    { ...well, name: 'f', known: false, heard: false, stopped: { code: 'approval', text: 'its key waits' } },
     { ...well, name: 'e', hold: { code: 'memory', text: 'too little' } },
   ]);
   expect(failing(found).map((line) => line.split(';')[0])).toEqual([
     'machine b: alarm copied: two',
     'machine c: its agent has never been heard',
     'machine d: its agent is not heard',
+    'machine f: not heard (approval): its key waits',
     'machine e: held (memory): too little',
   ]);
   expect(found.at(-1)).toMatchObject({ ok: true, says: '1 are heard, and none is held' });

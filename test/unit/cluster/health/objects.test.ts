@@ -88,6 +88,7 @@ test('the report has the line: status gives the objects five minutes, verify non
   const { planner, known, pki, clock, store } = await rig();
   await settle(planner, new TestMachine('cp1'));
   const health = createHealth({
+    stopped: () => undefined,
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     founding: async () => ({ cluster: 'golden', members: [] }),
     kubes: () => async () => ({ body: { items: [] }, text: '', date: clock.now() }),

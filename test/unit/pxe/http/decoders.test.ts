@@ -100,7 +100,7 @@ describe('what a machine writes', () => {
     );
     expect(arch).toBe('x86_64');
     expect(identity).toMatchObject({
-      serial: 'A&B;1&arch=arm64',
+      serial: 'A B 1 arch arm64',
       manufacturer: 'C&D',
       assetTag: expect.any(String),
     });
