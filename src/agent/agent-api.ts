@@ -3,6 +3,7 @@
  * and answers with a plan.
  */
 import { createHash } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Reason } from '../events/event.ts';
@@ -45,8 +46,8 @@ interface AgentApiDeps extends RedeemDeps {
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
   readonly primary: () => string;
-  /** The cluster that a machine's agent works for; see AgentBoot. Constant time. */
-  readonly agentCluster: (machine: string) => string | undefined;
+  /** Whether an agent may work on a machine; see AgentBoot. Constant time. */
+  readonly hasAgent: (machine: string) => boolean;
 }
 
 /** A client certificate whose chain was checked against the trusted generations. */
@@ -231,7 +232,7 @@ const REFUSALS = {
   revoked:
     'The certificate was revoked when its machine was removed from the cluster; decide with `muster machine rearm`.',
   machine_gone: 'The machine has no document any more.',
-  no_cluster: 'No cluster names the machine any more.',
+  no_cluster: 'No cluster names the machine any more, and its documents refer to no Secret.',
 } as const;
 
 /**
@@ -242,7 +243,7 @@ const REFUSALS = {
  * REFUSALS})
  */
 function authenticate(
-  { identities, roster, events, trusted, agentCluster }: AgentApiDeps,
+  { identities, roster, events, trusted, hasAgent }: AgentApiDeps,
   shown: ShownCertificate | undefined,
   address: string,
 ): {
@@ -270,7 +271,7 @@ function authenticate(
   if (!trusted().has(generation)) return refuse('distrusted');
   if (record.revoked !== undefined) return refuse('revoked');
   if (member?.entry === undefined) return refuse('machine_gone');
-  if (agentCluster(record.machine) === undefined) return refuse('no_cluster');
+  if (!hasAgent(record.machine)) return refuse('no_cluster');
   return { identity: { machine: record.machine, serial: shown.serial, address }, member, shown, record };
 }
 
@@ -324,7 +325,10 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
   const holdChanged = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
   const bootDiskChanged =
     before?.bootDisk?.code !== bootDisk?.code || before?.bootDisk?.text !== bootDisk?.text;
-  if (!rebooted && !stepChanged && !holdChanged && !bootDiskChanged && before?.version === version) return;
+  const secrets = Object.fromEntries(facts.secrets ?? []);
+  const secretsChanged = !isDeepStrictEqual(before?.secrets ?? {}, secrets);
+  const changed = rebooted || stepChanged || holdChanged || bootDiskChanged || secretsChanged;
+  if (!changed && before?.version === version) return;
   const agent: AgentStatus = {
     since: clock.now(),
     version,
@@ -332,17 +336,20 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
     ...(step === undefined ? {} : { step }),
     ...(hold === undefined ? {} : { hold }),
     ...(bootDisk === undefined ? {} : { bootDisk }),
+    ...(facts.secrets && { secrets }),
   };
   roster.change(member, { agent });
   const session = member.status.session;
   const record = (
-    kind: 'agent.alive' | 'agent.step' | 'agent.held' | 'agent.boot-disk',
+    kind: 'agent.alive' | 'agent.step' | 'agent.held' | 'agent.boot-disk' | 'agent.secrets',
     more: object,
   ): void => events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
   if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
   if (stepChanged && step !== undefined) record('agent.step', { fields: { step } });
   if (hold !== undefined && numbersAside(before?.hold) !== numbersAside(hold))
     record('agent.held', { reason: hold });
+  if (secretsChanged)
+    record('agent.secrets', { fields: { secrets: [...(facts.secrets?.keys() ?? [])].join(' ') } });
   if (bootDiskChanged && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
 }
 

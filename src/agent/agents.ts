@@ -1,7 +1,7 @@
 /**
  * The part of the boot host that serves agents. It opens its listener and founds the transport CA
- * when the first Cluster with Kubernetes appears: a boot host without clusters opens no port and
- * makes no keys.
+ * when the first Cluster with Kubernetes or the first document with a Secret appears: a boot host
+ * without either opens no port and makes no keys.
  */
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
@@ -14,6 +14,7 @@ import type { ConfigLayer } from '../ignition/rendered.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Memberships } from '../machines/membership.ts';
 import type { Roster } from '../machines/roster.ts';
+import type { SecretUsers } from '../machines/secret-users.ts';
 import { createTickets, type TicketFacts, type Tickets } from '../machines/tickets.ts';
 import type { Pki } from '../pki/pki.ts';
 import type { Secrets } from '../pki/secrets.ts';
@@ -46,6 +47,7 @@ export interface AgentsDeps {
   readonly secrets: Secrets;
   readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
   readonly memberships: Memberships;
+  readonly secretUsers: Pick<SecretUsers, 'size' | 'mayUse' | 'subscribe'>;
   readonly roster: Roster;
   readonly events: EventSink;
   readonly clock: Clock;
@@ -91,6 +93,11 @@ export interface AgentBoot {
   tpm(machine: string): KnownTpm | undefined;
   /** Why a machine's agent does not go on that waits for an approval. Constant time. */
   waits(machine: string): Reason | undefined;
+  /**
+   * Whether an agent may work on this machine: for a cluster, or to bring values of Secrets.
+   * Constant time.
+   */
+  hasAgent(machine: string): boolean;
   /**
    * The whole plan of a machine, with fresh keys and certificates: secret.
    *
@@ -151,13 +158,15 @@ const notUp = (): MusterError => new MusterError('E_AGENT_WAIT', 'the listener f
  * {@link Agents.listen}.
  */
 export async function openAgents(deps: AgentsDeps): Promise<Agents> {
-  const { store, secrets, memberships, clock, log } = deps;
+  const { store, secrets, memberships, secretUsers, clock, log } = deps;
   const identities = await openIdentities({ store, log });
   supposeReady(deps, identities);
   // A machine that has still to leave its cluster gets plans until it has left.
   const agentCluster = (machine: string): string | undefined =>
     memberships.roleGiver(machine) ?? options?.leaving?.(machine);
-  const withdrawals = createWithdrawals({ ...deps, identities, agentCluster });
+  const hasAgent = (machine: string): boolean =>
+    agentCluster(machine) !== undefined || secretUsers.mayUse(machine);
+  const withdrawals = createWithdrawals({ ...deps, identities, hasAgent });
   const transport = createTransport(deps);
   const waiting = createWaiting(clock);
   const challenges = createTpmChallenges(clock);
@@ -189,7 +198,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       challenges,
       trusted: transport.trusted,
       primary: transport.primary,
-      agentCluster,
+      hasAgent,
       claims: createRevisionClaims(await secrets.key('revisions')),
       revision: async () => (await store.list(KEYS.founding.prefix())).revision,
     });
@@ -204,7 +213,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   const round = async (): Promise<void> => {
     if (options === undefined) return;
     await withdraw();
-    if (memberships.size === 0) return;
+    if (memberships.size === 0 && secretUsers.size === 0) return;
     if (server === undefined) return start(options);
     const addresses = options.addresses();
     const now = addresses.join(' ');
@@ -216,7 +225,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   };
   const failed = (error: string): void => log.error({ error }, 'agents cannot be listened to; trying again');
   const rounds = createRounds({ clock, every: LOOK_EVERY, round, failed });
-  const unsubscribe = memberships.subscribe(rounds.soon);
+  const unsubscribe = [memberships.subscribe(rounds.soon), secretUsers.subscribe(rounds.soon)];
 
   return {
     identities,
@@ -224,6 +233,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       return transport.version;
     },
     agentCluster,
+    hasAgent,
     async inline(machine) {
       if (options === undefined) throw notUp();
       return options.inline(machine);
@@ -251,7 +261,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     approve: (machine, code) => approve(machine, code),
     rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
     async close() {
-      unsubscribe();
+      for (const one of unsubscribe) one();
       await rounds.close();
       await server?.close();
     },
@@ -315,6 +325,8 @@ export function previewAgents({ memberships, clock }: Pick<AgentsDeps, 'membersh
     agentCluster: (machine) => memberships.roleGiver(machine),
     tpm: () => undefined,
     waits: () => undefined,
+    // Asked only where tickets are given out.
+    hasAgent: (machine) => memberships.roleGiver(machine) !== undefined,
     inline: refuse,
     alarm: refuse,
     layer: (request) => previewLayer(request, clock.now()),

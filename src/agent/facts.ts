@@ -82,6 +82,8 @@ export interface AgentFacts {
   readonly apiserver?: ApiserverFacts;
   /** kubelet has a client certificate, from whichever CA. */
   readonly joined?: true;
+  /** Secrets whose values are in place: NAME:KEY → the tag of the value. Absent: none. */
+  readonly secrets?: ReadonlyMap<string, string>;
   /** Digest of the plan that was last applied to its end. */
   readonly applied?: string;
   readonly step?: string;

@@ -3,10 +3,12 @@
  * on its boot disk. For a boot the boot host fills in CA and ticket; previews and checks of
  * documents have stand-ins there. Pure.
  */
+import { MusterError } from '../base/errors.ts';
 import { type BootFacts, type Parts, PREVIEW_SESSION } from '../ignition/input.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { narrowestDisk } from '../resources/boot-disk.ts';
 import type { Asset, DiskSelector, Document, ImageSpec } from '../resources/kinds.ts';
+import { secretsOf } from '../resources/secret-references.ts';
 import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
 import type { Plan } from './plan.ts';
@@ -41,24 +43,55 @@ export const deliveryOf = (machine: Document<'Machine'> | undefined): LayerReque
 /** The URL of an image's file for machines. `name` is used where the asset has none. */
 type AssetUrl = (baseUrl: string, asset: Asset, name: string) => string;
 
-/** The disks that the documents give a machine; the narrowest document wins. */
+/** Whether a value of the machine's configuration is in a Secret. */
+const usesSecrets = ({ machine, profile, cluster }: Parts): boolean =>
+  [machine, profile, cluster].some((document) => secretsOf(document).length > 0);
+
+/**
+ * Whether a machine with these documents gets an agent: it has a role in a cluster, or values of
+ * Secrets, which only an agent brings.
+ */
+export const getsAgent = (parts: Parts): boolean => parts.agentCluster !== undefined || usesSecrets(parts);
+
+/** @throws {MusterError} E_CONFIG when no agent can bring a machine the Secrets that it needs */
+function checkSecrets(parts: Parts): void {
+  if (!usesSecrets(parts)) return;
+  const refuse = (why: string): never => {
+    throw new MusterError('E_CONFIG', `its configuration takes values from Secrets, and ${why}`);
+  };
+  if (deliveryOf(parts.machine) === 'inline')
+    refuse('`delivery: inline` would put them into the first configuration; leave `delivery` out');
+  if (parts.image?.spec.configFormat === 'none')
+    refuse(`Image "${parts.image.metadata.name}" takes no configuration, so no agent gets there`);
+}
+
+/**
+ * The disks that the documents give a machine; the narrowest document wins. Outside of clusters an
+ * agent keeps nothing.
+ */
 export function disksOf({ machine, profile, agentCluster }: Parts): {
   readonly data: DiskSelector | undefined;
   readonly boot: DiskSelector | undefined;
 } {
-  const layers = [machine?.spec, profile?.spec, agentCluster?.spec];
+  if (agentCluster === undefined) return { data: undefined, boot: undefined };
+  const layers = [machine?.spec, profile?.spec, agentCluster.spec];
   return {
     data: narrowestDisk('dataDisk', layers),
     boot: deliveryOf(machine) === 'inline' ? undefined : narrowestDisk('bootDisk', layers),
   };
 }
 
-/** Reads from the documents what a machine's agent layer needs. */
+/**
+ * Reads from the documents what a machine's agent layer needs.
+ *
+ * @throws {MusterError} E_CONFIG when the machine cannot get the Secrets of its configuration
+ */
 export function layerRequest(
   parts: Parts,
   boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'> & Partial<Pick<LayerRequest, 'ticketed' | 'plan'>>,
   assetUrl: AssetUrl,
 ): LayerRequest {
+  checkSecrets(parts);
   const { name, session, baseUrl, ticketed = true, plan } = boot;
   const { data, boot: disk } = disksOf(parts);
   const image = parts.image?.spec;
@@ -130,12 +163,12 @@ export function previewLayer(request: LayerRequest, now: number): ConfigLayer {
   return agentLayer(settingsFor(request, { port: DEFAULT_AGENT_PORT, authority, ticket: NO_TICKET, now }));
 }
 
-/** {@link previewLayer} for a check of documents; undefined for a machine without a role. */
+/** {@link previewLayer} for a check of documents; undefined for a machine without an agent. */
 export const checkedLayer = (
   parts: Parts,
   boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'>,
 ): ConfigLayer | undefined =>
-  parts.agentCluster === undefined
+  !getsAgent(parts)
     ? undefined
     : previewLayer(
         layerRequest(

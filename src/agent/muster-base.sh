@@ -67,13 +67,19 @@ make_parent() {
   (umask 022 && mkdir -p "${1%/*}")
 }
 
-# Copies file $1 to path $3 with mode $2, so that after a crash the path holds either the old or
-# the new content, whole.
+# Makes $1 (USER:GROUP) the owner of file $2; changes nothing if $1 is empty.
+give_to() {
+  [ -z "$1" ] || chown "$1" "$2"
+}
+
+# Copies file $1 to path $3 with mode $2 and, where given, owner $4, so that after a crash the path
+# holds either the old or the new content, whole.
 replace() {
   replacement=${3%/*}/.muster-new.${3##*/}
   if make_parent "$3" &&
     rm -rf "$replacement" &&
     cp "$1" "$replacement" &&
+    give_to "${4:-}" "$replacement" &&
     chmod "$2" "$replacement" &&
     sync "$replacement" &&
     mv -fT "$replacement" "$3" &&

@@ -171,6 +171,7 @@ post_facts_of_files() {
   set -- "$@" objects="$first_line"
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
+  [ ! -s "$run/secrets" ] || set -- "$@" "secrets@$run/secrets"
   for key_file in "$identity"/keys/*.key; do
     [ -s "$key_file" ] || continue
     leaf=${key_file##*/}

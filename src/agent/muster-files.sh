@@ -23,6 +23,49 @@ put() {
   try write-failed replace "$1" "$2" "$root$3"
 }
 
+# Copies file $1 to path $3 of the machine with mode $2 for user $4 and group $5, unless it is
+# there.
+put_owned() {
+  sha256 "$1" || hold write-failed "$1 cannot be read" || return 1
+  if [ -f "$root$3" ] && [ ! -L "$root$3" ] &&
+    [ "$(stat -c '%a %U:%G' "$root$3")" = "$2 $4:$5" ]
+  then
+    wanted_digest=$sha256
+    sha256 "$root$3" || return 1
+    [ "$sha256" != "$wanted_digest" ] || return 0
+  fi
+  note_change "$3" || return 1
+  try write-failed replace "$1" "$2" "$root$3" "$4:$5"
+}
+
+# Sets user_hash to the password hash of user $1, or to nothing.
+find_user_hash() {
+  user_hash=
+  [ -r "$root/etc/shadow" ] || return 0
+  while IFS=: read -r shadow_user shadow_hash _; do
+    [ "$shadow_user" != "$1" ] || user_hash=$shadow_hash
+  done <"$root/etc/shadow"
+}
+
+# Does plan line `put-password USER SHA256`: gives user $1 the password hash in file $2, unless it
+# has that one. The hash is in no argument list: printf belongs to the shell.
+put_password() {
+  first_line "$2"
+  find_user_hash "$1"
+  [ "$user_hash" != "$first_line" ] || return 0
+  try password-failed change_password "$1" "$first_line"
+}
+
+# Gives user $1 the password hash $2.
+change_password() {
+  printf '%s:%s\n' "$1" "$2" | chpasswd -e ${root:+-R "$root"}
+}
+
+# Does plan line `secret NAME:KEY TAG`: adds the words $1 to what the next polls report.
+note_secret() {
+  printf '%s\n' "$1" >>"$run/secrets"
+}
+
 # Does plan line `put-with-key MODE SHA256 PATH LEAF pem|base64`: a file of the plan, followed by
 # the key of LEAF.
 put_with_key() {

@@ -29,6 +29,8 @@ is_known_line() {
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
+    'put-owned 6') path=$4 names="$2 $3 $5 $6" ;;
+    'put-password 3' | 'secret 3') names="$2 $3" ;;
     'put-with-key 6') path=$4 names="$2 $3 $5 $6" ;;
     'unpack 4' | 'link 4') path=$3 names=$2 ;;
     'unpack 5') path=$3 names="$2 $5" ;;
@@ -87,7 +89,7 @@ prepare_plan() {
   mkdir -p "$stage" || return 1
   try bad-plan tar -xf "$run/body" -C "$stage" || return 1
   check_plan || return 1
-  rm -rf "$run/applied" "$run/requests"
+  rm -rf "$run/applied" "$run/requests" "$run/secrets"
 }
 
 # Does the lines of the plan in their order, up to the first that fails; then, if none did, writes
@@ -160,6 +162,9 @@ do_line() {
     check) check_machine "$@" ;;
     directory) try write-failed make_directory "$1" "$root$2" ;;
     put) put "$stage/files/$2" "$1" "$3" ;;
+    put-owned) put_owned "$stage/files/$2" "$1" "$3" "$4" "$5" ;;
+    put-password) put_password "$1" "$stage/files/$2" ;;
+    secret) try write-failed note_secret "$1 $2" ;;
     put-with-key) put_with_key "$1" "$2" "$3" "$4" "$5" ;;
     fetch) fetch "$1" "$2" "$root$3" "$4" "${5:-}" ;;
     unpack) unpack "$1" "$root$2" "$3" "${4:-}" ;;

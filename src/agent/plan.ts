@@ -72,6 +72,7 @@ export const AGENT_HOLDS = {
   'restore-failed':
     'A copy of etcd’s data could not be replayed or restored; the text says why. The original is as it was.',
   'clear-failed': 'A part of the cluster could not be unmounted or removed.',
+  'password-failed': 'The password of a user could not be set; the text says why (there is no such user).',
   'fetch-failed': 'A file could not be fetched from the boot server; the text says which and why.',
   'keep-failed':
     'What the machine needs to start while the boot server is away could not be kept on the data filesystem; the text says why.',
@@ -184,6 +185,25 @@ export type PlanLine =
       readonly leaf: LeafName;
       readonly append: 'pem' | 'base64';
     }
+  /**
+   * Like `put`, for a file of a document whose content is in a Secret: it belongs to the owner and
+   * group that the document names.
+   */
+  | {
+      readonly do: 'put-owned';
+      readonly mode: number;
+      readonly path: string;
+      readonly content: PlanContent;
+      readonly owner: string;
+      readonly group: string;
+    }
+  /** Gives the user the password hash that is the content, unless it has that one. */
+  | { readonly do: 'put-password'; readonly user: string; readonly content: PlanContent }
+  /**
+   * Notes that the value before it is in place: `id` (NAME:KEY) and `tag` are reported until the
+   * next plan begins. The tag is keyed and tells nothing about the value.
+   */
+  | { readonly do: 'secret'; readonly id: string; readonly tag: string }
   /**
    * Fetches a file that Muster serves by hash at the boot server's HTTP port, unless the path has a
    * file with that hash.

@@ -252,11 +252,16 @@ make_parent() {
   (umask 022 && mkdir -p "\${1%/*}")
 }
 
+give_to() {
+  [ -z "$1" ] || chown "$1" "$2"
+}
+
 replace() {
   replacement=\${3%/*}/.muster-new.\${3##*/}
   if make_parent "$3" &&
     rm -rf "$replacement" &&
     cp "$1" "$replacement" &&
+    give_to "\${4:-}" "$replacement" &&
     chmod "$2" "$replacement" &&
     sync "$replacement" &&
     mv -fT "$replacement" "$3" &&
@@ -743,6 +748,7 @@ post_facts_of_files() {
   set -- "$@" objects="$first_line"
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
+  [ ! -s "$run/secrets" ] || set -- "$@" "secrets@$run/secrets"
   for key_file in "$identity"/keys/*.key; do
     [ -s "$key_file" ] || continue
     leaf=\${key_file##*/}
@@ -785,6 +791,8 @@ is_known_line() {
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
+    'put-owned 6') path=$4 names="$2 $3 $5 $6" ;;
+    'put-password 3' | 'secret 3') names="$2 $3" ;;
     'put-with-key 6') path=$4 names="$2 $3 $5 $6" ;;
     'unpack 4' | 'link 4') path=$3 names=$2 ;;
     'unpack 5') path=$3 names="$2 $5" ;;
@@ -837,7 +845,7 @@ prepare_plan() {
   mkdir -p "$stage" || return 1
   try bad-plan tar -xf "$run/body" -C "$stage" || return 1
   check_plan || return 1
-  rm -rf "$run/applied" "$run/requests"
+  rm -rf "$run/applied" "$run/requests" "$run/secrets"
 }
 
 do_lines() {
@@ -901,6 +909,9 @@ do_line() {
     check) check_machine "$@" ;;
     directory) try write-failed make_directory "$1" "$root$2" ;;
     put) put "$stage/files/$2" "$1" "$3" ;;
+    put-owned) put_owned "$stage/files/$2" "$1" "$3" "$4" "$5" ;;
+    put-password) put_password "$1" "$stage/files/$2" ;;
+    secret) try write-failed note_secret "$1 $2" ;;
     put-with-key) put_with_key "$1" "$2" "$3" "$4" "$5" ;;
     fetch) fetch "$1" "$2" "$root$3" "$4" "\${5:-}" ;;
     unpack) unpack "$1" "$root$2" "$3" "\${4:-}" ;;
@@ -939,6 +950,42 @@ put() {
   ! is_as_planned "$root$3" "$2" "$sha256" || return 0
   note_change "$3" || return 1
   try write-failed replace "$1" "$2" "$root$3"
+}
+
+put_owned() {
+  sha256 "$1" || hold write-failed "$1 cannot be read" || return 1
+  if [ -f "$root$3" ] && [ ! -L "$root$3" ] &&
+    [ "$(stat -c '%a %U:%G' "$root$3")" = "$2 $4:$5" ]
+  then
+    wanted_digest=$sha256
+    sha256 "$root$3" || return 1
+    [ "$sha256" != "$wanted_digest" ] || return 0
+  fi
+  note_change "$3" || return 1
+  try write-failed replace "$1" "$2" "$root$3" "$4:$5"
+}
+
+find_user_hash() {
+  user_hash=
+  [ -r "$root/etc/shadow" ] || return 0
+  while IFS=: read -r shadow_user shadow_hash _; do
+    [ "$shadow_user" != "$1" ] || user_hash=$shadow_hash
+  done <"$root/etc/shadow"
+}
+
+put_password() {
+  first_line "$2"
+  find_user_hash "$1"
+  [ "$user_hash" != "$first_line" ] || return 0
+  try password-failed change_password "$1" "$first_line"
+}
+
+change_password() {
+  printf '%s:%s\\n' "$1" "$2" | chpasswd -e \${root:+-R "$root"}
+}
+
+note_secret() {
+  printf '%s\\n' "$1" >>"$run/secrets"
 }
 
 put_with_key() {

@@ -93,6 +93,16 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
         path: line.path,
         text: of(modeText(line.mode), hash(line.content), line.path, line.leaf, line.append),
       };
+    case 'put-owned':
+      return {
+        plain: [line.owner, line.group],
+        path: line.path,
+        text: of(modeText(line.mode), hash(line.content), line.path, line.owner, line.group),
+      };
+    case 'put-password':
+      return { plain: [line.user], text: of(line.user, hash(line.content)) };
+    case 'secret':
+      return { plain: [line.id, line.tag], text: of(line.id, line.tag) };
     case 'fetch':
       return {
         plain: [line.sha256],
@@ -282,6 +292,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   // A machine that remembers something else has nothing to say about the log, and works.
   const checkpoint = readCheckpoint(form.get('checkpoint') ?? '');
   const boots = optional('bootdisk') !== undefined;
+  const secrets = secretsOf(form.get('secrets') ?? '');
   return {
     agent: needed('agent'),
     bootId: needed('bootid'),
@@ -296,6 +307,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(marker && { marker }),
     ...(boots && { bootDisk: { state: oneOf('bootdisk', BOOT_DISK_STATES), text: text('boottext') } }),
     ...(joined && { joined }),
+    ...(secrets.size > 0 && { secrets }),
     ...(applied !== undefined && { applied }),
     ...(step !== undefined && { step }),
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
@@ -312,6 +324,23 @@ function markerOf(line: string): Marker | undefined {
   const [cluster, founding, member, machine] = words.map((word) => (PLAIN.test(word) ? word : '?'));
   if (words.length !== 4) return { cluster: '?', founding: '?', member: '?', machine: '?' };
   return { cluster: cluster!, founding: founding!, member: member!, machine: machine! };
+}
+
+/** A line of the fact `secrets`: NAME:KEY and the tag of its value. */
+const SECRET_LINE = /^([a-z0-9-]{1,63}:[A-Za-z0-9._-]{1,63}) ([0-9a-f]{32})$/;
+/** More are not kept: a machine uses a few. */
+const MAX_SECRETS = 256;
+
+function secretsOf(text: string): ReadonlyMap<string, string> {
+  const found = new Map<string, string>();
+  for (const line of text.split('\n')) {
+    if (line === '') continue;
+    const [, id, tag] = SECRET_LINE.exec(line) ?? [];
+    if (id === undefined || tag === undefined) throw new NotFacts('secrets is not understood');
+    if (found.size >= MAX_SECRETS) throw new NotFacts(`secrets has more than ${MAX_SECRETS} lines`);
+    found.set(id, tag);
+  }
+  return found;
 }
 
 function byLeaf(

@@ -27,7 +27,7 @@ const MANY = 3;
 /** Why a certificate is revoked. */
 const WITHDRAWN = {
   machine_gone: 'Its Machine document was deleted.',
-  no_cluster: 'No Cluster names it any more.',
+  no_cluster: 'No Cluster names it any more, and its documents refer to no Secret.',
 } as const;
 type Withdrawn = keyof typeof WITHDRAWN;
 
@@ -41,8 +41,8 @@ interface WithdrawalDeps {
    */
   readonly catalog: Catalog & Partial<Pick<LiveCatalog, 'faults'>>;
   readonly identities: Identities;
-  /** The cluster that a machine's agent works for; see AgentBoot. */
-  readonly agentCluster: (machine: string) => string | undefined;
+  /** Whether an agent may work on a machine; see AgentBoot. */
+  readonly hasAgent: (machine: string) => boolean;
   readonly roster: Roster;
   readonly events: EventSink;
   readonly clock: Clock;
@@ -55,12 +55,12 @@ interface Withdrawals {
 
 /** Creates the withdrawals. `look` must be called at intervals. */
 export function createWithdrawals(deps: WithdrawalDeps): Withdrawals {
-  const { catalog, identities, agentCluster, clock } = deps;
+  const { catalog, identities, hasAgent, clock } = deps;
   /** By machine: since when it is missing; monotonic. */
   const missed = new Map<string, Millis>();
   const why = ({ machine }: AgentRecord): Withdrawn | undefined => {
     if (catalog.get('Machine', machine) === undefined) return 'machine_gone';
-    return agentCluster(machine) === undefined ? 'no_cluster' : undefined;
+    return hasAgent(machine) ? undefined : 'no_cluster';
   };
   let manyReported = false;
   return {

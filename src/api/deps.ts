@@ -18,6 +18,8 @@ import type { SecurityLog } from '../events/security-log.files.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
+import type { SecretUsers } from '../machines/secret-users.ts';
+import type { GivenSecrets } from '../pki/given-secrets.ts';
 import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
@@ -87,6 +89,11 @@ export interface ApiDeps {
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;
   /** @throws {MusterError} E_NOT_FOUND for an unknown cluster */
   readonly health: Health;
+  /** Secrets that operators give, and the documents that refer to them. */
+  readonly secrets: {
+    readonly given: GivenSecrets;
+    readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
+  };
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   readonly agents: {
     /** Whether an agent's certificate is accepted now, apart from its dates. */

@@ -72,12 +72,11 @@ export function text(value: string, contentType = 'text/plain; charset=utf-8', s
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
 /**
- * Reads the whole body as UTF-8 text.
+ * Reads the whole body.
  *
- * @throws {MusterError} E_TOO_LARGE for a body of more than `limit` octets (the rest is not read);
- * E_USAGE when it is not UTF-8
+ * @throws {MusterError} E_TOO_LARGE for a body of more than `limit` octets (the rest is not read)
  */
-export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Promise<string> {
+export async function readOctets(request: ApiRequest, limit: number): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let octets = 0;
   for await (const part of request.body) {
@@ -85,8 +84,19 @@ export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Pro
     if (octets > limit) throw new MusterError('E_TOO_LARGE', `the body is larger than ${limit} octets`);
     parts.push(part);
   }
+  return Buffer.concat(parts);
+}
+
+/**
+ * Reads the whole body as UTF-8 text.
+ *
+ * @throws {MusterError} E_TOO_LARGE for a body of more than `limit` octets (the rest is not read);
+ * E_USAGE when it is not UTF-8
+ */
+export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Promise<string> {
+  const octets = await readOctets(request, limit);
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.concat(parts));
+    return new TextDecoder('utf-8', { fatal: true }).decode(octets);
   } catch (cause) {
     throw new MusterError('E_USAGE', 'the body is not UTF-8 text', { cause });
   }

@@ -32,6 +32,7 @@ import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
 import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreCluster } from './membership.ts';
 import { incompleteImages } from './outlook.ts';
+import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
 
@@ -146,6 +147,31 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/machines/:name/approve',
     summary: 'Approves the waiting key of a machine: {"code"}, as its console shows it.',
     handler: approveMachine,
+  },
+  {
+    method: 'GET',
+    path: '/v1/secrets',
+    summary: 'Lists Secrets: keys, sizes, times, who uses them, which machines have which. No values.',
+    handler: listSecrets,
+  },
+  { method: 'GET', path: '/v1/secrets/:name', summary: 'The same for one Secret.', handler: showSecret },
+  {
+    method: 'PUT',
+    path: '/v1/secrets/:name/:key',
+    summary: 'Writes the value of a key: the body, as it is. No route returns it.',
+    handler: putSecret,
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/secrets/:name/:key',
+    summary: 'Removes a key of a Secret; refused while a document refers to it.',
+    handler: removeSecret,
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/secrets/:name',
+    summary: 'Removes a Secret; refused while a document refers to it.',
+    handler: removeSecret,
   },
   {
     method: 'GET',

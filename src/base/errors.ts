@@ -225,6 +225,12 @@ export const ERRORS = {
     http: 500,
     fix: 'The record was changed or moved; restore it from a backup of the store.',
   },
+  E_SECRET: {
+    title: 'A Secret cannot be written or removed like this.',
+    who: 'operator',
+    http: 422,
+    fix: 'The message says what is wrong; `muster secret ls` lists Secrets and who uses them.',
+  },
   // agents
   E_TICKET: {
     title: 'A ticket was refused.',

@@ -20,12 +20,13 @@ import { registerLab } from './lab/verbs.ts';
 import { registerMachine } from './machine/verbs.ts';
 import { registerPki } from './pki/verbs.ts';
 import type { Finish, Register } from './register.ts';
+import { registerSecrets } from './secret/verbs.ts';
 import { registerServer } from './serve/verbs.ts';
 import { commandHint, usageText } from './usage.ts';
 
 /** The headings of help, each with its nouns and verbs in their order. */
 const TREE: readonly (readonly [heading: string, ...registers: readonly Register[]])[] = [
-  ['Documents:', registerDocuments],
+  ['Documents:', registerDocuments, registerSecrets],
   ['Machines:', registerExplain, registerMachine, registerEvents],
   ['Clusters:', registerCluster, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab],

@@ -78,6 +78,8 @@ export const EVENT_KINDS = {
   'agent.step': "A machine's agent reached a step of its plan.",
   'agent.boot-disk':
     "State of a machine's boot disk: it contains the system that the machine runs, or the reason says why not.",
+  'agent.secrets':
+    "A machine's agent put the values of Secrets in place; the event names them, never values.",
   'agent.held': "A machine's agent waits; the reason says why.",
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',

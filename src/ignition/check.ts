@@ -264,7 +264,7 @@ function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Fin
   const warn = (path: string, message: string) =>
     found.add({ code: 'E_CONFIG', message: `${id}: ${message}`, path: `spec.config.${path}` }, 'warning', id);
   for (const [n, { passwordHash }] of (config?.users ?? []).entries())
-    if (passwordHash !== undefined && !PASSWORD_HASH.test(passwordHash))
+    if (typeof passwordHash === 'string' && !PASSWORD_HASH.test(passwordHash))
       warn(
         `users[${n}].passwordHash`,
         'this is not a password hash, so logging in with it fails; write what `openssl passwd -6` prints',

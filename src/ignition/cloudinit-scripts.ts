@@ -2,7 +2,8 @@
  * Shell for what cloud-init has no module for, at least not in every version: exact partitions, and
  * files that are checked by their hash.
  */
-import type { NodeDisk, NodeFile } from '../resources/nodeconfig.ts';
+import type { NodeDisk } from '../resources/nodeconfig.ts';
+import type { PlainFile } from './secrets.ts';
 
 /** A word of a shell command. */
 export const shellWord = (text: string): string =>
@@ -76,7 +77,7 @@ function partitionLine(one: NonNullable<NodeDisk['partitions']>[number]): string
  * Fetches files with a URL in `runcmd`: retries, checks the hash, and puts each in place with its
  * mode and owner. A wrong hash fails the boot.
  */
-export function fetchScript(files: readonly NodeFile[]): string {
+export function fetchScript(files: readonly PlainFile[]): string {
   const lines = [
     'fetch() {',
     '  mkdir -p "$(dirname "$4")"',

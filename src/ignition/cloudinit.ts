@@ -1,13 +1,14 @@
 /** Writes a NodeConfig as the four documents of cloud-init's NoCloud data source. */
 import type { Mac } from '../base/mac.ts';
 import { type Plain, yamlText } from '../base/yaml-text.ts';
-import type { NodeConfig, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
+import type { NodeUnit } from '../resources/nodeconfig.ts';
 import { fitsArgument, networkArgument, networkConfig } from './cloudinit-network.ts';
 import { diskScript, fetchScript, shellWord } from './cloudinit-scripts.ts';
 import { behaviourOf } from './cloudinit-versions.ts';
+import type { PlainConfig, PlainFile, PlainUser } from './secrets.ts';
 
 interface CloudInitInput {
-  readonly config: NodeConfig;
+  readonly config: PlainConfig;
   readonly hostname: string;
   readonly domain?: string;
   readonly instanceId: string;
@@ -106,7 +107,7 @@ function names(
   return domain === undefined ? { hostname: name } : { hostname: name, fqdn: `${name}.${domain}` };
 }
 
-function writeFile(file: NodeFile, homes: readonly string[]): Mapping {
+function writeFile(file: PlainFile, homes: readonly string[]): Mapping {
   const owner = `${file.owner ?? 'root'}:${file.group ?? 'root'}`;
   return {
     path: file.path,
@@ -121,7 +122,7 @@ function writeFile(file: NodeFile, homes: readonly string[]): Mapping {
 /** `644`, `0644`, `04755` as `0644`, `4755`. */
 const fourDigits = (mode: string | undefined): string => (mode ?? '0644').padStart(4, '0').slice(-4);
 
-function contentOf(file: NodeFile): Mapping {
+function contentOf(file: PlainFile): Mapping {
   if (file.contentBase64 !== undefined) return { encoding: 'b64', content: file.contentBase64 };
   return { content: file.content ?? '' };
 }
@@ -166,7 +167,7 @@ function unitCommands(units: readonly NodeUnit[]): string[] {
   ];
 }
 
-function user(one: NodeUser): Mapping {
+function user(one: PlainUser): Mapping {
   return {
     name: one.name,
     ...(one.uid !== undefined && { uid: one.uid }),
@@ -181,7 +182,7 @@ function user(one: NodeUser): Mapping {
   };
 }
 
-function disks(config: NodeConfig): Mapping {
+function disks(config: PlainConfig): Mapping {
   const all = config.disks ?? [];
   if (all.length === 0) return {};
   const mounts: Plain[] = [];

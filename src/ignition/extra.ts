@@ -3,6 +3,7 @@
  * no field for.
  */
 import type { Fault } from '../base/errors.ts';
+import { NO_SECRET_HERE, secretReference } from '../resources/secret-spec.ts';
 import { readYaml } from '../resources/yaml.ts';
 import { type Mapping, mergeFaults } from './cloudinit.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
@@ -38,6 +39,7 @@ export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fau
       fault(value.message);
       continue;
     }
+    if (namesSecret(value.document)) fault(NO_SECRET_HERE);
     const document = expandAll(value.document, scope, fault) as Mapping;
     if (kind === 'cloudInit') {
       for (const message of mergeFaults(document)) fault(message);
@@ -85,6 +87,12 @@ function parse(text: string): Parsed {
     return { ok: false, message: 'must be one document, a mapping' };
   return { ok: true, document };
 }
+
+/** Whether a value anywhere in the document is in the form of a reference to a Secret. */
+const namesSecret = (value: unknown): boolean =>
+  typeof value === 'object' &&
+  value !== null &&
+  (secretReference.safeParse(value).success || Object.values(value).some(namesSecret));
 
 function expandAll(value: unknown, scope: TemplateScope, fault: (message: string) => void): unknown {
   if (typeof value === 'string') {

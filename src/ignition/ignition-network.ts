@@ -2,20 +2,21 @@
  * Interfaces as files: for systemd-networkd on Flatcar and others, as NetworkManager keyfiles on
  * Fedora CoreOS and its relatives.
  */
-import type { NodeFile, NodeInterface } from '../resources/nodeconfig.ts';
+import type { NodeInterface } from '../resources/nodeconfig.ts';
+import type { PlainFile } from './secrets.ts';
 import { interfaceName } from './whole.ts';
 
 /** Operating systems that use NetworkManager. */
 const NETWORK_MANAGER = new Set(['fedora-coreos', 'fcos', 'rhcos', 'scos', 'fedora', 'centos', 'rhel']);
 
 /** Files that configure `interfaces` on an operating system of family `os`. */
-export function networkFiles(interfaces: readonly NodeInterface[], os: string): readonly NodeFile[] {
+export function networkFiles(interfaces: readonly NodeInterface[], os: string): readonly PlainFile[] {
   return interfaces.flatMap((one, n) => (NETWORK_MANAGER.has(os) ? [keyfile(one, n)] : networkd(one, n)));
 }
 
 const dhcp = (one: NodeInterface): boolean => one.dhcp4 ?? (one.addresses ?? []).length === 0;
 
-function networkd(one: NodeInterface, n: number): NodeFile[] {
+function networkd(one: NodeInterface, n: number): PlainFile[] {
   const name = `20-${interfaceName(one, n)}`;
   const match = one.mac ? `MACAddress=${one.mac}` : `Name=${one.name}`;
   const lines = [
@@ -35,7 +36,7 @@ function networkd(one: NodeInterface, n: number): NodeFile[] {
     ...(one.search ? [`Domains=${one.search.join(' ')}`] : []),
     ...(one.routes ?? []).flatMap(({ to, via }) => ['', '[Route]', `Destination=${to}`, `Gateway=${via}`]),
   ];
-  const files: NodeFile[] = [{ path: `/etc/systemd/network/${name}.network`, content: text(lines) }];
+  const files: PlainFile[] = [{ path: `/etc/systemd/network/${name}.network`, content: text(lines) }];
   if (one.mac && one.name !== undefined)
     files.push({
       path: `/etc/systemd/network/10-${one.name}.link`,
@@ -44,7 +45,7 @@ function networkd(one: NodeInterface, n: number): NodeFile[] {
   return files;
 }
 
-function keyfile(one: NodeInterface, n: number): NodeFile {
+function keyfile(one: NodeInterface, n: number): PlainFile {
   const name = interfaceName(one, n);
   const addresses = ofFamily(one, 4);
   const lines = [

@@ -1,5 +1,5 @@
 /** Writes a NodeConfig as an Ignition configuration. */
-import type { NodeConfig, NodeDisk, NodeFile, NodeUnit, NodeUser } from '../resources/nodeconfig.ts';
+import type { NodeDisk, NodeUnit } from '../resources/nodeconfig.ts';
 import { networkFiles } from './ignition-network.ts';
 import type {
   IgnitionConfig,
@@ -11,9 +11,10 @@ import type {
   IgnitionVersion,
   Resource,
 } from './ignition-types.ts';
+import type { PlainConfig, PlainFile, PlainUser } from './secrets.ts';
 
 interface IgnitionInput {
-  readonly config: NodeConfig;
+  readonly config: PlainConfig;
   readonly hostname: string;
   readonly os: string;
   readonly version: IgnitionVersion;
@@ -62,7 +63,7 @@ function allFiles({ config, hostname, os }: IgnitionInput): IgnitionFile[] {
   const own = config.files ?? [];
   const paths = new Set(own.map((one) => one.path));
   // A file of the document wins over one that we derive for the same path.
-  const derived: NodeFile[] = [
+  const derived: PlainFile[] = [
     { path: '/etc/hostname', content: `${hostname}\n` },
     ...networkFiles(config.network?.interfaces ?? [], os),
     ...(config.users ?? []).filter((one) => one.sudo).map(sudoers),
@@ -70,13 +71,13 @@ function allFiles({ config, hostname, os }: IgnitionInput): IgnitionFile[] {
   return [...derived, ...own].map(file);
 }
 
-const sudoers = (one: NodeUser): NodeFile => ({
+const sudoers = (one: PlainUser): PlainFile => ({
   path: `/etc/sudoers.d/90-muster-${one.name}`,
   mode: '0440',
   content: `${one.name} ALL=(ALL) NOPASSWD:ALL\n`,
 });
 
-function file(one: NodeFile): IgnitionFile {
+function file(one: PlainFile): IgnitionFile {
   return {
     path: one.path,
     overwrite: true,
@@ -87,7 +88,7 @@ function file(one: NodeFile): IgnitionFile {
   };
 }
 
-function contents(one: NodeFile): Resource {
+function contents(one: PlainFile): Resource {
   if (one.source) return { source: one.source.url, verification: { hash: `sha256-${one.source.sha256}` } };
   if (one.contentBase64 !== undefined) return { source: `data:;base64,${one.contentBase64}` };
   return { source: dataUrl(one.content ?? '') };
@@ -105,7 +106,7 @@ function dataUrl(content: string): string {
   return `data:;base64,${Buffer.from(text).toString('base64')}`;
 }
 
-function user(one: NodeUser): IgnitionUser {
+function user(one: PlainUser): IgnitionUser {
   return {
     name: one.name,
     ...(one.passwordHash !== undefined && { passwordHash: one.passwordHash }),

@@ -12,6 +12,7 @@ import { behindLateUnits } from './late-units.ts';
 import { type Merged, merge, provenance } from './merge.ts';
 import { MUSTER_LAYER } from './muster-layer.ts';
 import type { ConfigLayer, Provenance, Render, Rendered, RenderInput } from './rendered.ts';
+import { withoutSecrets } from './secrets.ts';
 import type { TemplateScope } from './template.ts';
 import { wholeFaults } from './whole.ts';
 
@@ -62,11 +63,13 @@ type Written = Pick<Rendered, 'files' | 'kernelArguments'>;
 function write(
   input: RenderInput,
   merged: Merged,
-  config: Rendered['merged'] & { readonly hostname: string },
+  whole: Rendered['merged'] & { readonly hostname: string },
   scope: TemplateScope,
   faults: Fault[],
 ): Written {
   const { image, context } = input;
+  const { hostname } = whole;
+  const config = withoutSecrets(whole);
   const { url } = context.boot;
   const extras = extraDocuments(merged, scope, faults);
   if (image.configFormat === 'none') return { files: {}, kernelArguments: [] };
@@ -84,14 +87,14 @@ function write(
     let text: string | undefined;
     const rendered = ignitionConfig({
       config,
-      hostname: config.hostname,
+      hostname,
       os: image.os,
       version,
       url,
       extras: extras.ignition,
     });
     for (const { path, message } of known ? validateIgnition(rendered) : [])
-      faults.push(configFault(merged, placeIn(config, rendered, path), `Ignition ${path}: ${message}`));
+      faults.push(configFault(merged, placeIn(whole, rendered, path), `Ignition ${path}: ${message}`));
     return {
       files: {
         get ignition() {
@@ -104,7 +107,7 @@ function write(
   }
   const documents = cloudInit({
     config,
-    hostname: config.hostname,
+    hostname,
     ...(context.network?.domain !== undefined && { domain: context.network.domain }),
     instanceId: input.instanceId,
     bootMac: context.machine.mac,

@@ -4,6 +4,7 @@
 import type { Fault } from '../base/errors.ts';
 import { pathText } from '../resources/document.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
+import { referenceIn } from '../resources/secret-spec.ts';
 import type { Path } from '../resources/yaml.ts';
 import { configFault } from './expand.ts';
 import { type Merged, sourceOf } from './merge.ts';
@@ -45,8 +46,20 @@ export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[
           ),
         );
     }
+  for (const [n, { path, content }] of (config.files ?? []).entries())
+    if (referenceIn(content) && !PLAN_PATH.test(path))
+      faults.push(
+        configFault(
+          merged,
+          ['files', n, 'path'],
+          `the agent cannot write "${path}"; for a file that is in a Secret use letters, digits and "@%+=:,._/-" alone`,
+        ),
+      );
   return faults;
 }
+
+/** Paths that a plan of an agent can name. */
+const PLAN_PATH = /^\/[A-Za-z0-9@%+=:,._/-]+$/;
 
 /** The interface's name on the machine. */
 export const interfaceName = ({ name }: { readonly name?: string | undefined }, n: number): string =>

@@ -73,6 +73,11 @@ export interface AgentStatus {
   readonly step?: string;
   /** Why it does not continue. */
   readonly hold?: Reason;
+  /**
+   * The Secrets that it has applied: NAME:KEY → a keyed digest of the value, which tells nothing
+   * about it.
+   */
+  readonly secrets?: Readonly<Record<string, string>>;
   /** The state of its boot disk; absent when it has none or has not reported it yet. */
   readonly bootDisk?: Reason;
 }

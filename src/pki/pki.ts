@@ -2,6 +2,7 @@
  * The keys of all clusters. They are founded once and kept sealed in the store; every certificate
  * is written to the ledger before it is handed out.
  */
+
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
@@ -14,6 +15,7 @@ import {
   foundEncryption,
   rewrapEncryption,
 } from './encryption.ts';
+import { rewrapGiven } from './given-secrets.ts';
 import {
   type AuthorityName,
   CLUSTER_KEYSETS,
@@ -116,6 +118,7 @@ const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
  * The record sealed with the vault's primary key; undefined when it is already, or holds no secret.
  */
 function rewrapped(key: string, value: string, vault: Vault): string | undefined {
+  if (KEYS.givenSecret.parse(key)) return rewrapGiven(key, value, vault);
   if (KEYS.secret.parse(key)) return rewrapSecret(key, value, vault);
   if (KEYS.keyset.parse(key)) return rewrapKeyset(key, value, vault);
   return KEYS.encryption.parse(key) ? rewrapEncryption(key, value, vault) : undefined;

@@ -168,6 +168,10 @@ class MergedCatalog implements LiveCatalog {
     });
   }
 
+  recheck(): void {
+    this.#cross = undefined;
+  }
+
   reload(): Promise<void> {
     return this.#next(async () => {
       this.#readAgain();

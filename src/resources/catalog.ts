@@ -106,6 +106,8 @@ export interface LiveCatalog extends Catalog {
   faults(): readonly Fault[];
   /** Warnings: what will not work yet, e.g. a profile whose image is missing. */
   warnings(): readonly Fault[];
+  /** Computes faults between documents again, after something else that they name has changed. */
+  recheck(): void;
   /** Reads the configuration directory again. Resolves when its documents are in force. */
   reload(): Promise<void>;
   /** Stops watching. */

@@ -6,6 +6,7 @@ import type { z } from 'zod';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
+import { meansSecret, NO_SECRET_HERE } from './secret-spec.ts';
 import { fieldsOf, schemaAt, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
 
@@ -139,6 +140,12 @@ function headFault(value: unknown): Finding | undefined {
         };
   if (kind === undefined)
     return { message: `kind is missing; one of ${Object.keys(KINDS).join(', ')}`, path: [] };
+  if (kind === 'Secret')
+    return {
+      message:
+        'a Secret is no document, so that its values are in no file; write each with `muster secret put NAME KEY`',
+      path: ['kind'],
+    };
   if (typeof kind !== 'string' || !Object.hasOwn(KINDS, kind))
     return {
       message: `there is no kind "${short(kind)}"${didYouMean(String(kind), Object.keys(KINDS)) || `; one of ${Object.keys(KINDS).join(', ')}`}`,
@@ -156,13 +163,29 @@ function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown)
     const owner = schemaAt(schema, path);
     const known = Object.keys((owner && fieldsOf(owner)) ?? {});
     return issue.keys.map((key) => ({
-      message: `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
+      message:
+        key === 'valueFrom'
+          ? `valueFrom stands in the place of a value; ${SECRET_EXAMPLE}`
+          : `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
       path: [...path, key],
       what: 'key',
     }));
   }
-  return [{ message: issueText(issue, schemaAt(schema, path), valueAt(value, path)), path }];
+  const given = valueAt(value, path);
+  if (meansSecret(given)) {
+    // A field that takes a Secret is a union with its form; the faults of that form say more.
+    const inner = issue.code === 'invalid_union' ? issue.errors.find(isOfReference) : undefined;
+    if (inner === undefined) return [{ message: NO_SECRET_HERE, path }];
+    return inner.flatMap((one) => issueFaults({ ...one, path: [...issue.path, ...one.path] }, schema, value));
+  }
+  return [{ message: issueText(issue, schemaAt(schema, path), given), path }];
 }
+
+/** Whether these are the faults of a mapping, not that there is one. */
+const isOfReference = (issues: readonly z.core.$ZodIssue[]): boolean =>
+  issues.every((one) => one.path.length > 0 || one.code === 'unrecognized_keys');
+
+const SECRET_EXAMPLE = 'write "content: {valueFrom: {secret: NAME, key: KEY}}"';
 
 function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value: unknown): string {
   const wanted = schema ? typeText(schema) : 'another type';
@@ -187,8 +210,13 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
       if (issue.origin === 'array') return `has too many; at most ${issue.maximum}`;
       if (issue.origin === 'string') return `is too long; at most ${issue.maximum} characters`;
       return `${short(value)} is too large; at most ${issue.maximum}`;
-    case 'invalid_union':
+    case 'invalid_union': {
+      const [own] = issue.errors.flatMap(([first]) =>
+        first && first.code !== 'invalid_type' ? [first.message] : [],
+      );
+      if (own !== undefined) return own;
       return `must be ${wanted}, found ${nameOf(value)}`;
+    }
     case 'invalid_key':
       return `is not a valid name here: ${issue.issues[0]?.message ?? ''}`;
     default:

@@ -20,6 +20,7 @@ import {
   sha256,
   templated,
 } from './fields.ts';
+import { secretReference } from './secret-spec.ts';
 
 /** Refuses a list in which two items have the same key, because merging would lose one of them. */
 function distinct<T>(what: string, keyOf: (item: T) => string | undefined) {
@@ -48,7 +49,10 @@ const nodeFile = z
     mode: fileMode.optional().meta({ description: 'Default "0644".' }),
     owner: groupName.optional().meta({ description: 'User name; default root.' }),
     group: groupName.optional().meta({ description: 'Group name; default root.' }),
-    content: z.string().optional().meta({ description: 'Content as text; templates are expanded.' }),
+    content: z.union([z.string(), secretReference]).optional().meta({
+      description:
+        "Content as text; templates are expanded. Or valueFrom: the machine's agent writes the file with the value of a Secret.",
+    }),
     contentBase64: z
       .base64({ error: 'not base64' })
       .optional()
@@ -113,12 +117,11 @@ const nodeUser = z.strictObject({
     .optional()
     .meta({ description: 'Public keys that may log in, one per item as in authorized_keys.' }),
   passwordHash: z
-    .string()
-    .regex(/^[!-9;-~]+$/, 'not a password hash as crypt(3) makes it')
+    .union([z.string().regex(/^[!-9;-~]+$/, 'not a password hash as crypt(3) makes it'), secretReference])
     .optional()
     .meta({
       description:
-        'Password hash as crypt(3) makes it. It is not secret: anyone who sends the MAC address of the machine can fetch its configuration. Prefer SSH keys.',
+        "Password hash as crypt(3) makes it. Written here it is not secret: a host that has the machine's address can fetch its configuration. With valueFrom, the machine's agent sets the hash that a Secret holds. Prefer SSH keys.",
     }),
   groups: z.array(groupName).optional().meta({ description: 'Supplementary groups.' }),
   shell: absolutePath

@@ -93,6 +93,10 @@ export const KEYS = {
     room: 'pki',
     holds: 'a sealed text, for example the key that tickets are derived from',
   }),
+  givenSecret: keys(`pki/${MUSTER_SCOPE}/given/NAME/KEY`, {
+    room: 'pki',
+    holds: 'a value of a Secret that an operator gave, sealed; KEY is the key in the Secret',
+  }),
   machine: keys('machine/NAME', { room: 'machines', holds: 'the status of a machine' }),
   session: keys('session/ID', { room: 'machines', holds: 'a boot session' }),
   artifact: keys('artifact/NAME…', {

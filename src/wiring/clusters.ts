@@ -3,6 +3,7 @@
  * certificate requests, node settings, departures and health.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { withSecrets } from '../agent/secret-plan.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { createDepartures } from '../cluster/change/departures.ts';
@@ -41,6 +42,7 @@ export async function openClusters(
   boot: Boot,
   closing: AsyncDisposableStack,
 ) {
+  const { given, secretUsers } = state;
   const { catalog, memberships, roster, events, store, agents, pki, tokens, artifacts, addons, assets } =
     state;
   const networks = boot.networks.served;
@@ -107,7 +109,11 @@ export async function openClusters(
     await agents.listen({
       host: '0.0.0.0',
       port: options.agentPort,
-      planner: planner.plan,
+      planner: withSecrets(planner.plan, {
+        given,
+        users: secretUsers,
+        configuration: (machine) => boot.service.render(machine).merged,
+      }),
       inline: planner.inline,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: (session) => boot.service.ticketed(session),

@@ -14,6 +14,8 @@ import { PacketLimit } from '../events/packet-limit.ts';
 import { logEvents } from '../events/to-log.ts';
 import { followMemberships } from '../machines/membership.ts';
 import { openRoster } from '../machines/roster.ts';
+import { followSecretUsers } from '../machines/secret-users.ts';
+import { openGivenSecrets } from '../pki/given-secrets.ts';
 import { openPki } from '../pki/pki.ts';
 import { openSecrets } from '../pki/secrets.ts';
 import { startVault } from '../pki/vault-key.files.ts';
@@ -21,6 +23,7 @@ import { openAssets } from '../pxe/assets/assets.files.ts';
 import { watchSpace } from '../pxe/assets/space.files.ts';
 import { openLeaseBook } from '../pxe/dhcp/leases.ts';
 import { openCatalog } from '../resources/catalog.files.ts';
+import { secretCheck } from '../resources/check-secrets.ts';
 import { PKI_PREFIX } from '../store/keys.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
 import type { Common } from './common.ts';
@@ -77,8 +80,10 @@ export async function openState(
     warn: (text) => log.warn({}, text),
   });
   const secrets = openSecrets({ store, vault });
+  const given = await openGivenSecrets({ store, vault, secrets, clock, log });
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
   closing.defer(() => security.close());
+  const checkSecrets = secretCheck((name, key) => given.value(name, key) !== undefined);
   const catalog = await openCatalog({
     ...(options.config === undefined ? {} : { directory: options.config }),
     store,
@@ -87,11 +92,16 @@ export async function openState(
     clock,
     metrics,
     signal,
-    checkConfig: checkAll,
+    checkConfig: (candidates, changed) => [
+      ...checkAll(candidates, changed),
+      ...checkSecrets(candidates, changed),
+    ],
   });
   closing.defer(() => catalog.close());
   const memberships = followMemberships(catalog);
   closing.defer(() => memberships.close());
+  const secretUsers = followSecretUsers(catalog, memberships);
+  closing.defer(() => secretUsers.close());
   const assets = await openAssets({
     directory: join(options.state, 'assets'),
     loaderDirectories: options.loaders,
@@ -111,6 +121,7 @@ export async function openState(
     secrets,
     catalog,
     memberships,
+    secretUsers,
     roster,
     events,
     clock,
@@ -127,6 +138,8 @@ export async function openState(
     store,
     catalog,
     memberships,
+    given,
+    secretUsers,
     assets,
     artifacts,
     addons,

@@ -13,7 +13,10 @@ import type { AgentSettings } from '../../src/agent/layer.ts';
 import type { Plan } from '../../src/agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../src/agent/protocol.ts';
 import { createRevisionClaims, type RevisionClaims } from '../../src/agent/revision-claim.ts';
+import { withSecrets } from '../../src/agent/secret-plan.ts';
 import type { Mac } from '../../src/base/mac.ts';
+import type { SecretUsers } from '../../src/machines/secret-users.ts';
+import { type GivenSecrets, openGivenSecrets } from '../../src/pki/given-secrets.ts';
 import { openPki, type Pki } from '../../src/pki/pki.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
 import { newVaultKey, type Vault, vaultFrom } from '../../src/pki/vault.ts';
@@ -51,6 +54,8 @@ export interface AgentBootHost extends boot.World {
   readonly pki: Pki;
   /** What machines' claims to have seen a revision are checked with. */
   claims(): Promise<RevisionClaims>;
+  /** Secrets that operators give; their lines are added to every plan. */
+  readonly given: GivenSecrets;
   readonly directory: string;
   /** The planner's inputs, and its answers. */
   readonly asked: { identity: AgentIdentity; facts: AgentFacts }[];
@@ -100,6 +105,8 @@ export async function open(
   const asked: AgentBootHost['asked'] = [];
   let agents!: AgentBootHost['agents'];
   let pki!: Pki;
+  let given!: GivenSecrets;
+  let users!: SecretUsers;
   const base = await boot.world(kept.base ? [] : documents, {
     ...(kept.base && {
       store: kept.base.store,
@@ -109,10 +116,13 @@ export async function open(
     }),
     async agents(parts) {
       pki = openPki({ ...parts, vault });
+      const secrets = openSecrets({ store: parts.store, vault });
+      given = await openGivenSecrets({ ...parts, vault, secrets });
+      users = parts.secretUsers as SecretUsers;
       agents = await openAgents({
         ...parts,
         pki,
-        secrets: openSecrets({ store: parts.store, vault }),
+        secrets,
         made: (of) => void settings.set(of.machine, of),
       });
       return agents;
@@ -125,7 +135,11 @@ export async function open(
   await agents.listen({
     host: LOOPBACK,
     port: 0,
-    planner,
+    planner: withSecrets(planner, {
+      given,
+      users,
+      configuration: (machine) => base.boot.render(machine).merged,
+    }),
     inline: (machine) => state.inline(machine),
     addresses: () => ['10.77.0.1', LOOPBACK],
     configuration: base.boot.configurationFiles,
@@ -173,6 +187,7 @@ export async function open(
     pki,
     claims: async () =>
       createRevisionClaims(await openSecrets({ store: base.store, vault }).key('revisions')),
+    given,
     directory,
     asked,
     settings,

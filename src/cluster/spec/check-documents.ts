@@ -17,6 +17,7 @@ import type { ConfigCheck } from '../../resources/catalog.ts';
 import { parsePath } from '../../resources/document.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
+import { plainSecretCheck } from '../../resources/plain-secrets.ts';
 import { machineWarnings } from './check-machines.ts';
 import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
 import type { ClusterFault } from './fault.ts';
@@ -29,6 +30,7 @@ const checkConfigurations = configurationCheck(checkedLayer);
 export const checkAll: ConfigCheck = (candidates, changed) => [
   ...checkConfigurations(candidates, changed),
   ...checkClusters(candidates, changed),
+  ...plainSecretCheck(candidates, changed),
 ];
 
 /**

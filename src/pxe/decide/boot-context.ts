@@ -258,6 +258,7 @@ function bootPart(agents: AgentBoot): AgentBoot {
     agentCluster: (machine) => agents.agentCluster(machine),
     tpm: (machine) => agents.tpm(machine),
     waits: (machine) => agents.waits(machine),
+    hasAgent: (machine) => agents.hasAgent(machine),
     inline: (machine) => agents.inline(machine),
     alarm: (machine, why, address) => agents.alarm(machine, why, address),
     layer: (of) => agents.layer(of),

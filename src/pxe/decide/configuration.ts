@@ -3,7 +3,7 @@
  * on changes.
  */
 import type { AgentBoot } from '../../agent/agents.ts';
-import { disksOf, layerRequest } from '../../agent/machine-layer.ts';
+import { disksOf, getsAgent, layerRequest } from '../../agent/machine-layer.ts';
 import type { Plan } from '../../agent/plan.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Mac } from '../../base/mac.ts';
@@ -117,13 +117,13 @@ function partsOf({ catalog, memberships, agents }: ConfigurationDeps, wanted: Co
   };
 }
 
-/** The layer that puts the agent on a machine of a cluster, or why there is none yet. */
+/** The layer that puts the agent on a machine that gets one, or why there is none yet. */
 function agentLayerOf(
   { agents }: ConfigurationDeps,
   parts: Parts,
   { member, session, baseUrl, ticketed, plan }: ConfigurationOf,
 ): ConfigLayer | ConfigurationResult | undefined {
-  if (agents?.agentCluster(member.name) === undefined) return undefined;
+  if (agents === undefined || !getsAgent(parts)) return undefined;
   const { data, boot } = disksOf(parts);
   const fault = boot && bootDiskFault(data, parts.image?.spec);
   if (fault !== undefined) return reference(fault);

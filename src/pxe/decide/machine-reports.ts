@@ -66,7 +66,7 @@ export function config(
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
   // One of these documents contains the ticket, so the ticket's time begins now. Where another
   // server gives the addresses there is no ticket, and the agent has as much time to ask.
-  const ticket = context.agents?.agentCluster(subject) !== undefined && !isInline(context, subject);
+  const ticket = context.agents?.hasAgent(subject) === true && !isInline(context, subject);
   if (ticket && file !== 'meta-data' && file !== 'network-config')
     if (context.roster.sessions.ticketed(live)) context.roster.saveLater(live);
   context.events.record({

@@ -63,6 +63,6 @@ export function trustedMacs(
   booted: Mac | undefined,
 ): readonly Mac[] {
   const listed = (member.entry?.document.spec.macs ?? []) as Mac[];
-  const secrets = agents?.agentCluster(member.name) !== undefined;
+  const secrets = agents?.hasAgent(member.name) === true;
   return booted === undefined || secrets ? listed : [...listed, booted];
 }

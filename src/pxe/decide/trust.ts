@@ -24,14 +24,14 @@ interface Asking {
 }
 
 /**
- * Undefined for a machine that gets no certificate: without a document, of no cluster, or with
+ * Undefined for a machine that gets no certificate: without a document, without an agent, or with
  * `delivery: inline`.
  */
 function askingOf(context: BootContext, member: Member, boot?: BootOf): Asking | undefined {
   const { catalog, agents } = context;
   const { entry, name, status } = member;
   const cluster = agents?.agentCluster(name);
-  if (entry === undefined || cluster === undefined || isInline(context, name)) return undefined;
+  if (entry === undefined || agents?.hasAgent(name) !== true || isInline(context, name)) return undefined;
   const { document } = entry;
   const served = context.servedNetworks();
   const reserved = served.filter((one) => reservedAddress(member, one) !== undefined);

@@ -42,6 +42,7 @@ const POLLS = [
       device: '/dev/sdb',
       detail: 'holds \u202e ext4',
     },
+    secrets: `db:password ${'0'.repeat(32)}\napp:tls.key ${'f'.repeat(32)}\n`,
     ...{ wal: 'absent', etcd: 'down', hold: 'guard', holdtext: 'etcd does not begin\tanew' },
   },
 ].map((fields) => new URLSearchParams(fields).toString());

@@ -33,7 +33,7 @@ test('scripts (without comments), CA and unit are those of the files; only root 
   expect(files.has('/etc/muster/muster-boot.sh')).toBe(false);
   for (const name of scriptNames.filter((file) => file !== 'muster-boot.sh')) {
     const file = files.get(`/etc/muster/${name}`);
-    const text = expand(file!.content!, {});
+    const text = expand(file!.content as string, {});
     expect(text).toEqual({ ok: true, text: shipped(name) });
   }
   expect(files.get('/etc/muster/ca.crt')).toMatchObject({ mode: '0644', content: 'PEM\n' });
@@ -58,11 +58,11 @@ test('a machine with a boot disk also has the script that writes it, and learns 
   });
   const boot = { disk: { serial: 'B-1' }, kernel: file('a'), initrds: [file('b'), file('c')] };
   const files = new Map(agentLayer({ ...SETTINGS, boot }).config.files!.map((one) => [one.path, one]));
-  expect(expand(files.get('/etc/muster/muster-boot.sh')!.content!, {})).toEqual({
+  expect(expand(files.get('/etc/muster/muster-boot.sh')!.content as string, {})).toEqual({
     ok: true,
     text: shipped('muster-boot.sh'),
   });
-  const conf = files.get('/etc/muster/agent.conf')!.content!.split('\n');
+  const conf = files.get('/etc/muster/agent.conf')!.content!.toString().split('\n');
   const said = ({ url, sha256 }: ReturnType<typeof file>) => `${url} ${sha256} 7`;
   expect(conf).toContain('boot=serial=B-1');
   expect(conf).toContain(`kernel=${said(file('a'))}`);

@@ -99,6 +99,12 @@ describe('a plan', () => {
         `put-with-key 600 ${sha} /p kubelet pem`,
       ],
       [
+        { do: 'put-owned', mode: 0o600, path: '/p', content, owner: 'app', group: 'adm' },
+        `put-owned 600 ${sha} /p app adm`,
+      ],
+      [{ do: 'put-password', user: 'ops', content }, `put-password ops ${sha}`],
+      [{ do: 'secret', id: 'app:token', tag: 'ab12' }, 'secret app:token ab12'],
+      [
         { do: 'fetch', mode: 0o755, path: '/p', url: 'http://10.0.0.1:8080/assets/x/y', sha256: sha },
         `fetch 755 ${sha} /p http://10.0.0.1:8080/assets/x/y`,
       ],

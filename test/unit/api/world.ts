@@ -35,7 +35,9 @@ import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
+import { followSecretUsers } from '../../../src/machines/secret-users.ts';
 import { auditHead, openAuditKey } from '../../../src/pki/audit-key.ts';
+import { openGivenSecrets } from '../../../src/pki/given-secrets.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
@@ -43,6 +45,7 @@ import { createBootService, type RunningBootService } from '../../../src/pxe/dec
 import { type LeaseBook, openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
 import { joinNetworks } from '../../../src/pxe/networks.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
+import { secretCheck } from '../../../src/resources/check-secrets.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 
 export interface World {
@@ -108,6 +111,8 @@ export async function openWorld(
   const events = createEventLog({ clock, log, acting, perSubject: 100, subjects: 100 });
   const vault = vaultFrom(newVaultKey(), 'test');
   const secrets = openSecrets({ store, vault });
+  const given = await openGivenSecrets({ store, vault, secrets, clock, log });
+  const checkSecrets = secretCheck((name, key) => given.value(name, key) !== undefined);
   const security = await openSecurityLog({
     directory: path.join(directory, 'audit'),
     key: await openAuditKey(secrets),
@@ -123,9 +128,13 @@ export async function openWorld(
     log,
     clock,
     metrics,
-    checkConfig: checkAll,
+    checkConfig: (candidates, changed) => [
+      ...checkAll(candidates, changed),
+      ...checkSecrets(candidates, changed),
+    ],
   });
   const memberships = followMemberships(catalog);
+  const secretUsers = followSecretUsers(catalog, memberships);
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const file = { path: '/', size: 1, modified: new Date(0) };
@@ -155,6 +164,7 @@ export async function openWorld(
     secrets,
     catalog,
     memberships,
+    secretUsers,
     roster,
     events,
     clock,
@@ -201,6 +211,7 @@ export async function openWorld(
       newId: () => 'probe',
     }),
     addons: openAddons(async () => undefined),
+    secrets: { given, users: secretUsers },
     pki,
     agents,
     kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),

@@ -18,6 +18,7 @@ async function configured(documents: readonly object[]) {
       agentCluster: (machine) => memberships.roleGiver(machine),
       tpm: () => undefined,
       waits: () => undefined,
+      hasAgent: (machine) => memberships.roleGiver(machine) !== undefined,
       inline: () => Promise.reject(new Error('no plans here')),
       alarm: async () => {},
       layer: () => ({ layer: 'muster', document: 'muster', config: {} }),

@@ -2,8 +2,10 @@
 import { expect, test } from 'vitest';
 import { parseIp } from '../../../src/base/ip.ts';
 import { readAskedNames } from '../../../src/pki/csr-names.ts';
+import { decodeGiven } from '../../../src/pki/given-secrets.ts';
 import { formatPem, parsePem } from '../../../src/pki/pem.ts';
-import { damagedOctets, damagedTexts } from '../fuzzing.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import { damagedOctets, damagedRecords, damagedTexts, unless } from '../fuzzing.ts';
 import { requestOf } from './asking.ts';
 
 const SEEDS = [
@@ -46,4 +48,17 @@ test('200,000 damaged texts of requests: names or a reason, never an exception',
     if (!readAskedNames(text).ok) refused++;
   });
   expect(refused).toBeGreaterThan(1000);
+});
+
+test('200,000 damaged records are values or faults, never another exception', async () => {
+  const sealed = vaultFrom(newVaultKey(), 'test').seal('r', 'value');
+  let taken = 0;
+  await damagedRecords('records of Secrets', [{ v: 1, since: 1, sealed }], (text) => {
+    const read = unless(['E_PKI'], () => decodeGiven('r', text));
+    if (read === undefined) return;
+    taken++;
+    if (!Number.isSafeInteger(read.since) || typeof read.sealed !== 'object')
+      throw new Error('out of bounds');
+  });
+  expect(taken).toBeGreaterThan(100);
 });

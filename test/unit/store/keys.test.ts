@@ -46,6 +46,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'pki/SCOPE/encryption',
     'pki/SCOPE/issued/SERIAL',
     'pki/SCOPE/keyset/NAME',
+    'pki/_muster/given/NAME/KEY',
     'pki/_muster/secret/NAME',
     'session/ID',
     'ticket/SESSION',

@@ -20,7 +20,9 @@ const MIRRORED = { ...resolved(CRIO), mirrors: ['https://10.0.0.1:8443', 'http:/
 const textsOf = (lines: readonly PlanLine[]): string =>
   lines
     .flatMap((line) =>
-      'content' in line && 'text' in line.content ? [`${line.path}\n${line.content.text}`] : [],
+      'content' in line && 'path' in line && 'text' in line.content
+        ? [`${line.path}\n${line.content.text}`]
+        : [],
     )
     .join('\n');
 

@@ -13,6 +13,7 @@ import { render } from '../../../../src/ignition/render.ts';
 import type { Identity } from '../../../../src/machines/machine.ts';
 import { followMemberships } from '../../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../../src/machines/roster.ts';
+import { followSecretUsers } from '../../../../src/machines/secret-users.ts';
 import type { AssetStore } from '../../../../src/pxe/assets/assets.ts';
 import type { BootAnswer, BootStep, ScriptAnswer } from '../../../../src/pxe/boot.ts';
 import type { BootClient } from '../../../../src/pxe/client.ts';
@@ -125,6 +126,7 @@ export async function world(
   const catalog = await openCatalog({ store, events, log, clock });
   if (documents.length > 0) await catalog.apply(documents);
   const memberships = followMemberships(catalog);
+  const secretUsers = followSecretUsers(catalog, memberships);
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const assets =
     kept.assets ??
@@ -140,7 +142,17 @@ export async function world(
     httpPort: 8080,
   });
   const network = joined.networks[0]!;
-  const agents = await kept.agents?.({ store, catalog, memberships, roster, events, clock, log, metrics });
+  const agents = await kept.agents?.({
+    store,
+    catalog,
+    memberships,
+    secretUsers,
+    roster,
+    events,
+    clock,
+    log,
+    metrics,
+  });
   const boot = createBootService({
     ...(agents && { agents }),
     catalog,

@@ -16,6 +16,7 @@ const unused = (name: string) =>
 describe('the boot context', () => {
   const agents = {
     agentCluster: () => undefined,
+    hasAgent: () => false,
     inline: async () => [],
     alarm: async () => {},
     layer: () => ({ layer: 'muster', document: 'muster', config: {} }),
@@ -76,6 +77,7 @@ describe('the boot context', () => {
     expect(Object.keys(context.agents!).sort()).toEqual([
       'agentCluster',
       'alarm',
+      'hasAgent',
       'inline',
       'layer',
       'tpm',
