@@ -76,6 +76,13 @@ describe('the units', () => {
     expect(rated.status).toBe(0);
   });
 
+  it('the service can neither take all memory of the host nor leave its keys in a core dump', () => {
+    const service = fs.readFileSync(path.join(dest, 'usr/lib/systemd/system/muster.service'), 'utf8');
+    const section = service.split('[Service]')[1]!.split('[Install]')[0]!;
+    const limits = section.split('\n').filter((line) => /^(MemoryMax|MemorySwapMax|LimitCORE)=/.test(line));
+    expect(limits).toEqual(['MemoryMax=2G', 'MemorySwapMax=0', 'LimitCORE=0']);
+  });
+
   it('systemd-analyze accepts the units without a message', () => {
     const { units } = generate('MUSTER_INTERFACE=lo\n');
     const service = fs.readFileSync(path.join(dest, 'usr/lib/systemd/system/muster.service'), 'utf8');
