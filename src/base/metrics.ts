@@ -72,6 +72,11 @@ export const METRICS = {
     labels: [],
     buckets: [0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 1],
   },
+  muster_table_dropped_total: {
+    type: 'counter',
+    help: "Entries that a full table in memory did not take or gave up, by table: sessions without a boot, machines without a document ('discovered', and 'discovery' for those that came too fast), addresses from other servers ('elsewhere'), declines that wait for their probe ('declines').",
+    labels: ['table'],
+  },
   muster_events_total: { type: 'counter', help: 'Events, by kind.', labels: ['kind'] },
   muster_event_journal_lost_total: {
     type: 'counter',

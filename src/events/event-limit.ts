@@ -43,6 +43,11 @@ export class EventLimit {
     this.#span = span;
   }
 
+  /** How many counts are kept. */
+  get size(): number {
+    return this.#kinds.size + this.#subjects.size;
+  }
+
   /** Counts an event. False when it is beyond a limit: then it is left out. */
   take(kind: string, subject: string, now: Millis): boolean {
     const limit = this.#limitOf(kind);

@@ -120,9 +120,16 @@ class MemoryRoster implements Roster {
   }
 
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined {
-    if (!this.#rate.take()) return undefined;
+    const { metrics } = this.#deps;
+    if (!this.#rate.take()) {
+      metrics?.add('muster_table_dropped_total', { table: 'discovery' });
+      return undefined;
+    }
     const table = this.#table;
-    if (table.discoveredSize >= MAX_DISCOVERED) table.remove(table.oldestDiscovered()!);
+    if (table.discoveredSize >= MAX_DISCOVERED) {
+      metrics?.add('muster_table_dropped_total', { table: 'discovered' });
+      table.remove(table.oldestDiscovered()!);
+    }
     const now = this.#deps.clock.now();
     const plain = `m-${sighting.bootMac.replaceAll(':', '')}`;
     let name = plain;

@@ -10,6 +10,7 @@ import { duration, type Millis } from '../base/duration.ts';
 import { type Due, ExpiryQueue } from '../base/expiry.ts';
 import { publicName, randomId } from '../base/ids.ts';
 import type { Mac } from '../base/mac.ts';
+import type { Metrics } from '../base/metrics.ts';
 import type { BootSession, SessionStep } from './machine.ts';
 
 /** A boot that is not ready at this age is over: its id is no longer believed. */
@@ -125,8 +126,12 @@ export interface Sessions {
 }
 
 /** Creates an empty table of at most `max` sessions. */
-export function createSessions(options: { readonly clock: Clock; readonly max?: number }): Sessions {
-  return new MemorySessions(options.clock, options.max ?? MAX_SESSIONS);
+export function createSessions(options: {
+  readonly clock: Clock;
+  readonly max?: number;
+  readonly metrics?: Pick<Metrics, 'add'>;
+}): Sessions {
+  return new MemorySessions(options.clock, options.max ?? MAX_SESSIONS, options.metrics);
 }
 
 type Why = NonNullable<BootSession['closed']>['why'];
@@ -134,6 +139,7 @@ type Why = NonNullable<BootSession['closed']>['why'];
 class MemorySessions implements Sessions {
   readonly #clock: Clock;
   readonly #max: number;
+  readonly #metrics: Pick<Metrics, 'add'> | undefined;
   readonly #all = new Map<string, LiveSession>();
   readonly #named = new Map<string, LiveSession>();
   /** By machine: the session that its next packet belongs to. */
@@ -152,9 +158,10 @@ class MemorySessions implements Sessions {
   /** Sessions whose deadline has passed, not yet returned by `overdue`. */
   readonly #silent: LiveSession[] = [];
 
-  constructor(clock: Clock, max: number) {
+  constructor(clock: Clock, max: number, metrics: Pick<Metrics, 'add'> | undefined) {
     this.#clock = clock;
     this.#max = max;
+    this.#metrics = metrics;
   }
 
   get size(): number {
@@ -326,8 +333,10 @@ class MemorySessions implements Sessions {
   }
 
   #admit(live: LiveSession): void {
-    if (this.#all.size >= this.#max)
+    if (this.#all.size >= this.#max) {
+      this.#metrics?.add('muster_table_dropped_total', { table: 'sessions' });
       this.#drop(this.#tentative.oldest()?.value ?? this.#all.values().next().value!);
+    }
     this.#all.set(live.session.id, live);
     this.#named.set(live.name, live);
     if (!live.given) this.#tentative.set(live.session.id, live);

@@ -18,6 +18,10 @@ export class Declines {
   /** The last {@link DECLINES} times at which a client declined, the newest last. */
   readonly #times = new AgedMap<Mac, readonly Millis[]>();
 
+  get size(): number {
+    return this.#times.size;
+  }
+
   /** Notes that a client declined an address at time `at`. */
   note(mac: Mac, at: Millis): void {
     this.#times.set(mac, [...(this.#times.get(mac) ?? []), at].slice(-DECLINES));

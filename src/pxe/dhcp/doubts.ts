@@ -30,9 +30,11 @@ export class Doubts {
     return [...this.#open.keys()];
   }
 
-  /** Notes that the client declined the address. */
-  add(address: Ipv4, mac: Mac): void {
-    if (this.#open.size < MAX_DOUBTS) this.#open.set(address, mac);
+  /** Notes that the client declined the address. False when too many wait for their probe. */
+  add(address: Ipv4, mac: Mac): boolean {
+    if (this.#open.size >= MAX_DOUBTS && !this.#open.has(address)) return false;
+    this.#open.set(address, mac);
+    return true;
   }
 
   /** Ends the doubt about an address; returns the client that declined it. */

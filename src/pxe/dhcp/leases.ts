@@ -128,8 +128,13 @@ class Book implements LeaseBook {
   apply(change: Exclude<LeaseChange, { kind: 'write' }>): void {
     const network = this.network(change.network);
     if (change.kind === 'offer') network.offer(change.address, change.offer);
-    else if (change.kind === 'doubt') network.doubts.add(change.address, change.mac);
-    else network.tookElsewhere(change.mac, change.address);
+    else if (change.kind === 'doubt') {
+      if (!network.doubts.add(change.address, change.mac)) this.#dropped('declines');
+    } else if (!network.tookElsewhere(change.mac, change.address)) this.#dropped('elsewhere');
+  }
+
+  #dropped(table: string): void {
+    this.#metrics.add('muster_table_dropped_total', { table });
   }
 
   async write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult> {

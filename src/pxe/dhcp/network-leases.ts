@@ -265,12 +265,17 @@ export class NetworkLeases {
     this.#vacated(entry);
   }
 
-  /** Notes that a client has `address` from another server. Its offer ends. */
-  tookElsewhere(mac: Mac, address: Ipv4 | undefined): void {
+  /**
+   * Notes that a client has `address` from another server. Its offer ends. False when the oldest
+   * such address was given up for it.
+   */
+  tookElsewhere(mac: Mac, address: Ipv4 | undefined): boolean {
     this.withdraw(mac);
-    if (address === undefined) return;
+    if (address === undefined) return true;
     this.#elsewhere.set(address, mac);
-    if (this.#elsewhere.size > MAX_ELSEWHERE) this.#elsewhere.delete(this.#elsewhere.oldest()!.key);
+    if (this.#elsewhere.size <= MAX_ELSEWHERE) return true;
+    this.#elsewhere.delete(this.#elsewhere.oldest()!.key);
+    return false;
   }
 
   /** The client that last took the address from another server, unless it was leased here since. */
@@ -383,6 +388,21 @@ export class NetworkLeases {
   /** Notes that a probe found no machine on the address. */
   probedFree(address: Ipv4, now: Millis): void {
     if (this.#isFree(address, now)) this.#probed.set(address, (now + PROBE_VALID) as Millis);
+  }
+
+  /** How many entries each table has that packets fill. */
+  get sizes(): Readonly<Record<string, number>> {
+    return {
+      entries: this.#entries.size,
+      leaseOf: this.#leaseOf.size,
+      offers: this.#offerOf.size,
+      due: this.#due.size,
+      probed: this.#probed.size,
+      elsewhere: this.#elsewhere.size,
+      declines: this.#declines.size,
+      doubts: this.doubts.size,
+      withoutOffer: this.#withoutOffer.size,
+    };
   }
 
   /** The number of addresses in each state. Allocates nothing per address. */
