@@ -35,6 +35,25 @@ function serverPid(socket: string): number {
 const residentMiB = (pid: number): number =>
   Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1]) / 1024;
 
+/** Processor time of the process, seconds. */
+function processorSeconds(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ');
+  return (Number(fields[11]) + Number(fields[12])) / 100;
+}
+
+/** How long the main thread was ready to run and got no processor, seconds. */
+const waitedSeconds = (pid: number): number =>
+  Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e9;
+
+/** Datagrams that the kernel dropped because a socket's buffer was full. */
+function droppedByKernel(): number {
+  const [names, values] = readFileSync('/proc/net/snmp', 'utf8')
+    .split('\n')
+    .filter((line) => line.startsWith('Udp:'))
+    .map((line) => line.split(' '));
+  return Number(values![names!.indexOf('RcvbufErrors')]);
+}
+
 interface Answer {
   readonly what: string;
   readonly ms: number | null;
@@ -87,9 +106,13 @@ test('ten minutes of a flood leave memory level, and a documented machine boots 
       commit: String(execFileSync('git', ['rev-parse', 'HEAD'])).trim(),
       seconds: SECONDS,
       packetsPerSecond: Math.round(flood!.packets / SECONDS),
+      droppedByKernel: droppedByKernel(),
       connectionsOpened: flood!.connections,
+      serverProcessorSeconds: Math.round(processorSeconds(pid)),
+      serverWaitedForProcessorSeconds: Math.round(waitedSeconds(pid)),
       processors: os.cpus().length,
       loadBefore: load,
+      loadAfter: os.loadavg()[0],
       residentMiB: resident.map(Math.round),
       growthInSecondHalf: atEnd / before - 1,
       answers: Object.fromEntries(
