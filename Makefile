@@ -66,7 +66,7 @@ install: node_modules ## Install command, service and units: DESTDIR=, PREFIX=/u
 	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh
 
 .PHONY: torture
-torture: ## Cut the power under load: the store in QEMU, 20 times; then etcd's members lose their disks, 20 times (root)
+torture: ## Cut the power under load: the store in QEMU, 20 times; then etcd's members lose their disks, 20 times; then a flood of 10 minutes (root)
 	@scripts/prepare.sh torture
 	$(NODE) torture/run.ts
 	scripts/in-namespace.sh npx vitest run --project torture

@@ -71,6 +71,7 @@ test('ten minutes of a flood leave memory level, and a documented machine boots 
   const rig = await Rig.open();
   try {
     const pid = serverPid(rig.muster.socket);
+    const commit = String(execFileSync('git', ['rev-parse', 'HEAD'])).trim();
     const resident: number[] = [];
     const load = os.loadavg()[0]!;
     const sampling = new AbortController();
@@ -103,7 +104,7 @@ test('ten minutes of a flood leave memory level, and a documented machine boots 
     const before = median(resident.slice(middle, middle + part));
     const atEnd = median(resident.slice(-part));
     const result = {
-      commit: String(execFileSync('git', ['rev-parse', 'HEAD'])).trim(),
+      commit,
       seconds: SECONDS,
       packetsPerSecond: Math.round(flood!.packets / SECONDS),
       droppedByKernel: droppedByKernel(),
