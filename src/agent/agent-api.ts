@@ -127,7 +127,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       };
       const [ticket, tpm, proof] = ['ticket', 'tpm', 'proof'].map((name) => form.get(name));
       const request = { session: field('session'), ticket, csr: field('csr'), tpm, proof, address };
-      return redeemAnswer(await redeem(deps, request));
+      return redeemAnswer(await redeem(deps, request), deps.waiting.size);
     },
 
     async poll(form, certificate, peer) {
@@ -185,13 +185,16 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
   };
 }
 
-/** How soon a machine that is held asks again. */
-const HELD_SECONDS = '2';
+/**
+ * How soon a machine that is held asks again. Each request is a handshake, so a whole data centre
+ * asks less often than a rack. A key that did not ask for 30 seconds waits no more.
+ */
+export const heldSeconds = (waiting: number): number => Math.min(20, Math.max(2, Math.ceil(waiting / 100)));
 
-function redeemAnswer(answer: RedeemAnswer): AgentApiAnswer {
+function redeemAnswer(answer: RedeemAnswer, waiting: number): AgentApiAnswer {
   if (answer.kind === 'certificate')
     return { status: 200, contentType: PEM, body: answer.certificate, headers: {} };
-  const headers = { 'retry-after': HELD_SECONDS, 'muster-hold': answer.hold };
+  const headers = { 'retry-after': String(heldSeconds(waiting)), 'muster-hold': answer.hold };
   return answer.hold === 'approval'
     ? { status: 202, headers: { ...headers, 'muster-nonce': answer.nonce } }
     : { status: 202, contentType: TEXT, body: answer.challenge, headers };

@@ -161,11 +161,16 @@ do_inline_plan() {
 
 # Sleeps until the next poll: as long as the server asked for, after failures at least 1, 3, 7 and
 # so on up to 63 seconds, never more than five minutes; and up to a quarter more, so that a thousand
-# machines do not ask at the same moment. A machine that is held asks again within two seconds.
+# machines do not ask at the same moment. A machine that is held asks again in less than the time
+# that the server asked for.
 wait_for_next_poll() {
   if [ -n "$held" ]; then
+    pause=${retry_after:-2}
+    if [ "$pause" -lt 1 ] || [ "$pause" -gt 300 ]; then
+      pause=2
+    fi
     random=$(od -An -N1 -tu1 /dev/urandom)
-    sleep "1.$((random % 8))"
+    sleep "$((pause - 1)).$((random % 8))"
     return 0
   fi
   pause=${retry_after:-10}

@@ -132,8 +132,12 @@ do_inline_plan() {
 
 wait_for_next_poll() {
   if [ -n "$held" ]; then
+    pause=\${retry_after:-2}
+    if [ "$pause" -lt 1 ] || [ "$pause" -gt 300 ]; then
+      pause=2
+    fi
     random=$(od -An -N1 -tu1 /dev/urandom)
-    sleep "1.$((random % 8))"
+    sleep "$((pause - 1)).$((random % 8))"
     return 0
   fi
   pause=\${retry_after:-10}

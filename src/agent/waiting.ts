@@ -44,6 +44,8 @@ export interface WaitingKey {
 type Asked = Omit<WaitingKey, 'nonce' | 'since'>;
 
 export interface Waiting {
+  /** How many keys wait, those included that did not ask for a while. */
+  readonly size: number;
   /**
    * Takes note that a key waits. The nonce stays while it waits. Undefined when the table is full.
    */
@@ -97,6 +99,9 @@ export function createWaiting(clock: Clock): Waiting {
     for (const entry of waiter.keys.values()) entry.key = { ...entry.key, nonce: newNonce() };
   };
   return {
+    get size() {
+      return size;
+    },
     ask(asked) {
       const { machine, pin, address } = asked;
       const askedAt = clock.monotonic();

@@ -1,6 +1,7 @@
 /** The code on the console, and the table of keys that wait for an approval. */
 import fc from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
+import { heldSeconds } from '../../../src/agent/agent-api.ts';
 import { approvalCode, isCode, newNonce, normalCode } from '../../../src/agent/approval-code.ts';
 import { NO_TPM } from '../../../src/agent/redeem-decision.ts';
 import { createWaiting } from '../../../src/agent/waiting.ts';
@@ -69,6 +70,10 @@ const asked = (pin: string, address = '10.77.0.11', machine = 'cp1') => ({
   address,
   known: true,
   replaces: false,
+});
+
+it('keys that wait are asked for every two seconds in a rack, and often enough to be known in a data centre', () => {
+  expect([1, 200, 1000, 20_000].map(heldSeconds)).toEqual([2, 2, 10, 20]);
 });
 
 describe('the table of keys that wait', () => {
