@@ -128,8 +128,8 @@ export interface BootSession {
    */
   readonly loader?: string;
   /**
-   * The address that fetched the script: reports are expected from there, or from an address in the
-   * machine's document.
+   * The address that fetched the script; for people, and for templates where none is reserved. It
+   * proves nothing.
    */
   readonly peer?: string;
   /** When a document of the session first carried a ticket (tickets.ts). */

@@ -38,8 +38,8 @@ type Judgement =
 
 /**
  * Judges a report. It is believed when it belongs to a live session that was given a boot, comes
- * from an address of the machine (`expected`; empty when none is known), and is not out of order.
- * A replay or a forgery fails one of these.
+ * from an address that may speak for the machine, and is not out of order. A replay or a forgery
+ * fails one of these.
  */
 export function judgeReport(facts: {
   readonly session: BootSession | undefined;
@@ -48,25 +48,24 @@ export function judgeReport(facts: {
   readonly documented: boolean;
   readonly phase: Phase | undefined;
   readonly step: string;
-  readonly peer: string;
-  readonly expected: ReadonlySet<string>;
+  /** Whether the address that it came from may speak for the machine. */
+  readonly own: boolean;
 }): Judgement {
   const no = (code: DisbeliefCode): Judgement => ({
     believed: false,
     reason: { code, text: DISBELIEF[code] },
   });
-  const { session, step } = facts;
+  const { session, step, own } = facts;
   if (!isReportStep(step)) return no('bad_step');
   if (session === undefined) return no('session_unknown');
-  const known = facts.expected.size === 0 || facts.expected.has(plainAddress(facts.peer));
   if (session.closed !== undefined) {
-    if (session.closed.why === step && known) return { believed: true, repeat: true };
+    if (session.closed.why === step && own) return { believed: true, repeat: true };
     return no(session.closed.why === 'superseded' ? 'session_superseded' : 'session_over');
   }
   if (!facts.live) return no('session_over');
   if (session.profile === undefined) return no('no_boot');
   if (!facts.documented) return no('machine_gone');
-  if (!known) return no('foreign_address');
+  if (!own) return no('foreign_address');
   const furthest = Math.max(...session.steps.map((one) => SESSION_STEPS.indexOf(one.step)));
   if (SESSION_STEPS.indexOf(step) < furthest) return no('out_of_order');
   if (facts.phase === undefined || transition(facts.phase, step) === null) return no('impossible');

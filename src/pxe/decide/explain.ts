@@ -18,6 +18,7 @@ import { addressOf, type BootContext, isInline, reservedAddress, selectionOf } f
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
 import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
+import { verdictOnMac } from './foreign.ts';
 import { givesAddress } from './own-addresses.ts';
 import { refusal } from './refusal.ts';
 import { trustSteps } from './trust.ts';
@@ -157,15 +158,18 @@ function caseOf(context: BootContext, question: ExplainQuestion): Case {
   const firmware = firmwareOf(arch, question, seen?.firmware);
   const conflicting =
     recognition.kind === 'conflict' ? recognition.matches.map(({ name }) => name).sort() : [];
+  const unlisted = verdictOnMac(context, network, recognition, question.mac);
   const prepared: Preparation =
     recognition.kind === 'conflict'
       ? { verdict: judge({ kind: 'conflict', machines: conflicting }) }
-      : member?.entry
-        ? prepareFor(context, member, {
-            ...preparation(member, network, arch, mac, firmware),
-            alive: roster.heartbeats.alive(member.name) !== undefined,
-          })
-        : { verdict: judge({ kind: 'unknown' }) };
+      : unlisted
+        ? { verdict: unlisted }
+        : member?.entry
+          ? prepareFor(context, member, {
+              ...preparation(member, network, arch, mac, firmware),
+              alive: roster.heartbeats.alive(member.name) !== undefined,
+            })
+          : { verdict: judge({ kind: 'unknown' }) };
   return {
     subject: (named ?? member)?.name ?? mac!,
     member: named ?? member,

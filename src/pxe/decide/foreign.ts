@@ -5,10 +5,12 @@
  * the client's address decides.
  */
 import type { Mac } from '../../base/mac.ts';
-import type { Recognition } from '../../machines/recognition.ts';
+import type { Match, Recognition } from '../../machines/recognition.ts';
 import { plainAddress } from '../../machines/reports.ts';
+import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { ScriptRequest } from '../boot.ts';
+import type { ServedNetwork } from '../network.ts';
 import { type BootContext, selectionOf } from './boot-context.ts';
 import { judge, reason, type Verdict } from './decide.ts';
 import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.ts';
@@ -45,13 +47,33 @@ export function foreignness(
   const asker = mac === undefined ? [] : [mac];
   if (found.kind !== 'known' || member === undefined)
     return isOn(network, peer) && (!leases || holds(context, asker, peer)) ? undefined : 'address_mismatch';
-  const hardware = found.match.because.includes('uuid-and-serial');
-  const macs = trustedMacs(context, member, hardware ? mac : undefined);
+  const macs = macsOf(context, member, found.match, mac);
   if (ownAddresses(context, member, { macs, leases }).has(peer)) return undefined;
   if (!leases) return isOn(network, peer) ? undefined : 'address_mismatch';
   return mac !== undefined && !macs.includes(mac) && holds(context, asker, peer)
     ? 'mac_unlisted'
     : 'address_mismatch';
+}
+
+/** The MACs by which the asker is the machine; `mac` is the one that it boots from. */
+const macsOf = (context: BootContext, member: Member, match: Match, mac: Mac | undefined): readonly Mac[] =>
+  trustedMacs(context, member, match.because.includes('uuid-and-serial') ? mac : undefined);
+
+/**
+ * The verdict for a machine that boots from `mac`, if its document would have to list that;
+ * undefined for every other machine, and where it is not known from which MAC it boots.
+ */
+export function verdictOnMac(
+  context: BootContext,
+  network: ServedNetwork | undefined,
+  found: Recognition,
+  mac: Mac | undefined,
+): Verdict | undefined {
+  if (found.kind !== 'known' || mac === undefined) return undefined;
+  const member = context.roster.get(found.match.name);
+  if (!member?.entry || !givesAddress(network, member)) return undefined;
+  if (macsOf(context, member, found.match, mac).includes(mac)) return undefined;
+  return { kind: 'hold', reason: reason('mac_unlisted', `(${mac})`) };
 }
 
 /** Whether one of these MACs holds a lease on the address. */

@@ -59,7 +59,7 @@ export function config(
     return refused('gone', `the boot session is over (${live.session.closed?.why ?? 'expired'})`);
   const result = configurationOf(context, live, baseUrl);
   if (result === undefined) return refused('wait', 'this session has not been given a boot yet');
-  if (!mayRead(context, live, address)) return refused('gone', FOREIGN);
+  if (!speaksFor(context, live, address)) return refused('gone', FOREIGN);
   if (!result.ok) return refused('wait', `the configuration does not render: ${faultText(result.faults)}`);
   const body = result.value.files[file];
   if (body === undefined)
@@ -79,10 +79,11 @@ export function config(
 }
 
 /**
- * Whether a document of this session may go to this address: to the machine's own, and where
- * another server gives the addresses, to all of the network's subnet.
+ * Whether this address may read the documents of the session and report in it: the machine's own,
+ * and where another server gives the addresses, all of the network's subnet. Such a server may give
+ * the booted system another address than iPXE.
  */
-function mayRead(context: BootContext, live: LiveSession, address: string): boolean {
+function speaksFor(context: BootContext, live: LiveSession, address: string): boolean {
   const member = context.roster.get(live.session.machine)!;
   const network = networkOf(context, live);
   if (!givesAddress(network, member) && isOn(network, address)) return true;
@@ -94,14 +95,14 @@ const networkOf = (context: BootContext, { session }: LiveSession): ServedNetwor
 
 /**
  * The configuration of a session. Undefined when the session was not given a boot, or its machine
- * has no document. `peer`: the address for templates where none is reserved; default: the one that
- * fetched the script.
+ * has no document. `withPeer`: templates get the address that fetched the script
+ * where none is reserved.
  */
 export function configurationOf(
   context: BootContext,
   live: LiveSession,
   baseUrl: string,
-  { plan, peer = live.session.peer }: { readonly plan?: Plan; readonly peer?: string | undefined } = {},
+  { plan, withPeer = true }: { readonly plan?: Plan; readonly withPeer?: boolean } = {},
 ): ConfigurationResult | undefined {
   const { session } = live;
   const member = context.roster.get(session.machine);
@@ -115,7 +116,7 @@ export function configurationOf(
     session: session.id,
     baseUrl,
     network,
-    address: addressOf(member, network, peer),
+    address: addressOf(member, network, withPeer ? session.peer : undefined),
     ticketed: givesAddress(network, member),
     ...(plan && { plan }),
   });
@@ -137,8 +138,7 @@ export async function report(
     documented: member?.entry !== undefined,
     phase: member?.status.phase,
     step: given.step,
-    peer,
-    expected: live && member ? expectedPeers(context, live, member) : new Set(),
+    own: live !== undefined && member !== undefined && speaksFor(context, live, plainAddress(peer)),
   });
   const step = REPORT_STEPS.includes(given.step) ? given.step : 'other';
   const disbelieve = (why: Disbelief): ReportAnswer => {
@@ -162,22 +162,12 @@ export async function report(
 }
 
 /**
- * The addresses from which this machine's reports may come. Empty means any: if another DHCP server
- * gives the addresses, it may give the booted system another one than iPXE.
- */
-function expectedPeers(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
-  return givesAddress(networkOf(context, live), member) ? addressesIn(context, live, member) : new Set();
-}
-
-/**
  * The machine's own addresses in this boot. Where another server gives the addresses, the one that
  * fetched the script does not count, not even in a template of the configuration.
  */
 export function addressesIn(context: BootContext, live: LiveSession, member: Member): ReadonlySet<string> {
   const leases = givesAddress(networkOf(context, live), member);
-  const rendered = configurationOf(context, live, live.baseUrl ?? NOWHERE, {
-    peer: leases ? live.session.peer : undefined,
-  });
+  const rendered = configurationOf(context, live, live.baseUrl ?? NOWHERE, { withPeer: leases });
   const configured = rendered?.ok
     ? (rendered.value.merged.network?.interfaces ?? []).flatMap(({ addresses = [] }) =>
         addresses.map((address) => address.split('/')[0]!),

@@ -470,6 +470,44 @@ describe('a request for a script from an address that is not the machine’s', (
   });
 });
 
+describe('the addresses at which a certificate is given', () => {
+  const proxied = document('Network', 'rack', { subnet: '10.77.0.0/24', dhcp: { mode: 'proxy' } });
+  const interfaces = [{ mac: MAC1, addresses: ['${machine.address}/24', '10.99.0.5/24'] }];
+  const config = { network: { interfaces } };
+  const booted = async (network: object, more: object) => {
+    const w = await world([
+      network,
+      IMAGE,
+      WORKER,
+      machine('node-1', [MAC1], { profile: 'worker', ...more }),
+    ]);
+    const { session } = await w.powerOn(MAC1);
+    return w.boot.ticketed(session!.id)!;
+  };
+
+  it('are leases, the document’s and the configuration’s where Muster gives the addresses', async () => {
+    const facts = await booted(NETWORK, { addresses: ['10.77.0.11'], config });
+    expect(facts.ticketed).toBe(true);
+    expect([...facts.addresses].sort()).toEqual(['10.77.0.101', '10.77.0.11', '10.99.0.5']);
+  });
+
+  it('are those of documents alone where another server gives them, and never the one that asked', async () => {
+    const facts = await booted(proxied, { addresses: ['10.77.0.11'], config });
+    expect(facts.ticketed).toBe(false);
+    expect([...facts.addresses].sort()).toEqual(['10.77.0.11', '10.99.0.5']);
+    // The template stands for the address that asked, because none is reserved.
+    expect([...(await booted(proxied, { config })).addresses]).not.toContain(PEER);
+    expect([...(await booted(proxied, {})).addresses]).toEqual([]);
+  });
+
+  it('do not include leases of interfaces that a request only told of', async () => {
+    const w = await world(KNOWN);
+    w.leases.set(MAC2, '10.77.0.102');
+    const { session } = await w.powerOn(MAC1, { macs: [MAC1, MAC2] });
+    expect([...w.boot.ticketed(session!.id)!.addresses].sort()).toEqual([PEER, '10.77.0.11']);
+  });
+});
+
 describe('what DHCP broadcasts', () => {
   it('names a boot, and gives a listener nothing: neither script, nor configuration, nor a report', async () => {
     const LISTENER = '10.77.0.66';
