@@ -19,6 +19,7 @@ import {
 } from '../base/limits.server.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { plainAddress } from '../machines/reports.ts';
 import type { ServerCertificate } from '../pki/server-certificate.ts';
 import { type AgentApi, type AgentApiAnswer, MAX_FORM_OCTETS, type ShownCertificate } from './agent-api.ts';
 import { AGENT_ROUTES } from './protocol.ts';
@@ -31,6 +32,10 @@ interface AgentServerOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly limits?: Partial<HttpLimits>;
+  /** Whether an address may ask for a first certificate. Default: every address may. */
+  readonly admits?: (address: string) => boolean;
+  /** Called with the address of every request whose certificate is an agent's. */
+  readonly heard?: (address: string) => void;
   /**
    * Answers requests that no route of agents takes: resolves to the status sent, or to undefined
    * when nothing was sent. Never rejects.
@@ -142,7 +147,7 @@ async function handle(
       return;
     }
   }
-  const answer = await answerTo(route, request, response, options.api, limits).catch((error: unknown) =>
+  const answer = await answerTo(route, request, response, options, limits).catch((error: unknown) =>
     failure(error, log),
   );
   count(options.metrics, route ?? 'none', answer.status);
@@ -153,7 +158,7 @@ async function answerTo(
   route: Route | undefined,
   request: IncomingMessage,
   response: ServerResponse,
-  api: AgentApi,
+  { api, admits, heard }: Pick<AgentServerOptions, 'api' | 'admits' | 'heard'>,
   limits: HttpLimits,
 ): Promise<AgentApiAnswer> {
   if (route === undefined)
@@ -161,14 +166,20 @@ async function answerTo(
   const { method } = AGENT_ROUTES[route];
   if (request.method !== method)
     return textAnswer(405, `E_METHOD: this route takes ${method}.`, { allow: method });
+  const address = request.socket.remoteAddress ?? '';
+  if (route === 'redeem' && admits?.(plainAddress(address)) === false) {
+    response.shouldKeepAlive = false;
+    throw new MusterError('E_SOURCE', `${plainAddress(address)} is in no subnet that this boot host serves`);
+  }
   const body = await readBody(request, limits.bodyBytes);
   if (body === undefined) {
     response.shouldKeepAlive = false;
     return textAnswer(413, `E_TOO_LARGE: a form has at most ${limits.bodyBytes} octets.`);
   }
-  const address = request.socket.remoteAddress ?? '';
   if (route === 'redeem') return api.redeem(body, address);
-  return api[route](body, shownBy(request.socket as TLSSocket), address);
+  const answer = await api[route](body, shownBy(request.socket as TLSSocket), address);
+  heard?.(plainAddress(address));
+  return answer;
 }
 
 /** The client's certificate if the handshake verified its chain; any other is ignored. */

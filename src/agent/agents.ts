@@ -74,6 +74,10 @@ interface AgentsListen {
   readonly addresses: () => readonly string[];
   /** What is known of a boot session that carries a ticket. */
   readonly ticketed: (session: string) => TicketFacts | undefined;
+  /** Whether an address may ask for a first certificate. Default: every address may. */
+  readonly admits?: (address: string) => boolean;
+  /** Called with the address of every request whose certificate is an agent's. */
+  readonly heard?: (address: string) => void;
   /** Answers requests that are not an agent's: the registry. */
   readonly others?: Others;
   /** What a machine's boot disk gets; see {@link ConfigurationOf}. */
@@ -202,10 +206,9 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       claims: createRevisionClaims(await secrets.key('revisions')),
       revision: async () => (await store.list(KEYS.founding.prefix())).revision,
     });
-    const { host, port, others } = listen;
+    const { host, port } = listen;
     const { certificate } = await transport.refresh(listen.addresses());
-    const heard = { api, listen: { host, port }, certificate, ...(others && { others }) };
-    server = await startAgentServer({ ...deps, ...heard });
+    server = await startAgentServer({ ...deps, ...listen, api, listen: { host, port }, certificate });
     log.info({ agents: server.port }, 'listening for agents');
   };
 

@@ -232,6 +232,12 @@ export const ERRORS = {
     fix: 'The message says what is wrong; `muster secret ls` lists Secrets and who uses them.',
   },
   // agents
+  E_SOURCE: {
+    title: 'A request came from an address that is in no served subnet.',
+    who: 'operator',
+    http: 403,
+    fix: "If a machine has that address, list it in the Machine's `addresses`, or add a Network whose `subnet` contains it.",
+  },
   E_TICKET: {
     title: 'A ticket was refused.',
     who: 'machine',

@@ -17,6 +17,11 @@ export const METRICS = {
     help: 'DHCP packets received, by network, message type and outcome (reason code).',
     labels: ['network', 'type', 'outcome'],
   },
+  muster_refused_sources_total: {
+    type: 'counter',
+    help: 'Requests that got no answer because of where they came from, by port (dhcp, pxe, tftp, http, redeem) and reason.',
+    labels: ['port', 'reason'],
+  },
   muster_dhcp_leases: { type: 'gauge', help: 'Leases, by network and state.', labels: ['network', 'state'] },
   muster_tftp_transfers_total: {
     type: 'counter',

@@ -53,7 +53,7 @@ export const networkSpec = z.strictObject({
       }),
       relays: z.array(ipv4Text).optional().meta({
         description:
-          'Addresses of relay agents (giaddr) outside the subnet that may relay for it. Relay agents with an address inside the subnet are always accepted.',
+          'Addresses of relay agents that may relay for this network: what they write into giaddr, and what they send from. Not needed for a relay agent that uses one address inside the subnet for both, unless Muster itself is attached to the subnet.',
       }),
     })
     .meta({ description: 'How Muster answers DHCP on this network.' }),

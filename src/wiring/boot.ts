@@ -5,8 +5,10 @@ import { render } from '../ignition/render.ts';
 import { createAddressOwners } from '../pxe/address-owners.ts';
 import { createBootService } from '../pxe/decide/boot-service.ts';
 import { startDhcp } from '../pxe/dhcp/dhcp.socket.ts';
+import { createGate, createNoteRefusal } from '../pxe/gate.ts';
 import { startMachineHttp } from '../pxe/http/machines.server.ts';
 import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import { createKnownAddresses } from '../pxe/known-addresses.ts';
 import { followNetworks } from '../pxe/live-networks.ts';
 import { startTftp } from '../pxe/tftp/tftp.socket.ts';
 import type { Common } from './common.ts';
@@ -44,6 +46,16 @@ export function createBoot(
     log,
     signal,
   });
+  const known = createKnownAddresses({
+    own: () => hostAddresses().map(({ address }) => address),
+    catalog,
+    clock,
+  });
+  const gate = createGate({
+    networks: networks.served,
+    outsiders: known,
+    note: createNoteRefusal({ metrics, log, clock }),
+  });
   const { subjectOf, leasedAddresses, leaseHolder } = createAddressOwners({
     networks: networks.served,
     leases,
@@ -75,6 +87,7 @@ export function createBoot(
       assets,
       events,
       subjectOf,
+      admits: (address) => gate.admits('http', address),
       clock,
       log,
       metrics,
@@ -86,6 +99,7 @@ export function createBoot(
       assets,
       events,
       subjectOf,
+      admits: (address, via) => gate.admits('tftp', address, via),
       clock,
       log,
       metrics,
@@ -108,7 +122,7 @@ export function createBoot(
     opened(() => dhcp.close());
     return { httpPort: http.port };
   };
-  return { service, networks, sockets: sockets.map(({ name }) => name), listen };
+  return { service, networks, gate, known, sockets: sockets.map(({ name }) => name), listen };
 }
 
 /** The listening TCP socket that the process inherited, or a port to listen on. */

@@ -118,6 +118,8 @@ export async function openClusters(
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: (session) => boot.service.ticketed(session),
       configuration: boot.service.configurationFiles,
+      admits: (address) => boot.gate.admits('redeem', address),
+      heard: boot.known.heard,
       leaving: (machine) => founder.departing(machine, undefined)?.cluster,
       others: (request, response) => serveRegistry(request, response, { book: artifacts, assets, metrics }),
     });

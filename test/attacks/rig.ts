@@ -25,12 +25,18 @@ export const UNSERVED = '192.0.2.1';
 
 /**
  * Where an attacker or a machine is: `atk` on the segment (10.77.0.66); `vic` on the segment,
- * without an address; `rem` in another subnet, behind a router of the segment (198.51.100.2); `far`
- * at an interface of the boot host that is not served (192.0.2.2).
+ * without an address; `rem` in another subnet, behind a router of the segment (198.51.100.2); `rel`
+ * in a subnet behind the same router that {@link BEHIND} serves (203.0.113.2); `far` at an
+ * interface of the boot host that is not served (192.0.2.2).
  */
-export type Place = 'atk' | 'vic' | 'rem' | 'far';
+export type Place = 'atk' | 'vic' | 'rem' | 'rel' | 'far';
 
-export const ADDRESS = { atk: '10.77.0.66', rem: '198.51.100.2', far: '192.0.2.2' } as const;
+export const ADDRESS = {
+  atk: '10.77.0.66',
+  rem: '198.51.100.2',
+  rel: '203.0.113.2',
+  far: '192.0.2.2',
+} as const;
 export const ATTACKER_MAC = '52:54:00:66:66:66' as Mac;
 export const VICTIM_MAC = '52:54:00:aa:00:11' as Mac;
 const SEGMENT = 'br-attacks';
@@ -51,6 +57,17 @@ ${more}---
 export const SERVER_MODE = network(
   '{mode: server, probe: off, pools: [{start: 10.77.0.100, end: 10.77.0.199}]}',
 );
+/** A Network that is only reached through the router: that of `rel`. */
+export const BEHIND = `apiVersion: muster/v1
+kind: Network
+metadata: {name: behind}
+spec:
+  subnet: 203.0.113.0/24
+  address: ${BOOT_HOST}
+  gateway: 203.0.113.1
+  dhcp: {mode: server, pools: [{start: 203.0.113.100, end: 203.0.113.110}]}
+---
+`;
 export const PROXY_MODE = network('{mode: proxy}');
 
 /**
@@ -137,12 +154,18 @@ export class Rig {
     ip('-n', 'vic', 'route', 'add', 'default', 'dev', 'eth0');
     ip('-n', 'rtr', 'addr', 'add', '10.77.0.254/24', 'dev', 'eth0');
     execFileSync('ip', ['netns', 'exec', 'rtr', 'sysctl', '-qw', 'net.ipv4.ip_forward=1']);
-    ip('netns', 'add', 'rem');
-    ip('-n', 'rtr', 'link', 'add', 'eth1', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', 'rem');
-    pair('rtr', 'eth1', '198.51.100.1');
-    pair('rem', 'eth0', ADDRESS.rem);
-    ip('-n', 'rem', 'route', 'add', 'default', 'via', '198.51.100.1');
-    ip('route', 'add', '198.51.100.0/24', 'via', '10.77.0.254');
+    for (const [place, link] of [
+      ['rem', 'eth1'],
+      ['rel', 'eth2'],
+    ] as const) {
+      const gateway = ADDRESS[place].replace(/2$/, '1');
+      ip('netns', 'add', place);
+      ip('-n', 'rtr', 'link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', place);
+      pair('rtr', link, gateway);
+      pair(place, 'eth0', ADDRESS[place]);
+      ip('-n', place, 'route', 'add', 'default', 'via', gateway);
+      ip('route', 'add', ADDRESS[place].replace(/2$/, '0/24'), 'via', '10.77.0.254');
+    }
     ip('netns', 'add', 'far');
     ip('link', 'add', 'unserved', 'type', 'veth', 'peer', 'name', 'eth0', 'netns', 'far');
     ip('addr', 'add', `${UNSERVED}/24`, 'dev', 'unserved');
@@ -157,8 +180,8 @@ export class Rig {
 
   async close(): Promise<void> {
     await this.muster.stop();
-    ip('route', 'del', '198.51.100.0/24');
-    remove(['atk', 'vic', 'rtr', 'rem', 'far'], [SEGMENT]);
+    for (const place of ['rem', 'rel'] as const) ip('route', 'del', ADDRESS[place].replace(/2$/, '0/24'));
+    remove(['atk', 'vic', 'rtr', 'rem', 'rel', 'far'], [SEGMENT]);
   }
 
   /** Runs a program somewhere until it ends; its input is `input`. */

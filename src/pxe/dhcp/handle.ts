@@ -3,10 +3,13 @@
  * packet pipeline carries it out; `muster explain` calls the same function and prints the result.
  */
 import { ANY, BROADCAST, contains } from '../../base/ipv4.ts';
+import type { ServedNetwork } from '../network.ts';
+import { type Asker, refusal, refusalText } from '../perimeter.ts';
 import { addressed, CLIENT_PORT, serverId, takesElsewhere } from './addressing.ts';
 import { classify, hasMac } from './classify.ts';
 import { type Datagram, findNetwork } from './networks.ts';
 import { type MessageName, messageName, OPTION } from './options.ts';
+import type { SilentOutcome } from './outcomes.ts';
 import { type DhcpPacket, decode, maximumFor, messageType } from './packet.ts';
 import { addNetworkOptions, bootFields, replyTo, withBoot } from './reply.ts';
 import { decline, discover, release, request } from './server.ts';
@@ -36,6 +39,8 @@ export function handle(datagram: Datagram, state: DhcpState): Step {
   if (!hasMac(packet)) return { outcome: 'hardware_unsupported', packet, type };
   const network = findNetwork(datagram, packet, state.networks);
   const client = classify(packet);
+  const outside = refused(datagram, packet, network, state);
+  if (outside !== undefined) return { ...outside, packet, type, client };
   if (typeof network === 'string') return { outcome: network, packet, type, client };
   const rules = state.networks.rules.get(network)!;
   const leases = state.leases.network(network.name);
@@ -62,6 +67,31 @@ function tooLong(packet: DhcpPacket): string | undefined {
     if (length > REPEATED_MAXIMUM) return `option ${code} has ${length} octets`;
   }
   return undefined;
+}
+
+/** The result of a packet whose sender gets no answer, whatever it asks. */
+function refused(
+  datagram: Datagram,
+  { giaddr }: DhcpPacket,
+  found: ServedNetwork | SilentOutcome,
+  state: DhcpState,
+): Result | undefined {
+  if (found === 'no_network') return undefined;
+  const network = typeof found === 'string' ? undefined : found;
+  const { source, port, interface: via } = datagram;
+  const asker: Asker = {
+    port: port === 67 ? 'dhcp' : 'pxe',
+    source: source.address,
+    interface: via,
+    ...(giaddr === ANY ? {} : { relay: { giaddr, network } }),
+  };
+  const why = refusal(state.networks.perimeter, asker);
+  if (why === undefined) return undefined;
+  return {
+    outcome: giaddr === ANY ? 'source_refused' : 'relay_refused',
+    detail: refusalText(why, asker),
+    refused: { why, asker },
+  };
 }
 
 function dispatch(query: Query, type: MessageName): Result {

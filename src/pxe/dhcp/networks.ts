@@ -4,6 +4,7 @@
  */
 import { ANY, contains, type Ipv4 } from '../../base/ipv4.ts';
 import type { ServedNetwork } from '../network.ts';
+import { type Perimeter, perimeterOf } from '../perimeter.ts';
 import { OPTION } from './options.ts';
 import type { SilentOutcome } from './outcomes.ts';
 import { type DhcpPacket, subOptions } from './packet.ts';
@@ -26,6 +27,8 @@ export interface NetworkIndex {
   readonly all: readonly ServedNetwork[];
   readonly byInterface: ReadonlyMap<string, readonly ServedNetwork[]>;
   readonly rules: ReadonlyMap<ServedNetwork, PoolRules>;
+  /** Who may send packets. */
+  readonly perimeter: Perimeter;
   /** All addresses of this server. A client may name any as the server it chose (RFC 2131 §4.1). */
   readonly own: ReadonlySet<Ipv4>;
 }
@@ -46,7 +49,8 @@ export function indexNetworks(networks: readonly ServedNetwork[]): NetworkIndex 
       taken: [network.serverAddress, ...(network.gateway === undefined ? [] : [network.gateway])],
     });
   }
-  return { all: networks, byInterface, rules, own: new Set(networks.map((n) => n.serverAddress)) };
+  const own = new Set(networks.map((n) => n.serverAddress));
+  return { all: networks, byInterface, rules, perimeter: perimeterOf(networks), own };
 }
 
 /**

@@ -72,7 +72,12 @@ export const DHCP_OUTCOMES = {
   proxy_leaves: { text: 'The other DHCP server answers this message.' },
   network_off: { text: 'DHCP is off on this network.' },
   no_network: { text: 'No network is configured for the interface or relay that this came from.' },
-  relay_refused: { text: 'The relay agent (giaddr) may not speak for any network here.' },
+  relay_refused: {
+    text: 'The relay agent (giaddr) may not forward for any network here; the detail has the line to add.',
+  },
+  source_refused: {
+    text: 'The packet came from an address or interface that is not served; the detail says what to add.',
+  },
   no_file: { text: 'A request came on port 4011, and there is no boot file for this client.' },
   not_a_request: {
     text: 'The packet is a reply of another server, or has a message type that servers do not accept.',

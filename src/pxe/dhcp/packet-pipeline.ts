@@ -11,6 +11,7 @@ import type { Metrics } from '../../base/metrics.ts';
 import type { EventKind, EventSink, Reason } from '../../events/event.ts';
 import type { Store } from '../../store/store.ts';
 import type { BootService } from '../boot.ts';
+import { createNoteRefusal, type NoteRefusal } from '../gate.ts';
 import type { ServedNetwork } from '../network.ts';
 import { handle } from './handle.ts';
 import type { LeaseBook, WriteResult } from './leases.ts';
@@ -54,6 +55,7 @@ function unanswered(step: Step, outcome: SilentOutcome, detail?: string): Step {
 export class PacketPipeline {
   readonly #parts: PacketPipelineParts;
   readonly #log: Log;
+  readonly #noteRefusal: NoteRefusal;
   #networks: readonly ServedNetwork[] | undefined;
   #index: NetworkIndex = indexNetworks([]);
   /**
@@ -68,6 +70,7 @@ export class PacketPipeline {
   constructor(parts: PacketPipelineParts) {
     this.#parts = parts;
     this.#log = parts.log.child({ room: 'dhcp' });
+    this.#noteRefusal = createNoteRefusal({ ...parts, log: this.#log });
   }
 
   /** The index of the networks that are served now. */
@@ -156,6 +159,7 @@ export class PacketPipeline {
       type: type ?? '',
       outcome,
     });
+    if (step.refused) this.#noteRefusal(step.refused.why, step.refused.asker);
     const about: { readonly text: string; readonly event?: EventKind } = DHCP_OUTCOMES[outcome];
     if (about.event === undefined || client === undefined) {
       if (this.#log.isLevelEnabled('debug'))

@@ -5,6 +5,7 @@ import type { Write } from '../../store/store.ts';
 import type { BootAnswer, BootService } from '../boot.ts';
 import type { BootClient } from '../client.ts';
 import type { ServedNetwork } from '../network.ts';
+import type { Asker, Refusal } from '../perimeter.ts';
 import type { LeaseBook, LeaseChange } from './leases.ts';
 import type { NetworkLeases } from './network-leases.ts';
 import type { Datagram, NetworkIndex } from './networks.ts';
@@ -55,6 +56,8 @@ export type Durable = LeaseWrite | { readonly kind: 'records'; readonly writes: 
 interface ResultFields {
   /** Particulars, where the outcome's own text does not say enough. */
   readonly detail?: string;
+  /** Why its sender gets no answer, whatever the packet asks. */
+  readonly refused?: { readonly why: Refusal; readonly asker: Asker };
   readonly answer?: BootAnswer;
   /** The address that was offered, confirmed, refused or given back. */
   readonly address?: Ipv4;

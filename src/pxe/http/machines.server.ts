@@ -29,6 +29,8 @@ export interface MachineHttpOptions extends ServeDeps {
   readonly listen: { readonly fd: number } | { readonly host: string; readonly port: number };
   /** The networks that are served now; they give a machine's network and the base URL for it. */
   readonly networks: () => readonly ServedNetwork[];
+  /** Whether a client's address may connect. Default: every address may. */
+  readonly admits?: (address: string) => boolean;
   /** While it returns false, every request gets 503 with Retry-After. Default: always ready. */
   readonly ready?: () => boolean;
   readonly log: Log;
@@ -74,6 +76,11 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
     refuseNoise(error, socket as Socket, options.metrics),
   );
+  const { admits } = options;
+  if (admits !== undefined)
+    server.on('connection', (socket) => {
+      if (!admits(plainAddress(socket.remoteAddress))) socket.destroy();
+    });
   limitConnections(server, limits, log);
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

@@ -53,6 +53,8 @@ export interface TftpOptions {
   readonly subjectOf?: (
     address: string,
   ) => { readonly subject: string; readonly session?: string } | undefined;
+  /** Whether a client's address may ask on this interface. Default: every address may. */
+  readonly admits?: (address: string, via: string | undefined) => boolean;
   readonly events: EventSink;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -155,6 +157,7 @@ class Server implements TftpServer {
     }
     // Port 0 cannot be answered.
     if (peer.port === 0) return;
+    if (this.#options.admits?.(peer.address, listener.interface) === false) return;
     const network = this.#networkOf(peer.address, listener);
     const from = local !== '0.0.0.0' ? local : network ? formatIpv4(network.serverAddress) : local;
     const refusal = this.#refuse(packet);

@@ -176,11 +176,17 @@ export async function world(
         bytes,
         interface: 'eth1',
         port: 67,
-        source: { address: 0 as Ipv4, port: 68 },
+        source: sender(bytes),
         ...over,
       }),
   };
   return made;
+}
+
+/** A machine without an address, or the relay agent that a packet names. */
+function sender(bytes: Uint8Array): Datagram['source'] {
+  const giaddr = bytes.length < 28 ? 0 : Buffer.from(bytes).readUInt32BE(24);
+  return { address: giaddr as Ipv4, port: giaddr === 0 ? 68 : 67 };
 }
 
 export const mac = (n: number): Mac => `52:54:00:00:${hex2(n >> 8)}:${hex2(n & 255)}` as Mac;

@@ -202,7 +202,10 @@ describe('a reply', () => {
       [61, Buffer.from('ff00112233', 'hex')],
       [82, Buffer.from('0104000a000b', 'hex')],
     ];
-    for (const reply of await exchange(await world(), { giaddr: '10.77.0.2', options })) {
+    for (const reply of await exchange(
+      await world({ networks: [network({ relays: [ipv4('10.77.0.2')] })] }),
+      { giaddr: '10.77.0.2', options },
+    )) {
       expect(reply.options.get(61)).toEqual(options[0]![1]);
       expect([...reply.options.keys()].at(-1)).toBe(82);
       expect(reply.options.get(82)).toEqual(options[1]![1]);

@@ -1,0 +1,167 @@
+/**
+ * Askers from other subnets and from interfaces that are not served get nothing, and no machine on
+ * the segment can pretend to be a relay agent.
+ */
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
+import type { Mac } from '../../src/base/mac.ts';
+import { MACHINE_ROUTES, type MachineRoute, machinePath } from '../../src/pxe/http/routes.ts';
+import { encodeRead } from '../../src/pxe/tftp/codec.ts';
+import { IPXE, message } from '../unit/pxe/dhcp/kit.ts';
+import { Agent, filesIn, HTTP, scriptOf, sessionIn, takeLease, takeOver } from './machine.ts';
+import {
+  ADDRESS,
+  BEHIND,
+  BOOT_HOST,
+  MACHINES,
+  type Place,
+  PROXY_MODE,
+  Rig,
+  SERVER_MODE,
+  UNSERVED,
+  VICTIM_MAC,
+} from './rig.ts';
+
+const CP2 = '52:54:00:aa:00:31' as Mac;
+const W1 = '52:54:00:aa:00:21' as Mac;
+const W2_INLINE = '52:54:00:aa:00:61' as Mac;
+const invented = (n: number) => `52:54:00:99:00:${n.toString(16).padStart(2, '0')}` as Mac;
+
+describe('where Muster gives the addresses', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await Rig.open(SERVER_MODE + BEHIND + MACHINES);
+  });
+  afterAll(() => rig.close());
+
+  const ask4011 = (place: Place, mac: Mac, count = 1) =>
+    rig.dhcp(place, Array(count).fill(message('REQUEST', { mac, options: IPXE! })), {
+      to: `${BOOT_HOST}:4011`,
+      port: 4011,
+    });
+  const phaseOf = async (name: string) =>
+    (await rig.muster.get<{ status: { phase: string } }>(`/v1/machines/${name}`)).status.phase;
+
+  it('another subnet gets no session from port 4011, and no control plane’s identity by any step after it', async () => {
+    expect(await ask4011('rem', CP2)).toEqual([]);
+    expect(await takeOver(rig, 'rem', CP2)).toEqual({});
+    // A session that was overheard or guessed does not help.
+    expect(await takeLease(rig, 'vic', VICTIM_MAC)).toBe('10.77.0.11');
+    const session = sessionIn((await scriptOf(rig, 'vic', VICTIM_MAC)).body);
+    expect(session).toBeDefined();
+    for (const place of ['rem', 'far'] as const) {
+      const base = place === 'far' ? `http://${UNSERVED}:8080` : HTTP;
+      expect(await takeOver(rig, place, VICTIM_MAC, { session, base })).toEqual({});
+    }
+    expect(rig.muster.log()).toContain(`no answer: ${ADDRESS.rem} is in no subnet that is served`);
+  });
+
+  it('another subnet gets no private keys of a machine whose configuration has them inline', async () => {
+    expect(await ask4011('rem', W2_INLINE)).toEqual([]);
+    expect(await takeOver(rig, 'rem', W2_INLINE)).toEqual({});
+  });
+
+  it('another subnet cannot put a documented machine on hold', async () => {
+    const before = await phaseOf('w1');
+    await ask4011('rem', W1, 6);
+    for (let n = 0; n < 6; n++) await scriptOf(rig, 'rem', W1);
+    expect(await phaseOf('w1')).toBe(before);
+  });
+
+  it('another subnet cannot take the addresses of the pool, with or without a relay agent’s address', async () => {
+    const before = await rig.muster.leases();
+    for (const giaddr of ['0.0.0.0', '10.77.0.250', '203.0.113.1', ADDRESS.rem]) {
+      const requests = Array.from({ length: 30 }, (_, n) =>
+        message('REQUEST', { mac: invented(n), address: `10.77.0.${110 + n}`, server: BOOT_HOST, giaddr }),
+      );
+      await rig.dhcp('rem', requests, { to: `${BOOT_HOST}:67`, port: 67 });
+    }
+    expect(await rig.muster.leases()).toEqual(before);
+  });
+
+  it('a machine on the segment that names itself as relay agent gets no offer by unicast', async () => {
+    const claim = message('DISCOVER', { mac: CP2, options: IPXE!, giaddr: ADDRESS.atk });
+    expect(await rig.dhcp('atk', [claim], { to: `${BOOT_HOST}:67`, port: 67 })).toEqual([]);
+    expect(rig.muster.log()).toContain(
+      `${ADDRESS.atk} (sending from ${ADDRESS.atk}) claims to be a relay agent`,
+    );
+  });
+
+  it('TFTP is silent towards other subnets and interfaces that are not served', async () => {
+    const request = [encodeRead('undionly.kpxe', 'octet', [])];
+    const got = async (place: Place, host = BOOT_HOST) =>
+      (await rig.datagrams(place, { to: `${host}:69` }, request)).length;
+    expect(await got('atk')).toBeGreaterThan(0);
+    expect(await got('rel')).toBeGreaterThan(0);
+    expect([await got('rem'), await got('far', UNSERVED), await got('far')]).toEqual([0, 0, 0]);
+  });
+
+  it('every route answers exactly the sources that it is for, whatever they have to show', async () => {
+    // The machine boots and gets its certificate: what attackers may have learnt or stolen.
+    const session = sessionIn((await scriptOf(rig, 'vic', VICTIM_MAC)).body)!;
+    const userData = await rig.http('vic', `${HTTP}/boot/${session}/user-data`);
+    const agent = new Agent(rig, 'vic', filesIn(userData.body));
+    expect(await agent.redeem()).toMatchObject({ status: 200 });
+
+    const served = { atk: true, rel: true, rem: false, far: false } as const;
+    const places = Object.entries(served) as [keyof typeof served, boolean][];
+    const wrong: string[] = [];
+    /** Asks from everywhere. `answered`: the status, or whether there is one. */
+    const walk = (
+      what: string,
+      [scheme, port, path]: readonly [string, number, string],
+      answered: number | ((inside: boolean) => number | boolean),
+      more: readonly string[] = [],
+    ) =>
+      Promise.all(
+        places.map(async ([place, inside]) => {
+          const host = place === 'far' ? UNSERVED : BOOT_HOST;
+          const { status } = await rig.http(place, `${scheme}://${host}:${port}${path}`, '-k', ...more);
+          const expected = typeof answered === 'number' ? answered : answered(inside);
+          if (typeof expected === 'number' ? status !== expected : status > 0 !== expected)
+            wrong.push(`${what} from ${place}: ${status}`);
+        }),
+      );
+    for (const [proof, id] of Object.entries({ none: 'A'.repeat(22), session }))
+      for (const route of Object.keys(MACHINE_ROUTES) as MachineRoute[]) {
+        const path = machinePath(route, { session: id, sha256: 'a'.repeat(64), name: 'ipxe.efi' });
+        const form = MACHINE_ROUTES[route].method === 'POST' ? ['-d', 'step=kernel'] : [];
+        await walk(`${route} with ${proof}`, ['http', 8080, path], (inside) => inside, form);
+      }
+    await walk('registry', ['https', 8443, '/v2/'], 200);
+    for (const [proof, words] of Object.entries({ none: [], certificate: agent.certificateWords() }))
+      for (const [route, { path }] of Object.entries(AGENT_ROUTES)) {
+        const form = ['-d', 'session=x&ticket=y&csr=z&bootid=b', ...words];
+        // A redemption is refused for its source or its ticket, a poll for its facts.
+        const status = route === 'redeem' ? 403 : proof === 'none' ? 401 : () => true;
+        await walk(`${route} with ${proof}`, ['https', 8443, path], status, form);
+      }
+    expect(wrong).toEqual([]);
+    const refusal = async (place: Place, host = BOOT_HOST) =>
+      (await rig.http(place, `https://${host}:8443/agent/redeem`, '-k', '-d', 'session=x&ticket=y&csr=z'))
+        .body;
+    expect(await refusal('atk')).toMatch(/^E_TICKET/);
+    expect(await refusal('rem')).toMatch(/^E_SOURCE/);
+    expect(await refusal('far', UNSERVED)).toMatch(/^E_SOURCE/);
+    // The system of a machine may live anywhere; from then on it also fetches files and reports
+    // from there.
+    expect(await agent.poll({}, 'rem')).toMatchObject({ status: 200 });
+    expect((await rig.http('rem', `${HTTP}/boot.ipxe`)).status).toBe(200);
+    agent.close();
+  });
+});
+
+describe('where another server gives the addresses', () => {
+  let rig: Rig;
+  beforeAll(async () => {
+    rig = await Rig.open(PROXY_MODE + MACHINES);
+  });
+  afterAll(() => rig.close());
+
+  it('one GET from another subnet or an unserved interface boots no machine, and gets no control plane’s identity', async () => {
+    expect(await takeOver(rig, 'rem', VICTIM_MAC)).toEqual({});
+    expect(await takeOver(rig, 'far', VICTIM_MAC, { base: `http://${UNSERVED}:8080` })).toEqual({});
+    expect(await takeOver(rig, 'far', VICTIM_MAC)).toEqual({});
+    expect((await rig.muster.events()).filter(({ kind }) => kind.startsWith('agent.'))).toEqual([]);
+  });
+});
