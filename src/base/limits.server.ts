@@ -17,10 +17,19 @@ type Server = HttpServer | HttpsServer;
  */
 export const LISTEN_BACKLOG = 4096;
 
+/** What is known of a client's address: this host itself, a machine's, or nothing. */
+export type Standing = 'host' | 'machine' | 'stranger';
+
 export interface HttpLimits {
   readonly connections: number;
-  /** Connections per client address. */
+  /** The part of `connections` that no stranger gets. */
+  readonly reserved: number;
+  /** Connections per address of this host, and per any address of a listener that knows none. */
   readonly perClient: number;
+  /** Connections per address of a machine. A host on the segment may have many leases. */
+  readonly perMachine: number;
+  /** Connections per other address. Firmware and loaders need two. */
+  readonly perStranger: number;
   readonly headerBytes: number;
   /** Size of a request's body. */
   readonly bodyBytes: number;
@@ -47,7 +56,10 @@ const ms = (n: number) => n as Millis;
 
 export const MACHINE_HTTP_LIMITS: HttpLimits = {
   connections: 8192,
+  reserved: 2048,
   perClient: 256,
+  perMachine: 64,
+  perStranger: 32,
   headerBytes: 16 * 1024,
   bodyBytes: 64 * 1024,
   headersTimeout: ms(15_000),
@@ -58,9 +70,19 @@ export const MACHINE_HTTP_LIMITS: HttpLimits = {
   grace: ms(15_000),
 };
 
-/** Closes new connections that exceed the limits, and logs this at most once a minute. */
-export function limitConnections(server: Server, limits: HttpLimits, log: Log): void {
+/**
+ * Closes new connections that exceed the limits, and logs this at most once a minute. `standing`:
+ * what is known of an address; default: every address counts as this host's.
+ */
+export function limitConnections(
+  server: Server,
+  limits: HttpLimits,
+  log: Log,
+  standing: (address: string) => Standing = () => 'host',
+): void {
   server.maxConnections = limits.connections;
+  const shares = { host: limits.perClient, machine: limits.perMachine, stranger: limits.perStranger };
+  let strangers = 0;
   const perClient = new Map<string, number>();
   let lastWarning = Number.NEGATIVE_INFINITY;
   const warn = (fields: object) => {
@@ -73,13 +95,17 @@ export function limitConnections(server: Server, limits: HttpLimits, log: Log): 
   server.on('connection', (socket: Socket) => {
     const peer = socket.remoteAddress ?? '';
     const open = (perClient.get(peer) ?? 0) + 1;
-    if (open > limits.perClient) {
-      warn({ limit: limits.perClient, peer });
+    const kind = standing(peer);
+    const limit = shares[kind];
+    if (open > limit || (kind === 'stranger' && strangers >= limits.connections - limits.reserved)) {
+      warn({ limit: open > limit ? limit : limits.connections - limits.reserved, peer });
       socket.destroy();
       return;
     }
     perClient.set(peer, open);
+    if (kind === 'stranger') strangers++;
     socket.once('close', () => {
+      if (kind === 'stranger') strangers--;
       const left = (perClient.get(peer) ?? 1) - 1;
       if (left > 0) perClient.set(peer, left);
       else perClient.delete(peer);

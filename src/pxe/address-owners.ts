@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../base/clock.ts';
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
+import type { Standing } from '../base/limits.server.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Member, Roster } from '../machines/roster.ts';
 import { isOver } from './dhcp/lease.ts';
@@ -18,6 +19,11 @@ interface AddressOwner {
 }
 
 export interface AddressOwners {
+  /**
+   * What is known of an address in dotted decimal. It is a machine's if a lease binds it, or, where
+   * another server gives the addresses, if it has an owner.
+   */
+  standing(address: string): Standing;
   /** The owner of an address in dotted decimal; undefined when none is known. */
   subjectOf(address: string): AddressOwner | undefined;
   /** The addresses that a MAC holds leases on now, in dotted decimal. */
@@ -41,7 +47,14 @@ export function createAddressOwners(deps: {
   /** What was released, has expired or is set aside is nobody's. */
   const holds = (entry: AddressEntry | undefined): entry is AddressEntry =>
     entry?.lease?.state === 'bound' && !isOver(entry.lease, clock.now());
-  return {
+  const owners: AddressOwners = {
+    standing(text) {
+      if (text.startsWith('127.')) return 'host';
+      if (owners.leaseHolder(text) !== undefined) return 'machine';
+      const address = parseIpv4(text);
+      const network = networks().find(({ subnet }) => address !== undefined && contains(subnet, address));
+      return network?.mode !== 'server' && owners.subjectOf(text) !== undefined ? 'machine' : 'stranger';
+    },
     subjectOf(text) {
       const address = parseIpv4(text);
       if (address === undefined) return undefined;
@@ -69,4 +82,5 @@ export function createAddressOwners(deps: {
       return undefined;
     },
   };
+  return owners;
 }

@@ -56,7 +56,7 @@ export function createBoot(
     outsiders: known,
     note: createNoteRefusal({ metrics, log, clock }),
   });
-  const { subjectOf, leasedAddresses, leaseHolder } = createAddressOwners({
+  const { subjectOf, standing, leasedAddresses, leaseHolder } = createAddressOwners({
     networks: networks.served,
     leases,
     roster,
@@ -88,6 +88,7 @@ export function createBoot(
       events,
       subjectOf,
       admits: (address) => gate.admits('http', address),
+      standing,
       clock,
       log,
       metrics,

@@ -14,6 +14,7 @@ import {
   LISTEN_BACKLOG,
   limitConnections,
   MACHINE_HTTP_LIMITS,
+  type Standing,
 } from '../../base/limits.server.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
@@ -31,6 +32,8 @@ export interface MachineHttpOptions extends ServeDeps {
   readonly networks: () => readonly ServedNetwork[];
   /** Whether a client's address may connect. Default: every address may. */
   readonly admits?: (address: string) => boolean;
+  /** What is known of a client's address, for the limits of connections. */
+  readonly standing?: (address: string) => Standing;
   /** While it returns false, every request gets 503 with Retry-After. Default: always ready. */
   readonly ready?: () => boolean;
   readonly log: Log;
@@ -76,12 +79,12 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
   server.on('clientError', (error: NodeJS.ErrnoException, socket) =>
     refuseNoise(error, socket as Socket, options.metrics),
   );
-  const { admits } = options;
+  const { admits, standing } = options;
   if (admits !== undefined)
     server.on('connection', (socket) => {
       if (!admits(plainAddress(socket.remoteAddress))) socket.destroy();
     });
-  limitConnections(server, limits, log);
+  limitConnections(server, limits, log, standing && ((address) => standing(plainAddress(address))));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     // The backlog is an argument, because Node ignores the option `backlog` for a descriptor, and
@@ -107,6 +110,7 @@ function handle(
   options: MachineHttpOptions,
   limits: HttpLimits,
 ): void {
+  if (isCrowded(request.socket, response)) return;
   const target = parseTarget(request.url ?? '');
   const route = target.kind === 'route' ? target.route : target.kind;
   const done = (status: number) =>
@@ -121,6 +125,23 @@ function handle(
   void serve(target, request, response, context)
     .catch((error: unknown) => failure(error, response, options.log))
     .then((status) => done(status));
+}
+
+/**
+ * Requests that one connection may send before their answers are out. No firmware or loader sends a
+ * second one early, and each takes memory.
+ */
+const UNANSWERED = 4;
+const memoUnanswered = new WeakMap<Socket, number>();
+
+/** Counts a request, and cuts the connection that has too many unanswered ones. */
+function isCrowded(socket: Socket, response: http.ServerResponse): boolean {
+  const unanswered = (memoUnanswered.get(socket) ?? 0) + 1;
+  memoUnanswered.set(socket, unanswered);
+  response.once('close', () => memoUnanswered.set(socket, (memoUnanswered.get(socket) ?? 1) - 1));
+  if (unanswered <= UNANSWERED) return false;
+  socket.destroy();
+  return true;
 }
 
 /** The answer to a request that no route handles: not ready, malformed, unknown path or method. */

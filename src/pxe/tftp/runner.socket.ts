@@ -17,13 +17,22 @@ export interface RunningTransfer {
   again(restart: () => void): void;
   /** Ends the transfer, because its client asked for something else from the same port. */
   supersede(): void;
+  /** Ends the transfer, whose client has acknowledged nothing, because its place is needed. */
+  displace(): void;
   /** Ends the transfer, because the server stops. */
   shutDown(): void;
 }
 
+/** What a transfer tells. Neither is called before `start` has returned. */
+export interface TransferWatcher {
+  /** Called at most once: the client has acknowledged something. */
+  onConfirmed(): void;
+  /** Called once. */
+  onEnd(end: TransferEnd): void;
+}
+
 export interface TransferRunner {
-  /** Begins a transfer. `onEnd` is called once, and never before `start` has returned. */
-  start(job: TransferJob, onEnd: (end: TransferEnd) => void): RunningTransfer;
+  start(job: TransferJob, watcher: TransferWatcher): RunningTransfer;
   /** To be called when no transfer runs any more. */
   close(): Promise<void>;
 }
@@ -32,14 +41,15 @@ export interface TransferRunner {
 export function inlineRunner(clock: Clock): TransferRunner {
   const files = new OpenFiles();
   return {
-    start(job, onEnd) {
-      const transfer = new Transfer({ ...job, files, clock, onEnd });
+    start(job, watcher) {
+      const transfer = new Transfer({ ...job, ...watcher, files, clock });
       transfer.start();
       return {
         again: (restart) => {
           if (!transfer.again()) restart();
         },
         supersede: () => transfer.supersede(),
+        displace: () => transfer.displace(),
         shutDown: () => transfer.shutDown(),
       };
     },
@@ -50,11 +60,15 @@ export function inlineRunner(clock: Clock): TransferRunner {
 /** Messages to a thread. */
 export type ToThread =
   | { readonly do: 'start'; readonly id: number; readonly job: TransferJob }
-  | { readonly do: 'again' | 'supersede' | 'shutDown'; readonly id: number };
+  | { readonly do: 'again' | 'supersede' | 'displace' | 'shutDown'; readonly id: number };
 
-/** Messages from a thread: a transfer ended, or whether a repeated request needs a new transfer. */
+/**
+ * Messages from a thread: a transfer ended, its client acknowledged something, or whether a
+ * repeated request needs a new transfer.
+ */
 export type FromThread =
   | { readonly id: number; readonly end: TransferEnd }
+  | { readonly id: number; readonly confirmed: true }
   | { readonly id: number; readonly restart: boolean };
 
 /** The end of a transfer whose thread has died. Its client times out and asks again. */
@@ -68,7 +82,7 @@ const DIED: TransferEnd = {
 /** One thread and its transfers. */
 interface Place {
   worker: Worker | undefined;
-  readonly running: Map<number, (end: TransferEnd) => void>;
+  readonly running: Map<number, TransferWatcher>;
   /** What to call when a repeated request needs a new transfer. */
   readonly repeats: Map<number, () => void>;
 }
@@ -99,9 +113,13 @@ export function threadRunner({
         if (message.restart) restart?.();
         return;
       }
-      const onEnd = place.running.get(message.id);
+      const watcher = place.running.get(message.id);
+      if ('confirmed' in message) {
+        watcher?.onConfirmed();
+        return;
+      }
       place.running.delete(message.id);
-      onEnd?.(message.end);
+      watcher?.onEnd(message.end);
     });
     worker.on('error', (error: Error) => log.error({ error: error.message }, 'a TFTP thread died'));
     worker.on('exit', () => {
@@ -111,17 +129,17 @@ export function threadRunner({
       const lost = [...place.running.values()];
       place.running.clear();
       place.repeats.clear();
-      for (const onEnd of lost) onEnd(DIED);
+      for (const { onEnd } of lost) onEnd(DIED);
     });
     place.worker = worker;
     return worker;
   };
   for (const place of pool) spawn(place);
   return {
-    start(job, onEnd) {
+    start(job, watcher) {
       const place = pool.reduce((least, one) => (one.running.size < least.running.size ? one : least));
       const id = nextId++;
-      place.running.set(id, onEnd);
+      place.running.set(id, watcher);
       const worker = place.worker ?? spawn(place);
       const post = (message: ToThread) => worker.postMessage(message);
       post({ do: 'start', id, job });
@@ -131,6 +149,7 @@ export function threadRunner({
           post({ do: 'again', id });
         },
         supersede: () => post({ do: 'supersede', id }),
+        displace: () => post({ do: 'displace', id }),
         shutDown: () => post({ do: 'shutDown', id }),
       };
     },

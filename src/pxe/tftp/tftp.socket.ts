@@ -30,9 +30,15 @@ interface TftpLimits {
    * an address.
    */
   readonly perClient: number;
+  /**
+   * Transfers to one /24 whose clients have acknowledged nothing yet. Their addresses may be
+   * forged, so one more displaces the oldest. A client that is there acknowledges within
+   * milliseconds.
+   */
+  readonly unconfirmed: number;
 }
 
-const TFTP_LIMITS: TftpLimits = { transfers: 1024, perClient: 64 };
+const TFTP_LIMITS: TftpLimits = { transfers: 1024, perClient: 64, unconfirmed: 256 };
 
 /** The MTU of a network whose document names none. */
 const DEFAULT_MTU = 1500;
@@ -59,7 +65,7 @@ export interface TftpOptions {
   readonly metrics: Metrics;
   readonly log: Log;
   readonly clock: Clock;
-  readonly limits?: TftpLimits;
+  readonly limits?: Partial<TftpLimits>;
   readonly grace?: Millis;
   /** Threads for transfers; 0: this thread, with `clock`. Default: one per core, at most four. */
   readonly threads?: number;
@@ -90,6 +96,19 @@ interface Refusal {
   readonly message: string;
 }
 
+/** A running transfer. */
+interface Entry {
+  /** `address:port` of the client. */
+  readonly key: string;
+  readonly address: string;
+  /** The request, so that a repeated one is recognised. */
+  readonly datagram: Buffer;
+  readonly transfer: RunningTransfer;
+}
+
+/** The /24 of an address in dotted decimal. */
+const prefixOf = (address: string): string => address.slice(0, address.lastIndexOf('.'));
+
 class Server implements TftpServer {
   readonly #options: TftpOptions;
   readonly #log: Log;
@@ -97,11 +116,13 @@ class Server implements TftpServer {
   readonly #warn: Log['warn'];
   readonly #limits: TftpLimits;
   readonly #runner: TransferRunner;
-  /** By `address:port` of the client, with the request, so that a repeated one is recognised. */
-  readonly #transfers = new Map<string, { readonly datagram: Buffer; readonly transfer: RunningTransfer }>();
+  /** By `address:port` of the client. */
+  readonly #transfers = new Map<string, Entry>();
+  /** Those whose clients have acknowledged nothing yet, the oldest first. */
+  readonly #unconfirmed = new Set<Entry>();
   readonly #perClient = new Map<string, number>();
-  /** Number of running transfers, including those that a newer one replaces. */
-  #running = 0;
+  /** Those that count as running, including those that a newer one replaces. */
+  readonly #holding = new Set<Entry>();
   readonly #listening: Socket[] = [];
   /** Sockets for errors outside transfers, by local address. */
   readonly #errorSockets = new Map<string, Promise<Socket>>();
@@ -115,7 +136,7 @@ class Server implements TftpServer {
     this.#log = options.log.child({ room: 'tftp' });
     const write: Log['warn'] = (fields, message) => this.#log.warn(fields, message);
     this.#warn = limitedLines(write, { lines: 200, span: duration('10s'), clock: options.clock });
-    this.#limits = options.limits ?? TFTP_LIMITS;
+    this.#limits = { ...TFTP_LIMITS, ...options.limits };
     const threads = options.threads ?? Math.min(availableParallelism(), MAX_THREADS);
     this.#runner = threads > 0 ? threadRunner({ threads, log: this.#log }) : inlineRunner(options.clock);
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -124,7 +145,7 @@ class Server implements TftpServer {
   }
 
   active(): number {
-    return this.#running;
+    return this.#holding.size;
   }
 
   async open(): Promise<void> {
@@ -188,16 +209,14 @@ class Server implements TftpServer {
     },
   ): void {
     const { key, peer, from, network } = where;
-    const ofClient = this.#perClient.get(peer.address) ?? 0;
     const found = isEmptyFile(request.filename) ? { path: undefined } : this.#find(request.filename);
     if (this.#stopping || !found) return;
-    if (this.#running >= this.#limits.transfers || ofClient >= this.#limits.perClient) {
+    if (!this.#makeRoom(peer.address)) {
       // No error packet: clients ask again after about a second, and an error would end their boot.
       this.#count('busy');
       return;
     }
-    this.#running++;
-    this.#perClient.set(peer.address, ofClient + 1);
+    this.#perClient.set(peer.address, (this.#perClient.get(peer.address) ?? 0) + 1);
     const job = {
       request,
       peer: { address: peer.address, port: peer.port },
@@ -205,16 +224,48 @@ class Server implements TftpServer {
       from,
       mtu: network?.mtu ?? DEFAULT_MTU,
     };
-    const transfer = this.#runner.start(job, (end) => {
-      this.#running--;
-      if (this.#transfers.get(key)?.transfer === transfer) this.#transfers.delete(key);
-      const left = (this.#perClient.get(peer.address) ?? 1) - 1;
-      if (left > 0) this.#perClient.set(peer.address, left);
-      else this.#perClient.delete(peer.address);
-      this.#over(end, request, peer, network);
-      this.#finishIfDone();
+    const transfer = this.#runner.start(job, {
+      onConfirmed: () => this.#unconfirmed.delete(entry),
+      onEnd: (end) => {
+        this.#release(entry);
+        this.#over(end, request, peer, network);
+        this.#finishIfDone();
+      },
     });
-    this.#transfers.set(key, { datagram, transfer });
+    const entry: Entry = { key, address: peer.address, datagram, transfer };
+    this.#transfers.set(key, entry);
+    this.#unconfirmed.add(entry);
+    this.#holding.add(entry);
+  }
+
+  /**
+   * Whether a client gets a transfer; displaces an older one that nobody has acknowledged if that
+   * makes room.
+   */
+  #makeRoom(address: string): boolean {
+    const { transfers, perClient, unconfirmed } = this.#limits;
+    const near = [...this.#unconfirmed].filter((one) => prefixOf(one.address) === prefixOf(address));
+    if (near.length >= unconfirmed) this.#displace(near[0]);
+    if ((this.#perClient.get(address) ?? 0) >= perClient)
+      this.#displace(near.find((one) => one.address === address));
+    if (this.#holding.size >= transfers) this.#displace(this.#unconfirmed.values().next().value);
+    return this.#holding.size < transfers && (this.#perClient.get(address) ?? 0) < perClient;
+  }
+
+  #displace(entry: Entry | undefined): void {
+    if (entry === undefined) return;
+    this.#release(entry);
+    entry.transfer.displace();
+  }
+
+  /** Gives the place of a transfer to others; also before its thread has said that it ended. */
+  #release(entry: Entry): void {
+    if (!this.#holding.delete(entry)) return;
+    this.#unconfirmed.delete(entry);
+    if (this.#transfers.get(entry.key) === entry) this.#transfers.delete(entry.key);
+    const left = (this.#perClient.get(entry.address) ?? 1) - 1;
+    if (left > 0) this.#perClient.set(entry.address, left);
+    else this.#perClient.delete(entry.address);
   }
 
   #find(filename: string): { readonly path: string } | undefined {
@@ -279,9 +330,10 @@ class Server implements TftpServer {
     const { outcome, why, octets, elapsed } = end;
     this.#count(outcome);
     this.#options.metrics.add('muster_tftp_sent_bytes_total', {}, octets);
-    // A probe is neither a download nor a failure (quirk tftp-probe).
-    if (outcome === 'probed') {
-      this.#log.debug({ peer: peer.address, file: request.filename }, 'TFTP: options probed');
+    // A probe is neither a download nor a failure (quirk tftp-probe). A displaced request is
+    // counted only, because its sender may be forged.
+    if (outcome === 'probed' || outcome === 'displaced') {
+      this.#log.debug({ peer: peer.address, file: request.filename, outcome }, 'TFTP: nothing was fetched');
       return;
     }
     const served = outcome === 'served' || outcome === 'unconfirmed';
@@ -331,7 +383,7 @@ class Server implements TftpServer {
   }
 
   #finishIfDone(): void {
-    if (!this.#stopping || this.#running > 0) return;
+    if (!this.#stopping || this.#holding.size > 0) return;
     for (const opening of this.#errorSockets.values())
       opening.then(
         (socket) => socket.close(),

@@ -19,7 +19,8 @@ port.on('message', (message: ToThread) => {
         transfers.delete(id);
         port.postMessage({ id, end } satisfies FromThread);
       };
-      const transfer = new Transfer({ ...message.job, files, clock: systemClock, onEnd });
+      const onConfirmed = () => port.postMessage({ id, confirmed: true } satisfies FromThread);
+      const transfer = new Transfer({ ...message.job, files, clock: systemClock, onConfirmed, onEnd });
       transfers.set(id, transfer);
       transfer.start();
       break;
@@ -31,6 +32,9 @@ port.on('message', (message: ToThread) => {
     }
     case 'supersede':
       transfers.get(id)?.supersede();
+      break;
+    case 'displace':
+      transfers.get(id)?.displace();
       break;
     case 'shutDown':
       transfers.get(id)?.shutDown();

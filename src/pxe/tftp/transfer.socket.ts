@@ -38,6 +38,8 @@ export interface TransferEnd {
 interface TransferOptions extends TransferJob {
   readonly files: OpenFiles;
   readonly clock: Clock;
+  /** Called once, if and when the client acknowledges something. */
+  readonly onConfirmed: () => void;
   /** Called once. */
   readonly onEnd: (end: TransferEnd) => void;
 }
@@ -101,6 +103,12 @@ export class Transfer {
   supersede(): void {
     if (this.#running) this.#step({ kind: 'superseded' });
     else this.#end('superseded', 'another request came from the same port');
+  }
+
+  /** Ends the transfer, whose client has acknowledged nothing: its place is needed. */
+  displace(): void {
+    if (this.#running) this.#step({ kind: 'displaced' });
+    else this.#end('displaced', 'its place was needed before it began');
   }
 
   /** Ends the transfer: the server stops. */
@@ -173,6 +181,7 @@ export class Transfer {
     const running = this.#running;
     if (!running || this.#ended) return;
     const { state, effects } = step(running.plan, this.#state, event, this.#options.clock.monotonic());
+    if (state.confirmed && !this.#state.confirmed) this.#options.onConfirmed();
     this.#state = state;
     if (state.deadline < this.#timerDue) this.#watch();
     for (const effect of effects) {

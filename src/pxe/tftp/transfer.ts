@@ -26,8 +26,8 @@ export interface TransferPlan {
  * `unconfirmed`: all blocks were sent, the last acknowledgement did not come (a client that has the
  * file may leave). `probed`: the client only asked for size and options (quirk tftp-probe).
  * `aborted`: the client gave up. `timeout`: the client fell silent. `failed`: the file could not be
- * read. `superseded`: the client asked for something else from the same port. `shutdown`: the
- * server stopped.
+ * read. `superseded`: the client asked for something else from the same port. `displaced`: the
+ * client had acknowledged nothing, and its place was needed. `shutdown`: the server stopped.
  */
 const OUTCOMES = [
   'served',
@@ -37,12 +37,17 @@ const OUTCOMES = [
   'timeout',
   'failed',
   'superseded',
+  'displaced',
   'shutdown',
 ] as const;
 export type Outcome = (typeof OUTCOMES)[number];
 
 export interface TransferState {
   readonly phase: 'new' | 'oack' | 'data' | 'ended';
+  /**
+   * The client has acknowledged something: it receives what is sent, and its address is not forged.
+   */
+  readonly confirmed: boolean;
   /** Number of the last acknowledged block. */
   readonly acked: number;
   /** Number of the last block that was sent. */
@@ -74,6 +79,8 @@ export type TransferEvent =
   | { readonly kind: 'again' }
   /** The client asked for something else from the same port. */
   | { readonly kind: 'superseded' }
+  /** The client has acknowledged nothing, and its place is needed. */
+  | { readonly kind: 'displaced' }
   /** The server cannot continue. */
   | {
       readonly kind: 'stop';
@@ -102,10 +109,14 @@ const LONGEST_TIMEOUT = 16_000;
 /** Time-outs without progress after which a client counts as gone: about a minute. */
 const MAX_SILENT = 6;
 /**
- * {@link MAX_SILENT} before the first ACK. It is lower, because the sender's address may be forged
- * and the packets may reach a stranger.
+ * {@link MAX_SILENT} before the first ACK. It is lower, because the sender's address may be forged.
  */
 const MAX_SILENT_AT_FIRST = 4;
+/**
+ * How often the first packet is repeated before the first ACK: more would reach a stranger if the
+ * address is forged. A client that is there repeats its request.
+ */
+const REPEATS_AT_FIRST = 1;
 /**
  * {@link MAX_SILENT} for the last block. It is lower, because a client that has the file often
  * leaves without acknowledging the block.
@@ -121,6 +132,7 @@ const NOTHING: readonly Effect[] = [];
 
 export const newTransfer: TransferState = {
   phase: 'new',
+  confirmed: false,
   acked: 0,
   sent: 0,
   silent: 0,
@@ -157,7 +169,7 @@ export function step(plan: TransferPlan, state: TransferState, event: TransferEv
       // Repeats that were queued with the first request are answered already, and atftp aborts at a
       // second OACK.
       return state.phase !== 'new' && state.acked === 0 && now - state.sentAt >= REPEAT_AFTER
-        ? { state, effects: [firstPacket(plan, state)] }
+        ? { state: { ...state, sentAt: now, clean: false }, effects: [firstPacket(plan, state)] }
         : { state, effects: NOTHING };
     case 'error': {
       const probed = state.acked === 0 && plan.oack && (event.code === 8 || event.code === 0);
@@ -172,6 +184,8 @@ export function step(plan: TransferPlan, state: TransferState, event: TransferEv
       return state.phase === 'data' && state.sent === plan.blocks
         ? ended(state, 'unconfirmed', 'all blocks were sent; the client then asked for something else')
         : ended(state, 'superseded', 'another request came from the same port');
+    case 'displaced':
+      return ended(state, 'displaced', 'the client had acknowledged nothing, and its place was needed');
     case 'stop': {
       const over = ended(state, event.outcome, event.message);
       return {
@@ -205,6 +219,7 @@ function windowFrom(
   const to = Math.min(from + plan.window - 1, plan.blocks);
   const next: TransferState = {
     phase: 'data',
+    confirmed: state.confirmed,
     acked: from - 1,
     sent: to,
     silent: state.silent,
@@ -267,6 +282,8 @@ function silence(plan: TransferPlan, state: TransferState, now: Millis): Stepped
     return ended(state, 'timeout', `the client fell silent after block ${state.acked} of ${plan.blocks}`);
   }
   const next = { ...state, silent: state.silent + 1, clean: false };
+  if (!state.confirmed && state.silent >= REPEATS_AT_FIRST)
+    return { state: { ...next, deadline: due(plan, next, now) }, effects: NOTHING };
   if (state.phase === 'oack')
     return { state: { ...next, sentAt: now, deadline: due(plan, next, now) }, effects: [{ do: 'oack' }] };
   return windowFrom(plan, next, state.acked + 1, now, false);
@@ -278,7 +295,7 @@ function ended(state: TransferState, outcome: Outcome, why: string): Stepped {
 
 /** The client made progress. */
 function moved(state: TransferState, now: Millis): TransferState {
-  return { ...state, silent: 0, movedAt: now };
+  return { ...state, confirmed: true, silent: 0, movedAt: now };
 }
 
 /** Updates the round trip from the window that is now acknowledged (RFC 6298 §2). */

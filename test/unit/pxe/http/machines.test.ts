@@ -5,7 +5,7 @@ import v8 from 'node:v8';
 import vm from 'node:vm';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { Millis } from '../../../../src/base/duration.ts';
-import { MACHINE_HTTP_LIMITS } from '../../../../src/base/limits.server.ts';
+import { MACHINE_HTTP_LIMITS, type Standing } from '../../../../src/base/limits.server.ts';
 import { ask, type Rig, raw, rig } from './rig.ts';
 
 v8.setFlagsFromString('--expose-gc');
@@ -417,6 +417,70 @@ describe('a client that misbehaves', () => {
     expect(sockets.filter(({ open }) => open).length).toBe(3);
     for (const { socket } of sockets) socket.destroy();
     await few.close();
+  });
+
+  it('without a lease gets a smaller share than a machine, and never the reserve', async () => {
+    const standing = (address: string): Standing => (address === '127.0.0.9' ? 'machine' : 'stranger');
+    const few = await rig({
+      standing,
+      limits: { connections: 8, reserved: 4, perClient: 9, perMachine: 3, perStranger: 2 },
+    });
+    const sockets: net.Socket[] = [];
+    /** How many of ten connections from this address get an answer. */
+    const answered = async (localAddress: string) => {
+      const got = await Promise.all(
+        Array.from(
+          { length: 10 },
+          () =>
+            new Promise<boolean>((resolve) => {
+              const socket = net.connect({ port: few.port, host: '127.0.0.1', localAddress });
+              sockets.push(socket);
+              socket.on('error', () => {});
+              socket.on('close', () => resolve(false));
+              socket.on('connect', () => socket.write('GET /boot.ipxe HTTP/1.1\r\nHost: x\r\n\r\n'));
+              socket.on('data', () => resolve(true));
+            }),
+        ),
+      );
+      return got.filter(Boolean).length;
+    };
+    expect([await answered('127.0.0.2'), await answered('127.0.0.3'), await answered('127.0.0.4')]).toEqual([
+      2, 2, 0,
+    ]);
+    expect(await answered('127.0.0.9')).toBe(3);
+    for (const socket of sockets) socket.destroy();
+    await few.close();
+  });
+
+  it('by sending many requests at once is cut', async () => {
+    const got = await raw(server.port, 'GET /boot.ipxe HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(50));
+    // Without the limit the connection would stay open, and all fifty would be answered.
+    expect(got.body.toString('latin1').split('HTTP/1.1 200').length).toBeLessThan(10);
+  });
+
+  it('by not reading costs 64 KiB where many others do the same, and still gets the whole file later', async () => {
+    const octets = 3 * 1024 * 1024;
+    const big = await rig({ size: octets });
+    const connections = await Promise.all(
+      Array.from(
+        { length: 200 },
+        () =>
+          new Promise<net.Socket>((resolve) => {
+            const socket = net.connect(big.port, '127.0.0.1', () => {
+              socket.write(`GET /assets/${big.sha256}/root HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+              socket.once('readable', () => resolve(socket));
+            });
+            socket.on('error', () => {});
+          }),
+      ),
+    );
+    for (const socket of connections) {
+      let length = 0;
+      socket.on('data', (part: Buffer) => (length += part.length));
+      await new Promise((resolve) => socket.once('close', resolve));
+      expect(length).toBeGreaterThan(octets);
+    }
+    await big.close();
   });
 
   it('by not reading what it asked for costs memory for a few reads, not for the file', async () => {

@@ -348,18 +348,51 @@ describe('a TFTP server with bounds', () => {
   it('drops requests of a client that asks for too much, so that it asks again later, and serves others', async () => {
     const tftp = await start({ limits: { transfers: 3, perClient: 2 } });
     const clients = await Promise.all(Array.from({ length: 3 }, () => Client.open()));
-    for (const client of clients) await client.send(encodeRead('ipxe.efi'), tftp.port);
+    const ports: number[] = [];
+    for (const client of clients.slice(0, 2)) {
+      await client.send(encodeRead('ipxe.efi'), tftp.port);
+      ports.push((await client.next()).port);
+      await client.send(encodeAck(1), ports.at(-1)!);
+      await client.next();
+    }
+    await clients[2]!.send(encodeRead('ipxe.efi'), tftp.port);
     for (let n = 0; n < 2000 && (await tftp.count('busy')) === 0; n++)
       await new Promise((r) => setImmediate(r));
     expect(await tftp.count('busy')).toBe(1);
     expect(tftp.server.active()).toBe(2);
     // One transfer ends, and one more is accepted.
-    const { port } = await clients[0]!.next();
-    await clients[0]!.send(encodeError(0, 'enough'), port);
+    await clients[0]!.send(encodeError(0, 'enough'), ports[0]!);
     await until(() => tftp.server.active() === 1);
     await clients[2]!.send(encodeRead('one.bin'), tftp.port);
     expect((await clients[2]!.next()).packet.length).toBe(5);
     for (const client of clients) client.close();
+    await tftp.stop();
+  });
+});
+
+describe('requests that nobody acknowledges', () => {
+  it('give their places to later ones, the oldest first, so that a client that is there is served', async () => {
+    const tftp = await start({ limits: { transfers: 8, perClient: 6, unconfirmed: 4 } });
+    const real = await Client.open();
+    await real.send(encodeRead('ipxe.efi'), tftp.port);
+    const { port } = await real.next();
+    await real.send(encodeAck(1), port);
+    await real.next();
+    const silent = await Promise.all(Array.from({ length: 20 }, () => Client.open()));
+    for (const client of silent) {
+      await client.send(encodeRead('ipxe.efi'), tftp.port);
+      await client.next();
+    }
+    expect(tftp.server.active()).toBe(5);
+    await until(async () => (await tftp.count('displaced')) === 16);
+    // The one that acknowledged is still served, and so is the newest.
+    await real.send(encodeAck(2), port);
+    expect((await real.next()).packet.readUInt16BE(2)).toBe(3);
+    const late = await Client.open();
+    expect((await late.fetch(tftp.port, encodeRead('one.bin'))).octets).toEqual(files['one.bin']);
+    expect(await tftp.count('busy')).toBe(0);
+    expect(tftp.events.filter(({ kind }) => kind === 'tftp.failed')).toEqual([]);
+    for (const client of [real, late, ...silent]) client.close();
     await tftp.stop();
   });
 });

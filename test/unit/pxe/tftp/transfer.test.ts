@@ -97,6 +97,29 @@ describe('a transfer', () => {
     expect(t.sent).toEqual(Array.from({ length: 50 }, (_, n) => n + 1));
   });
 
+  it.each([
+    ['without options', plan(10)],
+    ['with options and a large window', plan(10, 64, true)],
+  ])('sends a client that acknowledges nothing one packet, and repeats it once (%s)', (_what, of) => {
+    const t = new Bench(of);
+    while (!t.outcome) t.silence();
+    expect(t.oacks + t.sent.length).toBe(2);
+    expect(t.now).toBeGreaterThan(20_000);
+    // A repeated request gets the packet again, but not more often than every half second.
+    const asked = new Bench(of);
+    for (let n = 0; n < 100; n++) asked.feed({ kind: 'again' });
+    expect(asked.oacks + asked.sent.length).toBe(1);
+    asked.feed({ kind: 'again' }, 500);
+    expect(asked.oacks + asked.sent.length).toBe(2);
+    // A late acknowledgement still counts.
+    asked.silence();
+    asked.silence();
+    asked.silence();
+    asked.ack(of.oack ? 0 : 1);
+    expect(asked.state.confirmed).toBe(true);
+    expect(asked.sent.length).toBeGreaterThan(0);
+  });
+
   it('backs off exponentially and gives up (RFC 1123 §4.2.3.2)', () => {
     const t = new Bench(plan(10));
     t.ack(1, 1000);
