@@ -2,7 +2,7 @@
  * Directories of the host that are mounted into kube-apiserver's pod in addition to those of
  * kubeadm.
  */
-import { APISERVER_DIRECTORY } from '../../pki/hierarchy.ts';
+import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
 export interface HostDirectory {
@@ -23,4 +23,23 @@ export function apiserverMounts({ flags }: Pick<ResolvedCluster, 'flags'>): read
     { name: 'apiserver', path: APISERVER_DIRECTORY, readOnly: true },
     ...(found ? [{ name: 'audit', path: found[1]!, readOnly: false }] : []),
   ];
+}
+
+/** The host's directory with the CAs of its distribution, in every static pod that speaks TLS. */
+export const HOST_CAS = '/etc/ssl/certs';
+
+/** Directories of the host from which a static pod of the control plane can read files. */
+export function mountedDirectories(
+  resolved: Pick<ResolvedCluster, 'flags' | 'hostCertificates'>,
+  component: 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler',
+): readonly string[] {
+  const shared = [PKI_DIRECTORY, HOST_CAS, ...resolved.hostCertificates];
+  switch (component) {
+    case 'kube-apiserver':
+      return [...apiserverMounts(resolved).map(({ path }) => path), ...shared];
+    case 'kube-controller-manager':
+      return [`${KUBERNETES_DIRECTORY}/controller-manager`, ...shared];
+    case 'kube-scheduler':
+      return [`${KUBERNETES_DIRECTORY}/scheduler`];
+  }
 }

@@ -18,7 +18,7 @@ import { parsePath } from '../../resources/document.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { plainSecretCheck } from '../../resources/plain-secrets.ts';
-import { machineWarnings } from './check-machines.ts';
+import { diskFaults, machineWarnings } from './check-machines.ts';
 import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
 import type { ClusterFault } from './fault.ts';
 import type { MachineFacts } from './machines.ts';
@@ -65,6 +65,9 @@ const checkClusters: ConfigCheck = (candidates, changed) => {
       ...inlineFaults(cluster, spec, candidates),
       ...completionFaults(cluster, completed(cluster)),
       ...missingMachines(cluster, names, candidates),
+      ...diskFaults(names, candidates).map(({ machine, message }) =>
+        found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
+      ),
       ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
         ...found(cluster, `spec.kubernetes.${path}`, message),
         ...more,

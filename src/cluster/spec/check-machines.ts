@@ -77,6 +77,7 @@ function textsOf(
   const hasDisk = ({ machine, profile, cluster }: Case): boolean =>
     narrowestDisk('dataDisk', [machine.spec, profile?.spec, cluster?.spec]) !== undefined;
   return [
+    ...hostnameTexts(name, cases),
     ...(spec.addresses?.length ? [] : [`no spec.addresses in its Machine; until there is one, ${waits}`]),
     ...(cases.some(({ profile }) => profile !== undefined)
       ? []
@@ -89,6 +90,64 @@ function textsOf(
     ...(resolved === undefined ? [] : imageTexts(resolved, name, cases)),
   ];
 }
+
+/** The name of a node is that of its Machine, and the agent gives the machine that host name. */
+function hostnameTexts(name: string, cases: readonly Case[]): readonly string[] {
+  const given = cases
+    .flatMap(({ machine, profile, cluster }) => [machine, profile, cluster])
+    .map((document) => document?.spec.config?.hostname)
+    .find((hostname) => hostname !== undefined && !hostname.includes('${') && hostname !== name);
+  return given === undefined
+    ? []
+    : [
+        `config.hostname "${given}" has no effect on a machine of a cluster, whose host name is ${name}; remove it`,
+      ];
+}
+
+/** Where the agent puts directories of the data filesystem, whatever is mounted there. */
+const FROM_DATA_DISK = ['etcd', 'kubelet', 'containerd', 'containers', 'crio', 'muster'].map(
+  (directory) => `/var/lib/${directory}`,
+);
+
+/** A disk of a configuration that a machine of a cluster would not use, and why. */
+interface DiskFault {
+  readonly machine: string;
+  readonly message: string;
+}
+
+/**
+ * Disks of configurations that the agent uses itself, or hides behind its data filesystem. Without
+ * a data disk the agent mounts nothing.
+ */
+export function diskFaults(names: ReadonlySet<string>, candidates: CandidateSet): readonly DiskFault[] {
+  const casesOf = casesIn(candidates);
+  return [...names].flatMap((machine) => {
+    const document = candidates.Machine.get(machine)?.document;
+    if (document === undefined) return [];
+    const messages = casesOf(document).flatMap(({ machine: itself, profile, cluster }) => {
+      const layers = [itself.spec, profile?.spec, cluster?.spec];
+      const data = narrowestDisk('dataDisk', layers);
+      const boot = narrowestDisk('bootDisk', layers);
+      const disks = layers.flatMap((layer) => layer?.config?.disks ?? []);
+      return disks.flatMap(({ device, partitions = [] }) => [
+        ...[data, boot]
+          .filter((disk) => disk?.path !== undefined && disk.path === device)
+          .map(() => `${device} is the data disk or the boot disk; remove it from config.disks`),
+        ...partitions
+          .map(({ mount }) => mount)
+          .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
+          .map(
+            (mount) =>
+              `config.disks mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the dataDisk`,
+          ),
+      ]);
+    });
+    return [...new Set(messages)].map((message) => ({ machine, message }));
+  });
+}
+
+const isWithin = (path: string | undefined, directory: string): boolean =>
+  path !== undefined && (path === directory || path.startsWith(`${directory}/`));
 
 /** The Image that a machine boots; undefined when it has none, or may boot one of several. */
 function imageOf(cases: readonly Case[]): Document<'Image'> | undefined {

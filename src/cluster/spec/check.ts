@@ -2,31 +2,15 @@
 
 import { parseReference } from '../../artifacts/reference.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
-import { didYouMean } from '../../base/suggest.ts';
+import { flagFaults } from './check-flags.ts';
 import { kubeletFaults } from './check-kubelet.ts';
 import { policyFaults } from './check-policy.ts';
 import { proxyFaults } from './check-proxy.ts';
 import { nodePrefix } from './derive.ts';
 import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
-import {
-  FEATURE_GATES,
-  FLAGS,
-  KUBERNETES_COMPONENTS,
-  type KubernetesComponent,
-  known,
-  MINORS,
-  type Minor,
-  minorsKnowing,
-} from './flags.ts';
 import { API_PORT, CONTROL_PLANE_PORTS } from './ports.ts';
-import {
-  addressOfFamily,
-  COMPONENTS,
-  type Component,
-  type ResolvedCluster,
-  withRole,
-} from './resolved-cluster.ts';
-import { compareVersions, ETCD_MINORS, knownEtcdFlags, kubeletGates, minorOf, RELEASES } from './versions.ts';
+import { addressOfFamily, type ResolvedCluster, withRole } from './resolved-cluster.ts';
+import { compareVersions, ETCD_MINORS, kubeletGates, minorOf, RELEASES } from './versions.ts';
 
 type Found = ClusterFault[];
 
@@ -37,7 +21,8 @@ export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[
   checkEtcd(resolved, found);
   const networksAreReadable = checkNetworks(resolved, found);
   if (networksAreReadable) checkAddresses(resolved, found);
-  checkFlags(resolved, found);
+  found.push(...flagFaults(resolved));
+  checkBackOff(resolved, found);
   checkJoining(resolved, found);
   found.push(...kubeletFaults(resolved), ...proxyFaults(resolved), ...policyFaults(resolved));
   checkAddons(resolved, found);
@@ -224,6 +209,7 @@ function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
   }
   for (const text of resolved.networks.pods) {
     const nodes = 2 ** (nodePrefix(text) - ipNetwork(text).prefix);
+    checkNodeNetwork(resolved, text, found);
     if (nodes < resolved.machines.length)
       found.push(
         clusterError(
@@ -233,6 +219,43 @@ function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
       );
   }
   return found.length === before;
+}
+
+/** How many pods a kubelet runs where nothing else is set. */
+const MAX_PODS = 110;
+
+/**
+ * Checks how many pods get an address on each node. The plugin host-local takes one address of a
+ * node's network for the node itself, none for the first and the last, and no network with fewer
+ * than four.
+ */
+function checkNodeNetwork({ flags, kubelet }: ResolvedCluster, text: string, found: Found): void {
+  const { base } = ipNetwork(text);
+  if (base.family !== 4) return;
+  const mask = ['node-cidr-mask-size-ipv4', 'node-cidr-mask-size']
+    .map((flag) => Number(flags['kube-controller-manager'][flag]))
+    .find((one) => Number.isInteger(one) && one > 0 && one <= 32);
+  const prefix = mask ?? nodePrefix(text);
+  const pods = 2 ** (32 - prefix) - 3;
+  const most = [kubelet.config, { ...kubelet.config, ...kubelet.controlPlaneConfig }].map(({ maxPods }) =>
+    typeof maxPods === 'number' ? maxPods : MAX_PODS,
+  );
+  const larger = `use a larger network, like 10.244.0.0/16, or set overrides.flags.kube-controller-manager.node-cidr-mask-size`;
+  if (prefix > 30)
+    found.push(
+      clusterError(
+        'networks.pods',
+        `${text} gives each node a /${prefix}, in which no pod gets an address; ${larger}`,
+      ),
+    );
+  else if (pods < Math.max(...most))
+    found.push(
+      clusterFault(
+        'warning',
+        'networks.pods',
+        `${text} gives each node a /${prefix}, with addresses for ${pods} pods, and kubelet takes ${Math.max(...most)}; ${larger}, or lower overrides.kubelet.config.maxPods`,
+      ),
+    );
 }
 
 function checkAddresses(resolved: ResolvedCluster, found: Found): void {
@@ -364,38 +387,6 @@ function checkVirtualAddress(
     found.push(clusterError('endpoint', `port ${port} is used by another program on control planes`));
 }
 
-function checkFlags(resolved: ResolvedCluster, found: Found): void {
-  for (const component of COMPONENTS) {
-    const names = flagsOf(resolved, component);
-    if (names === undefined) continue;
-    for (const [flag, value] of Object.entries(resolved.flags[component])) {
-      const path = `overrides.flags.${component}.${flag}`;
-      if (!names.has(flag)) found.push(clusterError(path, unknownFlag(resolved, component, flag, names)));
-      else if (flag === 'feature-gates' && component !== 'etcd')
-        for (const gate of [value].flat().join().split(',')) {
-          checkGate(resolved, component, path, gate.split('=')[0]!.trim(), found);
-          if (gate.trim() !== '' && !/=(true|false)$/.test(gate.trim()))
-            found.push(
-              clusterError(
-                path,
-                `"${gate.trim()}" is not a setting of a gate; write NAME=true or NAME=false`,
-              ),
-            );
-        }
-      for (const text of [value].flat())
-        if (typeof text !== 'string' || /[\0\n\r]/.test(text))
-          found.push(clusterError(path, 'expected a text on one line; quote numbers and true, false'));
-    }
-  }
-  for (const part of ['config', 'controlPlaneConfig'] as const) {
-    const gates = resolved.kubelet[part].featureGates;
-    if (typeof gates === 'object' && gates !== null)
-      for (const gate of Object.keys(gates))
-        checkGate(resolved, 'kubelet', `overrides.kubelet.${part}.featureGates`, gate, found);
-  }
-  checkBackOff(resolved, found);
-}
-
 /** Joining by token needs API servers that accept bootstrap tokens. */
 function checkJoining({ joining, flags }: ResolvedCluster, found: Found): void {
   const flag = 'enable-bootstrap-token-auth';
@@ -421,54 +412,4 @@ function checkBackOff(
   if (!used || missing.length === 0) return;
   const why = `kubelet ${versions.kubelet} refuses crashLoopBackOff without the feature gate ${[...new Set(missing)].join(', ')}: true`;
   found.push(clusterError('overrides.kubelet.config.featureGates', why));
-}
-
-/**
- * A component's own minor version, which may be older than the cluster's; undefined when the flag
- * tables do not cover it.
- */
-function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent): Minor | undefined {
-  const own = minorOf(versions[component]);
-  return MINORS.find((minor) => minor === own);
-}
-
-/**
- * The flags of a component; undefined for a component older than the flag tables, and for an
- * unknown version of etcd, which `checkVersions` reports.
- */
-function flagsOf(resolved: ResolvedCluster, component: Component): ReadonlySet<string> | undefined {
-  if (component === 'etcd')
-    return ETCD_MINORS.includes(resolved.etcd.minor) ? knownEtcdFlags(resolved.etcd.minor) : undefined;
-  const minor = tableOf(resolved, component);
-  return minor && known(FLAGS[component], minor);
-}
-
-function unknownFlag(
-  resolved: ResolvedCluster,
-  component: Component,
-  flag: string,
-  names: ReadonlySet<string>,
-): string {
-  const version = component === 'etcd' ? resolved.etcd.minor : minorOf(resolved.versions[component]);
-  const others = KUBERNETES_COMPONENTS.some((one) => one === component)
-    ? minorsKnowing(FLAGS[component as keyof typeof FLAGS], flag)
-    : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
-  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(flag, names);
-  return `${component} ${version} has no flag --${flag}${hint}`;
-}
-
-function checkGate(
-  resolved: ResolvedCluster,
-  component: KubernetesComponent,
-  path: string,
-  gate: string,
-  found: Found,
-): void {
-  const minor = tableOf(resolved, component);
-  if (gate === '' || minor === undefined) return;
-  const names = known(FEATURE_GATES, minor);
-  if (names.has(gate)) return;
-  const others = minorsKnowing(FEATURE_GATES, gate);
-  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(gate, names);
-  found.push(clusterError(path, `Kubernetes ${minor} has no feature gate ${gate}${hint}`));
 }

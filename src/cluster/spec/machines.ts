@@ -31,9 +31,7 @@ export function assignMachines(spec: KubernetesSpec, known: readonly MachineFact
   const machines: ClusterMachine[] = [];
   for (const [name, has] of roles) {
     if (has.has('worker') && has.size > 1)
-      faults.push(
-        clusterError('workers', `${name} is a worker and ${[...has].find((role) => role !== 'worker')}`),
-      );
+      faults.push(clusterError('workers', twoRoles(name, has.has('control-plane'))));
     const addresses = facts.get(name)?.addresses;
     if (addresses === undefined)
       faults.push(absent(name, has, `there is no Machine "${name}"${didYouMean(name, facts.keys())}`));
@@ -73,6 +71,12 @@ function rolesOf(spec: KubernetesSpec): {
   if (!isExternal) for (const name of spec.controlPlanes) roles.get(name)!.add('etcd');
   return { roles, faults };
 }
+
+/** Why a worker is nothing else, and how pods of everybody get onto a control plane. */
+const twoRoles = (name: string, isControlPlane: boolean): string =>
+  isControlPlane
+    ? `${name} is a worker and control-plane; remove it here. To let all pods run on control planes, set overrides.kubelet.controlPlaneConfig.registerWithTaints: []`
+    : `${name} is a worker and etcd; remove it from one of the lists`;
 
 /**
  * The fault of a machine that is left out. It is a warning for a worker, which may come later. It

@@ -129,6 +129,23 @@ function isKubelets(key: string): boolean {
   return GIVEN.includes(key) || within('node.kubernetes.io') || within('kubelet.kubernetes.io');
 }
 
+/** Labels of Kubernetes that a kubelet may name in its flag, beside {@link isKubelets}. */
+const WELL_KNOWN =
+  /^((beta\.)?kubernetes\.io\/(os|arch|hostname|instance-type)|failure-domain\.beta\.kubernetes\.io\/(zone|region))$/;
+
+/** Faults of a text for kubelet's flag `node-labels`, with which it would end as it starts. */
+export const labelsFlagFaults = (text: string): readonly string[] =>
+  text
+    .split(',')
+    .filter((pair) => pair !== '')
+    .flatMap((pair) => {
+      const [key = '', value] = pair.split('=', 2);
+      if (value === undefined) return [`"${pair}" is not a label; write name=value`];
+      if (!isKubelets(key) && !WELL_KNOWN.test(key))
+        return [`kubelet may not set the label ${key}, and ends; give it to nodes by nodes[].labels`];
+      return present([keyFault(key), valueFault(value)]);
+    });
+
 /**
  * The value of kubelet's flag `node-labels`: the labels that the Cluster gives all nodes (`given`),
  * and those of this machine that a kubelet may set.

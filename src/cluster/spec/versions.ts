@@ -1,5 +1,5 @@
 /** Versions and settings that are specific to each minor version of Kubernetes and of etcd. */
-import type { Minor } from './flags.ts';
+import { ETCD_FLAGS, known, type Minor } from './flags.ts';
 
 export interface Release {
   /** The image tags that kubeadm uses at that minor version. */
@@ -188,7 +188,7 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
 };
 
 /** All flags of etcd 3.6. */
-const ETCD_FLAGS: readonly string[] = [
+const ETCD_NAMES: readonly string[] = [
   ...GRADUATED,
   ...`advertise-client-urls auth-token auth-token-ttl auto-compaction-mode auto-compaction-retention auto-tls backend-batch-interval
   backend-batch-limit backend-bbolt-freelist-type bcrypt-cost cert-file cipher-suites client-cert-allowed-hostname client-cert-auth
@@ -206,9 +206,9 @@ const ETCD_FLAGS: readonly string[] = [
 /** The names of all flags of an etcd of this minor version. */
 export function knownEtcdFlags(minor: EtcdMinor): ReadonlySet<string> {
   const { without, additional } = ETCD_RELEASES[minor];
-  const names = new Set([...ETCD_FLAGS, ...additional]);
+  const names = new Set([...ETCD_NAMES, ...additional]);
   for (const name of without) names.delete(name);
-  return names;
+  return new Set([...names, ...known(ETCD_FLAGS, minor)]);
 }
 
 /** The numbers of `1.36.3`, `v1.36.3` or `3.6.8-0`; undefined when it is not a version. */

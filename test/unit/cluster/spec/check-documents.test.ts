@@ -379,3 +379,38 @@ test('a Machine of a Cluster that loses its address is a warning, and other chan
   expect(other.warnings).toEqual([]);
   await one.close();
 });
+
+const ON_DISKS = (disks: string, profile = 'dataDisk: {serial: data}') => `---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: node}
+spec:
+  boot: disk
+  ${profile}
+  config:
+    disks: ${disks}
+`;
+const ETCD_DISK =
+  '[{device: /dev/disk/by-id/nvme-ETCD, partitions: [{label: etcd, filesystem: xfs, mount: /var/lib/etcd}]}]';
+
+test('a disk that is mounted where the agent keeps the data disk is refused, because it would stay empty', async () => {
+  const told = await refused(ON_DISKS(ETCD_DISK) + cluster() + MACHINES);
+  expect(told.join('\n')).toContain(
+    'config.disks mounts /dev/disk/by-id/nvme-ETCD at /var/lib/etcd, which the agent keeps on dataDisk; mount it elsewhere, or make it the dataDisk',
+  );
+});
+
+test('a disk that is the data disk as well is refused', async () => {
+  const disks = '[{device: /dev/vdb, partitions: [{label: x, filesystem: xfs, mount: /srv}]}]';
+  const told = await refused(ON_DISKS(disks, 'dataDisk: {path: /dev/vdb}') + cluster() + MACHINES);
+  expect(told.join('\n')).toContain(
+    '/dev/vdb is the data disk or the boot disk; remove it from config.disks',
+  );
+});
+
+test('a disk that is mounted elsewhere is taken, and so is one of a machine without a data disk', async () => {
+  const elsewhere = ETCD_DISK.replace('/var/lib/etcd', '/srv/etcd');
+  expect(await refused(ON_DISKS(elsewhere) + cluster() + MACHINES)).toEqual([]);
+  const images = ETCD_DISK.replace('/var/lib/etcd', '/var/lib/containerd');
+  expect(await refused(ON_DISKS(images, '') + cluster() + MACHINES)).toEqual([]);
+});

@@ -1,0 +1,174 @@
+/**
+ * Checks the flags and feature gates of components: whether this version has them, whether it takes
+ * their values, and whether a static pod sees the files that they name.
+ */
+import { didYouMean } from '../../base/suggest.ts';
+import { mountedDirectories } from './apiserver-mounts.ts';
+import { type ClusterFault, clusterError } from './fault.ts';
+import { flagValueFault } from './flag-values.ts';
+import {
+  ETCD_FLAGS,
+  FEATURE_GATES,
+  FLAGS,
+  KUBERNETES_COMPONENTS,
+  type KubernetesComponent,
+  known,
+  MINORS,
+  type Minor,
+  minorsKnowing,
+} from './flags.ts';
+import { labelsFlagFaults } from './nodes.ts';
+import { COMPONENTS, type Component, type ResolvedCluster } from './resolved-cluster.ts';
+import { ETCD_MINORS, knownEtcdFlags, minorOf } from './versions.ts';
+
+type Found = ClusterFault[];
+
+/** Faults of all flags, and of kubelet's feature gates. */
+export function flagFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
+  const found: Found = [];
+  for (const component of COMPONENTS) {
+    const names = namesOf(resolved, component);
+    if (names === undefined) continue;
+    for (const [flag, value] of Object.entries(resolved.flags[component])) {
+      const path = `overrides.flags.${component}.${flag}`;
+      if (!names.has(flag)) {
+        found.push(clusterError(path, unknownFlag(resolved, component, flag, names)));
+        continue;
+      }
+      for (const text of [value].flat())
+        if (typeof text !== 'string' || /[\0\n\r]/.test(text))
+          found.push(clusterError(path, 'expected a text on one line; quote numbers and true, false'));
+        else
+          found.push(
+            ...textFaults(resolved, component, flag, text).map((message) => clusterError(path, message)),
+          );
+    }
+  }
+  for (const part of ['config', 'controlPlaneConfig'] as const) {
+    const gates = resolved.kubelet[part].featureGates;
+    if (typeof gates !== 'object' || gates === null) continue;
+    const path = `overrides.kubelet.${part}.featureGates`;
+    for (const [gate, on] of Object.entries(gates))
+      for (const message of gateFaults(resolved, 'kubelet', gate, on))
+        found.push(clusterError(path, message));
+  }
+  return found;
+}
+
+/** Faults of one value of a flag that the component has. */
+function textFaults(
+  resolved: ResolvedCluster,
+  component: Component,
+  flag: string,
+  text: string,
+): readonly string[] {
+  // What only a machine or the founding fills in is ours.
+  if (text.includes('${')) return [];
+  const version = component === 'etcd' ? resolved.etcd.minor : minorOf(resolved.versions[component]);
+  if (component === 'etcd') {
+    const info = ETCD_FLAGS.get(flag)?.get(version);
+    const fault = info && flagValueFault(info, text, `etcd ${version}`);
+    return fault === undefined ? [] : [fault];
+  }
+  if (flag === 'feature-gates') return gatesTextFaults(resolved, component, text);
+  if (component === 'kubelet' && /[\s"'\\]/.test(text))
+    return [`"${text}" has a blank, a quote or a backslash; kubelet would read several words`];
+  if (component === 'kubelet' && flag === 'node-labels') return labelsFlagFaults(text);
+  const info = FLAGS[component].get(flag)?.get(version);
+  const fault = info && flagValueFault(info, text, `${component} ${version}`);
+  return [...(fault === undefined ? [] : [fault]), ...fileFaults(resolved, component, flag, text)];
+}
+
+/** Flags whose value is a file that the component reads. */
+const FILES = /(^|-)(file|kubeconfig|config|certificate|key|authority|filepath-\w+)$/;
+
+/** A static pod sees only the directories of the host that are mounted into it. */
+function fileFaults(
+  resolved: ResolvedCluster,
+  component: KubernetesComponent,
+  flag: string,
+  text: string,
+): readonly string[] {
+  if (component === 'kubelet') return [];
+  const files = flag === 'tls-sni-cert-key' ? text.split(':')[0]!.split(',') : FILES.test(flag) ? [text] : [];
+  const mounted = mountedDirectories(resolved, component);
+  return files
+    .filter((file) => file.startsWith('/') && !mounted.some((directory) => file.startsWith(`${directory}/`)))
+    .map((file) => `${component} does not see ${file}: put the file below ${mounted.join(' or ')}`);
+}
+
+function gatesTextFaults(
+  resolved: ResolvedCluster,
+  component: KubernetesComponent,
+  text: string,
+): readonly string[] {
+  return text
+    .split(',')
+    .map((setting) => setting.trim())
+    .filter((setting) => setting !== '')
+    .flatMap((setting) => {
+      // A component may be named before a gate; ours are all "kube".
+      const [, gate = '', on] = /^(?:kube:)?([^=]*)(?:=(.*))?$/.exec(setting) ?? [];
+      return [
+        ...gateFaults(resolved, component, gate.trim(), on === undefined ? undefined : on.trim() === 'true'),
+        ...(on !== undefined && /^\s*(true|false)$/.test(on)
+          ? []
+          : [`"${setting}" is not a setting of a gate; write NAME=true or NAME=false`]),
+      ];
+    });
+}
+
+/**
+ * A component's own minor version, which may be older than the cluster's; undefined when the flag
+ * tables do not cover it.
+ */
+function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent): Minor | undefined {
+  const own = minorOf(versions[component]);
+  return MINORS.find((minor) => minor === own);
+}
+
+/**
+ * The flags of a component; undefined for a component older than the flag tables, and for an
+ * unknown version of etcd, which the check of versions reports.
+ */
+function namesOf(resolved: ResolvedCluster, component: Component): ReadonlySet<string> | undefined {
+  if (component === 'etcd')
+    return ETCD_MINORS.includes(resolved.etcd.minor) ? knownEtcdFlags(resolved.etcd.minor) : undefined;
+  const minor = tableOf(resolved, component);
+  return minor && known(FLAGS[component], minor);
+}
+
+function unknownFlag(
+  resolved: ResolvedCluster,
+  component: Component,
+  flag: string,
+  names: ReadonlySet<string>,
+): string {
+  const version = component === 'etcd' ? resolved.etcd.minor : minorOf(resolved.versions[component]);
+  const others = KUBERNETES_COMPONENTS.some((one) => one === component)
+    ? minorsKnowing(FLAGS[component as keyof typeof FLAGS], flag)
+    : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
+  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(flag, names);
+  return `${component} ${version} has no flag --${flag}${hint}`;
+}
+
+/** Faults of a gate that is set to `on`. */
+function gateFaults(
+  resolved: ResolvedCluster,
+  component: KubernetesComponent,
+  gate: string,
+  on: unknown,
+): readonly string[] {
+  const minor = tableOf(resolved, component);
+  if (gate === '' || minor === undefined) return [];
+  const info = FEATURE_GATES.get(gate)?.get(minor);
+  if (info === undefined) {
+    const others = minorsKnowing(FEATURE_GATES, gate);
+    const hint =
+      others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(gate, known(FEATURE_GATES, minor));
+    return [`Kubernetes ${minor} has no feature gate ${gate}${hint}`];
+  }
+  return info.locked && typeof on === 'boolean' && on !== info.on
+    ? [`the feature gate ${gate} is ${info.on} in Kubernetes ${minor} and cannot be changed; remove it`]
+    : [];
+}

@@ -1,0 +1,97 @@
+/**
+ * Whether a component takes a text as the value of a flag. The types are those of pflag, of Go's
+ * flag package and of Kubernetes' own flags; component-tables.generated.ts says which flag has
+ * which.
+ */
+import { parseIp } from '../../base/ip.ts';
+import { didYouMean } from '../../base/suggest.ts';
+import type { FlagInfo } from './flags.ts';
+
+/** A whole number as Go's strconv.ParseInt reads it with base 0; undefined for every other text. */
+function wholeNumber(text: string): bigint | undefined {
+  const found = /^([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)$/.exec(text);
+  if (!found) return undefined;
+  const digits = found[2]!.replace(/^0[oO]?(?=[0-7]+$)/, '0o');
+  const number = BigInt(digits === '0o' ? '0' : digits);
+  return found[1] === '-' ? -number : number;
+}
+
+const isBetween =
+  (least: bigint, most: bigint) =>
+  (text: string): boolean => {
+    const number = wholeNumber(text);
+    return number !== undefined && number >= least && number <= most;
+  };
+
+/** Go's time.ParseDuration. */
+export const isGoDuration = (text: string): boolean =>
+  /^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$/.test(text);
+
+/** apimachinery's resource.ParseQuantity. */
+export const isQuantity = (text: string): boolean =>
+  /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]|)$/.test(text);
+
+const pairs = (text: string): readonly string[] => text.split(',').filter((pair) => pair !== '');
+
+interface FlagType {
+  readonly takes: (text: string) => boolean;
+  /** Completes "expected …". */
+  readonly what: string;
+}
+
+const TYPES: Readonly<Record<string, FlagType>> = {
+  bool: {
+    takes: (text) => /^(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/.test(text),
+    what: '"true" or "false"',
+  },
+  int: { takes: isBetween(-(2n ** 63n), 2n ** 63n - 1n), what: 'a whole number' },
+  int32: { takes: isBetween(-(2n ** 31n), 2n ** 31n - 1n), what: 'a whole number of at most 2147483647' },
+  uint: { takes: isBetween(0n, 2n ** 64n - 1n), what: 'a whole number that is not negative' },
+  float64: {
+    takes: (text) => /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$/.test(text),
+    what: 'a number',
+  },
+  duration: { takes: isGoDuration, what: 'a duration with its unit, like "90s" or "1h30m" (no days)' },
+  quantity: { takes: isQuantity, what: 'a quantity like "512", "64Ki" or "1Gi"' },
+  ip: { takes: (text) => text === '' || parseIp(text) !== undefined, what: 'an IP address' },
+  mapStringString: {
+    takes: (text) => pairs(text).every((pair) => pair.includes('=')),
+    what: 'name=value, separated by commas',
+  },
+  portRange: {
+    takes: (text) => {
+      const [, first, last = first] = /^([0-9]{1,5})(?:[-+]([0-9]{1,5}))?$/.exec(text) ?? [];
+      return first !== undefined && Number(first) <= 65_535 && Number(last) <= 65_535;
+    },
+    what: 'a range of ports like "30000-32767"',
+  },
+  namedCertKey: {
+    takes: (text) => /^[^,]+,[^,:]+(:.+)?$/.test(text),
+    what: 'two files, "cert.pem,key.pem", optionally ":" and domains',
+  },
+  urls: {
+    takes: (text) =>
+      text === '' ||
+      text.split(',').every((one) => {
+        const url = URL.parse(one);
+        return url !== null && /^(https?|unixs?):$/.test(url.protocol);
+      }),
+    what: 'URLs with http:// or https://, separated by commas',
+  },
+};
+
+/**
+ * What is wrong with the value of a flag; undefined when the component takes it, or when the table
+ * does not tell. `who` is the component with its version, for the message.
+ */
+export function flagValueFault(info: FlagInfo, text: string, who: string): string | undefined {
+  const type = TYPES[info.type];
+  if (type !== undefined && !type.takes(text)) return `"${text}" is not a value here; expected ${type.what}`;
+  if (info.choices.length === 0) return undefined;
+  const parts = info.type === 'string' ? [text] : text.split(',');
+  const wrong = parts.map((part) => part.trim()).find((part) => part !== '' && !info.choices.includes(part));
+  if (wrong === undefined) return undefined;
+  const hint = didYouMean(wrong, info.choices);
+  const few = info.choices.length <= 8 ? `; it takes ${info.choices.join(', ')}` : '';
+  return `${who} has no "${wrong}" here${hint === '' ? few : hint}`;
+}
