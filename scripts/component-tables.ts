@@ -113,6 +113,9 @@ function choicesIn(text: string): readonly string[] {
 /** Flags whose names are listed in the help, but that take others as well. */
 const OPEN = /^(controllers|runtime-config|feature-gates|emulated-version|cloud-provider|logging-format)$/;
 
+/** Flags that take names without values, or "<" in place of "=", whatever their help says. */
+const LOOSE = /^(runtime-config|eviction-hard|eviction-soft)$/;
+
 /** The flags in pflag's help. */
 function shownFlags(help: string): Map<string, Flag> {
   const flags = new Map<string, Flag>();
@@ -121,7 +124,8 @@ function shownFlags(help: string): Map<string, Flag> {
     const text = help.slice(head.index + head[0].length, heads[n + 1]?.index).replace(/\s+/g, ' ');
     const word = (head[2] ?? '').trim();
     const choices = OPEN.test(head[1]!) ? [] : choicesIn(text);
-    flags.set(head[1]!, { type: TYPES[word] ?? word, choices });
+    const type = LOOSE.test(head[1]!) ? 'string' : (TYPES[word] ?? word);
+    flags.set(head[1]!, { type, choices });
   }
   return flags;
 }

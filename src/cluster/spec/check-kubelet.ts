@@ -7,6 +7,7 @@ import { didYouMean } from '../../base/suggest.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { MINORS } from './flags.ts';
 import { type KubeletFieldType, kubeletFields } from './kubelet-fields.ts';
+import { kubeletRuleFaults } from './kubelet-rules.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { minorOf } from './versions.ts';
 
@@ -46,12 +47,12 @@ export const FIELD_TYPES: Readonly<
 };
 
 /** Faults of both parts of `kubelet`. A kubelet older than the tables is not checked. */
-export function kubeletFaults({ kubelet, versions }: ResolvedCluster): readonly ClusterFault[] {
+export function kubeletFaults({ kubelet, versions, flags }: ResolvedCluster): readonly ClusterFault[] {
   const own = minorOf(versions.kubelet);
   const minor = MINORS.find((one) => one === own);
   if (minor === undefined) return [];
   const fields = kubeletFields(minor);
-  return (['config', 'controlPlaneConfig'] as const).flatMap((part) =>
+  const types = (['config', 'controlPlaneConfig'] as const).flatMap((part) =>
     Object.entries(kubelet[part]).flatMap(([field, value]) => {
       const type = fields.get(field);
       if (type !== undefined && FIELD_TYPES[type].holds(value)) return [];
@@ -63,4 +64,17 @@ export function kubeletFaults({ kubelet, versions }: ResolvedCluster): readonly 
       return [clusterError(`overrides.kubelet.${part}.${field}`, message)];
     }),
   );
+  // A rule reads several fields, which must have their types.
+  if (types.length > 0) return types;
+  const given = new Set(Object.keys(flags.kubelet));
+  const shared = kubeletRuleFaults(kubelet.config, given);
+  const others = kubeletRuleFaults({ ...kubelet.config, ...kubelet.controlPlaneConfig }, given).filter(
+    (fault) => !shared.some(({ field, message }) => field === fault.field && message === fault.message),
+  );
+  return [
+    ...shared.map(({ field, message }) => clusterError(`overrides.kubelet.config.${field}`, message)),
+    ...others.map(({ field, message }) =>
+      clusterError(`overrides.kubelet.controlPlaneConfig.${field}`, message),
+    ),
+  ];
 }

@@ -148,7 +148,7 @@ export const FLAG_LINES = {
   requestheader-group-headers strings 1.34,1.35,1.36
   requestheader-uid-headers strings 1.34,1.35,1.36
   requestheader-username-headers strings 1.34,1.35,1.36
-  runtime-config mapStringString 1.34,1.35,1.36
+  runtime-config string 1.34,1.35,1.36
   runtime-config-emulation-forward-compatible bool 1.34,1.35,1.36
   secure-port int 1.34,1.35,1.36
   service-account-extend-token-expiration bool 1.34,1.35,1.36
@@ -440,11 +440,11 @@ export const FLAG_LINES = {
   event-qps int32 1.34,1.35,1.36
   event-storage-age-limit string 1.34,1.35,1.36
   event-storage-event-limit string 1.34,1.35,1.36
-  eviction-hard mapStringString 1.34,1.35,1.36
+  eviction-hard string 1.34,1.35,1.36
   eviction-max-pod-grace-period int32 1.34,1.35,1.36
   eviction-minimum-reclaim mapStringString 1.34,1.35,1.36
   eviction-pressure-transition-period duration 1.34,1.35,1.36
-  eviction-soft mapStringString 1.34,1.35,1.36
+  eviction-soft string 1.34,1.35,1.36
   eviction-soft-grace-period mapStringString 1.34,1.35,1.36
   exit-on-lock-contention bool 1.34,1.35,1.36
   experimental-allocatable-ignore-eviction bool 1.34,1.35,1.36

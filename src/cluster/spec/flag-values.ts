@@ -9,7 +9,9 @@ import type { FlagInfo } from './flags.ts';
 
 /** A whole number as Go's strconv.ParseInt reads it with base 0; undefined for every other text. */
 function wholeNumber(text: string): bigint | undefined {
-  const found = /^([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)$/.exec(text);
+  // Go takes "_" between two digits.
+  const plain = text.replace(/(?<=[0-9a-fA-F])_(?=[0-9a-fA-F])/g, '');
+  const found = /^([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)$/.exec(plain);
   if (!found) return undefined;
   const digits = found[2]!.replace(/^0[oO]?(?=[0-7]+$)/, '0o');
   const number = BigInt(digits === '0o' ? '0' : digits);
@@ -48,7 +50,7 @@ const TYPES: Readonly<Record<string, FlagType>> = {
   int32: { takes: isBetween(-(2n ** 31n), 2n ** 31n - 1n), what: 'a whole number of at most 2147483647' },
   uint: { takes: isBetween(0n, 2n ** 64n - 1n), what: 'a whole number that is not negative' },
   float64: {
-    takes: (text) => /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$/.test(text),
+    takes: (text) => /^[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|inf(inity)?|nan)$/i.test(text),
     what: 'a number',
   },
   duration: { takes: isGoDuration, what: 'a duration with its unit, like "90s" or "1h30m" (no days)' },

@@ -75,6 +75,13 @@ test('the flags that packages of the API server and kubelet register by themselv
   }
 });
 
+test('thresholds with "<", APIs without a value and numbers with "_" are taken, as the components take them', () => {
+  expect(flags('kubelet', { 'eviction-hard': 'memory.available<100Mi,nodefs.available<10%' })).toEqual([]);
+  expect(flags('kube-apiserver', { 'runtime-config': 'api/all,batch/v1=true' })).toEqual([]);
+  expect(flags('kube-apiserver', { 'audit-log-maxsize': '1_000' })).toEqual([]);
+  expect(flags('kube-scheduler', { 'kube-api-qps': 'inf' })).toEqual([]);
+});
+
 test('flags and names that only a fork of Kubernetes has are unknown', () => {
   expect(flags('kube-apiserver', { 'send-retry-after-while-not-ready-once': 'true' })[0]).toContain(
     'kube-apiserver 1.36 has no flag --send-retry-after-while-not-ready-once',
