@@ -139,8 +139,7 @@ export const labelsFlagFaults = (text: string): readonly string[] =>
     .split(',')
     .filter((pair) => pair !== '')
     .flatMap((pair) => {
-      const [key = '', value] = pair.split('=', 2);
-      if (value === undefined) return [`"${pair}" is not a label; write name=value`];
+      const [, key = '', value = ''] = /^([^=]*)=?(.*)$/.exec(pair) ?? [];
       if (!isKubelets(key) && !WELL_KNOWN.test(key))
         return [`kubelet may not set the label ${key}, and ends; give it to nodes by nodes[].labels`];
       return present([keyFault(key), valueFault(value)]);
