@@ -234,6 +234,7 @@ const REFUSALS = {
   distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
   revoked:
     'The certificate was revoked when its machine was removed from the cluster; decide with `muster machine rearm`.',
+  quarantined: 'The machine is in quarantine; an operator ends that with `muster machine release`.',
   machine_gone: 'The machine has no document any more.',
   no_cluster: 'No cluster names the machine any more, and its documents refer to no Secret.',
 } as const;
@@ -272,6 +273,7 @@ function authenticate(
   if (createHash('sha256').update(shown.spki).digest('hex') !== record.pin) return refuse('other_key');
   const generation = record.next?.serial === shown.serial ? record.next.generation : record.generation;
   if (!trusted().has(generation)) return refuse('distrusted');
+  if (member?.status.quarantine !== undefined) return refuse('quarantined');
   if (record.revoked !== undefined) return refuse('revoked');
   if (member?.entry === undefined) return refuse('machine_gone');
   if (!hasAgent(record.machine)) return refuse('no_cluster');

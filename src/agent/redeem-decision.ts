@@ -24,6 +24,8 @@ export interface RedeemFacts {
   readonly holder: 'none' | 'same' | 'other';
   /** This key's certificate was revoked. */
   readonly revoked: boolean;
+  /** The machine is in quarantine. */
+  readonly quarantined: boolean;
   readonly alarmed: boolean;
   /** That alarm says only that somebody asked without the TPM that is known. */
   readonly alarmedByTpm: boolean;
@@ -81,6 +83,11 @@ const approved = ({ holder, tpm }: RedeemFacts): boolean =>
 const withKnownTpm = ({ tpm }: RedeemFacts): boolean => tpm.pinned && tpm.shown === 'proven';
 
 const RULES: readonly Rule[] = [
+  {
+    rule: 'a machine in quarantine gets nothing',
+    when: ({ quarantined }) => quarantined,
+    decision: refuse('quarantined'),
+  },
   {
     rule: 'a key whose certificate was revoked gets no other one',
     when: ({ revoked }) => revoked,

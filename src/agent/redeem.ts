@@ -135,7 +135,7 @@ export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: As
   const { machine, id } = facts.session;
   const redeemed = await identities.redeemed(id);
   const current = identities.get(machine);
-  const alarm = roster.get(machine)?.status.alarm;
+  const { alarm, quarantine } = roster.get(machine)?.status ?? {};
   const mine = redeemed !== undefined && redeemed.pin === pin && current?.serial === redeemed.serial;
   const ledger = mine ? await pki.issuedOne(MUSTER_SCOPE, redeemed.serial) : undefined;
   const holder = current === undefined ? 'none' : current.pin === pin ? 'same' : 'other';
@@ -146,6 +146,7 @@ export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: As
       redeemed: redeemed === undefined ? 'no' : ledger === undefined ? 'other' : 'same',
       holder,
       revoked: holder === 'same' && current?.revoked !== undefined,
+      quarantined: quarantine !== undefined,
       alarmed: alarm !== undefined,
       alarmedByTpm: alarm?.code === 'tpm_missing' || alarm?.code === 'tpm_changed',
       alive: roster.heartbeats.alive(machine)?.bootId !== undefined,

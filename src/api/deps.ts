@@ -13,6 +13,7 @@ import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import type { AddonLibrary } from '../cluster/objects/addons/library.ts';
+import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
 import type { EventLog, Reason } from '../events/event.ts';
 import type { SecurityLog } from '../events/security-log.files.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
@@ -89,12 +90,22 @@ export interface ApiDeps {
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;
   /** @throws {MusterError} E_NOT_FOUND for an unknown cluster */
   readonly health: Health;
+  readonly quarantine: {
+    /** @throws {MusterError} E_NOT_FOUND for an unknown machine, E_USAGE without a reason */
+    readonly hold: (machine: string, why: string, deletePods: boolean) => Promise<KnownMachine>;
+    /**
+     * @throws {MusterError} E_NOT_FOUND for an unknown machine, E_CONFLICT when it is not held so
+     */
+    readonly release: (machine: string) => Promise<KnownMachine>;
+  };
+  /** The machines of a cluster with their roles; undefined while its document is incomplete. */
+  readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'machines'> | undefined;
   /** Secrets that operators give, and the documents that refer to them. */
   readonly secrets: {
     readonly given: GivenSecrets;
     readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
   };
-  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
+  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded'>;
   readonly agents: {
     /** Whether an agent's certificate is accepted now, apart from its dates. */
     certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';

@@ -32,6 +32,7 @@ import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
 import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreCluster } from './membership.ts';
 import { incompleteImages } from './outlook.ts';
+import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
@@ -147,6 +148,25 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/machines/:name/approve',
     summary: 'Approves the waiting key of a machine: {"code"}, as its console shows it.',
     handler: approveMachine,
+  },
+  {
+    method: 'GET',
+    path: '/v1/clusters/:name/compromised/:machine',
+    summary: 'Lists the keys and certificates that a machine had, until when, and which rotation ends them.',
+    handler: compromised,
+  },
+  {
+    method: 'POST',
+    path: '/v1/machines/:name/quarantine',
+    summary:
+      'Puts a machine in quarantine: {"reason", "pods": delete}. It gets nothing until it is released.',
+    handler: quarantineMachine,
+  },
+  {
+    method: 'POST',
+    path: '/v1/machines/:name/release',
+    summary: 'Ends the quarantine of a machine; its certificate stays revoked.',
+    handler: releaseMachine,
   },
   {
     method: 'GET',

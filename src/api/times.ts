@@ -39,18 +39,20 @@ type Alarm = NonNullable<MachineStatus['alarm']>;
 /** A machine's status as the API shows it, without the version of its stored shape. */
 export type StatusView = Omit<
   WithTimestamps<MachineStatus, 'since' | 'firstSeen' | 'lastSeen'>,
-  'v' | 'agent' | 'alarm'
+  'v' | 'agent' | 'alarm' | 'quarantine'
 > & {
   readonly agent?: WithTimestamps<Agent, 'since'>;
   readonly alarm?: WithTimestamps<Alarm, 'at'>;
+  readonly quarantine?: WithTimestamps<NonNullable<MachineStatus['quarantine']>, 'at'>;
 };
 
 /** Converts a stored status to what the API shows. */
-export function statusView({ v: _, agent, alarm, ...status }: MachineStatus): StatusView {
+export function statusView({ v: _, agent, alarm, quarantine, ...status }: MachineStatus): StatusView {
   return {
     ...withTimestamps(status, 'since', 'firstSeen', 'lastSeen'),
     ...(agent && { agent: withTimestamps(agent, 'since') }),
     ...(alarm && { alarm: withTimestamps(alarm, 'at') }),
+    ...(quarantine && { quarantine: withTimestamps(quarantine, 'at') }),
   };
 }
 

@@ -68,6 +68,8 @@ export const EVENT_KINDS = {
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',
   'agent.rearmed':
     'An operator rearmed a machine, which ends its alarm if there was one; the fields say what happened to its certificate.',
+  'agent.quarantined': 'An operator put a machine in quarantine; the reason says why.',
+  'agent.released': 'An operator ended the quarantine of a machine.',
   'agent.alive': "A machine's agent polled for the first time in this boot.",
   'agent.left':
     "A machine's agent reported that the machine shuts down, so that its next boot does not have to wait.",

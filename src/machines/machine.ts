@@ -61,6 +61,8 @@ export interface MachineStatus {
   readonly agent?: AgentStatus;
   /** Another system may hold this machine's credentials. Stays until `muster machine rearm`. */
   readonly alarm?: Alarm;
+  /** It may be in somebody else's hands. Stays until `muster machine release`. */
+  readonly quarantine?: Quarantine;
 }
 
 /** What a machine's agent reports about its work. */
@@ -84,6 +86,11 @@ export interface AgentStatus {
 
 export interface Alarm extends Reason {
   readonly at: Millis;
+}
+
+export interface Quarantine extends Alarm {
+  /** The operator confirmed that its pods are deleted. */
+  readonly deletePods?: true;
 }
 
 /** A machine with its status, and with its document if it has one. */

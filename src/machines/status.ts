@@ -135,7 +135,8 @@ export function readStatus(text: string): MachineStatus | undefined {
     maybe(status.session, isText) &&
     maybe(status.logTail, isText) &&
     maybe(status.agent, isAgent) &&
-    maybe(status.alarm, isAlarm);
+    maybe(status.alarm, isAlarm) &&
+    maybe(status.quarantine, isAlarm);
   return sound ? (status as unknown as MachineStatus) : undefined;
 }
 

@@ -87,6 +87,7 @@ export const TICKET_REFUSALS = {
   alive: 'The machine runs and has a certificate: its agent was heard moments ago.',
   revoked:
     'The key had a certificate that was revoked when its machine was taken out; an operator decides with `muster machine rearm`.',
+  quarantined: 'The machine is in quarantine; an operator ends that with `muster machine release`.',
   alarmed:
     'Somebody else may have asked in the name of this machine; an operator decides with `muster machine rearm`.',
   bad_request: 'The certificate request is not one that proves a key.',

@@ -16,6 +16,7 @@ import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import { createHealth } from '../cluster/health/health.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
 import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
+import { startQuarantineKeeper } from '../cluster/joining/quarantine-keeper.ts';
 import { startTokenKeeper } from '../cluster/joining/token-keeper.ts';
 import { userEtcdClient, userKubeconfig } from '../cluster/joining/user-credentials.ts';
 import { createKubes } from '../cluster/kube.socket.ts';
@@ -81,8 +82,21 @@ export async function openClusters(
   const departures = createDepartures({ founder, clusters, kubes, clock, log });
   closing.defer(() => departures.close());
   for (const { cluster } of founder.records()) departures.go(cluster);
-  const approver = startApprover({ founder, clusters, kubes, tokens, events, clock, log });
+  const isQuarantined = (machine: string): boolean => roster.get(machine)?.status.quarantine !== undefined;
+  const approver = startApprover({ isQuarantined, founder, clusters, kubes, tokens, events, clock, log });
   closing.defer(() => approver.close());
+  const quarantineKeeper = startQuarantineKeeper({
+    founder,
+    clusters,
+    kubes,
+    clock,
+    log,
+    quarantined: (machine) => {
+      const found = roster.get(machine)?.status.quarantine;
+      return found && { deletePods: found.deletePods === true };
+    },
+  });
+  closing.defer(() => quarantineKeeper.close());
   const tokenKeeper = startTokenKeeper({ founder, clusters, kubes, tokens, clock, log });
   closing.defer(() => tokenKeeper.close());
   const nodeKeeper = startNodeKeeper({ founder, clusters, kubes, store, events, clock, log });
@@ -129,6 +143,7 @@ export async function openClusters(
     founding,
     health,
     membership,
+    resolved: (cluster: string) => clusters.get(cluster)?.resolved,
     waiting: departures.waiting,
     kubeconfig: (cluster: string, user: string) => userKubeconfig(credentials, cluster, user),
     etcdClient: (cluster: string, user: string) => userEtcdClient(credentials, cluster, user),

@@ -1,4 +1,5 @@
 /** Wires the operators' API. */
+import { quarantineMachine, releaseMachine } from '../agent/quarantine.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
 import { artifactRoutes } from '../api/artifacts.ts';
@@ -41,6 +42,7 @@ export async function listenToOperators(
   opened: (close: CloseListener) => void,
 ): Promise<void> {
   const { socket, metricsListen } = options;
+  const quarantine = { roster, identities: agents.identities, events, clock };
   const api = await startApi({
     listen: { socket, ...(metricsListen ? { metrics: metricsListen } : {}) },
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
@@ -61,6 +63,11 @@ export async function listenToOperators(
       waiting: clusters.waiting,
       kubeconfig: clusters.kubeconfig,
       etcdClient: clusters.etcdClient,
+      quarantine: {
+        hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
+        release: (machine) => releaseMachine(quarantine, machine),
+      },
+      resolved: clusters.resolved,
       secrets: { given, users: secretUsers },
       pki,
       agents,

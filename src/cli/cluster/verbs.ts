@@ -181,6 +181,25 @@ function nodeVerbs(cluster: Command, io: Io, finish: Finish): void {
 }
 
 function recoveryVerbs(cluster: Command, io: Io, finish: Finish): void {
+  const compromised = withServer(
+    cluster
+      .command('compromised')
+      .summary('show what a stolen machine had, and shut it out')
+      .description(
+        'Lists the keys and certificates that a machine of the cluster had, until when each is worth something, and which rotation ends it. With --confirm it also puts the machine in quarantine and deletes its pods.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .requiredOption('--machine <name>', 'the machine')
+      .option('--confirm <machine>', "the machine's name again, to put it in quarantine")
+      .option('--reason <text>', 'why, for the quarantine')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('../machine/quarantine.ts')).compromised(name, options, io)),
+  );
+  withExamples(compromised, [
+    'muster cluster compromised blue --machine cp2',
+    'see what a control plane had, and change nothing',
+  ]);
   const reset = withServer(
     cluster
       .command('reset')

@@ -55,7 +55,8 @@ const age = (since: Timestamp | undefined): string | undefined =>
  * its secrets come with its first configuration.
  */
 function machineReason(item: Shown): string | undefined {
-  const { alarm, reason, agent, outlook, waits } = item.status;
+  const { alarm, quarantine, reason, agent, outlook, waits } = item.status;
+  if (quarantine) return 'QUARANTINED';
   const why = alarm
     ? `ALARM:${alarm.code}`
     : (waits?.code ?? reason?.code ?? agent?.hold?.code ?? outlook?.code);
@@ -129,7 +130,8 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     {
       heading: 'REASON',
       cell: (item) => machineReason(item),
-      color: (item) => (item.status.alarm ? 'red' : machineReason(item) ? 'yellow' : undefined),
+      color: (item) =>
+        item.status.alarm || item.status.quarantine ? 'red' : machineReason(item) ? 'yellow' : undefined,
     },
     { heading: 'TRUST', wide: true, cell: (item) => item.status.trust?.tier },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },

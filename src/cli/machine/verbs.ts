@@ -67,6 +67,7 @@ export const registerMachine: Register = (program, io, finish) => {
     ['muster machine accept m-525400aa0001 --profile worker --name node-1', 'accept an unknown machine'],
     ['muster machine accept node-1', 'let a machine boot again that was held after failed boots'],
   );
+  registerQuarantine(machine, io, finish);
   registerApproval(machine, io, finish);
   const rearm = withServer(
     machine
@@ -85,6 +86,38 @@ export const registerMachine: Register = (program, io, finish) => {
     'let a machine enrol again after you have looked at why two keys asked in its name',
   ]);
 };
+
+function registerQuarantine(...[machine, io, finish]: Parameters<Register>): void {
+  const quarantine = withServer(
+    machine
+      .command('quarantine')
+      .summary('give a machine nothing any more')
+      .description(
+        'Puts a machine in quarantine that may be in the wrong hands: its boots are held, its agent is refused and its certificate revoked, its Node is cordoned, requests and writes of its kubelet are denied.',
+      )
+      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .requiredOption('--reason <text>', 'why; shown wherever the machine is')
+      .option('--delete-pods', 'delete its pods at once, so that its kubelet may read nothing for them'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./quarantine.ts')).quarantine(name, options, io)),
+  );
+  withExamples(quarantine, [
+    'muster machine quarantine node-4 --reason "stolen from rack 2" --delete-pods',
+    'shut out a machine that was stolen',
+  ]);
+  const release = withServer(
+    machine
+      .command('release')
+      .summary('end the quarantine of a machine')
+      .description(
+        'Ends a quarantine: the machine boots again, and its next key gets a certificate by the rules of its tier of trust. Its old certificate stays revoked.',
+      )
+      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address'),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./quarantine.ts')).release(name, options, io)),
+  );
+  withExamples(release, ['muster machine release node-4', 'let a machine boot again']);
+}
 
 function registerApproval(...[machine, io, finish]: Parameters<Register>): void {
   const waiting = withServer(

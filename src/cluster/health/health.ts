@@ -147,6 +147,7 @@ function seen({ roster, stopped }: HealthDeps, name: string): MachineSeen {
     stopped: stopped(name),
     hold: status?.agent?.hold,
     alarm: status?.alarm,
+    quarantine: status?.quarantine,
   };
 }
 

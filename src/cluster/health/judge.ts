@@ -35,6 +35,8 @@ export interface MachineSeen {
   /** Why its agent cannot work: it would be held at its boot, or waits for an approval. */
   readonly stopped?: { readonly code: string; readonly text: string } | undefined;
   readonly hold?: { readonly code: string; readonly text: string } | undefined;
+  /** Why an operator put it in quarantine. */
+  readonly quarantine?: { readonly text: string } | undefined;
   readonly alarm?: { readonly code: string; readonly text: string } | undefined;
 }
 
@@ -50,8 +52,18 @@ export function judgeMachines(machines: readonly MachineSeen[]): readonly Findin
   ];
 }
 
-function judgeMachine({ name, heard, known, stopped, hold, alarm }: MachineSeen): readonly Finding[] {
+function judgeMachine({
+  name,
+  heard,
+  known,
+  stopped,
+  hold,
+  alarm,
+  quarantine,
+}: MachineSeen): readonly Finding[] {
   const explain = `muster explain ${name}`;
+  if (quarantine)
+    return [bad('machine', name, `in quarantine: ${quarantine.text}`, `muster machine release ${name}`)];
   if (alarm) return [bad('machine', name, `alarm ${alarm.code}: ${alarm.text}`, explain)];
   if (stopped && !heard)
     return [bad('machine', name, `not heard (${stopped.code}): ${stopped.text}`, explain)];

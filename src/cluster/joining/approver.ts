@@ -17,6 +17,8 @@ interface ApproverDeps extends RoundsDeps {
   readonly tokens: Pick<JoinTokens, 'ownerOf'>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly events: EventSink;
+  /** Whether a machine is in quarantine; absent: none is. */
+  readonly isQuarantined?: (machine: string) => boolean;
 }
 
 /** The interval between two rounds; a kubelet repeats its request only after a minute or more. */
@@ -59,7 +61,12 @@ async function oneRound(deps: ApproverDeps, resolved: ResolvedCluster, state: Wa
   for (const item of items) {
     const request = readSigningRequest(item);
     uids.add(request.uid);
-    const verdict = decideRequest(resolved, request, (id) => deps.tokens.ownerOf(resolved.name, id));
+    const verdict = decideRequest(
+      resolved,
+      request,
+      (id) => deps.tokens.ownerOf(resolved.name, id),
+      deps.isQuarantined,
+    );
     const before = state.noted.get(request.uid);
     if (before === 'alarm') continue;
     if (verdict.do === 'leave') {

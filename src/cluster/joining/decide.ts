@@ -33,6 +33,7 @@ export const MISFITS = {
   usages: 'UsagesAreNotOfTheCertificate',
   names: 'NamesAreNotOfTheMachine',
   more: 'RequestAsksForMore',
+  quarantined: 'MachineIsInQuarantine',
 } as const;
 type Misfit = keyof typeof MISFITS;
 
@@ -66,7 +67,17 @@ type TokenOwner = (id: string) => string | undefined;
  * Decides about one request: approve, deny, raise an alarm, or leave it to others. `ownerOf`:
  * returns the machine of an unused join token.
  */
-export function decideRequest(inventory: Inventory, request: SigningRequest, ownerOf: TokenOwner): Verdict {
+export function decideRequest(
+  inventory: Inventory,
+  request: SigningRequest,
+  ownerOf: TokenOwner,
+  isQuarantined: (machine: string) => boolean = () => false,
+): Verdict {
+  if (request.signer === SERVING || request.signer === CLIENT) {
+    const machine = ownOf(inventory, request, ownerOf);
+    if (machine !== undefined && isQuarantined(machine) && request.state === 'pending')
+      return deny(machine, 'quarantined', `${machine} is in quarantine`);
+  }
   if (request.signer === SERVING)
     return request.state === 'pending' ? serving(inventory, request) : LEAVE.settled;
   if (request.signer !== CLIENT) return LEAVE.otherSigner;
@@ -75,6 +86,12 @@ export function decideRequest(inventory: Inventory, request: SigningRequest, own
   const verdict = id === undefined ? client(inventory, request) : byToken(inventory, request, ownerOf(id));
   if (request.state === 'pending') return verdict;
   return verdict.do === 'deny' ? { ...verdict, do: 'alarm' } : LEAVE.settled;
+}
+
+/** The machine in whose name a request is made, by its node's user or its token. */
+function ownOf(inventory: Inventory, request: SigningRequest, ownerOf: TokenOwner): string | undefined {
+  const id = request.groups.includes(MACHINE_TOKENS) ? tokenIdOf(request.username) : undefined;
+  return id === undefined ? nodeOf(inventory, request.username)?.name : ownerOf(id);
 }
 
 const USER = 'system:node:';

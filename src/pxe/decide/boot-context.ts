@@ -337,6 +337,7 @@ function machineAnswer(
         kind: 'known',
         selection: selectionOf(member, network.name, profiles),
         bootsWithoutReady: member.status.bootsWithoutReady,
+        quarantine: member.status.quarantine?.text,
       }
     : { kind: 'unknown' };
   const address = reservedAddress(member, network);

@@ -212,7 +212,8 @@ export interface PrepareFor {
 export function prepareFor(context: BootContext, member: Member, on: PrepareFor): Preparation {
   const selection = selectionOf(member, on.network?.name, context.profiles());
   const { bootsWithoutReady, alive = false } = on;
-  const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive };
+  const quarantine = member.status.quarantine?.text;
+  const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive, quarantine };
   const outline = judge(machine);
   if (outline.kind !== 'script') return { verdict: outline };
   const image = context.catalog.get('Image', outline.image)?.document.spec;

@@ -29,6 +29,8 @@ export type Recognised =
       readonly kind: 'known';
       readonly selection: Selection;
       readonly bootsWithoutReady: number;
+      /** Why an operator put it in quarantine. */
+      readonly quarantine?: string | undefined;
       /** The machine's agent was heard so recently that the machine cannot be booting now. */
       readonly alive?: boolean;
     };
@@ -63,6 +65,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
         ? `It has the UUID and serial of ${machine.machines[0]}, but none of its known addresses.`
         : `They are ${machine.machines.join(', ')}.`,
     );
+  if (machine.quarantine !== undefined) return hold('quarantined', machine.quarantine);
   const { selection } = machine;
   if (selection.kind === 'none') return hold('no_profile');
   if (selection.kind === 'missing') return hold('profile_missing', `It is "${selection.profile}".`);
@@ -189,6 +192,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return `boot it by DHCP, or list its address under addresses in the Machine document ${subject}`;
     case 'mac_unlisted':
       return `add ${mac ?? 'the address that it boots from'} to macs in the Machine document ${subject}`;
+    case 'quarantined':
+      return `muster machine release ${subject}, once you know that it is yours again`;
     case 'profile_missing':
       return 'create the profile, or name another one in the Machine document';
     case 'image_missing':

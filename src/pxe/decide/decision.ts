@@ -21,6 +21,7 @@ export const REASONS = {
   profile_disk: 'The profile says to boot from disk.',
   boot_loop:
     'The machine booted too often without ever reporting ready. `muster machine accept` resets the count.',
+  quarantined: 'An operator put the machine in quarantine: it gets nothing.',
   loader_loop: 'The loader that the machine got asked for a loader again: it cannot fetch a script.',
   config_invalid: "The machine's configuration does not render.",
   identity_conflict: 'The identity fits several machines.',

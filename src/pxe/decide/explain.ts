@@ -406,7 +406,7 @@ function stateSteps(context: BootContext, examined: Case): readonly ExplainStep[
 
 /** What its agent said last, and whether the machine counts as running. */
 function agentSteps(context: BootContext, { name, status }: Member): readonly ExplainStep[] {
-  const { agent, alarm } = status;
+  const { agent, alarm, quarantine } = status;
   const beat = context.roster.heartbeats.last(name);
   const runs = Math.ceil(context.roster.heartbeats.remaining(name) / 1000);
   const heard = [
@@ -428,6 +428,15 @@ function agentSteps(context: BootContext, { name, status }: Member): readonly Ex
     ...(agent?.bootDisk === undefined
       ? []
       : [{ step: 'boot disk', result: agent.bootDisk.code, reason: agent.bootDisk }]),
+    ...(quarantine === undefined
+      ? []
+      : [
+          {
+            step: 'quarantine',
+            result: `since ${new Date(quarantine.at).toISOString()}; muster machine release ${name} ends it`,
+            reason: { code: quarantine.code, text: quarantine.text },
+          },
+        ]),
     ...(alarm === undefined
       ? []
       : [

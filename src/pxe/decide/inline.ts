@@ -50,7 +50,8 @@ async function serveOnce(
   const refusal = (): InlineRefusal | undefined => {
     if (live.session.ticketAt !== undefined) return 'served_before';
     if (!addressesIn(context, live, member).has(address)) return 'foreign_address';
-    return member.status.alarm === undefined ? undefined : 'alarmed';
+    const { alarm, quarantine } = member.status;
+    return alarm === undefined && quarantine === undefined ? undefined : 'alarmed';
   };
   const first = refusal();
   if (first !== undefined) return refused(first);

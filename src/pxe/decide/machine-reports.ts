@@ -57,6 +57,8 @@ export function config(
   };
   if (!context.roster.sessions.isLive(live))
     return refused('gone', `the boot session is over (${live.session.closed?.why ?? 'expired'})`);
+  if (context.roster.get(subject)?.status.quarantine !== undefined)
+    return refused('gone', 'the machine is in quarantine');
   const result = configurationOf(context, live, baseUrl);
   if (result === undefined) return refused('wait', 'this session has not been given a boot yet');
   if (!speaksFor(context, live, address)) return refused('gone', FOREIGN);

@@ -14,9 +14,9 @@ export function outlook(context: BootContext, name: string): Reason | undefined 
   const member = context.roster.get(name);
   if (member === undefined) return undefined;
   if (member.entry === undefined) return judge({ kind: 'unknown' }).reason;
-  const { seen, bootsWithoutReady } = member.status;
+  const { seen, bootsWithoutReady, quarantine } = member.status;
   const selection = selectionOf(member, seen.network, context.profiles());
-  const machine = { kind: 'known', selection, bootsWithoutReady } as const;
+  const machine = { kind: 'known', selection, bootsWithoutReady, quarantine: quarantine?.text } as const;
   const outline = judge(machine);
   if (outline.kind !== 'script') return outline.kind === 'hold' ? outline.reason : undefined;
   const image = context.catalog.get('Image', outline.image)?.document.spec;

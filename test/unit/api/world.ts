@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type Agents, openAgents } from '../../../src/agent/agents.ts';
+import { quarantineMachine, releaseMachine } from '../../../src/agent/quarantine.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
@@ -186,6 +187,7 @@ export async function openWorld(
   const kubes = () => () => Promise.reject(new Error('no API server here'));
   const departures = createDepartures({ founder, clusters: clusters, kubes, clock, log });
   const person = { clusters: clusters, pki, events, recorded: founder.recorded };
+  const quarantine = { roster, identities: agents.identities, events, clock };
   const deps: ApiDeps = {
     catalog,
     roster,
@@ -211,6 +213,11 @@ export async function openWorld(
       newId: () => 'probe',
     }),
     addons: openAddons(async () => undefined),
+    quarantine: {
+      hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
+      release: (machine) => releaseMachine(quarantine, machine),
+    },
+    resolved: (cluster) => clusters.get(cluster)?.resolved,
     secrets: { given, users: secretUsers },
     pki,
     agents,

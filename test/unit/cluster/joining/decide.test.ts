@@ -11,6 +11,7 @@ import {
 } from '../../../../src/cluster/joining/decide.ts';
 import type { SigningRequest } from '../../../../src/cluster/joining/request.ts';
 import { readSigningRequest } from '../../../../src/cluster/joining/request.ts';
+import { MACHINE_TOKENS } from '../../../../src/cluster/spec/by-token.ts';
 import { element, TAG } from '../../../../src/pki/der.ts';
 import { assembled, pairOf, requestOf, type Wanted } from '../../pki/asking.ts';
 import { resolved } from '../kit.ts';
@@ -296,4 +297,14 @@ test.each<
 test('the name of a machine’s token without its group proves nothing', () => {
   const nobody = { ...MACHINE_TOKEN, groups: TOKEN.groups };
   expect(decide(nobody, AS_CLIENT)).toMatchObject({ do: 'deny', machine: 'w1', code: 'requester' });
+});
+
+test('every request of a machine in quarantine is denied, by its node and by its token, and no other one', () => {
+  const held = (change: Partial<SigningRequest>, machine = 'w1') =>
+    decideRequest(INVENTORY, { ...PENDING, ...change }, ownerOf, (name) => name === machine);
+  expect(held({})).toMatchObject({ do: 'deny', machine: 'w1', code: 'quarantined' });
+  expect(held(TOKEN)).not.toMatchObject({ do: 'approve' });
+  const token = { username: 'system:bootstrap:w1w1w1', groups: [MACHINE_TOKENS], signer: CLIENT };
+  expect(held(token)).toMatchObject({ do: 'deny', machine: 'w1', code: 'quarantined' });
+  expect(held({}, 'cp1')).toMatchObject({ do: 'approve', machine: 'w1' });
 });

@@ -1,0 +1,96 @@
+/** The verbs `muster machine quarantine|release` and `muster cluster compromised`. */
+import type { CompromisedView } from '../../api/quarantine.ts';
+import { MusterError } from '../../base/errors.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+import { timeText } from '../times.ts';
+
+const path = (machine: string, verb: string): string => `/v1/machines/${encodeURIComponent(machine)}/${verb}`;
+
+/** `muster machine quarantine`: puts a machine in quarantine. */
+export async function quarantine(
+  machine: string,
+  options: ServerOptions & { readonly reason: string; readonly deletePods?: boolean },
+  io: Io,
+): Promise<number> {
+  const { reason, deletePods } = options;
+  const json = { reason, ...(deletePods && { pods: 'delete' }) };
+  const held = await openClient(options, io).call<{ name: string }>('POST', path(machine, 'quarantine'), {
+    body: { json },
+  });
+  io.out(`machine/${held.name} is in quarantine\n`);
+  if (!deletePods)
+    io.err('Its pods are still its own, and with them what they may read: repeat this with --delete-pods.\n');
+  return EXIT.ok;
+}
+
+/** `muster machine release`: ends a quarantine. */
+export async function release(machine: string, options: ServerOptions, io: Io): Promise<number> {
+  const freed = await openClient(options, io).call<{ name: string }>('POST', path(machine, 'release'));
+  io.out(`machine/${freed.name} is released; it gets a new certificate when it boots\n`);
+  return EXIT.ok;
+}
+
+const COLUMNS: readonly Column<CompromisedView['had'][number]>[] = [
+  { heading: 'WHAT', cell: ({ what }) => what },
+  { heading: 'UNTIL', cell: ({ until }) => (until === undefined ? 'it is rotated' : timeText(until)) },
+  {
+    heading: 'ENDS WITH',
+    cell: ({ ends }) => (ends === 'revoked' ? 'quarantine, at once' : `rotation of ${ends}`),
+  },
+  { heading: 'PATH', cell: ({ path: at }) => at, cuts: true },
+];
+
+interface CompromisedOptions extends ServerOptions {
+  readonly machine: string;
+  readonly confirm?: string;
+  readonly reason?: string;
+  readonly output?: string;
+}
+
+/**
+ * `muster cluster compromised`: prints what a machine had, and with `--confirm` puts it in
+ * quarantine and deletes its pods.
+ *
+ * @throws {MusterError} E_USAGE when `--confirm` names another machine, and what the server
+ *   answers.
+ */
+export async function compromised(cluster: string, options: CompromisedOptions, io: Io): Promise<number> {
+  const { machine, confirm } = options;
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  if (confirm !== undefined && confirm !== machine)
+    throw new MusterError('E_USAGE', `--confirm must name the machine again: --confirm ${machine}`);
+  const client = openClient(options, io);
+  const view = await client.call<CompromisedView>(
+    'GET',
+    `/v1/clusters/${encodeURIComponent(cluster)}/compromised/${encodeURIComponent(machine)}`,
+  );
+  if (confirm !== undefined)
+    await client.call('POST', path(machine, 'quarantine'), {
+      body: { json: { reason: options.reason ?? `compromised, of cluster ${cluster}`, pods: 'delete' } },
+    });
+  if (format === 'json') io.out(jsonText(view));
+  else if (format === 'yaml') io.out(yamlText(view));
+  else {
+    io.out(tableText(COLUMNS, view.had, lookOf(io)));
+    io.err(adviceText(view, confirm !== undefined));
+  }
+  return EXIT.ok;
+}
+
+function adviceText({ cluster, machine, rotations, secrets, etcd }: CompromisedView, done: boolean): string {
+  const lines = [
+    done
+      ? `${machine} is in quarantine, and its pods are deleted.`
+      : `Nothing was changed; --confirm ${machine} puts it in quarantine and deletes its pods.`,
+    ...(rotations.length > 0
+      ? [`Only a rotation ends what its keys are worth. Rotate in ${cluster}: ${rotations.join(', ')}.`]
+      : []),
+    ...(etcd
+      ? [`It is a member of etcd: muster cluster remove-node ${cluster} ${machine} --no-drain takes it out.`]
+      : []),
+    ...secrets.map((one) => `It got the Secret ${one}: replace the value with muster secret put.`),
+  ];
+  return lines.map((line) => `${line}\n`).join('');
+}
