@@ -13,8 +13,8 @@ import type { TpmFacts } from './redeem-decision.ts';
 const FORGOTTEN_AFTER = duration('30s');
 /** How many keys wait for one machine. More than one is rare: somebody else asks in its name. */
 const PER_MACHINE = 16;
-/** How many of them ask from one address: the machine's, and one more. */
-const PER_ADDRESS = 2;
+/** How many of them ask from one address; a machine has one, and one more after it booted again. */
+const PER_ADDRESS = 4;
 /** How many keys wait together. Each takes about one KiB. */
 const ALTOGETHER = 20_000;
 /** After this many wrong codes for a machine, all its keys get other nonces. */
@@ -112,9 +112,9 @@ export function createWaiting(clock: Clock): Waiting {
         found.askedAt = askedAt;
         return { nonce: found.key.nonce, isNew: false };
       }
-      // Somebody who tries one key after the other replaces the last one only.
-      const same = [...(machines.get(machine)?.keys ?? [])].filter(([, { key }]) => key.address === address);
-      for (const [other] of same.slice(PER_ADDRESS - 1)) remove(machine, other);
+      // No key that asks loses its place, because its nonce and so its code would change.
+      const keys = [...(machines.get(machine)?.keys.values() ?? [])];
+      if (keys.filter(({ key }) => key.address === address).length >= PER_ADDRESS) return undefined;
       if (size >= ALTOGETHER && askedAt - sweptAt >= 1000) {
         sweptAt = askedAt;
         sweepAll();

@@ -6,7 +6,7 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type Agents, openAgents } from '../../../src/agent/agents.ts';
+import { type Agents, openAgents, previewAgents } from '../../../src/agent/agents.ts';
 import { quarantineMachine, releaseMachine } from '../../../src/agent/quarantine.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
@@ -154,6 +154,8 @@ export async function openWorld(
         httpPort: 8080,
       }).networks,
     render,
+    // Nobody listens to agents here, so configurations render as `render -f` does.
+    agents: previewAgents({ memberships, clock }),
     events,
     metrics,
     clock,
