@@ -34,6 +34,8 @@ export function kindNamed(text: string): Kind | undefined {
  */
 export function kindOf(text: string, others: readonly string[] = []): Kind {
   const kind = kindNamed(text);
+  if (/^secrets?$/i.test(text))
+    throw new MusterError('E_USAGE', 'Secrets are no documents; `muster secret ls` lists them');
   const all = `; there are ${[...Object.values(PLURAL), ...others].join(', ')}`;
   if (!kind)
     throw new MusterError(

@@ -58,6 +58,16 @@ test('a value that was put is listed with its size and its users, and nothing pr
   expect((await muster('render', 's1')).out).not.toContain('/etc/app/token');
 });
 
+test('the lists of documents have no Secrets, and say what lists them', async () => {
+  world = await openWorld(USING);
+  await put('app', 'token', VALUE);
+  for (const words of [['secrets'], ['secret', 'app'], ['secret/app']]) {
+    const refused = await muster('get', ...words);
+    expect(refused).toMatchObject({ code: 2, out: '' });
+    expect(refused.err).toContain('`muster secret ls` lists them (E_USAGE)');
+  }
+});
+
 test('no method of any route of Secrets answers with a value', async () => {
   world = await openWorld(USING);
   await put('app', 'token', VALUE);
