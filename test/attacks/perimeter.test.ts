@@ -124,7 +124,7 @@ describe('where Muster gives the addresses', () => {
       );
     for (const [proof, id] of Object.entries({ none: 'A'.repeat(22), session }))
       for (const route of Object.keys(MACHINE_ROUTES) as MachineRoute[]) {
-        const path = machinePath(route, { session: id, sha256: 'a'.repeat(64), name: 'ipxe.efi' });
+        const path = machinePath(route, { session: id, boot: id, sha256: 'a'.repeat(64), name: 'ipxe.efi' });
         const form = MACHINE_ROUTES[route].method === 'POST' ? ['-d', 'step=kernel'] : [];
         await walk(`${route} with ${proof}`, ['http', 8080, path], (inside) => inside, form);
       }
