@@ -50,7 +50,10 @@ interface AgentApiDeps extends RedeemDeps {
   readonly hasAgent: (machine: string) => boolean;
 }
 
-/** A client certificate whose chain was checked against the trusted generations. */
+/**
+ * A client certificate for whose key the handshake has a signature. Its chain was checked against
+ * the trusted generations unless it has ended; the ledger decides in both cases.
+ */
 export interface ShownCertificate {
   /** Hexadecimal, lower case. */
   readonly serial: string;
@@ -83,7 +86,8 @@ export interface AgentApi {
    */
   redeem(body: string, address: string): Promise<AgentApiAnswer>;
   /**
-   * Answers with a plan. `certificate`: undefined when none was shown, or one of another CA.
+   * Answers with a plan. `certificate`: undefined when none was shown, or one of another CA. If it
+   * has ended, the plan brings another one for the same key, and nothing else.
    *
    * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
    *   the facts are malformed, and what the planner throws.
@@ -136,6 +140,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const { identity, member, shown, record } = authenticate(deps, certificate, address);
       const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
+      if (hasEnded(deps, shown)) return renewEnded(deps, record, shown, read.facts, address);
       const facts = withoutInventedRevision(deps, liars, member.name, read.facts);
       await heard(deps, member, facts, address);
       const revision = await deps.revision();
@@ -175,7 +180,8 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
 
     async leave(body, certificate, peer) {
       const address = plainAddress(peer);
-      const { member } = authenticate(deps, certificate, address);
+      const { member, shown } = authenticate(deps, certificate, address);
+      if (hasEnded(deps, shown)) throw new MusterError('E_AGENT_CERTIFICATE', 'The certificate has ended.');
       const bootId = printable(readForm(body).get('bootid') ?? '', MAX_CODE);
       if (bootId === '') throw new MusterError('E_USAGE', 'the form lacks bootid');
       if (deps.roster.heartbeats.leave(member.name, { bootId, address }))
@@ -226,9 +232,38 @@ function withoutSize(line: PlanLine): PlanLine {
   return known;
 }
 
+/** Whether the certificate has ended by now, maybe since the handshake. */
+const hasEnded = ({ clock }: AgentApiDeps, shown: ShownCertificate): boolean => shown.notAfter <= clock.now();
+
+/**
+ * The answer to an agent whose certificate has ended, e.g. because the boot host was away: a plan
+ * that brings another one for the same key, and nothing else. The ledger knows the key, and the
+ * handshake has proved that the agent holds it, at this moment and whatever any clock says. The
+ * plan ends in a hold, so that no machine keeps it as the last one that was done.
+ */
+async function renewEnded(
+  deps: AgentApiDeps,
+  record: AgentRecord,
+  shown: ShownCertificate,
+  facts: AgentFacts,
+  address: string,
+): Promise<AgentApiAnswer> {
+  const { identities, events } = deps;
+  if (shown.serial === record.next?.serial) await identities.renewed(record.machine);
+  const lines = await renewal(deps, identities.get(record.machine) ?? record, shown, facts);
+  if (lines.length === 0) throw new MusterError('E_AGENT_WAIT', 'the certificate is being renewed');
+  events.record({ kind: 'agent.renewed', subject: record.machine, fields: { address, ended: shown.serial } });
+  const text = 'The certificate of the agent had ended. It has another one and asks again.';
+  const { tar } = encodePlan({
+    lines: [...lines, { do: 'hold', code: 'certificate-ended', text }],
+    pollSeconds: 0,
+  });
+  return { status: 200, contentType: TAR, body: tar, headers: { 'retry-after': '0' } };
+}
+
 /** Reasons why a client certificate is not accepted. */
 const REFUSALS = {
-  no_certificate: "The client presented no certificate of Muster's transport CA, or an expired one.",
+  no_certificate: "The client presented no certificate of Muster's transport CA.",
   not_current: 'The certificate was never issued to an agent, or its machine has a newer one by now.',
   other_key: 'The key is not the one that this certificate was issued for.',
   distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
@@ -241,7 +276,7 @@ const REFUSALS = {
 
 /**
  * Finds the machine that the ledger gave this certificate to. The certificate's subject is not
- * read.
+ * read, and its dates are not: the ledger alone says whose key it is.
  *
  * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted ({@link
  * REFUSALS})

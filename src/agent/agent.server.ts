@@ -61,12 +61,19 @@ const AGENT_LIMITS: HttpLimits = { ...MACHINE_HTTP_LIMITS, bodyBytes: MAX_FORM_O
 /** How long a TLS handshake may take. */
 const HANDSHAKE_MS = 10_000;
 const RETRY_AFTER_SECONDS = 5;
+/** The longest time that an agent waits between two requests. */
+const LIMITED_SECONDS = 300;
 
-const contextOf = ({ certificate, key, authority }: ServerCertificate): https.ServerOptions => ({
-  cert: certificate,
-  key: key.pem(),
-  ca: authority,
-});
+/** Everything that TLS is set to. A listener that is renewed gets all of it again, or loses it. */
+const contextOf = ({ certificate, key, authority }: ServerCertificate) =>
+  ({
+    cert: certificate,
+    key: key.pem(),
+    ca: authority,
+    minVersion: 'TLSv1.2',
+    // A resumed session would keep the verdict of an older handshake.
+    secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
+  }) as const satisfies https.ServerOptions;
 
 /**
  * Starts the listener.
@@ -80,13 +87,10 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
   const server = https.createServer(
     {
       ...contextOf(options.certificate),
-      minVersion: 'TLSv1.2',
       // A machine without a certificate redeems a ticket; one with a bad certificate gets an answer
       // instead of a closed connection.
       requestCert: true,
       rejectUnauthorized: false,
-      // A resumed session would keep the verdict of an older handshake.
-      secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
       handshakeTimeout: HANDSHAKE_MS,
       maxHeaderSize: limits.headerBytes,
       headersTimeout: limits.headersTimeout,
@@ -111,7 +115,7 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
   server.on('error', (error) => log.error({ error: error.message }, "the agents' listener failed"));
   return {
     port: (server.address() as AddressInfo).port,
-    renew: (certificate) => server.setSecureContext({ ...contextOf(certificate), minVersion: 'TLSv1.2' }),
+    renew: (certificate) => server.setSecureContext(contextOf(certificate)),
     close: () => closeGracefully(server, options.clock, limits.grace),
   };
 }
@@ -182,9 +186,16 @@ async function answerTo(
   return answer;
 }
 
-/** The client's certificate if the handshake verified its chain; any other is ignored. */
+/** OpenSSL's code for a certificate that has ended. It may hide another fault of the chain. */
+const HAS_ENDED = 'CERT_HAS_EXPIRED';
+
+/**
+ * The client's certificate if the handshake verified its chain, or found that it has ended, which
+ * is judged later ({@link AgentApi.poll}); any other is ignored. In both cases the client has
+ * proved that it holds the key.
+ */
 function shownBy(socket: TLSSocket): ShownCertificate | undefined {
-  if (!socket.authorized) return undefined;
+  if (!socket.authorized && String(socket.authorizationError) !== HAS_ENDED) return undefined;
   const certificate = socket.getPeerX509Certificate();
   if (certificate === undefined) return undefined;
   return {
@@ -213,7 +224,12 @@ function failure(error: unknown, log: Log): AgentApiAnswer {
   const known = error instanceof MusterError;
   if (!known) log.error({ err: error }, 'a request of an agent failed');
   const code = known ? error.code : 'E_INTERNAL';
-  if (known && error.kind.http < 500) return textAnswer(error.kind.http, `${code}: ${error.message}`);
+  if (known && error.kind.http < 500)
+    return textAnswer(
+      error.kind.http,
+      `${code}: ${error.message}`,
+      code === 'E_CERTIFICATE_LIMIT' ? { 'retry-after': String(LIMITED_SECONDS) } : {},
+    );
   // Muster is not ready or has failed: the machine should try again.
   const why = known && error.code === 'E_AGENT_WAIT' ? `: ${error.message}` : '';
   return textAnswer(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });

@@ -155,6 +155,9 @@ const LOOK_EVERY = duration('10s');
  */
 const CERTIFICATE_EVERY = duration('1m');
 
+/** How often ended certificates are removed from the ledger. */
+const PRUNE_EVERY = duration('1d');
+
 const notUp = (): MusterError => new MusterError('E_AGENT_WAIT', 'the listener for agents is not up yet');
 
 /**
@@ -213,9 +216,21 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   };
 
   const withdraw = atMostEvery(LOOK_EVERY, clock, withdrawals.look);
+  const prune = atMostEvery(PRUNE_EVERY, clock, async () => {
+    try {
+      for (const scope of await deps.pki.scopes()) {
+        const entries = await deps.pki.prune(scope);
+        if (entries > 0) log.info({ scope, entries }, 'removed ended certificates from the ledger');
+      }
+    } catch (err) {
+      // Agents are answered all the same.
+      log.warn({ err }, 'cannot remove ended certificates from the ledger');
+    }
+  });
   const round = async (): Promise<void> => {
     if (options === undefined) return;
     await withdraw();
+    await prune();
     if (memberships.size === 0 && secretUsers.size === 0) return;
     if (server === undefined) return start(options);
     const addresses = options.addresses();

@@ -7,6 +7,7 @@ import { createPublicKey } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import { duration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import { AGENT_LIFETIME } from '../pki/hierarchy.ts';
 import { PublicKey } from '../pki/keys.ts';
 import type { Pki } from '../pki/pki.ts';
 import { NO_CLUSTER } from '../pki/server-certificate.ts';
@@ -15,8 +16,13 @@ import type { AgentFacts } from './facts.ts';
 import type { AgentRecord, Identities } from './identities.ts';
 import { AGENT_PATHS, type PlanLine } from './plan.ts';
 
-/** How long before its end a certificate is renewed: a third of its year. */
-const RENEW_BEFORE = duration('120d');
+/** How long before its end a certificate is renewed: half of its life. */
+const RENEW_BEFORE = AGENT_LIFETIME / 2;
+/**
+ * A certificate that is good for longer is of a time when they lived for a year, or when this
+ * host's clock was wrong, and is renewed, too.
+ */
+const LONGEST = AGENT_LIFETIME + duration('1d');
 
 interface RenewalDeps {
   readonly identities: Identities;
@@ -36,6 +42,8 @@ export interface Renewed {
 /**
  * Resolves to the plan line that replaces the certificate; to no line while it need not be replaced
  * or while a concurrent request replaces it.
+ *
+ * @throws {MusterError} E_CERTIFICATE_LIMIT when it has ended and the machine got many lately.
  */
 export async function renewal(
   { identities, pki, clock, primary }: RenewalDeps,
@@ -43,13 +51,28 @@ export async function renewal(
   shown: Renewed,
   facts: AgentFacts,
 ): Promise<readonly PlanLine[]> {
-  if (shown.notAfter - clock.now() > RENEW_BEFORE && record.generation === primary()) return [];
-  const certificate = await next({ identities, pki }, record, shown.spki);
+  const left = shown.notAfter - clock.now();
+  if (left > RENEW_BEFORE && left <= LONGEST && record.generation === primary()) return [];
+  const certificate = await next({ identities, pki, clock }, record, shown.spki).catch((error: unknown) => {
+    // The certificate is good for a while, so a later poll renews it.
+    if (left > 0 && error instanceof MusterError && error.code === 'E_CERTIFICATE_LIMIT') return undefined;
+    throw error;
+  });
   if (certificate === undefined) return [];
-  const mounted = facts.disk.state === 'ours' && facts.disk.mounted;
-  // Without a data filesystem the agent keeps its certificate below /run.
-  const path = mounted ? AGENT_PATHS.certificate : `${AGENT_PATHS.run}/agent/agent.crt`;
+  const path = isInState(record.machine, facts)
+    ? AGENT_PATHS.certificate
+    : `${AGENT_PATHS.run}/agent/agent.crt`;
   return [{ do: 'put', mode: 0o600, path, content: { text: certificate } }];
+}
+
+/**
+ * Whether the agent keeps its identity in its own directory, as choose_identity of
+ * muster-identity.sh decides: on the data filesystem, unless another machine's marker is there, and
+ * on a machine that is to have no data disk. Otherwise the identity is below /run.
+ */
+function isInState(machine: string, { disk, marker }: AgentFacts): boolean {
+  if (disk.state === 'unused') return true;
+  return disk.state === 'ours' && disk.mounted && (marker === undefined || marker.machine === machine);
 }
 
 /**
@@ -57,11 +80,13 @@ export async function renewal(
  * request makes one.
  */
 async function next(
-  { identities, pki }: Pick<RenewalDeps, 'identities' | 'pki'>,
+  { identities, pki, clock }: Pick<RenewalDeps, 'identities' | 'pki' | 'clock'>,
   record: AgentRecord,
   spki: Buffer,
 ): Promise<string | undefined> {
-  if (record.next !== undefined) return (await pki.issuedOne(MUSTER_SCOPE, record.next.serial))?.certificate;
+  const made = record.next && (await pki.issuedOne(MUSTER_SCOPE, record.next.serial));
+  // One that the machine never took may have ended meanwhile.
+  if (made !== undefined && made.notAfter > clock.now()) return made.certificate;
   try {
     const { certificate } = await pki.issue(MUSTER_SCOPE, {
       leaf: 'agent',

@@ -20,6 +20,7 @@ import type { AcceptOptions } from '../machines/accept.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
 import type { SecretUsers } from '../machines/secret-users.ts';
+import type { Exports } from '../pki/exported.ts';
 import type { GivenSecrets } from '../pki/given-secrets.ts';
 import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
@@ -106,6 +107,9 @@ export interface ApiDeps {
     readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
   };
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded'>;
+  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
+  /** Which keys operators have a copy of. */
+  readonly exports: Exports;
   readonly agents: {
     /** Whether an agent's certificate is accepted now, apart from its dates. */
     certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';

@@ -35,18 +35,18 @@ import { incompleteImages } from './outlook.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { timestamp } from './times.ts';
-import { etcdClient, kubeconfig, pkiStatus, rearmMachine } from './trust.ts';
+import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
 
 const index: Handler<ApiDeps> = () =>
   json({ routes: OPERATOR_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
 
-const status: Handler<ApiDeps> = (_request, deps) =>
+const status: Handler<ApiDeps> = async (_request, deps) =>
   json({
     version: deps.daemon.version,
     startedAt: timestamp(deps.daemon.startedAt),
     ...deps.daemon.readiness(),
     faults: deps.catalog.faults(),
-    warnings: deps.catalog.warnings(),
+    warnings: [...(await deps.exports.warnings()), ...deps.catalog.warnings()],
     incompleteImages: incompleteImages(deps),
   });
 
@@ -198,6 +198,18 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     path: '/v1/pki',
     summary: 'Lists keysets and issued certificates with their holders and expiry.',
     handler: pkiStatus,
+  },
+  {
+    method: 'POST',
+    path: '/v1/pki/export',
+    summary: 'Answers with all private keys in the clear, for `muster pki export`; secret. Query: cluster.',
+    handler: pkiExport,
+  },
+  {
+    method: 'POST',
+    path: '/v1/pki/exported',
+    summary: 'Notes which keys an operator has a copy of: {"scopes": [{"scope", "generations"}]}.',
+    handler: pkiExported,
   },
   { method: 'GET', path: '/v1/pki/:cluster', summary: 'The same for one cluster.', handler: pkiStatus },
   {

@@ -1,13 +1,16 @@
 /**
  * Handlers for keys, certificates and alarms. The only private keys that leave the server are those
- * of the certificates that operators request.
+ * of the certificates that operators request, and all of them in the export that they request.
  */
+import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
+import { parsed } from '../base/foreign-json.ts';
+import { type ExportedScope, exportScope } from '../pki/exported.ts';
 import { leavesFor } from '../pki/hierarchy.ts';
 import { type CertificateView, pkiStatusView } from '../pki/views.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { ApiDeps } from './deps.ts';
-import { type ApiRequest, flag, type Handler, json, text } from './handler.ts';
+import { type ApiRequest, flag, type Handler, json, readText, text } from './handler.ts';
 import { findMachine } from './machines.ts';
 import { machineView } from './times.ts';
 
@@ -51,18 +54,56 @@ async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise
   };
 }
 
+/**
+ * All scopes that have keys, or the one of `cluster`.
+ *
+ * @throws {MusterError} E_NO_KEYS or E_NOT_FOUND when the cluster has no keys
+ */
+async function scopesOf(cluster: string | undefined, deps: ApiDeps): Promise<readonly string[]> {
+  const scopes = await deps.pki.scopes();
+  if (cluster === undefined) return scopes;
+  if (cluster !== MUSTER_SCOPE && scopes.includes(cluster)) return [cluster];
+  throw deps.catalog.get('Cluster', cluster)
+    ? new MusterError('E_NO_KEYS', `${cluster} has no keys yet`)
+    : new MusterError(
+        'E_NOT_FOUND',
+        `there is no Cluster "${cluster}", and it has no keys; \`muster pki status\` lists all keys`,
+      );
+}
+
+/** What `POST /v1/pki/export` answers with: every key in the clear. */
+export interface PkiExport {
+  readonly kind: 'PkiExport';
+  readonly version: string;
+  readonly scopes: readonly ExportedScope[];
+}
+
+/** Answers with all keys of all scopes, or of one cluster, in the clear. */
+export const pkiExport: H = async (request, deps) => {
+  const scopes = await scopesOf(request.query.get('cluster') ?? undefined, deps);
+  const exported: PkiExport = {
+    kind: 'PkiExport',
+    version: deps.daemon.version,
+    scopes: await Promise.all(scopes.map((scope) => exportScope(deps.pki, scope))),
+  };
+  return json(exported, 200, { 'cache-control': 'no-store' });
+};
+
+const copiedBody = z.strictObject({
+  scopes: z.array(z.strictObject({ scope: z.string(), generations: z.array(z.string()) })),
+});
+
+/** Notes which keys an operator has a copy of. */
+export const pkiExported: H = async (request, deps) => {
+  const read = copiedBody.safeParse(parsed(await readText(request)));
+  if (!read.success) throw new MusterError('E_USAGE', 'the body is {"scopes": [{"scope", "generations"}]}');
+  await deps.exports.copied(read.data.scopes);
+  return json({ warnings: await deps.exports.warnings() });
+};
+
 /** Lists the keys and certificates of all scopes, or of the cluster that the path names. */
 export const pkiStatus: H = async (request, deps) => {
-  const { cluster } = request.params;
-  const scopes = await deps.pki.scopes();
-  const wanted = cluster === undefined ? scopes : scopes.filter((one) => one === cluster);
-  if (cluster !== undefined && wanted.length === 0)
-    throw deps.catalog.get('Cluster', cluster)
-      ? new MusterError('E_NO_KEYS', `${cluster} has no keys yet`)
-      : new MusterError(
-          'E_NOT_FOUND',
-          `there is no Cluster "${cluster}", and it has no keys; \`muster pki status\` lists all keys`,
-        );
+  const wanted = await scopesOf(request.params.cluster, deps);
   return json({ kind: 'PkiStatus', items: await Promise.all(wanted.map((scope) => statusOf(scope, deps))) });
 };
 

@@ -231,6 +231,18 @@ export const ERRORS = {
     http: 422,
     fix: 'The message says what is wrong; `muster secret ls` lists Secrets and who uses them.',
   },
+  E_NOT_EXPORTED: {
+    title: 'There is no copy of keys that only this host has.',
+    who: 'operator',
+    http: 409,
+    fix: 'Run `muster pki export --all -o FILE`, and keep the file and its passphrase away from this host.',
+  },
+  E_EXPORT: {
+    title: 'A file of exported keys cannot be opened.',
+    who: 'operator',
+    http: 422,
+    fix: 'Use the passphrase of that file; if it was changed, use another copy.',
+  },
   // agents
   E_SOURCE: {
     title: 'A request came from an address that is in no served subnet.',
@@ -261,6 +273,12 @@ export const ERRORS = {
     who: 'machine',
     http: 401,
     fix: '`muster events MACHINE` shows why; `muster machine rearm MACHINE` and a new boot give the machine a new certificate.',
+  },
+  E_CERTIFICATE_LIMIT: {
+    title: 'A machine asked for too many certificates.',
+    who: 'operator',
+    http: 429,
+    fix: 'It gets the next one when the message says. If the machine was not restarted many times, find out what asks in its name: `muster events MACHINE`.',
   },
   E_AGENT_WAIT: {
     title: 'No plan is available for this machine yet.',

@@ -63,6 +63,8 @@ export const EVENT_KINDS = {
     "The key of a machine's agent waits for an operator, who compares the code on its console.",
   'agent.tpm':
     "A machine's TPM proved itself and was recorded: only this TPM gets the machine's certificates from now on.",
+  'agent.renewed':
+    'The certificate of an agent had ended, e.g. because this boot host was away, and the agent got another one for the same key.',
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',
   'agent.alarm':
     'Two systems hold the credentials of one machine; an operator decides with `muster machine rearm`.',

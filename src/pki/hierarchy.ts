@@ -78,6 +78,8 @@ export interface Authority {
 
 const TEN_YEARS = (3650 * DAY) as Millis;
 const ONE_YEAR = (365 * DAY) as Millis;
+/** Agents renew their certificates at half of this, see src/agent/renewal.ts. */
+export const AGENT_LIFETIME = (30 * DAY) as Millis;
 
 export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
   ca: {
@@ -404,6 +406,7 @@ export const LEAVES = {
       ({ name }) => ({ commonName: name, organizations: ['muster:agents'] }),
       { form: 'pair', cert: '/var/lib/muster/agent.crt', key: '/var/lib/muster/agent.key' },
       ['control-plane', 'etcd', 'worker'],
+      AGENT_LIFETIME,
     ),
     begins: 'transport',
   },
@@ -413,6 +416,12 @@ export type LeafName = keyof typeof LEAVES;
 export const LEAF_NAMES = Object.keys(LEAVES) as readonly LeafName[];
 
 export const leafOf = (name: LeafName): Leaf => LEAVES[name];
+
+const MACHINE_ROLES: readonly Role[] = ['control-plane', 'etcd', 'worker'];
+
+/** Whether machines request this leaf. */
+export const isOfMachines = (name: LeafName): boolean =>
+  leafOf(name).roles.some((role) => MACHINE_ROLES.includes(role));
 
 /** The leaves of machines with these roles. */
 export const leavesFor = (roles: readonly Role[]): readonly LeafName[] =>

@@ -4,10 +4,10 @@
  */
 
 import type { Clock } from '../base/clock.ts';
-import type { Millis } from '../base/duration.ts';
+import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
-import type { Store, StoredRecord, Write } from '../store/store.ts';
+import { MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
 import {
   decodeEncryption,
   type EncryptionKeyset,
@@ -21,12 +21,14 @@ import {
   CLUSTER_KEYSETS,
   type ClusterNames,
   type Holder,
+  isOfMachines,
   type KeysetName,
   type LeafName,
   leafOf,
   MUSTER_KEYSETS,
 } from './hierarchy.ts';
 import { issueLeaf, newGeneration } from './issue.ts';
+import { IssueLimit } from './issue-limit.ts';
 import type { KeyAlgorithm, PublicKey } from './keys.ts';
 import { foundKeyset, type Keyset, signingPair } from './keyset.ts';
 import {
@@ -95,6 +97,7 @@ export interface Pki {
    *
    * @throws {MusterError} E_CONFLICT when an expectation of `also` does not hold: nothing was
    *   written, and the certificate is not handed out. E_PKI when the scope lacks the CA.
+   *   E_CERTIFICATE_LIMIT when the machine got many certificates of this kind lately.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
   /** Names of the clusters that have keys, and Muster's own scope. */
@@ -104,6 +107,11 @@ export interface Pki {
   /** The ledger of a scope, by serial number. */
   issued(scope: string): Promise<readonly IssuedCertificate[]>;
   /**
+   * Deletes entries of the ledger whose certificates ended a while ago ({@link KEPT_AFTER_END}),
+   * except the newest of its kind that somebody got. Returns how many.
+   */
+  prune(scope: string): Promise<number>;
+  /**
    * Seals all records with the vault's primary key. Returns how many were written.
    *
    * @throws {MusterError} E_CONFLICT when a record changed meanwhile; the call can be repeated.
@@ -111,8 +119,14 @@ export interface Pki {
   rewrap(): Promise<number>;
 }
 
+/** How long the ledger shows a certificate that has ended. */
+export const KEPT_AFTER_END = duration('7d');
+
 const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
   [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
+
+/** What two certificates have in common of which the newer one replaces the older. */
+const kindOf = ({ leaf, to }: IssuedCertificate): string => `${leaf} ${to}`;
 
 /**
  * The record sealed with the vault's primary key; undefined when it is already, or holds no secret.
@@ -133,6 +147,7 @@ class StorePki implements Pki {
   readonly #store: Store;
   readonly #vault: Vault;
   readonly #clock: Clock;
+  readonly #limit = new IssueLimit();
   /** By generation; a generation never changes. */
   readonly #signers = new Map<string, Signer>();
   /** Opened keysets by record: unsealing and checking one costs as much as a signature. */
@@ -206,6 +221,7 @@ class StorePki implements Pki {
     { leaf, holder, cluster, publicKey, also }: IssueOrder,
   ): Promise<IssuedCertificate> {
     const row = leafOf(leaf);
+    this.#countOne(scope, leaf, holder.name);
     const { signs, generation } = await this.#signerOf(scope, row.parent);
     const now = this.#clock.now();
     const made = await issueLeaf(signs, { leaf, holder, cluster, publicKey, now });
@@ -248,6 +264,23 @@ class StorePki implements Pki {
     return records.map(({ key, value }) => decodeIssued(key, value));
   }
 
+  async prune(scope: string): Promise<number> {
+    const before = this.#clock.now() - KEPT_AFTER_END;
+    const { records } = await this.#store.list(KEYS.issued.prefix(scope));
+    const all = records.map(({ key, value }) => ({ key, issued: decodeIssued(key, value) }));
+    const newest = new Map<string, Millis>();
+    for (const { issued } of all)
+      newest.set(kindOf(issued), Math.max(newest.get(kindOf(issued)) ?? 0, issued.issuedAt) as Millis);
+    const over = all.filter(
+      ({ issued }) => issued.notAfter < before && issued.issuedAt < newest.get(kindOf(issued))!,
+    );
+    for (let from = 0; from < over.length; from += MAX_OPERATIONS)
+      await this.#store.commit(
+        over.slice(from, from + MAX_OPERATIONS).map(({ key }) => ({ key, delete: true })),
+      );
+    return over.length;
+  }
+
   async rewrap(): Promise<number> {
     let written = 0;
     const { records } = await this.#store.list(PKI_PREFIX);
@@ -259,6 +292,18 @@ class StorePki implements Pki {
       written++;
     }
     return written;
+  }
+
+  /** @throws {MusterError} E_CERTIFICATE_LIMIT when a machine got many of these lately. */
+  #countOne(scope: string, leaf: LeafName, to: string): void {
+    if (!isOfMachines(leaf)) return;
+    const wait = this.#limit.take(`${scope} ${leaf} ${to}`, this.#clock.monotonic());
+    if (wait === undefined) return;
+    const minutes = Math.ceil(wait / 60_000);
+    throw new MusterError(
+      'E_CERTIFICATE_LIMIT',
+      `${to} got many certificates "${leaf}" lately; the next one in ${minutes} min`,
+    );
   }
 
   /** The write of a cluster's first encryption keyset. */

@@ -88,6 +88,10 @@ export const KEYS = {
     room: 'pki',
     holds: "the keys that encrypt a cluster's Secrets in etcd, sealed",
   }),
+  exported: keys('pki/SCOPE/exported', {
+    room: 'pki',
+    holds: 'the generations of keys that `muster pki export` has copied',
+  }),
   issued: keys('pki/SCOPE/issued/SERIAL', { room: 'pki', holds: 'a certificate that was issued' }),
   secret: keys(`pki/${MUSTER_SCOPE}/secret/NAME`, {
     room: 'pki',

@@ -9,6 +9,7 @@ import { openSystemCalls } from '../base/system-calls.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { acceptMachine } from '../machines/accept.ts';
+import { openExports } from '../pki/exported.ts';
 import type { Boot, CloseListener } from './boot.ts';
 import type { Clusters } from './clusters.ts';
 import type { Common } from './common.ts';
@@ -35,6 +36,7 @@ export async function listenToOperators(
     security,
     given,
     secretUsers,
+    store,
   }: State,
   boot: Boot,
   clusters: Clusters,
@@ -70,6 +72,7 @@ export async function listenToOperators(
       resolved: clusters.resolved,
       secrets: { given, users: secretUsers },
       pki,
+      exports: openExports({ store, pki, clock }),
       agents,
       daemon,
       metrics,

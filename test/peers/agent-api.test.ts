@@ -324,9 +324,11 @@ describe('a poll', () => {
       return { put, next };
     };
     expect((await plan(certificate)).put).toBeUndefined();
-    bootHost.clock.leap(duration('250d'));
+    bootHost.clock.leap(duration('14d'));
+    expect((await plan(certificate)).put).toBeUndefined();
+    bootHost.clock.leap(duration('2d'));
     const { put, next } = await plan(certificate);
-    expect(put).toMatch(/^put 0?600 [0-9a-f]{64} \/run\/muster\/agent\/agent\.crt$/);
+    expect(put).toMatch(/^put 0?600 [0-9a-f]{64} \/var\/lib\/muster\/agent\/agent\.crt$/);
     expect(new X509Certificate(next!).serialNumber).not.toBe(new X509Certificate(certificate).serialNumber);
     // After a lost answer the machine gets the same certificate again.
     expect((await plan(certificate)).next).toBe(next);

@@ -1,4 +1,4 @@
-/** Registers `muster kubeconfig` and `muster pki status`. */
+/** Registers `muster kubeconfig`, `muster pki status` and `muster pki export`. */
 import { notEmpty, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerPki: Register = (program, io, finish) => {
@@ -24,8 +24,8 @@ export const registerPki: Register = (program, io, finish) => {
   ]);
   const pki = program
     .command('pki')
-    .summary('show keys and certificates')
-    .description('Shows keys and certificates.');
+    .summary('show and copy keys and certificates')
+    .description('Shows keys and certificates, and copies keys.');
   const status = withServer(
     pki
       .command('status')
@@ -37,4 +37,21 @@ export const registerPki: Register = (program, io, finish) => {
     finish(await (await import('./trust.ts')).pkiStatus(cluster, options, io)),
   );
   withExamples(status, ['muster pki status blue', "list a cluster's certificates, the next to expire first"]);
+  const copy = withServer(
+    pki
+      .command('export')
+      .summary('copy all keys into an encrypted file')
+      .description(
+        'Writes all private keys of a cluster, or of all clusters and of Muster itself, into one file that a passphrase opens (age, recipient scrypt). It asks for the passphrase at the terminal. `muster status` warns while this host has the only copy of a key.',
+      )
+      .option('--cluster <name>', 'only the keys of this cluster', notEmpty)
+      .option('--all', 'all keys, also those of Muster itself')
+      .requiredOption('-o, --output <file>', 'the file to write; it must not exist', notEmpty)
+      .option('--passphrase-file <file>', 'file whose first line is the passphrase', notEmpty),
+  ).action(async (options) => finish(await (await import('./export.files.ts')).exportKeys(options, io)));
+  withExamples(
+    copy,
+    ['muster pki export --all -o keys.age', 'copy all keys of this boot host'],
+    ['age -d keys.age | tar -tv', 'list what a copy holds'],
+  );
 };

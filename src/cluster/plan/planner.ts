@@ -230,6 +230,11 @@ class Planner {
       : undefined;
     const objects = present && (await this.#due(poll, present.part));
     const leaves = await this.#leaves(poll, keysets, objects !== undefined);
+    if (leaves.limited !== undefined)
+      return {
+        lines: [...data.lines, ...(etcd?.lines ?? []), hold('too-many-certificates', leaves.limited)],
+        pollSeconds: POLL.held,
+      };
     if (leaves.requests.length > 0)
       return {
         lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
@@ -359,6 +364,7 @@ class Planner {
       (leaf) => leaf !== 'kubelet' || !joinsByToken(resolved, machine),
     );
     let refused = false;
+    let limited: string | undefined;
     const get = async (leaf: LeafName) => {
       const request = this.#request(machine.name, leaf, facts);
       refused ||= request === 'refused';
@@ -367,7 +373,11 @@ class Planner {
       const order = { leaf, holder: holderOf(machine), cluster: clusterNames(resolved), publicKey };
       return pin === undefined
         ? undefined
-        : this.#certificates.get(resolved.name, keysets, { ...order, pin });
+        : this.#certificates.get(resolved.name, keysets, { ...order, pin }).catch((error: unknown) => {
+            if (!(error instanceof MusterError) || error.code !== 'E_CERTIFICATE_LIMIT') throw error;
+            limited = error.message;
+            return undefined;
+          });
     };
     const issued = await Promise.all(leaves.map(get));
     const held = new Map<LeafName, Held>();
@@ -375,7 +385,13 @@ class Planner {
     const requests = leaves
       .filter((leaf) => !held.has(leaf))
       .map((leaf): PlanLine => ({ do: 'request', leaf, algorithm: resolved.keys }));
-    return { held, requests, refused };
+    if (limited !== undefined)
+      this.#deps.events.record({
+        kind: 'certificate.refused',
+        subject: machine.name,
+        reason: { code: 'too_many', text: limited },
+      });
+    return { held, requests, refused, limited };
   }
 
   #request(machine: string, leaf: LeafName, facts: AgentFacts): PublicKey | 'refused' | undefined {

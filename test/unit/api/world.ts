@@ -38,6 +38,7 @@ import { followMemberships } from '../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
 import { followSecretUsers } from '../../../src/machines/secret-users.ts';
 import { auditHead, openAuditKey } from '../../../src/pki/audit-key.ts';
+import { openExports } from '../../../src/pki/exported.ts';
 import { openGivenSecrets } from '../../../src/pki/given-secrets.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
@@ -222,6 +223,7 @@ export async function openWorld(
     resolved: (cluster) => clusters.get(cluster)?.resolved,
     secrets: { given, users: secretUsers },
     pki,
+    exports: openExports({ store, pki, clock }),
     agents,
     kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
