@@ -216,17 +216,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   };
 
   const withdraw = atMostEvery(LOOK_EVERY, clock, withdrawals.look);
-  const prune = atMostEvery(PRUNE_EVERY, clock, async () => {
-    try {
-      for (const scope of await deps.pki.scopes()) {
-        const entries = await deps.pki.prune(scope);
-        if (entries > 0) log.info({ scope, entries }, 'removed ended certificates from the ledger');
-      }
-    } catch (err) {
-      // Agents are answered all the same.
-      log.warn({ err }, 'cannot remove ended certificates from the ledger');
-    }
-  });
+  const prune = atMostEvery(PRUNE_EVERY, clock, () => pruneLedgers(deps));
   const round = async (): Promise<void> => {
     if (options === undefined) return;
     await withdraw();
@@ -284,6 +274,18 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       await server?.close();
     },
   };
+}
+
+/** Removes ended certificates from all ledgers. If that fails, agents are answered all the same. */
+async function pruneLedgers({ pki, log }: Pick<AgentsDeps, 'pki' | 'log'>): Promise<void> {
+  try {
+    for (const scope of await pki.scopes()) {
+      const entries = await pki.prune(scope);
+      if (entries > 0) log.info({ scope, entries }, 'removed ended certificates from the ledger');
+    }
+  } catch (err) {
+    log.warn({ err }, 'cannot remove ended certificates from the ledger');
+  }
 }
 
 /** Does `work` unless it was done less than `every` ago. */

@@ -53,7 +53,7 @@ function ask({ input, output }: Terminal, question: string): Promise<string> {
     let line = '';
     const done = (end: () => void): void => {
       input.off('data', take);
-      fs.writeSync(output, '\r\n');
+      fs.writeSync(output, '\n');
       end();
     };
     const take = (octets: Buffer): void => {

@@ -1,4 +1,4 @@
-/** `muster pki export` through the command line and the socket: what it copies, and who has to know. */
+/** `muster pki export` through the command line and the socket, and the warnings before it. */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';

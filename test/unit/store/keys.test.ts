@@ -44,6 +44,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'nodes/CLUSTER/MACHINE',
     'objects/CLUSTER/MACHINE',
     'pki/SCOPE/encryption',
+    'pki/SCOPE/exported',
     'pki/SCOPE/issued/SERIAL',
     'pki/SCOPE/keyset/NAME',
     'pki/_muster/given/NAME/KEY',
