@@ -107,7 +107,6 @@ export interface ApiDeps {
     readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
   };
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded'>;
-  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption'>;
   /** Which keys operators have a copy of. */
   readonly exports: Exports;
   readonly agents: {
