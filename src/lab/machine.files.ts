@@ -10,6 +10,7 @@ import { MusterError } from '../base/errors.ts';
 import { type Running, start } from './process.files.ts';
 import { qemuArguments } from './qemu.ts';
 import type { LabMachine } from './scenario.ts';
+import { labTpm } from './tpm.files.ts';
 
 /** The files of Debian's OVMF: its code, and the initial content of its variables. */
 const UEFI = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', variables: '/usr/share/OVMF/OVMF_VARS_4M.fd' };
@@ -27,6 +28,12 @@ export interface Box {
    * @throws {MusterError} E_LAB_TOOL while the machine is on.
    */
   wipe(): Promise<void>;
+  /**
+   * Puts another TPM in the place of its own.
+   *
+   * @throws {MusterError} E_LAB_TOOL while the machine is on.
+   */
+  newTpm(): Promise<void>;
   /** Removes the files of disks that are not kept; the machine must be off. */
   discard(): Promise<void>;
   readonly on: boolean;
@@ -72,6 +79,7 @@ export async function makeBox(
       });
     }
   }
+  const tpm = machine.tpm ? labTpm(machine.name, file('tpm')) : undefined;
   const consoleFile = file('console');
   const factsFile = file('facts');
   await writeFile(consoleFile, '');
@@ -83,6 +91,7 @@ export async function makeBox(
     console: consoleFile,
     facts: factsFile,
     ...(uefi ? { uefi } : {}),
+    ...(tpm ? { tpm: tpm.socket } : {}),
   });
   await writeFile(file('qemu'), `qemu-system-x86_64 ${words.map(quoted).join(' ')}\n`);
   let qemu: Running | undefined;
@@ -91,17 +100,24 @@ export async function makeBox(
     async powerOn() {
       if (qemu?.running) return;
       for (const [index, from] of places.copied.entries()) if (from) await copyFile(from, disks[index]!);
+      await tpm?.powerOn();
       qemu = await start(machine.name, ['qemu-system-x86_64', ...words], { log: file('qemu.log') });
     },
     async powerOff() {
       await qemu?.stop();
+      await tpm?.ended();
     },
     async powerCut() {
       await qemu?.kill();
+      await tpm?.ended();
     },
     async wipe() {
       if (qemu?.running) throw new MusterError('E_LAB_TOOL', `${machine.name} is on; cut its power first`);
       for (const index of blankDisks) await make(index);
+    },
+    async newTpm() {
+      if (qemu?.running) throw new MusterError('E_LAB_TOOL', `${machine.name} is on; cut its power first`);
+      await tpm?.replace();
     },
     async discard() {
       for (const index of blankDisks)

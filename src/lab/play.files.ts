@@ -47,6 +47,7 @@ async function take(step: Step, stage: Stage): Promise<Verdict | undefined> {
     clusters.noteCut();
     await rack.powerCut(step.powerCut);
   } else if (step.wipe) await rack.wipe(step.wipe);
+  else if (step.newTpm) await rack.newTpm(step.newTpm);
   else if (step.bootHost === 'off') await host.stop();
   else if (step.bootHost === 'on') await host.restart();
   else if (step.pause) await sleep(spanOf(step.pause), stage.signal);

@@ -9,6 +9,8 @@ interface QemuPlaces {
   readonly disks: readonly string[];
   /** The UEFI firmware's code (read-only) and this machine's own variables. */
   readonly uefi?: { readonly code: string; readonly variables: string };
+  /** The control socket of its TPM, if it has one. */
+  readonly tpm?: string;
   /** Files for the two serial ports: the console, and the port for facts. */
   readonly console: string;
   readonly facts: string;
@@ -66,6 +68,7 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
     args.push('-fw_cfg', 'name=opt/org.tianocore/IPv6PXESupport,string=n');
     if (firmware === 'uefi-http') args.push('-fw_cfg', 'name=opt/org.tianocore/IPv4PXESupport,string=n');
   }
+  if (places.tpm !== undefined) args.push(...tpmArguments(places.tpm));
   const bootCard = bootNic(machine);
   const order = machine.bootOrder === 'disk' ? { disks: 1, card: 100 } : { card: 1, disks: 10 };
   for (const [index, card] of machine.nics.entries()) {
@@ -85,6 +88,12 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
   }
   return args;
 }
+
+/** A TPM 2.0 at the addresses where every PC has one; the guest's driver is tpm_tis. */
+const tpmArguments = (socket: string): readonly string[] => [
+  ...['-chardev', `socket,id=tpm,path=${socket}`, '-tpmdev', 'emulator,id=tpm0,chardev=tpm'],
+  ...['-device', 'tpm-tis,tpmdev=tpm0'],
+];
 
 /** QEMU separates values with commas; a comma in a value is doubled. */
 const escaped = (text: string): string => text.replaceAll(',', ',,');

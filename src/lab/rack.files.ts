@@ -50,6 +50,12 @@ export interface Rack {
    * @throws {MusterError} E_LAB_TOOL for a machine that is on.
    */
   wipe(names: readonly string[]): Promise<void>;
+  /**
+   * Gives machines another TPM.
+   *
+   * @throws {MusterError} E_LAB_TOOL for a machine that is on.
+   */
+  newTpm(names: readonly string[]): Promise<void>;
   /** Resolves with the first event of that cluster, or when the run is over. */
   clusterSeen(cluster: string): Promise<void>;
   /**
@@ -111,6 +117,12 @@ export function openRack(options: RackOptions): Rack {
       for (const one of names.map(find)) {
         await one.box.wipe();
         one.addStep('disk wiped');
+      }
+    },
+    async newTpm(names) {
+      for (const one of names.map(find)) {
+        await one.box.newTpm();
+        one.addStep('new TPM');
       }
     },
     clusterSeen: (cluster) => clusters.seen(cluster),

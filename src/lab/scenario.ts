@@ -57,6 +57,9 @@ const labMachine = z.strictObject({
     .optional()
     .meta({ description: 'The time of its hardware clock at power-on. Default: the right time.' }),
   disks: z.array(disk).default([]),
+  tpm: z.literal(true).optional().meta({
+    description: 'It has a TPM 2.0 (swtpm), which keeps its state while the machine is off.',
+  }),
   bootOrder: z
     .enum(['network', 'disk'])
     .default('network')
@@ -223,11 +226,21 @@ function crossFaults(scenario: Parsed): { path: string; message: string }[] {
     const at = `steps[${index}]`;
     known(one.wait?.machine, `${at}.wait.machine`);
     known(one.check?.machine, `${at}.check.machine`);
-    for (const machine of [one.powerOn, one.powerOff, one.powerCut, one.wipe, one.etcd?.written?.on].flat())
+    for (const machine of [
+      one.powerOn,
+      one.powerOff,
+      one.powerCut,
+      one.wipe,
+      one.newTpm,
+      one.etcd?.written?.on,
+    ].flat())
       known(machine, at);
     for (const machine of one.wipe ?? [])
       if (!scenario.machines.find(({ name }) => name === machine)?.disks.some(({ blank }) => blank))
         faults.push({ path: at, message: `${machine} has no blank disk` });
+    for (const machine of one.newTpm ?? [])
+      if (!scenario.machines.find(({ name }) => name === machine)?.tpm)
+        faults.push({ path: at, message: `${machine} has no TPM` });
   }
   return faults;
 }

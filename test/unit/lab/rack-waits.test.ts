@@ -21,6 +21,7 @@ class FakeBox implements Box {
 
   powerCut = this.powerOff;
   async wipe(): Promise<void> {}
+  async newTpm(): Promise<void> {}
   async discard(): Promise<void> {}
   consoleSize = async (): Promise<number> => this.console.length;
   consoleText = async (): Promise<string> => this.console;

@@ -49,6 +49,12 @@ test('the firmware boots from the card on the main segment, and the disk comes a
   expect(ownFirst).toContain('mac=52:54:00:aa:00:12,bootindex=100');
 });
 
+test('a machine has a TPM only where the scenario says so', () => {
+  expect(qemuArguments(machine, places).join(' ')).not.toContain('tpm');
+  const line = qemuArguments(machine, { ...places, tpm: '/x/tpm/socket' }).join(' ');
+  expect(line).toContain('-chardev socket,id=tpm,path=/x/tpm/socket -tpmdev emulator,id=tpm0,chardev=tpm');
+});
+
 test('UEFI firmware brings its own network driver and its own variables', () => {
   const uefi = { code: '/ovmf/code', variables: '/x/vars' };
   const line = qemuArguments({ ...machine, firmware: 'uefi' }, { ...places, uefi }).join(' ');

@@ -89,6 +89,7 @@ test('only machines of the scenario are cut off, and only blank disks are wiped'
   expect(at({ powerCut: ['node-9'] })[0]).toContain('no machine of this scenario is called "node-9"');
   expect(at({ etcd: { cluster: 'one', written: { on: ['node-9'] } } })[0]).toContain('"node-9"');
   expect(at({ wipe: ['node-1'] })).toEqual(['steps[0]: lab/x.yaml: node-1 has no blank disk']);
+  expect(at({ newTpm: ['node-1'] })).toEqual(['steps[0]: lab/x.yaml: node-1 has no TPM']);
   const disks = [{ serial: 'DATA', blank: true }];
   expect(
     faults({ ...value, machines: [{ ...value.machines[0], disks }], steps: [{ wipe: ['node-1'] }] }),
