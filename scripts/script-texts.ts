@@ -18,6 +18,7 @@ const AGENT_SCRIPTS = [
   'muster-agent.sh',
   'muster-base.sh',
   'muster-identity.sh',
+  'muster-tpm.sh',
   'muster-approval.sh',
   'muster-talk.sh',
   'muster-facts.sh',

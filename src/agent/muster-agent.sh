@@ -28,7 +28,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=2
-parts='base identity approval talk facts plan files fetch units data etcd image kept'
+parts='base identity tpm approval talk facts plan files fetch units data etcd image kept'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
@@ -205,6 +205,10 @@ held=''
 shown_nonce=''
 code_shown=0
 verified_digest=''
+seal_failed=''
+unseal_failed=''
+tpm_failures=0
+tpm_fault=''
 hold_code=''
 hold_text=''
 take_lock

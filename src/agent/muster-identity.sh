@@ -22,6 +22,7 @@ choose_identity() {
   store_newer_certificate || return 0
   rm -rf "$identity" && identity=$state/agent
   remove_unfinished_files
+  keep_key_sealed
 }
 
 # Copies the identity below /run to the data filesystem, which has none. The rename makes it count.
@@ -30,7 +31,7 @@ store_identity() {
   printf '%s\n' "$machine" >"$identity/owner" || return 1
   make_parent "$state/agent" || return 1
   rm -rf "$state/.agent" || return 1
-  cp -R "$identity" "$state/.agent" || return 1
+  cp -RP "$identity" "$state/.agent" || return 1
   sync -f "$state" || return 1
   mv -T "$state/.agent" "$state/agent" || return 1
   sync "$state"
@@ -40,9 +41,13 @@ store_identity() {
 # disk came late, and by then this boot had redeemed its ticket: the server accepts only the newer
 # certificate. If the agent is killed between the two files, the next poll does this again.
 store_newer_certificate() {
-  [ -s "$identity/agent.crt" ] || return 0
+  if [ ! -s "$identity/agent.crt" ]; then
+    # A key that has no certificate gives way to the one that is sealed on the data filesystem.
+    [ ! -h "$identity/agent.key" ] || rm -f "$run/agent.key"
+    return 0
+  fi
   ! cmp -s "$identity/agent.crt" "$state/agent/agent.crt" || return 0
-  replace "$identity/agent.key" 600 "$state/agent/agent.key" || return 1
+  store_newer_key || return 1
   replace "$identity/agent.crt" 600 "$state/agent/agent.crt" || return 1
   rm -f "$run"/pin.*
 }
@@ -127,7 +132,7 @@ is_our_certificate() {
 # has a ticket only where Muster gives the machine its address; elsewhere the server goes by session
 # and address alone. Sets held if the machine has to wait.
 redeem() {
-  make_key ECDSA-P256 "$identity/agent.key" || return 1
+  make_agent_key || return 1
   make_request "$identity/agent.key" "$run/agent.csr" || return 1
   setting ticket
   set -- --data-urlencode "session=$session" --data-urlencode "csr@$run/agent.csr"
@@ -136,8 +141,10 @@ redeem() {
     printf '%s' "$setting" >"$run/ticket" || return 1
     set -- "$@" --data-urlencode "ticket@$run/ticket"
   fi
-  ask /agent/redeem "$@"
+  ask_with_tpm "$@"
+  asked=$?
   rm -f "$run/ticket"
+  [ "$asked" = 0 ] || return 1
   case $http_status in
     200) ;;
     202)

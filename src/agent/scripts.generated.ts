@@ -14,7 +14,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=2
-parts='base identity approval talk facts plan files fetch units data etcd image kept'
+parts='base identity tpm approval talk facts plan files fetch units data etcd image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -171,6 +171,10 @@ held=''
 shown_nonce=''
 code_shown=0
 verified_digest=''
+seal_failed=''
+unseal_failed=''
+tpm_failures=0
+tpm_fault=''
 hold_code=''
 hold_text=''
 take_lock
@@ -309,6 +313,7 @@ choose_identity() {
   store_newer_certificate || return 0
   rm -rf "$identity" && identity=$state/agent
   remove_unfinished_files
+  keep_key_sealed
 }
 
 store_identity() {
@@ -316,16 +321,19 @@ store_identity() {
   printf '%s\\n' "$machine" >"$identity/owner" || return 1
   make_parent "$state/agent" || return 1
   rm -rf "$state/.agent" || return 1
-  cp -R "$identity" "$state/.agent" || return 1
+  cp -RP "$identity" "$state/.agent" || return 1
   sync -f "$state" || return 1
   mv -T "$state/.agent" "$state/agent" || return 1
   sync "$state"
 }
 
 store_newer_certificate() {
-  [ -s "$identity/agent.crt" ] || return 0
+  if [ ! -s "$identity/agent.crt" ]; then
+    [ ! -h "$identity/agent.key" ] || rm -f "$run/agent.key"
+    return 0
+  fi
   ! cmp -s "$identity/agent.crt" "$state/agent/agent.crt" || return 0
-  replace "$identity/agent.key" 600 "$state/agent/agent.key" || return 1
+  store_newer_key || return 1
   replace "$identity/agent.crt" 600 "$state/agent/agent.crt" || return 1
   rm -f "$run"/pin.*
 }
@@ -395,7 +403,7 @@ is_our_certificate() {
 }
 
 redeem() {
-  make_key ECDSA-P256 "$identity/agent.key" || return 1
+  make_agent_key || return 1
   make_request "$identity/agent.key" "$run/agent.csr" || return 1
   setting ticket
   set -- --data-urlencode "session=$session" --data-urlencode "csr@$run/agent.csr"
@@ -403,8 +411,10 @@ redeem() {
     printf '%s' "$setting" >"$run/ticket" || return 1
     set -- "$@" --data-urlencode "ticket@$run/ticket"
   fi
-  ask /agent/redeem "$@"
+  ask_with_tpm "$@"
+  asked=$?
   rm -f "$run/ticket"
+  [ "$asked" = 0 ] || return 1
   case $http_status in
     200) ;;
     202)
@@ -423,6 +433,234 @@ redeem() {
   fi
   end_code
   replace "$run/body" 600 "$identity/agent.crt"
+}
+`,
+  'muster-tpm.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-tpm.sh of Muster.
+
+find_tpm() {
+  setting tpm
+  tcti=$setting
+  if [ -z "$tcti" ] && [ -c "$root/dev/tpmrm0" ]; then
+    tcti=device:$root/dev/tpmrm0
+  fi
+  [ -n "$tcti" ] && command -v tpm2_activatecredential >/dev/null
+}
+
+tpm() {
+  tpm_tool=tpm2_$1
+  shift
+  tpm_output=$(
+    cd "$run/tpm" &&
+      TSS2_LOG=all+NONE TPM2TOOLS_TCTI=$tcti timeout 120 "$tpm_tool" -Q "$@" 2>&1 3>&- 9>&-
+  ) || {
+    tpm_fault="$tpm_tool: $tpm_output"
+    return 1
+  }
+  case $tcti in
+    device:*/tpmrm*) ;;
+    *) TPM2TOOLS_TCTI=$tcti tpm2_flushcontext -Q -t ;;
+  esac
+}
+
+print_field() {
+  [ -s "$run/tpm/$2" ] || return 0
+  printf '%s ' "$1"
+  base64 -w0 "$run/tpm/$2"
+  echo
+}
+
+show_tpm() {
+  find_tpm || return 1
+  [ ! -s "$run/tpm/shown" ] || return 0
+  rm -rf "$run/tpm" && mkdir -p "$run/tpm" || return 1
+  endorsement=ecc
+  if ! tpm nvread 0x01c0000a -o certificate; then
+    rm -f "$run/tpm/certificate"
+    if tpm nvread 0x01c00002 -o certificate; then
+      endorsement=rsa
+    else
+      rm -f "$run/tpm/certificate"
+    fi
+  fi
+  tpm createek -G "$endorsement" -c ek.ctx -u ek || return 1
+  tpm createak -C ek.ctx -G ecc -g sha256 -s ecdsa -c ak.ctx -u ak -n ak.name || return 1
+  {
+    print_field ek ek &&
+      print_field ak ak &&
+      print_field certificate certificate
+  } >"$run/tpm/shown.new" || return 1
+  mv -f "$run/tpm/shown.new" "$run/tpm/shown"
+}
+
+open_credential() {
+  base64 -d <"$run/body" >"$run/tpm/credential" || return 1
+  tpm startauthsession --policy-session -S session || return 1
+  if tpm policysecret -S session -c e; then
+    tpm activatecredential -c ak.ctx -C ek.ctx -P session:session -i credential -o secret
+    opened=$?
+  else
+    opened=1
+  fi
+  tpm flushcontext session
+  [ "$opened" = 0 ] || return 1
+  hmac "$run/tpm/secret" "muster tpm 1 $session $1"
+  rm -f "$run/tpm/secret" "$run/tpm/credential"
+  tpm_proof=$hmac
+}
+
+ask_with_tpm() {
+  if [ "$tpm_failures" -ge 3 ] || ! find_tpm; then
+    ask /agent/redeem "$@"
+    return 0
+  fi
+  if ! show_tpm; then
+    tpm_failed
+    return 1
+  fi
+  set -- "$@" --data-urlencode "tpm@$run/tpm/shown"
+  ask /agent/redeem "$@"
+  [ "$http_status" = 202 ] && [ "$answer_hold" = tpm ] || return 0
+  openssl pkey -in "$identity/agent.key" -pubout -outform DER -out "$run/pin" || return 1
+  sha256 "$run/pin" || return 1
+  if ! open_credential "$sha256"; then
+    tpm_failed
+    return 1
+  fi
+  tpm_failures=0
+  printf '%s' "$tpm_proof" >"$run/tpm/proof" || return 1
+  ask /agent/redeem "$@" --data-urlencode "proof@$run/tpm/proof"
+  rm -f "$run/tpm/proof"
+}
+
+tpm_failed() {
+  tpm_failures=$((tpm_failures + 1))
+  rm -f "$run/tpm/shown"
+  say "the TPM: \${tpm_fault:-it gave no answer}"
+}
+
+escape_octet() {
+  octet=\\\\$(($1 >> 6))$(($1 >> 3 & 7))$(($1 & 7))
+}
+
+hmac() {
+  inner_pad=
+  outer_pad=
+  for number in $(od -An -v -tu1 "$1"); do
+    escape_octet $((number ^ 54))
+    inner_pad=$inner_pad$octet
+    escape_octet $((number ^ 92))
+    outer_pad=$outer_pad$octet
+  done
+  for number in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do
+    inner_pad=$inner_pad\\\\066\\\\066
+    outer_pad=$outer_pad\\\\134\\\\134
+  done
+  inner=$(
+    {
+      printf "$inner_pad"
+      printf '%s' "$2"
+    } | sha256sum
+  )
+  inner=\${inner%% *}
+  inner_octets=
+  while [ -n "$inner" ]; do
+    escape_octet "$((0x\${inner%"\${inner#??}"}))"
+    inner_octets=$inner_octets$octet
+    inner=\${inner#??}
+  done
+  hmac=$(
+    {
+      printf "$outer_pad"
+      printf "$inner_octets"
+    } | sha256sum
+  )
+  hmac=\${hmac%% *}
+}
+
+load_sealing_key() {
+  mkdir -p "$run/tpm" && tpm createprimary -C o -G ecc -c primary.ctx
+}
+
+unseal() {
+  {
+    IFS= read -r sealed_public && IFS= read -r sealed_private
+  } <"$1" || return 1
+  printf '%s' "$sealed_public" | base64 -d >"$run/tpm/sealed.pub" || return 1
+  printf '%s' "$sealed_private" | base64 -d >"$run/tpm/sealed.priv" || return 1
+  load_sealing_key || return 1
+  tpm load -C primary.ctx -u sealed.pub -r sealed.priv -c sealed.ctx || return 1
+  rm -f "$run/tpm/key"
+  tpm unseal -c sealed.ctx -o key
+}
+
+seal_key() {
+  mkdir -p "$run/tpm" || return 1
+  openssl ec -in "$1" -outform DER -out "$run/tpm/plain" 2>/dev/null || return 1
+  load_sealing_key || return 1
+  rm -f "$run/tpm/sealed.pub" "$run/tpm/sealed.priv"
+  tpm create -C primary.ctx -i plain -u sealed.pub -r sealed.priv || return 1
+  {
+    base64 -w0 "$run/tpm/sealed.pub" && echo
+    base64 -w0 "$run/tpm/sealed.priv" && echo
+  } >"$run/tpm/sealed" || return 1
+  unseal "$run/tpm/sealed" || return 1
+  cmp -s "$run/tpm/plain" "$run/tpm/key" || return 1
+  rm -f "$run/tpm/plain" "$run/tpm/key"
+  [ "$1" = "$run/agent.key" ] || replace "$1" 600 "$run/agent.key" || return 1
+  replace "$run/tpm/sealed" 600 "$identity/agent.sealed" && link_key "$identity"
+}
+
+link_key() {
+  ln -sfn "$run/agent.key" "$1/.muster-new.agent.key" &&
+    mv -fT "$1/.muster-new.agent.key" "$1/agent.key" &&
+    sync "$1"
+}
+
+store_newer_key() {
+  if [ -h "$identity/agent.key" ]; then
+    replace "$identity/agent.sealed" 600 "$state/agent/agent.sealed" && link_key "$state/agent"
+  else
+    replace "$identity/agent.key" 600 "$state/agent/agent.key" && rm -f "$state/agent/agent.sealed"
+  fi
+}
+
+keep_key_sealed() {
+  if [ -h "$identity/agent.key" ]; then
+    [ ! -s "$run/agent.key" ] || return 0
+    [ -z "$unseal_failed" ] || return 0
+    if find_tpm && mkdir -p "$run/tpm" && unseal "$identity/agent.sealed" &&
+      openssl ec -inform DER -in "$run/tpm/key" -out "$run/agent.key" 2>/dev/null
+    then
+      rm -f "$run/tpm/key"
+      return 0
+    fi
+    unseal_failed=yes
+    say "the TPM does not give back the agent's key: \${tpm_fault:-there is no TPM}"
+  elif [ -s "$identity/agent.key" ] && [ -z "$seal_failed" ]; then
+    find_tpm || return 0
+    seal_key "$identity/agent.key" || refuse_sealing
+  fi
+}
+
+refuse_sealing() {
+  seal_failed=yes
+  say "the agent's key is not sealed: \${tpm_fault:-the TPM did not give it back}"
+}
+
+make_agent_key() {
+  [ ! -s "$identity/agent.key" ] || return 0
+  if [ -z "$seal_failed" ] && find_tpm; then
+    rm -f "$run/agent.key"
+    make_key ECDSA-P256 "$run/agent.key" || return 1
+    if seal_key "$run/agent.key"; then
+      return 0
+    fi
+    refuse_sealing
+    replace "$run/agent.key" 600 "$identity/agent.key" && rm -f "$run/agent.key"
+    return
+  fi
+  make_key ECDSA-P256 "$identity/agent.key"
 }
 `,
   'muster-approval.sh': `#!/bin/sh

@@ -95,7 +95,7 @@ const keyOf = (pin: string, { ak }: ShownTpm): string => `${pin} ${ak.name.toStr
 
 /**
  * The answer to a challenge with this secret. It names the agent's key, so nobody between machine
- * and server can put another key in its place. The agent computes the same.
+ * and server can put another key in its place. muster-tpm.sh computes the same.
  */
 export const proofOf = (
   secret: Uint8Array,

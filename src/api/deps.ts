@@ -3,6 +3,7 @@
  * src/wiring/operators.ts wires them.
  */
 import type { WaitingView } from '../agent/approve.ts';
+import type { KnownTpm } from '../agent/redeem-tpm.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
@@ -118,6 +119,8 @@ export interface ApiDeps {
     waiting(asked: { readonly codes: boolean }): readonly WaitingView[];
     /** Why a machine's agent waits for an approval; undefined when it does not. */
     waits(machine: string): Reason | undefined;
+    /** The TPM that is known for a machine; undefined when none is. */
+    tpm(machine: string): KnownTpm | undefined;
     /** @throws {MusterError} E_APPROVAL when the code is not that of a key that waits */
     approve(machine: string, code: string): Promise<Omit<WaitingView, 'code'>>;
     /** @throws {MusterError} E_NOT_FOUND for an unknown machine */

@@ -2,6 +2,7 @@
  * Computed columns of lists: why a machine would be held at its next boot, its leased address, and
  * the state of images and clusters.
  */
+import type { KnownTpm } from '../agent/redeem-tpm.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { Reason } from '../events/event.ts';
@@ -29,6 +30,8 @@ export interface Outlook {
   readonly trust?: Trust;
   /** For a machine: why its agent waits for an operator. */
   readonly waits?: Reason;
+  /** For a machine: the TPM without which nobody gets its certificates. */
+  readonly tpm?: KnownTpm;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
@@ -53,6 +56,7 @@ export function machineOutlook(
   const outlook = preview.outlook(name);
   const trust = preview.trust(name);
   const waits = agents.waits(name);
+  const tpm = agents.tpm(name);
   const member = roster.get(name);
   const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
   const lease = macs.map((mac) => leased.get(mac)).find((address) => address !== undefined);
@@ -60,6 +64,7 @@ export function machineOutlook(
     ...(outlook && { outlook }),
     ...(trust && { trust }),
     ...(waits && { waits }),
+    ...(tpm && { tpm }),
     ...(lease !== undefined && { lease }),
   };
 }

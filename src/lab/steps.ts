@@ -196,11 +196,9 @@ export const step = z
     wipe: names
       .optional()
       .meta({ description: 'Makes their blank disks blank again. The machines must be switched off.' }),
-    newTpm: names
-      .optional()
-      .meta({
-        description: 'Gives them another TPM, as a new board has. The machines must be switched off.',
-      }),
+    newTpm: names.optional().meta({
+      description: 'Gives them another TPM, as a new board has. The machines must be switched off.',
+    }),
     bootHost: z.enum(['off', 'on']).optional().meta({
       description: 'Stops Muster gracefully, or starts it again with its state.',
     }),

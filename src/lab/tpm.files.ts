@@ -1,4 +1,6 @@
-/** The TPM of a machine of the rack: an swtpm for each time that it is on, with a state that stays. */
+/**
+ * The TPM of a machine of the rack: an swtpm that runs while the machine is on and keeps its state.
+ */
 import { access, mkdir, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
@@ -18,7 +20,12 @@ export interface LabTpm {
 const LOOK_MS = 20;
 const TRIES = 250;
 
-/** A TPM that is switched off; its state is in `directory`. */
+/**
+ * A TPM that is switched off; its state is in `directory`.
+ *
+ * @throws {MusterError} nothing itself; `powerOn` throws E_LAB_TOOL when swtpm is missing or does
+ *   not start
+ */
 export function labTpm(machine: string, directory: string): LabTpm {
   const socket = join(directory, 'socket');
   let running: Running | undefined;

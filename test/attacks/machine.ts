@@ -110,10 +110,13 @@ export class Agent {
     );
   }
 
-  /** Redeems the session's ticket; keeps the certificate when there is one. */
-  async redeem(place: Place = this.#place): Promise<Answer> {
+  /**
+   * Redeems the session's ticket; keeps the certificate when there is one. `more`: further fields.
+   */
+  async redeem(place: Place = this.#place, more: Readonly<Record<string, string>> = {}): Promise<Answer> {
     const { session = '', ticket = '' } = this.settings;
-    const form = [`session=${session}`, `ticket=${ticket}`, `csr@${this.#file('csr')}`];
+    const fields = Object.entries(more).map(([name, value]) => `${name}=${value}`);
+    const form = [`session=${session}`, `ticket=${ticket}`, `csr@${this.#file('csr')}`, ...fields];
     const answer = await this.#ask(
       place,
       '/agent/redeem',

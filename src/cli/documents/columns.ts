@@ -134,6 +134,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
         item.status.alarm || item.status.quarantine ? 'red' : machineReason(item) ? 'yellow' : undefined,
     },
     { heading: 'TRUST', wide: true, cell: (item) => item.status.trust?.tier },
+    { heading: 'TPM', wide: true, cell: (item) => item.status.tpm?.ek.slice(0, 12) },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
     {
       heading: 'MACS',
