@@ -629,12 +629,18 @@ keep_key_sealed() {
   if [ -h "$identity/agent.key" ]; then
     [ ! -s "$run/agent.key" ] || return 0
     [ -z "$unseal_failed" ] || return 0
-    if find_tpm && mkdir -p "$run/tpm" && unseal "$identity/agent.sealed" &&
-      openssl ec -inform DER -in "$run/tpm/key" -out "$run/agent.key" 2>/dev/null
-    then
-      rm -f "$run/tpm/key"
-      return 0
-    fi
+    find_tpm || tcti=
+    mkdir -p "$run/tpm"
+    for unseal_pause in 1 3 0; do
+      [ -n "$tcti" ] || break
+      if unseal "$identity/agent.sealed" &&
+        openssl ec -inform DER -in "$run/tpm/key" -out "$run/agent.key" 2>/dev/null
+      then
+        rm -f "$run/tpm/key"
+        return 0
+      fi
+      sleep "$unseal_pause"
+    done
     unseal_failed=yes
     say "the TPM does not give back the agent's key: \${tpm_fault:-there is no TPM}"
   elif [ -s "$identity/agent.key" ] && [ -z "$seal_failed" ]; then

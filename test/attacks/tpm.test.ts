@@ -15,7 +15,7 @@ afterAll(() => rig.close());
 const OWN = softwareTpm('rsa');
 const OTHER = softwareTpm('ecc');
 
-/** Boots the machine's address and MAC up to its configuration, which the machine reads or a thief. */
+/** Boots from the machine's address up to its configuration. */
 async function booted(): Promise<Agent> {
   await takeLease(rig, 'vic', VICTIM_MAC);
   const script = await scriptOf(rig, 'vic', VICTIM_MAC);
@@ -62,7 +62,7 @@ it('somebody with ticket, address and MAC of a machine gets its identity by no m
   // The answer that the machine gave before is replayed, and a guess is as wrong.
   expect(refused(await show(thief, OWN, proof))).toEqual([403, 'E_TICKET']);
   expect(refused(await show(thief, OWN, '00'.repeat(32)))).toEqual([403, 'E_TICKET']);
-  // The public keys of the TPM are no secret, but the challenge stays closed without the private one.
+  // The public keys of the TPM are no secret, but they open nothing.
   const posing = { ...OWN, privateKey: softwareTpm('rsa').privateKey };
   const sealed = await show(thief, posing);
   expect(sealed.status).toBe(202);

@@ -36,8 +36,7 @@ async function booted(tpm: Tpm | undefined, machine?: Machine): Promise<Machine>
   const { session, ticket } = await bootHost.configured(CP1_MAC);
   const { authority } = bootHost.settings.get('cp1')!;
   const url = `https://127.0.0.1:${bootHost.agents.port()}`;
-  // Without a setting the agent uses the TPM of the host that runs the test, if it has one.
-  const settings = { session, tpm: tpm?.tcti ?? 'none', ...(tpm ? {} : { tpm: '' }) };
+  const settings = { session, tpm: tpm?.tcti ?? '' };
   const fresh = new Machine({ authority, url, ticket }, settings);
   machines.push(fresh);
   if (machine === undefined) return fresh;

@@ -74,10 +74,10 @@ export const registerMachine: Register = (program, io, finish) => {
       .command('rearm')
       .summary("end an alarm about a machine's identity")
       .description(
-        'Ends the alarm of a machine in whose name two keys asked, or the hold of a machine that was removed from its cluster and is back. Its certificate is no longer trusted; the next key that comes with the ticket of its current boot gets a new one.',
+        'Ends the alarm of a machine in whose name two keys asked, or the hold of a machine that was removed from its cluster and is back. Its certificate is no longer trusted; the next key that comes with the ticket of its current boot gets a new one. The TPM that was recorded for it is forgotten as well.',
       )
       .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
-      .option('--keep', 'keep its certificate, and trust it again if it was revoked'),
+      .option('--keep', 'keep its certificate and its TPM, and trust it again if it was revoked'),
   ).action(async (name: string, options) =>
     finish(await (await import('../pki/trust.ts')).rearm(name, options, io)),
   );
