@@ -174,9 +174,12 @@ test('an ended certificate is worth nothing with another key, after another key 
   };
   expect((await bootHost.poll(other.key, forged('somebody'))).status).toBe(401);
   expect(kinds('cp1', 'agent.refused').map(({ reason }) => reason?.code)).toEqual(['other_key']);
-  // OpenSSL finds the signature wrong, and the connection is cut.
-  const cut = await bootHost.poll(other.key, forged('muster-transport')).catch(String);
-  expect(cut).toMatch(/curl: \((52|56)\)/);
+  // OpenSSL finds the signature wrong: the connection is cut, sometimes only after the answer.
+  const outcome = await bootHost.poll(other.key, forged('muster-transport')).then(
+    ({ status }) => status,
+    () => 'cut',
+  );
+  expect([401, 'cut']).toContain(outcome);
 
   const two = await joined(CP1_MAC, 'b');
   expect((await bootHost.poll(one.key, one.certificate)).status).toBe(401);
