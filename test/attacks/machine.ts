@@ -111,12 +111,13 @@ export class Agent {
   }
 
   /**
-   * Redeems the session's ticket; keeps the certificate when there is one. `more`: further fields.
+   * Asks for a certificate, with the session's ticket if it has one; keeps the certificate. `more`:
+   * further fields.
    */
   async redeem(place: Place = this.#place, more: Readonly<Record<string, string>> = {}): Promise<Answer> {
-    const { session = '', ticket = '' } = this.settings;
-    const fields = Object.entries(more).map(([name, value]) => `${name}=${value}`);
-    const form = [`session=${session}`, `ticket=${ticket}`, `csr@${this.#file('csr')}`, ...fields];
+    const { session = '', ticket } = this.settings;
+    const fields = Object.entries({ session, ...(ticket !== undefined && { ticket }), ...more });
+    const form = [...fields.map(([name, value]) => `${name}=${value}`), `csr@${this.#file('csr')}`];
     const answer = await this.#ask(
       place,
       '/agent/redeem',
@@ -157,6 +158,8 @@ const FACTS = {
 /** How far somebody came on a machine's way to its secrets. */
 export interface Haul {
   readonly script?: string;
+  /** The settings of the agent in the first configuration. */
+  readonly settings?: Readonly<Record<string, string>>;
   readonly ticket?: string;
   readonly certificate?: true;
   /** Private keys and encryption keys in the plan, by path. */
@@ -182,9 +185,9 @@ export async function takeOver(
   if (userData.status !== 200) return got;
   const agent = new Agent(rig, place, filesIn(userData.body));
   try {
-    const { ticket } = agent.settings;
-    if (ticket === undefined) return got;
-    const refused = { ...got, ticket };
+    const { settings } = agent;
+    if (settings.session === undefined) return got;
+    const refused = { ...got, settings, ...(settings.ticket && { ticket: settings.ticket }) };
     if ((await agent.redeem()).status !== 200) return refused;
     return { ...refused, certificate: true, secrets: await secretsFor(agent) };
   } finally {

@@ -49,7 +49,7 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   const named = asked.boot === undefined ? undefined : roster.sessions.named(asked.boot);
   const mac = bootMac ?? (named?.session.mac === NO_MAC ? undefined : named?.session.mac);
   const evidence = { ...identity, bootMac: mac };
-  const asker = { request: asked, named, mac, found: roster.recognise(evidence) };
+  const asker = { request: asked, mac, found: roster.recognise(evidence) };
   const foreign = foreignness(context, asker);
   if (foreign !== undefined) return turnAway(context, asker, verdictOnForeign(context, asker, foreign));
   const alive = verdictOnAlive(context, asker);

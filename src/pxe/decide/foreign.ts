@@ -8,7 +8,6 @@ import type { Mac } from '../../base/mac.ts';
 import type { Match, Recognition } from '../../machines/recognition.ts';
 import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
-import type { LiveSession } from '../../machines/sessions.ts';
 import type { ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type BootContext, selectionOf } from './boot-context.ts';
@@ -18,8 +17,6 @@ import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.t
 /** A request for a script, before anything is done about it. */
 export interface Asker {
   readonly request: ScriptRequest;
-  /** The session that the URL names. */
-  readonly named: LiveSession | undefined;
   /** The MAC that boots: from the request, else from the session. */
   readonly mac: Mac | undefined;
   readonly found: Recognition;
