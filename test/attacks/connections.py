@@ -1,0 +1,38 @@
+"""Holds many TCP connections open, from the addresses 10.77.0.FIRST and up.
+
+    connections.py FIRST ADDRESSES EACH SECONDS REQUEST
+
+Each connection to the boot host's port 8080 sends REQUEST (\\r\\n as in a string) and never reads.
+Prints `held N`, the number of those that the boot host did not close, and keeps them for SECONDS.
+"""
+import resource
+import select
+import socket
+import sys
+import time
+
+first, addresses, each, seconds = (int(word) for word in sys.argv[1:5])
+request = sys.argv[5].encode().decode("unicode_escape").encode()
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+held = []
+for n in range(each):
+    for last in range(first, first + addresses):
+        connection = socket.socket()
+        # The window is small, so that the boot host keeps what is not read.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.bind((f"10.77.0.{last}", 0))
+        connection.settimeout(2)
+        try:
+            connection.connect(("10.77.0.1", 8080))
+            connection.sendall(request)
+        except OSError:
+            continue
+        held.append(connection)
+time.sleep(1)
+poller = select.poll()
+for connection in held:
+    poller.register(connection, select.POLLRDHUP)
+closed = len(poller.poll(0))
+print("held", len(held) - closed, flush=True)
+time.sleep(seconds)

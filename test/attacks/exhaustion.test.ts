@@ -1,0 +1,105 @@
+/** One host of the segment cannot use the boot host up, nor make it send to strangers. */
+import { createHash } from 'node:crypto';
+import fs from 'node:fs';
+import { resolve } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { connectApi } from '../../src/cli/client.socket.ts';
+import { encodeRead } from '../../src/pxe/tftp/codec.ts';
+import { daemon, ip } from '../peers/dhcp-segment.ts';
+import { HTTP, takeLease } from './machine.ts';
+import { BOOT_HOST, Rig, udpFrame, VICTIM_MAC } from './rig.ts';
+
+const LARGE = Buffer.alloc(32 * 1024 * 1024, 'large ');
+const LARGE_SHA256 = createHash('sha256').update(LARGE).digest('hex');
+/** Addresses of the attacker: from 10.77.0.200 on. */
+const FIRST = 200;
+const ALIASES = 40;
+
+let rig: Rig;
+beforeAll(async () => {
+  rig = await Rig.open();
+  await connectApi(rig.muster.socket).call('PUT', `/v1/assets/${LARGE_SHA256}`, { body: LARGE });
+  await takeLease(rig, 'vic', VICTIM_MAC);
+  for (let n = 0; n < ALIASES; n++) ip('-n', 'atk', 'addr', 'add', `10.77.0.${FIRST + n}/24`, 'dev', 'eth0');
+});
+afterAll(() => rig.close());
+
+const TFTP = `${BOOT_HOST}:69`;
+const LOADER = 'undionly.kpxe';
+
+it('a TFTP request that nobody acknowledges costs two datagrams, whatever it asks for', async () => {
+  const requests = [
+    encodeRead(LOADER),
+    encodeRead(LOADER, 'octet', [['timeout', '1']]),
+    encodeRead(LOADER, 'octet', Object.entries({ blksize: '1468', windowsize: '64', timeout: '1' })),
+  ];
+  const answers = requests.map((request) => rig.datagrams('atk', { to: TFTP, wait: 8000 }, [request]));
+  for (const got of await Promise.all(answers)) expect(got.length).toBe(2);
+});
+
+it('forged TFTP requests do not keep a machine from its loader', async () => {
+  // From addresses that nobody has: nothing tells the boot host that they are forged.
+  const forged = Array.from({ length: 1088 }, (_, n) =>
+    udpFrame({
+      from: `10.77.0.${60 + Math.floor(n / 64)}`,
+      fromPort: 20_000 + (n % 64),
+      to: BOOT_HOST,
+      toPort: 69,
+      payload: encodeRead(LOADER),
+    }),
+  );
+  await rig.frames('atk', forged, { wait: 0 });
+  expect((await rig.datagrams('vic', { to: TFTP, wait: 1000 }, [encodeRead(LOADER)])).length).toBeGreaterThan(
+    0,
+  );
+});
+
+/** Connections from the attacker's addresses; resolves when all were tried. */
+const hold = (each: number, request: string) =>
+  daemon(
+    'atk',
+    ['python3', resolve('test/attacks/connections.py'), ...[FIRST, ALIASES, each, 60].map(String), request],
+    /held \d+/,
+  );
+const heldBy = ({ output }: { output(): string }) => Number(/held (\d+)/.exec(output())![1]);
+
+/** Resident memory of the boot host's process in MiB. */
+function memory(): number {
+  for (const pid of fs.readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    const read = (file: string) => fs.readFileSync(`/proc/${pid}/${file}`, 'utf8');
+    try {
+      if (read('cmdline').includes(rig.muster.socket) && read('comm').startsWith('node'))
+        return Number(/VmRSS:\s+(\d+)/.exec(read('status'))![1]) / 1024;
+    } catch {
+      // The process has ended.
+    }
+  }
+  throw new Error('the boot host does not run');
+}
+
+const fetchLoader = () => rig.http('vic', `${HTTP}/loaders/${LOADER}`, '-o', '/dev/null', '-D', '/dev/null');
+
+it('a thousand readers that do not read cost 64 KiB each beyond a fixed number, and a machine gets its files meanwhile', async () => {
+  const before = memory();
+  const readers = await hold(26, `GET /assets/${LARGE_SHA256}/root HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n`);
+  expect(heldBy(readers)).toBe(26 * ALIASES);
+  expect(memory() - before).toBeLessThan(350);
+  expect(await fetchLoader()).toMatchObject({ status: 200 });
+  await readers.stop();
+});
+
+it('half requests from many addresses leave connections for machines with a lease', async () => {
+  const open = await hold(210, 'GET /boot.ipxe HTTP/1.1\\r\\n');
+  expect(heldBy(open)).toBeLessThanOrEqual(32 * ALIASES);
+  expect(await fetchLoader()).toMatchObject({ status: 200 });
+  await open.stop();
+});
+
+it('one connection that sends a thousand requests at once is cut', async () => {
+  const many = await hold(
+    1,
+    `GET /assets/${LARGE_SHA256}/root HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n`.repeat(1000),
+  );
+  expect(heldBy(many)).toBe(0);
+  await many.stop();
+});
