@@ -14,6 +14,7 @@ import type { Plan } from '../../src/agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../src/agent/protocol.ts';
 import { createRevisionClaims, type RevisionClaims } from '../../src/agent/revision-claim.ts';
 import { withSecrets } from '../../src/agent/secret-plan.ts';
+import type { ManualClock } from '../../src/base/clock.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import type { SecretUsers } from '../../src/machines/secret-users.ts';
 import { type GivenSecrets, openGivenSecrets } from '../../src/pki/given-secrets.ts';
@@ -93,7 +94,7 @@ const run = promisify(execFile);
 
 export async function open(
   documents: readonly object[] = CLUSTER,
-  kept: { base?: boot.World; vault?: Vault } = {},
+  kept: { base?: boot.World; vault?: Vault; clock?: ManualClock } = {},
 ): Promise<AgentBootHost> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agents-'));
   const vault = kept.vault ?? vaultFrom(newVaultKey(), 'test');
@@ -108,6 +109,7 @@ export async function open(
   let given!: GivenSecrets;
   let users!: SecretUsers;
   const base = await boot.world(kept.base ? [] : documents, {
+    ...(kept.clock && { clock: kept.clock }),
     ...(kept.base && {
       store: kept.base.store,
       clock: kept.base.clock,

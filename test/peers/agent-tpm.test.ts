@@ -4,6 +4,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { ManualClock } from '../../src/base/clock.ts';
 import type { Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { type AgentBootHost, CLUSTER, CP1_MAC, open } from './agent-boot-host.ts';
@@ -141,9 +142,9 @@ describe('a boot host that trusts one vendor', () => {
         tpm: { vendorCAs: [of.authority] },
       },
     });
-    bootHost = await open([...CLUSTER.slice(0, -1), cluster(vendor)]);
     // The certificates of the TPMs were made moments ago.
-    bootHost.clock.advance((Date.now() - bootHost.clock.now()) as Millis);
+    const clock = new ManualClock(Date.now() as Millis);
+    bootHost = await open([...CLUSTER.slice(0, -1), cluster(vendor)], { clock });
     const machine = await booted(uncertified);
     expect((await machine.poll()).status).not.toBe(0);
     expect(refusals()).toEqual(['tpm_untrusted']);
