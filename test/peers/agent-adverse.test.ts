@@ -290,7 +290,7 @@ test('facts are recorded for the machine that the certificate names, whatever na
     identity: { machine: 'cp2' },
     facts: { etcd: { health: 'serving' } },
   });
-  expect(bootHost.roster.get('cp1')?.status.agent?.version).toBe('1');
+  expect(bootHost.roster.get('cp1')?.status.agent?.version).toBe('2');
   // Without a certificate, or in a boot report, facts about etcd are not accepted.
   const asked = bootHost.asked.length;
   expect(

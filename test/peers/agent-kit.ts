@@ -75,18 +75,20 @@ export class Planner {
   authority = '';
   url = '';
   #server!: https.Server;
-  #pki!: Pki;
+  /** Opens the PKI; each opening counts certificates from zero. */
+  #pki!: () => Pki;
 
   static async open(): Promise<Planner> {
     const planner = new Planner();
     const clock = new ManualClock(Date.now() as Millis);
-    planner.#pki = openPki({ store: openMemoryStore(), clock, vault: vaultFrom(newVaultKey(), 'test') });
-    const keysets = await planner.#pki.found(MUSTER_SCOPE);
+    const parts = { store: openMemoryStore(), clock, vault: vaultFrom(newVaultKey(), 'test') };
+    planner.#pki = () => openPki(parts);
+    const keysets = await planner.#pki().found(MUSTER_SCOPE);
     planner.authority = trustBundle(keysets.get('transport-ca')!);
     const key = await PrivateKey.generate();
     const holder = { name: 'boot', addresses: ['127.0.0.1'] };
     const order = { leaf: 'muster-server', holder, cluster: NAMES, publicKey: key.publicKey() } as const;
-    const { certificate } = await planner.#pki.issue(MUSTER_SCOPE, order);
+    const { certificate } = await planner.#pki().issue(MUSTER_SCOPE, order);
     planner.#server = https.createServer(
       {
         cert: certificate,
@@ -135,7 +137,8 @@ export class Planner {
       cluster: NAMES,
       publicKey: read.publicKey,
     } as const;
-    return (await this.#pki.issue(MUSTER_SCOPE, order)).certificate;
+    // One machine gets far more certificates here than a server would give it.
+    return (await this.#pki().issue(MUSTER_SCOPE, order)).certificate;
   }
 
   async #answer({ path: asked, form, by }: Asked): Promise<Answer> {
