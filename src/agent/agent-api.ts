@@ -137,7 +137,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
     async poll(form, certificate, peer) {
       const address = plainAddress(peer);
       await takenOver(deps, certificate, address);
-      const { identity, member, shown, record } = authenticate(deps, certificate, address);
+      const { identity, member, shown, record } = authenticate(deps, certificate, address, { ended: true });
       const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
       if (hasEnded(deps, shown)) return renewEnded(deps, record, shown, read.facts, address);
@@ -180,8 +180,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
 
     async leave(body, certificate, peer) {
       const address = plainAddress(peer);
-      const { member, shown } = authenticate(deps, certificate, address);
-      if (hasEnded(deps, shown)) throw new MusterError('E_AGENT_CERTIFICATE', 'The certificate has ended.');
+      const { member } = authenticate(deps, certificate, address);
       const bootId = printable(readForm(body).get('bootid') ?? '', MAX_CODE);
       if (bootId === '') throw new MusterError('E_USAGE', 'the form lacks bootid');
       if (deps.roster.heartbeats.leave(member.name, { bootId, address }))
@@ -269,6 +268,7 @@ const REFUSALS = {
   distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
   revoked:
     'The certificate was revoked when its machine was removed from the cluster; decide with `muster machine rearm`.',
+  ended: 'The certificate has ended. A poll with it brings another one for the same key.',
   quarantined: 'The machine is in quarantine; an operator ends that with `muster machine release`.',
   machine_gone: 'The machine has no document any more.',
   no_cluster: 'No cluster names the machine any more, and its documents refer to no Secret.',
@@ -276,21 +276,24 @@ const REFUSALS = {
 
 /**
  * Finds the machine that the ledger gave this certificate to. The certificate's subject is not
- * read, and its dates are not: the ledger alone says whose key it is.
+ * read: the ledger alone says whose key it is. `ended`: a certificate that has ended is accepted,
+ * too.
  *
  * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted ({@link
  * REFUSALS})
  */
 function authenticate(
-  { identities, roster, events, trusted, hasAgent }: AgentApiDeps,
+  deps: AgentApiDeps,
   shown: ShownCertificate | undefined,
   address: string,
+  { ended = false }: { readonly ended?: boolean } = {},
 ): {
   readonly identity: AgentIdentity;
   readonly member: Member;
   readonly shown: ShownCertificate;
   readonly record: AgentRecord;
 } {
+  const { identities, roster, events, trusted, hasAgent } = deps;
   const record = shown && identities.holder(shown.serial);
   const member = record && roster.get(record.machine);
   const refuse = (code: keyof typeof REFUSALS): never => {
@@ -312,6 +315,7 @@ function authenticate(
   if (record.revoked !== undefined) return refuse('revoked');
   if (member?.entry === undefined) return refuse('machine_gone');
   if (!hasAgent(record.machine)) return refuse('no_cluster');
+  if (!ended && hasEnded(deps, shown)) return refuse('ended');
   return { identity: { machine: record.machine, serial: shown.serial, address }, member, shown, record };
 }
 

@@ -3,9 +3,9 @@
  * ends it.
  */
 import type { Clock } from '../base/clock.ts';
-import { MusterError } from '../base/errors.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import type { AgentStatus, KnownMachine } from '../machines/machine.ts';
+import { memberNamed } from '../machines/member.ts';
 import type { Roster } from '../machines/roster.ts';
 import type { Identities } from './identities.ts';
 import { REVOKED } from './withdrawal.ts';
@@ -46,9 +46,7 @@ export async function rearmMachine(
   name: string,
   { keep }: { readonly keep: boolean },
 ): Promise<KnownMachine> {
-  const member = roster.get(name);
-  if (member === undefined)
-    throw new MusterError('E_NOT_FOUND', `there is no machine "${name}"; \`muster get machines\` lists them`);
+  const member = memberNamed(roster, name);
   const before = keep ? undefined : await identities.revoke(name);
   const current = roster.sessions.current(name);
   if (keep) await identities.restore(name);

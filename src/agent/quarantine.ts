@@ -7,7 +7,8 @@ import { MusterError } from '../base/errors.ts';
 import type { EventSink } from '../events/event.ts';
 import { printable } from '../machines/identity.ts';
 import type { KnownMachine } from '../machines/machine.ts';
-import type { Member, Roster } from '../machines/roster.ts';
+import { memberNamed } from '../machines/member.ts';
+import type { Roster } from '../machines/roster.ts';
 import type { Identities } from './identities.ts';
 
 interface QuarantineDeps {
@@ -22,14 +23,6 @@ export const QUARANTINED = 'quarantined';
 
 const MAX_REASON = 300;
 
-/** @throws {MusterError} E_NOT_FOUND when no machine has this name */
-function memberOf(roster: Roster, name: string): Member {
-  const member = roster.get(name);
-  if (member === undefined)
-    throw new MusterError('E_NOT_FOUND', `there is no machine "${name}"; \`muster get machines\` lists them`);
-  return member;
-}
-
 /**
  * `muster machine quarantine`: durable when it resolves. A machine that is in quarantine stays
  * there with its first time, and the new reason.
@@ -41,7 +34,7 @@ export async function quarantineMachine(
   name: string,
   { why, deletePods }: { readonly why: string; readonly deletePods: boolean },
 ): Promise<KnownMachine> {
-  const member = memberOf(roster, name);
+  const member = memberNamed(roster, name);
   const text = printable(why, MAX_REASON);
   if (text === '')
     throw new MusterError('E_USAGE', 'say why with --reason: it is shown wherever the machine is');
@@ -73,7 +66,7 @@ export async function releaseMachine(
   { roster, identities, events }: QuarantineDeps,
   name: string,
 ): Promise<KnownMachine> {
-  const member = memberOf(roster, name);
+  const member = memberNamed(roster, name);
   if (member.status.quarantine === undefined)
     throw new MusterError('E_CONFLICT', `${name} is not in quarantine`);
   const before = await identities.revoke(name);

@@ -95,11 +95,11 @@ export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<
   if (!tpm.ok) return refuse(tpm.why, tpm.text);
   const asked: Asked = { facts, address, asker: asker.is, key, pin, tpm: tpm.facts };
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const known = await knownOf(deps, asked);
-    const decision = decideRedeem(known.facts);
+    const found = await knownOf(deps, asked);
+    const decision = decideRedeem(found.facts);
     if (decision.do === 'refuse') return refuse(decision.code, '', asked.tpm.pinned);
-    if (decision.do === 'repeat') return { kind: 'certificate', certificate: known.certificate! };
-    if (decision.do === 'hold') return hold(deps, asked, known, decision.hold, tpm.shown);
+    if (decision.do === 'repeat') return { kind: 'certificate', certificate: found.certificate! };
+    if (decision.do === 'hold') return hold(deps, asked, found, decision.hold, tpm.shown);
     const certificate = await issue(deps, asked, { approved: false });
     if (certificate !== undefined) return { kind: 'certificate', certificate };
   }

@@ -10,6 +10,7 @@ import type { LiveCatalog } from '../resources/catalog.ts';
 import { API_VERSION, type Document, type MachineSpec } from '../resources/kinds.ts';
 import { MAX_TEXT, plainText, serialKey, uuidKey } from './identity.ts';
 import type { KnownMachine } from './machine.ts';
+import { memberNamed } from './member.ts';
 import { isUsableMac } from './placeholders.ts';
 import type { Member, Roster } from './roster.ts';
 
@@ -43,9 +44,7 @@ export async function acceptMachine(
   options: AcceptOptions = {},
 ): Promise<KnownMachine> {
   const { roster, catalog } = deps;
-  const member = roster.get(name);
-  if (member === undefined)
-    throw new MusterError('E_NOT_FOUND', `there is no machine "${name}"; \`muster get machines\` lists them`);
+  const member = memberNamed(roster, name);
   if (member.entry === undefined) return acceptDiscovered(deps, member, options);
   if (options.name !== undefined && options.name !== name)
     throw new MusterError(

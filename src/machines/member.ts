@@ -1,5 +1,6 @@
 /** A machine in the roster, and the roster's interface. */
 import type { Millis } from '../base/duration.ts';
+import { MusterError } from '../base/errors.ts';
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Reason } from '../events/event.ts';
@@ -82,4 +83,16 @@ export interface Roster {
   sweep(): void;
   /** Stops following the catalogue and writes all records that wait. */
   close(): Promise<void>;
+}
+
+/**
+ * The machine that an operator names.
+ *
+ * @throws {MusterError} E_NOT_FOUND when no machine has this name
+ */
+export function memberNamed(roster: Pick<Roster, 'get'>, name: string): Member {
+  const member = roster.get(name);
+  if (member === undefined)
+    throw new MusterError('E_NOT_FOUND', `there is no machine "${name}"; \`muster get machines\` lists them`);
+  return member;
 }

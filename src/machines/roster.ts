@@ -5,15 +5,15 @@
  * (sightings) is written behind, in batches.
  */
 import type { Clock } from '../base/clock.ts';
-import { duration, type Millis } from '../base/duration.ts';
+import { duration, type Millis, millis } from '../base/duration.ts';
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Log } from '../base/log.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { TokenBucket } from '../base/token-bucket.ts';
 import type { EventSink } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
 import type { Store, Write } from '../store/store.ts';
-import { DiscoveryRate } from './discovery-rate.ts';
 import { createHeartbeats, type Heartbeats } from './heartbeats.ts';
 import type { KnownMachine } from './machine.ts';
 import type { Member, Roster, StatusChange } from './member.ts';
@@ -32,6 +32,12 @@ export type { Member, Roster, StatusChange } from './member.ts';
  * longest.
  */
 export const MAX_DISCOVERED = 20_000;
+
+/**
+ * How many unknown machines are recorded at once, and then per second. Beyond that they are still
+ * answered, but not recorded, so that a flood of invented addresses costs neither memory nor disk.
+ */
+export const DISCOVERY = { burst: 2_000, perSecond: 100 } as const;
 
 /** A machine without a document that keeps asking is moved behind the others at most this often. */
 const REFRESH_EVERY = duration('1m');
@@ -60,7 +66,7 @@ class MemoryRoster implements Roster {
   readonly #deps: RosterDeps;
   readonly #table: MemberTable;
   readonly #records: RosterRecords;
-  readonly #rate: DiscoveryRate;
+  readonly #rate = new TokenBucket(DISCOVERY.burst, millis(1000 / DISCOVERY.perSecond));
   #unsubscribe: () => void = () => {};
   #started = false;
 
@@ -68,7 +74,6 @@ class MemoryRoster implements Roster {
     this.#deps = deps;
     this.sessions = createSessions(deps);
     this.heartbeats = createHeartbeats(deps);
-    this.#rate = new DiscoveryRate(deps.clock);
     this.#table = new MemberTable((name) => this.#records.memberLater(name));
     this.#records = new RosterRecords({
       ...deps,
@@ -120,11 +125,12 @@ class MemoryRoster implements Roster {
   }
 
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined {
-    const { metrics } = this.#deps;
-    if (!this.#rate.take()) {
+    const { clock, metrics } = this.#deps;
+    if (!this.#rate.permits(clock.monotonic())) {
       metrics?.add('muster_table_dropped_total', { table: 'discovery' });
       return undefined;
     }
+    this.#rate.spend(clock.monotonic());
     const table = this.#table;
     if (table.discoveredSize >= MAX_DISCOVERED) {
       metrics?.add('muster_table_dropped_total', { table: 'discovered' });

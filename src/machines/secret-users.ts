@@ -25,7 +25,10 @@ export interface SecretUsers {
   names(): ReadonlySet<string>;
   /** All references to a Secret, by document. */
   of(secret: string): readonly SecretUser[];
-  /** Calls `listener` after these documents changed. Returns a function that unsubscribes it. */
+  /**
+   * Calls `listener` after a document began or ceased to refer to Secrets. Returns a function that
+   * unsubscribes it.
+   */
   subscribe(listener: () => void): () => void;
   close(): void;
 }

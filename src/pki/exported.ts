@@ -71,6 +71,13 @@ const symmetric = ({ name, primary, trusted, distrusted }: EncryptionKeyset): Ex
   })),
 });
 
+/** The ids of all generations that are here; no key is brought into the clear for that. */
+async function generationsHere(pki: Keys, scope: string): Promise<readonly string[]> {
+  const encryption = await pki.encryption(scope);
+  const keysets = [...(await pki.keysets(scope)).values(), ...(encryption ? [encryption] : [])];
+  return keysets.flatMap(({ trusted, distrusted }) => [...trusted, ...distrusted].map(({ id }) => id));
+}
+
 /** The ids of all generations in an export. */
 export const generationsOf = ({ keysets }: Pick<ExportedScope, 'keysets'>): readonly string[] =>
   keysets.flatMap(({ generations }) => generations.map(({ id }) => id));
@@ -119,7 +126,7 @@ export function openExports({
       const missing = await Promise.all(
         (await pki.scopes()).map(async (scope) => {
           const there = await known(scope);
-          const ids = generationsOf(await exportScope(pki, scope));
+          const ids = await generationsHere(pki, scope);
           return ids.every((id) => there.has(id)) ? [] : [scope];
         }),
       );

@@ -114,7 +114,7 @@ test('after a boot host was off for 60 days, a hundred agents get their plans ag
   }
 }, 120_000);
 
-test('an ended certificate brings another one and nothing else: no plan, no sign of life, no farewell', async () => {
+test('an ended certificate brings another one and nothing else: no plan, no sign of life, no configuration, no farewell', async () => {
   bootHost = await open();
   const { key, certificate } = await joined();
   bootHost.plan = PLAN;
@@ -124,6 +124,11 @@ test('an ended certificate brings another one and nothing else: no plan, no sign
   expect(bootHost.asked).toEqual([]);
   expect(bootHost.roster.heartbeats.alive('cp1')?.bootId).toBeUndefined();
   expect((await bootHost.leave(key, certificate, 'boot-1')).status).toBe(401);
+  const ended = path.join(directory, 'ended.crt');
+  fs.writeFileSync(ended, certificate);
+  const form = { session: 'any', url: 'http://10.77.0.1:8080' };
+  const asked = await bootHost.curl('/agent/configuration', form, ['--cert', ended, '--key', key]);
+  expect([asked.status, String(asked.body)]).toEqual([401, expect.stringContaining('has ended')]);
   // A lost answer does no harm: the same certificate comes again.
   expect(planIn((await bootHost.poll(key, certificate)).body)).toEqual(planIn(answer.body));
   const next = planIn(answer.body).file;

@@ -146,7 +146,7 @@ export function createBootContext(deps: BootDeps): BootContext {
   let withoutReservation = new WeakMap<ServedNetwork, number>();
 
   const unsubscribe = catalog.subscribe((changes) => {
-    withoutReservation = new WeakMap();
+    if (changes.some((change) => change.kind === 'Machine')) withoutReservation = new WeakMap();
     if (changes.every((change) => change.kind === 'Machine')) return;
     generation++;
     profiles = undefined;

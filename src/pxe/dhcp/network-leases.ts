@@ -8,8 +8,8 @@ import { type Millis, millis } from '../../base/duration.ts';
 import { ExpiryQueue } from '../../base/expiry.ts';
 import type { Ipv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
+import { TokenBucket } from '../../base/token-bucket.ts';
 import type { BootClient } from '../client.ts';
-import { Allowance } from './allowance.ts';
 import { Declines } from './declines.ts';
 import { Doubts } from './doubts.ts';
 import { isOver, type Lease, type LeaseState, type LeaseView, stateAt } from './lease.ts';
@@ -79,9 +79,9 @@ export class NetworkLeases {
   readonly #declines = new Declines();
   /** Declines that are to be proven. */
   readonly doubts = new Doubts();
-  readonly #relayedDeclines = new Allowance(RELAYED_DECLINES.burst, RELAYED_DECLINES.every);
+  readonly #relayedDeclines = new TokenBucket(RELAYED_DECLINES.burst, RELAYED_DECLINES.every);
   /** By relay; `undefined` is the network's interface. Documents name the relays. */
-  readonly #withoutOffer = new Map<Ipv4 | undefined, Allowance>();
+  readonly #withoutOffer = new Map<Ipv4 | undefined, TokenBucket>();
   /** How many addresses of the pools are leased, offered, set aside or being written. */
   #used = 0;
   #pool: Pool | undefined;
@@ -140,7 +140,7 @@ export class NetworkLeases {
     if (allowance === undefined) {
       // A small pool has fewer places, so that a quarter of it at most is taken at once.
       const burst = Math.min(WITHOUT_OFFER.burst, Math.max(1, (this.#pool?.size ?? 0) >> 2));
-      allowance = new Allowance(burst, WITHOUT_OFFER.every);
+      allowance = new TokenBucket(burst, WITHOUT_OFFER.every);
       this.#withoutOffer.set(relay, allowance);
     }
     allowance.spend(now);

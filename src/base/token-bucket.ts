@@ -1,11 +1,7 @@
-/**
- * Limits how often something may happen that nobody can prove: requests without an offer, and
- * declines that a relay forwards.
- */
-import type { Millis } from '../../base/duration.ts';
+/** Limits how often something may happen: so many times at once, and then once in a while. */
+import type { Millis } from './duration.ts';
 
-/** A token bucket. Reading it changes nothing; only {@link Allowance.spend} does. */
-export class Allowance {
+export class TokenBucket {
   readonly #burst: number;
   readonly #every: Millis;
   #tokens: number;
@@ -27,9 +23,19 @@ export class Allowance {
     return Math.min(this.#burst, this.#tokens + since / this.#every);
   }
 
-  /** Whether it may happen at `now`. */
+  /** Whether it may happen at `now`. Changes nothing. */
   permits(now: Millis): boolean {
     return this.#at(now) >= 1;
+  }
+
+  /** How long it has to wait; 0 when it may happen at `now`. Changes nothing. */
+  wait(now: Millis): Millis {
+    return Math.max(0, Math.ceil((1 - this.#at(now)) * this.#every)) as Millis;
+  }
+
+  /** Whether all of its burst is there. Changes nothing. */
+  isFull(now: Millis): boolean {
+    return this.#at(now) >= this.#burst;
   }
 
   /** Notes that it happened. */
