@@ -7,7 +7,8 @@ import express from 'express';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
-import type { SystemCalls } from '../base/system-calls.socket.ts';
+import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
+import { decideAccess, EVERYTHING, type Principal } from './access.ts';
 import type { Action, Actions } from './actions.ts';
 import type { ApiDeps } from './deps.ts';
 import type { ApiRequest, ApiResponse, Route } from './handler.ts';
@@ -46,7 +47,10 @@ export async function startApi(options: {
 }): Promise<ApiServer> {
   const { listen, deps } = options;
   const stopping = new AbortController();
-  const operators = createServer([...(options.routes ?? []), ...API_ROUTES], deps, stopping.signal);
+  const operators = createServer([...(options.routes ?? []), ...API_ROUTES], deps, stopping.signal, {
+    authenticate: bySocket(deps),
+    clusterOf: deps.agents.agentCluster,
+  });
   const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
   let health: http.Server | undefined;
   try {
@@ -89,6 +93,15 @@ function listenError(error: NodeJS.ErrnoException, where: { readonly host: strin
   );
 }
 
+/** The socket is the way in when all else fails: everybody who may open it may do everything. */
+const bySocket =
+  ({ actions }: Pick<ApiDeps, 'actions'>): AccessDeps['authenticate'] =>
+  (_request, peer) => ({
+    name: actions.actor(peer).user,
+    by: 'socket',
+    grants: EVERYTHING,
+  });
+
 function closeServer(server: http.Server): Promise<void> {
   return new Promise((resolve) => {
     // Busy connections become idle later; without this they would stay open until their keep-alive
@@ -114,14 +127,28 @@ interface ServerDeps {
   readonly actions?: Actions | undefined;
 }
 
+/** How a listener finds out who asks, and what limits that. */
+export interface AccessDeps {
+  /** Undefined: nobody is logged in. */
+  readonly authenticate: (
+    request: http.IncomingMessage,
+    peer: PeerCredentials | undefined,
+  ) => Principal | undefined | Promise<Principal | undefined>;
+  /** The cluster of a machine; undefined when it has none. */
+  readonly clusterOf: (machine: string) => string | undefined;
+}
+
 /**
  * Makes an HTTP server that answers `routes`, and all other requests with a problem. Exported for
  * tests that serve a table by TCP.
+ *
+ * @param access absent on the listener for monitoring, where everybody gets every route
  */
 export function createServer<D extends ServerDeps>(
   routes: readonly Route<D>[],
   deps: D,
   stop: AbortSignal,
+  access?: AccessDeps,
 ): http.Server {
   const app = express();
   app.disable('x-powered-by');
@@ -130,7 +157,7 @@ export function createServer<D extends ServerDeps>(
   app.set('query parser', false);
   for (const route of routes) {
     app[route.method.toLowerCase() as 'get'](route.path, (req, res) =>
-      answer(route, req, res, { deps, stop }),
+      answer(route, req, res, { deps, stop, access }),
     );
   }
   app.use((req: express.Request, res: express.Response) => {
@@ -158,7 +185,7 @@ async function answer<D extends ServerDeps>(
   route: Route<D>,
   req: express.Request,
   res: express.Response,
-  context: { readonly deps: D; readonly stop: AbortSignal },
+  context: { readonly deps: D; readonly stop: AbortSignal; readonly access: AccessDeps | undefined },
 ): Promise<void> {
   const gone = new AbortController();
   res.once('close', () => gone.abort());
@@ -173,7 +200,8 @@ async function answer<D extends ServerDeps>(
     signal: AbortSignal.any([gone.signal, context.stop]),
     ...(peer && { peer }),
   };
-  const { deps } = context;
+  const { deps, access } = context;
+  const principal = await access?.authenticate(req, peer);
   // Pieces of a file that is not complete change nothing yet; the last one is recorded.
   const acted = async (status: number, code?: string): Promise<void> => {
     if (route.method === 'GET' || status === 202) return;
@@ -188,7 +216,8 @@ async function answer<D extends ServerDeps>(
     let response: ApiResponse;
     let code: string | undefined;
     try {
-      response = await route.handler(request, deps);
+      if (access) permit(route, request.params, principal, access);
+      response = await route.handler({ ...request, ...(principal && { principal }) }, deps);
     } catch (error) {
       if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
         // The client is gone, and the server has not failed.
@@ -214,6 +243,20 @@ async function answer<D extends ServerDeps>(
   await send(res, response);
   // Discards what the handler did not read, so that the next request on this connection is found.
   if (!req.readableEnded) req.resume();
+}
+
+/** @throws {MusterError} E_UNAUTHENTICATED or E_FORBIDDEN when the route is not for this principal */
+function permit(
+  route: Route<never>,
+  params: Readonly<Record<string, string>>,
+  principal: Principal | undefined,
+  { clusterOf }: AccessDeps,
+): void {
+  const decision = decideAccess(route, params, principal, clusterOf);
+  if (decision.do === 'authenticate')
+    throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
+  if (decision.do === 'refuse')
+    throw new MusterError('E_FORBIDDEN', `${principal?.name} may not do that: ${decision.text}`);
 }
 
 function problemFor(error: unknown, request: ApiRequest, path: string, log: Log) {

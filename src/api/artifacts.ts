@@ -52,12 +52,14 @@ export const ARTIFACT_ROUTES = [
     name: 'list',
     method: 'GET',
     path: '/v1/artifacts',
+    access: 'view',
     summary: 'Lists the artifacts of clusters (binaries, manifests, container images) with their files.',
   },
   {
     name: 'enter',
     method: 'POST',
     path: '/v1/artifacts',
+    access: 'administer',
     summary:
       'Enters artifacts, all or none, for files that were uploaded: {"artifacts": [{"kind": "binary", "manifest" or "image", …}]}.',
   },
@@ -65,6 +67,7 @@ export const ARTIFACT_ROUTES = [
     name: 'remove',
     method: 'DELETE',
     path: '/v1/artifacts',
+    access: 'administer',
     summary: 'Removes an artifact, but not its files. Query: name.',
   },
 ] as const;

@@ -71,24 +71,28 @@ export const ASSET_ROUTES = [
     name: 'list',
     method: 'GET',
     path: '/v1/assets',
+    access: 'view',
     summary: 'Lists verified files, with the images and artifacts that need them.',
   },
   {
     name: 'uploads',
     method: 'GET',
     path: '/v1/uploads',
+    access: 'view',
     summary: 'Lists incomplete uploads: how much of each file the server has, and since when.',
   },
   {
     name: 'get',
     method: 'GET',
     path: '/v1/assets/:sha256',
+    access: 'view',
     summary: 'Shows how much of a file the server has, and whether it is complete.',
   },
   {
     name: 'put',
     method: 'PUT',
     path: '/v1/assets/:sha256',
+    access: 'administer',
     summary:
       'Uploads a file, or with Content-Range a piece of it. 200: complete and verified; 202: more pieces are needed.',
   },
@@ -96,12 +100,14 @@ export const ASSET_ROUTES = [
     name: 'verify',
     method: 'POST',
     path: '/v1/assets/:sha256/verify',
+    access: 'administer',
     summary: 'Reads a file again and compares its hash. A file that has changed is no longer served.',
   },
   {
     name: 'remove',
     method: 'DELETE',
     path: '/v1/assets/:sha256',
+    access: 'administer',
     summary:
       'Removes a file or an incomplete upload. Query: force (also when an image or artifact needs it).',
   },

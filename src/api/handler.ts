@@ -4,6 +4,7 @@
  */
 import { MusterError } from '../base/errors.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
+import type { Access, Principal } from './access.ts';
 
 /** A request as handlers get it. */
 export interface ApiRequest {
@@ -19,6 +20,8 @@ export interface ApiRequest {
   readonly signal: AbortSignal;
   /** The client process; absent by TCP and with `MUSTER_NATIVE=0`, where it is unknown. */
   readonly peer?: PeerCredentials;
+  /** Who asks; absent on the listener for monitoring, where nobody logs in. */
+  readonly principal?: Principal;
 }
 
 /** A response. Its body is a text, or pieces of text that are sent as they become available. */
@@ -37,6 +40,7 @@ export type Handler<Deps> = (request: ApiRequest, deps: Deps) => ApiResponse | P
  * const version: Route<ApiDeps> = {
  *   method: 'GET',
  *   path: '/v1/networks/:name/version',
+ *   access: 'view',
  *   summary: 'The version of a network.',
  *   handler: ({ params }, { daemon }) => json({ name: params.name, version: daemon.version }),
  * };
@@ -45,6 +49,8 @@ export interface Route<Deps> {
   readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
   /** `:name` is a parameter: one path segment. */
   readonly path: string;
+  /** What a client must be allowed to do. */
+  readonly access: Access;
   /** One sentence, for the index of the API and the docs. */
   readonly summary: string;
   readonly handler: Handler<Deps>;

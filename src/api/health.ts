@@ -33,20 +33,29 @@ export const HEALTH_ROUTES: readonly Route<HealthDeps>[] = [
   {
     method: 'GET',
     path: '/healthz',
+    access: 'open',
     summary: 'Liveness: 200 while the process runs.',
     handler: healthz,
   },
   {
     method: 'GET',
     path: '/readyz',
+    access: 'open',
     summary: 'Readiness: 200 when the server is ready for machines, else 503; one line for each check.',
     handler: readyz,
   },
   {
     method: 'GET',
     path: '/metrics',
+    access: 'view',
     summary: 'Shows metrics in the Prometheus text format.',
     handler: metricsText,
   },
-  { method: 'GET', path: '/version', summary: 'Shows the versions of Muster and Node.', handler: version },
+  {
+    method: 'GET',
+    path: '/version',
+    access: 'open',
+    summary: 'Shows the versions of Muster and Node.',
+    handler: version,
+  },
 ];

@@ -51,16 +51,18 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
   });
 
 export const API_ROUTES: readonly Route<ApiDeps>[] = [
-  { method: 'GET', path: '/v1', summary: 'Lists the routes.', handler: index },
+  { method: 'GET', path: '/v1', access: 'view', summary: 'Lists the routes.', handler: index },
   {
     method: 'GET',
     path: '/v1/status',
+    access: 'view',
     summary: 'Shows version, readiness, and the faults of the configuration directory.',
     handler: status,
   },
   {
     method: 'GET',
     path: '/v1/events',
+    access: 'view',
     summary:
       'Lists events, newest last. Query: subject, after, limit; follow streams them (server-sent events).',
     handler: listEvents,
@@ -68,37 +70,49 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'GET',
     path: '/v1/audit',
+    access: 'audit',
     summary: 'Shows the security log: public key, newest entry, newest checkpoint, size.',
     handler: auditStatus,
   },
   {
     method: 'GET',
     path: '/v1/audit/entries',
+    access: 'audit',
     summary: 'Lists its newest entries, newest last. Query: subject, after, limit, follow (a stream).',
     handler: auditEntries,
   },
   {
     method: 'GET',
     path: '/v1/audit/export',
+    access: 'audit',
     summary: 'Exports all of its lines (JSON Lines), oldest first; the last is a checkpoint.',
     handler: auditExport,
   },
-  { method: 'GET', path: '/v1/leases', summary: 'Lists leases. Query: network.', handler: listLeases },
+  {
+    method: 'GET',
+    path: '/v1/leases',
+    access: 'view',
+    summary: 'Lists leases. Query: network.',
+    handler: listLeases,
+  },
   {
     method: 'GET',
     path: '/v1/explain',
+    access: 'view',
     summary: 'Explains what a machine would get now and why. Query: machine or mac; network, arch, firmware.',
     handler: explain,
   },
   {
     method: 'GET',
     path: '/v1/render/:machine',
+    access: 'view',
     summary: "Shows a machine's first-boot configuration, with the origin of each value.",
     handler: render,
   },
   {
     method: 'POST',
     path: '/v1/apply',
+    access: 'administer',
     summary:
       'Applies documents, all or nothing: YAML or JSON, or {"sources": [{"file", "text"}]}. Query: dryRun.',
     handler: applyDocuments,
@@ -106,6 +120,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/delete',
+    access: 'administer',
     summary:
       'Deletes documents as one change: {"documents": [{"kind", "name"}]}. Query: dryRun, force, ignoreNotFound.',
     handler: deleteDocuments,
@@ -113,6 +128,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/reload',
+    access: 'operate',
     summary:
       'Reads the configuration directory, the loader directories and the host’s addresses again; answers with the faults of the configuration directory.',
     handler: reloadDocuments,
@@ -120,12 +136,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/machines/add',
+    access: 'operate',
     summary: 'Makes a Machine: {"mac", "profile", "name", "address", "cluster"}.',
     handler: addMachine,
   },
   {
     method: 'POST',
     path: '/v1/machines/:name/accept',
+    access: 'operate',
     summary:
       'Accepts a machine that was seen, or lets a held one try again: {"profile", "name", "cluster", "macs"}.',
     handler: acceptMachine,
@@ -133,12 +151,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/machines/:name/rearm',
+    access: 'operate',
     summary: "Ends a machine's alarm. Query: keep (its certificate stays; else the next key gets a new one).",
     handler: rearmMachine,
   },
   {
     method: 'GET',
     path: '/v1/waiting',
+    access: 'view',
     summary:
       'Lists machines whose keys wait for an approval. Query: cluster; codes shows what their consoles show.',
     handler: listWaiting,
@@ -146,18 +166,21 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/machines/:name/approve',
+    access: 'operate',
     summary: 'Approves the waiting key of a machine: {"code"}, as its console shows it.',
     handler: approveMachine,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/compromised/:machine',
+    access: 'view',
     summary: 'Lists the keys and certificates that a machine had, until when, and which rotation ends them.',
     handler: compromised,
   },
   {
     method: 'POST',
     path: '/v1/machines/:name/quarantine',
+    access: 'administer',
     summary:
       'Puts a machine in quarantine: {"reason", "pods": delete}. It gets nothing until it is released.',
     handler: quarantineMachine,
@@ -165,98 +188,126 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/machines/:name/release',
+    access: 'administer',
     summary: 'Ends the quarantine of a machine; its certificate stays revoked.',
     handler: releaseMachine,
   },
   {
     method: 'GET',
     path: '/v1/secrets',
+    access: 'view',
     summary: 'Lists Secrets: keys, sizes, times, who uses them, which machines have which. No values.',
     handler: listSecrets,
   },
-  { method: 'GET', path: '/v1/secrets/:name', summary: 'The same for one Secret.', handler: showSecret },
+  {
+    method: 'GET',
+    path: '/v1/secrets/:name',
+    access: 'view',
+    summary: 'The same for one Secret.',
+    handler: showSecret,
+  },
   {
     method: 'PUT',
     path: '/v1/secrets/:name/:key',
+    access: 'administer',
     summary: 'Writes the value of a key: the body, as it is. No route returns it.',
     handler: putSecret,
   },
   {
     method: 'DELETE',
     path: '/v1/secrets/:name/:key',
+    access: 'administer',
     summary: 'Removes a key of a Secret; refused while a document refers to it.',
     handler: removeSecret,
   },
   {
     method: 'DELETE',
     path: '/v1/secrets/:name',
+    access: 'administer',
     summary: 'Removes a Secret; refused while a document refers to it.',
     handler: removeSecret,
   },
   {
     method: 'GET',
     path: '/v1/pki',
+    access: 'view',
     summary: 'Lists keysets and issued certificates with their holders and expiry.',
     handler: pkiStatus,
   },
   {
     method: 'POST',
     path: '/v1/pki/export',
+    access: 'administer',
     summary: 'Answers with all private keys in the clear, for `muster pki export`; secret. Query: cluster.',
     handler: pkiExport,
   },
   {
     method: 'POST',
     path: '/v1/pki/exported',
+    access: 'administer',
     summary: 'Notes which keys an operator has a copy of: {"scopes": [{"scope", "generations"}]}.',
     handler: pkiExported,
   },
-  { method: 'GET', path: '/v1/pki/:cluster', summary: 'The same for one cluster.', handler: pkiStatus },
+  {
+    method: 'GET',
+    path: '/v1/pki/:cluster',
+    access: 'view',
+    summary: 'The same for one cluster.',
+    handler: pkiStatus,
+  },
   {
     method: 'POST',
     path: '/v1/clusters/:name/kubeconfig',
+    access: 'administer',
     summary: 'Makes a kubeconfig with a new admin certificate for a working day; it is secret. Query: user.',
     handler: kubeconfig,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/etcd-client',
+    access: 'administer',
     summary: "Makes a client certificate for a cluster's etcd for a working day; it is secret. Query: user.",
     handler: etcdClient,
   },
   {
     method: 'GET',
     path: '/v1/machines/:name/plan',
+    access: 'view',
     summary: 'Shows the plan that a machine of a cluster gets once it has its certificates.',
     handler: showPlan,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/full',
+    access: 'view',
     summary: "Shows a cluster's resolved specification, with the origin of each value.",
     handler: showResolvedCluster,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/addons',
+    access: 'view',
     summary: 'Lists the add-ons of a cluster: whether their files are complete, and which images they need.',
     handler: showAddons,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/founding',
+    access: 'view',
     summary: "Shows the state of the founding of a cluster's etcd, and the last decision for each member.",
     handler: showFounding,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/found',
+    access: 'administer',
     summary: 'Opens the founding with the members that have polled: {"confirm": the cluster’s name}.',
     handler: foundCluster,
   },
   {
     method: 'GET',
     path: '/v1/clusters/:name/status',
+    access: 'view',
     summary:
       'Shows the health of a cluster: etcd, API servers, nodes, leases, certificates, machines. Query: etcd (only etcd).',
     handler: showHealth,
@@ -264,6 +315,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/verify',
+    access: 'operate',
     summary:
       'The same, and runs probe pods for DNS and Services. Query: etcd (only etcd), image (of the probes).',
     handler: verifyCluster,
@@ -271,12 +323,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/add-node',
+    access: 'operate',
     summary: 'Adds machines to a Cluster: {"machines": "NAME,NAME", "role": worker, control-plane or etcd}.',
     handler: addNodes,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/remove-node',
+    access: 'administer',
     summary:
       'Removes machines from a Cluster: {"machines", "replacements", "clear", "drain": a duration or no}.',
     handler: removeNodes,
@@ -284,12 +338,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/reset',
+    access: 'administer',
     summary: 'Clears all machines of a cluster: {"confirm": the cluster’s name}.',
     handler: resetCluster,
   },
   {
     method: 'POST',
     path: '/v1/clusters/:name/restore',
+    access: 'administer',
     summary:
       'Restores etcd from one member when the quorum is lost for good: {"confirm", "member", "without": abandoned members}.',
     handler: restoreCluster,
@@ -297,6 +353,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/adopt',
+    access: 'administer',
     summary:
       'Accepts the present disk of a member as its own, after a store was rolled back: {"confirm", "member"}.',
     handler: adoptMember,
@@ -304,12 +361,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'POST',
     path: '/v1/clusters/:name/call-off',
+    access: 'operate',
     summary: 'Cancels the replacement of a member, or a restore from its data: {"member"}.',
     handler: callOff,
   },
   {
     method: 'GET',
     path: '/v1/:kind',
+    access: 'view',
     summary:
       'Lists all documents of a kind: networks, images, clusters, profiles, machines (with their status).',
     handler: listDocuments,
@@ -317,18 +376,21 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   {
     method: 'GET',
     path: '/v1/:kind/:name',
+    access: 'view',
     summary: 'Shows a document, with its ETag.',
     handler: getDocument,
   },
   {
     method: 'PUT',
     path: '/v1/:kind/:name',
+    access: 'administer',
     summary: 'Applies one document. Headers: If-Match, If-None-Match. Query: dryRun.',
     handler: putDocument,
   },
   {
     method: 'DELETE',
     path: '/v1/:kind/:name',
+    access: 'administer',
     summary:
       'Deletes a document, or forgets a machine that was only seen. Header: If-Match. Query: dryRun, force.',
     handler: deleteDocument,

@@ -77,6 +77,18 @@ export const ERRORS = {
     http: 400,
     fix: 'See `muster help`.',
   },
+  E_UNAUTHENTICATED: {
+    title: 'The request does not say who sends it.',
+    who: 'operator',
+    http: 401,
+    fix: 'Log in with `muster login`, or on the page; a session or token may have ended.',
+  },
+  E_FORBIDDEN: {
+    title: 'The operator does not have the role that this needs.',
+    who: 'operator',
+    http: 403,
+    fix: 'Ask an administrator for the role that the message names.',
+  },
   E_UNREACHABLE: {
     title: 'The server does not answer on its socket.',
     who: 'operator',

@@ -21,6 +21,7 @@ it('is logged at level debug, without a stack', async () => {
   const route: Route<unknown> = {
     method: 'PUT',
     path: '/file',
+    access: 'operate',
     summary: 'Takes a file.',
     handler: async (request) => {
       reading.resolve();

@@ -1,0 +1,114 @@
+/**
+ * Who may use which route: the roles of operators, what each allows, and for which clusters. Pure;
+ * `src/api/accounts` says who asks.
+ */
+
+/** What a route needs. Every route names one. */
+export const ACCESS = {
+  open: 'Everybody, also without logging in.',
+  view: 'Shows state; answers contain no secrets.',
+  operate: 'Changes machines and clusters in ways that can be undone.',
+  administer: 'Issues credentials, removes machines and data, or changes who may do what.',
+  audit: 'Reads the security log.',
+} as const;
+export type Access = keyof typeof ACCESS;
+
+/** The part of a route that decides who may use it. */
+interface Guarded {
+  readonly path: string;
+  readonly access: Access;
+}
+
+/** The roles of operators. A role allows what its row lists and nothing else. */
+export const ROLES = {
+  viewer: { about: 'sees everything apart from secrets and the security log', allows: ['open', 'view'] },
+  operator: {
+    about: 'also registers, accepts, approves and changes machines, and grows clusters',
+    allows: ['open', 'view', 'operate'],
+  },
+  admin: {
+    about: 'also gets credentials of clusters, removes machines, and manages operators',
+    allows: ['open', 'view', 'operate', 'administer'],
+  },
+  auditor: { about: 'reads the security log, and nothing else', allows: ['open', 'audit'] },
+} as const satisfies Record<string, { about: string; allows: readonly Access[] }>;
+export type Role = keyof typeof ROLES;
+
+export const isRole = (text: string): text is Role => Object.hasOwn(ROLES, text);
+
+/** A role, for all clusters and everything else, or only for the clusters that are named. */
+export interface Grant {
+  readonly role: Role;
+  /** Absent: everywhere. */
+  readonly clusters?: readonly string[];
+}
+
+/** Who sends a request. */
+export interface Principal {
+  /** The name of the operator, or of the user at the other end of the socket. */
+  readonly name: string;
+  /** How it was authenticated. */
+  readonly by: 'socket' | 'session' | 'token' | 'certificate';
+  readonly grants: readonly Grant[];
+}
+
+/** Everything: the local socket, which is the way in when all else fails. */
+export const EVERYTHING: readonly Grant[] = [{ role: 'admin' }, { role: 'auditor' }];
+
+export type AccessDecision =
+  | { readonly do: 'answer' }
+  /** Nobody is logged in: 401. */
+  | { readonly do: 'authenticate' }
+  /** The principal may not: 403. `text` says what is needed. */
+  | { readonly do: 'refuse'; readonly text: string };
+
+/** The cluster or machine that a path names; undefined for a route about the whole site. */
+export function subjectOfRoute(
+  { path }: Pick<Guarded, 'path'>,
+  params: Readonly<Record<string, string>>,
+): { readonly cluster: string } | { readonly machine: string } | undefined {
+  const [, , noun = '', ...rest] = path.split('/');
+  if (noun === 'clusters' && rest[0] === ':name') return { cluster: params.name ?? '' };
+  if (noun === 'pki' && rest[0] === ':cluster') return { cluster: params.cluster ?? '' };
+  if (noun === 'machines' && rest[0] === ':name') return { machine: params.name ?? '' };
+  if (noun === 'render' && rest[0] === ':machine') return { machine: params.machine ?? '' };
+  return undefined;
+}
+
+/**
+ * Decides about a request. A grant for certain clusters counts for routes about these clusters and
+ * their machines only: lists of the whole site, and documents that are applied together, need a
+ * grant without such a limit.
+ *
+ * @param clusterOf the cluster of a machine; undefined when it has none
+ * @example
+ * const grants: Grant[] = [{ role: 'operator', clusters: ['blue'] }];
+ * decideAccess(route('POST /v1/clusters/:name/add-node'), { name: 'blue' }, { grants, … }, clusterOf);
+ * // { do: 'answer' }
+ */
+export function decideAccess(
+  route: Guarded,
+  params: Readonly<Record<string, string>>,
+  principal: Principal | undefined,
+  clusterOf: (machine: string) => string | undefined,
+): AccessDecision {
+  if (route.access === 'open') return { do: 'answer' };
+  if (principal === undefined) return { do: 'authenticate' };
+  const subject = subjectOfRoute(route, params);
+  const cluster =
+    subject === undefined ? undefined : 'cluster' in subject ? subject.cluster : clusterOf(subject.machine);
+  const allowed = principal.grants.some(
+    ({ role, clusters }) =>
+      (ROLES[role].allows as readonly Access[]).includes(route.access) &&
+      (clusters === undefined || (cluster !== undefined && clusters.includes(cluster))),
+  );
+  return allowed ? { do: 'answer' } : { do: 'refuse', text: needed(route.access, cluster) };
+}
+
+function needed(access: Access, cluster: string | undefined): string {
+  const roles = (Object.keys(ROLES) as Role[]).filter((role) =>
+    (ROLES[role].allows as readonly Access[]).includes(access),
+  );
+  const where = cluster === undefined ? 'for the whole site' : `for cluster ${cluster}`;
+  return `this needs the role ${roles.join(' or ')} ${where}`;
+}

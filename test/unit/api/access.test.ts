@@ -1,0 +1,69 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  type Access,
+  decideAccess,
+  EVERYTHING,
+  type Grant,
+  type Principal,
+  ROLES,
+  type Role,
+} from '../../../src/api/access.ts';
+import { OPERATOR_ROUTES } from '../../../src/api/routes.ts';
+
+const as = (...grants: Grant[]): Principal => ({ name: 'ada', by: 'token', grants });
+const clusterOf = (machine: string): string | undefined => (machine === 'b1' ? 'blue' : undefined);
+const route = (access: Access, path: string) => ({ access, path });
+const does = (access: Access, path: string, params: Record<string, string>, who?: Principal) =>
+  decideAccess(route(access, path), params, who, clusterOf).do;
+
+describe('a request', () => {
+  it('without a log-in is answered only by routes that are open to everybody', () => {
+    expect(does('open', '/healthz', {})).toBe('answer');
+    expect(does('view', '/v1/status', {})).toBe('authenticate');
+  });
+
+  it('is answered when the role allows it, and names the roles that do when it does not', () => {
+    expect(does('view', '/v1/status', {}, as({ role: 'viewer' }))).toBe('answer');
+    expect(decideAccess(route('operate', '/v1/reload'), {}, as({ role: 'viewer' }), clusterOf)).toEqual({
+      do: 'refuse',
+      text: 'this needs the role operator or admin for the whole site',
+    });
+  });
+
+  it('for the security log needs the role of an auditor, who may do nothing else', () => {
+    expect(does('audit', '/v1/audit', {}, as({ role: 'admin' }))).toBe('refuse');
+    expect(does('audit', '/v1/audit', {}, as({ role: 'auditor' }))).toBe('answer');
+    expect(does('view', '/v1/status', {}, as({ role: 'auditor' }))).toBe('refuse');
+  });
+
+  it('by a role for certain clusters reaches these clusters and their machines only', () => {
+    const blue = as({ role: 'operator', clusters: ['blue'] });
+    const add = '/v1/clusters/:name/add-node';
+    expect(does('operate', add, { name: 'blue' }, blue)).toBe('answer');
+    expect(does('operate', add, { name: 'green' }, blue)).toBe('refuse');
+    expect(does('operate', '/v1/machines/:name/accept', { name: 'b1' }, blue)).toBe('answer');
+    expect(does('operate', '/v1/machines/:name/accept', { name: 'g1' }, blue)).toBe('refuse');
+    expect(does('view', '/v1/:kind', { kind: 'clusters' }, blue)).toBe('refuse');
+  });
+});
+
+it('no grant allows more than the sum of its roles, and the socket allows every route', () => {
+  const grant = fc.record({ role: fc.constantFrom(...(Object.keys(ROLES) as Role[])) });
+  fc.assert(
+    fc.property(fc.array(grant), fc.constantFrom(...OPERATOR_ROUTES), (grants, row) => {
+      const allowed = grants.some(({ role }) =>
+        (ROLES[role].allows as readonly Access[]).includes(row.access),
+      );
+      const open = row.access === 'open';
+      expect(decideAccess(row, {}, as(...grants), clusterOf).do === 'answer').toBe(allowed || open);
+    }),
+  );
+  for (const row of OPERATOR_ROUTES)
+    expect(decideAccess(row, {}, as(...EVERYTHING), clusterOf).do).toBe('answer');
+});
+
+it('every route that changes something needs more than the role of a viewer', () => {
+  const open = OPERATOR_ROUTES.filter(({ method, access }) => method !== 'GET' && access === 'view');
+  expect(open).toEqual([]);
+});
