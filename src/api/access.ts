@@ -1,6 +1,5 @@
 /**
- * Who may use which route: the roles of operators, what each allows, and for which clusters. Pure;
- * `src/api/accounts` says who asks.
+ * Who may use which route: the roles of operators, what each allows, and for which clusters. Pure.
  */
 
 /** What a route needs. Every route names one. */

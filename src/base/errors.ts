@@ -81,7 +81,7 @@ export const ERRORS = {
     title: 'The request does not say who sends it.',
     who: 'operator',
     http: 401,
-    fix: 'Log in with `muster login`, or on the page; a session or token may have ended.',
+    fix: 'Log in again: a session or token may have ended.',
   },
   E_FORBIDDEN: {
     title: 'The operator does not have the role that this needs.',
