@@ -82,7 +82,8 @@ export function subjectOfRoute(
  * @param clusterOf the cluster of a machine; undefined when it has none
  * @example
  * const grants: Grant[] = [{ role: 'operator', clusters: ['blue'] }];
- * decideAccess(route('POST /v1/clusters/:name/add-node'), { name: 'blue' }, { grants, … }, clusterOf);
+ * const add = { path: '/v1/clusters/:name/add-node', access: 'operate' };
+ * decideAccess(add, { name: 'blue' }, { name: 'ada', by: 'token', grants }, clusterOf);
  * // { do: 'answer' }
  */
 export function decideAccess(

@@ -245,7 +245,7 @@ async function answer<D extends ServerDeps>(
   if (!req.readableEnded) req.resume();
 }
 
-/** @throws {MusterError} E_UNAUTHENTICATED or E_FORBIDDEN when the route is not for this principal */
+/** @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route */
 function permit(
   route: Route<never>,
   params: Readonly<Record<string, string>>,
