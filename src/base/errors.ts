@@ -207,6 +207,12 @@ export const ERRORS = {
     http: 409,
     fix: 'The message says why; `muster cluster founding NAME` shows the state of every member.',
   },
+  E_CHANGE: {
+    title: 'A change of the cluster that is under way, or was, does not allow this.',
+    who: 'operator',
+    http: 409,
+    fix: 'The message says why; `muster pki rotation CLUSTER` shows the steps of a rotation.',
+  },
   E_PKI: {
     title: 'Stored keys or certificates are invalid.',
     who: 'operator',

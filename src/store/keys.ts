@@ -121,6 +121,19 @@ export const KEYS = {
     holds:
       "how a cluster's etcd was founded, its members, and what is being changed; kept when the Cluster is deleted",
   }),
+  change: keys('change/CLUSTER', {
+    room: 'cluster',
+    holds:
+      'the change of a cluster that is under way (a rotation, an upgrade): what was ordered, its step, and the evidence so far; after its end, the report of the last change',
+  }),
+  pastChange: keys('past-change/CLUSTER/ID', {
+    room: 'cluster',
+    holds: 'the report of a change that has ended, when another one has begun since',
+  }),
+  changeEvidence: keys('change-evidence/CLUSTER/ID/ROUTE/STEP', {
+    room: 'cluster',
+    holds: 'what each machine has shown for a step of a change that is over',
+  }),
   objects: keys('objects/CLUSTER/MACHINE', {
     room: 'cluster',
     holds: 'the in-cluster objects that a control plane applied',

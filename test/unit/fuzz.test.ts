@@ -9,6 +9,7 @@ import { parsed } from '../../src/base/foreign-json.ts';
 import { formatIp, formatIpNetwork, parseIp, parseIpNetwork } from '../../src/base/ip.ts';
 import { formatIpv4, parseCidr, parseIpv4 } from '../../src/base/ipv4.ts';
 import { parseMac } from '../../src/base/mac.ts';
+import { decodeChange, decodeStepEvidence } from '../../src/cluster/change/record.ts';
 import { gatewayOf } from '../../src/cluster/etcd/gateway.socket.ts';
 import { decodeFounding } from '../../src/cluster/etcd/record.ts';
 import { observeKubernetes } from '../../src/cluster/health/observe.ts';
@@ -123,6 +124,28 @@ const NOW = 1_790_000_000_000 as Millis;
 const KEY = await PrivateKey.generate('ECDSA-P256');
 const PUBLIC = KEY.publicKey();
 const keyset = foundKeyset('sa', { id: generationId(PUBLIC), createdAt: NOW, publicKey: PUBLIC, key: KEY });
+const CHANGE = {
+  v: 1,
+  cluster: 'c',
+  id: 'i',
+  kind: 'rotation',
+  order: { keysets: ['ca'] },
+  by: 'root (0)',
+  at: 1,
+  route: 'forward',
+  step: 'trust',
+  since: 2,
+  acted: true,
+  evidence: { cp1: { at: 3, text: 'seen' } },
+  turns: ['cp2'],
+  past: [{ step: 'generate', route: 'forward', since: 1, until: 2, machines: 0, text: 'made' }],
+  pauseBefore: ['distrust'],
+  paused: { at: 4, by: 'root' },
+  holding: { at: 5, code: 'x', text: 'y', remedy: 'z' },
+  without: ['w1'],
+  ended: { at: 6, as: 'done' },
+};
+
 const FOUNDING = {
   ...{
     v: 1,
@@ -183,6 +206,13 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
     (text) => decodeEncryption('r', text, VAULT),
   ],
   ['records of certificates', ISSUED, ['E_PKI'], (text) => decodeIssued('r', text)],
+  ['changes', CHANGE, ['E_CHANGE'], (text) => decodeChange('change/c', text)],
+  [
+    'evidence for a step of a change',
+    { v: 1, evidence: { cp1: { at: 1, text: 'seen' } } },
+    ['E_CHANGE'],
+    (text) => decodeStepEvidence('change-evidence/c/1/forward/trust', text),
+  ],
   ['foundings', FOUNDING, ['E_FOUNDING'], (text) => decodeFounding('founding/c', text)],
   [
     'documents',

@@ -1,0 +1,295 @@
+/**
+ * Advances a change of a cluster: from its record, its table of steps and what was observed to the
+ * next record, or to work that the boot host has to do. Pure, so that it can be run against any
+ * order of kills, losses and reports.
+ *
+ * A step ends only on evidence. Evidence that a machine has shown is kept for the rest of the step.
+ * Machines that join meanwhile have to show it too.
+ */
+import { duration, type Millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { ChangeRecord, Evidence } from './record.ts';
+import type { ChangeTable, Hold, MachineSeen, Route, Step, StepInput, Verdict } from './step.ts';
+
+/** What is known of a cluster while a step is under way. */
+export interface Observed<Seen> {
+  /** All machines of the cluster, in the order in which they take turns. */
+  readonly machines: readonly MachineSeen[];
+  readonly cluster: Seen;
+  /** See {@link StepInput.age}. */
+  readonly age: Millis;
+}
+
+/** What happened, for events. */
+export interface Note {
+  readonly code: NoteCode;
+  readonly text: string;
+  /** The machine that it is about; absent when it is about the cluster. */
+  readonly machine?: string;
+}
+
+export const NOTES = {
+  began: 'A step begins.',
+  evidence: 'A machine has shown the evidence of the step.',
+  turn: 'A machine has its turn in the step.',
+  paused: 'The change pauses.',
+  resumed: 'The change continues after a pause.',
+  held: 'The change cannot go further until an operator does something.',
+  released: 'What held the change is over.',
+  'rolling-back': 'The change is taken back.',
+  without: 'Machines are no longer waited for.',
+  done: 'The change is complete.',
+  'rolled-back': 'The change was taken back.',
+} as const;
+export type NoteCode = keyof typeof NOTES;
+
+export type Move<Order> =
+  /** The boot host's part of the step is due. */
+  | { readonly do: 'act' }
+  | Write<Order>
+  /** `waiting`: machine → what it is waited for; `` is the cluster as a whole. */
+  | { readonly do: 'wait'; readonly waiting: Readonly<Record<string, string>> };
+
+interface Write<Order> {
+  readonly do: 'write';
+  readonly record: ChangeRecord<Order>;
+  readonly notes: readonly Note[];
+  /** The evidence of the step that has just ended, to be stored with the record. */
+  readonly finished?: {
+    readonly route: ChangeRecord['route'];
+    readonly step: string;
+    readonly evidence: Readonly<Record<string, Evidence>>;
+  };
+}
+
+/** After this time without a report, a machine that is waited for holds the change. */
+export const SILENT_AFTER: Millis = duration('5m');
+
+export const routeOf = <Order, Seen>(
+  { route, order }: ChangeRecord<Order>,
+  table: ChangeTable<Order, Seen>,
+): Route<Order, Seen> => (route === 'forward' ? table.forward(order) : table.back(order));
+
+/**
+ * The step that a change is at.
+ *
+ * @throws {MusterError} E_CHANGE when the table has no such step: another version stored the record.
+ */
+export function stepOf<Order, Seen>(
+  record: ChangeRecord<Order>,
+  table: ChangeTable<Order, Seen>,
+): Step<Order, Seen> {
+  const found = routeOf(record, table).find(({ name }) => name === record.step);
+  if (found) return found;
+  throw new MusterError('E_CHANGE', `this version does not know the step ${record.step} of a ${record.kind}`);
+}
+
+/** The machines that have to show evidence of a step. */
+export function participants<Order, Seen>(
+  { scope }: Step<Order, Seen>,
+  machines: readonly MachineSeen[],
+  without: readonly string[],
+): readonly MachineSeen[] {
+  if (scope.on === 'boot-host') return [];
+  return machines.filter(
+    ({ name, roles }) => !without.includes(name) && roles.some((role) => scope.roles.includes(role)),
+  );
+}
+
+/**
+ * The next move of a change.
+ *
+ * @param now Wall-clock time, only for the record.
+ * @throws {MusterError} E_CHANGE when the table does not know the record's step
+ */
+export function advance<Order, Seen>(
+  record: ChangeRecord<Order>,
+  table: ChangeTable<Order, Seen>,
+  observed: Observed<Seen>,
+  now: number,
+): Move<Order> {
+  if (record.ended || record.paused) return { do: 'wait', waiting: {} };
+  const step = stepOf(record, table);
+  if (!record.acted) return { do: 'act' };
+  const machines = participants(step, observed.machines, record.without);
+  const input = { order: record.order, machines, cluster: observed.cluster, age: observed.age };
+  const looked = lookAtMachines(record, step, input, now);
+  if (looked.lacking.length > 0) return settle(record, looked, now);
+  const whole = step.whole?.(input);
+  if (whole === undefined || whole.is === 'done') return ended(record, table, looked, whole?.evidence, now);
+  if (whole.is === 'held') return settle(record, { ...looked, held: whole.hold }, now);
+  return settle(record, { ...looked, waiting: { '': whole.text } }, now);
+}
+
+/** What the machines of a step show. */
+interface Looked {
+  readonly evidence: Readonly<Record<string, Evidence>>;
+  readonly turns: readonly string[];
+  /** Machines without evidence. */
+  readonly lacking: readonly string[];
+  readonly waiting: Readonly<Record<string, string>>;
+  readonly held?: Hold;
+  readonly notes: readonly Note[];
+}
+
+function lookAtMachines<Order, Seen>(
+  record: ChangeRecord<Order>,
+  step: Step<Order, Seen>,
+  input: StepInput<Order, Seen>,
+  now: number,
+): Looked {
+  const evidence: Record<string, Evidence> = {};
+  const waiting: Record<string, string> = {};
+  const notes: Note[] = [];
+  let hold: Hold | undefined;
+  for (const machine of input.machines) {
+    const { name } = machine;
+    const known = record.evidence[name];
+    if (known) {
+      evidence[name] = known;
+      continue;
+    }
+    if (!hasTurn(record, step, name)) {
+      waiting[name] = 'other machines come first';
+      continue;
+    }
+    const verdict = verdictOf(step, machine, input);
+    if (verdict.is === 'done') {
+      evidence[name] = { at: now, text: verdict.evidence };
+      notes.push({ code: 'evidence', text: verdict.evidence, machine: name });
+    } else if (verdict.is === 'held') {
+      hold ??= verdict.hold;
+      waiting[name] = verdict.hold.text;
+    } else waiting[name] = verdict.text;
+  }
+  const lacking = input.machines.flatMap(({ name }) => (evidence[name] ? [] : [name]));
+  const turns = turnsOf(record, step, lacking);
+  for (const name of turns)
+    if (!record.turns.includes(name)) notes.push({ code: 'turn', text: step.sentence, machine: name });
+  return { evidence, turns, lacking, waiting, notes, ...(hold && { held: hold }) };
+}
+
+/** Whether a machine may do the step now. */
+export function hasTurn<Order, Seen>(
+  { turns }: Pick<ChangeRecord<Order>, 'turns'>,
+  { scope }: Step<Order, Seen>,
+  machine: string,
+): boolean {
+  return scope.on === 'boot-host' || scope.atOnce === 'all' || turns.includes(machine);
+}
+
+function turnsOf<Order, Seen>(
+  { turns }: ChangeRecord<Order>,
+  { scope }: Step<Order, Seen>,
+  lacking: readonly string[],
+): readonly string[] {
+  if (scope.on === 'boot-host' || scope.atOnce === 'all') return [];
+  const kept = turns.filter((name) => lacking.includes(name));
+  const next = lacking.filter((name) => !kept.includes(name));
+  return [...kept, ...next.slice(0, Math.max(0, scope.atOnce - kept.length))];
+}
+
+function verdictOf<Order, Seen>(
+  step: Step<Order, Seen>,
+  machine: MachineSeen,
+  input: StepInput<Order, Seen>,
+): Verdict {
+  if (machine.facts === undefined)
+    return silent(machine.silentFor ?? input.age)
+      ? silence(machine)
+      : { is: 'waiting', text: 'it has not reported since the step began' };
+  const verdict = step.machine?.(machine, input) ?? { is: 'done', evidence: 'nothing is asked of it' };
+  return verdict.is === 'waiting' && silent(machine.silentFor) ? silence(machine) : verdict;
+}
+
+const silent = (silentFor: Millis | undefined): boolean =>
+  silentFor !== undefined && silentFor >= SILENT_AFTER;
+
+const silence = ({ name }: MachineSeen): Verdict => ({
+  is: 'held',
+  hold: {
+    code: 'machine-silent',
+    text: `${name} does not report.`,
+    remedy: `Power it on, or leave it out with --without ${name}.`,
+  },
+});
+
+/** The record with what was seen, or a wait when nothing is new. */
+function settle<Order>(record: ChangeRecord<Order>, looked: Looked, now: number): Move<Order> {
+  const { evidence, turns, waiting, notes } = looked;
+  const holding = holdingOf(record, looked.held, now);
+  const isHeldAnew = holding !== undefined && record.holding?.text !== holding.text;
+  const isReleased = record.holding !== undefined && holding === undefined;
+  const same = notes.length === 0 && turns.length === record.turns.length && !isHeldAnew && !isReleased;
+  if (same) return { do: 'wait', waiting };
+  const { holding: _, ...rest } = record;
+  return {
+    do: 'write',
+    record: { ...rest, evidence: { ...evidence }, turns: [...turns], ...(holding && { holding }) },
+    notes: [
+      ...notes,
+      ...(isHeldAnew ? [{ code: 'held', text: `${holding.text} ${holding.remedy}` } as const] : []),
+      ...(isReleased ? [{ code: 'released', text: 'What held the change is over.' } as const] : []),
+    ],
+  };
+}
+
+function holdingOf<Order>(
+  { holding }: ChangeRecord<Order>,
+  hold: Hold | undefined,
+  now: number,
+): ChangeRecord['holding'] {
+  if (hold === undefined) return undefined;
+  return holding?.code === hold.code && holding.text === hold.text ? holding : { at: now, ...hold };
+}
+
+/** The record at the beginning of the next step, or at the end of the change. */
+function ended<Order, Seen>(
+  record: ChangeRecord<Order>,
+  table: ChangeTable<Order, Seen>,
+  { evidence, notes }: Looked,
+  text: string | undefined,
+  now: number,
+): Write<Order> {
+  const { route, step, since } = record;
+  const steps = routeOf(record, table);
+  const next = steps[steps.findIndex(({ name }) => name === step) + 1];
+  const machines = Object.keys(evidence).length;
+  const past = [...record.past, { step, route, since, until: now, machines, ...(text ? { text } : {}) }];
+  const { holding: _, ...rest } = { ...record, past };
+  const finished = { route, step, evidence };
+  if (next) {
+    const entered = enter(rest, next, now);
+    return { do: 'write', record: entered.record, notes: [...notes, ...entered.notes], finished };
+  }
+  const as = route === 'forward' ? 'done' : 'rolled-back';
+  return {
+    do: 'write',
+    record: { ...rest, evidence: {}, turns: [], ended: { at: now, as } },
+    notes: [...notes, { code: as, text: NOTES[as] }],
+    finished,
+  };
+}
+
+/** The record of a change that has just come to a step; it pauses there if that was ordered. */
+export function enter<Order, Seen>(
+  record: ChangeRecord<Order>,
+  { name, acts, sentence }: Step<Order, Seen>,
+  now: number,
+): { readonly record: ChangeRecord<Order>; readonly notes: readonly Note[] } {
+  const pauses = record.pauseBefore.includes(name);
+  return {
+    record: {
+      ...record,
+      step: name,
+      since: now,
+      acted: acts !== true,
+      evidence: {},
+      turns: [],
+      ...(pauses && { paused: { at: now, by: '--pause-before' } }),
+    },
+    notes: pauses
+      ? [{ code: 'paused', text: `It pauses before the step ${name}, as ordered.` }]
+      : [{ code: 'began', text: `${name}: ${sentence}` }],
+  };
+}
