@@ -211,7 +211,7 @@ export const ERRORS = {
     title: 'A change of the cluster that is under way, or was, does not allow this.',
     who: 'operator',
     http: 409,
-    fix: 'The message says why; `muster pki rotation CLUSTER` shows the steps of a rotation.',
+    fix: 'The message says why, and which change it is.',
   },
   E_PKI: {
     title: 'Stored keys or certificates are invalid.',

@@ -73,7 +73,8 @@ export const routeOf = <Order, Seen>(
 /**
  * The step that a change is at.
  *
- * @throws {MusterError} E_CHANGE when the table has no such step: another version stored the record.
+ * @throws {MusterError} E_CHANGE when the table has no such step, because another version of Muster
+ *   stored the record
  */
 export function stepOf<Order, Seen>(
   record: ChangeRecord<Order>,

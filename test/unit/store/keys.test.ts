@@ -36,6 +36,8 @@ test('the layout of keys does not change, because stores contain it', () => {
   expect(all.map(({ pattern }) => pattern).sort()).toEqual([
     'agent/MACHINE',
     'artifact/NAME…',
+    'change-evidence/CLUSTER/ID/ROUTE/STEP',
+    'change/CLUSTER',
     'document/KIND/NAME',
     'founding/CLUSTER',
     'join-tokens/CLUSTER/MACHINE',
@@ -43,6 +45,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'machine/NAME',
     'nodes/CLUSTER/MACHINE',
     'objects/CLUSTER/MACHINE',
+    'past-change/CLUSTER/ID',
     'pki/SCOPE/encryption',
     'pki/SCOPE/exported',
     'pki/SCOPE/issued/SERIAL',
