@@ -65,7 +65,7 @@ export type ChangeRecord<Order = unknown> = Omit<z.output<typeof schema>, 'order
   readonly order: Order;
 };
 
-/** The record `change-evidence/CLUSTER/ID/ROUTE/STEP`: what machines showed in a step that is over. */
+/** The record `change-evidence/CLUSTER/ID/ROUTE/STEP`: what machines showed in a past step. */
 export interface StepEvidence {
   readonly v: 1;
   readonly evidence: Readonly<Record<string, Evidence>>;
