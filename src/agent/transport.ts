@@ -44,7 +44,8 @@ export function createTransport(deps: ServerCertificateDeps): Transport {
     async refresh(addresses) {
       const next = await serverCertificate(deps, addresses);
       const keyset = (await deps.pki.keysets(MUSTER_SCOPE)).get('transport-ca')!;
-      trusted = new Set(keyset.trusted.map(({ id }) => id));
+      // A primary that is not in the bundles yet is accepted by its bridge.
+      trusted = new Set([keyset.primary, ...keyset.trusted.map(({ id }) => id)]);
       ({ primary } = keyset);
       const newAuthority = next.authority !== certificate?.authority;
       const changed = newAuthority || next.certificate !== certificate?.certificate;

@@ -229,7 +229,7 @@ export const ERRORS = {
     title: 'A keyset does not allow this step.',
     who: 'operator',
     http: 409,
-    fix: 'Follow the order of a rotation: add, promote, distrust, forget.',
+    fix: 'Follow the order of a rotation: make, trust, promote, distrust, forget.',
   },
   E_VAULT_KEY: {
     title: 'The key that encrypts private keys is missing or wrong.',

@@ -6,7 +6,7 @@ import type { Clock } from '../base/clock.ts';
 import { type AuthorityName, leafOf } from '../pki/hierarchy.ts';
 import { PrivateKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
-import type { Pki } from '../pki/pki.ts';
+import type { Keysets, Pki } from '../pki/pki.ts';
 import type { IssuedCertificate } from '../pki/records.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Credentials } from './https.socket.ts';
@@ -16,7 +16,7 @@ export interface BootHostDeps {
   readonly clock: Clock;
 }
 
-/** A certificate is used for at most this long, so that a rotation of its CA takes effect. */
+/** A certificate is used for at most this long. */
 const USED_MS = 3_600_000;
 
 /**
@@ -30,14 +30,16 @@ export function bootHostCredentials(
   leaf: 'muster-admin' | 'muster-etcd-client',
   trusted: AuthorityName,
 ): (cluster: string) => Promise<Credentials> {
-  const held = new Map<string, { readonly until: number; readonly made: Promise<Credentials> }>();
+  const held = new Map<
+    string,
+    { readonly until: number; readonly keys: string; readonly made: Promise<Credentials> }
+  >();
   /**
    * Earlier certificates in the ledger of issued certificates. They are deleted after they have
    * expired; otherwise the ledger would grow by thousands of entries in a year.
    */
   const entries = new Map<string, readonly IssuedCertificate[]>();
-  const issue = async (cluster: string): Promise<Credentials> => {
-    const keysets = await pki.keysets(cluster);
+  const issue = async (cluster: string, keysets: Keysets): Promise<Credentials> => {
     const key = await PrivateKey.generate();
     const earlier = Object.groupBy(entries.get(cluster) ?? [], ({ notAfter }) =>
       notAfter < clock.now() ? 'ended' : 'valid',
@@ -53,12 +55,17 @@ export function bootHostCredentials(
     entries.set(cluster, [...(earlier.valid ?? []), issued]);
     return { ca: trustBundle(keysets.get(trusted)!), cert: issued.certificate, key: key.pem() };
   };
-  return (cluster) => {
+  /** The generations that sign and are trusted: when they change, other credentials are made. */
+  const generations = (keysets: Keysets): string =>
+    [keysets.get(leafOf(leaf).parent)!.primary, ...keysets.get(trusted)!.trusted.map(({ id }) => id)].join();
+  return async (cluster) => {
+    const keysets = await pki.keysets(cluster);
+    const keys = generations(keysets);
     const known = held.get(cluster);
-    if (known && known.until > clock.now()) return known.made;
+    if (known && known.until > clock.now() && known.keys === keys) return known.made;
     const until = clock.now() + Math.min(leafOf(leaf).lifetime / 2, USED_MS);
-    const made = issue(cluster);
-    held.set(cluster, { until, made });
+    const made = issue(cluster, keysets);
+    held.set(cluster, { until, keys, made });
     // After a failure the next call tries again.
     made.catch(() => held.delete(cluster));
     return made;

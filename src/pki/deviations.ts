@@ -41,7 +41,12 @@ export const PKI_DEVIATIONS = {
   },
   transportCa: {
     where: 'the transport CA, which kubeadm does not have',
-    reason: 'No alternative name and a path length of 0: it signs leaves alone, and is no host.',
+    reason:
+      'No alternative name, because it is no host; a path length of 1: leaves, and a bridge to its next generation.',
+  },
+  keyIdentifier: {
+    where: 'subject key identifier of leaves',
+    reason: 'All have one, so that a certificate can be matched with its key without parsing the key.',
   },
   bundles: {
     where: 'ca-bundle.crt, etcd/ca-bundle.crt, front-proxy-ca-bundle.crt, sa-verifiers.pub',

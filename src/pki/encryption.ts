@@ -17,7 +17,7 @@ import { parsed } from '../base/foreign-json.ts';
 import { Secret } from '../base/secret.ts';
 import { yamlText } from '../base/yaml-text.ts';
 import { APISERVER_DIRECTORY, type Role } from './hierarchy.ts';
-import { type Aged, foundKeyset, inOrder, type KeysetOf, keysetFault } from './keyset.ts';
+import { type Aged, foundKeyset, type KeysetOf, keysetFault, primaryFirst } from './keyset.ts';
 import type { Envelope, Vault } from './vault.ts';
 
 /** The file that kube-apiserver reads, and the roles that get it. */
@@ -57,7 +57,7 @@ export const foundEncryption = (now: Millis): EncryptionKeyset =>
  */
 export function encryptionConfig(keyset: EncryptionKeyset | undefined, encrypts: boolean): string {
   const identity = { identity: {} };
-  const keys = keyset ? inOrder(keyset).map(({ id, key }) => ({ name: id, secret: key.reveal() })) : [];
+  const keys = keyset ? primaryFirst(keyset).map(({ id, key }) => ({ name: id, secret: key.reveal() })) : [];
   const secretbox = keys.length > 0 ? [{ secretbox: { keys } }] : [];
   return yamlText({
     apiVersion: 'apiserver.config.k8s.io/v1',
@@ -80,6 +80,8 @@ const keyRecord = z.strictObject({
 const keysetRecord = z.strictObject({
   v: z.literal(1),
   primary: z.string(),
+  /** Absent, as older versions wrote it: none. */
+  made: z.array(keyRecord).default([]),
   trusted: z.array(keyRecord),
   distrusted: z.array(keyRecord),
 });
@@ -99,6 +101,7 @@ export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault
   return JSON.stringify({
     v: 1,
     primary: keyset.primary,
+    ...(keyset.made.length > 0 && { made: keyset.made.map(stored) }),
     trusted: keyset.trusted.map(stored),
     distrusted: keyset.distrusted.map(stored),
   });
@@ -122,6 +125,7 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
   const keyset: EncryptionKeyset = {
     name: 'encryption',
     primary: read.primary,
+    made: read.made.map(opened),
     trusted: read.trusted.map(opened),
     distrusted: read.distrusted.map(opened),
   };
@@ -138,14 +142,16 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
  */
 export function rewrapEncryption(record: string, value: string, vault: Vault): string | undefined {
   const read = readKeyset(record, value);
-  if ([...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))
+  const { made, ...rest } = read;
+  if ([...made, ...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))
     return undefined;
   const again = (stored: z.output<typeof keyRecord>) => ({
     ...stored,
     sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
   });
   return JSON.stringify({
-    ...read,
+    ...rest,
+    ...(made.length > 0 && { made: made.map(again) }),
     trusted: read.trusted.map(again),
     distrusted: read.distrusted.map(again),
   });

@@ -9,7 +9,7 @@ import { parsed } from '../base/foreign-json.ts';
 import { KEYS, MUSTER_SCOPE } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import type { EncryptionKeyset } from './encryption.ts';
-import type { Keyset } from './keyset.ts';
+import { type Aged, allGenerations, type Keyset } from './keyset.ts';
 import type { Pki } from './pki.ts';
 
 type Keys = Pick<Pki, 'scopes' | 'keysets' | 'encryption'>;
@@ -48,11 +48,11 @@ export async function exportScope(pki: Keys, scope: string): Promise<ExportedSco
   return { scope, keysets: encryption ? [...keysets, symmetric(encryption)] : keysets };
 }
 
-const keyPairs = ({ name, primary, trusted, distrusted }: Keyset): ExportedKeyset => ({
-  name,
-  primary,
-  distrusted: distrusted.map(({ id }) => id),
-  generations: [...trusted, ...distrusted].map(({ id, createdAt, key, certificate }) => ({
+const keyPairs = (keyset: Keyset): ExportedKeyset => ({
+  name: keyset.name,
+  primary: keyset.primary,
+  distrusted: keyset.distrusted.map(({ id }) => id),
+  generations: allGenerations(keyset).map(({ id, createdAt, key, certificate }) => ({
     id,
     createdAt,
     key: key.pem(),
@@ -60,11 +60,11 @@ const keyPairs = ({ name, primary, trusted, distrusted }: Keyset): ExportedKeyse
   })),
 });
 
-const symmetric = ({ name, primary, trusted, distrusted }: EncryptionKeyset): ExportedKeyset => ({
-  name,
-  primary,
-  distrusted: distrusted.map(({ id }) => id),
-  generations: [...trusted, ...distrusted].map(({ id, createdAt, key }) => ({
+const symmetric = (keyset: EncryptionKeyset): ExportedKeyset => ({
+  name: keyset.name,
+  primary: keyset.primary,
+  distrusted: keyset.distrusted.map(({ id }) => id),
+  generations: allGenerations(keyset).map(({ id, createdAt, key }) => ({
     id,
     createdAt,
     key: key.reveal(),
@@ -75,7 +75,7 @@ const symmetric = ({ name, primary, trusted, distrusted }: EncryptionKeyset): Ex
 async function generationsHere(pki: Keys, scope: string): Promise<readonly string[]> {
   const encryption = await pki.encryption(scope);
   const keysets = [...(await pki.keysets(scope)).values(), ...(encryption ? [encryption] : [])];
-  return keysets.flatMap(({ trusted, distrusted }) => [...trusted, ...distrusted].map(({ id }) => id));
+  return keysets.flatMap((keyset) => allGenerations<Aged>(keyset).map(({ id }) => id));
 }
 
 /** The ids of all generations in an export. */

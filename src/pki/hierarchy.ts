@@ -69,7 +69,7 @@ export interface Authority {
   /**
    * How many CAs may follow below this one (RFC 5280, 4.2.1.9), and the certificate has no
    * alternative name. Absent: any number, and its common name is also its DNS name, as kubeadm
-   * makes CAs.
+   * makes CAs. A bridge to the next generation needs room for one.
    */
   readonly pathLength?: number;
   /** File with every trusted generation, on machines that have any of these roles. */
@@ -80,6 +80,8 @@ const TEN_YEARS = (3650 * DAY) as Millis;
 const ONE_YEAR = (365 * DAY) as Millis;
 /** Agents renew their certificates at half of this, see src/agent/renewal.ts. */
 export const AGENT_LIFETIME = (30 * DAY) as Millis;
+/** Probes are made while a rotation looks for evidence, and again when they end. */
+export const PROBE_LIFETIME = (4 * HOUR) as Millis;
 
 export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
   ca: {
@@ -123,7 +125,7 @@ export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
     commonName: 'muster-transport',
     lifetime: TEN_YEARS,
     begins: 'transport',
-    pathLength: 0,
+    pathLength: 1,
     bundle: { path: '/etc/muster/ca.crt', roles: ['control-plane', 'etcd', 'worker'] },
   },
 };
@@ -184,6 +186,11 @@ interface Leaf {
   readonly begins: 'back-dated' | 'transport';
   readonly delivery: Delivery;
   readonly roles: readonly Role[];
+  /**
+   * Shows whether a listener accepts the generation that signed it: any generation signs it on
+   * request, and no bridge is sent behind it. No machine gets it for its roles.
+   */
+  readonly probe?: true;
 }
 
 const NO_NAMES: AlternativeNames = { dns: [], ips: [] };
@@ -243,6 +250,9 @@ const client = (
   delivery,
   roles,
 });
+
+const probe = (parent: AuthorityName, subject: Leaf['subject']) =>
+  ({ ...client(parent, subject, { form: 'none' }, [], PROBE_LIFETIME), probe: true }) as const;
 
 /** kubelet's `tlsCertFile` and `tlsPrivateKeyFile`. */
 export const KUBELET_SERVING = {
@@ -410,6 +420,12 @@ export const LEAVES = {
     ),
     begins: 'transport',
   },
+  /** No binding names this user: a listener of Kubernetes answers 403 if it accepts it, else 401. */
+  probe: probe('ca', named('muster-probe')),
+  /** Only for members of etcd and control planes: etcd does whatever its CA's clients ask. */
+  'etcd-probe': probe('etcd-ca', named('muster-probe')),
+  /** Only for control planes: API servers believe the user's name that this client sends. */
+  'front-proxy-probe': probe('front-proxy-ca', named('front-proxy-client')),
 } as const satisfies Readonly<Record<string, Leaf>>;
 
 export type LeafName = keyof typeof LEAVES;
@@ -419,9 +435,12 @@ export const leafOf = (name: LeafName): Leaf => LEAVES[name];
 
 const MACHINE_ROLES: readonly Role[] = ['control-plane', 'etcd', 'worker'];
 
+/** Whether the leaf shows which generations a listener accepts. */
+export const isProbe = (name: LeafName): boolean => leafOf(name).probe === true;
+
 /** Whether machines request this leaf. */
 export const isOfMachines = (name: LeafName): boolean =>
-  leafOf(name).roles.some((role) => MACHINE_ROLES.includes(role));
+  isProbe(name) || leafOf(name).roles.some((role) => MACHINE_ROLES.includes(role));
 
 /** The leaves of machines with these roles. */
 export const leavesFor = (roles: readonly Role[]): readonly LeafName[] =>

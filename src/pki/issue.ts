@@ -12,26 +12,66 @@ import {
   TRANSPORT_BEGINS,
 } from './hierarchy.ts';
 import { type KeyAlgorithm, PrivateKey, type PublicKey } from './keys.ts';
-import { type Generation, generationId } from './keyset.ts';
-import { type CertificateFacts, type IssuedPem, type Signer, selfSign } from './x509.ts';
+import { type Bridge, type Generation, generationId, type Keyset, signingPairOf } from './keyset.ts';
+import {
+  type CertificateFacts,
+  type IssuedPem,
+  readAuthority,
+  type Signer,
+  selfSign,
+  signer,
+} from './x509.ts';
 
 const beginning = (begins: 'back-dated' | 'transport', now: Millis): Millis =>
   begins === 'transport' ? TRANSPORT_BEGINS : ((now - BACK_DATED) as Millis);
 
+interface GenerationOptions {
+  readonly now: Millis;
+  readonly algorithm?: KeyAlgorithm;
+  /** How long a CA is valid; as the table in hierarchy.ts says by default. */
+  readonly lifetime?: Millis;
+}
+
 /** A new generation of a keyset; for a CA with its self-signed certificate. */
-export async function newGeneration(
-  name: KeysetName,
-  options: { readonly now: Millis; readonly algorithm?: KeyAlgorithm },
-): Promise<Generation> {
+export async function newGeneration(name: KeysetName, options: GenerationOptions): Promise<Generation> {
   const key = await PrivateKey.generate(options.algorithm);
   const publicKey = key.publicKey();
   const generation = { id: generationId(publicKey), createdAt: options.now, publicKey, key };
   if (name === 'sa') return generation;
-  const { pem } = await selfSign(authorityFacts(name, publicKey, options.now), key);
+  const { pem } = await selfSign(authorityFacts(name, publicKey, options), key);
   return { ...generation, certificate: pem };
 }
 
-function authorityFacts(name: AuthorityName, publicKey: PublicKey, now: Millis): CertificateFacts {
+/**
+ * Why a CA cannot sign a bridge to another generation; undefined if it can. Programs in Go count
+ * every CA below one, also those of the same name (crypto/x509, Certificate.isValid).
+ */
+export function noRoomForBridge(certificate: string, now: Millis): string | undefined {
+  const { isCa, maySign, pathLength, notAfter } = readAuthority(certificate);
+  if (!isCa || !maySign) return 'its certificate does not let it sign others';
+  if (pathLength === 0) return 'its path length is 0: no CA may follow below it';
+  return notAfter <= now ? 'it has ended' : undefined;
+}
+
+/** The generation with a bridge from each trusted generation of the keyset that has room for one. */
+export async function withBridges(keyset: Keyset, to: Generation, now: Millis): Promise<Generation> {
+  const { certificate } = to;
+  if (certificate === undefined) return to;
+  const made = keyset.trusted
+    .filter((from) => from.certificate && noRoomForBridge(from.certificate, now) === undefined)
+    .map(async (from): Promise<Bridge> => {
+      const pair = signingPairOf(keyset, from);
+      const { pem } = await signer(pair.certificate, pair.key).bridgeTo(certificate, to.publicKey);
+      return { issuer: from.id, certificate: pem };
+    });
+  return { ...to, bridges: await Promise.all(made) };
+}
+
+function authorityFacts(
+  name: AuthorityName,
+  publicKey: PublicKey,
+  { now, lifetime = AUTHORITIES[name].lifetime }: GenerationOptions,
+): CertificateFacts {
   const authority = AUTHORITIES[name];
   return {
     subject: { commonName: authority.commonName },
@@ -41,7 +81,7 @@ function authorityFacts(name: AuthorityName, publicKey: PublicKey, now: Millis):
     ca: true,
     ...(authority.pathLength !== undefined && { pathLength: authority.pathLength }),
     notBefore: beginning(authority.begins, now),
-    notAfter: (now + authority.lifetime) as Millis,
+    notAfter: (now + lifetime) as Millis,
   };
 }
 
@@ -52,10 +92,12 @@ interface LeafOrder {
   /** From the machine's CSR, or of a key made here. The request decides nothing else. */
   readonly publicKey: PublicKey;
   readonly now: Millis;
+  /** As the table in hierarchy.ts says by default. */
+  readonly lifetime?: Millis | undefined;
 }
 
 /** The contents of an order's certificate; pure. */
-function leafFacts({ leaf, holder, cluster, publicKey, now }: LeafOrder): CertificateFacts {
+function leafFacts({ leaf, holder, cluster, publicKey, now, lifetime }: LeafOrder): CertificateFacts {
   const row = leafOf(leaf);
   return {
     subject: row.subject(holder),
@@ -64,7 +106,7 @@ function leafFacts({ leaf, holder, cluster, publicKey, now }: LeafOrder): Certif
     purposes: row.purposes,
     ca: false,
     notBefore: beginning(row.begins, now),
-    notAfter: (now + row.lifetime) as Millis,
+    notAfter: (now + (lifetime ?? row.lifetime)) as Millis,
   };
 }
 

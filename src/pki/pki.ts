@@ -13,6 +13,7 @@ import {
   type EncryptionKeyset,
   encodeEncryption,
   foundEncryption,
+  newEncryptionKey,
   rewrapEncryption,
 } from './encryption.ts';
 import { rewrapGiven } from './given-secrets.ts';
@@ -22,6 +23,7 @@ import {
   type ClusterNames,
   type Holder,
   isOfMachines,
+  isProbe,
   type KeysetName,
   type LeafName,
   leafOf,
@@ -30,7 +32,15 @@ import {
 import { issueLeaf, newGeneration } from './issue.ts';
 import { IssueLimit } from './issue-limit.ts';
 import type { KeyAlgorithm, PublicKey } from './keys.ts';
-import { foundKeyset, type Keyset, signingPair } from './keyset.ts';
+import {
+  type Aged,
+  bridgesBehind,
+  foundKeyset,
+  type Keyset,
+  type KeysetOf,
+  primaryOf,
+  signingPairOf,
+} from './keyset.ts';
 import {
   decodeIssued,
   decodeKeyset,
@@ -40,6 +50,15 @@ import {
   rewrapKeyset,
 } from './records.ts';
 import { rewrapSecret } from './secrets.ts';
+import {
+  anotherOf,
+  applyTransition,
+  generationOf,
+  type KeysetState,
+  type RotatedKeyset,
+  stateOf,
+  type Transition,
+} from './transitions.ts';
 import type { Vault } from './vault.ts';
 import { type Signer, type SubjectName, signer } from './x509.ts';
 
@@ -47,6 +66,8 @@ interface PkiDeps {
   readonly store: Store;
   readonly vault: Vault;
   readonly clock: Clock;
+  /** How long new CAs and leaves are valid, for tests; as hierarchy.ts says by default. */
+  readonly lifetimes?: { readonly authority?: Millis; readonly leaf?: Millis };
 }
 
 export type Keysets = ReadonlyMap<KeysetName, Keyset>;
@@ -56,6 +77,10 @@ interface IssueOrder {
   readonly holder: Holder;
   readonly cluster: ClusterNames;
   readonly publicKey: PublicKey;
+  /** As hierarchy.ts says by default. */
+  readonly lifetime?: Millis | undefined;
+  /** The generation that signs, of a probe; the primary signs everything else. */
+  readonly generation?: string;
   /**
    * Writes that belong to the certificate, e.g. the record that makes it the current one: committed
    * together with the ledger's entry, or not at all.
@@ -85,6 +110,25 @@ export interface Pki {
    *   such keyset; and what `step` throws.
    */
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
+  /**
+   * Makes a generation of a keyset, or changes the state of one: see {@link Transition}. `also`
+   * returns writes that are committed together with the keyset, or not at all; it gets the state
+   * after the step, and the id of the generation that the step is about.
+   *
+   * @throws {MusterError} E_KEYSET when the keyset does not allow the step; E_CONFLICT when another
+   *   call wrote it meanwhile, or an expectation of `also` does not hold; E_PKI when there is no
+   *   such keyset.
+   *
+   * @example
+   * const { generation } = await pki.transition('blue', 'ca', { do: 'make' });
+   * await pki.transition('blue', 'ca', { do: 'trust', generation });
+   */
+  transition(
+    scope: string,
+    keyset: RotatedKeyset,
+    transition: Transition,
+    also?: (after: KeysetState, generation: string) => readonly Write[],
+  ): Promise<{ readonly generation: string; readonly state: KeysetState }>;
   /** The keyset that encrypts the cluster's Secrets; undefined when it was founded without. */
   encryption(scope: string): Promise<EncryptionKeyset | undefined>;
   /** As {@link change}, for the keyset that encrypts Secrets. */
@@ -93,7 +137,8 @@ export interface Pki {
     step: (keyset: EncryptionKeyset) => EncryptionKeyset,
   ): Promise<EncryptionKeyset>;
   /**
-   * Signs a certificate and writes it to the ledger; resolves when the entry is durable.
+   * Signs a certificate and writes it to the ledger; resolves when the entry is durable. Bridges
+   * from the other trusted generations follow behind the certificate.
    *
    * @throws {MusterError} E_CONFLICT when an expectation of `also` does not hold: nothing was
    *   written, and the certificate is not handed out. E_PKI when the scope lacks the CA.
@@ -143,17 +188,26 @@ export function openPki(deps: PkiDeps): Pki {
   return new StorePki(deps);
 }
 
+/** How a keyset is kept in the store. */
+interface KeysetRecord<K> {
+  readonly key: string;
+  readonly decode: (key: string, value: string) => K;
+  readonly encode: (after: K) => string;
+}
+
 class StorePki implements Pki {
   readonly #store: Store;
   readonly #vault: Vault;
   readonly #clock: Clock;
+  readonly #lifetimes: NonNullable<PkiDeps['lifetimes']>;
   readonly #limit = new IssueLimit();
   /** By generation; a generation never changes. */
   readonly #signers = new Map<string, Signer>();
   /** Opened keysets by record: unsealing and checking one costs as much as a signature. */
   readonly #opened = new Map<string, { readonly revision: number; readonly keyset: Keyset }>();
 
-  constructor({ store, vault, clock }: PkiDeps) {
+  constructor({ store, vault, clock, lifetimes = {} }: PkiDeps) {
+    this.#lifetimes = lifetimes;
     this.#store = store;
     this.#vault = vault;
     this.#clock = clock;
@@ -173,11 +227,11 @@ class StorePki implements Pki {
     const existing = await this.#read(scope);
     if (existing.size > 0) return existing;
     const now = this.#clock.now();
+    const lifetime = this.#lifetimes.authority;
+    const options = { now, ...(algorithm && { algorithm }), ...(lifetime && { lifetime }) };
     const names: readonly KeysetName[] = scope === MUSTER_SCOPE ? MUSTER_KEYSETS : CLUSTER_KEYSETS;
     const made = await Promise.all(
-      names.map(async (name) =>
-        foundKeyset(name, await newGeneration(name, { now, ...(algorithm && { algorithm }) })),
-      ),
+      names.map(async (name) => foundKeyset(name, await newGeneration(name, options))),
     );
     const writes = made.map((keyset) => ({
       key: KEYS.keyset.key(scope, keyset.name),
@@ -191,12 +245,38 @@ class StorePki implements Pki {
   }
 
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset> {
-    return this.#changed(
-      KEYS.keyset.key(scope, name),
-      step,
-      (key, value) => decodeKeyset(key, value, this.#vault),
-      (after) => encodeKeyset(scope, after, this.#vault),
-    );
+    return this.#changed(this.#keysetRecord(scope, name), step);
+  }
+
+  async transition(
+    scope: string,
+    name: RotatedKeyset,
+    transition: Transition,
+    also?: (after: KeysetState, generation: string) => readonly Write[],
+  ): Promise<{ readonly generation: string; readonly state: KeysetState }> {
+    const making = { now: this.#clock.now(), lifetime: this.#lifetimes.authority };
+    let generation = '';
+    const step =
+      <N extends string, G extends Aged>(another: (before: KeysetOf<N, G>) => G | Promise<G>) =>
+      async (before: KeysetOf<N, G>): Promise<KeysetOf<N, G>> => {
+        const made = await applyTransition(before, transition, () => another(before));
+        ({ generation } = made);
+        return made.after;
+      };
+    const writes = (after: KeysetOf<RotatedKeyset, Aged>) => also?.(stateOf(after), generation) ?? [];
+    const after =
+      name === 'encryption'
+        ? await this.#changed(
+            this.#encryptionRecord(scope),
+            step(() => newEncryptionKey(making.now)),
+            writes,
+          )
+        : await this.#changed(
+            this.#keysetRecord(scope, name),
+            step((before: Keyset) => anotherOf(before, making)),
+            writes,
+          );
+    return { generation, state: stateOf(after) };
   }
 
   async encryption(scope: string): Promise<EncryptionKeyset | undefined> {
@@ -208,23 +288,21 @@ class StorePki implements Pki {
     scope: string,
     step: (keyset: EncryptionKeyset) => EncryptionKeyset,
   ): Promise<EncryptionKeyset> {
-    return this.#changed(
-      KEYS.encryption.key(scope),
-      step,
-      (key, value) => decodeEncryption(key, value, this.#vault),
-      (after) => encodeEncryption(KEYS.encryption.key(scope), after, this.#vault),
-    );
+    return this.#changed(this.#encryptionRecord(scope), step);
   }
 
   async issue(
     scope: string,
-    { leaf, holder, cluster, publicKey, also }: IssueOrder,
+    { leaf, holder, cluster, publicKey, also, ...order }: IssueOrder,
   ): Promise<IssuedCertificate> {
     const row = leafOf(leaf);
-    this.#countOne(scope, leaf, holder.name);
-    const { signs, generation } = await this.#signerOf(scope, row.parent);
+    this.#countOne(scope, leaf, holder.name, order.generation);
+    if (order.generation !== undefined && !isProbe(leaf))
+      throw new MusterError('E_PKI', `only the primary generation signs "${leaf}"`);
+    const { signs, generation, behind } = await this.#signerOf(scope, row.parent, order.generation);
     const now = this.#clock.now();
-    const made = await issueLeaf(signs, { leaf, holder, cluster, publicKey, now });
+    const lifetime = order.lifetime ?? this.#lifetimes.leaf;
+    const made = await issueLeaf(signs, { leaf, holder, cluster, publicKey, now, lifetime });
     const issued: IssuedCertificate = {
       serial: made.serial,
       leaf,
@@ -235,7 +313,8 @@ class StorePki implements Pki {
       notBefore: made.notBefore,
       notAfter: made.notAfter,
       issuedAt: now,
-      certificate: made.pem,
+      // A bridge would let a listener accept the probe that does not know the probe's generation.
+      certificate: isProbe(leaf) ? made.pem : made.pem + behind,
     };
     const write: Write = {
       key: KEYS.issued.key(scope, made.serial),
@@ -295,9 +374,9 @@ class StorePki implements Pki {
   }
 
   /** @throws {MusterError} E_CERTIFICATE_LIMIT when a machine got many of these lately. */
-  #countOne(scope: string, leaf: LeafName, to: string): void {
+  #countOne(scope: string, leaf: LeafName, to: string, generation = ''): void {
     if (!isOfMachines(leaf)) return;
-    const wait = this.#limit.take(`${scope} ${leaf} ${to}`, this.#clock.monotonic());
+    const wait = this.#limit.take(`${scope} ${leaf} ${to} ${generation}`, this.#clock.monotonic());
     if (wait === undefined) return;
     const minutes = Math.ceil(wait / 60_000);
     throw new MusterError(
@@ -327,34 +406,50 @@ class StorePki implements Pki {
     return new Map(keysets.map((keyset) => [keyset.name, keyset]));
   }
 
+  #keysetRecord(scope: string, name: KeysetName): KeysetRecord<Keyset> {
+    return {
+      key: KEYS.keyset.key(scope, name),
+      decode: (key, value) => decodeKeyset(key, value, this.#vault),
+      encode: (after) => encodeKeyset(scope, after, this.#vault),
+    };
+  }
+
+  #encryptionRecord(scope: string): KeysetRecord<EncryptionKeyset> {
+    return {
+      key: KEYS.encryption.key(scope),
+      decode: (key, value) => decodeEncryption(key, value, this.#vault),
+      encode: (after) => encodeEncryption(KEYS.encryption.key(scope), after, this.#vault),
+    };
+  }
+
   /** Applies `step` to one record, and fails if another call wrote it meanwhile. */
   async #changed<K>(
-    key: string,
-    step: (before: K) => K,
-    decode: (key: string, value: string) => K,
-    encode: (after: K) => string,
+    { key, decode, encode }: KeysetRecord<K>,
+    step: (before: K) => K | Promise<K>,
+    also: (after: K) => readonly Write[] = () => [],
   ): Promise<K> {
     const record = await this.#store.get(key);
     if (record === undefined) throw new MusterError('E_PKI', `there is no ${key}`);
-    const after = step(decode(key, record.value));
-    const result = await this.#store.commit([{ key, put: encode(after), expect: record.revision }]);
-    if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile`);
-    return after;
+    const after = await step(decode(key, record.value));
+    const write: Write = { key, put: encode(after), expect: record.revision };
+    const result = await this.#store.commit([write, ...also(after)]);
+    if (result.ok) return after;
+    const keys = result.conflicts.map((conflict) => conflict.key).join(', ');
+    throw new MusterError('E_CONFLICT', `${keys} was changed meanwhile`);
   }
 
-  async #signerOf(
-    scope: string,
-    name: AuthorityName,
-  ): Promise<{ readonly signs: Signer; readonly generation: string }> {
+  /** The generation that signs, by default the primary, and the bridges behind its leaves. */
+  async #signerOf(scope: string, name: AuthorityName, id?: string) {
     const record = await this.#store.get(KEYS.keyset.key(scope, name));
     if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
     const keyset = this.#keysetOf(record);
-    const generation = keyset.primary;
-    const known = this.#signers.get(generation);
-    if (known) return { signs: known, generation };
-    const { certificate, key } = signingPair(keyset);
+    const generation = id === undefined ? primaryOf(keyset) : generationOf(keyset, id);
+    const behind = bridgesBehind(keyset, generation);
+    const known = this.#signers.get(generation.id);
+    if (known) return { signs: known, generation: generation.id, behind };
+    const { certificate, key } = signingPairOf(keyset, generation);
     const signs = signer(certificate, key);
-    this.#signers.set(generation, signs);
-    return { signs, generation };
+    this.#signers.set(generation.id, signs);
+    return { signs, generation: generation.id, behind };
   }
 }

@@ -18,6 +18,7 @@ const generationRecord = z.strictObject({
   createdAt: millis,
   publicKey: z.string(),
   certificate: z.string().optional(),
+  bridges: z.array(z.strictObject({ issuer: z.string(), certificate: z.string() })).optional(),
   sealed: z.looseObject({ v: z.int(), kid: z.string() }),
 });
 
@@ -25,6 +26,8 @@ const keysetRecord = z.strictObject({
   v: z.literal(1),
   name: z.enum([...AUTHORITY_NAMES, 'sa']),
   primary: z.string(),
+  /** Absent, as older versions wrote it: none. */
+  made: z.array(generationRecord).default([]),
   trusted: z.array(generationRecord),
   distrusted: z.array(generationRecord),
 });
@@ -58,17 +61,19 @@ const sealName = (record: string, id: string): string => `${record}/${id}`;
 /** Encodes a keyset as its record in the store, with its private keys sealed. */
 export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): string {
   const record = KEYS.keyset.key(scope, keyset.name);
-  const generation = ({ id, createdAt, publicKey, certificate, key }: Generation) => ({
+  const generation = ({ id, createdAt, publicKey, certificate, bridges, key }: Generation) => ({
     id,
     createdAt,
     publicKey: publicKey.pem(),
     certificate,
+    bridges,
     sealed: vault.seal(sealName(record, id), key.pem()),
   });
   return JSON.stringify({
     v: 1,
     name: keyset.name,
     primary: keyset.primary,
+    ...(keyset.made.length > 0 && { made: keyset.made.map(generation) }),
     trusted: keyset.trusted.map(generation),
     distrusted: keyset.distrusted.map(generation),
   });
@@ -88,12 +93,20 @@ export function decodeKeyset(record: string, value: string, vault: Vault): Keyse
     const publicKey = PublicKey.fromPem(stored.publicKey);
     if (!key.publicKey().spki.equals(publicKey.spki) || generationId(publicKey) !== stored.id)
       throw new MusterError('E_PKI', `${record}: the keys of generation ${stored.id} do not belong together`);
-    const { id, createdAt, certificate } = stored;
-    return { id, createdAt, publicKey, key, ...(certificate === undefined ? {} : { certificate }) };
+    const { id, createdAt, certificate, bridges } = stored;
+    return {
+      id,
+      createdAt,
+      publicKey,
+      key,
+      ...(certificate !== undefined && { certificate }),
+      ...(bridges !== undefined && { bridges }),
+    };
   };
   const keyset: Keyset = {
     name: read.data.name,
     primary: read.data.primary,
+    made: read.data.made.map(generation),
     trusted: read.data.trusted.map(generation),
     distrusted: read.data.distrusted.map(generation),
   };
@@ -112,16 +125,18 @@ export function decodeKeyset(record: string, value: string, vault: Vault): Keyse
 export function rewrapKeyset(record: string, value: string, vault: Vault): string | undefined {
   const read = keysetRecord.safeParse(json(record, value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);
-  const all = [...read.data.trusted, ...read.data.distrusted];
+  const { made, ...rest } = read.data;
+  const all = [...made, ...rest.trusted, ...rest.distrusted];
   if (all.every(({ sealed }) => sealed.kid === vault.primary)) return undefined;
   const again = (stored: z.output<typeof generationRecord>) => ({
     ...stored,
     sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
   });
   return JSON.stringify({
-    ...read.data,
-    trusted: read.data.trusted.map(again),
-    distrusted: read.data.distrusted.map(again),
+    ...rest,
+    ...(made.length > 0 && { made: made.map(again) }),
+    trusted: rest.trusted.map(again),
+    distrusted: rest.distrusted.map(again),
   });
 }
 

@@ -5,6 +5,7 @@
 import type { Millis } from '../base/duration.ts';
 import type { EncryptionKeyset } from './encryption.ts';
 import type { MachineFile } from './handout.ts';
+import { isProbe } from './hierarchy.ts';
 import { discoveryHash } from './keys.ts';
 import type { Aged, Keyset, KeysetOf } from './keyset.ts';
 import type { IssuedCertificate } from './records.ts';
@@ -16,7 +17,7 @@ export interface GenerationView {
   readonly createdAt: string;
   /** Only for key pairs. */
   readonly pin?: string;
-  readonly state: 'primary' | 'trusted' | 'distrusted';
+  readonly state: 'primary' | 'made' | 'trusted' | 'distrusted';
 }
 
 interface KeysetView {
@@ -44,6 +45,7 @@ function generations<G extends Aged>(
   return {
     name: keyset.name,
     generations: [
+      ...keyset.made.map(view(({ id }) => (id === keyset.primary ? 'primary' : 'made'))),
       ...keyset.trusted.map(view(({ id }) => (id === keyset.primary ? 'primary' : 'trusted'))),
       ...keyset.distrusted.map(view(() => 'distrusted')),
     ],
@@ -119,7 +121,7 @@ export function machineFileView(file: MachineFile): {
 }
 
 /**
- * The certificates that depend on a CA's generation: as long as there is one, distrusting the
+ * The certificates that depend on a CA's generation, probes aside: as long as there is one, distrusting the
  * generation would cut off its holder.
  */
 export const stillDependsOn = (
@@ -127,4 +129,4 @@ export const stillDependsOn = (
   generation: string,
   now: Millis,
 ): readonly IssuedCertificate[] =>
-  issued.filter((one) => one.issuer.generation === generation && one.notAfter > now);
+  issued.filter((one) => one.issuer.generation === generation && one.notAfter > now && !isProbe(one.leaf));

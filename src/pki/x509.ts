@@ -36,6 +36,22 @@ export interface CertificateFacts {
   readonly notAfter: Millis;
 }
 
+/** The parts of a CA's certificate that decide what it can sign. */
+export interface AuthorityCertificate {
+  readonly isCa: boolean;
+  /** The name that signed it is its own. */
+  readonly selfIssued: boolean;
+  /** May sign certificates; true without a key usage. */
+  readonly maySign: boolean;
+  /** Purposes that its leaves may have, as OIDs; absent: any. */
+  readonly purposes?: readonly string[];
+  readonly pathLength?: number;
+  readonly notBefore: Millis;
+  readonly notAfter: Millis;
+  /** Subject key identifier in hexadecimal: what its leaves name as their issuer. */
+  readonly keyId?: string;
+}
+
 export interface IssuedPem {
   readonly pem: string;
   /** Hexadecimal, lower case. */
@@ -47,6 +63,11 @@ export interface IssuedPem {
 /** A CA that is ready to sign. */
 export interface Signer {
   issue(facts: CertificateFacts): Promise<IssuedPem>;
+  /**
+   * Signs the name and key of another CA: a bridge, below which leaves alone may follow. It is
+   * valid at the time when both are.
+   */
+  bridgeTo(authority: string, key: PublicKey): Promise<IssuedPem>;
   readonly notBefore: Millis;
   readonly notAfter: Millis;
 }
@@ -111,7 +132,11 @@ const critical = (extnID: string, value: unknown): asn.Extension =>
 const plain = (extnID: string, value: unknown): asn.Extension =>
   new asn.Extension({ extnID, extnValue: new OctetString(AsnConvert.serialize(value)) });
 
-function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined): asn.Extension[] {
+function extensionsOf(
+  facts: CertificateFacts,
+  keyId: string | undefined,
+  issuerKeyId: string | undefined,
+): asn.Extension[] {
   const isRsa = facts.publicKey.object.asymmetricKeyType === 'rsa';
   const usage =
     asn.KeyUsageFlags.digitalSignature |
@@ -130,10 +155,8 @@ function extensionsOf(facts: CertificateFacts, issuerKeyId: string | undefined):
   });
   extensions.push(critical(asn.id_ce_basicConstraints, constraints));
   const octets = (hex: string) => copyOf(Buffer.from(hex, 'hex'));
-  if (facts.ca)
-    extensions.push(
-      plain(asn.id_ce_subjectKeyIdentifier, new asn.SubjectKeyIdentifier(octets(keyIdOf(facts.publicKey)))),
-    );
+  if (keyId !== undefined)
+    extensions.push(plain(asn.id_ce_subjectKeyIdentifier, new asn.SubjectKeyIdentifier(octets(keyId))));
   if (issuerKeyId !== undefined) {
     const keyIdentifier = new asn.KeyIdentifier(octets(issuerKeyId));
     extensions.push(
@@ -158,10 +181,17 @@ function namesOf({ dns, ips }: AlternativeNames): asn.GeneralName[] {
 /** X.509 counts whole seconds. */
 const date = (at: Millis): Date => new Date(Math.floor(at / 1000) * 1000);
 
+/** A name and a key identifier as a certificate has them. */
+interface Named {
+  readonly name: asn.Name;
+  readonly keyId?: string | undefined;
+}
+
 async function write(
   facts: CertificateFacts,
-  issuer: { readonly name: asn.Name; readonly keyId?: string },
+  issuer: Named,
   key: PrivateKey,
+  subject: Named = { name: nameOf(facts.subject), keyId: keyIdOf(facts.publicKey) },
 ): Promise<IssuedPem> {
   const serial = newSerial();
   const notBefore = date(facts.notBefore);
@@ -173,9 +203,9 @@ async function write(
     signature: signatureAlgorithm,
     issuer: issuer.name,
     validity: new asn.Validity({ notBefore, notAfter }),
-    subject: nameOf(facts.subject),
+    subject: subject.name,
     subjectPublicKeyInfo: AsnConvert.parse(facts.publicKey.spki, asn.SubjectPublicKeyInfo),
-    extensions: new asn.Extensions(extensionsOf(facts, issuer.keyId)),
+    extensions: new asn.Extensions(extensionsOf(facts, subject.keyId, issuer.keyId)),
   });
   // The signed octets are put into the certificate unchanged: encoding them again would double the
   // cost.
@@ -210,24 +240,80 @@ export const selfSign = (facts: CertificateFacts, key: PrivateKey): Promise<Issu
  * @throws {RangeError} for a text that is not one certificate
  */
 export function signer(certificatePem: string, key: PrivateKey): Signer {
-  const [block, ...more] = parsePem(certificatePem) ?? [];
-  if (block === undefined || more.length > 0) throw new RangeError('not one certificate in PEM');
-  const { tbsCertificate: own } = AsnConvert.parse(block.octets, asn.Certificate);
-  const notBefore = own.validity.notBefore.getTime().getTime() as Millis;
-  const notAfter = own.validity.notAfter.getTime().getTime() as Millis;
-  const issuer = { name: own.subject, keyId: keyIdOf(key.publicKey()) };
+  const { subject: name } = parsedCertificate(certificatePem);
+  const { keyId, notBefore, notAfter } = readAuthority(certificatePem);
+  const within = <F extends { readonly notBefore: Millis; readonly notAfter: Millis }>(facts: F): F => ({
+    ...facts,
+    notBefore: Math.max(facts.notBefore, notBefore) as Millis,
+    notAfter: Math.min(facts.notAfter, notAfter) as Millis,
+  });
   return {
     notBefore,
     notAfter,
-    issue: (facts) =>
-      write(
-        {
-          ...facts,
-          notBefore: Math.max(facts.notBefore, notBefore) as Millis,
-          notAfter: Math.min(facts.notAfter, notAfter) as Millis,
-        },
-        issuer,
-        key,
-      ),
+    issue: (facts) => write(within(facts), { name, keyId }, key),
+    bridgeTo(authority, publicKey) {
+      const to = readAuthority(authority);
+      const facts = within({
+        subject: { commonName: '' },
+        sans: { dns: [], ips: [] },
+        publicKey,
+        purposes: [],
+        ca: true,
+        pathLength: 0,
+        notBefore: to.notBefore,
+        notAfter: to.notAfter,
+      });
+      const subject = { name: parsedCertificate(authority).subject, keyId: to.keyId };
+      return write(facts, { name, keyId }, key, subject);
+    },
   };
+}
+
+function parsedCertificate(pem: string): asn.TBSCertificate {
+  const [block, ...more] = parsePem(pem) ?? [];
+  if (block === undefined || more.length > 0) throw new RangeError('not one certificate in PEM');
+  return AsnConvert.parse(block.octets, asn.Certificate).tbsCertificate;
+}
+
+const hex = (octets: ArrayBuffer | { readonly buffer: ArrayBuffer }): string =>
+  Buffer.from(octets instanceof ArrayBuffer ? octets : octets.buffer).toString('hex');
+
+/** The value of an extension, parsed as its type; undefined when the certificate has none. */
+function extension<T>({ extensions }: asn.TBSCertificate, id: string, type: new () => T): T | undefined {
+  const found = extensions?.find(({ extnID }) => extnID === id);
+  return found && AsnConvert.parse(found.extnValue.buffer, type);
+}
+
+/**
+ * Reads the certificate of a CA.
+ *
+ * @throws {RangeError} for a text that is not one certificate; other errors for one whose
+ *   extensions are malformed.
+ */
+export function readAuthority(pem: string): AuthorityCertificate {
+  const own = parsedCertificate(pem);
+  const constraints = extension(own, asn.id_ce_basicConstraints, asn.BasicConstraints);
+  const usage = extension(own, asn.id_ce_keyUsage, asn.KeyUsage);
+  const purposes = extension(own, asn.id_ce_extKeyUsage, asn.ExtendedKeyUsage);
+  const keyId = extension(own, asn.id_ce_subjectKeyIdentifier, asn.SubjectKeyIdentifier);
+  return {
+    isCa: constraints?.cA ?? false,
+    selfIssued: hex(AsnConvert.serialize(own.subject)) === hex(AsnConvert.serialize(own.issuer)),
+    maySign: usage === undefined || (usage.toNumber() & asn.KeyUsageFlags.keyCertSign) !== 0,
+    ...(purposes && { purposes: [...purposes] }),
+    ...(constraints?.pathLenConstraint !== undefined && { pathLength: constraints.pathLenConstraint }),
+    notBefore: own.validity.notBefore.getTime().getTime() as Millis,
+    notAfter: own.validity.notAfter.getTime().getTime() as Millis,
+    ...(keyId && { keyId: hex(keyId) }),
+  };
+}
+
+/** The identifier of the key that signed a certificate, in hexadecimal, if it names one. */
+export function issuerKeyIdOf(pem: string): string | undefined {
+  const found = extension(
+    parsedCertificate(pem),
+    asn.id_ce_authorityKeyIdentifier,
+    asn.AuthorityKeyIdentifier,
+  );
+  return found?.keyIdentifier && hex(found.keyIdentifier);
 }

@@ -110,8 +110,8 @@ test(
       const after = await client(rack, 'after');
       expect(certificatesOf(after.ca)).toHaveLength(2);
       expect([signersOf(before.certificate, after.ca), signersOf(after.certificate, after.ca)]).toEqual([
-        [1],
         [0],
+        [1],
       ]);
       for (const machine of rack.all) {
         const read = (file: string) => machine.read(`${PKI}/${file}`) ?? '';
@@ -119,7 +119,7 @@ test(
         for (const leaf of ['server.crt', 'peer.crt', 'healthcheck-client.crt'])
           await until(
             `${leaf} of ${machine.name} is of the one that signs`,
-            () => signersOf(read(leaf), after.ca).join() === '0',
+            () => signersOf(read(leaf), after.ca).join() === '1',
             rack.state,
           );
       }

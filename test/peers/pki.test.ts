@@ -71,6 +71,7 @@ const ALLOWED: readonly {
     files: /^pki\/apiserver\.crt$/,
     what: /^sans: \+(DNS:localhost|IP:127\.0\.0\.1|IP:0:0:0:0:0:0:0:1)$/,
   },
+  { deviation: 'keyIdentifier', files: /^(?!pki\/(etcd\/)?(front-proxy-)?ca\.crt$)/, what: /^ski: true$/ },
   { deviation: 'keyEncipherment', files: /./, what: /^usage: -Key Encipherment$/ },
 ];
 
@@ -103,10 +104,10 @@ test('with ECDSA keys, certificates equal kubeadm’s except for named deviation
   expect(used).toEqual(new Set(ALLOWED.map(({ deviation }) => deviation)));
 });
 
-test('with RSA keys, certificates equal kubeadm’s except for added loopback addresses', async () => {
+test('with RSA keys, certificates equal kubeadm’s except for added loopback addresses and key identifiers', async () => {
   const { wrong, used } = await unexplained('RSA-2048');
   expect(wrong).toEqual([]);
-  expect([...used]).toEqual(['localhost']);
+  expect([...used].sort()).toEqual(['keyIdentifier', 'localhost']);
 });
 
 test('every deviation from kubeadm’s certificates has a reason in a sentence', () => {
@@ -256,7 +257,7 @@ test('of the CAs’ keys a control plane with etcd gets only the one with which 
   expect(removed).toEqual(['/etc/kubernetes/pki/etcd/ca.key', '/etc/kubernetes/pki/front-proxy-ca.key']);
 });
 
-test('the transport CA may sign leaves only and has no alternative name; the CAs of a cluster are as kubeadm makes them', async () => {
+test('the transport CA may sign leaves and bridges and has no alternative name; the CAs of a cluster are as kubeadm makes them', async () => {
   const of = await world();
   for (const [name, keyset] of await of.keysets()) {
     if (name === 'sa') continue;
@@ -268,7 +269,7 @@ test('the transport CA may sign leaves only and has no alternative name; the CAs
     const shown = [/CA:TRUE.*/.exec(text)![0], /DNS:\S+/.exec(text)?.[0]];
     expect(shown).toEqual(
       name === 'transport-ca'
-        ? ['CA:TRUE, pathlen:0', undefined]
+        ? ['CA:TRUE, pathlen:1', undefined]
         : ['CA:TRUE', `DNS:${AUTHORITIES[name].commonName}`],
     );
   }

@@ -21,3 +21,16 @@ test('a certificate is used for half of its hour, and those that have ended are 
   }
   expect(kept).toEqual([2, 2, 2, 2, 2, 2]);
 });
+
+test('a step of a rotation takes effect with the next request', async () => {
+  const { pki, clock } = await world();
+  const credentials = bootHostCredentials({ pki, clock }, 'muster-admin', 'ca');
+  const first = await credentials('golden');
+  const { generation } = await pki.transition('golden', 'ca', { do: 'make' });
+  expect(await credentials('golden')).toBe(first);
+  await pki.transition('golden', 'ca', { do: 'trust', generation });
+  expect((await credentials('golden')).ca.match(/BEGIN/g)).toHaveLength(2);
+  await pki.transition('golden', 'ca', { do: 'promote', generation });
+  // The certificate, and the bridge for API servers that know the old CA alone.
+  expect((await credentials('golden')).cert.match(/BEGIN/g)).toHaveLength(2);
+});

@@ -5,6 +5,7 @@ import { MusterError } from '../../../src/base/errors.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import {
   addTrusted,
+  bridgesBehind,
   distrust,
   forget,
   foundKeyset,
@@ -12,8 +13,12 @@ import {
   generationId,
   type Keyset,
   keysetFault,
+  make,
+  primaryFirst,
   promote,
+  trust,
   trustAgain,
+  trustBundle,
   verifiers,
 } from '../../../src/pki/keyset.ts';
 import { decodeKeyset, encodeKeyset } from '../../../src/pki/records.ts';
@@ -27,8 +32,19 @@ const generations: Generation[] = await Promise.all(
     return { id: generationId(publicKey), createdAt: n as never, publicKey, key };
   }),
 );
+// Every second one has bridges from all others, as a CA has whose elders have room for one.
+for (const [n, one] of generations.entries())
+  if (n % 2 === 1)
+    generations[n] = {
+      ...one,
+      bridges: generations
+        .filter((other) => other !== one)
+        .map(({ id }) => ({ issuer: id, certificate: `bridge ${id} ${one.id}\n` })),
+    };
 
 const STEPS = {
+  make: (keyset: Keyset, n: number) => make(keyset, generations[n]!),
+  trust: (keyset: Keyset, n: number) => trust(keyset, generations[n]!.id),
   add: (keyset: Keyset, n: number) => addTrusted(keyset, generations[n]!),
   promote: (keyset: Keyset, n: number) => promote(keyset, generations[n]!.id),
   distrust: (keyset: Keyset, n: number) => distrust(keyset, generations[n]!.id),
@@ -59,7 +75,7 @@ function run(
   return keyset;
 }
 
-test('after any steps, the generation that signs is trusted and none is listed twice', () => {
+test('after any steps, one generation is trusted, the one that signs is accepted, and none is listed twice', () => {
   fc.assert(
     fc.property(steps, (todo) => {
       run(todo, (keyset) => {
@@ -80,9 +96,9 @@ test('a keyset is read back from its record unchanged, and the record holds no p
       expect(text).not.toContain('PRIVATE');
       const again = decodeKeyset(KEYS.keyset.key('c', 'ca'), text, vault);
       expect(again.primary).toBe(keyset.primary);
-      for (const list of ['trusted', 'distrusted'] as const)
-        expect(again[list].map(({ id, key }) => [id, key.pem()])).toEqual(
-          keyset[list].map(({ id, key }) => [id, key.pem()]),
+      for (const list of ['made', 'trusted', 'distrusted'] as const)
+        expect(again[list].map(({ id, key, bridges }) => [id, key.pem(), bridges])).toEqual(
+          keyset[list].map(({ id, key, bridges }) => [id, key.pem(), bridges]),
         );
     }),
     { seed: 2, numRuns: 60 },
@@ -97,9 +113,38 @@ test('the generation that signs cannot be distrusted, and one that is not truste
   expect(() => addTrusted(turned, generations[0]!)).toThrow(/there already/);
 });
 
-test('verifiers are all trusted public keys, and the signing key is the first', () => {
-  const keyset = promote(addTrusted(foundKeyset('sa', generations[0]!), generations[1]!), generations[1]!.id);
-  expect(verifiers(keyset)).toBe(generations[1]!.publicKey.pem() + generations[0]!.publicKey.pem());
+test('verifiers and bundles are in the order of creation, so that promoting changes neither', () => {
+  const [first, second] = generations as [Generation, Generation];
+  const both = addTrusted(foundKeyset('sa', first), second);
+  const promoted = promote(both, second.id);
+  expect(verifiers(promoted)).toBe(first.publicKey.pem() + second.publicKey.pem());
+  expect(verifiers(promoted)).toBe(verifiers(both));
+  // A generation that is trusted again takes its old place.
+  expect(verifiers(trustAgain(distrust(promoted, first.id), first.id))).toBe(verifiers(both));
+  // What encrypts Secrets is the first, whatever its age: Kubernetes encrypts with the first key.
+  expect(primaryFirst(promoted).map(({ id }) => id)).toEqual([second.id, first.id]);
+});
+
+test('a CA with a bridge signs before it is in a bundle, and replaces the old one there at once', () => {
+  const [first, second, third] = generations.map((one) => ({ ...one, certificate: `${one.id}\n` })) as [
+    Generation,
+    Generation,
+    Generation,
+  ];
+  const made = make(foundKeyset('etcd-ca', first), second);
+  expect(trustBundle(made)).toBe(first.certificate);
+  const promoted = promote(made, second.id);
+  expect(trustBundle(promoted)).toBe(first.certificate);
+  expect(bridgesBehind(promoted, second)).toBe(`bridge ${first.id} ${second.id}\n`);
+  const after = distrust(promoted, first.id);
+  expect(trustBundle(after)).toBe(second.certificate);
+  expect(bridgesBehind(after, second)).toBe('');
+  expect(forget(after, first.id)).toMatchObject({ made: [], distrusted: [] });
+  // Without a bridge nobody would accept its leaves.
+  expect(() => promote(make(foundKeyset('etcd-ca', first), third), third.id)).toThrow(/not trusted/);
+  // The way back: the old one signs again, and the new one goes.
+  expect(forget(promote(promoted, first.id), second.id)).toEqual(foundKeyset('etcd-ca', first));
+  expect(() => forget(promoted, second.id)).toThrow(/stays/);
 });
 
 test('a record whose key was replaced with another is refused', () => {
