@@ -420,7 +420,7 @@ export const LEAVES = {
     ),
     begins: 'transport',
   },
-  /** No binding names this user: a listener of Kubernetes answers 403 if it accepts it, else 401. */
+  /** No binding names this user: listeners of Kubernetes that accept it answer 403, others 401. */
   probe: probe('ca', named('muster-probe')),
   /** Only for members of etcd and control planes: etcd does whatever its CA's clients ask. */
   'etcd-probe': probe('etcd-ca', named('muster-probe')),

@@ -53,7 +53,7 @@ export function noRoomForBridge(certificate: string, now: Millis): string | unde
   return notAfter <= now ? 'it has ended' : undefined;
 }
 
-/** The generation with a bridge from each trusted generation of the keyset that has room for one. */
+/** The generation with a bridge from each trusted one of the keyset that has room for one. */
 export async function withBridges(keyset: Keyset, to: Generation, now: Millis): Promise<Generation> {
   const { certificate } = to;
   if (certificate === undefined) return to;

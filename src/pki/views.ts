@@ -121,8 +121,8 @@ export function machineFileView(file: MachineFile): {
 }
 
 /**
- * The certificates that depend on a CA's generation, probes aside: as long as there is one, distrusting the
- * generation would cut off its holder.
+ * The certificates that depend on a CA's generation, probes aside: as long as there is one,
+ * distrusting the generation would cut off its holder.
  */
 export const stillDependsOn = (
   issued: readonly IssuedCertificate[],

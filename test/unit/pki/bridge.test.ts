@@ -67,7 +67,7 @@ test.each(['ECDSA-P256', 'RSA-2048'] as const)(
   },
 );
 
-/** Starts a server that requires a client of `trust`, and tells which certificate each one showed. */
+/** Starts a server that requires a client certificate that `trust` signed. */
 async function listening(own: { cert: string; key: string }, trust: string) {
   const server = tls.createServer({ ...own, ca: trust, requestCert: true, rejectUnauthorized: true });
   server.on('secureConnection', (socket) => socket.end('HTTP/1.0 200 OK\r\n\r\nfine'));
