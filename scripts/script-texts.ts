@@ -22,6 +22,7 @@ const AGENT_SCRIPTS = [
   'muster-approval.sh',
   'muster-talk.sh',
   'muster-facts.sh',
+  'muster-evidence.sh',
   'muster-plan.sh',
   'muster-files.sh',
   'muster-fetch.sh',

@@ -16,12 +16,12 @@ import { raiseAlarm } from './alarm.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
-import type { PlanLine } from './plan.ts';
 import type { AgentIdentity, AgentPlanner } from './protocol.ts';
 import { type RedeemAnswer, type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
 import type { RevisionClaims } from './revision-claim.ts';
 import { tar } from './tar.ts';
+import { linesFor } from './versions.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
 import type { Witness } from './witness.ts';
 
@@ -149,7 +149,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const current = deps.identities.get(record.machine) ?? record;
       // The renewal comes first, so that a line that ends the plan does not prevent it.
       const lines = [...(await renewal(deps, current, shown, facts)), ...wanted.lines];
-      const plan = { ...wanted, lines: facts.agent === '1' ? lines.map(withoutSize) : lines };
+      const plan = { ...wanted, lines: linesFor(facts.agent, lines) };
       const { digest, tar: body } = encodePlan(plan);
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
@@ -222,13 +222,6 @@ function withoutInventedRevision(
     log.warn({ machine, revision: claim.revision }, 'a machine claims a revision that it was never sent');
   liars.add(machine);
   return facts;
-}
-
-/** An agent of version 1 refuses a plan that names the sizes of files. */
-function withoutSize(line: PlanLine): PlanLine {
-  if (line.do !== 'fetch' && line.do !== 'unpack') return line;
-  const { size: _, ...known } = line;
-  return known;
 }
 
 /** Whether the certificate has ended by now, maybe since the handshake. */

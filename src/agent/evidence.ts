@@ -1,56 +1,193 @@
 /**
- * What an agent observed about keys on its machine, by asking the listeners and processes there
- * instead of by reading the files that it wrote. An agent can falsify evidence only about its own
- * machine.
+ * What a machine observes of its own cluster programs, as opposed to what was written to its files:
+ * which issuer each listener shows and which client certificates it accepts, with which revision
+ * each program runs, which keys its pods' tokens have. A step of a change is done when this says
+ * so. A machine is believed about itself only. Pure.
  */
 
-/** The listeners of a machine that an agent asks. */
-export const LISTENERS = [
-  'kube-apiserver',
-  'kubelet',
-  'kube-controller-manager',
-  'kube-scheduler',
-  'etcd-client',
-  'etcd-peer',
-] as const;
-export type Listener = (typeof LISTENERS)[number];
+/** The listeners of a machine that a rotation of keys changes. */
+export const LISTENERS = {
+  'kube-apiserver': { port: 6443, serves: 'ca', accepts: ['ca', 'front-proxy-ca'] },
+  kubelet: { port: 10250, serves: 'ca', accepts: ['ca'] },
+  /** Controller manager and scheduler serve certificates that they make when they start. */
+  'kube-controller-manager': { port: 10257, accepts: ['ca', 'front-proxy-ca'] },
+  'kube-scheduler': { port: 10259, accepts: ['ca', 'front-proxy-ca'] },
+  'etcd-client': { port: 2379, serves: 'etcd-ca', accepts: ['etcd-ca'] },
+  'etcd-peer': { port: 2380, serves: 'etcd-ca', accepts: ['etcd-ca'] },
+} as const satisfies Readonly<Record<string, Listener>>;
+
+interface Listener {
+  readonly port: number;
+  /** The CA whose certificate it shows; absent where no CA of the cluster issued it. */
+  readonly serves?: ProbedKeyset;
+  /** The CAs whose clients it accepts. */
+  readonly accepts: readonly ProbedKeyset[];
+}
+
+/** The CAs of which a machine has probe certificates. */
+export const PROBED_KEYSETS = ['ca', 'etcd-ca', 'front-proxy-ca'] as const;
+export type ProbedKeyset = (typeof PROBED_KEYSETS)[number];
+
+export type ListenerName = keyof typeof LISTENERS;
+export const LISTENER_NAMES = Object.keys(LISTENERS) as readonly ListenerName[];
 
 /**
- * How a listener answered a client whose certificate was issued by one generation of its CA. It is
- * the answer to a whole request, because most listeners only request a certificate, and TLS 1.3
- * refuses one after the handshake.
+ * What a listener answered to a request with a probe certificate. accepted: the request was
+ * answered, if only with 403, because the probe has no rights. refused: 401, or the connection was
+ * ended. unreachable: nothing answers there, so this says nothing about trust.
  */
 export const ANSWERS = ['accepted', 'refused', 'unreachable'] as const;
-export type ProbeAnswer = (typeof ANSWERS)[number];
+export type Answer = (typeof ANSWERS)[number];
+
+/** The name of a probe certificate: its keyset, and the id of the generation that issued it. */
+export type ProbeName = `${ProbedKeyset}.${string}`;
+export const probeName = (keyset: ProbedKeyset, generation: string): ProbeName => `${keyset}.${generation}`;
 
 export interface ListenerEvidence {
   /**
-   * The authority key identifier of the certificate that the listener shows, hex in lower case:
-   * which generation issued it. Absent while the listener does not answer.
+   * The authority key identifier (RFC 5280, section 4.2.1.1) of the certificate that it shows, hex
+   * in lower case: the identifier of the issuing CA's key. Absent: it shows none.
    */
   readonly issuer?: string;
-  /** Generation id (src/pki/keyset.ts) → how the listener answered a client of that generation. */
-  readonly probes: Readonly<Record<string, ProbeAnswer>>;
+  readonly answers: ReadonlyMap<ProbeName, Answer>;
 }
 
-/** Programs whose running process or container says with which revision it was started. */
-export const REVISED = ['kubelet', 'kube-controller-manager', 'kube-scheduler', 'haproxy'] as const;
-export type Revised = (typeof REVISED)[number];
+/** Programs besides etcd and API server whose revision an agent reports. */
+export const WATCHED_PROGRAMS = ['kube-controller-manager', 'kube-scheduler', 'kubelet', 'haproxy'] as const;
+export type WatchedProgram = (typeof WATCHED_PROGRAMS)[number];
 
-export interface KeyEvidence {
-  readonly listeners: Partial<Readonly<Record<Listener, ListenerEvidence>>>;
-  /**
-   * `MUSTER_REVISION` of the processes, `-` if a process has none. A program that does not run is
-   * absent. etcd's and the API server's are in `AgentFacts.etcd` and `AgentFacts.apiserver`.
-   */
-  readonly revisions: Partial<Readonly<Record<Revised, string>>>;
-  /** The authority key identifier of the client certificate that kubelet uses, hex. */
-  readonly kubeletClient?: string;
-  /** SHA-256, hex, of the encryption configuration that the API server says it has loaded. */
+/** A program that runs on the machine. */
+export interface ProgramEvidence {
+  /** `ready`: its own health check says so. */
+  readonly health: 'ready' | 'alive';
+  /** `MUSTER_REVISION` with which it runs, for haproxy that of its configuration; `-`: none. */
+  readonly revision: string;
+}
+
+export interface Evidence {
+  /** The listeners that the last plan told the machine to probe. */
+  readonly listeners: ReadonlyMap<ListenerName, ListenerEvidence>;
+  /** The programs that run. */
+  readonly programs: ReadonlyMap<WatchedProgram, ProgramEvidence>;
+  /** The authority key identifier of the certificate with which kubelet speaks to the API. */
+  readonly kubeletIssuer?: string;
+  /** SHA-256 of the encryption configuration that the API server says it has loaded. */
   readonly encryption?: string;
   /**
-   * Key id (`kid`) → how many service-account tokens in this machine's pods are signed with that
-   * key.
+   * How many service-account tokens in pods have which key (`kid`). `-` counts tokens whose key
+   * cannot be read, and those of the keys after the {@link MAX_TOKEN_KEYS}th.
    */
-  readonly tokens: Readonly<Record<string, number>>;
+  readonly tokens: ReadonlyMap<string, number>;
+}
+
+/** A machine reports at most this many keys of tokens; a rotation has two or three at a time. */
+export const MAX_TOKEN_KEYS = 16;
+/** A listener is asked with at most this many probe certificates. */
+export const MAX_PROBES = 12;
+
+/** A key identifier: 20 octets, or as long as an imported CA made it. */
+const KEY_ID = /^([0-9a-f]{2}){1,64}$/;
+const PROBE = /^(ca|etcd-ca|front-proxy-ca)\.[0-9a-f]{16}$/;
+const REVISION = /^(-|[0-9a-f]{1,64})$/;
+const KID = /^(-|[A-Za-z0-9_.-]{1,128})$/;
+const COUNT = /^[0-9]{1,7}$/;
+
+/** Thrown for a field that no agent writes; its message names the field. */
+class NotEvidence extends Error {}
+
+/** The value of a field of the form, empty if it is not there. */
+type FieldOf = (name: string) => string;
+
+/**
+ * Reads the evidence in the fields of a poll; README.md describes them. Undefined when the agent
+ * reports none, `{wrong}` with the name of the first field that is not understood. Never throws.
+ */
+export function readEvidence(field: FieldOf): Evidence | { readonly wrong: string } | undefined {
+  try {
+    return evidenceOf(field);
+  } catch (error) {
+    if (error instanceof NotEvidence) return { wrong: error.message };
+    throw error;
+  }
+}
+
+function evidenceOf(field: FieldOf): Evidence | undefined {
+  const listeners = entries(field, 'listeners', LISTENER_NAMES.length, listenerOf);
+  const programs = entries(field, 'programs', WATCHED_PROGRAMS.length, programOf);
+  const tokens = entries(field, 'tokens', MAX_TOKEN_KEYS + 1, tokenOf);
+  const kubeletIssuer = optional(field, 'kubeletissuer', KEY_ID);
+  const encryption = optional(field, 'encryption', /^[0-9a-f]{64}$/);
+  const given = [kubeletIssuer, encryption].some((one) => one !== undefined);
+  if (!given && listeners.size + programs.size + tokens.size === 0) return undefined;
+  return {
+    listeners,
+    programs,
+    tokens,
+    ...(kubeletIssuer !== undefined && { kubeletIssuer }),
+    ...(encryption !== undefined && { encryption }),
+  };
+}
+
+function optional(field: FieldOf, name: string, pattern: RegExp): string | undefined {
+  const value = field(name);
+  if (value === '') return undefined;
+  if (!pattern.test(value)) throw new NotEvidence(name);
+  return value;
+}
+
+/** The lines of a field, each read into a key and its value by `read`; no key twice. */
+function entries<K, V>(
+  field: FieldOf,
+  name: string,
+  most: number,
+  read: (words: readonly string[]) => readonly [K, V] | undefined,
+): ReadonlyMap<K, V> {
+  const lines = field(name)
+    .split('\n')
+    .filter((line) => line !== '');
+  if (lines.length > most) throw new NotEvidence(name);
+  const found = new Map<K, V>();
+  for (const line of lines) {
+    const [key, value] = read(line.split(' ')) ?? [];
+    if (key === undefined || value === undefined || found.has(key)) throw new NotEvidence(name);
+    found.set(key, value);
+  }
+  return found;
+}
+
+const oneOf = <T extends string>(values: readonly T[], text: string | undefined): T | undefined =>
+  values.find((value) => value === text);
+
+/** `LISTENER ISSUER|- [PROBE=ANSWER…]` */
+function listenerOf([word, issuer = '', ...answers]: readonly string[]):
+  | readonly [ListenerName, ListenerEvidence]
+  | undefined {
+  const name = oneOf(LISTENER_NAMES, word);
+  if (name === undefined || !(issuer === '-' || KEY_ID.test(issuer)) || answers.length > MAX_PROBES)
+    return undefined;
+  const found = new Map<ProbeName, Answer>();
+  for (const text of answers) {
+    const [probe = '', said] = text.split('=');
+    const answer = oneOf(ANSWERS, said);
+    if (!PROBE.test(probe) || answer === undefined) return undefined;
+    found.set(probe as ProbeName, answer);
+  }
+  return [name, { ...(issuer !== '-' && { issuer }), answers: found }];
+}
+
+/** `PROGRAM ready|alive REVISION` */
+function programOf([word, said, revision = '', ...rest]: readonly string[]):
+  | readonly [WatchedProgram, ProgramEvidence]
+  | undefined {
+  const name = oneOf(WATCHED_PROGRAMS, word);
+  const health = oneOf(['ready', 'alive'] as const, said);
+  if (name === undefined || health === undefined || !REVISION.test(revision) || rest.length > 0)
+    return undefined;
+  return [name, { health, revision }];
+}
+
+/** `KID COUNT` */
+function tokenOf([kid = '', count = '', ...rest]: readonly string[]): readonly [string, number] | undefined {
+  if (!KID.test(kid) || !COUNT.test(count) || rest.length > 0) return undefined;
+  return [kid, Number(count)];
 }

@@ -4,6 +4,7 @@
  */
 import type { Checkpoint } from '../events/audit-chain.ts';
 import type { LeafName } from '../pki/hierarchy.ts';
+import type { Evidence } from './evidence.ts';
 import type { RevisionClaim } from './revision-claim.ts';
 
 /** The disk that the machine's data selector matches. */
@@ -80,6 +81,8 @@ export interface AgentFacts {
   readonly etcd: EtcdFacts;
   /** Absent: none is running here. */
   readonly apiserver?: ApiserverFacts;
+  /** What the machine observes of its programs; absent: none runs, or the agent is older. */
+  readonly evidence?: Evidence;
   /** kubelet has a client certificate, from whichever CA. */
   readonly joined?: true;
   /** Secrets whose values are in place: NAME:KEY → the tag of the value. Absent: none. */

@@ -27,8 +27,8 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=2
-parts='base identity tpm approval talk facts plan files fetch units data etcd image kept'
+version=3
+parts='base identity tpm approval talk facts evidence plan files fetch units data etcd image kept'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}

@@ -59,16 +59,22 @@ is_of_this_host() {
   ! grep -Eqi 'pod[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}' "$1/cgroup"
 }
 
-# Sets etcd_revision and api_revision to the MUSTER_REVISION that the running processes were started
-# with: nothing if no such process runs, - if it has none.
+# Sets etcd_revision, api_revision, manager_revision, scheduler_revision and kubelet_revision to the
+# MUSTER_REVISION that the running processes were started with: nothing if no such process runs, -
+# if it has none. Sets balancer_runs to yes if haproxy runs.
 look_at_revisions() {
   etcd_revision=''
   api_revision=''
+  manager_revision=''
+  scheduler_revision=''
+  kubelet_revision=''
+  balancer_runs=''
   for comm_file in "$root"/proc/[0-9]*/comm; do
     first_line "$comm_file"
     process_name=$first_line
     case $process_name in
-      etcd | kube-apiserver) ;;
+      # The kernel keeps fifteen characters of kube-controller-manager.
+      etcd | kube-apiserver | kube-controller | kube-scheduler | kubelet | haproxy) ;;
       *) continue ;;
     esac
     is_of_this_host "${comm_file%/comm}" || continue
@@ -78,7 +84,11 @@ look_at_revisions() {
     )
     case $process_name in
       etcd) etcd_revision=${process_revision:--} ;;
-      *) api_revision=${process_revision:--} ;;
+      kube-apiserver) api_revision=${process_revision:--} ;;
+      kube-controller) manager_revision=${process_revision:--} ;;
+      kube-scheduler) scheduler_revision=${process_revision:--} ;;
+      kubelet) kubelet_revision=${process_revision:--} ;;
+      haproxy) balancer_runs=yes ;;
     esac
   done
 }
@@ -148,12 +158,19 @@ post_facts() {
   look_at_api
   look_at_boot_disk
   look_at_marker
+  look_at_programs
+  look_at_listeners
+  look_at_encryption
+  look_at_kubelet_client
+  look_at_tokens
   set -- agent="$version" clock="$(date +%s)"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
+  set -- "$@" programs="$programs" tokens="$tokens" encryption="$encryption"
+  set -- "$@" kubeletissuer="$kubelet_issuer"
   post_facts_of_files "$@"
 }
 
@@ -171,6 +188,7 @@ post_facts_of_files() {
   set -- "$@" objects="$first_line"
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
+  [ ! -s "$run/probes/seen" ] || set -- "$@" "listeners@$run/probes/seen"
   [ ! -s "$run/secrets" ] || set -- "$@" "secrets@$run/secrets"
   for key_file in "$identity"/keys/*.key; do
     [ -s "$key_file" ] || continue

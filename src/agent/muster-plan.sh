@@ -25,6 +25,9 @@ is_known_line() {
       names="$2 $3 $4 $5 $6 $7 $8 $9 ${10%%/*}"
       ;;
     'check '*) names=${2:-.} ;;
+    'probe '[123]) return 1 ;;
+    'probe '*) names=$* ;;
+    'read-encryption 4') names="$2 $3 $4" ;;
     'create-data 3') path=$2 names=$3 ;;
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
@@ -90,6 +93,7 @@ prepare_plan() {
   try bad-plan tar -xf "$run/body" -C "$stage" || return 1
   check_plan || return 1
   rm -rf "$run/applied" "$run/requests" "$run/secrets"
+  rm -f "$run/probes/listeners" "$run/probes/encryption"
 }
 
 # Does the lines of the plan in their order, up to the first that fails; then, if none did, writes
@@ -174,6 +178,8 @@ do_line() {
     run) run_unit restart "$1" "$2" ;;
     reload) run_unit reload "$1" "$2" ;;
     stop) stop_unit "$1" ;;
+    probe) note_probe "$@" ;;
+    read-encryption) note_encryption "$@" ;;
     step) try write-failed write_line "$run/step" "$1" ;;
   esac
 }

@@ -9,6 +9,7 @@
  */
 import type { LeafName } from '../pki/hierarchy.ts';
 import type { KeyAlgorithm } from '../pki/keys.ts';
+import type { ListenerName, ProbeName } from './evidence.ts';
 
 /**
  * Paths on a machine; the agent prefixes all of them with MUSTER_ROOT, so that tests can run
@@ -35,6 +36,9 @@ export const AGENT_PATHS = {
   /** Lost at a reboot: the plan that is being applied, digests of units. */
   run: '/run/muster',
 } as const;
+
+/** Where a machine keeps a probe certificate with its key; lost at a reboot. */
+export const probePath = (probe: ProbeName): string => `${AGENT_PATHS.run}/probes/${probe}.pem`;
 
 /** Checks that a machine runs on itself. One that fails holds the plan, with the check's name. */
 export const CHECKS = {
@@ -242,6 +246,30 @@ export type PlanLine =
   /** Like `run`, but reloads the unit instead of restarting it. */
   | { readonly do: 'reload'; readonly unit: string; readonly digest: string }
   | { readonly do: 'stop'; readonly unit: string }
+  /**
+   * Asks a listener of this machine before every poll, until the next plan begins, and reports what
+   * it shows and accepts. `probes` name certificates with their keys, which lines before this one
+   * put at {@link probePath}; without any, only the issuer that the listener shows is reported.
+   */
+  | {
+      readonly do: 'probe';
+      readonly listener: ListenerName;
+      /** Without brackets. */
+      readonly address: string;
+      readonly port: number;
+      readonly probes: readonly ProbeName[];
+    }
+  /**
+   * Asks the API server of this machine before every poll, until the next plan begins, which
+   * encryption configuration it has loaded. The probe's identity must be allowed to read
+   * `/metrics`.
+   */
+  | {
+      readonly do: 'read-encryption';
+      readonly address: string;
+      readonly port: number;
+      readonly probe: ProbeName;
+    }
   /** Reports this `step` with the next poll, once the lines before it are done. */
   | { readonly do: 'step'; readonly step: string }
   /** Ends the plan; the reason is reported with every poll until another plan comes. */

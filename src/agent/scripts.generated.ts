@@ -13,8 +13,8 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=2
-parts='base identity tpm approval talk facts plan files fetch units data etcd image kept'
+version=3
+parts='base identity tpm approval talk facts evidence plan files fetch units data etcd image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -899,11 +899,15 @@ is_of_this_host() {
 look_at_revisions() {
   etcd_revision=''
   api_revision=''
+  manager_revision=''
+  scheduler_revision=''
+  kubelet_revision=''
+  balancer_runs=''
   for comm_file in "$root"/proc/[0-9]*/comm; do
     first_line "$comm_file"
     process_name=$first_line
     case $process_name in
-      etcd | kube-apiserver) ;;
+      etcd | kube-apiserver | kube-controller | kube-scheduler | kubelet | haproxy) ;;
       *) continue ;;
     esac
     is_of_this_host "\${comm_file%/comm}" || continue
@@ -913,7 +917,11 @@ look_at_revisions() {
     )
     case $process_name in
       etcd) etcd_revision=\${process_revision:--} ;;
-      *) api_revision=\${process_revision:--} ;;
+      kube-apiserver) api_revision=\${process_revision:--} ;;
+      kube-controller) manager_revision=\${process_revision:--} ;;
+      kube-scheduler) scheduler_revision=\${process_revision:--} ;;
+      kubelet) kubelet_revision=\${process_revision:--} ;;
+      haproxy) balancer_runs=yes ;;
     esac
   done
 }
@@ -974,12 +982,19 @@ post_facts() {
   look_at_api
   look_at_boot_disk
   look_at_marker
+  look_at_programs
+  look_at_listeners
+  look_at_encryption
+  look_at_kubelet_client
+  look_at_tokens
   set -- agent="$version" clock="$(date +%s)"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
+  set -- "$@" programs="$programs" tokens="$tokens" encryption="$encryption"
+  set -- "$@" kubeletissuer="$kubelet_issuer"
   post_facts_of_files "$@"
 }
 
@@ -996,6 +1011,7 @@ post_facts_of_files() {
   set -- "$@" objects="$first_line"
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
+  [ ! -s "$run/probes/seen" ] || set -- "$@" "listeners@$run/probes/seen"
   [ ! -s "$run/secrets" ] || set -- "$@" "secrets@$run/secrets"
   for key_file in "$identity"/keys/*.key; do
     [ -s "$key_file" ] || continue
@@ -1012,6 +1028,192 @@ post_facts_of_files() {
     shift
   done
   ask /agent/poll --cert "$identity/agent.crt" --key "$identity/agent.key" "$@"
+}
+`,
+  'muster-evidence.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-evidence.sh of Muster.
+
+note_probe() {
+  try write-failed mkdir -p "$run/probes" || return 1
+  printf '%s\\n' "$*" >>"$run/probes/listeners"
+}
+
+note_encryption() {
+  try write-failed mkdir -p "$run/probes" || return 1
+  printf '%s\\n' "$*" >"$run/probes/encryption"
+}
+
+url_host() {
+  case $1 in
+    *:*) url_host="[$1]" ;;
+    *) url_host=$1 ;;
+  esac
+}
+
+find_key_identifier() {
+  key_identifier=$(
+    openssl x509 -in "$1" -noout -ext authorityKeyIdentifier 2>/dev/null |
+      sed -n 's/^ *\\(keyid:\\)\\{0,1\\}\\([0-9A-F][0-9A-F:]*\\)$/\\2/p' |
+      head -n 1 |
+      tr -d : |
+      tr A-F a-f
+  )
+}
+
+status_of() {
+  curl -q --silent --insecure --noproxy '*' --max-time 2 \\
+    --output /dev/null --write-out '%{http_code}' "$@"
+}
+
+ask_with_probe() {
+  case $1 in
+    etcd-*) probe_path=/version ;;
+    *) probe_path=/healthz ;;
+  esac
+  probe_file=$run/probes/$3.pem
+  set -- "$3" "https://$2$probe_path" --cert "$probe_file" --key "$probe_file"
+  case $1 in
+    front-proxy-ca.*) set -- "$@" --header 'X-Remote-User: muster:probe' ;;
+  esac
+  shift
+  answer=unreachable
+  [ -r "$probe_file" ] || return 0
+  probe_answer=$(
+    curl -q --silent --show-error --insecure --noproxy '*' --max-time 6 --tlsv1.2 --http1.1 \\
+      --output /dev/null --write-out '%{http_code}' "$@" 2>&1
+  )
+  case $?$probe_answer in
+    0401) answer=refused ;;
+    0[1-5][0-9][0-9]) answer=accepted ;;
+    *alert*'bad certificate'* | *alert*'unknown ca'*) answer=refused ;;
+  esac
+}
+
+probe_listener() {
+  url_host "$2"
+  listener=$1
+  endpoint=$url_host:$3
+  shift 3
+  shown_file=$run/probes/shown.$listener
+  timeout 6 openssl s_client -connect "$endpoint" </dev/null >"$shown_file" 2>/dev/null
+  find_key_identifier "$shown_file"
+  printf '%s %s' "$listener" "\${key_identifier:--}"
+  for probe in "$@"; do
+    ask_with_probe "$listener" "$endpoint" "$probe"
+    printf ' %s=%s' "$probe" "$answer"
+  done
+  echo
+}
+
+look_at_listeners() {
+  rm -f "$run"/probes/seen*
+  [ -s "$run/probes/listeners" ] || return 0
+  probers=''
+  while read -r probe_words; do
+    (probe_listener $probe_words) >"$run/probes/seen.\${probe_words%% *}" 9>&- &
+    probers="$probers $!"
+  done <"$run/probes/listeners"
+  wait $probers
+  cat "$run"/probes/seen.* >"$run/probes/seen"
+}
+
+look_at_encryption() {
+  encryption=''
+  [ -s "$run/probes/encryption" ] || return 0
+  read -r probe_address probe_port probe <"$run/probes/encryption"
+  url_host "$probe_address"
+  encryption=$(
+    curl -q --silent --insecure --noproxy '*' --max-time 6 --tlsv1.2 \\
+      --cert "$run/probes/$probe.pem" --key "$run/probes/$probe.pem" \\
+      "https://$url_host:$probe_port/metrics" |
+      grep '^apiserver_encryption_config_controller_last_config_info{' |
+      sed -n 's/.*[{,]hash="sha256:\\([0-9a-f]\\{64\\}\\)".*/\\1/p' |
+      head -n 1
+  )
+}
+
+look_at_kubelet_client() {
+  find_key_identifier "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
+  kubelet_issuer=$key_identifier
+}
+
+print_program() {
+  [ -n "$2" ] || return 0
+  case $(status_of "$3") in
+    200) echo "$1 ready $2" ;;
+    *) echo "$1 alive $2" ;;
+  esac
+}
+
+print_balancer() {
+  [ -n "$balancer_runs" ] || return 0
+  balancer_revision=$(
+    curl -q --silent --max-time 2 --unix-socket "$root/run/muster-balancer/revision" \\
+      http://localhost/ |
+      head -c 64
+  )
+  case $balancer_revision in
+    '' | *[!0-9a-f]*) echo 'haproxy alive -' ;;
+    *) echo "haproxy ready $balancer_revision" ;;
+  esac
+}
+
+look_at_programs() {
+  programs=$(
+    print_program kube-controller-manager "$manager_revision" https://127.0.0.1:10257/healthz
+    print_program kube-scheduler "$scheduler_revision" https://127.0.0.1:10259/healthz
+    print_program kubelet "$kubelet_revision" http://127.0.0.1:10248/healthz
+    print_balancer
+  )
+}
+
+print_token_keys() {
+  cut -s -d . -f 1 "$root"/var/lib/kubelet/pods/*/volumes/kubernetes.io~projected/*/..data/* \\
+    2>/dev/null |
+    grep '^eyJ[A-Za-z0-9_-]*$' |
+    sort |
+    uniq -c |
+    while read -r token_count token_head; do
+      case $((\${#token_head} % 4)) in
+        2) token_head=$token_head== ;;
+        3) token_head=$token_head= ;;
+      esac
+      token_key=$(
+        printf '%s' "$token_head" |
+          tr _- /+ |
+          base64 -d 2>/dev/null |
+          sed -n 's/.*"kid":"\\([A-Za-z0-9_.-]\\{1,128\\}\\)".*/\\1/p'
+      )
+      echo "\${token_key:--} $token_count"
+    done |
+    sort
+}
+
+sum_token_keys() {
+  sum_key=''
+  sum=0
+  keys=0
+  nameless=0
+  while read -r token_key token_count; do
+    if [ "$token_key" = - ]; then
+      nameless=$((nameless + token_count))
+    elif [ "$token_key" = "$sum_key" ]; then
+      sum=$((sum + token_count))
+    elif [ "$keys" -ge 16 ]; then
+      nameless=$((nameless + token_count))
+    else
+      [ -z "$sum_key" ] || echo "$sum_key $sum"
+      keys=$((keys + 1))
+      sum_key=$token_key
+      sum=$token_count
+    fi
+  done
+  [ -z "$sum_key" ] || echo "$sum_key $sum"
+  [ "$nameless" = 0 ] || echo "- $nameless"
+}
+
+look_at_tokens() {
+  tokens=$(print_token_keys | sum_token_keys)
 }
 `,
   'muster-plan.sh': `#!/bin/sh
@@ -1035,6 +1237,9 @@ is_known_line() {
       names="$2 $3 $4 $5 $6 $7 $8 $9 \${10%%/*}"
       ;;
     'check '*) names=\${2:-.} ;;
+    'probe '[123]) return 1 ;;
+    'probe '*) names=$* ;;
+    'read-encryption 4') names="$2 $3 $4" ;;
     'create-data 3') path=$2 names=$3 ;;
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
@@ -1094,6 +1299,7 @@ prepare_plan() {
   try bad-plan tar -xf "$run/body" -C "$stage" || return 1
   check_plan || return 1
   rm -rf "$run/applied" "$run/requests" "$run/secrets"
+  rm -f "$run/probes/listeners" "$run/probes/encryption"
 }
 
 do_lines() {
@@ -1169,6 +1375,8 @@ do_line() {
     run) run_unit restart "$1" "$2" ;;
     reload) run_unit reload "$1" "$2" ;;
     stop) stop_unit "$1" ;;
+    probe) note_probe "$@" ;;
+    read-encryption) note_encryption "$@" ;;
     step) try write-failed write_line "$run/step" "$1" ;;
   esac
 }

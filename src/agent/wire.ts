@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readCheckpoint } from '../events/audit-chain.ts';
 import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
+import { readEvidence } from './evidence.ts';
 import {
   type AgentFacts,
   type ApiserverFacts,
@@ -117,6 +118,14 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
         words: [line.url],
         text: of(line.sha256, line.directory, line.url, ...sizeOf(line)),
       };
+    case 'probe': {
+      const words = [line.listener, line.address, String(line.port), ...line.probes];
+      return { plain: words, text: of(...words) };
+    }
+    case 'read-encryption': {
+      const words = [line.address, String(line.port), line.probe];
+      return { plain: words, text: of(...words) };
+    }
     case 'link':
       return {
         path: line.path,
@@ -291,6 +300,8 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const claim = readRevisionClaim(form.get('revision') ?? '');
   // A machine that remembers something else has nothing to say about the log, and works.
   const checkpoint = readCheckpoint(form.get('checkpoint') ?? '');
+  const evidence = readEvidence((name) => form.get(name) ?? '');
+  if (evidence && 'wrong' in evidence) throw new NotFacts(`${evidence.wrong} is not understood`);
   const boots = optional('bootdisk') !== undefined;
   const secrets = secretsOf(form.get('secrets') ?? '');
   return {
@@ -306,6 +317,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(api && { apiserver: api }),
     ...(marker && { marker }),
     ...(boots && { bootDisk: { state: oneOf('bootdisk', BOOT_DISK_STATES), text: text('boottext') } }),
+    ...(evidence && { evidence }),
     ...(joined && { joined }),
     ...(secrets.size > 0 && { secrets }),
     ...(applied !== undefined && { applied }),

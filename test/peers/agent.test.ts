@@ -41,7 +41,7 @@ describe.for(SHELLS)('by %s', (shell) => {
       ['/agent/poll', 'cp1'],
     ]);
     expect(planner.facts()).toMatchObject({
-      agent: '2',
+      agent: '3',
       bootId: 'b0070000-0000-4000-8000-000000000001',
       machineId: '0123456789abcdef0123456789abcdef',
       disk: { state: 'unused' },

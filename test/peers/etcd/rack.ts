@@ -469,7 +469,7 @@ export interface Etcd {
   readonly restore: { readonly name: string; readonly program: string };
 }
 
-const DEBIAN_12: Etcd = {
+export const DEBIAN_12: Etcd = {
   version: '3.4.23-0',
   program: unpacked('etcd-server', 'usr/bin/etcd').command,
   restore: { name: 'etcdctl', program: unpacked('etcd-client', 'usr/bin/etcdctl').command },

@@ -45,6 +45,14 @@ const POLLS = [
     secrets: `db:password ${'0'.repeat(32)}\napp:tls.key ${'f'.repeat(32)}\n`,
     ...{ wal: 'absent', etcd: 'down', hold: 'guard', holdtext: 'etcd does not begin\tanew' },
   },
+  {
+    ...{ agent: '3', bootid: 'b', clock: '1', disk: 'unused', wal: 'absent', etcd: 'down' },
+    listeners:
+      'kube-apiserver 0f3c ca.0123456789abcdef=accepted front-proxy-ca.fedcba9876543210=refused\nkubelet -\n',
+    programs: 'kubelet ready 0f\nhaproxy alive -\n',
+    tokens: `${'k'.repeat(43)} 12\n- 3\n`,
+    ...{ kubeletissuer: '0f3c', encryption: 'e'.repeat(64) },
+  },
 ].map((fields) => new URLSearchParams(fields).toString());
 
 test('200,000 damaged forms are read or refused with E_USAGE, and none has more fields than it may', async () => {
@@ -73,6 +81,10 @@ test('200,000 damaged polls: facts or a reason, never an exception, and no value
     const said = `${'detail' in disk ? disk.detail : ''}${hold?.text ?? ''}${bootDisk?.text ?? ''}`;
     if (/[\p{Cc}\p{Cf}]/u.test(said) || said.length > 1500 || !Number.isSafeInteger(clock))
       throw new Error('out of bounds');
+    const { listeners, programs, tokens } = read.facts.evidence ?? {};
+    if ((listeners?.size ?? 0) > 6 || (programs?.size ?? 0) > 4 || (tokens?.size ?? 0) > 17)
+      throw new Error('too much evidence');
+    for (const { answers } of listeners?.values() ?? []) if (answers.size > 12) throw new Error('too much');
     if ('device' in disk && !disk.device.startsWith('/')) throw new Error('no path');
   });
   expect(taken).toBeGreaterThan(1000);

@@ -5,6 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { probeName } from '../../../src/agent/evidence.ts';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { tar } from '../../../src/agent/tar.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT, UnsayablePlan } from '../../../src/agent/wire.ts';
@@ -62,6 +63,8 @@ const RESTORE = {
   bump: 1000,
 } as const;
 
+const PROBE = probeName('ca', '0123456789abcdef');
+
 describe('a plan', () => {
   test('has the same octets for the same lines, and another digest for another content', () => {
     expect(of(put('/a', 'x')).tar.equals(of(put('/a', 'x')).tar)).toBe(true);
@@ -115,6 +118,18 @@ describe('a plan', () => {
       [{ do: 'run', unit: 'a@1.service', digest: 'd' }, 'run a@1.service d'],
       [{ do: 'reload', unit: 'a.service', digest: 'd' }, 'reload a.service d'],
       [{ do: 'stop', unit: 'a.service' }, 'stop a.service'],
+      [
+        { do: 'probe', listener: 'etcd-peer', address: '2001:db8::1', port: 2380, probes: [] },
+        'probe etcd-peer 2001:db8::1 2380',
+      ],
+      [
+        { do: 'probe', listener: 'kubelet', address: '10.0.0.1', port: 10250, probes: [PROBE, PROBE] },
+        `probe kubelet 10.0.0.1 10250 ${PROBE} ${PROBE}`,
+      ],
+      [
+        { do: 'read-encryption', address: '10.0.0.1', port: 6443, probe: PROBE },
+        `read-encryption 10.0.0.1 6443 ${PROBE}`,
+      ],
       [{ do: 'step', step: 'etcd' }, 'step etcd'],
       [{ do: 'hold', code: 'no-quorum', text: 'two\nlines\u0000 ' }, 'hold no-quorum two lines'],
     ];

@@ -1,0 +1,42 @@
+/**
+ * What each version of the agent understands. The server's plans are for the newest; an older agent
+ * gets them without what it does not know, so that it keeps working until it is replaced. Pure.
+ */
+import type { PlanLine } from './plan.ts';
+
+/** The version of the scripts in this folder; `version` of muster-agent.sh. */
+export const AGENT_VERSION = 3;
+
+/** What came with a version: `before` returns a line as agents before that version know it. */
+interface Step {
+  readonly version: number;
+  readonly before: (line: PlanLine) => PlanLine | undefined;
+}
+
+const STEPS: readonly Step[] = [
+  { version: 2, before: withoutSize },
+  // Without evidence no step of a rotation is done on the machine, so the change waits for it.
+  { version: 3, before: (line) => (PROBING.has(line.do) ? undefined : line) },
+];
+
+const PROBING: ReadonlySet<PlanLine['do']> = new Set(['probe', 'read-encryption']);
+
+function withoutSize(line: PlanLine): PlanLine {
+  if (line.do !== 'fetch' && line.do !== 'unpack') return line;
+  const { size: _, ...known } = line;
+  return known;
+}
+
+/**
+ * The lines as an agent of that version understands them.
+ *
+ * @param version As the agent reports it. A text that is no number is a newer agent's, which knows
+ *   all lines.
+ */
+export function linesFor(version: string, lines: readonly PlanLine[]): readonly PlanLine[] {
+  const older = STEPS.filter((step) => Number(version) < step.version);
+  return older.reduce<readonly PlanLine[]>(
+    (left, { before }) => left.flatMap((line) => before(line) ?? []),
+    lines,
+  );
+}

@@ -1,0 +1,221 @@
+/**
+ * What the agent observes of the programs of its machine: real etcd asked with certificates of two
+ * generations of its CA, processes by their environment, tokens by their keys.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import fs from 'node:fs';
+import http from 'node:http';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { type ListenerName, type ProbeName, probeName } from '../../src/agent/evidence.ts';
+import { type PlanLine, probePath } from '../../src/agent/plan.ts';
+import type { Millis } from '../../src/base/duration.ts';
+import { issueLeaf, newGeneration } from '../../src/pki/issue.ts';
+import { PrivateKey } from '../../src/pki/keys.ts';
+import type { Generation } from '../../src/pki/keyset.ts';
+import { keyIdOf, signer } from '../../src/pki/x509.ts';
+import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
+import { DEBIAN_12, DEBIAN_13 } from './etcd/rack.ts';
+
+let planner: Planner;
+let machine: Machine;
+const running: ChildProcess[] = [];
+const servers: http.Server[] = [];
+
+beforeEach(async () => {
+  planner = await Planner.open();
+  machine = new Machine(planner);
+});
+
+afterEach(async () => {
+  for (const child of running.splice(0)) await ended(child);
+  for (const server of servers.splice(0)) server.close();
+  machine.close();
+  planner.close();
+});
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+}
+
+const now = () => Date.now() as Millis;
+const generation = () => newGeneration('etcd-ca', { now: now() });
+const NAMES = { name: 'one', dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } };
+
+/** A certificate of this generation, and its key. */
+async function pair({ certificate, key }: Generation, leaf: 'etcd-server' | 'etcd-person') {
+  const own = await PrivateKey.generate();
+  const order = { leaf, holder: { name: 'cp1', addresses: [] }, cluster: NAMES, now: now() } as const;
+  const { pem } = await issueLeaf(signer(certificate!, key), { ...order, publicKey: own.publicKey() });
+  return { certificate: pem, key: own.pem() };
+}
+
+const probeOf = ({ id }: Generation): ProbeName => probeName('etcd-ca', id);
+
+async function probeLines(...generations: readonly Generation[]): Promise<readonly PlanLine[]> {
+  const files = generations.map(async (one) => {
+    const { certificate, key } = await pair(one, 'etcd-person');
+    return put(probePath(probeOf(one)), certificate + key, 0o600);
+  });
+  const probes = generations.map(probeOf);
+  const asked = (listener: ListenerName, port: number): PlanLine => ({
+    do: 'probe',
+    listener,
+    address: '127.0.0.1',
+    port,
+    probes,
+  });
+  return [...(await Promise.all(files)), asked('etcd-client', 2379), asked('etcd-peer', 2380)];
+}
+
+/** Runs etcd with a certificate of `issuer`, trusting these; resolves when it answers. */
+async function etcd(program: string, issuer: Generation, trusted: readonly Generation[]) {
+  const { certificate, key } = await pair(issuer, 'etcd-server');
+  machine.write('/pki/server.crt', certificate);
+  machine.write('/pki/server.key', key);
+  machine.write('/pki/ca.crt', trusted.map((one) => one.certificate).join(''));
+  const files = (prefix: string) => [
+    `--${prefix}cert-file=${machine.path('/pki/server.crt')}`,
+    `--${prefix}key-file=${machine.path('/pki/server.key')}`,
+    `--${prefix}trusted-ca-file=${machine.path('/pki/ca.crt')}`,
+    `--${prefix}client-cert-auth=true`,
+  ];
+  const child = spawn(
+    program,
+    [
+      ...['--name=cp1', `--data-dir=${machine.path('/data')}`, ...files(''), ...files('peer-')],
+      ...['--listen-client-urls=https://127.0.0.1:2379', '--advertise-client-urls=https://127.0.0.1:2379'],
+      ...['--listen-peer-urls=https://127.0.0.1:2380', '--initial-cluster=cp1=https://127.0.0.1:2380'],
+      ...[
+        '--initial-advertise-peer-urls=https://127.0.0.1:2380',
+        '--listen-metrics-urls=http://127.0.0.1:2381',
+      ],
+    ],
+    { stdio: 'ignore' },
+  );
+  running.push(child);
+  await expect
+    .poll(async () => (await fetch('http://127.0.0.1:2381/health').catch(() => undefined))?.status, {
+      timeout: 60_000,
+    })
+    .toBe(200);
+  return child;
+}
+
+const listeners = () => Object.fromEntries(planner.facts().evidence?.listeners ?? []);
+
+describe.for(SHELLS)('by %s', (shell) => {
+  test.for([DEBIAN_12, DEBIAN_13])(
+    'etcd $version shows its issuer, and accepts and refuses by what it trusts',
+    async ({ program }) => {
+      const [old, next] = [await generation(), await generation()];
+      planner.standing = await probeLines(old, next);
+      const seen = async () => {
+        expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+        return listeners();
+      };
+      await machine.poll(shell);
+      const nobody = { answers: new Map([old, next].map((one) => [probeOf(one), 'unreachable'])) };
+      expect(await seen()).toEqual({ 'etcd-client': nobody, 'etcd-peer': nobody });
+
+      const first = await etcd(program, old, [old]);
+      const one = {
+        issuer: keyIdOf(old.publicKey),
+        answers: new Map([
+          [probeOf(old), 'accepted'],
+          [probeOf(next), 'refused'],
+        ]),
+      };
+      expect(await seen()).toEqual({ 'etcd-client': one, 'etcd-peer': one });
+
+      await ended(first);
+      await etcd(program, next, [old, next]);
+      const both = {
+        issuer: keyIdOf(next.publicKey),
+        answers: new Map([old, next].map((generation) => [probeOf(generation), 'accepted'])),
+      };
+      expect(await seen()).toEqual({ 'etcd-client': both, 'etcd-peer': both });
+    },
+  );
+
+  test('a plan that asks for no probe ends the probing', async () => {
+    planner.plan(await probeLines(await generation()));
+    await machine.poll(shell);
+    await machine.poll(shell);
+    expect(Object.keys(listeners())).toEqual(['etcd-client', 'etcd-peer']);
+    planner.plan([]);
+    await machine.poll(shell);
+    await machine.poll(shell);
+    expect(listeners()).toEqual({});
+  });
+
+  test('a program is alive with the revision of its process, and ready when it says so itself', async () => {
+    for (const [name, revision] of [
+      ['kube-controller', 'c0'],
+      ['kube-scheduler', 'd0'],
+      ['kubelet', 'e0'],
+    ])
+      start(name!, { MUSTER_REVISION: revision! });
+    await machine.poll(shell);
+    const alive = (revision: string) => ({ health: 'alive', revision });
+    expect(planner.facts().evidence?.programs).toEqual(
+      new Map([
+        ['kube-controller-manager', alive('c0')],
+        ['kube-scheduler', alive('d0')],
+        ['kubelet', alive('e0')],
+      ]),
+    );
+    const server = http.createServer((_, response) => response.end('ok'));
+    servers.push(server);
+    await once(server.listen(10_248, '127.0.0.1'), 'listening');
+    await machine.poll(shell);
+    expect(planner.facts().evidence?.programs.get('kubelet')).toEqual({ health: 'ready', revision: 'e0' });
+  });
+
+  test('tokens of pods are counted by their key, and so is the issuer of kubelet’s certificate seen', async () => {
+    const token = (kid: string) =>
+      `${Buffer.from(JSON.stringify({ alg: 'RS256', kid })).toString('base64url')}.e30.c2ln`;
+    const volume = '/volumes/kubernetes.io~projected/kube-api-access-1/..data';
+    for (let pod = 0; pod < 5; pod++) {
+      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/token`, token(pod < 3 ? 'Old_key-1' : 'N'));
+      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/ca.crt`, (await generation()).certificate!);
+      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/namespace`, 'kube-system');
+    }
+    machine.write(`/var/lib/kubelet/pods/5${volume}/token`, 'eyJ4IjoxfQ.e30.c2ln');
+    const old = await generation();
+    machine.write(
+      '/var/lib/kubelet/pki/kubelet-client-current.pem',
+      (await pair(old, 'etcd-person')).certificate,
+    );
+    await machine.poll(shell);
+    expect(planner.facts().evidence?.tokens).toEqual(
+      new Map([
+        ['N', 2],
+        ['Old_key-1', 3],
+        ['-', 1],
+      ]),
+    );
+    expect(planner.facts().evidence?.kubeletIssuer).toBe(keyIdOf(old.publicKey));
+
+    for (let pod = 10; pod < 40; pod++)
+      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/token`, token(`k${pod}`));
+    await machine.poll(shell);
+    const counted = planner.facts().evidence!.tokens;
+    expect(counted.size).toBe(17);
+    expect([...counted.values()].reduce((sum, count) => sum + count)).toBe(36);
+  });
+});
+
+/** Starts a process of that name, which the machine's /proc shows. */
+function start(name: string, env: Record<string, string>): void {
+  const program = machine.path(`/${name}`);
+  fs.copyFileSync('/bin/sleep', program);
+  fs.chmodSync(program, 0o755);
+  const child = spawn(program, ['1000'], { env, stdio: 'ignore' });
+  running.push(child);
+  fs.mkdirSync(machine.path('/proc'), { recursive: true });
+  fs.symlinkSync(`/proc/${child.pid}`, machine.path(`/proc/${child.pid}`));
+}

@@ -1,0 +1,28 @@
+/** Plans for agents that are older than the server. */
+import fs from 'node:fs';
+import { expect, test } from 'vitest';
+import { probeName } from '../../../src/agent/evidence.ts';
+import type { PlanLine } from '../../../src/agent/plan.ts';
+import { AGENT_VERSION, linesFor } from '../../../src/agent/versions.ts';
+
+const FETCH: PlanLine = { do: 'fetch', mode: 0o644, path: '/x', url: 'http://h/x', sha256: 'a', size: 7 };
+const PROBE: PlanLine = {
+  do: 'probe',
+  listener: 'kubelet',
+  address: '10.0.0.1',
+  port: 10250,
+  probes: [probeName('ca', '0123456789abcdef')],
+};
+
+test('an agent gets the lines of its own version, and one with an unknown version gets all', () => {
+  const { size: _, ...sizeless } = FETCH;
+  expect(linesFor('1', [FETCH, PROBE])).toEqual([sizeless]);
+  expect(linesFor('2', [FETCH, PROBE])).toEqual([FETCH]);
+  for (const version of ['3', '4', '12', 'x'])
+    expect(linesFor(version, [FETCH, PROBE])).toEqual([FETCH, PROBE]);
+});
+
+test('the newest version is that of the scripts', () => {
+  const script = fs.readFileSync('src/agent/muster-agent.sh', 'utf8');
+  expect(script).toContain(`\nversion=${AGENT_VERSION}\n`);
+});
