@@ -21,6 +21,7 @@ const AGENT_SCRIPTS = [
   'muster-tpm.sh',
   'muster-approval.sh',
   'muster-talk.sh',
+  'muster-versions.sh',
   'muster-facts.sh',
   'muster-evidence.sh',
   'muster-plan.sh',

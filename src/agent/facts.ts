@@ -65,6 +65,29 @@ interface BootDiskFacts {
   readonly text: string;
 }
 
+/** Programs whose running version an agent reports. */
+export const VERSIONED = [
+  'etcd',
+  'kube-apiserver',
+  'kube-controller-manager',
+  'kube-scheduler',
+  'kubelet',
+  'containerd',
+  'crio',
+] as const;
+export type Versioned = (typeof VERSIONED)[number];
+
+/** Program → the version that the running executable prints, like 1.36.3. */
+export type RunningVersions = Partial<Readonly<Record<Versioned, string>>>;
+
+/** What became of the container images that a plan wanted on the machine ahead of their use. */
+interface PrefetchedFacts {
+  /** Digest of the list of images. */
+  readonly list: string;
+  /** Why not all of them are there; absent when they are. */
+  readonly fault?: string;
+}
+
 export interface AgentFacts {
   /** Version of the agent script. */
   readonly agent: string;
@@ -83,6 +106,14 @@ export interface AgentFacts {
   readonly apiserver?: ApiserverFacts;
   /** What the machine observes of its programs; absent: none runs, or the agent is older. */
   readonly evidence?: Evidence;
+  /** The selector by which the machine looks for its data disk; absent: it has none. */
+  readonly dataSelector?: string;
+  /** Absent: none of them runs, or the agent cannot tell. */
+  readonly runs?: RunningVersions;
+  /** SHA-256 of the root image that the machine booted; absent: it booted without one. */
+  readonly image?: string;
+  /** Absent: no plan wanted images ahead of their use since the machine booted. */
+  readonly prefetched?: PrefetchedFacts;
   /** kubelet has a client certificate, from whichever CA. */
   readonly joined?: true;
   /** Secrets whose values are in place: NAME:KEY → the tag of the value. Absent: none. */

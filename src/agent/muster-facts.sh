@@ -155,6 +155,8 @@ post_facts() {
   look_at_wal
   look_at_etcd
   look_at_revisions
+  look_at_versions
+  look_at_image
   look_at_api
   look_at_boot_disk
   look_at_marker
@@ -171,6 +173,7 @@ post_facts() {
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   set -- "$@" programs="$programs" tokens="$tokens" encryption="$encryption"
   set -- "$@" kubeletissuer="$kubelet_issuer"
+  set -- "$@" runs="$running" image="$booted" data="$data"
   post_facts_of_files "$@"
 }
 
@@ -186,6 +189,8 @@ post_facts_of_files() {
   set -- "$@" step="$first_line"
   first_line "$run/objects"
   set -- "$@" objects="$first_line"
+  first_line "$run/prefetched"
+  set -- "$@" prefetched="$first_line"
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
   [ ! -s "$run/probes/seen" ] || set -- "$@" "listeners@$run/probes/seen"

@@ -14,7 +14,8 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=3
-parts='base identity tpm approval talk facts evidence plan files fetch units data etcd image kept'
+parts='base identity tpm approval talk versions facts evidence plan files fetch units data etcd image
+  kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -846,6 +847,65 @@ set_first_clock() {
   fi
 }
 `,
+  'muster-versions.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-versions.sh of Muster.
+
+look_at_versions() {
+  running=''
+  for comm_file in "$root"/proc/[0-9]*/comm; do
+    first_line "$comm_file"
+    case $first_line in
+      etcd | kubelet | containerd | crio | kube-apiserver | kube-scheduler) program=$first_line ;;
+      kube-controller) program=kube-controller-manager ;;
+      *) continue ;;
+    esac
+    case $running in
+      *"$program "*) continue ;;
+    esac
+    is_of_this_host "\${comm_file%/comm}" || continue
+    version_of "\${comm_file%/comm}" "$program"
+    [ -z "$version_of" ] || running="$running$program $version_of
+"
+  done
+}
+
+version_of() {
+  version_of=''
+  process_started=$(sed 's/.*) //' "$1/stat" 2>/dev/null | cut -d ' ' -f 20)
+  process_id="\${1##*/}.$process_started"
+  first_line "$run/version.$2"
+  case $first_line in
+    "$process_id "*)
+      version_of=\${first_line#* }
+      return 0
+      ;;
+    "$process_id") return 0 ;;
+  esac
+  version_of=$(print_version "$1/exe")
+  write_line "$run/version.$2" "$process_id $version_of" 2>/dev/null
+}
+
+print_version() {
+  {
+    exec 8<"$1"
+  } 2>/dev/null || return 0
+  timeout 5 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \\
+    /proc/self/fd/8 --version 2>/dev/null 3>&- 9>&- </dev/null |
+    head -c 2000 |
+    sed -n 's/^\\(.*[^0-9.]\\)\\{0,1\\}\\([0-9]\\{1,3\\}\\.[0-9]\\{1,3\\}\\.[0-9]\\{1,4\\}\\).*/\\2/p' |
+    head -n 1
+  exec 8<&-
+}
+
+look_at_image() {
+  booted=''
+  for word in $(tr -dc '!-~ ' 2>/dev/null <"$root/proc/cmdline"); do
+    case $word in
+      muster.root.sha256=*) booted=\${word#*=} ;;
+    esac
+  done
+}
+`,
   'muster-facts.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-facts.sh of Muster.
 
@@ -979,6 +1039,8 @@ post_facts() {
   look_at_wal
   look_at_etcd
   look_at_revisions
+  look_at_versions
+  look_at_image
   look_at_api
   look_at_boot_disk
   look_at_marker
@@ -995,6 +1057,7 @@ post_facts() {
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   set -- "$@" programs="$programs" tokens="$tokens" encryption="$encryption"
   set -- "$@" kubeletissuer="$kubelet_issuer"
+  set -- "$@" runs="$running" image="$booted" data="$data"
   post_facts_of_files "$@"
 }
 
@@ -1009,6 +1072,8 @@ post_facts_of_files() {
   set -- "$@" step="$first_line"
   first_line "$run/objects"
   set -- "$@" objects="$first_line"
+  first_line "$run/prefetched"
+  set -- "$@" prefetched="$first_line"
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
   [ ! -s "$run/probes/seen" ] || set -- "$@" "listeners@$run/probes/seen"

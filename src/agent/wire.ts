@@ -10,6 +10,8 @@ import {
   type DataDisk,
   type EtcdFacts,
   type Marker,
+  type RunningVersions,
+  VERSIONED,
 } from './facts.ts';
 import type { Plan, PlanContent, PlanLine } from './plan.ts';
 import { readRevisionClaim } from './revision-claim.ts';
@@ -304,6 +306,11 @@ function factsOf(form: URLSearchParams): AgentFacts {
   if (evidence && 'wrong' in evidence) throw new NotFacts(`${evidence.wrong} is not understood`);
   const boots = optional('bootdisk') !== undefined;
   const secrets = secretsOf(form.get('secrets') ?? '');
+  const selector = text('data');
+  const runs = runsOf(form.get('runs') ?? '');
+  // The kernel's command line can have any word.
+  const image = HEX64.exec(form.get('image') ?? '')?.[0];
+  const prefetched = prefetchedOf(text('prefetched'));
   return {
     agent: needed('agent'),
     bootId: needed('bootid'),
@@ -318,6 +325,10 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(marker && { marker }),
     ...(boots && { bootDisk: { state: oneOf('bootdisk', BOOT_DISK_STATES), text: text('boottext') } }),
     ...(evidence && { evidence }),
+    ...(selector !== '' && { dataSelector: selector }),
+    ...(runs && { runs }),
+    ...(image !== undefined && { image }),
+    ...(prefetched && { prefetched }),
     ...(joined && { joined }),
     ...(secrets.size > 0 && { secrets }),
     ...(applied !== undefined && { applied }),
@@ -336,6 +347,30 @@ function markerOf(line: string): Marker | undefined {
   const [cluster, founding, member, machine] = words.map((word) => (PLAIN.test(word) ? word : '?'));
   if (words.length !== 4) return { cluster: '?', founding: '?', member: '?', machine: '?' };
   return { cluster: cluster!, founding: founding!, member: member!, machine: machine! };
+}
+
+const VERSION_LINE = /^([a-z-]{1,40}) ([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,4})$/;
+
+/**
+ * Reads lines `PROGRAM VERSION`; undefined without any. A program that is not known here is
+ * ignored, as an unknown field is.
+ */
+function runsOf(text: string): RunningVersions | undefined {
+  const lines = text.split('\n').filter((line) => line !== '');
+  if (lines.length > 4 * VERSIONED.length) throw new NotFacts('runs has too many lines');
+  const found: Record<string, string> = {};
+  for (const line of lines) {
+    const [, name, version] = VERSION_LINE.exec(line) ?? [];
+    if (name === undefined || version === undefined) throw new NotFacts('runs is not understood');
+    if (VERSIONED.some((one) => one === name)) found[name] = version;
+  }
+  return Object.keys(found).length > 0 ? found : undefined;
+}
+
+/** Reads `LIST ok` or `LIST failed WHY`; undefined for any other text. */
+function prefetchedOf(text: string): AgentFacts['prefetched'] {
+  const [, list, fault] = /^([0-9a-f]{16,64}) (?:ok|failed (.+))$/.exec(text) ?? [];
+  return list === undefined ? undefined : { list, ...(fault !== undefined && { fault }) };
 }
 
 /** A line of the fact `secrets`: NAME:KEY and the tag of its value. */

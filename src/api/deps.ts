@@ -14,6 +14,7 @@ import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import type { AddonLibrary } from '../cluster/objects/addons/library.ts';
+import type { Running } from '../cluster/spec/release.ts';
 import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
 import type { EventLog, Reason } from '../events/event.ts';
 import type { SecurityLog } from '../events/security-log.files.ts';
@@ -87,6 +88,8 @@ export interface ApiDeps {
    * when the state of etcd does not allow them
    */
   readonly founding: FoundingOrders;
+  /** What founded clusters run. */
+  readonly running: Pick<Running, 'of'>;
   readonly membership: Membership;
   /** Machine that is being removed from a cluster → what its removal waits for. */
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;

@@ -211,18 +211,23 @@ function expectation(request: ApiRequest, entry: Entry | undefined): Pick<Change
 /** The file name in the faults of a body; the client may send its own. */
 const sourceName = (request: ApiRequest): string => request.headers['x-muster-file'] ?? 'request';
 
+/** The clusters whose names the query `confirm` repeats, separated by commas. */
+const confirmed = (request: ApiRequest): readonly string[] =>
+  (request.query.get('confirm') ?? '').split(',').filter((name) => name !== '');
+
 export const putDocument: H = async (request, deps) => {
   const kind = kindOf(request);
   const name = request.params.name ?? '';
   const source = { file: sourceName(request), text: await readText(request) };
   const expect = expectation(request, deps.catalog.get(kind, name));
   // A dry run finds out which documents the body holds: it must be the one of the path.
-  const looked = await deps.catalog.applyTexts([source], { ...expect, dryRun: true });
+  const confirm = confirmed(request);
+  const looked = await deps.catalog.applyTexts([source], { ...expect, confirm, dryRun: true });
   const only = looked.results[0];
   if (looked.results.length !== 1 || only?.kind !== kind || only.name !== name)
     throw new MusterError('E_USAGE', `the body must be one document, ${kind} "${name}", as the path says`);
   const dryRun = flag(request.query, 'dryRun');
-  const done = dryRun ? looked : await deps.catalog.applyTexts([source], { ...expect, dryRun });
+  const done = dryRun ? looked : await deps.catalog.applyTexts([source], { ...expect, confirm, dryRun });
   const entry = deps.catalog.get(kind, name);
   const result = { ...done.results[0], warnings: done.warnings };
   return json(
@@ -307,7 +312,7 @@ export const applyDocuments: H = async (request, deps) => {
   const body = await readText(request);
   const dryRun = flag(request.query, 'dryRun');
   const sources = sourcesOf(body, request);
-  const { results, warnings } = await applyAll(sources, dryRun, deps);
+  const { results, warnings } = await applyAll(sources, { dryRun, confirm: confirmed(request) }, deps);
   return json({ dryRun, results, warnings });
 };
 
@@ -321,21 +326,24 @@ const COMMIT_BATCH = 100;
  */
 async function applyAll(
   sources: readonly DocumentSource[],
-  dryRun: boolean,
+  options: Pick<ChangeOptions, 'dryRun' | 'confirm'>,
   { catalog }: ApiDeps,
 ): Promise<ApplyResult> {
   try {
-    return await catalog.applyTexts(sources, { dryRun });
+    return await catalog.applyTexts(sources, options);
   } catch (error) {
     if (!(error instanceof MusterError) || error.code !== 'E_STORE_LIMIT') throw error;
   }
-  const checked = await catalog.applyTexts(sources, { dryRun: true });
+  const checked = await catalog.applyTexts(sources, { ...options, dryRun: true });
   const order = Object.keys(KINDS);
   const changed = checked.results
     .filter(({ action }) => action !== 'unchanged')
     .sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
   for (let from = 0; from < changed.length; from += COMMIT_BATCH)
-    await catalog.apply(changed.slice(from, from + COMMIT_BATCH).map(({ after }) => after));
+    await catalog.apply(
+      changed.slice(from, from + COMMIT_BATCH).map(({ after }) => after),
+      options,
+    );
   return checked;
 }
 

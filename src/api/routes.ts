@@ -33,6 +33,7 @@ import { acceptMachine, addMachine, explain, listLeases, render } from './machin
 import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreCluster } from './membership.ts';
 import { incompleteImages } from './outlook.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
+import { showRunning } from './running.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
@@ -289,6 +290,13 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     access: 'view',
     summary: 'Lists the add-ons of a cluster: whether their files are complete, and which images they need.',
     handler: showAddons,
+  },
+  {
+    method: 'GET',
+    path: '/v1/clusters/:name/running',
+    access: 'view',
+    summary: 'Shows the versions that a founded cluster may run, and those that its machines report.',
+    handler: showRunning,
   },
   {
     method: 'GET',

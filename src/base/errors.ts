@@ -4,6 +4,8 @@
  * Codes are stable: never renamed, never reused.
  */
 
+import { RUNNING_ERRORS } from './errors-running.ts';
+
 export interface ErrorKind {
   /** What went wrong, in one sentence without details. */
   readonly title: string;
@@ -200,6 +202,7 @@ export const ERRORS = {
     http: 422,
     fix: 'Correct the field that the message names; `muster get cluster NAME --full` shows every derived value.',
   },
+  ...RUNNING_ERRORS,
   // keys and certificates
   E_FOUNDING: {
     title: 'The present state of the cluster’s etcd does not allow this.',

@@ -9,7 +9,7 @@ import {
   faultKey,
   idOf,
 } from './candidate.ts';
-import type { Applied, ConfigCheck } from './catalog.ts';
+import type { Applied, ChangeOptions, ConfigCheck } from './catalog.ts';
 import { type CatalogView, KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments, checkMachines } from './check.ts';
 import { type Located, validate } from './document.ts';
@@ -64,6 +64,7 @@ export function plan(
   change: Change,
   known: () => readonly CrossFault[],
   checkConfig: ConfigCheck | undefined,
+  { confirm = [], dryRun = false }: Pick<ChangeOptions, 'confirm' | 'dryRun'> = {},
 ): Plan {
   const { put = [], drop = [] } = change;
   refuse(ownershipFaults(view, put));
@@ -79,7 +80,12 @@ export function plan(
     ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
     : everything(view, change, known);
   const touched = new Set<DocumentId>(results.map((one): DocumentId => `${one.kind}/${one.name}`));
-  const config = checkConfig?.(set, touched) ?? [];
+  // A dry run shows what has to be confirmed together with everything else that it finds.
+  const config = (checkConfig?.(set, touched) ?? []).map((one) =>
+    one.confirm !== undefined && (dryRun || confirm.includes(one.confirm))
+      ? { ...one, severity: 'warning' as const }
+      : one,
+  );
   const isError = ({ severity }: CrossFault) => severity === 'error';
   refuse([
     ...cross.filter(isError).map((one) => neededFault(one, drop)),

@@ -38,6 +38,11 @@ export interface CrossFault {
   readonly missing?: Kind;
   /** Name of that document, if it is known. */
   readonly missingName?: string;
+  /**
+   * The cluster whose name an operator has to repeat to accept this error; the error is then a
+   * warning.
+   */
+  readonly confirm?: string;
   /** A warning does not refuse the document; it reports something that will not work yet. */
   readonly severity: 'error' | 'warning';
 }

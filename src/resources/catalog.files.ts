@@ -159,7 +159,7 @@ class MergedCatalog implements LiveCatalog {
         },
       );
       this.#refuseTooMany(entries.length, options);
-      const planned = this.#plan({ drop: entries.map(({ document }) => document) });
+      const planned = this.#plan({ drop: entries.map(({ document }) => document) }, options);
       // These are documents of the API, which have a revision.
       const writes = entries.map((entry) =>
         deleteDocument(entry.document, this.#expected(entry, options) as number),
@@ -210,7 +210,7 @@ class MergedCatalog implements LiveCatalog {
 
   async #apply(wanted: readonly Wanted[], options: ChangeOptions): Promise<ApplyResult> {
     this.#refuseTooMany(wanted.length, options);
-    const planned = this.#plan({ put: wanted });
+    const planned = this.#plan({ put: wanted }, options);
     const writes: Write[] = [];
     for (const { kind, name, action, after } of planned.results) {
       const entry = this.#view.get(kind, name) as Entry | undefined;
@@ -230,8 +230,8 @@ class MergedCatalog implements LiveCatalog {
       );
   }
 
-  #plan(change: Parameters<typeof plan>[1]): Plan {
-    return plan(this.#view, change, () => this.#faultsBetween(), this.#options.checkConfig);
+  #plan(change: Parameters<typeof plan>[1], options: ChangeOptions): Plan {
+    return plan(this.#view, change, () => this.#faultsBetween(), this.#options.checkConfig, options);
   }
 
   /**

@@ -43,6 +43,8 @@ export interface ChangeOptions {
    * is absent.
    */
   readonly expectRevision?: number | 'absent';
+  /** Clusters whose names the operator repeated, to accept what changes in them. */
+  readonly confirm?: readonly string[];
   /** Further records to commit in the same transaction, such as the status of a machine. */
   readonly alsoWrite?: readonly Write[];
 }

@@ -146,6 +146,14 @@ export const KEYS = {
     room: 'cluster',
     holds: 'the labels and taints that Muster gave to a Node',
   }),
+  release: keys('release/CLUSTER', {
+    room: 'cluster',
+    holds: 'the versions that the machines of a founded cluster may have, and how it was founded',
+  }),
+  running: keys('running/CLUSTER/MACHINE', {
+    room: 'cluster',
+    holds: "what a machine's agent last reported that it runs",
+  }),
   lease: keys('lease/NETWORK/ADDRESS', { room: 'pxe', holds: 'a DHCP lease' }),
 } as const;
 

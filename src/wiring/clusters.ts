@@ -43,7 +43,7 @@ export async function openClusters(
   boot: Boot,
   closing: AsyncDisposableStack,
 ) {
-  const { given, secretUsers } = state;
+  const { given, secretUsers, releases } = state;
   const { catalog, memberships, roster, events, store, agents, pki, tokens, artifacts, addons, assets } =
     state;
   const networks = boot.networks.served;
@@ -73,6 +73,7 @@ export async function openClusters(
     tokens,
     newFilesystem: randomUUID,
     restarts: openRollouts({ clock, events }),
+    releases,
     supplies: createSupplies({ networks, roster, book: artifacts, agentPort: agents.port }),
     present,
     applied,
@@ -103,7 +104,7 @@ export async function openClusters(
   closing.defer(() => nodeKeeper.close());
 
   const founding = foundingOrders(clusters, founder);
-  const membership = createMembership({ catalog, clusters, founder, departures, clock });
+  const membership = createMembership({ catalog, clusters, founder, departures, releases, clock });
   const health = createHealth({
     clusters,
     founding: founding.status,

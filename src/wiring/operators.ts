@@ -24,6 +24,7 @@ export async function listenToOperators(
   { clock, log, metrics }: Common,
   {
     catalog,
+    releases,
     roster,
     leases,
     events,
@@ -60,6 +61,7 @@ export async function listenToOperators(
       preview: boot.service,
       addons,
       founding: clusters.founding,
+      running: releases,
       health: clusters.health,
       membership: clusters.membership,
       waiting: clusters.waiting,

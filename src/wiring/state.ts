@@ -4,9 +4,10 @@ import { openAgents } from '../agent/agents.ts';
 import { createWitness } from '../agent/witness.ts';
 import { openArtifactBook } from '../artifacts/book.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
+import { openReleases } from '../cluster/change/releases.ts';
 import { openJoinTokens } from '../cluster/joining/tokens.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
-import { checkAll } from '../cluster/spec/check-documents.ts';
+import { checkWith } from '../cluster/spec/check-documents.ts';
 import { createActing } from '../events/actor.ts';
 import { attachEventJournal } from '../events/journal.files.ts';
 import { createEventLog } from '../events/log.ts';
@@ -84,6 +85,8 @@ export async function openState(
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
   closing.defer(() => security.close());
   const checkSecrets = secretCheck((name, key) => given.value(name, key) !== undefined);
+  const releases = await openReleases({ store, log });
+  const check = checkWith(releases);
   const catalog = await openCatalog({
     ...(options.config === undefined ? {} : { directory: options.config }),
     store,
@@ -93,7 +96,7 @@ export async function openState(
     metrics,
     signal,
     checkConfig: (candidates, changed) => [
-      ...checkAll(candidates, changed),
+      ...check(candidates, changed),
       ...checkSecrets(candidates, changed),
     ],
   });
@@ -137,6 +140,7 @@ export async function openState(
     disk,
     store,
     catalog,
+    releases,
     memberships,
     given,
     secretUsers,

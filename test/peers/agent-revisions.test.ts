@@ -2,7 +2,7 @@
  * The agent's facts about the apiserver and etcd on its machine, with real processes and a server
  * that answers as they do.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -30,11 +30,16 @@ afterEach(async () => {
 });
 
 /** Starts a process of that name, which the machine's /proc shows. */
-function start(name: string, env: Record<string, string>): void {
+function start(
+  name: string,
+  env: Record<string, string>,
+  executable = '/bin/sleep',
+  args: readonly string[] = ['1000'],
+): void {
   const program = machine.path(`/${name}`);
-  fs.copyFileSync('/bin/sleep', program);
+  fs.copyFileSync(executable, program);
   fs.chmodSync(program, 0o755);
-  const child = spawn(program, ['1000'], { env, stdio: 'ignore' });
+  const child = spawn(program, args, { env, stdio: 'ignore' });
   running.push(child);
   fs.mkdirSync(machine.path('/proc'), { recursive: true });
   fs.symlinkSync(`/proc/${child.pid}`, machine.path(`/proc/${child.pid}`));
@@ -81,6 +86,26 @@ test.for(SHELLS)(
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
     expect(planner.facts().etcd.revision).toBe('e1');
     expect(planner.facts().apiserver).toEqual({ health: 'alive', revision: '0123456789abcdef' });
+  },
+);
+
+test.for(SHELLS)(
+  'by %o, the agent reports the version that a running executable prints, not that of a file with its name',
+  async (shell) => {
+    // bash prints `GNU bash, version 5.2.15(1)-release …`, sleep no version of three numbers.
+    start('kubelet', {}, '/bin/bash', ['-c', 'while sleep 1000; do :; done']);
+    start('kube-scheduler', {});
+    fs.rmSync(machine.path('/kubelet'));
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    const printed = execFileSync('/bin/bash', ['--version'], { encoding: 'utf8' });
+    expect(planner.facts().runs).toEqual({ kubelet: /\d+\.\d+\.\d+/.exec(printed)![0] });
+    // A process in a pod of the API is asked nothing.
+    const own = fs.readlinkSync('/proc/self/ns/net');
+    pretend('containerd', 4_000_300, { cgroup: `0::/kubepods/${POD_OF_THE_API}/4ba1\n`, network: own });
+    machine.write('/proc/cmdline', `quiet muster.root.sha256=${'d'.repeat(64)} x=*\n`);
+    await machine.poll(shell);
+    expect(Object.keys(planner.facts().runs ?? {})).toEqual(['kubelet']);
+    expect(planner.facts().image).toBe('d'.repeat(64));
   },
 );
 

@@ -19,6 +19,7 @@ export const registerCluster: Register = (program, io, finish) => {
       'Checks clusters, adds and removes nodes, founds and restores etcd. A cluster is created and changed by its documents: `muster apply`.',
     );
   healthVerbs(cluster, io, finish);
+  runningVerbs(cluster, io, finish);
   foundingVerbs(cluster, io, finish);
   nodeVerbs(cluster, io, finish);
   recoveryVerbs(cluster, io, finish);
@@ -64,6 +65,22 @@ function healthVerbs(cluster: Command, io: Io, finish: Finish): void {
     finish(await (await import('./health.ts')).verify(name, options, io)),
   );
   withExamples(verify, ['muster cluster verify blue --wait 20m', 'wait until a new cluster works']);
+}
+
+function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
+  const running = withServer(
+    cluster
+      .command('running')
+      .summary('show which versions run')
+      .description(
+        'Shows the Kubernetes version that a founded cluster may run, and for each machine which versions its agent found running.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .addOption(outputOption('table', 'wide', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./running.ts')).running(name, options, io)),
+  );
+  withExamples(running, ['muster cluster running blue', 'see which versions the machines run']);
 }
 
 function foundingVerbs(cluster: Command, io: Io, finish: Finish): void {

@@ -31,9 +31,10 @@ export async function applyThrough(
   paths: readonly string[],
   dryRun: boolean,
   signal: AbortSignal,
+  confirm?: readonly string[],
 ): Promise<ApplyResult> {
   return await client.call<ApplyResult>('POST', '/v1/apply', {
-    query: { dryRun: dryRun ? 'true' : undefined },
+    query: { dryRun: dryRun ? 'true' : undefined, confirm: confirm?.join(',') },
     body: { json: { sources: await readTexts(paths, signal) } },
     signal,
   });
@@ -45,7 +46,7 @@ export async function applyThrough(
  * @throws {MusterError} E_YAML when there is no document, and the server's errors with every fault.
  */
 export async function apply(
-  options: Common & { readonly filename: readonly string[] },
+  options: Common & { readonly filename: readonly string[]; readonly confirm?: readonly string[] },
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
@@ -54,6 +55,7 @@ export async function apply(
     options.filename,
     options.dryRun ?? false,
     io.signal,
+    options.confirm,
   );
   if (results.length === 0)
     throw new MusterError('E_YAML', `${options.filename.join(', ')}: no document in it; nothing was applied`);

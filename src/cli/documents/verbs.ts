@@ -24,7 +24,8 @@ export const registerDocuments: Register = (program, io, finish) => {
       )
       .addOption(filenameOption().makeOptionMandatory())
       .option('-R, --recursive', 'accepted for kubectl users: directories are always read recursively')
-      .option('--dry-run', 'check, and say what would change'),
+      .option('--dry-run', 'check, and say what would change')
+      .option('--confirm <cluster...>', 'names of clusters in which you accept changes that need it'),
   ).action(async (options) => finish(await (await import('./apply.ts')).apply(options, io)));
   withExamples(
     apply,

@@ -10,6 +10,7 @@ import type { ClusterSpec, KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { Founder } from '../etcd/founder.ts';
+import type { Releases } from '../spec/release.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
 import type { Departures } from './departures.ts';
 
@@ -20,6 +21,8 @@ interface MembershipDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly founder: Pick<Founder, 'leave' | 'records'>;
   readonly departures: Pick<Departures, 'go'>;
+  /** Forgets what removed machines run. */
+  readonly releases?: Pick<Releases, 'forget'>;
   readonly clock: Clock;
 }
 
@@ -164,6 +167,7 @@ export function createMembership(deps: MembershipDeps): Membership {
         await founder.leave(cluster, resolved ? membersOf(resolved) : [], departing);
       }
       const applied = await apply(deps, cluster, { next, howTo, dryRun: false });
+      for (const machine of machines) await deps.releases?.forget(cluster, machine);
       departures.go(cluster);
       return { cluster, ...applied, leaving: record ? machines : [], added };
     },
@@ -206,6 +210,7 @@ async function apply(
   const { warnings } = await deps.catalog.apply([{ ...document, spec }], {
     dryRun,
     expectRevision: origin.revision,
+    confirm: [cluster],
   });
   return { document: 'changed', warnings };
 }

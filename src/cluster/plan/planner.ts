@@ -24,6 +24,7 @@ import { MUSTER_SCOPE } from '../../store/keys.ts';
 import type { AppliedObjects } from '../objects/applied.ts';
 import { joinsByToken } from '../spec/by-token.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificate-names.ts';
+import type { Releases } from '../spec/release.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { type Certificates, openCertificates } from './certificates.ts';
@@ -53,6 +54,8 @@ export interface PlannerDeps {
   readonly tokens: MachineTokens;
   /** Decides when a machine may restart etcd or its API server. */
   readonly restarts: Restarts;
+  /** Notes what machines run; without it, nothing is noted. */
+  readonly releases?: Pick<Releases, 'heard' | 'reset'>;
   /** Makes the UUID of a new data filesystem. */
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: the machines' images contain them. */
@@ -194,6 +197,7 @@ class Planner {
   ): Promise<Plan> {
     // The founding needs the facts of every member, for when the cluster is founded again.
     if (poll?.machine.roles.includes('etcd')) await this.#deps.etcd(poll.resolved, poll.machine, facts);
+    if (record.reset) await this.#deps.releases?.reset(record.cluster);
     const { gone, ...plan } = departurePlan(record, machine, facts);
     if (gone) await this.#deps.departures?.gone(record.cluster, machine);
     return plan;
@@ -240,6 +244,7 @@ class Planner {
         lines: [...data.lines, ...(etcd?.lines ?? []), ...leaves.requests],
         pollSeconds: leaves.refused ? POLL.held : this.#next(facts, POLL.now),
       };
+    await this.#deps.releases?.heard(resolved, machine, facts);
     const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
     const input = { resolved, machine, data: data.lines, etcd, objects, preflight, restart };

@@ -4,6 +4,7 @@
  */
 
 import { checkedLayer } from '../../agent/machine-layer.ts';
+import type { ErrorCode } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { configurationCheck } from '../../ignition/check.ts';
 import {
@@ -19,72 +20,88 @@ import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { plainSecretCheck } from '../../resources/plain-secrets.ts';
 import { diskFaults, machineWarnings } from './check-machines.ts';
+import { runningFaults } from './check-running.ts';
 import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
 import type { ClusterFault } from './fault.ts';
 import type { MachineFacts } from './machines.ts';
+import type { Running } from './release.ts';
 import { resolveCluster } from './resolve.ts';
 
 const checkConfigurations = configurationCheck(checkedLayer);
 
-/** Checks the configurations of machines, and Clusters. */
-export const checkAll: ConfigCheck = (candidates, changed) => [
-  ...checkConfigurations(candidates, changed),
-  ...checkClusters(candidates, changed),
-  ...plainSecretCheck(candidates, changed),
-];
+/**
+ * Makes the check of configurations of machines and of Clusters.
+ *
+ * @param running What founded clusters run, with which a changed Cluster is compared; absent where
+ *   that is not known, e.g. in `muster validate`.
+ */
+export const checkWith = (running?: Running): ConfigCheck => {
+  const clusters = clusterCheck(running);
+  return (candidates, changed) => [
+    ...checkConfigurations(candidates, changed),
+    ...clusters(candidates, changed),
+    ...plainSecretCheck(candidates, changed),
+  ];
+};
 
 /**
  * Faults of the Clusters that `changed` concerns (undefined: all). A Machine without a document or
  * address is only a warning: it may be accepted later, and is held until then. When the Cluster
  * itself did not change, only faults that involve a changed document are returned.
  */
-const checkClusters: ConfigCheck = (candidates, changed) => {
-  const owners = new Map<string, string>();
-  const clusters = [...candidates.Cluster.values()].filter(
-    ({ document }) => document.spec.kubernetes !== undefined,
-  );
-  const completions = new Map<string, Completion>();
-  const completed = (cluster: Candidate<'Cluster'>): Completion => {
-    const { name } = cluster.document.metadata;
-    const known = completions.get(name) ?? completionOf(cluster, candidates);
-    completions.set(name, known);
-    return known;
-  };
-  return clusters.flatMap((cluster, n) => {
-    const { metadata } = cluster.document;
-    const spec = cluster.document.spec.kubernetes!;
-    const names = machineNames(spec);
-    const shared = [...sharedMachines(cluster, names, owners), ...othersMachines(cluster, names, candidates)];
-    const itself = !changed || changed.has(`Cluster/${metadata.name}`);
-    const held = virtualAddresses(spec);
-    const related = new Set([...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)));
-    if (!itself && related.size === 0) return [];
-    const others = held.length > 0 ? clusters.slice(0, n).filter(holdsAddress).map(completed) : [];
-    const all = [
-      ...shared,
-      ...inlineFaults(cluster, spec, candidates),
-      ...completionFaults(cluster, completed(cluster)),
-      ...missingMachines(cluster, names, candidates),
-      ...diskFaults(names, candidates).map(({ machine, message }) =>
-        found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
-      ),
-      ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
-        ...found(cluster, `spec.kubernetes.${path}`, message),
-        ...more,
-      })),
-    ];
-    const looked = itself ? names : new Set([...names].filter((name) => related.has(`Machine/${name}`)));
-    const kept = itself ? all : all.filter(({ other }) => other !== undefined && related.has(other));
-    const { resolved } = completed(cluster);
-    const warnings = machineWarnings(spec, resolved, looked, candidates).map(
-      ({ path, message, machines }): CrossFault => ({
-        ...found(cluster, `spec.kubernetes.${path}`, message, machines[0]),
-        severity: 'warning',
-      }),
+const clusterCheck =
+  (running: Running | undefined): ConfigCheck =>
+  (candidates, changed) => {
+    const owners = new Map<string, string>();
+    const clusters = [...candidates.Cluster.values()].filter(
+      ({ document }) => document.spec.kubernetes !== undefined,
     );
-    return [...kept, ...warnings];
-  });
-};
+    const completions = new Map<string, Completion>();
+    const completed = (cluster: Candidate<'Cluster'>): Completion => {
+      const { name } = cluster.document.metadata;
+      const known = completions.get(name) ?? completionOf(cluster, candidates);
+      completions.set(name, known);
+      return known;
+    };
+    return clusters.flatMap((cluster, n) => {
+      const { metadata } = cluster.document;
+      const spec = cluster.document.spec.kubernetes!;
+      const names = machineNames(spec);
+      const shared = [
+        ...sharedMachines(cluster, names, owners),
+        ...othersMachines(cluster, names, candidates),
+      ];
+      const itself = !changed || changed.has(`Cluster/${metadata.name}`);
+      const held = virtualAddresses(spec);
+      const related = new Set([...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)));
+      if (!itself && related.size === 0) return [];
+      const others = held.length > 0 ? clusters.slice(0, n).filter(holdsAddress).map(completed) : [];
+      const all = [
+        ...shared,
+        ...inlineFaults(cluster, spec, candidates),
+        ...completionFaults(cluster, completed(cluster)),
+        ...missingMachines(cluster, names, candidates),
+        ...runningClusterFaults(cluster, names, completed(cluster), running),
+        ...diskFaults(names, candidates).map(({ machine, message }) =>
+          found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
+        ),
+        ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
+          ...found(cluster, `spec.kubernetes.${path}`, message),
+          ...more,
+        })),
+      ];
+      const looked = itself ? names : new Set([...names].filter((name) => related.has(`Machine/${name}`)));
+      const kept = itself ? all : all.filter(({ other }) => other !== undefined && related.has(other));
+      const { resolved } = completed(cluster);
+      const warnings = machineWarnings(spec, resolved, looked, candidates).map(
+        ({ path, message, machines }): CrossFault => ({
+          ...found(cluster, `spec.kubernetes.${path}`, message, machines[0]),
+          severity: 'warning',
+        }),
+      );
+      return [...kept, ...warnings];
+    });
+  };
 
 const holdsAddress = ({ document }: Candidate<'Cluster'>): boolean =>
   virtualAddresses(document.spec.kubernetes!).length > 0;
@@ -215,13 +232,47 @@ const completionFaults = (
     return [{ ...found(cluster, path, message, machine), severity }];
   });
 
-function found(cluster: Candidate<'Cluster'>, path: string, message: string, machine?: string): CrossFault {
+/** Faults of a Cluster on what runs: on its own machines, or for another cluster on one of them. */
+function runningClusterFaults(
+  cluster: Candidate<'Cluster'>,
+  names: ReadonlySet<string>,
+  { resolved }: Completion,
+  running: Running | undefined,
+): readonly CrossFault[] {
+  const { name } = cluster.document.metadata;
+  const taken = [...names].flatMap((machine) => {
+    const other = running?.clusterOf(machine);
+    if (other === undefined || other === name) return [];
+    const message = `${machine} runs for the founded cluster ${other}; take it out there first: \`muster cluster remove-node ${other} ${machine}\``;
+    return [{ ...found(cluster, 'spec.kubernetes', message, machine, 'E_FOUNDED') }];
+  });
+  const known = running?.of(name);
+  if (known === undefined || resolved === undefined) return taken;
+  const faults = runningFaults(resolved, known).map(
+    ({ path, message, machine, code, survivable }): CrossFault => ({
+      ...found(cluster, `spec.kubernetes.${path}`, message, machine, code),
+      ...(survivable && { confirm: name }),
+    }),
+  );
+  return [...taken, ...faults];
+}
+
+function found(
+  cluster: Candidate<'Cluster'>,
+  path: string,
+  message: string,
+  machine?: string,
+  code: ErrorCode = 'E_CLUSTER',
+): CrossFault {
   const document: DocumentId = `Cluster/${cluster.document.metadata.name}`;
   const at = spotOf(cluster, parsePath(path));
   return {
-    fault: { code: 'E_CLUSTER', message: `${document}: ${message}`, path, ...(at && { at }) },
+    fault: { code, message: `${document}: ${message}`, path, ...(at && { at }) },
     document,
     ...(machine !== undefined && { other: `Machine/${machine}` as DocumentId }),
     severity: 'error',
   };
 }
+
+/** The check without a boot host. */
+export const checkAll: ConfigCheck = checkWith();

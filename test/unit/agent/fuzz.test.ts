@@ -44,6 +44,9 @@ const POLLS = [
     },
     secrets: `db:password ${'0'.repeat(32)}\napp:tls.key ${'f'.repeat(32)}\n`,
     ...{ wal: 'absent', etcd: 'down', hold: 'guard', holdtext: 'etcd does not begin\tanew' },
+    runs: 'kubelet 1.36.3\nkube-apiserver 1.35.6\n',
+    image: 'd'.repeat(64),
+    prefetched: `${'0'.repeat(16)} failed registry.k8s.io/pause:3.10 is not found`,
   },
   {
     ...{ agent: '3', bootid: 'b', clock: '1', disk: 'unused', wal: 'absent', etcd: 'down' },
@@ -85,6 +88,9 @@ test('200,000 damaged polls: facts or a reason, never an exception, and no value
     if ((listeners?.size ?? 0) > 6 || (programs?.size ?? 0) > 4 || (tokens?.size ?? 0) > 17)
       throw new Error('too much evidence');
     for (const { answers } of listeners?.values() ?? []) if (answers.size > 12) throw new Error('too much');
+    const versions = Object.values(read.facts.runs ?? {});
+    if (versions.length > 7 || versions.some((version) => !/^[0-9.]{5,12}$/.test(version)))
+      throw new Error('no versions');
     if ('device' in disk && !disk.device.startsWith('/')) throw new Error('no path');
   });
   expect(taken).toBeGreaterThan(1000);

@@ -20,6 +20,7 @@ import { openUserNames } from '../../../src/base/user-names.files.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
+import { openReleases } from '../../../src/cluster/change/releases.ts';
 import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
 import { createFounder } from '../../../src/cluster/etcd/founder.ts';
 import { createHealth } from '../../../src/cluster/health/health.ts';
@@ -27,7 +28,8 @@ import { userEtcdClient, userKubeconfig } from '../../../src/cluster/joining/use
 import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
-import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { checkWith } from '../../../src/cluster/spec/check-documents.ts';
+import type { Releases } from '../../../src/cluster/spec/release.ts';
 import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { createActing } from '../../../src/events/actor.ts';
 import { createEventLog } from '../../../src/events/log.ts';
@@ -61,6 +63,7 @@ export interface World {
   readonly boot: RunningBootService;
   readonly pki: Pki;
   readonly agents: Agents;
+  readonly releases: Releases;
   /** The readiness that /readyz reports. */
   ready: boolean;
   readonly metricsPort: number;
@@ -123,6 +126,8 @@ export async function openWorld(
     clock,
     log,
   });
+  const releases = await openReleases({ store, log });
+  const check = checkWith(releases);
   const catalog = await openCatalog({
     directory: config,
     store,
@@ -131,7 +136,7 @@ export async function openWorld(
     clock,
     metrics,
     checkConfig: (candidates, changed) => [
-      ...checkAll(candidates, changed),
+      ...check(candidates, changed),
       ...checkSecrets(candidates, changed),
     ],
   });
@@ -199,6 +204,7 @@ export async function openWorld(
     preview: boot,
     founding,
     membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
+    running: releases,
     waiting: departures.waiting,
     health: createHealth({
       stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
@@ -260,6 +266,7 @@ export async function openWorld(
     boot,
     pki,
     agents,
+    releases,
     get ready() {
       return state.ready;
     },

@@ -1,0 +1,21 @@
+/** The part of the catalogue of errors (errors.ts) about changes of running clusters. */
+export const RUNNING_ERRORS = {
+  E_FOUNDED: {
+    title: 'A setting of a founded cluster cannot change.',
+    who: 'operator',
+    http: 409,
+    fix: 'Put the former value back; another value needs another cluster. `muster cluster running NAME` shows what the cluster runs.',
+  },
+  E_SKEW: {
+    title: 'A version does not fit what the cluster runs.',
+    who: 'operator',
+    http: 409,
+    fix: 'Name the version that the message gives; `muster cluster running NAME` shows what runs, docs/upgrading.md the order of upgrades.',
+  },
+  E_CONFIRM: {
+    title: 'A change of a running cluster has to be confirmed.',
+    who: 'operator',
+    http: 409,
+    fix: 'Read what the message says about the change; if you accept it, repeat the command with --confirm and the name of the cluster.',
+  },
+} as const;

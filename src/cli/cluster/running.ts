@@ -1,0 +1,45 @@
+/** `muster cluster running`: prints which versions run on the machines of a cluster. */
+import type { RunningView } from '../../api/running.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+
+type Row = RunningView['machines'][number];
+
+const version = (program: keyof Row['versions'], heading: string): Column<Row> => ({
+  heading,
+  cell: ({ versions }) => versions[program],
+});
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: 'NAME', cell: ({ name }) => name },
+  version('kubelet', 'KUBELET'),
+  version('kube-apiserver', 'API-SERVER'),
+  version('etcd', 'ETCD'),
+  { ...version('kube-controller-manager', 'CONTROLLER-MANAGER'), wide: true },
+  { ...version('kube-scheduler', 'SCHEDULER'), wide: true },
+  { heading: 'RUNTIME', wide: true, cell: ({ versions }) => versions.containerd ?? versions.crio },
+  { heading: 'IMAGE', wide: true, cell: ({ image }) => image?.slice(0, 12) },
+];
+
+/**
+ * Prints the release of the cluster, and a row for each machine whose agent has polled.
+ *
+ * @throws {MusterError} what the server answers.
+ */
+export async function running(
+  cluster: string,
+  options: ServerOptions & { readonly output?: string },
+  io: Io,
+): Promise<number> {
+  const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
+  const path = `/v1/clusters/${encodeURIComponent(cluster)}/running`;
+  const view = await openClient(options, io).call<RunningView>('GET', path);
+  if (format === 'json') io.out(jsonText(view));
+  else if (format === 'yaml') io.out(yamlText(view));
+  else {
+    io.out(`${cluster} may run Kubernetes ${view.version} and etcd ${view.versions.etcd}\n`);
+    io.out(tableText(COLUMNS, view.machines, lookOf(io, format === 'wide')));
+  }
+  return EXIT.ok;
+}

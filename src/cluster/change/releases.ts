@@ -1,0 +1,179 @@
+/**
+ * Keeps what founded clusters run: the release that their machines may have, and what agents report
+ * of each machine. It is durable, so that a change is compared with what runs even when nobody has
+ * polled since the boot host started.
+ */
+import { z } from 'zod';
+import type { AgentFacts } from '../../agent/facts.ts';
+import type { Log } from '../../base/log.ts';
+import { KEYS } from '../../store/keys.ts';
+import { MAX_OPERATIONS, type Store } from '../../store/store.ts';
+import {
+  type Fixed,
+  fixedOf,
+  type Release,
+  type Releases,
+  type RunningMachine,
+  releaseOf,
+} from '../spec/release.ts';
+import type { ClusterMachine } from '../spec/resolved-cluster.ts';
+
+const texts = z.record(z.string(), z.string());
+
+/** `release/CLUSTER` in the store. */
+const releaseRecord = z.strictObject({
+  v: z.literal(1),
+  release: z.strictObject({ version: z.string(), versions: texts, images: texts }),
+  fixed: z.strictObject({
+    services: z.array(z.string()),
+    pods: z.array(z.string()),
+    dnsDomain: z.string(),
+    cni: z.string(),
+    runtime: z.string(),
+    etcdTopology: z.string(),
+    endpoint: z.string(),
+  }),
+});
+
+/** `running/CLUSTER/MACHINE` in the store. */
+const machineRecord = z.strictObject({
+  v: z.literal(1),
+  serves: z.boolean(),
+  versions: texts,
+  image: z.string().optional(),
+  dataDisk: z.string().optional(),
+});
+
+interface Founded {
+  readonly release: Release;
+  readonly fixed: Fixed;
+}
+
+/**
+ * Reads the records. One that cannot be read counts as absent and is logged: the next poll of a
+ * member writes it again.
+ */
+export async function openReleases({
+  store,
+  log,
+}: {
+  readonly store: Store;
+  readonly log: Log;
+}): Promise<Releases> {
+  const founded = new Map<string, Founded>();
+  const machines = new Map<string, Map<string, RunningMachine>>();
+
+  const machinesOf = (cluster: string): Map<string, RunningMachine> => {
+    const known = machines.get(cluster) ?? new Map<string, RunningMachine>();
+    machines.set(cluster, known);
+    return known;
+  };
+
+  for (const { key, value } of (await store.list(KEYS.release.prefix())).records) {
+    const [cluster] = KEYS.release.parse(key) ?? [];
+    const read = readJson(value, releaseRecord);
+    if (cluster === undefined || read === undefined) log.warn({ key }, 'a stored record cannot be read');
+    else founded.set(cluster, { release: read.release as unknown as Release, fixed: read.fixed });
+  }
+  for (const { key, value } of (await store.list(KEYS.running.prefix())).records) {
+    const [cluster, machine] = KEYS.running.parse(key) ?? [];
+    const read = readJson(value, machineRecord);
+    if (cluster === undefined || machine === undefined || read === undefined)
+      log.warn({ key }, 'a stored record cannot be read');
+    else {
+      const { v: _, ...known } = read;
+      machinesOf(cluster).set(machine, known as RunningMachine);
+    }
+  }
+
+  const writeRelease = async (cluster: string, next: Founded): Promise<void> => {
+    const put = JSON.stringify({ v: 1, ...next });
+    const before = founded.get(cluster);
+    if (before !== undefined && JSON.stringify({ v: 1, ...before }) === put) return;
+    founded.set(cluster, next);
+    await store.commit([{ key: KEYS.release.key(cluster), put }]);
+  };
+
+  const hear = async (cluster: string, machine: string, next: RunningMachine): Promise<void> => {
+    const known = machinesOf(cluster);
+    const put = JSON.stringify({ v: 1, ...next });
+    const before = known.get(machine);
+    if (before !== undefined && JSON.stringify({ v: 1, ...before }) === put) return;
+    known.set(machine, next);
+    await store.commit([{ key: KEYS.running.key(cluster, machine), put }]);
+  };
+
+  return {
+    of(cluster) {
+      const known = founded.get(cluster);
+      return known && { ...known, machines: machinesOf(cluster) };
+    },
+    clusterOf: (machine) => [...founded.keys()].find((cluster) => machinesOf(cluster).has(machine)),
+
+    async heard(resolved, machine, facts) {
+      const { name } = resolved;
+      await hear(name, machine.name, merged(machinesOf(name).get(machine.name), machine, facts));
+      const before = founded.get(name);
+      if (before === undefined) {
+        if (machine.roles.includes('etcd'))
+          await writeRelease(name, { release: releaseOf(resolved), fixed: fixedOf(resolved) });
+      } else await writeRelease(name, { ...before, fixed: accepted(before.fixed, fixedOf(resolved)) });
+    },
+
+    async settle(resolved) {
+      const before = founded.get(resolved.name);
+      if (before) await writeRelease(resolved.name, { ...before, release: releaseOf(resolved) });
+    },
+
+    async forget(cluster, machine) {
+      if (machinesOf(cluster).delete(machine))
+        await store.commit([{ key: KEYS.running.key(cluster, machine), delete: true }]);
+    },
+
+    async reset(cluster) {
+      const known = [...machinesOf(cluster).keys()];
+      if (!founded.delete(cluster) && known.length === 0) return;
+      machines.delete(cluster);
+      const keys = [KEYS.release.key(cluster), ...known.map((one) => KEYS.running.key(cluster, one))];
+      for (let from = 0; from < keys.length; from += MAX_OPERATIONS)
+        await store.commit(keys.slice(from, from + MAX_OPERATIONS).map((key) => ({ key, delete: true })));
+    },
+  };
+}
+
+/**
+ * What is known of a machine after a poll. A program that does not run now keeps its version: it is
+ * what will run again.
+ */
+function merged(
+  before: RunningMachine | undefined,
+  { roles }: ClusterMachine,
+  { runs, image, dataSelector, disk }: AgentFacts,
+): RunningMachine {
+  const hasData = disk.state === 'ours' && disk.mounted;
+  const dataDisk = hasData ? dataSelector : before?.dataDisk;
+  const booted = image ?? before?.image;
+  return {
+    serves: roles.includes('control-plane') || roles.includes('etcd'),
+    versions: { ...before?.versions, ...runs },
+    ...(booted !== undefined && { image: booted }),
+    ...(dataDisk !== undefined && { dataDisk }),
+  };
+}
+
+/** The settings after a change that a person accepted; all others never change. */
+const accepted = (was: Fixed, { services, pods, cni, endpoint }: Fixed): Fixed => ({
+  ...was,
+  services,
+  pods,
+  cni,
+  endpoint,
+});
+
+function readJson<T>(text: string, schema: z.ZodType<T>): T | undefined {
+  try {
+    return schema.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,76 @@
+/** Changes of a founded cluster's documents: refused, shown, or accepted by its name. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { AgentFacts } from '../../../src/agent/facts.ts';
+import { openWorld, type World } from './world.ts';
+
+let world: World;
+
+beforeEach(async () => {
+  world = await openWorld();
+  await world.client.call('POST', '/v1/apply', { body: { json: { sources: [source()] } } });
+  const { resolved } = { resolved: world.deps.resolved('blue') as never };
+  const facts: AgentFacts = {
+    ...{ agent: '2', bootId: 'b', machineId: 'm', clock: 0, pins: new Map(), requests: new Map() },
+    disk: { state: 'unused' },
+    etcd: { wal: 'present', health: 'serving' },
+    runs: { kubelet: '1.35.6', 'kube-apiserver': '1.35.6', etcd: '3.6.6' },
+  };
+  const { machines } = resolved as { machines: { name: string }[] };
+  await world.releases.heard(resolved, machines[0] as never, facts);
+});
+
+afterEach(() => world.close());
+
+function source({ version = '1.35.6', endpoint = '10.77.0.9', more = '' } = {}) {
+  const text = `apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec:
+  kubernetes:
+    version: "${version}"
+    endpoint: ${endpoint}
+    controlPlanes: [cp1]
+${more}---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: cp1}
+spec: {macs: ["52:54:00:aa:00:02"], profile: worker, addresses: [10.77.0.11]}
+`;
+  return { file: 'blue.yaml', text };
+}
+
+const apply = (changes: Parameters<typeof source>[0], query: Record<string, string> = {}) =>
+  world.client
+    .call<{ warnings: { code: string; path: string }[] }>('POST', '/v1/apply', {
+      query,
+      body: { json: { sources: [source(changes)] } },
+    })
+    .then(
+      ({ warnings }) => warnings.filter(({ code }) => code !== 'E_CLUSTER').map(({ code }) => code),
+      ({ code, faults }) => `${code} ${faults?.[0]?.at?.line ?? ''}`,
+    );
+
+test('a setting that cannot change is refused with its line, also when a person confirms', async () => {
+  const more = '    dnsDomain: other.test\n';
+  expect(await apply({ more })).toBe('E_FOUNDED 9');
+  expect(await apply({ more }, { confirm: 'blue' })).toBe('E_FOUNDED 9');
+  expect(await apply({ version: '1.34.9' })).toBe('E_SKEW 6');
+});
+
+test('a change that the cluster survives needs its name, and a dry run says so', async () => {
+  expect(await apply({ endpoint: '10.77.0.10' })).toBe('E_CONFIRM 7');
+  expect(await apply({ endpoint: '10.77.0.10' }, { dryRun: 'true' })).toEqual(['E_CONFIRM']);
+  expect(await apply({ endpoint: '10.77.0.10' }, { confirm: 'red' })).toBe('E_CONFIRM 7');
+  expect(await apply({ endpoint: '10.77.0.10' }, { confirm: 'blue' })).toEqual(['E_CONFIRM']);
+});
+
+test('the versions that run are shown, and an unknown cluster is said to be one', async () => {
+  expect(await world.client.call('GET', '/v1/clusters/blue/running')).toMatchObject({
+    cluster: 'blue',
+    version: '1.35.6',
+    machines: [{ name: 'cp1', serves: true, versions: { etcd: '3.6.6', kubelet: '1.35.6' } }],
+  });
+  await expect(world.client.call('GET', '/v1/clusters/red/running')).rejects.toThrow(
+    /no machine of a founded/,
+  );
+});
