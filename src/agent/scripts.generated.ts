@@ -14,8 +14,8 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=3
-parts='base identity tpm approval talk versions facts evidence plan files fetch units data etcd image
-  kept'
+parts='base identity tpm approval talk versions facts evidence
+  plan files fetch units data etcd image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}

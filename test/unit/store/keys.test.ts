@@ -52,6 +52,8 @@ test('the layout of keys does not change, because stores contain it', () => {
     'pki/SCOPE/keyset/NAME',
     'pki/_muster/given/NAME/KEY',
     'pki/_muster/secret/NAME',
+    'release/CLUSTER',
+    'running/CLUSTER/MACHINE',
     'session/ID',
     'ticket/SESSION',
   ]);
