@@ -22,6 +22,11 @@ export const METRICS = {
     help: 'Requests that got no answer because of where they came from, by port (dhcp, pxe, tftp, http, redeem) and reason.',
     labels: ['port', 'reason'],
   },
+  muster_datagrams_native: {
+    type: 'gauge',
+    help: '1 when DHCP and TFTP use direct system calls, 0 when they use node:dgram (MUSTER_NATIVE=0, or system calls cannot be used; the log says why).',
+    labels: [],
+  },
   muster_dhcp_leases: { type: 'gauge', help: 'Leases, by network and state.', labels: ['network', 'state'] },
   muster_tftp_transfers_total: {
     type: 'counter',

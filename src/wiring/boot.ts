@@ -1,5 +1,6 @@
 /** Wires the listeners that machines use before they have a system: DHCP, TFTP and HTTP. */
 import { type InheritedSocket, inheritedSockets } from '../base/inherited.ts';
+import { openDatagrams } from '../base/open-datagrams.socket.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { render } from '../ignition/render.ts';
 import { createAddressOwners } from '../pxe/address-owners.ts';
@@ -36,6 +37,7 @@ export function createBoot(
   closing: AsyncDisposableStack,
 ) {
   const sockets = inheritedSockets(process.env, process.pid);
+  const io = openDatagrams({ env: process.env, log, metrics });
   const networks = followNetworks({
     catalog,
     addresses: hostAddresses,
@@ -106,6 +108,7 @@ export function createBoot(
       metrics,
       signal,
       sockets: tftpSockets(sockets),
+      datagrams: io,
     });
     opened(() => tftp.stopped);
     const dhcp = await startDhcp({
@@ -119,6 +122,7 @@ export function createBoot(
       metrics,
       signal,
       sockets,
+      datagrams: io.datagrams,
     });
     opened(() => dhcp.close());
     return { httpPort: http.port };

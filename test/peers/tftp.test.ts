@@ -11,6 +11,8 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createMetrics } from '../../src/base/metrics.ts';
+import { nodeDatagrams } from '../../src/base/node-datagrams.socket.ts';
+import { type OpenedDatagrams, openDatagrams } from '../../src/base/open-datagrams.socket.ts';
 import type { NewEvent } from '../../src/events/event.ts';
 import { openAssets } from '../../src/pxe/assets/assets.files.ts';
 import { startTftp } from '../../src/pxe/tftp/tftp.socket.ts';
@@ -227,7 +229,15 @@ spec: {subnet: 10.79.0.0/24, dhcp: {mode: server}}
   });
 });
 
-describe('in one process', () => {
+const system = openDatagrams({ env: {}, log: silentLog, metrics: createMetrics() });
+const WAYS: readonly { readonly name: string; readonly datagrams: OpenedDatagrams }[] = [
+  { name: 'system calls', datagrams: system },
+  { name: 'node:dgram', datagrams: { datagrams: nodeDatagrams, kernel: undefined } },
+];
+
+describe.each(WAYS)('in one process, by $name', ({ name, datagrams }) => {
+  it('is what the name says', () => expect(datagrams.datagrams.native).toBe(name === 'system calls'));
+
   let port: number;
   const events: NewEvent[] = [];
   const metrics = createMetrics();
@@ -240,6 +250,7 @@ describe('in one process', () => {
     });
     const server = await startTftp({
       sockets: [{ address: '127.0.0.1', port: 0 }],
+      datagrams,
       assets,
       events: { record: (event) => events.push(event) },
       metrics,

@@ -2,11 +2,16 @@
  * Runs transfers in threads, so that many loaders use all cores and no DHCP packet waits behind a
  * window of data; or in this thread, for tests that control the clock.
  */
+import { closeSync, writeSync } from 'node:fs';
 import { Worker } from 'node:worker_threads';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
+import type { Kernel } from '../../base/kernel/kernel.socket.ts';
+import { loopWatcher } from '../../base/kernel/waiter.socket.ts';
 import type { Log } from '../../base/log.ts';
 import { OpenFiles } from './blocks.files.ts';
+import { nativeOpener } from './native-sockets.socket.ts';
+import { nodeOpener } from './sockets.socket.ts';
 import { Transfer, type TransferEnd, type TransferJob } from './transfer.socket.ts';
 
 export interface RunningTransfer {
@@ -37,12 +42,13 @@ export interface TransferRunner {
   close(): Promise<void>;
 }
 
-/** Runs transfers in this thread. */
-export function inlineRunner(clock: Clock): TransferRunner {
+/** Runs transfers in this thread. `kernel`: its system calls; undefined: `node:dgram` is used. */
+export function inlineRunner(clock: Clock, kernel: Kernel | undefined): TransferRunner {
   const files = new OpenFiles();
+  const sockets = kernel ? nativeOpener(kernel, loopWatcher(kernel)) : nodeOpener;
   return {
     start(job, watcher) {
-      const transfer = new Transfer({ ...job, ...watcher, files, clock });
+      const transfer = new Transfer({ ...job, ...watcher, files, sockets, clock });
       transfer.start();
       return {
         again: (restart) => {
@@ -55,6 +61,15 @@ export function inlineRunner(clock: Clock): TransferRunner {
     },
     close: async () => {},
   };
+}
+
+/** What a thread is started with. */
+export interface ThreadData {
+  /**
+   * Descriptors that the main thread opened for the thread and closes after it: the counter that
+   * wakes it for a message, and the set that it waits for. Undefined: it uses `node:dgram`.
+   */
+  readonly waits: { readonly wake: number; readonly set: number } | undefined;
 }
 
 /** Messages to a thread. */
@@ -82,28 +97,41 @@ const DIED: TransferEnd = {
 /** One thread and its transfers. */
 interface Place {
   worker: Worker | undefined;
+  waits: ThreadData['waits'];
   readonly running: Map<number, TransferWatcher>;
   /** What to call when a repeated request needs a new transfer. */
   readonly repeats: Map<number, () => void>;
 }
 
-/** Runs transfers in `threads` threads; each transfer goes to the thread with the fewest. */
+/** Added to the counter of a thread (eventfd(2)). */
+const ONE = Buffer.from([1, 0, 0, 0, 0, 0, 0, 0]);
+
+/**
+ * Runs transfers in `threads` threads; each transfer goes to the thread with the fewest. `kernel`:
+ * this thread's system calls; the others then use their own.
+ */
 export function threadRunner({
   threads,
   log,
+  kernel,
 }: {
   readonly threads: number;
   readonly log: Log;
+  readonly kernel: Kernel | undefined;
 }): TransferRunner {
   let nextId = 1;
   let closing = false;
   const pool: Place[] = Array.from({ length: threads }, () => ({
     worker: undefined,
+    waits: undefined,
     running: new Map(),
     repeats: new Map(),
   }));
   const spawn = (place: Place): Worker => {
-    const worker = new Worker(new URL('./thread.socket.ts', import.meta.url));
+    const waits = kernel && { wake: kernel.eventCounter().fd, set: kernel.waitSet().fd };
+    place.waits = waits;
+    const workerData: ThreadData = { waits };
+    const worker = new Worker(new URL('./thread.socket.ts', import.meta.url), { workerData });
     // The sockets of the main thread keep the process alive.
     worker.unref();
     worker.on('message', (message: FromThread) => {
@@ -123,6 +151,7 @@ export function threadRunner({
     });
     worker.on('error', (error: Error) => log.error({ error: error.message }, 'a TFTP thread died'));
     worker.on('exit', () => {
+      for (const fd of Object.values(waits ?? {})) closeSync(fd);
       if (closing) return;
       // The next transfer starts another thread.
       place.worker = undefined;
@@ -141,7 +170,13 @@ export function threadRunner({
       const id = nextId++;
       place.running.set(id, watcher);
       const worker = place.worker ?? spawn(place);
-      const post = (message: ToThread) => worker.postMessage(message);
+      const { waits } = place;
+      const post = (message: ToThread) => {
+        // After the death of its thread the transfer has ended, and its descriptors are closed.
+        if (place.worker !== worker) return;
+        worker.postMessage(message);
+        if (waits) writeSync(waits.wake, ONE);
+      };
       post({ do: 'start', id, job });
       return {
         again(restart) {

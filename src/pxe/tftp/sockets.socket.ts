@@ -1,13 +1,7 @@
-/** UDP sockets for TFTP: the inherited ones that receive requests, and two for each transfer. */
+/** The two UDP sockets of a TFTP transfer. */
 import { createSocket, type Socket } from 'node:dgram';
-
-/**
- * Where requests arrive: an inherited socket, bound to its device before the start; or, in tests,
- * an address.
- */
-export type TftpListener =
-  | { readonly fd: number; readonly interface?: string }
-  | { readonly address: string; readonly port: number; readonly interface?: string };
+import type { Kernel } from '../../base/kernel/kernel.socket.ts';
+import type { BlockReader } from './blocks.files.ts';
 
 /**
  * Replaces dgram's look-up of destinations, which takes a turn of the event loop even for a literal
@@ -46,34 +40,74 @@ function when(done: 'listening' | 'connect', socket: Socket, begin: () => void):
 const bind = (socket: Socket, address: string, port: number): Promise<Socket> =>
   when('listening', socket, () => socket.bind({ address, port, exclusive: true }));
 
-/**
- * Opens a listener. Rejects when the descriptor is not a UDP socket or the address is not local.
- */
-export function adopt(listener: TftpListener): Promise<Socket> {
-  const socket = create();
-  if (!('fd' in listener)) return bind(socket, listener.address, listener.port);
-  return when('listening', socket, () => socket.bind({ fd: listener.fd }));
-}
-
 /** Opens a socket on `address` and a port that the kernel picks. */
 export const bound = (address: string): Promise<Socket> => bind(create(), address, 0);
 
-/** The two sockets of a transfer, see {@link boundFor}. */
-export interface TransferSockets {
-  readonly client: Socket;
-  readonly strangers: Socket;
+/** Address and port of a client. */
+export interface Peer {
+  readonly address: string;
+  readonly port: number;
 }
 
 /**
- * Opens a transfer's sockets on `address` and one port that the kernel picks, its TID (RFC 1350
- * §4). `client` is connected to the client, so that the route is looked up once and not for each
- * packet. `strangers` receives from everyone else, who must get error 5. The kernel prefers the
- * connected socket. It may give two transfers the same port, and tells them apart by their clients.
+ * The sockets of one transfer, on one local address and one port, its TID (RFC 1350 §4). One is
+ * connected to the client, so that the route is looked up once and not for each packet. The other
+ * receives from everyone else, who must get error 5. The kernel prefers the connected socket. It
+ * may give two transfers the same port, and tells them apart by their clients.
+ *
+ * `node:dgram` implements it here, system calls do in `native-sockets.socket.ts`. A packet that
+ * cannot be sent is a lost packet, which TFTP repairs.
  */
-export async function boundFor(
-  address: string,
-  peer: { readonly address: string; readonly port: number },
-): Promise<TransferSockets> {
+export interface TransferSockets {
+  /** Sends a packet to the client. */
+  send(packet: Buffer): void;
+  /** Sends DATA packets to the client. Throws when the file cannot be read. */
+  sendBlocks(reader: BlockReader, from: number, to: number): void;
+  sendToStranger(packet: Buffer, peer: Peer): void;
+  close(): void;
+}
+
+export interface TransferHandlers {
+  /** The datagram may change after the call. */
+  onClient(datagram: Buffer): void;
+  onStranger(datagram: Buffer, peer: Peer): void;
+}
+
+export interface TransferOpener {
+  /** The thread's system calls; undefined: `node:dgram` is used. */
+  readonly kernel: Kernel | undefined;
+  /** Opens the sockets of a transfer on address `from` and a port that the kernel picks. */
+  open(from: string, peer: Peer, handlers: TransferHandlers): Promise<TransferSockets>;
+}
+
+/** Opens transfers' sockets by `node:dgram`. */
+export const nodeOpener: TransferOpener = {
+  kernel: undefined,
+  async open(from, peer, handlers) {
+    const { client, strangers } = await boundFor(from, peer);
+    client.on('message', (datagram) => handlers.onClient(datagram));
+    strangers.on('message', (datagram, source) => handlers.onStranger(datagram, source));
+    // Errors are ignored. An example is an ICMP error from a client that is gone, whose silence
+    // then ends the transfer.
+    for (const socket of [client, strangers]) socket.on('error', () => {});
+    // No callbacks: nobody waits for a packet to be sent.
+    return {
+      send: (packet) => client.send(packet),
+      sendBlocks(reader, from, to) {
+        for (let block = from; block <= to; block++) client.send(reader.packet(block));
+      },
+      sendToStranger: (packet, peer) => strangers.send(packet, peer.port, peer.address),
+      // Closed in the next turn of the event loop, so that an error packet is still sent.
+      close: () =>
+        void setImmediate(() => {
+          client.close();
+          strangers.close();
+        }),
+    };
+  },
+};
+
+async function boundFor(address: string, peer: Peer): Promise<{ client: Socket; strangers: Socket }> {
   const strangers = await bind(create(true), address, 0);
   try {
     const client = await bind(create(true), address, strangers.address().port);

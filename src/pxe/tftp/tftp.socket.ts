@@ -2,24 +2,29 @@
  * The TFTP server: receives requests, finds their files, and starts transfers, each with its own
  * sockets (`transfer.socket.ts`). Decisions about requests are in `request.ts`.
  */
-import type { RemoteInfo, Socket } from 'node:dgram';
 import { availableParallelism } from 'node:os';
 import type { Clock } from '../../base/clock.ts';
+import type { DatagramEdge, DatagramListener, Received } from '../../base/datagrams.ts';
 import { duration, type Millis } from '../../base/duration.ts';
-import { contains, formatIpv4, parseIpv4 } from '../../base/ipv4.ts';
+import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
 import { limitedLines } from '../../base/log-limit.ts';
 import type { Metrics } from '../../base/metrics.ts';
+import type { OpenedDatagrams } from '../../base/open-datagrams.socket.ts';
 import type { EventSink } from '../../events/event.ts';
 import type { AssetStore } from '../assets/assets.ts';
 import type { ServedNetwork } from '../network.ts';
 import { decodeTftp, encodeError, TFTP_ERROR, type TftpErrorCode, type TftpRequest } from './codec.ts';
 import { isEmptyFile, loaderName } from './request.ts';
 import { inlineRunner, type RunningTransfer, type TransferRunner, threadRunner } from './runner.socket.ts';
-import { adopt, bound, type TftpListener } from './sockets.socket.ts';
+import type { Peer } from './sockets.socket.ts';
 import type { TransferEnd } from './transfer.socket.ts';
 
-export type { TftpListener } from './sockets.socket.ts';
+/**
+ * Where requests arrive: an inherited socket, bound to its device before the start; or, in tests,
+ * an address.
+ */
+export type TftpListener = DatagramListener & { readonly interface?: string };
 
 /** Limits on transfers that run at the same time; each takes about 300 KiB of memory. */
 interface TftpLimits {
@@ -49,6 +54,7 @@ const GRACE = 10_000 as Millis;
 
 export interface TftpOptions {
   readonly sockets: readonly TftpListener[];
+  readonly datagrams: OpenedDatagrams;
   readonly assets: Pick<AssetStore, 'loader'>;
   /** The networks that are served now; they give the local address of a transfer, and the MTU. */
   readonly networks?: () => readonly ServedNetwork[];
@@ -123,9 +129,9 @@ class Server implements TftpServer {
   readonly #perClient = new Map<string, number>();
   /** Those that count as running, including those that a newer one replaces. */
   readonly #holding = new Set<Entry>();
-  readonly #listening: Socket[] = [];
+  readonly #listening: DatagramEdge[] = [];
   /** Sockets for errors outside transfers, by local address. */
-  readonly #errorSockets = new Map<string, Promise<Socket>>();
+  readonly #errorSockets = new Map<string, Promise<DatagramEdge>>();
   readonly addresses: { address: string; port: number }[] = [];
   readonly stopped: Promise<void>;
   readonly #resolveStopped: () => void;
@@ -138,7 +144,9 @@ class Server implements TftpServer {
     this.#warn = limitedLines(write, { lines: 200, span: duration('10s'), clock: options.clock });
     this.#limits = { ...TFTP_LIMITS, ...options.limits };
     const threads = options.threads ?? Math.min(availableParallelism(), MAX_THREADS);
-    this.#runner = threads > 0 ? threadRunner({ threads, log: this.#log }) : inlineRunner(options.clock);
+    const { kernel } = options.datagrams;
+    this.#runner =
+      threads > 0 ? threadRunner({ threads, log: this.#log, kernel }) : inlineRunner(options.clock, kernel);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.stopped = promise;
     this.#resolveStopped = resolve;
@@ -151,17 +159,17 @@ class Server implements TftpServer {
   async open(): Promise<void> {
     try {
       for (const listener of this.#options.sockets) {
-        const socket = await adopt(listener);
-        this.#listening.push(socket);
-        const { address, port } = socket.address();
-        this.addresses.push({ address, port });
-        socket.on('message', (datagram, peer) => this.#request(datagram, peer, listener, address));
-        socket.on('error', (error) =>
-          this.#log.error({ error: error.message, address }, 'TFTP socket failed'),
-        );
+        const edge = await this.#options.datagrams.datagrams.openEdge(listener, {
+          take: (batch) => {
+            for (const received of batch) this.#request(received, listener, edge.local.address);
+          },
+          failed: () => {},
+        });
+        this.#listening.push(edge);
+        this.addresses.push(edge.local);
       }
     } catch (error) {
-      for (const socket of this.#listening) socket.close();
+      for (const edge of this.#listening) edge.close();
       throw error;
     }
     const { signal } = this.#options;
@@ -169,7 +177,10 @@ class Server implements TftpServer {
     else signal.addEventListener('abort', () => this.#stop(), { once: true });
   }
 
-  #request(datagram: Buffer, peer: RemoteInfo, listener: TftpListener, local: string): void {
+  #request(received: Received, listener: TftpListener, local: string): void {
+    const { bytes: datagram, unicast } = received;
+    // A request that was sent to everybody is ignored (RFC 1123 §4.2.3.5).
+    if (unicast === false) return;
     const packet = decodeTftp(datagram);
     if (packet.kind !== 'read' && packet.kind !== 'write') {
       // No answer: the sender of such a packet may be forged.
@@ -177,9 +188,10 @@ class Server implements TftpServer {
       return;
     }
     // Port 0 cannot be answered.
-    if (peer.port === 0) return;
+    if (received.port === 0) return;
+    const peer: Peer = { address: formatIpv4(received.address), port: received.port };
     if (this.#options.admits?.(peer.address, listener.interface) === false) return;
-    const network = this.#networkOf(peer.address, listener);
+    const network = this.#networkOf(received.address, listener);
     const from = local !== '0.0.0.0' ? local : network ? formatIpv4(network.serverAddress) : local;
     const refusal = this.#refuse(packet);
     if (refusal) {
@@ -187,7 +199,7 @@ class Server implements TftpServer {
       return;
     }
     const key = `${peer.address}:${peer.port}`;
-    const begin = () => this.#begin(packet, Buffer.from(datagram), { key, peer, from, network });
+    const begin = () => this.#begin(packet, datagram, { key, peer, from, network });
     const running = this.#transfers.get(key);
     if (running?.datagram.equals(datagram)) {
       running.transfer.again(begin);
@@ -203,7 +215,7 @@ class Server implements TftpServer {
     datagram: Buffer,
     where: {
       readonly key: string;
-      readonly peer: RemoteInfo;
+      readonly peer: Peer;
       readonly from: string;
       readonly network: ServedNetwork | undefined;
     },
@@ -219,7 +231,7 @@ class Server implements TftpServer {
     this.#perClient.set(peer.address, (this.#perClient.get(peer.address) ?? 0) + 1);
     const job = {
       request,
-      peer: { address: peer.address, port: peer.port },
+      peer,
       path: found.path,
       from,
       mtu: network?.mtu ?? DEFAULT_MTU,
@@ -292,41 +304,43 @@ class Server implements TftpServer {
     return { outcome: 'not_found', code: TFTP_ERROR.notFound, message: 'no such loader' };
   }
 
-  #refused(request: TftpRequest, peer: RemoteInfo, from: string, refusal: Refusal): void {
+  #refused(request: TftpRequest, peer: Peer, from: string, refusal: Refusal): void {
     this.#count(refusal.outcome);
     this.#record('tftp.failed', request, peer, refusal.outcome, refusal.message);
+    const to = parseIpv4(peer.address);
+    if (to === undefined) return;
     this.#errorSocket(from).then(
-      (socket) =>
-        socket.send(encodeError(refusal.code, refusal.message), peer.port, peer.address, (error) => {
-          if (error) this.#log.debug({ error: error.message, peer: peer.address }, 'TFTP error not sent');
-        }),
+      (edge) => edge.send(encodeError(refusal.code, refusal.message), to, peer.port),
       (error: Error) => this.#log.warn({ error: error.message, address: from }, 'no socket for TFTP errors'),
     );
   }
 
-  #errorSocket(from: string): Promise<Socket> {
+  #errorSocket(from: string): Promise<DatagramEdge> {
     const made = this.#errorSockets.get(from);
     if (made) return made;
-    const opening = bound(from);
-    this.#errorSockets.set(from, opening);
-    opening.then(
-      (socket) => socket.on('error', () => {}).unref(),
-      // The address may come back: the next error tries again.
-      () => this.#errorSockets.delete(from),
+    const opening = this.#options.datagrams.datagrams.openEdge(
+      { address: from, port: 0 },
+      {
+        take: () => {},
+        failed: (error, address) =>
+          this.#log.debug({ error: error.message, peer: formatIpv4(address) }, 'TFTP error not sent'),
+      },
     );
+    this.#errorSockets.set(from, opening);
+    // The address may come back: the next error tries again.
+    opening.catch(() => this.#errorSockets.delete(from));
     return opening;
   }
 
-  #networkOf(address: string, listener: TftpListener): ServedNetwork | undefined {
+  #networkOf(address: Ipv4, listener: TftpListener): ServedNetwork | undefined {
     const networks = this.#options.networks?.() ?? [];
-    const ip = parseIpv4(address);
     return (
-      networks.find((network) => ip !== undefined && contains(network.subnet, ip)) ??
+      networks.find((network) => contains(network.subnet, address)) ??
       networks.find((network) => network.interface !== undefined && network.interface === listener.interface)
     );
   }
 
-  #over(end: TransferEnd, request: TftpRequest, peer: RemoteInfo, network: ServedNetwork | undefined): void {
+  #over(end: TransferEnd, request: TftpRequest, peer: Peer, network: ServedNetwork | undefined): void {
     const { outcome, why, octets, elapsed } = end;
     this.#count(outcome);
     this.#options.metrics.add('muster_tftp_sent_bytes_total', {}, octets);
@@ -347,7 +361,7 @@ class Server implements TftpServer {
   #record(
     kind: 'tftp.served' | 'tftp.failed',
     request: TftpRequest,
-    peer: RemoteInfo,
+    peer: Peer,
     code: string,
     text: string,
     fields: Readonly<Record<string, string | number>> = {},
@@ -375,7 +389,7 @@ class Server implements TftpServer {
   #stop(): void {
     if (this.#stopping) return;
     this.#stopping = true;
-    for (const socket of this.#listening) socket.close();
+    for (const edge of this.#listening) edge.close();
     this.#options.clock.after(this.#options.grace ?? GRACE, () => {
       for (const { transfer } of [...this.#transfers.values()]) transfer.shutDown();
     });
@@ -386,7 +400,7 @@ class Server implements TftpServer {
     if (!this.#stopping || this.#holding.size > 0) return;
     for (const opening of this.#errorSockets.values())
       opening.then(
-        (socket) => socket.close(),
+        (edge) => edge.close(),
         () => {},
       );
     this.#errorSockets.clear();

@@ -1,8 +1,10 @@
 /** Entry of a thread that runs transfers; `runner.socket.ts` starts it and sends it messages. */
-import { parentPort } from 'node:worker_threads';
+import { parentPort, workerData } from 'node:worker_threads';
 import { systemClock } from '../../base/clock.ts';
 import { OpenFiles } from './blocks.files.ts';
-import type { FromThread, ToThread } from './runner.socket.ts';
+import { threadOpener } from './native-sockets.socket.ts';
+import type { FromThread, ThreadData, ToThread } from './runner.socket.ts';
+import { nodeOpener } from './sockets.socket.ts';
 import { Transfer, type TransferEnd } from './transfer.socket.ts';
 
 const port = parentPort;
@@ -10,6 +12,8 @@ if (port === null) throw new Error('thread.socket.ts is the entry of a thread');
 
 const files = new OpenFiles();
 const transfers = new Map<number, Transfer>();
+const { waits } = workerData as ThreadData;
+const sockets = waits ? threadOpener(waits) : nodeOpener;
 
 port.on('message', (message: ToThread) => {
   const { id } = message;
@@ -20,7 +24,14 @@ port.on('message', (message: ToThread) => {
         port.postMessage({ id, end } satisfies FromThread);
       };
       const onConfirmed = () => port.postMessage({ id, confirmed: true } satisfies FromThread);
-      const transfer = new Transfer({ ...message.job, files, clock: systemClock, onConfirmed, onEnd });
+      const transfer = new Transfer({
+        ...message.job,
+        files,
+        sockets,
+        clock: systemClock,
+        onConfirmed,
+        onEnd,
+      });
       transfers.set(id, transfer);
       transfer.start();
       break;

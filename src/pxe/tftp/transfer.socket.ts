@@ -1,11 +1,10 @@
 /** One running transfer: sockets, file and timer around the state machine of `transfer.ts`. */
-import type { RemoteInfo } from 'node:dgram';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { BlockReader, type ByteSource, emptySource, netasciiSource, type OpenFiles } from './blocks.files.ts';
 import { decodeTftp, encodeError, encodeOack, TFTP_ERROR, type TftpRequest } from './codec.ts';
 import { type Agreed, agree, blockCount } from './request.ts';
-import { bound, boundFor, type TransferSockets } from './sockets.socket.ts';
+import { bound, type Peer, type TransferOpener, type TransferSockets } from './sockets.socket.ts';
 import {
   newTransfer,
   type Outcome,
@@ -18,7 +17,7 @@ import {
 /** What to send to whom. Plain data, because it is passed to another thread. */
 export interface TransferJob {
   readonly request: TftpRequest;
-  readonly peer: { readonly address: string; readonly port: number };
+  readonly peer: Peer;
   /** The file; undefined: an empty file. */
   readonly path: string | undefined;
   /** The local address to send from. */
@@ -37,6 +36,7 @@ export interface TransferEnd {
 
 interface TransferOptions extends TransferJob {
   readonly files: OpenFiles;
+  readonly sockets: TransferOpener;
   readonly clock: Clock;
   /** Called once, if and when the client acknowledges something. */
   readonly onConfirmed: () => void;
@@ -51,7 +51,8 @@ interface TransferOptions extends TransferJob {
 const DOUBLED_WITHIN = 1000;
 
 /** What exists once sockets and file are open. */
-interface Running extends TransferSockets {
+interface Running {
+  readonly sockets: TransferSockets;
   readonly reader: BlockReader;
   readonly plan: TransferPlan;
   readonly agreed: Agreed;
@@ -127,11 +128,13 @@ export class Transfer {
       source = file.source;
     }
     if (request.mode === 'netascii') source = netasciiSource(source);
-    const sockets = await boundFor(from, this.#options.peer);
-    const { client, strangers } = sockets;
+    const { sockets: opener, peer } = this.#options;
+    const sockets = await opener.open(from, peer, {
+      onClient: (datagram) => this.#receive(datagram),
+      onStranger: (datagram, stranger) => this.#stranger(datagram, stranger),
+    });
     if (this.#ended) {
-      client.close();
-      strangers.close();
+      sockets.close();
       return;
     }
     const agreed = agree(request, source.size, mtu);
@@ -141,19 +144,15 @@ export class Transfer {
       blockSize: agreed.blockSize,
       blocks,
       window: agreed.window,
+      kernel: opener.kernel,
     });
     const oack = agreed.acknowledged.length > 0;
     const plan = { blocks, window: agreed.window, oack, timeout: agreed.timeout };
-    this.#running = { ...sockets, reader, plan, agreed, size: source.size };
-    client.on('message', (datagram) => this.#receive(datagram));
-    strangers.on('message', (datagram, peer) => this.#stranger(datagram, peer));
-    // Errors are ignored. An example is an ICMP error from a client that is gone, whose silence
-    // then ends the transfer.
-    for (const socket of [client, strangers]) socket.on('error', () => {});
+    this.#running = { sockets, reader, plan, agreed, size: source.size };
     this.#step({ kind: 'start' });
   }
 
-  #stranger(datagram: Buffer, peer: RemoteInfo): void {
+  #stranger(datagram: Buffer, peer: Peer): void {
     const { peer: client } = this.#options;
     // A packet of the client that came before the connected socket was open.
     if (peer.port === client.port && peer.address === client.address) {
@@ -165,11 +164,8 @@ export class Transfer {
     // other errors for ever.
     if (kind === 'error' || kind === 'oack' || kind === 'malformed') return;
     // RFC 1350 §4: the stranger gets an error, and the transfer continues undisturbed.
-    this.#running?.strangers.send(
-      encodeError(TFTP_ERROR.unknownTid, 'this port belongs to another transfer'),
-      peer.port,
-      peer.address,
-    );
+    const error = encodeError(TFTP_ERROR.unknownTid, 'this port belongs to another transfer');
+    this.#running?.sockets.sendToStranger(error, peer);
   }
 
   #receive(datagram: Buffer): void {
@@ -190,10 +186,10 @@ export class Transfer {
           this.#send(running, effect.from, effect.to);
           break;
         case 'oack':
-          this.#put(running, encodeOack(running.agreed.acknowledged));
+          running.sockets.send(encodeOack(running.agreed.acknowledged));
           break;
         case 'error':
-          this.#put(running, encodeError(effect.code, effect.message));
+          running.sockets.send(encodeError(effect.code, effect.message));
           break;
         case 'end':
           this.#end(effect.outcome, effect.why);
@@ -204,15 +200,10 @@ export class Transfer {
 
   #send(running: Running, from: number, to: number): void {
     try {
-      for (let block = from; block <= to; block++) this.#put(running, running.reader.packet(block));
+      running.sockets.sendBlocks(running.reader, from, to);
     } catch (error) {
       this.#fail(error as Error);
     }
-  }
-
-  #put(running: Running, packet: Buffer): void {
-    // No callback: a packet that cannot be sent is a lost packet, which TFTP repairs.
-    running.client.send(packet);
   }
 
   /**
@@ -262,12 +253,7 @@ export class Transfer {
     this.#cancelTimer();
     this.#releaseFile();
     const running = this.#running;
-    // Closed in the next turn of the event loop, so that an error packet is still sent.
-    if (running)
-      setImmediate(() => {
-        running.client.close();
-        running.strangers.close();
-      });
+    running?.sockets.close();
     const octets = running ? Math.min(this.#state.acked * running.agreed.blockSize, running.size) : 0;
     this.#options.onEnd({
       outcome,

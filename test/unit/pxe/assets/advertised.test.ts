@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createMetrics } from '../../../../src/base/metrics.ts';
+import { nodeDatagrams } from '../../../../src/base/node-datagrams.socket.ts';
 import { type Assets, openAssets } from '../../../../src/pxe/assets/assets.files.ts';
 import { ARCHITECTURES } from '../../../../src/pxe/firmware/architectures.ts';
 import { loaderFor, loaderNames } from '../../../../src/pxe/firmware/loaders.ts';
@@ -31,6 +32,7 @@ describe('every loader in the table', () => {
     assets = await openAssets({ directory: state, loaderDirectories: [root], log: silentLog });
     http = await rig({ assets });
     const tftp = await startTftp({
+      datagrams: { datagrams: nodeDatagrams, kernel: undefined },
       sockets: [{ address: '127.0.0.1', port: 0 }],
       assets,
       events: { record() {} },
