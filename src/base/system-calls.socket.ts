@@ -1,8 +1,8 @@
 /**
- * System calls that Node has no function for, made through `node:ffi`. This is the only file that
- * passes addresses of memory to the kernel: a wrong one ends the whole process. So every buffer has
- * a fixed size that is set here, and nothing that came from a network is used as a size or an
- * address.
+ * System calls for connections that Node has no function for, made through `node:ffi`; `kernel/`
+ * has those for datagrams. They pass addresses of memory to the kernel: a wrong one ends the whole
+ * process. So every buffer has a fixed size that is set here, and nothing that came from a network
+ * is used as a size or an address.
  *
  * `node:ffi` is experimental (docs/decisions/0044-node-26-and-its-ffi.md). Everything that needs it
  * has a fallback, and `MUSTER_NATIVE=0` turns it off.

@@ -313,7 +313,9 @@ export class Kernel {
     return descriptor(this.#checked('epoll_create1', this.#libc.epoll_create1(EPOLL_CLOEXEC)));
   }
 
-  /** Adds a descriptor to a set. `once`: it is reported once for each change, not while it lasts. */
+  /**
+   * Adds a descriptor to a set. `once`: it is reported once for each change, not while it lasts.
+   */
   addTo(set: Descriptor, { fd, parameter }: Descriptor, { once }: { readonly once: boolean }): void {
     const { events, data } = this.#layout.epoll_event.at;
     this.#small.view.setUint32(events, once ? EPOLLIN | EPOLLET : EPOLLIN, true);

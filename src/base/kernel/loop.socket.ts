@@ -1,6 +1,6 @@
 /**
- * Sockets that the event loop of Node's main thread watches for us, by `uv_poll_t` handles. Node has
- * no function for it, but its executable exports libuv's functions for native add-ons.
+ * Sockets that the event loop of Node's main thread watches for us, by `uv_poll_t` handles. Node
+ * has no function for it, but its executable exports libuv's functions for native add-ons.
  */
 import { type Call, call, type Descriptor, type Ffi, Region } from './memory.socket.ts';
 

@@ -18,7 +18,7 @@ export function loopWatcher(kernel: Kernel): SocketWatcher {
   };
 }
 
-/** Longest wait. Timers of this thread may be late by it; a `terminate` ends the thread after it. */
+/** Longest wait. Timers of this thread may be late by it; `terminate` ends the thread after it. */
 const WAIT_MS = 20;
 /** Waits in one turn of the event loop, while sockets are ready. */
 const ROUNDS = 64;
