@@ -3,7 +3,7 @@
 export type Ffi = typeof import('node:ffi');
 export type Call = (...parameters: readonly bigint[]) => number;
 
-/** A function with this number of parameters, all passed as BigInts: `kernel.socket.ts` says why. */
+/** A function with so many parameters, all passed as BigInts: `kernel.socket.ts` says why. */
 export const call = (parameters: number) =>
   ({ arguments: Array<'pointer'>(parameters).fill('pointer'), return: 'int32' }) as const;
 

@@ -2,8 +2,9 @@
  * Reads a file as DATA packets: few large reads, straight into the memory of the packets, and no
  * allocation per block. With system calls (`Kernel`), the file's octets are read to their places
  * behind the headers; without, they are moved there. Files are opened and read synchronously.
- * Transfers run in threads (`runner.socket.ts`), loaders are in the page cache after the first machine, and asynchronous
- * reads cost more than they save (a quarter of the rate with fifty clients).
+ * Transfers run in threads (`runner.socket.ts`), loaders are in the page cache after the first
+ * machine, and asynchronous reads cost more than they save (a quarter of the rate with fifty
+ * clients).
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
 import type { Kernel } from '../../base/kernel/kernel.socket.ts';
