@@ -31,6 +31,7 @@ const AGENT_SCRIPTS = [
   'muster-data.sh',
   'muster-etcd.sh',
   'muster-image.sh',
+  'muster-snapshot.sh',
   'muster-kept.sh',
   'muster-disk.sh',
   'muster-check.sh',

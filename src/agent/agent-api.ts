@@ -16,10 +16,11 @@ import { raiseAlarm } from './alarm.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
-import type { AgentIdentity, AgentPlanner } from './protocol.ts';
+import type { AgentApiAnswer, AgentIdentity, AgentPlanner, AgentSnapshots } from './protocol.ts';
 import { type RedeemAnswer, type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
 import type { RevisionClaims } from './revision-claim.ts';
+import { createSnapshotApi, type SnapshotApi } from './snapshot-api.ts';
 import { tar } from './tar.ts';
 import { linesFor } from './versions.ts';
 import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
@@ -43,6 +44,8 @@ interface AgentApiDeps extends RedeemDeps {
   readonly configuration?: ConfigurationOf | undefined;
   /** Compares the checkpoints that machines remember with the security log. */
   readonly witness?: Witness | undefined;
+  /** Snapshots of etcd; absent: nobody takes any. */
+  readonly snapshots?: AgentSnapshots | undefined;
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
   readonly primary: () => string;
@@ -63,13 +66,6 @@ export interface ShownCertificate {
   readonly notAfter: number;
 }
 
-export interface AgentApiAnswer {
-  readonly status: number;
-  readonly contentType?: string;
-  readonly body?: string | Uint8Array;
-  readonly headers: Readonly<Record<string, string>>;
-}
-
 /** The largest form, in octets. */
 export const MAX_FORM_OCTETS = FACTS_LIMIT;
 
@@ -77,7 +73,7 @@ const PEM = 'application/x-pem-file';
 const TAR = 'application/x-tar';
 const TEXT = 'text/plain; charset=utf-8';
 
-export interface AgentApi {
+export interface AgentApi extends SnapshotApi<ShownCertificate | undefined> {
   /**
    * Answers with the agent's certificate, or with 202 and what the machine waits for.
    *
@@ -187,6 +183,11 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         deps.events.record({ kind: 'agent.left', subject: member.name, fields: { address, boot: bootId } });
       return { status: 204, headers: {} };
     },
+
+    ...createSnapshotApi<ShownCertificate | undefined>(
+      deps.snapshots,
+      (certificate, peer) => authenticate(deps, certificate, plainAddress(peer)).identity.machine,
+    ),
   };
 }
 

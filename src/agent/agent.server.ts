@@ -7,6 +7,7 @@ import { constants } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { pipeline } from 'node:stream/promises';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
@@ -21,8 +22,8 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { plainAddress } from '../machines/reports.ts';
 import type { ServerCertificate } from '../pki/server-certificate.ts';
-import { type AgentApi, type AgentApiAnswer, MAX_FORM_OCTETS, type ShownCertificate } from './agent-api.ts';
-import { AGENT_ROUTES } from './protocol.ts';
+import { type AgentApi, MAX_FORM_OCTETS, type ShownCertificate } from './agent-api.ts';
+import { AGENT_ROUTES, type AgentApiAnswer } from './protocol.ts';
 
 interface AgentServerOptions {
   readonly listen: { readonly host: string; readonly port: number };
@@ -155,7 +156,10 @@ async function handle(
     failure(error, log),
   );
   count(options.metrics, route ?? 'none', answer.status);
-  send(response, answer);
+  await send(response, answer).catch((error: unknown) => {
+    log.warn({ err: error }, 'an answer to an agent broke off');
+    response.destroy();
+  });
 }
 
 async function answerTo(
@@ -175,6 +179,13 @@ async function answerTo(
     response.shouldKeepAlive = false;
     throw new MusterError('E_SOURCE', `${plainAddress(address)} is in no subnet that this boot host serves`);
   }
+  if (route === 'snapshotPart') {
+    const { searchParams } = new URL(request.url ?? '/', 'https://muster');
+    // The handler stops reading a body that it refuses; the rest of it is not awaited.
+    response.shouldKeepAlive = false;
+    const octets = limited(request.iterator({ destroyOnReturn: false }), MAX_PART_OCTETS);
+    return api.snapshotPart(searchParams, octets, shownBy(request.socket as TLSSocket), address);
+  }
   const body = await readBody(request, limits.bodyBytes);
   if (body === undefined) {
     response.shouldKeepAlive = false;
@@ -184,6 +195,23 @@ async function answerTo(
   const answer = await api[route](body, shownBy(request.socket as TLSSocket), address);
   heard?.(plainAddress(address));
   return answer;
+}
+
+/** Parts of a snapshot, as agents send them (muster-snapshot.sh), are half as large. */
+const MAX_PART_OCTETS = 64 * 1024 * 1024;
+
+/**
+ * The body in pieces.
+ *
+ * @throws {MusterError} E_TOO_LARGE when it has more than `limit` octets
+ */
+async function* limited(body: AsyncIterable<Buffer>, limit: number): AsyncGenerator<Uint8Array> {
+  let octets = 0;
+  for await (const piece of body) {
+    octets += piece.length;
+    if (octets > limit) throw new MusterError('E_TOO_LARGE', `a part has at most ${limit} octets`);
+    yield piece;
+  }
 }
 
 /** OpenSSL's code for a certificate that has ended. It may hide another fault of the chain. */
@@ -235,15 +263,21 @@ function failure(error: unknown, log: Log): AgentApiAnswer {
   return textAnswer(503, `${code}${why}`, { 'retry-after': String(RETRY_AFTER_SECONDS) });
 }
 
-function send(response: ServerResponse, { status, contentType, body, headers }: AgentApiAnswer): void {
-  const length = body === undefined ? 0 : Buffer.byteLength(body);
+async function send(
+  response: ServerResponse,
+  { status, contentType, body, headers }: AgentApiAnswer,
+): Promise<void> {
+  const streamed = typeof body === 'object' && 'octets' in body ? body : undefined;
+  const whole = streamed === undefined ? (body as string | Uint8Array | undefined) : undefined;
+  const length = streamed?.size ?? (whole === undefined ? 0 : Buffer.byteLength(whole));
   response.writeHead(status, {
     ...(contentType === undefined ? {} : { 'content-type': contentType }),
     ...(status === 204 ? {} : { 'content-length': length }),
     'cache-control': 'no-store',
     ...headers,
   });
-  response.end(body);
+  if (streamed) await pipeline(streamed.octets, response);
+  else response.end(whole);
 }
 
 /**

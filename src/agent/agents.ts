@@ -30,7 +30,7 @@ import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer } from './layer.ts';
 import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machine-layer.ts';
 import type { Plan } from './plan.ts';
-import type { AgentPlanner } from './protocol.ts';
+import type { AgentPlanner, AgentSnapshots } from './protocol.ts';
 import { waitingReason } from './redeem.ts';
 import { type KnownTpm, knownTpm } from './redeem-tpm.ts';
 import { createRevisionClaims } from './revision-claim.ts';
@@ -82,6 +82,8 @@ interface AgentsListen {
   readonly others?: Others;
   /** What a machine's boot disk gets; see {@link ConfigurationOf}. */
   readonly configuration?: ConfigurationOf;
+  /** Snapshots of etcd; absent: nobody takes any. */
+  readonly snapshots?: AgentSnapshots;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */
   readonly leaving?: (machine: string) => string | undefined;
 }

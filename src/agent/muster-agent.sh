@@ -27,9 +27,9 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=3
+version=4
 parts='base identity tpm approval talk versions facts evidence
-  plan files fetch units data etcd image kept'
+  plan files fetch units data etcd snapshot image kept'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
@@ -61,6 +61,8 @@ read_settings() {
   boot=$setting
   setting etcd
   etcd_url=${setting:-http://127.0.0.1:2381}
+  setting etcdclient
+  etcd_client_url=${setting:-https://127.0.0.1:2379}
   setting api
   api_url=${setting:-https://127.0.0.1:6443}
 }

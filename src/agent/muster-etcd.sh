@@ -93,21 +93,33 @@ end_containers() {
 # data is replayed and restored; the old ones stay as etcd.before-TO; the marker is rewritten last.
 # The directories that exist show which steps were done, so a restore that was cut off is continued.
 restore_etcd() {
+  etcd_snapshot=
+  set_restore "$1" "$3" "$4" "$5" "$6" "$7" "$8" "${9:-}"
   require_mounted || return 1
-  marker_after="$1 $3 $4 $5"
-  founding_after=$3
-  member=$4
-  static_pod=$5
-  member_address=$6
-  restore_program=$7
-  revision_bump=$8
-  etcd_image=${9:-}
-  etcd_copy=$state/etcd.copy
-  etcd_restored=$state/etcd.restored-$3
-  etcd_before=$state/etcd.before-$3
   first_line "$state/marker"
   [ "$first_line" != "$marker_after" ] || return 0
   require_marker "$1 $2 $4 $5" || return 1
+  finish_restore
+}
+
+# Sets the variables of a restore to founding $2 of cluster $1: member $3, machine $4, address $5,
+# program $6, bump $7, image $8.
+set_restore() {
+  marker_after="$1 $2 $3 $4"
+  founding_after=$2
+  member=$3
+  static_pod=$4
+  member_address=$5
+  restore_program=$6
+  revision_bump=$7
+  etcd_image=$8
+  etcd_copy=$state/etcd.copy
+  etcd_restored=$state/etcd.restored-$2
+  etcd_before=$state/etcd.before-$2
+}
+
+# Does the restore that set_restore described, or what is left of it.
+finish_restore() {
   [ -z "$etcd_image" ] || end_pod "$static_pod" 1
   require_etcd_stopped || return 1
   if [ ! -e "$etcd_before" ] && [ ! -e "$etcd_restored" ]; then
@@ -122,24 +134,34 @@ restore_etcd() {
   try write-failed write_line "$state/marker" "$marker_after"
 }
 
-# Makes $etcd_restored, a data directory of the new founding, from a copy of etcd's data. The rename
-# at the end makes it count.
+# Makes $etcd_restored, a data directory of the new founding, from a copy of etcd's data or from
+# snapshot $etcd_snapshot. The rename at the end makes it count.
 make_restored_data() {
   if [ -n "$etcd_image" ]; then
     try restore-failed mount_image "$etcd_image" || return 1
   fi
   try write-failed rm -rf "$etcd_copy" "$etcd_restored.part" || return 1
-  try write-failed cp -a "$state/etcd" "$etcd_copy" || return 1
-  try restore-failed with_etcd_programs replay_log || return 1
-  try restore-failed with_etcd_programs restore_database || return 1
+  if [ -n "$etcd_snapshot" ]; then
+    try restore-failed with_etcd_programs restore_from_server || return 1
+  else
+    try write-failed cp -a "$state/etcd" "$etcd_copy" || return 1
+    try restore-failed with_etcd_programs replay_log || return 1
+    try restore-failed with_etcd_programs restore_database "$etcd_copy/member/snap/db" \
+      --skip-hash-check || return 1
+  fi
   try write-failed sync -f "$state" || return 1
   try write-failed mv -T "$etcd_restored.part" "$etcd_restored"
 }
 
-# Puts the restored data in the place of the old ones, which become $etcd_before.
+# Puts the restored data in the place of the old ones, which become $etcd_before. Where there were
+# none, $etcd_before is empty.
 swap_etcd_data() {
   if [ ! -e "$etcd_before" ]; then
-    try write-failed mv -T "$state/etcd/member" "$etcd_before" || return 1
+    if [ -e "$state/etcd/member" ]; then
+      try write-failed mv -T "$state/etcd/member" "$etcd_before" || return 1
+    else
+      try write-failed mkdir -p "$etcd_before" "$state/etcd" || return 1
+    fi
   fi
   if [ ! -e "$state/etcd/member" ]; then
     try write-failed mv -T "$etcd_restored/member" "$state/etcd/member"
@@ -175,14 +197,13 @@ replay_is_healthy() {
     grep -q true
 }
 
-# Makes $etcd_restored.part, the data directory of a cluster of one member, from the copy's
-# database. ETCDCTL_API=3, because etcdctl before 3.4 has `snapshot` only with it.
+# Makes $etcd_restored.part, the data directory of a cluster of one member, from database $1, with
+# the further arguments $2 …. ETCDCTL_API=3, because etcdctl before 3.4 has `snapshot` only with it.
 restore_database() {
   case $member_address in
     *:*) peer_url=https://[$member_address]:2380 ;;
     *) peer_url=https://$member_address:2380 ;;
   esac
-  set -- "$etcd_copy/member/snap/db" --skip-hash-check
   set -- "$@" --name "$member" --data-dir "$etcd_restored.part"
   set -- "$@" --initial-cluster "$member=$peer_url" --initial-advertise-peer-urls "$peer_url"
   set -- "$@" --initial-cluster-token "muster-$founding_after"

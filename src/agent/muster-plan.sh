@@ -17,12 +17,17 @@ is_known_line() {
   case "${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
-    'set-aside-etcd 2' | 'end-etcd 2') names=$2 ;;
+    'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9') names="$2 $3 $4 $5 $6 $7 $8 $9" ;;
     'restore-etcd 10')
       path=/${10}
       names="$2 $3 $4 $5 $6 $7 $8 $9 ${10%%/*}"
+      ;;
+    'restore-snapshot 10') names="$2 $3 $4 $5 $6 $7 $8 $9 ${10}" ;;
+    'restore-snapshot 11')
+      path=/${11}
+      names="$2 $3 $4 $5 $6 $7 $8 $9 ${10} ${11%%/*}"
       ;;
     'check '*) names=${2:-.} ;;
     'probe '[123]) return 1 ;;
@@ -161,6 +166,8 @@ do_line() {
     guard-new) guard_new "$1" ;;
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;
+    snapshot-etcd) snapshot_etcd "$1" ;;
+    restore-snapshot) restore_snapshot "$@" ;;
     set-aside-etcd) set_aside_etcd "$1" ;;
     end-etcd) end_etcd "$1" ;;
     check) check_machine "$@" ;;

@@ -75,6 +75,8 @@ export const AGENT_HOLDS = {
   'etcd-runs': 'etcd still answers, or has its data open, so they were not touched.',
   'restore-failed':
     'A copy of etcd’s data could not be replayed or restored; the text says why. The original is as it was.',
+  'snapshot-failed':
+    'A snapshot of etcd could not be taken or sent; the text says why. etcd runs on, and the next snapshot is taken at its time.',
   'clear-failed': 'A part of the cluster could not be unmounted or removed.',
   'password-failed': 'The password of a user could not be set; the text says why (there is no such user).',
   'fetch-failed': 'A file could not be fetched from the boot server; the text says which and why.',
@@ -87,6 +89,31 @@ export const AGENT_HOLDS = {
     'A unit could not be enabled, started, reloaded or stopped; the text says why, with the last error of the unit itself.',
   failed: 'A line of the plan failed without a known reason.',
 } as const;
+
+/** Words of the line `restore-etcd`; see {@link PlanLine}. */
+export interface RestoreLine {
+  readonly do: 'restore-etcd';
+  readonly cluster: string;
+  readonly from: string;
+  readonly to: string;
+  readonly member: string;
+  readonly machine: string;
+  /** The address in its peer URL, without brackets. */
+  readonly address: string;
+  /** The program that restores a snapshot: `etcdctl`, or `etcdutl` from 3.5 on. */
+  readonly program: 'etcdctl' | 'etcdutl';
+  /**
+   * How far revisions are advanced, so that no watcher mistakes a new one for one that it has
+   * seen; 0 where this version of etcd cannot do it.
+   */
+  readonly bump: number;
+  /**
+   * For an etcd that is a static pod: the image that contains its programs, as the runtime
+   * names it. The rest of the pod is ended first, even if kubelet does not; kubelet must not be
+   * running.
+   */
+  readonly image?: string;
+}
 
 /** A line of a plan; `do` says what the agent does. */
 export type PlanLine =
@@ -151,29 +178,17 @@ export type PlanLine =
    * `to`, the original is kept next to it (`etcd.before-TO`), and the marker is rewritten last.
    * Hold `etcd-runs` while etcd is running.
    */
-  | {
-      readonly do: 'restore-etcd';
-      readonly cluster: string;
-      readonly from: string;
-      readonly to: string;
-      readonly member: string;
-      readonly machine: string;
-      /** The address in its peer URL, without brackets. */
-      readonly address: string;
-      /** The program that restores a snapshot: `etcdctl`, or `etcdutl` from 3.5 on. */
-      readonly program: 'etcdctl' | 'etcdutl';
-      /**
-       * How far revisions are advanced, so that no watcher mistakes a new one for one that it has
-       * seen; 0 where this version of etcd cannot do it.
-       */
-      readonly bump: number;
-      /**
-       * For an etcd that is a static pod: the image that contains its programs, as the runtime
-       * names it. The rest of the pod is ended first, even if kubelet does not; kubelet must not be
-       * running.
-       */
-      readonly image?: string;
-    }
+  | RestoreLine
+  /**
+   * Has etcd write a snapshot, sends it to the boot host, opens it with etcd's own tool and says
+   * what that found. Hold `snapshot-failed` when any of that fails.
+   */
+  | { readonly do: 'snapshot-etcd'; readonly id: string }
+  /**
+   * Like `restore-etcd`, from the snapshot with this id, which the boot host sends. Also where
+   * there are no data and no marker.
+   */
+  | (Omit<RestoreLine, 'do'> & { readonly do: 'restore-snapshot'; readonly snapshot: string })
   | { readonly do: 'check'; readonly check: CheckName; readonly of: readonly string[] }
   | { readonly do: 'directory'; readonly mode: number; readonly path: string }
   | { readonly do: 'put'; readonly mode: number; readonly path: string; readonly content: PlanContent }

@@ -38,6 +38,27 @@ export const AGENT_ROUTES = {
     path: '/agent/configuration',
     about: "Answers with the first configuration of the machine's boot, for its boot disk.",
   },
+  /**
+   * Client certificate, and an order for this machine. Query: id, offset; expected with the first
+   * part. The body is a part of the snapshot. 200.
+   */
+  snapshotPart: {
+    method: 'PUT',
+    path: '/agent/snapshot/part',
+    about: 'Takes a part of the snapshot of etcd that the plan of this machine orders.',
+  },
+  /** Client certificate. Form: id, size, etcd (its version), status (JSON of etcd's tool). 204. */
+  snapshotEnd: {
+    method: 'POST',
+    path: '/agent/snapshot/end',
+    about: "Ends that snapshot: takes what etcd's own tool says about it.",
+  },
+  /** Client certificate, and an order to restore. Form: id. 200 with the snapshot. */
+  snapshotGet: {
+    method: 'POST',
+    path: '/agent/snapshot/get',
+    about: 'Answers with a snapshot of etcd, for the machine that an operator ordered to restore it.',
+  },
   /** Client certificate. Form: bootid. 204. */
   leave: {
     method: 'POST',
@@ -53,6 +74,58 @@ export interface AgentIdentity {
   readonly serial: string;
   /** Source address of the connection. */
   readonly address: string;
+}
+
+/** An answer of the agents' listener. */
+export interface AgentApiAnswer {
+  readonly status: number;
+  readonly contentType?: string;
+  readonly body?:
+    | string
+    | Uint8Array
+    | { readonly size: number; readonly octets: AsyncIterable<Uint8Array> };
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Takes snapshots of etcd from machines that were ordered to make one, and gives them back. */
+export interface AgentSnapshots {
+  /**
+   * Takes the part of a snapshot that begins at `offset`; 0 begins it again. `expected`: about how
+   * many octets it will have.
+   *
+   * @throws {MusterError} E_SNAPSHOT when the machine was not ordered to make this snapshot, the
+   *   part does not continue it, or the disk has no room
+   */
+  take(
+    machine: string,
+    part: { readonly id: string; readonly offset: number; readonly expected: number },
+    body: AsyncIterable<Uint8Array>,
+  ): Promise<void>;
+  /**
+   * Ends a snapshot. When this resolves, it is durable and listed.
+   *
+   * @throws {MusterError} E_SNAPSHOT when it is not whole, or etcd's tool did not open it
+   */
+  end(
+    machine: string,
+    snapshot: {
+      readonly id: string;
+      readonly size: number;
+      /** The version of etcd. */
+      readonly etcd: string;
+      /** The output of `etcdutl snapshot status`, JSON. */
+      readonly status: string;
+    },
+  ): Promise<void>;
+  /**
+   * The snapshot that the machine was ordered to restore.
+   *
+   * @throws {MusterError} E_SNAPSHOT when it was not, or the snapshot cannot be read
+   */
+  give(
+    machine: string,
+    id: string,
+  ): Promise<{ readonly size: number; readonly octets: AsyncIterable<Uint8Array> }>;
 }
 
 /**

@@ -13,9 +13,9 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=3
+version=4
 parts='base identity tpm approval talk versions facts evidence
-  plan files fetch units data etcd image kept'
+  plan files fetch units data etcd snapshot image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -45,6 +45,8 @@ read_settings() {
   boot=$setting
   setting etcd
   etcd_url=\${setting:-http://127.0.0.1:2381}
+  setting etcdclient
+  etcd_client_url=\${setting:-https://127.0.0.1:2379}
   setting api
   api_url=\${setting:-https://127.0.0.1:6443}
 }
@@ -1294,12 +1296,17 @@ is_known_line() {
   case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
-    'set-aside-etcd 2' | 'end-etcd 2') names=$2 ;;
+    'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9') names="$2 $3 $4 $5 $6 $7 $8 $9" ;;
     'restore-etcd 10')
       path=/\${10}
       names="$2 $3 $4 $5 $6 $7 $8 $9 \${10%%/*}"
+      ;;
+    'restore-snapshot 10') names="$2 $3 $4 $5 $6 $7 $8 $9 \${10}" ;;
+    'restore-snapshot 11')
+      path=/\${11}
+      names="$2 $3 $4 $5 $6 $7 $8 $9 \${10} \${11%%/*}"
       ;;
     'check '*) names=\${2:-.} ;;
     'probe '[123]) return 1 ;;
@@ -1423,6 +1430,8 @@ do_line() {
     guard-new) guard_new "$1" ;;
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;
+    snapshot-etcd) snapshot_etcd "$1" ;;
+    restore-snapshot) restore_snapshot "$@" ;;
     set-aside-etcd) set_aside_etcd "$1" ;;
     end-etcd) end_etcd "$1" ;;
     check) check_machine "$@" ;;
@@ -1900,21 +1909,30 @@ end_containers() {
 }
 
 restore_etcd() {
+  etcd_snapshot=
+  set_restore "$1" "$3" "$4" "$5" "$6" "$7" "$8" "\${9:-}"
   require_mounted || return 1
-  marker_after="$1 $3 $4 $5"
-  founding_after=$3
-  member=$4
-  static_pod=$5
-  member_address=$6
-  restore_program=$7
-  revision_bump=$8
-  etcd_image=\${9:-}
-  etcd_copy=$state/etcd.copy
-  etcd_restored=$state/etcd.restored-$3
-  etcd_before=$state/etcd.before-$3
   first_line "$state/marker"
   [ "$first_line" != "$marker_after" ] || return 0
   require_marker "$1 $2 $4 $5" || return 1
+  finish_restore
+}
+
+set_restore() {
+  marker_after="$1 $2 $3 $4"
+  founding_after=$2
+  member=$3
+  static_pod=$4
+  member_address=$5
+  restore_program=$6
+  revision_bump=$7
+  etcd_image=$8
+  etcd_copy=$state/etcd.copy
+  etcd_restored=$state/etcd.restored-$2
+  etcd_before=$state/etcd.before-$2
+}
+
+finish_restore() {
   [ -z "$etcd_image" ] || end_pod "$static_pod" 1
   require_etcd_stopped || return 1
   if [ ! -e "$etcd_before" ] && [ ! -e "$etcd_restored" ]; then
@@ -1934,16 +1952,25 @@ make_restored_data() {
     try restore-failed mount_image "$etcd_image" || return 1
   fi
   try write-failed rm -rf "$etcd_copy" "$etcd_restored.part" || return 1
-  try write-failed cp -a "$state/etcd" "$etcd_copy" || return 1
-  try restore-failed with_etcd_programs replay_log || return 1
-  try restore-failed with_etcd_programs restore_database || return 1
+  if [ -n "$etcd_snapshot" ]; then
+    try restore-failed with_etcd_programs restore_from_server || return 1
+  else
+    try write-failed cp -a "$state/etcd" "$etcd_copy" || return 1
+    try restore-failed with_etcd_programs replay_log || return 1
+    try restore-failed with_etcd_programs restore_database "$etcd_copy/member/snap/db" \\
+      --skip-hash-check || return 1
+  fi
   try write-failed sync -f "$state" || return 1
   try write-failed mv -T "$etcd_restored.part" "$etcd_restored"
 }
 
 swap_etcd_data() {
   if [ ! -e "$etcd_before" ]; then
-    try write-failed mv -T "$state/etcd/member" "$etcd_before" || return 1
+    if [ -e "$state/etcd/member" ]; then
+      try write-failed mv -T "$state/etcd/member" "$etcd_before" || return 1
+    else
+      try write-failed mkdir -p "$etcd_before" "$state/etcd" || return 1
+    fi
   fi
   if [ ! -e "$state/etcd/member" ]; then
     try write-failed mv -T "$etcd_restored/member" "$state/etcd/member"
@@ -1981,7 +2008,6 @@ restore_database() {
     *:*) peer_url=https://[$member_address]:2380 ;;
     *) peer_url=https://$member_address:2380 ;;
   esac
-  set -- "$etcd_copy/member/snap/db" --skip-hash-check
   set -- "$@" --name "$member" --data-dir "$etcd_restored.part"
   set -- "$@" --initial-cluster "$member=$peer_url" --initial-advertise-peer-urls "$peer_url"
   set -- "$@" --initial-cluster-token "muster-$founding_after"
@@ -2104,6 +2130,144 @@ with_etcd_programs() {
   "$@"
 }
 `,
+  'muster-snapshot.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-snapshot.sh of Muster.
+
+snapshot_part=33554432
+
+snapshot_etcd() {
+  snapshot_directory=$state/snapshot
+  try snapshot-failed take_snapshot "$1"
+  snapshot_taken=$?
+  rm -rf "$snapshot_directory"
+  return "$snapshot_taken"
+}
+
+take_snapshot() {
+  find_etcd_programs || return 1
+  rm -rf "$snapshot_directory"
+  mkdir -p "$snapshot_directory" || return 1
+  database=$(stat -c %s "$state/etcd/member/snap/db") || return 1
+  available=$(($(stat -f -c %a "$state") * $(stat -f -c %S "$state")))
+  if [ "$available" -lt $((database + 67108864)) ]; then
+    echo "$state has no room for a copy of etcd's data: $available octets are free, and the data \\
+are $database octets; free space or use a larger data disk"
+    return 1
+  fi
+  save_snapshot >"$snapshot_directory/log" 2>&1 &
+  if ! send_snapshot "$1" $!; then
+    kill $! 2>/dev/null
+    return 1
+  fi
+  wait $! && check_snapshot && end_snapshot "$1" && return 0
+  tail -n 2 "$snapshot_directory/log"
+  return 1
+}
+
+find_etcd_programs() {
+  for comm_file in "$root"/proc/[0-9]*/comm; do
+    first_line "$comm_file"
+    [ "$first_line" = etcd ] || continue
+    is_of_this_host "\${comm_file%/comm}" || continue
+    programs=\${comm_file%/comm}/root
+    PATH=$programs/usr/local/bin:$programs/usr/bin:$programs/bin:$PATH
+  done
+  command -v etcdctl >/dev/null && return 0
+  echo 'there is no etcdctl, neither next to the etcd that runs nor on this machine'
+  return 1
+}
+
+save_snapshot() {
+  etcd_pki=$root/etc/kubernetes/pki/etcd
+  ETCDCTL_API=3 etcdctl --endpoints "$etcd_client_url" --cacert "$etcd_pki/ca-bundle.crt" \\
+    --cert "$etcd_pki/healthcheck-client.crt" --key "$etcd_pki/healthcheck-client.key" \\
+    --command-timeout 2h snapshot save "$snapshot_directory/db" 9>&- || return 1
+  touch "$snapshot_directory/saved"
+}
+
+send_snapshot() {
+  snapshot_sent=0
+  while :; do
+    snapshot_ended=yes
+    if [ ! -e "$snapshot_directory/saved" ]; then
+      snapshot_ended=
+      if ! kill -0 "$2" 2>/dev/null && [ ! -e "$snapshot_directory/saved" ]; then
+        return 0
+      fi
+    fi
+    snapshot_file=$snapshot_directory/db
+    [ -n "$snapshot_ended" ] || snapshot_file=$snapshot_file.part
+    snapshot_size=$(stat -c %s "$snapshot_file" 2>/dev/null) || snapshot_size=0
+    snapshot_left=$((snapshot_size - snapshot_sent))
+    if [ "$snapshot_left" -ge "$snapshot_part" ]; then
+      snapshot_left=$snapshot_part
+    elif [ -z "$snapshot_ended" ]; then
+      sleep 0.1
+      continue
+    fi
+    [ "$snapshot_left" -gt 0 ] || return 0
+    tail -c "+$((snapshot_sent + 1))" "$snapshot_file" 2>/dev/null |
+      head -c "$snapshot_left" |
+      send_part "$1" || return 1
+    snapshot_sent=$((snapshot_sent + snapshot_left))
+  done
+}
+
+send_part() {
+  ask "/agent/snapshot/part?id=$1&offset=$snapshot_sent&expected=$database" \\
+    --cert "$identity/agent.crt" --key "$identity/agent.key" \\
+    --header 'Content-Type: application/octet-stream' --header 'Expect:' --upload-file -
+  [ "$http_status" = 200 ] && return 0
+  echo "$asked_url: $http_status $answer_text $(head -c 300 "$run/body" 2>/dev/null)"
+  return 1
+}
+
+check_snapshot() {
+  checker=etcdutl
+  command -v etcdutl >/dev/null || checker=etcdctl
+  ETCDCTL_API=3 "$checker" --write-out json snapshot status "$snapshot_directory/db" \\
+    >"$snapshot_directory/status" 2>>"$snapshot_directory/log"
+}
+
+end_snapshot() {
+  snapshot_size=$(stat -c %s "$snapshot_directory/db") || return 1
+  snapshot_version=$(etcdctl version | sed -n 's/^etcdctl version: *//p')
+  ask /agent/snapshot/end --cert "$identity/agent.crt" --key "$identity/agent.key" \\
+    --data-urlencode "id=$1" --data-urlencode "size=$snapshot_size" \\
+    --data-urlencode "etcd=$snapshot_version" \\
+    --data-urlencode "status@$snapshot_directory/status"
+  [ "$http_status" = 204 ] && return 0
+  echo "$asked_url: $http_status $answer_text $(head -c 300 "$run/body")" \\
+    >>"$snapshot_directory/log"
+  return 1
+}
+
+restore_snapshot() {
+  etcd_snapshot=$9
+  set_restore "$1" "$3" "$4" "$5" "$6" "$7" "$8" "\${10:-}"
+  require_mounted || return 1
+  first_line "$state/marker"
+  [ "$first_line" != "$marker_after" ] || return 0
+  if [ -n "$first_line" ] || [ -e "$state/etcd/member" ]; then
+    [ -e "$etcd_before" ] || require_marker "$1 $2 $4 $5" || return 1
+  fi
+  finish_restore
+}
+
+restore_from_server() {
+  mkdir -p "$etcd_copy" || return 1
+  if ! curl -q --silent --show-error --fail-with-body --http1.1 --proto =https --tlsv1.2 \\
+    --noproxy '*' --cacert "$etc/ca.crt" --capath "$run/none" --connect-timeout 10 \\
+    --speed-time 60 --speed-limit 1000 --cert "$identity/agent.crt" --key "$identity/agent.key" \\
+    --data-urlencode "id=$etcd_snapshot" --output "$etcd_copy/snapshot.db" \\
+    "$server/agent/snapshot/get"
+  then
+    head -c 300 "$etcd_copy/snapshot.db" 2>/dev/null
+    return 1
+  fi
+  restore_database "$etcd_copy/snapshot.db"
+}
+`,
   'muster-kept.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-kept.sh of Muster.
 
@@ -2131,6 +2295,7 @@ keep_plan() {
   keeps_plans || return 0
   [ -z "$doing_kept_plan" ] || return 0
   moment='create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear'
+  moment="$moment|snapshot-etcd|restore-snapshot"
   ! grep -Eq "^($moment) " "$stage/lines" || return 0
   keep_fetched_files || return 1
   try keep-failed write_line "$shelf/wal" "$wal" || return 1

@@ -5,7 +5,7 @@
 import type { PlanLine } from './plan.ts';
 
 /** The version of the scripts in this folder; `version` of muster-agent.sh. */
-export const AGENT_VERSION = 3;
+export const AGENT_VERSION = 4;
 
 /** What came with a version: `before` returns a line as agents before that version know it. */
 interface Step {
@@ -17,8 +17,11 @@ const STEPS: readonly Step[] = [
   { version: 2, before: withoutSize },
   // Without evidence no step of a rotation is done on the machine, so the change waits for it.
   { version: 3, before: (line) => (PROBING.has(line.do) ? undefined : line) },
+  // A member that cannot take snapshots is not asked for one.
+  { version: 4, before: (line) => (SNAPSHOTS.has(line.do) ? undefined : line) },
 ];
 
+const SNAPSHOTS: ReadonlySet<PlanLine['do']> = new Set(['snapshot-etcd', 'restore-snapshot']);
 const PROBING: ReadonlySet<PlanLine['do']> = new Set(['probe', 'read-encryption']);
 
 function withoutSize(line: PlanLine): PlanLine {

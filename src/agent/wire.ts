@@ -67,17 +67,19 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
       const words = [line.cluster, line.founding, line.member, line.machine];
       return { plain: words, text: of(...words) };
     }
-    case 'restore-etcd': {
+    case 'restore-etcd':
+    case 'restore-snapshot': {
       const words = [line.cluster, line.from, line.to, line.member, line.machine, line.address, line.program];
       const { image } = line;
-      if (image === undefined) return { plain: words, text: of(...words, line.bump) };
+      const snapshot = line.do === 'restore-snapshot' ? [line.snapshot] : [];
+      const plain = [...words, ...snapshot];
+      const said = [...words, line.bump, ...snapshot];
+      if (image === undefined) return { plain, text: of(...said) };
       // Checked like a path, so that an image is neither an option nor contains `..`.
-      return {
-        plain: [...words, image.split('/')[0]!],
-        path: `/${image}`,
-        text: of(...words, line.bump, image),
-      };
+      return { plain: [...plain, image.split('/')[0]!], path: `/${image}`, text: of(...said, image) };
     }
+    case 'snapshot-etcd':
+      return { plain: [line.id], text: of(line.id) };
     case 'guard-left':
       return { plain: [line.founding], text: of(line.founding) };
     case 'set-aside-etcd':

@@ -9,6 +9,7 @@ import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
+import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import type { Membership } from '../cluster/change/membership.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
@@ -90,6 +91,8 @@ export interface ApiDeps {
   readonly founding: FoundingOrders;
   /** What founded clusters run. */
   readonly running: Pick<Running, 'of'>;
+  /** Snapshots of clusters' etcd. */
+  readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'get' | 'verify' | 'read'>;
   readonly membership: Membership;
   /** Machine that is being removed from a cluster → what its removal waits for. */
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;

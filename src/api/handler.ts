@@ -24,11 +24,11 @@ export interface ApiRequest {
   readonly principal?: Principal;
 }
 
-/** A response. Its body is a text, or pieces of text that are sent as they become available. */
+/** A response. Its body is a text, or pieces that are sent as they become available. */
 export interface ApiResponse {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: string | AsyncIterable<string>;
+  readonly body?: string | AsyncIterable<string | Uint8Array>;
 }
 
 export type Handler<Deps> = (request: ApiRequest, deps: Deps) => ApiResponse | Promise<ApiResponse>;

@@ -87,12 +87,22 @@ export const resetCluster: H = async (request, { founding }) => {
 };
 
 /**
- * Restores etcd from the data of `member` after its quorum was lost. Body:
- * `{confirm, member, without?}`; `without` names abandoned members, separated by commas.
+ * Restores etcd after its quorum was lost: from the data of `member`, or from the snapshot `backup`
+ * on `member` or the first member that can. Body: `{confirm, member?, backup?, without?}`;
+ * `without` names abandoned members, separated by commas.
  */
-export const restoreCluster: H = async (request, { founding }) => {
-  const given = await confirmed(request, 'restore', ['member', 'without']);
-  return shown(await founding.restore(request.params.name ?? '', memberOf(given), namesOf(given.without)));
+export const restoreCluster: H = async (request, { founding, snapshots, pki }) => {
+  const name = request.params.name ?? '';
+  const given = await confirmed(request, 'restore', ['member', 'backup', 'without']);
+  const without = namesOf(given.without);
+  if (given.backup === undefined || given.backup === '')
+    return shown(await founding.restore(name, memberOf(given), without));
+  const snapshot = await snapshots.get(name, given.backup);
+  await snapshots.verify(snapshot);
+  const encryption = await pki.encryption(name);
+  const keys = encryption ? [...encryption.trusted, ...encryption.distrusted].map(({ id }) => id) : [];
+  const member = given.member === '' ? undefined : given.member;
+  return shown(await founding.restoreSnapshot(name, { snapshot, member, without, keys }));
 };
 
 /** Accepts the present disk of a member of etcd as its own. Body: `{confirm, member}`. */

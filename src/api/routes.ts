@@ -34,6 +34,7 @@ import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreClust
 import { incompleteImages } from './outlook.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
 import { showRunning } from './running.ts';
+import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
@@ -351,11 +352,39 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     handler: resetCluster,
   },
   {
+    method: 'GET',
+    path: '/v1/clusters/:name/backups',
+    access: 'view',
+    summary: "Lists the snapshots of a cluster's etcd, the one that is being taken, and the last failure.",
+    handler: listSnapshots,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/backup',
+    access: 'operate',
+    summary: 'Orders a snapshot of etcd, which a healthy member takes with its next poll. 202: {"id"}.',
+    handler: orderSnapshot,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/backups/:id/verify',
+    access: 'operate',
+    summary: 'Reads a snapshot to its end and checks it.',
+    handler: verifySnapshot,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/backups/:id/content',
+    access: 'administer',
+    summary: 'Answers with a snapshot in the clear, for `muster cluster backup get`; secret.',
+    handler: snapshotContent,
+  },
+  {
     method: 'POST',
     path: '/v1/clusters/:name/restore',
     access: 'administer',
     summary:
-      'Restores etcd from one member when the quorum is lost for good: {"confirm", "member", "without": abandoned members}.',
+      'Restores etcd when the quorum is lost for good, from one member or from a snapshot: {"confirm", "member", "backup", "without": abandoned members}.',
     handler: restoreCluster,
   },
   {

@@ -204,6 +204,12 @@ export const ERRORS = {
   },
   ...RUNNING_ERRORS,
   // keys and certificates
+  E_SNAPSHOT: {
+    title: 'A snapshot of etcd cannot be taken, opened or restored.',
+    who: 'operator',
+    http: 409,
+    fix: 'Do what the message says; `muster cluster backups NAME` lists the snapshots, and why the last one failed.',
+  },
   E_FOUNDING: {
     title: 'The present state of the cluster’s etcd does not allow this.',
     who: 'operator',

@@ -31,6 +31,8 @@ export interface ApiClient {
   call<T>(method: string, path: string, options?: CallOptions): Promise<T>;
   /** Yields the answer's body as text, as it arrives. Throws the errors of {@link call}. */
   stream(path: string, options?: CallOptions): AsyncIterable<string>;
+  /** Yields the octets of the answer's body, as they arrive. Throws the errors of {@link call}. */
+  download(method: string, path: string, options?: CallOptions): AsyncIterable<Uint8Array>;
 }
 
 /** The options of every verb that calls the server. */
@@ -139,6 +141,15 @@ export function connectApi(
       return (
         response.headers['content-type']?.startsWith('application/json') ? JSON.parse(body) : body
       ) as T;
+    },
+    async *download(method, path, options = {}) {
+      const response = await open(method, path, options);
+      if ((response.statusCode ?? 500) >= 400) await failed(response);
+      try {
+        for await (const piece of response) yield piece as Uint8Array;
+      } catch (error) {
+        throw connectionError(error as NodeJS.ErrnoException, socketPath);
+      }
     },
     async *stream(path, options = {}) {
       const response = await open('GET', path, options);

@@ -45,6 +45,7 @@ export const EVENT_KINDS = {
   'machine.conflict': 'Two machines claim one identity.',
   'certificate.refused': "A machine's request for a certificate was refused.",
   'cluster.founding': 'The founding of etcd advanced; the reason says which step.',
+  'cluster.snapshot': 'A snapshot of etcd was taken, or it or a copy of it failed; the reason says which.',
   'cluster.rollout': 'A rolling restart moved on to a machine, or has stalled.',
   'cluster.kubeconfig': 'A kubeconfig was made for a user.',
   'cluster.etcd-client': 'A client certificate of etcd was made for a user.',

@@ -1,33 +1,38 @@
 /**
- * Files of age that a passphrase opens (format age-encryption.org/v1, recipient type scrypt), so
- * that `age -d` of every distribution reads what Muster exports. See docs/decisions/0051.
+ * Files of age (format age-encryption.org/v1) that a passphrase opens, or the identity that belongs
+ * to a recipient, so that `age -d` of every distribution reads what Muster exports. See
+ * docs/decisions/0051 and 0073.
  */
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHmac,
-  hkdfSync,
-  randomBytes,
-  scrypt,
-  timingSafeEqual,
-} from 'node:crypto';
+import { createHmac, hkdfSync, randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
 import { MusterError } from '../base/errors.ts';
+import { type Recipient, sharedWith, unwrapping, type X25519Identity } from './age-keys.ts';
+import { openedStream, openPiece, sealedStream, sealPiece } from './sealed-stream.ts';
 
 /** log2 of scrypt's work: about a second and 256 MiB, as `age` itself takes. */
 const WORK = 18;
 /** A file that asks for more is not one of ours. */
 const MOST_WORK = 20;
 const MAX_MEMORY = 2 ** 31;
-const CHUNK = 64 * 1024;
-const TAG = 16;
 const SALT = 16;
 const FILE_KEY = 16;
+/** A header with twenty recipients has less than 3 KiB. */
+const MAX_HEADER = 16 * 1024;
+const INTRO = 'age-encryption.org/v1';
+const NO_NONCE = Buffer.alloc(12);
+
+/** Who can open a file. */
+export type Locks =
+  | { readonly passphrase: string }
+  | { readonly recipients: readonly [Recipient, ...Recipient[]] };
+
+/** What opens a file. */
+export type AgeKey = { readonly passphrase: string } | { readonly identities: readonly X25519Identity[] };
 
 const derived = promisify<string, Buffer, number, object, Buffer>(scrypt);
 
 const wrappingKey = (passphrase: string, salt: Buffer, work: number): Promise<Buffer> =>
-  derived(passphrase, Buffer.concat([Buffer.from('age-encryption.org/v1/scrypt'), salt]), 32, {
+  derived(passphrase, Buffer.concat([Buffer.from(`${INTRO}/scrypt`), salt]), 32, {
     N: 2 ** work,
     r: 8,
     p: 1,
@@ -39,52 +44,166 @@ const keyFor = (fileKey: Buffer, salt: Buffer, info: string): Buffer =>
 
 const base64 = (octets: Buffer): string => octets.toString('base64').replace(/=+$/, '');
 
-const cipher = 'chacha20-poly1305';
+const macOf = (fileKey: Buffer, header: string): Buffer =>
+  createHmac('sha256', keyFor(fileKey, Buffer.alloc(0), 'header'))
+    .update(header)
+    .digest();
 
-function sealed(key: Buffer, nonce: Buffer, octets: Uint8Array): Buffer {
-  const made = createCipheriv(cipher, key, nonce, { authTagLength: TAG });
-  return Buffer.concat([made.update(octets), made.final(), made.getAuthTag()]);
+/** The stanza that gives the file's key to one recipient. */
+function stanzaFor(recipient: Recipient, fileKey: Buffer): string {
+  const { share, secret } = sharedWith(recipient);
+  return `-> X25519 ${base64(share)}\n${base64(sealPiece(secret, NO_NONCE, fileKey))}\n`;
 }
 
-function opened(key: Buffer, nonce: Buffer, octets: Buffer): Buffer {
-  const made = createDecipheriv(cipher, key, nonce, { authTagLength: TAG });
-  made.setAuthTag(octets.subarray(-TAG));
-  return Buffer.concat([made.update(octets.subarray(0, -TAG)), made.final()]);
+async function stanzasFor(locks: Locks, fileKey: Buffer, work: number): Promise<string> {
+  if ('recipients' in locks) return locks.recipients.map((one) => stanzaFor(one, fileKey)).join('');
+  const salt = randomBytes(SALT);
+  const wrapped = sealPiece(await wrappingKey(locks.passphrase, salt, work), NO_NONCE, fileKey);
+  return `-> scrypt ${base64(salt)} ${work}\n${base64(wrapped)}\n`;
 }
 
-/** The nonce of a chunk: its number in 11 octets, and whether it is the last. */
-function chunkNonce(number: number, last: boolean): Buffer {
-  const nonce = Buffer.alloc(12);
-  nonce.writeUIntBE(number, 5, 6);
-  nonce[11] = last ? 1 : 0;
-  return nonce;
+/**
+ * Encrypts a stream; yields the file in pieces. `work`: log2 of scrypt's work; tests make it cheap.
+ */
+export async function* ageSeal(
+  plain: AsyncIterable<Uint8Array>,
+  locks: Locks,
+  work = WORK,
+): AsyncGenerator<Buffer> {
+  const [fileKey, nonce] = [randomBytes(FILE_KEY), randomBytes(SALT)];
+  const header = `${INTRO}\n${await stanzasFor(locks, fileKey, work)}---`;
+  yield Buffer.concat([Buffer.from(`${header} ${base64(macOf(fileKey, header))}\n`), nonce]);
+  yield* sealedStream(keyFor(fileKey, nonce, 'payload'), plain);
 }
 
-/** Applies `each` to pieces of `size` octets; no octets are one empty piece. */
-function inPieces(octets: Uint8Array, size: number, each: (piece: Buffer, nonce: Buffer) => Buffer): Buffer {
-  const count = Math.max(1, Math.ceil(octets.length / size));
-  return Buffer.concat(
-    Array.from({ length: count }, (_, n) =>
-      each(Buffer.from(octets.subarray(n * size, (n + 1) * size)), chunkNonce(n, n === count - 1)),
-    ),
+/** Encrypts `octets` with a passphrase. */
+export async function ageEncrypt(octets: Uint8Array, passphrase: string, work = WORK): Promise<Buffer> {
+  return whole(ageSeal(once(octets), { passphrase }, work));
+}
+
+interface Stanza {
+  readonly type: string;
+  readonly words: readonly string[];
+  readonly body: Buffer;
+}
+
+interface Header {
+  readonly stanzas: readonly Stanza[];
+  /** What the MAC is made of. */
+  readonly text: string;
+  readonly mac: Buffer;
+  /** Octets of the whole header. */
+  readonly size: number;
+}
+
+const STANZA = /^-> (X25519|scrypt)((?: [\x21-\x7e]{1,64}){1,4})\n([A-Za-z0-9+/]{43})\n/;
+const END = /^---( [A-Za-z0-9+/]{43})\n/;
+
+/** Reads a header; undefined when it is none of a kind known here. `octets`: the file's beginning. */
+function readHeader(octets: Buffer): Header | undefined {
+  const text = octets.subarray(0, MAX_HEADER).toString('latin1');
+  if (!text.startsWith(`${INTRO}\n`)) return undefined;
+  let at = INTRO.length + 1;
+  const stanzas: Stanza[] = [];
+  for (let found = STANZA.exec(text.slice(at)); found; found = STANZA.exec(text.slice(at))) {
+    const [whole, type = '', words = '', body = ''] = found;
+    stanzas.push({ type, words: words.trim().split(' '), body: Buffer.from(body, 'base64') });
+    at += whole.length;
+  }
+  const end = END.exec(text.slice(at));
+  if (!end || stanzas.length === 0) return undefined;
+  return {
+    stanzas,
+    text: text.slice(0, at + 3),
+    mac: Buffer.from(end[1]!.trim(), 'base64'),
+    size: at + end[0].length,
+  };
+}
+
+const fault = (text: string, cause?: unknown): MusterError =>
+  new MusterError('E_EXPORT', text, cause === undefined ? undefined : { cause });
+
+const CLOSED = (key: AgeKey): string =>
+  'passphrase' in key
+    ? 'the passphrase does not open the file, or the file was changed'
+    : 'no identity opens the file, or the file was changed';
+
+async function byPassphrase({ stanzas }: Header, passphrase: string): Promise<Buffer | undefined> {
+  const [stanza, more] = stanzas;
+  if (stanza?.type !== 'scrypt' || more || stanza.words.length !== 2) return undefined;
+  const [salt = '', work = ''] = stanza.words;
+  if (!/^[1-9][0-9]?$/.test(work)) return undefined;
+  if (Number(work) > MOST_WORK) throw fault('the file asks for too much work to open it');
+  return openPiece(
+    await wrappingKey(passphrase, Buffer.from(salt, 'base64'), Number(work)),
+    NO_NONCE,
+    stanza.body,
   );
 }
 
-/** Encrypts `octets` with a passphrase. `work`: log2 of scrypt's work; tests make it cheap. */
-export async function ageEncrypt(octets: Uint8Array, passphrase: string, work = WORK): Promise<Buffer> {
-  const [fileKey, salt, nonce] = [randomBytes(FILE_KEY), randomBytes(SALT), randomBytes(SALT)];
-  const wrapped = sealed(await wrappingKey(passphrase, salt, work), Buffer.alloc(12), fileKey);
-  const header = `age-encryption.org/v1\n-> scrypt ${base64(salt)} ${work}\n${base64(wrapped)}\n---`;
-  const mac = createHmac('sha256', keyFor(fileKey, Buffer.alloc(0), 'header'))
-    .update(header)
-    .digest();
-  const key = keyFor(fileKey, nonce, 'payload');
-  const body = inPieces(octets, CHUNK, (piece, chunk) => sealed(key, chunk, piece));
-  return Buffer.concat([Buffer.from(`${header} ${base64(mac)}\n`), nonce, body]);
+function byIdentity({ stanzas }: Header, identities: readonly X25519Identity[]): Buffer | undefined {
+  for (const identity of identities)
+    for (const { type, words, body } of stanzas) {
+      if (type !== 'X25519') continue;
+      try {
+        return openPiece(unwrapping(identity, Buffer.from(words[0]!, 'base64')), NO_NONCE, body);
+      } catch {
+        // It is another recipient's.
+      }
+    }
+  return undefined;
 }
 
-const HEADER =
-  /^(age-encryption\.org\/v1\n-> scrypt ([A-Za-z0-9+/]{22}) ([1-9][0-9]?)\n([A-Za-z0-9+/]{43})\n---) ([A-Za-z0-9+/]{43})\n/;
+async function fileKeyOf(header: Header, key: AgeKey): Promise<Buffer> {
+  const fileKey =
+    'passphrase' in key ? await byPassphrase(header, key.passphrase) : byIdentity(header, key.identities);
+  if (!fileKey || !timingSafeEqual(macOf(fileKey, header.text), header.mac)) throw new Error('not opened');
+  return fileKey;
+}
+
+/**
+ * Decrypts a stream that {@link ageSeal} has made, in pieces. All of it was read only when the
+ * iteration has ended.
+ *
+ * @throws {MusterError} E_EXPORT when the key is another one, or the file was changed or cut.
+ */
+export async function* ageOpen(file: AsyncIterable<Uint8Array>, key: AgeKey): AsyncGenerator<Buffer> {
+  const source = file[Symbol.asyncIterator]();
+  let begun: Buffer = Buffer.alloc(0);
+  let header: Header | undefined;
+  while (header === undefined || begun.length < header.size + SALT) {
+    const { done, value } = await source.next();
+    if (done) throw fault('this is no file of age that Muster can open');
+    begun = Buffer.concat([begun, value]);
+    header ??= readHeader(begun);
+    if (header === undefined && begun.length >= MAX_HEADER)
+      throw fault('this is no file of age that Muster can open');
+  }
+  const { size } = header;
+  const rest = begun.subarray(size + SALT);
+  try {
+    const payload = keyFor(await fileKeyOf(header, key), begun.subarray(size, size + SALT), 'payload');
+    yield* openedStream(payload, joined(rest, source));
+  } catch (cause) {
+    if (cause instanceof MusterError) throw cause;
+    throw fault(CLOSED(key), cause);
+  }
+}
+
+async function whole(pieces: AsyncIterable<Uint8Array>): Promise<Buffer> {
+  const all: Uint8Array[] = [];
+  for await (const piece of pieces) all.push(piece);
+  return Buffer.concat(all);
+}
+
+async function* once(octets: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield octets;
+}
+
+async function* joined(first: Uint8Array, rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  yield first;
+  for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value;
+}
 
 /**
  * Decrypts what {@link ageEncrypt} has made.
@@ -92,34 +211,6 @@ const HEADER =
  * @throws {MusterError} E_EXPORT when the passphrase is another one, or the file was changed.
  */
 export async function ageDecrypt(file: Uint8Array, passphrase: string): Promise<Buffer> {
-  const octets = Buffer.from(file);
-  const found = HEADER.exec(octets.subarray(0, 256).toString('latin1'));
-  if (found === null)
-    throw new MusterError('E_EXPORT', 'this is no file of age that a passphrase of Muster opens');
-  const [whole, header, salt, work, wrapped, mac] = found as unknown as readonly [
-    string,
-    string,
-    string,
-    string,
-    string,
-    string,
-  ];
-  if (Number(work) > MOST_WORK)
-    throw new MusterError('E_EXPORT', 'the file asks for too much work to open it');
-  try {
-    const wrapping = await wrappingKey(passphrase, Buffer.from(salt, 'base64'), Number(work));
-    const fileKey = opened(wrapping, Buffer.alloc(12), Buffer.from(wrapped, 'base64'));
-    const wanted = createHmac('sha256', keyFor(fileKey, Buffer.alloc(0), 'header'))
-      .update(header)
-      .digest();
-    if (!timingSafeEqual(wanted, Buffer.from(mac, 'base64'))) throw new Error('the header was changed');
-    const nonce = octets.subarray(whole.length, whole.length + SALT);
-    const key = keyFor(fileKey, nonce, 'payload');
-    const body = octets.subarray(whole.length + SALT);
-    return inPieces(body, CHUNK + TAG, (piece, chunk) => opened(key, chunk, piece));
-  } catch (cause) {
-    throw new MusterError('E_EXPORT', 'the passphrase does not open the file, or the file was changed', {
-      cause,
-    });
-  }
+  return whole(ageOpen(once(file), { passphrase }));
 }
+

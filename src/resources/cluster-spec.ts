@@ -1,6 +1,7 @@
 /** The schema of Cluster documents. */
 import { z } from 'zod';
 import { addon } from './addons.ts';
+import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
 import { domainName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
@@ -174,5 +175,8 @@ export const clusterSpec = z.strictObject({
   tpm: vendorTpm.optional(),
   dataDisk: dataDisk.optional(),
   bootDisk: bootDisk.optional(),
+  backup: backupSpec.optional().meta({
+    description: 'Snapshots of etcd, which the boot host keeps sealed (docs/backup.md).',
+  }),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),
 });

@@ -6,6 +6,8 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import { withSecrets } from '../agent/secret-plan.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
+import { createCopies, nameOfCopy } from '../cluster/backup/copies.files.ts';
+import { createSnapshots } from '../cluster/backup/snapshots.ts';
 import { createDepartures } from '../cluster/change/departures.ts';
 import { createMembership } from '../cluster/change/membership.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
@@ -62,6 +64,22 @@ export async function openClusters(
   const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
   const present = openPresentObjects(addons, foundingOf);
   const applied = openAppliedObjects({ store, log, clock });
+  const snapshots = createSnapshots({
+    files: state.snapshotFiles,
+    copies: createCopies(state.snapshotFiles, options.backupCommands),
+    nameOfCopy,
+    setting: (cluster) => catalog.get('Cluster', cluster)?.document.spec.backup,
+    records: founder.records,
+    encryption: async (cluster) => {
+      const keys = await pki.encryption(cluster);
+      return keys ? [...keys.trusted, ...keys.distrusted].map(({ id }) => id) : [];
+    },
+    clock,
+    log,
+    events,
+  });
+  closing.defer(() => snapshots.close());
+  await snapshots.resume(founder.records().map(({ cluster }) => cluster));
   const planner = createPlanner({
     catalog,
     clusters,
@@ -77,6 +95,7 @@ export async function openClusters(
     supplies: createSupplies({ networks, roster, book: artifacts, agentPort: agents.port }),
     present,
     applied,
+    snapshot: snapshots.line,
   });
 
   const kubes = createKubes({ pki, clock, signal });
@@ -130,6 +149,7 @@ export async function openClusters(
         configuration: (machine) => boot.service.render(machine).merged,
       }),
       inline: planner.inline,
+      snapshots: snapshots.agents,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: (session) => boot.service.ticketed(session),
       configuration: boot.service.configurationFiles,
@@ -142,6 +162,7 @@ export async function openClusters(
   };
   return {
     founding,
+    snapshots,
     health,
     membership,
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,

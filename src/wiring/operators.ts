@@ -62,6 +62,7 @@ export async function listenToOperators(
       addons,
       founding: clusters.founding,
       running: releases,
+      snapshots: clusters.snapshots,
       health: clusters.health,
       membership: clusters.membership,
       waiting: clusters.waiting,

@@ -5,6 +5,7 @@ import { createWitness } from '../agent/witness.ts';
 import { openArtifactBook } from '../artifacts/book.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { openReleases } from '../cluster/change/releases.ts';
+import { openSnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
 import { openJoinTokens } from '../cluster/joining/tokens.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
 import { checkWith } from '../cluster/spec/check-documents.ts';
@@ -21,7 +22,7 @@ import { openPki } from '../pki/pki.ts';
 import { openSecrets } from '../pki/secrets.ts';
 import { startVault } from '../pki/vault-key.files.ts';
 import { openAssets } from '../pxe/assets/assets.files.ts';
-import { watchSpace } from '../pxe/assets/space.files.ts';
+import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
 import { openLeaseBook } from '../pxe/dhcp/leases.ts';
 import { openCatalog } from '../resources/catalog.files.ts';
 import { secretCheck } from '../resources/check-secrets.ts';
@@ -111,6 +112,17 @@ export async function openState(
     log,
   });
   closing.defer(watchSpace({ directory: options.state, metrics, clock, log }));
+  const snapshotFiles = await openSnapshotFiles({
+    directory: join(options.state, 'snapshots'),
+    vault,
+    room: async () => {
+      const space = await readSpace(options.state);
+      return space.free - reserveOf(space);
+    },
+  });
+  await snapshotFiles.rewrap().catch((err: unknown) => {
+    log.warn({ err }, 'the keys of snapshots of etcd cannot be sealed with the present vault key');
+  });
   const artifacts = await openArtifactBook(store);
   const addons = openAddons(assets.read);
   const leases = await openLeaseBook({ store, clock, events, metrics });
@@ -152,5 +164,6 @@ export async function openState(
     pki,
     agents,
     tokens,
+    snapshotFiles,
   };
 }

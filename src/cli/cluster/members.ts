@@ -142,6 +142,10 @@ export async function reset(cluster: string, options: ConfirmOptions, io: Io): P
 
 interface RestoreOptions extends ConfirmOptions {
   readonly from?: string;
+  /** A snapshot instead of a member's data. */
+  readonly backup?: string;
+  /** The member that begins with the snapshot. */
+  readonly on?: string;
   readonly without?: readonly string[];
 }
 
@@ -153,6 +157,7 @@ interface RestoreOptions extends ConfirmOptions {
  */
 export async function restore(cluster: string, options: RestoreOptions, io: Io): Promise<number> {
   const { from, confirm, without = [] } = options;
+  if (options.backup !== undefined) return restoreBackup(cluster, options.backup, options, io);
   if (from === undefined)
     throw new MusterError(
       'E_USAGE',
@@ -181,6 +186,41 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
   );
   io.out(
     `cluster/${cluster}: the data of ${from} become those of founding ${record.restoring?.id ?? record.id}; the others join it afterwards\n`,
+  );
+  return EXIT.ok;
+}
+
+/** `muster cluster restore --backup`: restores etcd from a snapshot. */
+async function restoreBackup(
+  cluster: string,
+  backup: string,
+  { from, on, confirm, without = [], ...options }: RestoreOptions,
+  io: Io,
+): Promise<number> {
+  if (from !== undefined)
+    throw new MusterError(
+      'E_USAGE',
+      'a restore uses the data of a member (--from) or a snapshot (--backup), not both; --on names the member that begins with a snapshot',
+    );
+  if (confirm !== cluster)
+    throw new MusterError(
+      'E_USAGE',
+      [
+        `etcd of ${cluster} will continue from snapshot ${backup}: everything that was written after it was taken is lost,`,
+        'and the disks of members that still have data cannot be used any more, even if they come back.',
+        ...(without.length > 0 ? [`The data of ${without.join(', ')} are abandoned.`] : []),
+        `\`muster cluster backup verify ${cluster} ${backup}\` checks the snapshot. If that is right, add --confirm ${cluster}`,
+      ].join(' '),
+    );
+  const { record } = await order<{ record: FoundingRecordView }>(
+    cluster,
+    'restore',
+    { confirm, backup, member: on ?? '', without: without.join(',') },
+    options,
+    io,
+  );
+  io.out(
+    `cluster/${cluster}: snapshot ${backup} becomes founding ${record.restoring?.id ?? record.id} on ${record.restoring?.member ?? 'a member'}; the others join it afterwards\n`,
   );
   return EXIT.ok;
 }

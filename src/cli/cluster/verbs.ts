@@ -10,6 +10,7 @@ import {
   withExamples,
   withServer,
 } from '../register.ts';
+import { backupVerbs } from './backup-verbs.ts';
 
 export const registerCluster: Register = (program, io, finish) => {
   const cluster = program
@@ -23,6 +24,7 @@ export const registerCluster: Register = (program, io, finish) => {
   foundingVerbs(cluster, io, finish);
   nodeVerbs(cluster, io, finish);
   recoveryVerbs(cluster, io, finish);
+  backupVerbs(cluster, io, finish);
   withExamples(
     cluster,
     ['muster apply -f blue.yaml', 'create a cluster, or change it'],
@@ -233,12 +235,14 @@ function recoveryVerbs(cluster: Command, io: Io, finish: Finish): void {
   const restore = withServer(
     cluster
       .command('restore')
-      .summary("rebuild etcd from one member's data after its quorum is lost for good")
+      .summary("rebuild etcd after its quorum is lost for good, from one member's data or a snapshot")
       .description(
-        "Rebuilds etcd from a copy of one member's data, as a new founding, after its quorum is lost for good. The original data is kept. Without --confirm it says what may be lost.",
+        "Rebuilds etcd from a copy of one member's data, or from a snapshot, as a new founding, after its quorum is lost for good. Data on disks is kept. Without --confirm it says what may be lost.",
       )
       .argument('<cluster>', 'name of the Cluster')
       .option('--from <member>', 'the member whose data is used')
+      .option('--backup <id>', 'the snapshot that is used instead')
+      .option('--on <member>', 'the member that begins with the snapshot (default: the first that can)')
       .option('--without <member...>', 'silent members that will never come back: their data is abandoned')
       .option(...CONFIRM),
   ).action(async (name: string, options) =>

@@ -45,6 +45,8 @@ export interface ServeOptions {
   readonly logLevel: LogLevel;
   /** Octets of the security log that are kept; the oldest segments are removed beyond that. */
   readonly auditBytes: number;
+  /** Directory of the programs that bring copies of snapshots elsewhere. */
+  readonly backupCommands: string;
 }
 
 /**
@@ -128,6 +130,12 @@ export const SERVE_SETTINGS = {
     about: 'how much of the security log is kept, in MiB',
     fallback: '256',
   },
+  backupCommands: {
+    flag: '--backup-commands <dir>',
+    env: 'MUSTER_BACKUP_COMMANDS',
+    about: "directory of the programs that `spec.backup.to` of a Cluster may name",
+    fallback: '/etc/muster/backup-commands',
+  },
   logLevel: {
     flag: '--log-level <level>',
     env: 'MUSTER_LOG_LEVEL',
@@ -200,6 +208,7 @@ export function serveOptions(
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,
     auditBytes: Number(audit.value) * 1024 * 1024,
+    backupCommands: one('backupCommands').value ?? SERVE_SETTINGS.backupCommands.fallback,
   };
 }
 

@@ -4,6 +4,7 @@ import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { membersOf } from './etcd-plan.ts';
 import type { Founder } from './founder.ts';
 import type { FoundingRecord, MemberAddress } from './founding.ts';
+import type { SnapshotOrder } from './restoring.ts';
 import type { FoundingStatus } from './status.ts';
 
 export interface FoundingOrders {
@@ -17,6 +18,11 @@ export interface FoundingOrders {
   readonly callOff: (cluster: string, member: string) => Promise<FoundingRecord>;
   readonly adopt: (cluster: string, member: string) => Promise<FoundingRecord>;
   readonly restore: (cluster: string, member: string, without: readonly string[]) => Promise<FoundingRecord>;
+  /** As restore, from a snapshot; see {@link SnapshotOrder}. */
+  readonly restoreSnapshot: (
+    cluster: string,
+    order: Omit<SnapshotOrder, 'etcd'>,
+  ) => Promise<FoundingRecord>;
 }
 
 /**
@@ -48,6 +54,11 @@ export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder:
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
     restore: async (cluster, member, without) => founder.restore(cluster, known(cluster), member, without),
+    async restoreSnapshot(cluster, order) {
+      const listed = known(cluster);
+      const { etcd } = clusters.get(cluster)!.resolved!.versions;
+      return founder.restoreSnapshot(cluster, listed, { ...order, etcd });
+    },
   };
 }
 

@@ -147,11 +147,15 @@ const markerLine = (resolved: ResolvedCluster, machine: ClusterMachine, { token 
 function restoreLines(
   resolved: ResolvedCluster,
   { name }: ClusterMachine,
-  { from, id, address }: Extract<EtcdDecision, { do: 'restore' }>['restoring'],
+  { from, id, address, snapshot }: Extract<EtcdDecision, { do: 'restore' }>['restoring'],
 ): Pick<EtcdPart, 'lines' | 'restore'> {
   const { restore, bump } = ETCD_RELEASES[resolved.etcd.minor];
   const words = { cluster: resolved.name, from, to: id, member: name, machine: name, address } as const;
-  const line = { do: 'restore-etcd', ...words, program: restore[0], bump } as const;
+  const more = { ...words, program: restore[0], bump };
+  const line =
+    snapshot === undefined
+      ? ({ do: 'restore-etcd', ...more } as const)
+      : ({ do: 'restore-snapshot', ...more, snapshot } as const);
   return resolved.etcd.runs === 'service'
     ? { lines: [...stopLines(true), line] }
     : {

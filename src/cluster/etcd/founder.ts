@@ -17,6 +17,7 @@ import { hasWork } from './next-step.ts';
 import { OperatorOrders } from './operator-orders.ts';
 import { recordedMembers } from './record.ts';
 import { FoundingRecords } from './records.ts';
+import type { SnapshotOrder } from './restoring.ts';
 import { type FoundingStatus, statusOf } from './status.ts';
 import { type FoundingStep, foundingStep } from './steps.ts';
 import { type EtcdGateway, EtcdViews } from './views.ts';
@@ -66,6 +67,12 @@ export interface Founder {
     members: readonly MemberAddress[],
     member: string,
     without: readonly string[],
+  ): Promise<FoundingRecord>;
+  /** Restores a snapshot of etcd as a new founding, after the quorum is lost for good. */
+  restoreSnapshot(
+    cluster: string,
+    members: readonly MemberAddress[],
+    order: SnapshotOrder,
   ): Promise<FoundingRecord>;
   /**
    * The record because of which this machine has to stop and give up what it runs, from memory: its
@@ -148,6 +155,8 @@ export function createFounder({ store, clock, log, events, gateway }: FounderDep
     adopt: (cluster, members, member) => orders.adopt(stateOf(cluster, members), member),
     restore: (cluster, members, member, without) =>
       orders.restore(stateOf(cluster, members), { member, without }),
+
+    restoreSnapshot: (cluster, members, order) => orders.restoreSnapshot(stateOf(cluster, members), order),
 
     departing(machine, cluster) {
       const own = cluster === undefined ? undefined : records.latest(cluster);

@@ -56,7 +56,10 @@ export interface FoundingRecord {
    * cluster again.
    */
   readonly reset?: { readonly at: number; readonly cleared: readonly string[] };
-  /** Set when an operator ordered a restore from one member's data because the quorum is lost. */
+  /**
+   * Set when an operator ordered a restore because the quorum is lost, from one member's data or
+   * from a snapshot.
+   */
   readonly restoring?: Restoring;
 }
 
@@ -90,6 +93,8 @@ export interface Restoring {
   /** The id of the new founding, to which the restored copy belongs. */
   readonly id: string;
   readonly at: number;
+  /** The snapshot that is restored; absent: the member's own data are. */
+  readonly snapshot?: string;
 }
 
 export const STAGES = ['remove', 'add', 'start', 'promote', 'off'] as const;

@@ -12,7 +12,7 @@ import type { FoundingRecord, Known } from './founding.ts';
 import { type Departure, orderAdopt, orderCallOff, orderLeaving, orderReset } from './leaving.ts';
 import { type Moment, newFoundingId, type Ordered } from './order.ts';
 import type { FoundingRecords } from './records.ts';
-import { orderRestore, type RestoreOrder } from './restoring.ts';
+import { orderRestore, orderSnapshot, type RestoreOrder, type SnapshotOrder } from './restoring.ts';
 import { type FoundingStep, foundingStep } from './steps.ts';
 
 interface OperatorOrdersDeps {
@@ -101,6 +101,16 @@ export class OperatorOrders {
       decide: (known, moment) => orderRestore(known, order, moment),
       step: foundingStep('restore_ordered', { member, without: without.join(', ') || 'none' }),
       // A quorum that was seen once is enough.
+      conclusive: isRefused,
+    });
+  }
+
+  restoreSnapshot(state: ClusterState, order: SnapshotOrder): Promise<FoundingRecord> {
+    const { snapshot, member = 'the first that can', without } = order;
+    const abandoned = without.join(', ') || 'none';
+    return this.#carryOut(state, {
+      decide: (known, moment) => orderSnapshot(known, order, moment),
+      step: foundingStep('snapshot_ordered', { snapshot: snapshot.id, member, without: abandoned }),
       conclusive: isRefused,
     });
   }

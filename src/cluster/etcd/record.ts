@@ -49,6 +49,7 @@ const schema = z.strictObject({
       filesystem: z.string(),
       id: z.string().min(1),
       at: z.int(),
+      snapshot: z.string().optional(),
     })
     .optional(),
 });

@@ -8,6 +8,28 @@ import { heardText, isSilent } from './liveness.ts';
 import { type Moment, type Ordered, refused } from './order.ts';
 import { majority } from './quorum.ts';
 
+/** A snapshot, as far as the order to restore it is concerned. */
+export interface SnapshotToRestore {
+  readonly id: string;
+  /** The version of etcd that wrote it. */
+  readonly etcd: string;
+  readonly takenAt: number;
+  /** Ids of the keys that encrypt Secrets in it. */
+  readonly encryption: readonly string[];
+}
+
+export interface SnapshotOrder {
+  readonly snapshot: SnapshotToRestore;
+  /** The member that begins the new founding; undefined: the first that can. */
+  readonly member: string | undefined;
+  /** Members whose data are abandoned. */
+  readonly without: readonly string[];
+  /** The version of etcd that the Cluster runs. */
+  readonly etcd: string;
+  /** Ids of the keys that the API servers of the cluster can read with. */
+  readonly keys: readonly string[];
+}
+
 export interface RestoreOrder {
   /** The member whose data are restored. */
   readonly member: string;
@@ -24,13 +46,11 @@ export interface RestoreOrder {
 export function orderRestore(known: Known, { member, without }: RestoreOrder, { now, id }: Moment): Ordered {
   const { record, life, view } = known;
   if (!record?.founded) return refused('it was never founded, so there is nothing to restore');
-  if (record.reset) return refused('it was reset');
+  if (record.reset) return refused('it was reset; `restore --backup` restores a snapshot');
   if (record.restoring)
-    return record.restoring.member === member
+    return record.restoring.member === member && record.restoring.snapshot === undefined
       ? { ok: true, record }
-      : refused(
-          `the data of ${record.restoring.member} are already being restored; if that machine is lost for good, \`muster cluster call-off ${known.cluster} ${record.restoring.member}\` ends the restore`,
-        );
+      : refused(alreadyRestoring(record.restoring, known.cluster));
   if (view) return refused('etcd has a quorum: members that lost their data are replaced automatically');
   if (life.rolledBack !== undefined)
     return refused(
@@ -49,6 +69,108 @@ export function orderRestore(known: Known, { member, without }: RestoreOrder, { 
     ok: true,
     record: { ...rest, restoring: { member, address, filesystem: facts.filesystem, id, at: now } },
   };
+}
+
+const alreadyRestoring = ({ member, snapshot }: Restoring, cluster: string): string =>
+  `${snapshot === undefined ? `the data of ${member} are` : `snapshot ${snapshot} is`} already being restored on ${member}; if that machine is lost for good, \`muster cluster call-off ${cluster} ${member}\` ends the restore`;
+
+/**
+ * Checks an order to restore a snapshot: an operator typed the cluster's name. As for {@link
+ * orderRestore}, etcd must have no quorum, and no members that could form one. Every member that
+ * may have newer data is named, because its data are abandoned: a snapshot is older than they are.
+ */
+export function orderSnapshot(known: Known, order: SnapshotOrder, { now, id }: Moment): Ordered {
+  const { record, view, life } = known;
+  const { snapshot, without } = order;
+  if (!record?.founded)
+    return refused(
+      'this store has no record that it was founded, and so not the keys that its snapshots were made with: restore the newest backup of the boot host first',
+    );
+  if (record.restoring)
+    return record.restoring.snapshot === snapshot.id
+      ? { ok: true, record }
+      : refused(alreadyRestoring(record.restoring, known.cluster));
+  if (view)
+    return refused(
+      'etcd has a quorum and serves. To go back to a snapshot all the same, power its members off, or end the cluster with `muster cluster reset`',
+    );
+  if (life.rolledBack !== undefined)
+    return refused(`this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first`);
+  const unfit = unfitSnapshot(order);
+  if (unfit !== undefined) return refused(unfit);
+  const member = order.member ?? known.members.find(({ name }) => canBegin(known, name) === undefined)?.name;
+  if (member === undefined)
+    return refused(
+      `none of its members can begin: ${known.members.map(({ name }) => canBegin(known, name)).join('; ')}`,
+    );
+  const cannot = canBegin(known, member);
+  if (cannot !== undefined) return refused(cannot);
+  const obstacle = dataOfOthers(known, without);
+  if (obstacle !== undefined) return refused(obstacle);
+  const { address } = addressOfMember(known, member);
+  const { filesystem } = life.asked.get(member)!;
+  const { replacing: _, reset: __, ...rest } = record;
+  return {
+    ok: true,
+    record: { ...rest, restoring: { member, address, filesystem, id, at: now, snapshot: snapshot.id } },
+  };
+}
+
+/** Why this snapshot cannot be restored in this cluster; undefined when it can. */
+function unfitSnapshot({ snapshot, etcd, keys }: SnapshotOrder): string | undefined {
+  const minor = (version: string): number => Number(/^v?[0-9]+\.([0-9]+)/.exec(version)?.[1] ?? 0);
+  if (minor(snapshot.etcd) > minor(etcd))
+    return `etcd ${snapshot.etcd} wrote the snapshot, and etcd ${etcd} cannot read it; run that version of etcd`;
+  const lost = snapshot.encryption.filter((key) => !keys.includes(key));
+  return lost.length === 0
+    ? undefined
+    : `its Secrets are encrypted with ${lost.length > 1 ? 'keys' : 'key'} ${lost.join(', ')}, which this store no longer has; restore a newer snapshot, or a backup of the boot host that has the key`;
+}
+
+/** Why a member cannot begin the new founding; undefined when it can. */
+function canBegin({ record, life, cluster, members }: Known, name: string): string | undefined {
+  if (!members.some((one) => one.name === name)) return `${name} is no member of etcd of this cluster`;
+  const facts = life.asked.get(name);
+  if (!facts) return `${name} has not asked since the server started; power it on`;
+  if (isSilent(life, name)) return `${name} was ${heardText(life, name)}; power it on`;
+  if (record?.leaving?.[name]) return `${name} is being taken out`;
+  const { marker } = facts;
+  if (marker === undefined)
+    return facts.etcd.wal === 'absent' ? undefined : `${name} has data of etcd without a marker of Muster`;
+  const own =
+    marker.cluster === cluster &&
+    marker.founding === record?.id &&
+    marker.member === name &&
+    marker.machine === facts.machine;
+  return own ? undefined : `the data disk of ${name} belongs to another cluster, founding or member`;
+}
+
+/** Why the data of members forbid it to restore a snapshot; undefined when nothing does. */
+function dataOfOthers(known: Known, without: readonly string[]): string | undefined {
+  const { record, life } = known;
+  if (record?.reset) return undefined;
+  const voters = Object.keys(record?.joined ?? {}).toSorted();
+  const strange = without.find((name) => !voters.includes(name));
+  if (strange !== undefined)
+    return `${strange} is no member that can be abandoned; the members are ${voters.join(', ')}`;
+  const withData = voters.filter((name) => {
+    const facts = life.asked.get(name);
+    return facts !== undefined && !isSilent(life, name) && hasOwnData(known, facts);
+  });
+  if (withData.length >= majority(voters.length))
+    return `${withData.join(', ')} have their data and form a quorum as soon as they run, so there is nothing to restore; a member that was powered off for good no longer counts after a minute`;
+  const silent = voters.filter((name) => isSilent(life, name));
+  const unnamed = [...withData, ...silent].filter((name) => !without.includes(name)).toSorted();
+  if (unnamed.length === 0) return undefined;
+  const all = voters.filter((name) => unnamed.includes(name) || without.includes(name));
+  const better = withData.find((name) => unnamed.includes(name));
+  return [
+    `${unnamed.map((name) => `${name} (${withData.includes(name) ? 'with its data' : heardText(life, name)})`).join(', ')} may have newer data than the snapshot`,
+    ...(better === undefined
+      ? ['power them on to see what they have']
+      : [`\`muster cluster restore ${known.cluster} --from ${better}\` loses less`]),
+    `to abandon their data: --without ${all.join(' ')}`,
+  ].join('; ');
 }
 
 /** Why the other voters must not be abandoned by this order; undefined when nothing prevents it. */
@@ -119,7 +241,7 @@ export function witnessRestored(
 /** The record of the new founding. It has one member, and grows like any other founding. */
 function restored(
   record: FoundingRecord,
-  { member, address, filesystem, id }: Restoring,
+  { member, address, filesystem, id, snapshot }: Restoring,
   now: number,
 ): FoundingRecord {
   return {
@@ -130,7 +252,10 @@ function restored(
     openedBy: 'person',
     members: [{ name: member, address }],
     grants: {},
-    founded: { at: now, by: `restore of ${member}` },
+    founded: {
+      at: now,
+      by: snapshot === undefined ? `restore of ${member}` : `snapshot ${snapshot} on ${member}`,
+    },
     joined: { [member]: filesystem },
     lists: {},
     ...(record.leaving && { leaving: record.leaving }),

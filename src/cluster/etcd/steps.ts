@@ -25,6 +25,8 @@ export const FOUNDING_STEPS = {
   called_off: 'An operator called off the replacement or restore of {member}.',
   adopted: 'An operator declared the present disk of {member} its own.',
   restore_ordered: 'An operator ordered a restore from the data of {member}; abandoned members: {without}.',
+  snapshot_ordered:
+    'An operator ordered a restore of snapshot {snapshot} on {member}; abandoned members: {without}.',
   restored: 'The data of {member} are restored: they are a new founding.',
 } as const;
 

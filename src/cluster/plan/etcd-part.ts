@@ -26,7 +26,7 @@ export interface EtcdPart {
    * Set together with a hold that stops: restores the data of a static pod with the programs in
    * etcd's image, once the container runtime runs.
    */
-  readonly restore?: Extract<PlanLine, { do: 'restore-etcd' }>;
+  readonly restore?: Extract<PlanLine, { do: 'restore-etcd' | 'restore-snapshot' }>;
   /** Seconds until the next poll; when absent, the planner chooses them. */
   readonly pollSeconds?: number;
 }

@@ -37,6 +37,8 @@ export interface PlanOf {
   readonly binaries?: readonly PlanLine[] | undefined;
   /** In-cluster objects that this machine has not applied yet. */
   readonly objects?: ObjectsPart | undefined;
+  /** Orders a snapshot of etcd. */
+  readonly snapshot?: PlanLine | undefined;
   /**
    * Why nothing may be started on this machine now; the machine configures its system nevertheless.
    */
@@ -109,6 +111,7 @@ export function planLines(input: PlanOf): MachinePlan {
       : []),
     step('units'),
     ...(objects ? [objects.run, step('objects')] : []),
+    ...(input.snapshot ? [input.snapshot] : []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
     ...(started.waits === undefined ? [] : [hold('waiting-for-turn', started.waits)]),
   ];

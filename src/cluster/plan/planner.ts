@@ -60,6 +60,12 @@ export interface PlannerDeps {
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: the machines' images contain them. */
   readonly supplies?: (resolved: ResolvedCluster, machine: ClusterMachine) => Supplies;
+  /** The line that orders a snapshot of etcd from the machine that polls, when it is its turn. */
+  readonly snapshot?: (
+    resolved: ResolvedCluster,
+    machine: ClusterMachine,
+    facts: AgentFacts,
+  ) => PlanLine | undefined;
   /** The in-cluster objects that control planes have to apply. */
   readonly present: PresentOf;
   /** Tells which of these objects each control plane has applied. */
@@ -247,10 +253,11 @@ class Planner {
     await this.#deps.releases?.heard(resolved, machine, facts);
     const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
-    const input = { resolved, machine, data: data.lines, etcd, objects, preflight, restart };
+    const snapshot = this.#deps.snapshot?.(resolved, machine, facts);
+    const input = { resolved, machine, data: data.lines, etcd, objects, preflight, restart, snapshot };
     const { lines, soon } = this.#lines(input, keys, leaves.held, await this.#joins(poll));
     const waiting =
-      soon || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
+      soon || snapshot !== undefined || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
     // Missing add-ons hold the plan only at its end, and a hold of etcd takes precedence.
     const lacking = present?.addons.hold;

@@ -18,6 +18,9 @@ import { createMetrics } from '../../../src/base/metrics.ts';
 import { openSystemCalls } from '../../../src/base/system-calls.socket.ts';
 import { openUserNames } from '../../../src/base/user-names.files.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { createCopies, nameOfCopy } from '../../../src/cluster/backup/copies.files.ts';
+import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.files.ts';
+import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
 import { openReleases } from '../../../src/cluster/change/releases.ts';
@@ -196,7 +199,24 @@ export async function openWorld(
   const departures = createDepartures({ founder, clusters: clusters, kubes, clock, log });
   const person = { clusters: clusters, pki, events, recorded: founder.recorded };
   const quarantine = { roster, identities: agents.identities, events, clock };
+  const files = await openSnapshotFiles({
+    directory: path.join(directory, 'snapshots'),
+    vault,
+    room: async () => Number.POSITIVE_INFINITY,
+  });
+  const snapshots = createSnapshots({
+    files,
+    copies: createCopies(files, path.join(directory, 'backup-commands')),
+    nameOfCopy,
+    setting: (cluster) => catalog.get('Cluster', cluster)?.document.spec.backup,
+    records: founder.records,
+    encryption: async () => [],
+    clock,
+    log,
+    events,
+  });
   const deps: ApiDeps = {
+    snapshots,
     catalog,
     roster,
     accept: (name, options) => acceptMachine({ catalog, roster, events }, name, options),

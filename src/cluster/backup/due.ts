@@ -1,0 +1,36 @@
+/** Decides when the next snapshot of a cluster is due, and which ones are surplus. Pure. */
+import { duration, type Millis, millis } from '../../base/duration.ts';
+import type { Snapshot } from './snapshot.ts';
+
+/** After a snapshot that failed, the next attempt waits this long, or `every` if that is shorter. */
+export const RETRY_AFTER = duration('10m');
+
+interface Known {
+  /** When the newest snapshot was taken; undefined when there is none. */
+  readonly newest: number | undefined;
+  /** When the last attempt failed; undefined when it did not. */
+  readonly failed: number | undefined;
+}
+
+/**
+ * When the next snapshot is due, ms since 1970. A newest one from the future (the clock was wrong)
+ * counts as taken now.
+ */
+export function nextDue(every: Millis, { newest, failed }: Known, now: number): number {
+  const next = newest === undefined ? now : Math.min(newest, now) + every;
+  if (failed === undefined) return next;
+  return Math.max(next, Math.min(failed, now) + Math.min(every, RETRY_AFTER));
+}
+
+/** The oldest snapshots beyond the `keep` newest. */
+export const surplus = (
+  snapshots: readonly Pick<Snapshot, 'id' | 'takenAt'>[],
+  keep: number,
+): readonly string[] =>
+  snapshots
+    .toSorted((a, b) => b.takenAt - a.takenAt || (a.id < b.id ? 1 : -1))
+    .slice(keep)
+    .map(({ id }) => id);
+
+/** How long an order may stay without progress before another member takes it. */
+export const STALLED: Millis = millis(10 * 60_000);

@@ -1,0 +1,88 @@
+/**
+ * Snapshots of etcd with real agents, real etcd and the shipped server: one is taken while a client
+ * writes, all members lose their disks, and the snapshot is restored.
+ */
+import { execFileSync } from 'node:child_process';
+import fs from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import { callApi } from './etcd/api.ts';
+import { PATIENCE_S, type Rack, until, withRack } from './etcd/rack.ts';
+import { unpacked } from './unpacked.ts';
+
+const ETCDCTL = unpacked('etcd-client', 'usr/bin/etcdctl').command;
+
+const backup = async (rack: Rack): Promise<{ readonly id: string; readonly output: string }> => {
+  const { code, output } = await rack.muster('cluster', 'backup', 'one');
+  if (code !== 0) throw new Error(`${output}\n${await rack.state()}`);
+  return { id: /snapshot (\S+):/.exec(output)![1]!, output };
+};
+
+test.concurrent(
+  'a snapshot that was taken under a writer brings back every earlier write after all members lost their disks',
+  { timeout: 1_200_000 },
+  withRack(
+    async (rack) => {
+      const { m1, m2, m3 } = rack.machines;
+      const all = [m1, m2, m3];
+      const copies = fs.mkdtempSync(join(rack.host.home, 'copies-'));
+      const { text: document } = await callApi(rack.host.socket, 'GET', '/v1/clusters/one');
+      const { document: cluster } = JSON.parse(document) as {
+        document: { spec: Record<string, unknown> };
+      };
+      cluster.spec.backup = { every: '12h', keep: 2, to: [{ directory: copies }] };
+      const applied = await callApi(rack.host.socket, 'POST', '/v1/apply', JSON.stringify(cluster));
+      expect(applied.status, applied.text).toBeLessThan(300);
+
+      rack.writer.start();
+      await Promise.all(all.map((machine) => machine.powerOn()));
+      await rack.healthy();
+      await until('writes are acknowledged', () => rack.writer.acknowledged.size > 100, rack.state);
+      // The schedule takes the first one by itself.
+      await until(
+        'the scheduled snapshot is there',
+        async () => (await rack.muster('cluster', 'backups', 'one')).output.includes('schedule'),
+        rack.state,
+      );
+      const { id: founding } = (await rack.founding()).record!;
+      const before = systemClock.monotonic();
+      const { id } = await backup(rack);
+      const verified = await rack.muster('cluster', 'backup', 'verify', 'one', id, '--etcdutl', ETCDCTL);
+      expect(verified).toMatchObject({ code: 0, output: expect.stringContaining('is whole, and') });
+      expect(fs.readdirSync(copies).sort()).toContain(`one.${id}.json`);
+      const sealed = fs.readFileSync(join(rack.host.state, `snapshots/one/${id}.etcd`));
+      expect(sealed.includes('written/00000001')).toBe(false);
+      expect(all.some((machine) => machine.has('/var/lib/muster/snapshot'))).toBe(false);
+
+      // The oldest is removed, here and among the copies.
+      await backup(rack);
+      await until(
+        'two snapshots are left',
+        () => fs.readdirSync(copies).filter((name) => name.endsWith('.json')).length === 2,
+        rack.state,
+      );
+      const file = join(rack.host.home, 'got.db');
+      expect(await rack.muster('cluster', 'backup', 'get', 'one', id, '-o', file)).toMatchObject({ code: 0 });
+      execFileSync(ETCDCTL, ['snapshot', 'status', file], { env: { ...process.env, ETCDCTL_API: '3' } });
+
+      // While etcd serves, nothing is restored.
+      const restore = (...more: string[]) => rack.muster('cluster', 'restore', 'one', '--backup', id, ...more);
+      expect(await restore('--confirm', 'one')).toMatchObject({
+        code: 1,
+        output: expect.stringContaining('etcd has a quorum'),
+      });
+      await Promise.all(all.map((machine) => machine.change(rack.newDisk())));
+      await rack.writer.stop();
+      await Promise.all(all.map((machine) => machine.powerOn()));
+      await Promise.all((['m1', 'm2', 'm3'] as const).map((name) => rack.decision(name, 'hold no-quorum')));
+      expect(await restore()).toMatchObject({ code: 2, output: expect.stringContaining('is lost') });
+      const ordered = await restore('--confirm', 'one');
+      expect(ordered, ordered.output).toMatchObject({ code: 0 });
+      await rack.healthy(2 * PATIENCE_S);
+      expect((await rack.founding()).record!.id).not.toBe(founding);
+      for (const machine of all) expect(await rack.writer.missing(machine, false, before)).toEqual([]);
+    },
+    { document: 'api', diskMiB: 640 },
+  ),
+);
