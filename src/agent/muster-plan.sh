@@ -3,6 +3,22 @@
 # line.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
+# Sets names, and path if there is an image, of a restore with words $2 …, of which the first $1 are
+# there without an image.
+read_restore() {
+  names_before=$1
+  shift
+  names=
+  while [ "$names_before" -gt 0 ]; do
+    names="$names $1"
+    names_before=$((names_before - 1))
+    shift
+  done
+  [ "$#" -gt 0 ] || return 0
+  path=/$1
+  names="$names ${1%%/*}"
+}
+
 # Whether line $1 is one that this agent knows, is complete, and has only words that are safe to use
 # in commands: `path` must be absolute, and `names` (the words that are neither path nor URL) hold
 # no slash and begin with neither a dot nor a dash.
@@ -19,16 +35,8 @@ is_known_line() {
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
     'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
-    'restore-etcd 9') names="$2 $3 $4 $5 $6 $7 $8 $9" ;;
-    'restore-etcd 10')
-      path=/${10}
-      names="$2 $3 $4 $5 $6 $7 $8 $9 ${10%%/*}"
-      ;;
-    'restore-snapshot 10') names="$2 $3 $4 $5 $6 $7 $8 $9 ${10}" ;;
-    'restore-snapshot 11')
-      path=/${11}
-      names="$2 $3 $4 $5 $6 $7 $8 $9 ${10} ${11%%/*}"
-      ;;
+    'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
+    'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
     'check '*) names=${2:-.} ;;
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;

@@ -34,7 +34,9 @@ are $database octets; free space or use a larger data disk"
     kill $! 2>/dev/null
     return 1
   fi
-  wait $! && check_snapshot && end_snapshot "$1" && return 0
+  if wait $! && check_snapshot && end_snapshot "$1"; then
+    return 0
+  fi
   tail -n 2 "$snapshot_directory/log"
   return 1
 }

@@ -80,10 +80,7 @@ export interface AgentIdentity {
 export interface AgentApiAnswer {
   readonly status: number;
   readonly contentType?: string;
-  readonly body?:
-    | string
-    | Uint8Array
-    | { readonly size: number; readonly octets: AsyncIterable<Uint8Array> };
+  readonly body?: string | Uint8Array | { readonly size: number; readonly octets: AsyncIterable<Uint8Array> };
   readonly headers: Readonly<Record<string, string>>;
 }
 

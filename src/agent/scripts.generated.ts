@@ -1286,6 +1286,20 @@ look_at_tokens() {
   'muster-plan.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-plan.sh of Muster.
 
+read_restore() {
+  names_before=$1
+  shift
+  names=
+  while [ "$names_before" -gt 0 ]; do
+    names="$names $1"
+    names_before=$((names_before - 1))
+    shift
+  done
+  [ "$#" -gt 0 ] || return 0
+  path=/$1
+  names="$names \${1%%/*}"
+}
+
 is_known_line() {
   case $1 in
     'hold '?*' '?*) return 0 ;;
@@ -1298,16 +1312,8 @@ is_known_line() {
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
     'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
-    'restore-etcd 9') names="$2 $3 $4 $5 $6 $7 $8 $9" ;;
-    'restore-etcd 10')
-      path=/\${10}
-      names="$2 $3 $4 $5 $6 $7 $8 $9 \${10%%/*}"
-      ;;
-    'restore-snapshot 10') names="$2 $3 $4 $5 $6 $7 $8 $9 \${10}" ;;
-    'restore-snapshot 11')
-      path=/\${11}
-      names="$2 $3 $4 $5 $6 $7 $8 $9 \${10} \${11%%/*}"
-      ;;
+    'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
+    'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
     'check '*) names=\${2:-.} ;;
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
@@ -2159,7 +2165,9 @@ are $database octets; free space or use a larger data disk"
     kill $! 2>/dev/null
     return 1
   fi
-  wait $! && check_snapshot && end_snapshot "$1" && return 0
+  if wait $! && check_snapshot && end_snapshot "$1"; then
+    return 0
+  fi
   tail -n 2 "$snapshot_directory/log"
   return 1
 }

@@ -26,20 +26,16 @@ export interface SnapshotApi<C> {
     address: string,
   ): Promise<AgentApiAnswer>;
   /** Ends a snapshot. Throws as {@link AgentApi.snapshotPart}. */
-  snapshotEnd(
-    body: string,
-    certificate: C,
-    address: string,
-  ): Promise<AgentApiAnswer>;
+  snapshotEnd(body: string, certificate: C, address: string): Promise<AgentApiAnswer>;
   /** Answers with a snapshot. Throws as {@link AgentApi.snapshotPart}. */
-  snapshotGet(
-    body: string,
-    certificate: C,
-    address: string,
-  ): Promise<AgentApiAnswer>;
+  snapshotGet(body: string, certificate: C, address: string): Promise<AgentApiAnswer>;
 }
 
-/** Makes the handlers. `machineOf` authenticates a certificate, or throws E_AGENT_CERTIFICATE. */
+/**
+ * Makes the handlers. `machineOf` authenticates a certificate.
+ *
+ * @throws {MusterError} nothing itself; {@link SnapshotApi} documents what the handlers throw
+ */
 export function createSnapshotApi<C>(
   snapshots: AgentSnapshots | undefined,
   machineOf: (certificate: C, peer: string) => string,

@@ -34,8 +34,8 @@ import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreClust
 import { incompleteImages } from './outlook.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
 import { showRunning } from './running.ts';
-import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
+import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
 import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
 

@@ -38,10 +38,7 @@ function viewOf({ v: _, sealed, takenAt, copies = [], ...snapshot }: Snapshot): 
 function clusterOf({ params }: Parameters<H>[0], { catalog, founding }: ApiDeps): string {
   const name = params.name ?? '';
   if (catalog.get('Cluster', name) === undefined && founding.record(name) === undefined)
-    throw new MusterError(
-      'E_NOT_FOUND',
-      `there is no Cluster "${name}"; \`muster get clusters\` lists them`,
-    );
+    throw new MusterError('E_NOT_FOUND', `there is no Cluster "${name}"; \`muster get clusters\` lists them`);
   return name;
 }
 
@@ -58,8 +55,7 @@ export const listSnapshots: H = async (request, deps) => {
 };
 
 /** Orders a snapshot; a healthy member takes it with its next poll. */
-export const orderSnapshot: H = (request, deps) =>
-  json(deps.snapshots.order(clusterOf(request, deps)), 202);
+export const orderSnapshot: H = (request, deps) => json(deps.snapshots.order(clusterOf(request, deps)), 202);
 
 /** Reads a snapshot to its end. */
 export const verifySnapshot: H = async ({ params }, { snapshots }) => {

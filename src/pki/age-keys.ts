@@ -1,7 +1,7 @@
 /**
  * Keys of age: recipients (`age1…`, public) and identities (`AGE-SECRET-KEY-1…`, secret), which are
- * X25519 keys in Bech32 (BIP 173), and the exchange between them (age-encryption.org/v1, "The X25519
- * recipient type").
+ * X25519 keys in Bech32 (BIP 173), and the exchange between them (age-encryption.org/v1, recipient
+ * type X25519).
  */
 import { createPrivateKey, createPublicKey, diffieHellman, generateKeyPairSync, hkdfSync } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';

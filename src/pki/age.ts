@@ -99,7 +99,9 @@ interface Header {
 const STANZA = /^-> (X25519|scrypt)((?: [\x21-\x7e]{1,64}){1,4})\n([A-Za-z0-9+/]{43})\n/;
 const END = /^---( [A-Za-z0-9+/]{43})\n/;
 
-/** Reads a header; undefined when it is none of a kind known here. `octets`: the file's beginning. */
+/**
+ * Reads a header; undefined when it is none of a kind known here. `octets`: the file's beginning.
+ */
 function readHeader(octets: Buffer): Header | undefined {
   const text = octets.subarray(0, MAX_HEADER).toString('latin1');
   if (!text.startsWith(`${INTRO}\n`)) return undefined;
@@ -213,4 +215,3 @@ async function* joined(first: Uint8Array, rest: AsyncIterator<Uint8Array>): Asyn
 export async function ageDecrypt(file: Uint8Array, passphrase: string): Promise<Buffer> {
   return whole(ageOpen(once(file), { passphrase }));
 }
-

@@ -7,13 +7,13 @@ import { withSecrets } from '../agent/secret-plan.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { createCopies, nameOfCopy } from '../cluster/backup/copies.files.ts';
-import { createSnapshots } from '../cluster/backup/snapshots.ts';
+import { createSnapshots, type Snapshots } from '../cluster/backup/snapshots.ts';
 import { createDepartures } from '../cluster/change/departures.ts';
 import { createMembership } from '../cluster/change/membership.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
-import { createFounder } from '../cluster/etcd/founder.ts';
+import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import { createHealth } from '../cluster/health/health.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
@@ -64,20 +64,7 @@ export async function openClusters(
   const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
   const present = openPresentObjects(addons, foundingOf);
   const applied = openAppliedObjects({ store, log, clock });
-  const snapshots = createSnapshots({
-    files: state.snapshotFiles,
-    copies: createCopies(state.snapshotFiles, options.backupCommands),
-    nameOfCopy,
-    setting: (cluster) => catalog.get('Cluster', cluster)?.document.spec.backup,
-    records: founder.records,
-    encryption: async (cluster) => {
-      const keys = await pki.encryption(cluster);
-      return keys ? [...keys.trusted, ...keys.distrusted].map(({ id }) => id) : [];
-    },
-    clock,
-    log,
-    events,
-  });
+  const snapshots = snapshotsOf(options, { clock, log }, state, founder);
   closing.defer(() => snapshots.close());
   await snapshots.resume(founder.records().map(({ cluster }) => cluster));
   const planner = createPlanner({
@@ -105,17 +92,11 @@ export async function openClusters(
   const isQuarantined = (machine: string): boolean => roster.get(machine)?.status.quarantine !== undefined;
   const approver = startApprover({ isQuarantined, founder, clusters, kubes, tokens, events, clock, log });
   closing.defer(() => approver.close());
-  const quarantineKeeper = startQuarantineKeeper({
-    founder,
-    clusters,
-    kubes,
-    clock,
-    log,
-    quarantined: (machine) => {
-      const found = roster.get(machine)?.status.quarantine;
-      return found && { deletePods: found.deletePods === true };
-    },
-  });
+  const quarantined = (machine: string) => {
+    const found = roster.get(machine)?.status.quarantine;
+    return found && { deletePods: found.deletePods === true };
+  };
+  const quarantineKeeper = startQuarantineKeeper({ founder, clusters, kubes, clock, log, quarantined });
   closing.defer(() => quarantineKeeper.close());
   const tokenKeeper = startTokenKeeper({ founder, clusters, kubes, tokens, clock, log });
   closing.defer(() => tokenKeeper.close());
@@ -171,4 +152,26 @@ export async function openClusters(
     etcdClient: (cluster: string, user: string) => userEtcdClient(credentials, cluster, user),
     listen,
   };
+}
+
+function snapshotsOf(
+  { backupCommands }: Pick<ServeOptions, 'backupCommands'>,
+  { clock, log }: Pick<Common, 'clock' | 'log'>,
+  { snapshotFiles, catalog, pki, events }: State,
+  { records }: Pick<Founder, 'records'>,
+): Snapshots {
+  return createSnapshots({
+    files: snapshotFiles,
+    copies: createCopies(snapshotFiles, backupCommands),
+    nameOfCopy,
+    setting: (cluster) => catalog.get('Cluster', cluster)?.document.spec.backup,
+    records,
+    encryption: async (cluster) => {
+      const keys = await pki.encryption(cluster);
+      return keys ? [...keys.trusted, ...keys.distrusted].map(({ id }) => id) : [];
+    },
+    clock,
+    log,
+    events,
+  });
 }

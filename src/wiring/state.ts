@@ -3,9 +3,10 @@ import { join } from 'node:path';
 import { openAgents } from '../agent/agents.ts';
 import { createWitness } from '../agent/witness.ts';
 import { openArtifactBook } from '../artifacts/book.ts';
+import type { Log } from '../base/log.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
+import { openSnapshotFiles, type SnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
 import { openReleases } from '../cluster/change/releases.ts';
-import { openSnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
 import { openJoinTokens } from '../cluster/joining/tokens.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
 import { checkWith } from '../cluster/spec/check-documents.ts';
@@ -20,6 +21,7 @@ import { followSecretUsers } from '../machines/secret-users.ts';
 import { openGivenSecrets } from '../pki/given-secrets.ts';
 import { openPki } from '../pki/pki.ts';
 import { openSecrets } from '../pki/secrets.ts';
+import type { Vault } from '../pki/vault.ts';
 import { startVault } from '../pki/vault-key.files.ts';
 import { openAssets } from '../pxe/assets/assets.files.ts';
 import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
@@ -112,17 +114,7 @@ export async function openState(
     log,
   });
   closing.defer(watchSpace({ directory: options.state, metrics, clock, log }));
-  const snapshotFiles = await openSnapshotFiles({
-    directory: join(options.state, 'snapshots'),
-    vault,
-    room: async () => {
-      const space = await readSpace(options.state);
-      return space.free - reserveOf(space);
-    },
-  });
-  await snapshotFiles.rewrap().catch((err: unknown) => {
-    log.warn({ err }, 'the keys of snapshots of etcd cannot be sealed with the present vault key');
-  });
+  const snapshotFiles = await openSnapshots(options.state, vault, log);
   const artifacts = await openArtifactBook(store);
   const addons = openAddons(assets.read);
   const leases = await openLeaseBook({ store, clock, events, metrics });
@@ -166,4 +158,20 @@ export async function openState(
     tokens,
     snapshotFiles,
   };
+}
+
+/** Opens the snapshots of etcd, and seals their keys with the present vault key. */
+async function openSnapshots(state: string, vault: Vault, log: Log): Promise<SnapshotFiles> {
+  const files = await openSnapshotFiles({
+    directory: join(state, 'snapshots'),
+    vault,
+    room: async () => {
+      const space = await readSpace(state);
+      return space.free - reserveOf(space);
+    },
+  });
+  await files.rewrap().catch((err: unknown) => {
+    log.warn({ err }, 'the keys of snapshots of etcd cannot be sealed with the present vault key');
+  });
+  return files;
 }

@@ -140,7 +140,7 @@ function commandTree(): Command {
   const program = buildProgram(io, () => {});
   const still = (command: Command): void => {
     command.exitOverride().configureOutput({ writeOut: () => {}, writeErr: () => {}, outputError: () => {} });
-    if (command.commands.length === 0) command.action(() => {});
+    if (command.commands.length === 0 || command.registeredArguments.length > 0) command.action(() => {});
     for (const child of command.commands) still(child);
   };
   still(program);

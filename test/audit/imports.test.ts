@@ -27,7 +27,17 @@ const ROOMS = [
  * The rooms within `src/cluster`, in the same order; `.` is the folder itself, whose few files are
  * how the boot host talks to a cluster.
  */
-const CLUSTER_ROOMS = ['spec', '.', 'objects', 'plan', 'etcd', 'backup', 'joining', 'health', 'change'] as const;
+const CLUSTER_ROOMS = [
+  'spec',
+  '.',
+  'objects',
+  'plan',
+  'etcd',
+  'backup',
+  'joining',
+  'health',
+  'change',
+] as const;
 
 /** Modules that touch network, disk, processes or threads. */
 const WORLD = [

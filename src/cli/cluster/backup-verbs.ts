@@ -42,8 +42,9 @@ export function backupVerbs(cluster: Command, io: Io, finish: Finish): void {
       .argument('<cluster>', 'name of the Cluster')
       .argument('[id]', 'id of the snapshot (default: the newest)')
       .option('--etcdutl <program>', 'program `etcdutl` (of etcd 3.4: `etcdctl`) of this host'),
-  ).action(async (name: string, id: string | undefined, options) =>
-    finish(await (await import('./backup.files.ts')).verifyBackup(name, id, options, io)),
+  ).action(async (name: string, id: string | undefined, _options, command: Command) =>
+    // Commander gives options that `backup` has as well, such as --socket, to `backup`.
+    finish(await (await import('./backup.files.ts')).verifyBackup(name, id, command.optsWithGlobals(), io)),
   );
   withExamples(verify, ['muster cluster backup verify blue', 'check the newest snapshot']);
   const get = withServer(
@@ -56,8 +57,8 @@ export function backupVerbs(cluster: Command, io: Io, finish: Finish): void {
       .argument('<cluster>', 'name of the Cluster')
       .argument('<id>', 'id of the snapshot')
       .requiredOption('-o, --output <file>', 'the file; it must not exist'),
-  ).action(async (name: string, id: string, options) =>
-    finish(await (await import('./backup.files.ts')).getBackup(name, id, options, io)),
+  ).action(async (name: string, id: string, _options, command: Command) =>
+    finish(await (await import('./backup.files.ts')).getBackup(name, id, command.optsWithGlobals(), io)),
   );
   withExamples(get, [
     'muster cluster backup get blue 20261126T060000Z-1f2e -o blue.db',

@@ -185,7 +185,10 @@ async function download(client: ApiClient, cluster: string, id: string, file: st
     }
     const fault = check.fault();
     if (fault !== undefined)
-      throw new MusterError('E_SNAPSHOT', `snapshot ${id} did not come whole: ${fault}; see the server's log`);
+      throw new MusterError(
+        'E_SNAPSHOT',
+        `snapshot ${id} did not come whole: ${fault}; see the server's log`,
+      );
     fs.fsyncSync(handle);
     whole = true;
   } finally {

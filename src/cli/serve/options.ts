@@ -133,7 +133,7 @@ export const SERVE_SETTINGS = {
   backupCommands: {
     flag: '--backup-commands <dir>',
     env: 'MUSTER_BACKUP_COMMANDS',
-    about: "directory of the programs that `spec.backup.to` of a Cluster may name",
+    about: 'directory of the programs that `spec.backup.to` of a Cluster may name',
     fallback: '/etc/muster/backup-commands',
   },
   logLevel: {

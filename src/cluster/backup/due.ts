@@ -2,7 +2,9 @@
 import { duration, type Millis, millis } from '../../base/duration.ts';
 import type { Snapshot } from './snapshot.ts';
 
-/** After a snapshot that failed, the next attempt waits this long, or `every` if that is shorter. */
+/**
+ * After a snapshot that failed, the next attempt waits this long, or `every` if that is shorter.
+ */
 export const RETRY_AFTER = duration('10m');
 
 interface Known {

@@ -107,7 +107,11 @@ function writeFault(error: unknown, directory: string): unknown {
 const noRoom = (directory: string): string =>
   `${directory} has no room for a snapshot; free space there, or lower spec.backup.keep of the Cluster`;
 
-/** Opens the files. Removes what a server that ended left unfinished. */
+/**
+ * Opens the files. Removes what a server that ended left unfinished.
+ *
+ * @throws {MusterError} nothing itself; {@link SnapshotFiles} documents what its methods throw
+ */
 export async function openSnapshotFiles(deps: SnapshotFilesDeps): Promise<SnapshotFiles> {
   const { directory, vault } = deps;
   const paths: SnapshotFiles['paths'] = ({ cluster, id }) => ({

@@ -19,10 +19,7 @@ export interface FoundingOrders {
   readonly adopt: (cluster: string, member: string) => Promise<FoundingRecord>;
   readonly restore: (cluster: string, member: string, without: readonly string[]) => Promise<FoundingRecord>;
   /** As restore, from a snapshot; see {@link SnapshotOrder}. */
-  readonly restoreSnapshot: (
-    cluster: string,
-    order: Omit<SnapshotOrder, 'etcd'>,
-  ) => Promise<FoundingRecord>;
+  readonly restoreSnapshot: (cluster: string, order: Omit<SnapshotOrder, 'etcd'>) => Promise<FoundingRecord>;
 }
 
 /**

@@ -95,7 +95,9 @@ export function orderSnapshot(known: Known, order: SnapshotOrder, { now, id }: M
       'etcd has a quorum and serves. To go back to a snapshot all the same, power its members off, or end the cluster with `muster cluster reset`',
     );
   if (life.rolledBack !== undefined)
-    return refused(`this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first`);
+    return refused(
+      `this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first`,
+    );
   const unfit = unfitSnapshot(order);
   if (unfit !== undefined) return refused(unfit);
   const member = order.member ?? known.members.find(({ name }) => canBegin(known, name) === undefined)?.name;
@@ -148,28 +150,28 @@ function canBegin({ record, life, cluster, members }: Known, name: string): stri
 /** Why the data of members forbid it to restore a snapshot; undefined when nothing does. */
 function dataOfOthers(known: Known, without: readonly string[]): string | undefined {
   const { record, life } = known;
-  if (record?.reset) return undefined;
-  const voters = Object.keys(record?.joined ?? {}).toSorted();
-  const strange = without.find((name) => !voters.includes(name));
+  const all = Object.keys(record?.joined ?? {}).toSorted();
+  const strange = without.find((name) => !all.includes(name));
   if (strange !== undefined)
-    return `${strange} is no member that can be abandoned; the members are ${voters.join(', ')}`;
+    return `${strange} is no member that can be abandoned; the members are ${all.join(', ')}`;
+  const voters = all.filter((name) => !record?.reset?.cleared.includes(name));
   const withData = voters.filter((name) => {
     const facts = life.asked.get(name);
     return facts !== undefined && !isSilent(life, name) && hasOwnData(known, facts);
   });
-  if (withData.length >= majority(voters.length))
+  if (withData.length >= majority(all.length))
     return `${withData.join(', ')} have their data and form a quorum as soon as they run, so there is nothing to restore; a member that was powered off for good no longer counts after a minute`;
   const silent = voters.filter((name) => isSilent(life, name));
   const unnamed = [...withData, ...silent].filter((name) => !without.includes(name)).toSorted();
   if (unnamed.length === 0) return undefined;
-  const all = voters.filter((name) => unnamed.includes(name) || without.includes(name));
+  const abandoned = all.filter((name) => unnamed.includes(name) || without.includes(name));
   const better = withData.find((name) => unnamed.includes(name));
   return [
     `${unnamed.map((name) => `${name} (${withData.includes(name) ? 'with its data' : heardText(life, name)})`).join(', ')} may have newer data than the snapshot`,
     ...(better === undefined
       ? ['power them on to see what they have']
       : [`\`muster cluster restore ${known.cluster} --from ${better}\` loses less`]),
-    `to abandon their data: --without ${all.join(' ')}`,
+    `to abandon their data: --without ${abandoned.join(' ')}`,
   ].join('; ');
 }
 

@@ -257,7 +257,11 @@ class Planner {
     const input = { resolved, machine, data: data.lines, etcd, objects, preflight, restart, snapshot };
     const { lines, soon } = this.#lines(input, keys, leaves.held, await this.#joins(poll));
     const waiting =
-      soon || snapshot !== undefined || etcd?.hold !== undefined || facts.applied === undefined || facts.hold !== undefined;
+      soon ||
+      snapshot !== undefined ||
+      etcd?.hold !== undefined ||
+      facts.applied === undefined ||
+      facts.hold !== undefined;
     const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
     // Missing add-ons hold the plan only at its end, and a hold of etcd takes precedence.
     const lacking = present?.addons.hold;

@@ -94,6 +94,15 @@ describe('a plan', () => {
         { ...RESTORE, image: 'registry.k8s.io/etcd:3.6.8-0' },
         'restore-etcd c f g m n 2001:db8::1 etcdutl 1000 registry.k8s.io/etcd:3.6.8-0',
       ],
+      [
+        { ...RESTORE, do: 'restore-snapshot', snapshot: 's-1' },
+        'restore-snapshot c f g m n 2001:db8::1 etcdutl 1000 s-1',
+      ],
+      [
+        { ...RESTORE, do: 'restore-snapshot', snapshot: 's-1', image: 'registry.k8s.io/etcd:3.6.8-0' },
+        'restore-snapshot c f g m n 2001:db8::1 etcdutl 1000 s-1 registry.k8s.io/etcd:3.6.8-0',
+      ],
+      [{ do: 'snapshot-etcd', id: 's-1' }, 'snapshot-etcd s-1'],
       [{ do: 'check', check: 'port', of: ['2379', 'etcd'] }, 'check port 2379 etcd'],
       [{ do: 'directory', mode: 0o700, path: '/d' }, 'directory 700 /d'],
       [{ do: 'put', mode: 0o40, path: '/p', content }, `put 040 ${sha} /p`],

@@ -8,6 +8,7 @@ import { makeStateDirectory } from '../../../src/cli/serve/state-directory.files
 describe('settings of the server', () => {
   it('have defaults for everything', () => {
     expect(serveOptions({}, {})).toEqual({
+      backupCommands: '/etc/muster/backup-commands',
       config: undefined,
       state: '/var/lib/muster',
       socket: '/run/muster/muster.sock',

@@ -1,6 +1,7 @@
 /** Files that a passphrase opens. test/peers/age.test.ts opens them with age itself. */
 import { expect, test } from 'vitest';
-import { ageDecrypt, ageEncrypt } from '../../../src/pki/age.ts';
+import { ageDecrypt, ageEncrypt, ageOpen, ageSeal } from '../../../src/pki/age.ts';
+import { bech32, readIdentities, readRecipient, unBech32 } from '../../../src/pki/age-keys.ts';
 
 const PASSPHRASE = 'correct horse battery';
 const WRONG = { code: 'E_EXPORT' };
@@ -40,4 +41,39 @@ test('two exports of the same keys have nothing in common but the format', async
   const [one, two] = await Promise.all([0, 1].map(() => ageEncrypt(Buffer.from('keys'), PASSPHRASE, CHEAP)));
   expect(one!.subarray(24).equals(two!.subarray(24))).toBe(false);
   expect(one!.subarray(-20).equals(two!.subarray(-20))).toBe(false);
+});
+
+// The secret key is 32 octets 0x42.
+const RECIPIENT = 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj';
+const IDENTITY = 'AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX';
+
+async function* pieces(octets: Buffer, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < octets.length; at += size) yield octets.subarray(at, at + size);
+}
+
+test('a stream for a recipient opens with its identity alone, in whatever pieces it comes', async () => {
+  const recipients = [readRecipient(RECIPIENT)] as const;
+  const octets = Buffer.alloc(3 * CHUNK + 5, 'muster');
+  const parts: Buffer[] = [];
+  for await (const part of ageSeal(pieces(octets, 1000), { recipients })) parts.push(part);
+  const file = Buffer.concat(parts);
+  const open = async (size: number, key: Parameters<typeof ageOpen>[1]): Promise<Buffer> => {
+    const found: Buffer[] = [];
+    for await (const part of ageOpen(pieces(file, size), key)) found.push(part);
+    return Buffer.concat(found);
+  };
+  const identities = readIdentities(`# created: today\n${IDENTITY}\n`);
+  for (const size of [7, 4096, file.length])
+    expect((await open(size, { identities })).equals(octets)).toBe(true);
+  const other = readIdentities(bech32('age-secret-key-', Buffer.alloc(32, 7)));
+  await expect(open(4096, { identities: other })).rejects.toMatchObject(WRONG);
+  await expect(open(4096, { passphrase: PASSPHRASE })).rejects.toMatchObject(WRONG);
+});
+
+test('a recipient that was mistyped is refused, and an identity is not shown', () => {
+  const swapped = RECIPIENT.replace('zvky', 'zvyk');
+  expect(() => readRecipient(swapped)).toThrow('is not a recipient of age');
+  expect(() => readRecipient(IDENTITY)).toThrow('is not a recipient of age');
+  expect(() => readIdentities(IDENTITY.replace('GFPY', 'GFYP'))).toThrow(/^the file holds no identity/);
+  expect(unBech32('age', bech32('age', Buffer.alloc(5, 200)))).toEqual(Buffer.alloc(5, 200));
 });

@@ -1,6 +1,8 @@
 /** Damaged certificate requests give the names that they ask for, or a reason. */
 import { expect, test } from 'vitest';
 import { parseIp } from '../../../src/base/ip.ts';
+import { ageOpen, ageSeal } from '../../../src/pki/age.ts';
+import { readIdentities, readRecipient } from '../../../src/pki/age-keys.ts';
 import { readAskedNames } from '../../../src/pki/csr-names.ts';
 import { decodeGiven } from '../../../src/pki/given-secrets.ts';
 import { formatPem, parsePem } from '../../../src/pki/pem.ts';
@@ -61,4 +63,43 @@ test('200,000 damaged records are values or faults, never another exception', as
       throw new Error('out of bounds');
   });
   expect(taken).toBeGreaterThan(100);
+});
+
+async function* once(octets: Uint8Array): AsyncGenerator<Uint8Array> {
+  yield octets;
+}
+
+const RECIPIENT = 'age1zvkyg2lqzraa2lnjvqej32nkuu0ues2s82hzrye869xeexvn73equnujwj';
+const IDENTITY = 'AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX';
+
+test('200,000 damaged files of age do not open, and none is opened to other octets', async () => {
+  const recipients = [readRecipient(RECIPIENT)] as const;
+  const identities = readIdentities(IDENTITY);
+  const plain = Buffer.from('all keys');
+  const seed: Buffer[] = [];
+  for await (const piece of ageSeal(once(plain), { recipients })) seed.push(piece);
+  let opened = 0;
+  await damagedOctets('files of age', [Buffer.concat(seed)], async (octets) => {
+    const found: Buffer[] = [];
+    try {
+      for await (const piece of ageOpen(once(octets), { identities })) found.push(piece);
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'E_EXPORT') throw error;
+      return;
+    }
+    if (!Buffer.concat(found).equals(plain)) throw new Error('opened to other octets');
+    opened++;
+  });
+  expect(opened).toBeLessThan(100_000);
+});
+
+test('200,000 damaged recipients of age are those that were written, or refused', async () => {
+  let taken = 0;
+  await damagedTexts('recipients of age', [RECIPIENT], (text) => {
+    const read = unless(['E_USAGE'], () => readRecipient(text));
+    if (read === undefined) return;
+    taken++;
+    if (!read.equals(readRecipient(RECIPIENT))) throw new Error('a mistyped recipient was taken');
+  });
+  expect(taken).toBeLessThan(100_000);
 });

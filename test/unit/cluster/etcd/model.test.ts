@@ -129,6 +129,14 @@ const orders = [
     ),
   },
   { weight: 1, arbitrary: fc.constant<Step>((model) => model.reset()) },
+  {
+    weight: 2,
+    arbitrary: fc.uniqueArray(machine, { maxLength: 3 }).map(
+      (without): Step =>
+        (model) =>
+          model.restoreSnapshot(without),
+    ),
+  },
 ];
 
 /**

@@ -35,7 +35,7 @@ import {
 import type { Ordered } from '../../../../src/cluster/etcd/order.ts';
 import { majority } from '../../../../src/cluster/etcd/quorum.ts';
 import { nextStep } from '../../../../src/cluster/etcd/replacing.ts';
-import { orderRestore, witnessRestored } from '../../../../src/cluster/etcd/restoring.ts';
+import { orderRestore, orderSnapshot, witnessRestored } from '../../../../src/cluster/etcd/restoring.ts';
 import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
 
 interface Disk {
@@ -342,14 +342,20 @@ export class Model {
     machine.left = order;
   }
 
-  #restore(machine: Machine, { id, from }: { readonly id: string; readonly from: string }): void {
+  #restore(
+    machine: Machine,
+    { id, from, snapshot }: { readonly id: string; readonly from: string; readonly snapshot?: string },
+  ): void {
     const { disk, name } = machine;
     machine.running = false;
-    if (disk.marker?.founding !== from || !disk.wal) return;
+    // A marker of the new founding says that this was done before.
+    if (disk.marker?.founding === id) return;
+    if (snapshot === undefined && (disk.marker?.founding !== from || !disk.wal)) return;
+    if (disk.marker ? disk.marker.founding !== from : disk.wal) return;
     const identity = `${id}/${name}`;
     if (this.#born.has(identity)) this.#violation(`${identity} is restored a second time`);
     this.#born.add(identity);
-    disk.marker = { ...disk.marker, founding: id };
+    disk.marker = { cluster: 'c', founding: id, member: name, machine: name };
     disk.wal = { founding: id, identity };
     this.#clusters.set(id, {
       members: new Map([[identity, { name, machine: name, learner: false }]]),
@@ -452,6 +458,18 @@ export class Model {
     const order = { member: this.machines[n]!.name, without: names };
     const ok = this.#order(`a restore without ${names}`, orderRestore(this.#known(), order, moment));
     if (ok && standing && !this.#record?.restoring) this.#violation('restored beside a quorum');
+  }
+
+  /** `without`: members that the operator abandons. */
+  restoreSnapshot(without: readonly number[] = []): void {
+    const standing = this.#record && this.#standing(this.#record.id);
+    const before = this.#record?.restoring;
+    const moment = { now: 0, id: `S${this.#ids++}` };
+    const names = without.map((one) => this.machines[one]!.name);
+    const snapshot = { id: 'snapshot', etcd: '3.5.1', takenAt: 0, encryption: [] };
+    const order = { snapshot, member: undefined, without: names, etcd: '3.6.8-0', keys: [] };
+    const ok = this.#order(`a snapshot without ${names}`, orderSnapshot(this.#known(), order, moment));
+    if (ok && standing && !before) this.#violation('a snapshot was restored beside a quorum');
   }
 
   callOff(n: number): void {
