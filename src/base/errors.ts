@@ -4,6 +4,7 @@
  * Codes are stable: never renamed, never reused.
  */
 
+import { BACKUP_ERRORS } from './errors-backup.ts';
 import { RUNNING_ERRORS } from './errors-running.ts';
 
 export interface ErrorKind {
@@ -204,12 +205,7 @@ export const ERRORS = {
   },
   ...RUNNING_ERRORS,
   // keys and certificates
-  E_SNAPSHOT: {
-    title: 'A snapshot of etcd cannot be taken, opened or restored.',
-    who: 'operator',
-    http: 409,
-    fix: 'Do what the message says; `muster cluster backups NAME` lists the snapshots, and why the last one failed.',
-  },
+  ...BACKUP_ERRORS,
   E_FOUNDING: {
     title: 'The present state of the cluster’s etcd does not allow this.',
     who: 'operator',

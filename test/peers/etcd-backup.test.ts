@@ -1,6 +1,6 @@
 /**
  * Snapshots of etcd with real agents, real etcd and the shipped server: one is taken while a client
- * writes, all members lose their disks, and the snapshot is restored.
+ * writes, all members lose their data, and the snapshot is restored.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -20,7 +20,7 @@ const backup = async (rack: Rack): Promise<{ readonly id: string; readonly outpu
 };
 
 test.concurrent(
-  'a snapshot that was taken under a writer brings back every earlier write after all members lost their disks',
+  'a snapshot that was taken under a writer brings back every earlier write after all members lost their data',
   { timeout: 1_200_000 },
   withRack(
     async (rack) => {
@@ -67,9 +67,12 @@ test.concurrent(
         code: 1,
         output: expect.stringContaining('etcd has a quorum'),
       });
-      await Promise.all(all.map((machine) => machine.change(rack.newDisk())));
       await rack.writer.stop();
-      await Promise.all(all.map((machine) => machine.powerOn()));
+      for (const machine of all) {
+        machine.lose('/var/lib/muster/etcd/member');
+        machine.lose('/var/lib/muster/marker');
+      }
+      await Promise.all(all.map((machine) => machine.cycle()));
       await Promise.all((['m1', 'm2', 'm3'] as const).map((name) => rack.decision(name, 'hold no-quorum')));
       expect(await restore()).toMatchObject({ code: 2, output: expect.stringContaining('is lost') });
       const ordered = await restore('--confirm', 'one');

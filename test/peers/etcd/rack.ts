@@ -262,6 +262,11 @@ export class Machine {
     }
   }
 
+  /** Removes a file or directory of the running machine, as a fault of its disk would. */
+  lose(path: string): void {
+    fs.rmSync(`/proc/${this.#pid}/root${path}`, { recursive: true, force: true });
+  }
+
   /** Cuts the power without notice. */
   async powerOff(): Promise<void> {
     this.#process?.kill('SIGKILL');
