@@ -10,14 +10,15 @@ import { MusterError } from '../base/errors.ts';
 import { AGENT_LIFETIME } from '../pki/hierarchy.ts';
 import { PublicKey } from '../pki/keys.ts';
 import type { Pki } from '../pki/pki.ts';
+import { renewsAt } from '../pki/renewal-time.ts';
 import { NO_CLUSTER } from '../pki/server-certificate.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { AgentFacts } from './facts.ts';
 import type { AgentRecord, Identities } from './identities.ts';
 import { AGENT_PATHS, type PlanLine } from './plan.ts';
 
-/** How long before its end a certificate is renewed: half of its life. */
-const RENEW_BEFORE = AGENT_LIFETIME / 2;
+/** With more of its usual life left, a certificate is not renewed yet: see renewsAt. */
+const NOT_YET = AGENT_LIFETIME * 0.6;
 /**
  * A certificate that is good for longer is of a time when they lived for a year, or when this
  * host's clock was wrong, and is renewed, too.
@@ -33,6 +34,8 @@ interface RenewalDeps {
 }
 
 export interface Renewed {
+  /** Hexadecimal, lower case. */
+  readonly serial: string;
   /** DER of the SubjectPublicKeyInfo. */
   readonly spki: Buffer;
   /** Ms since 1970. */
@@ -52,7 +55,12 @@ export async function renewal(
   facts: AgentFacts,
 ): Promise<readonly PlanLine[]> {
   const left = shown.notAfter - clock.now();
-  if (left > RENEW_BEFORE && left <= LONGEST && record.generation === primary()) return [];
+  const isDue = async (): Promise<boolean> => {
+    if (left > NOT_YET) return false;
+    const issued = await pki.issuedOne(MUSTER_SCOPE, shown.serial);
+    return issued === undefined || clock.now() >= renewsAt(issued);
+  };
+  if (left <= LONGEST && record.generation === primary() && !(await isDue())) return [];
   const certificate = await next({ identities, pki, clock }, record, shown.spki).catch((error: unknown) => {
     // The certificate is good for a while, so a later poll renews it.
     if (left > 0 && error instanceof MusterError && error.code === 'E_CERTIFICATE_LIMIT') return undefined;

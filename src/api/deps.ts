@@ -3,6 +3,7 @@
  * src/wiring/operators.ts wires them.
  */
 import type { WaitingView } from '../agent/approve.ts';
+import type { EndingWatch } from '../agent/ending-watch.ts';
 import type { KnownTpm } from '../agent/redeem-tpm.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
@@ -114,6 +115,8 @@ export interface ApiDeps {
     readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
   };
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded'>;
+  /** CAs and certificates that end soon. */
+  readonly endings: Pick<EndingWatch, 'warnings'>;
   /** Which keys operators have a copy of. */
   readonly exports: Exports;
   readonly agents: {

@@ -48,7 +48,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
     startedAt: timestamp(deps.daemon.startedAt),
     ...deps.daemon.readiness(),
     faults: deps.catalog.faults(),
-    warnings: [...(await deps.exports.warnings()), ...deps.catalog.warnings()],
+    warnings: [...(await deps.exports.warnings()), ...deps.endings.warnings(), ...deps.catalog.warnings()],
     incompleteImages: incompleteImages(deps),
   });
 
@@ -233,7 +233,8 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     method: 'GET',
     path: '/v1/pki',
     access: 'view',
-    summary: 'Lists keysets and issued certificates with their holders and expiry.',
+    summary:
+      'Lists keysets and issued certificates with their holders, ends and renewals. Query: within, a duration to look ahead.',
     handler: pkiStatus,
   },
   {

@@ -3,11 +3,12 @@
  * of the certificates that operators request, and all of them in the export that they request.
  */
 import { z } from 'zod';
+import { pkiStandings } from '../agent/pki-standings.ts';
+import { duration, type Millis, parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { type ExportedScope, exportScope } from '../pki/exported.ts';
-import { leavesFor } from '../pki/hierarchy.ts';
-import { type CertificateView, pkiStatusView } from '../pki/views.ts';
+import { type PkiStatusView, pkiStatusView } from '../pki/views.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, readText, text } from './handler.ts';
@@ -20,37 +21,33 @@ type H = Handler<ApiDeps>;
 const OWN = 'muster';
 
 /** Keys and certificates of one cluster, or of Muster itself. */
-export interface ScopeStatus extends ReturnType<typeof pkiStatusView> {
+export interface ScopeStatus extends PkiStatusView {
   readonly scope: string;
   /** Whether the keys belong to a cluster, or are Muster's own transport CA. */
   readonly of: 'cluster' | 'muster';
 }
 
-/** Certificates that machines of a cluster hold. */
-const MACHINE_LEAVES: ReadonlySet<string> = new Set(leavesFor(['control-plane', 'etcd', 'worker']));
+/** How far `muster pki status` looks ahead by default. */
+const WITHIN = duration('90d');
 
-async function statusOf(scope: string, { pki, agents, clock }: ApiDeps): Promise<ScopeStatus> {
+async function statusOf(scope: string, within: Millis, deps: ApiDeps): Promise<ScopeStatus> {
+  const { pki, agents, clock } = deps;
   const own = scope === MUSTER_SCOPE;
-  const view = pkiStatusView(
-    (await pki.keysets(scope)).values(),
-    await pki.issued(scope),
-    clock.now(),
-    await pki.encryption(scope),
-  );
-  const judged = (one: CertificateView): CertificateView => {
-    if (one.state === 'expired') return one;
-    if (one.leaf === 'agent') {
-      const state = agents.certificateState(one.to, one.serial);
-      return state === 'valid' ? one : { ...one, state };
-    }
-    const gone = !own && MACHINE_LEAVES.has(one.leaf) && agents.agentCluster(one.to) !== scope;
-    return gone ? { ...one, state: 'removed' } : one;
-  };
+  const issued = await pki.issued(scope);
   return {
     scope: own ? OWN : scope,
     of: own ? 'muster' : 'cluster',
-    ...view,
-    certificates: view.certificates.map(judged),
+    ...pkiStatusView(
+      {
+        keysets: (await pki.keysets(scope)).values(),
+        encryption: await pki.encryption(scope),
+        issued,
+        standing: pkiStandings(agents, scope, issued),
+        ofCluster: !own,
+      },
+      clock.now(),
+      within,
+    ),
   };
 }
 
@@ -101,10 +98,17 @@ export const pkiExported: H = async (request, deps) => {
   return json({ warnings: await deps.exports.warnings() });
 };
 
-/** Lists the keys and certificates of all scopes, or of the cluster that the path names. */
+/**
+ * Lists the keys and certificates of all scopes, or of the cluster that the path names, and what
+ * happens to them within a time.
+ */
 export const pkiStatus: H = async (request, deps) => {
+  const asked = request.query.get('within');
+  const within = asked === null ? WITHIN : parseDuration(asked);
+  if (within === undefined) throw new MusterError('E_USAGE', `within=${asked} is no duration, e.g. 90d`);
   const wanted = await scopesOf(request.params.cluster, deps);
-  return json({ kind: 'PkiStatus', items: await Promise.all(wanted.map((scope) => statusOf(scope, deps))) });
+  const items = await Promise.all(wanted.map((scope) => statusOf(scope, within, deps)));
+  return json({ kind: 'PkiStatus', items });
 };
 
 /** @throws {MusterError} E_USAGE when the query lacks the parameter or it is empty */

@@ -103,6 +103,16 @@ export const METRICS = {
     help: 'Log lines that were dropped because they could not be written (terminal closed, disk full, reader gone).',
     labels: [],
   },
+  muster_pki_next_end_timestamp_seconds: {
+    type: 'gauge',
+    help: 'When the CA or certificate of this kind that is to be renewed and ends first ends, in seconds since 1970; 0 when there is none any more. The scope is a cluster or `muster`.',
+    labels: ['scope', 'what'],
+  },
+  muster_pki_alarms: {
+    type: 'gauge',
+    help: 'CAs and certificates that end within 30 days (soon) or 7 days (urgent) and should have been renewed.',
+    labels: ['scope', 'level'],
+  },
   muster_documents: { type: 'gauge', help: 'Documents, by kind.', labels: ['kind'] },
   muster_document_faults: {
     type: 'gauge',

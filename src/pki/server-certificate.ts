@@ -12,6 +12,7 @@ import type { ClusterNames } from './hierarchy.ts';
 import { PrivateKey } from './keys.ts';
 import { type Keyset, trustBundle } from './keyset.ts';
 import type { Pki } from './pki.ts';
+import { renewsAt } from './renewal-time.ts';
 import type { Secrets } from './secrets.ts';
 
 /** The listener's DNS name, in addition to its addresses. */
@@ -65,8 +66,8 @@ export interface ServerCertificateDeps {
 
 /**
  * Returns the stored certificate if it names these addresses (it may name more: interfaces get
- * theirs one after the other), is signed by the CA's primary generation and has a third of its life
- * left; else makes a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6
+ * theirs one after the other), is signed by the CA's primary generation and is not to be renewed
+ * yet; else makes a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6
  * as text.
  */
 export async function serverCertificate(
@@ -77,10 +78,15 @@ export async function serverCertificate(
   const authority = trustBundle(keyset);
   const text = await secrets.get(SECRET);
   const known = text === undefined ? undefined : readServerCertificate(text);
+  const isDue = async (certificate: X509Certificate): Promise<boolean> => {
+    const issued = await pki.issuedOne(MUSTER_SCOPE, certificate.serialNumber.toLowerCase());
+    return issued === undefined || clock.now() >= renewsAt(issued);
+  };
   if (
     known !== undefined &&
     known.generation === keyset.primary &&
-    suits(known.certificate, addresses, clock.now())
+    names(known.certificate, addresses) &&
+    !(await isDue(known.certificate))
   )
     return { certificate: known.pem, key: known.key, authority };
   return { ...(await renew({ pki, secrets }, keyset, addresses)), authority };
@@ -102,11 +108,8 @@ async function renew(
   return { certificate, key };
 }
 
-/** A third of a leaf's year; it counts from the end, since the transport's leaves begin in 2000. */
-const RENEW_BEFORE_MS = 120 * 24 * 3_600_000;
-
-function suits(certificate: X509Certificate, addresses: readonly string[], now: number): boolean {
-  if (Date.parse(certificate.validTo) - now < RENEW_BEFORE_MS) return false;
+/** Whether the certificate names all of these addresses. */
+function names(certificate: X509Certificate, addresses: readonly string[]): boolean {
   const named = (certificate.subjectAltName ?? '')
     .split(', ')
     .flatMap((name) => (name.startsWith('IP Address:') ? [plain(name.slice('IP Address:'.length))] : []));

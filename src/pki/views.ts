@@ -5,10 +5,24 @@
 import type { Millis } from '../base/duration.ts';
 import type { EncryptionKeyset } from './encryption.ts';
 import type { MachineFile } from './handout.ts';
-import { isProbe } from './hierarchy.ts';
 import { discoveryHash } from './keys.ts';
 import type { Aged, Keyset, KeysetOf } from './keyset.ts';
+import {
+  type AlarmLevel,
+  alarmOf,
+  dependentsOf,
+  type Ending,
+  endingsOf,
+  firstWithoutBootHost,
+  forecast,
+  type Renewer,
+  renewerOf,
+  type ScopeKeys,
+  type Standing,
+} from './outlook.ts';
 import type { IssuedCertificate } from './records.ts';
+import { renewsAt } from './renewal-time.ts';
+import { readAuthority } from './x509.ts';
 
 const iso = (at: Millis): string => new Date(at).toISOString();
 
@@ -18,6 +32,14 @@ export interface GenerationView {
   /** Only for key pairs. */
   readonly pin?: string;
   readonly state: 'primary' | 'made' | 'trusted' | 'distrusted';
+  /** When a CA's own certificate ends. */
+  readonly notAfter?: string;
+  /** Other generations of a CA that signed a bridge to this one. */
+  readonly bridgesFrom?: readonly string[];
+  /** Holders of current certificates that this generation signed, by certificate. */
+  readonly dependents?: Readonly<Record<string, readonly string[]>>;
+  /** When the last of these certificates ends. */
+  readonly dependentsUntil?: string;
 }
 
 interface KeysetView {
@@ -25,16 +47,27 @@ interface KeysetView {
   readonly generations: readonly GenerationView[];
 }
 
-/** A keyset of key pairs, with the discovery hash of each generation. */
-export const keysetView = (keyset: Keyset): KeysetView =>
-  generations(keyset, ({ publicKey }) => ({ pin: discoveryHash(publicKey) }));
+/** A keyset of key pairs: with the discovery hash of each generation, and what depends on it. */
+export const keysetView = (keyset: Keyset, keys: ScopeKeys, now: Millis): KeysetView =>
+  generations(keyset, (one) => {
+    const { holders, until } = dependentsOf(one, keys, now);
+    return {
+      pin: discoveryHash(one.publicKey),
+      ...(one.certificate !== undefined && {
+        notAfter: iso(readAuthority(one.certificate).notAfter),
+        bridgesFrom: (one.bridges ?? []).map(({ issuer }) => issuer),
+        dependents: holders,
+        ...(until !== undefined && { dependentsUntil: iso(until) }),
+      }),
+    };
+  });
 
 /** The keys by id; a symmetric key has nothing else to show. */
 export const encryptionView = (keyset: EncryptionKeyset): KeysetView => generations(keyset, () => ({}));
 
 function generations<G extends Aged>(
   keyset: KeysetOf<string, G>,
-  more: (one: G) => { readonly pin?: string },
+  more: (one: G) => Partial<GenerationView>,
 ): KeysetView {
   const view = (state: (one: G) => GenerationView['state']) => (one: G) => ({
     id: one.id,
@@ -61,17 +94,28 @@ export interface CertificateView {
   readonly notBefore: string;
   readonly notAfter: string;
   /**
-   * `expiring`: less than a fifth of its life is left. `superseded`: an agent's certificate that is
-   * no longer believed. `revoked`: an agent's certificate whose machine was taken out. `removed`: a
-   * cluster's certificate whose machine has left: it is not renewed, but valid until it ends.
+   * `expiring`: less than a fifth of its life is left. `superseded`: its holder has a newer one, and
+   * an agent's is no longer believed. `revoked`: an agent's certificate whose machine was taken out.
+   * `removed`: a cluster's certificate whose machine has left: it is not renewed, but valid until it
+   * ends.
    */
   readonly state: 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
+  readonly renewedBy: Renewer;
+  /** When the agent, kubelet or the boot host renews it. */
+  readonly renewsAt?: string;
 }
 
-/** An entry of the ledger at wall-clock time `now`, with its dates and its state by date. */
-export function certificateView(issued: IssuedCertificate, now: Millis): CertificateView {
-  const left = issued.notAfter - now;
-  const life = issued.notAfter - Math.max(issued.notBefore, issued.issuedAt);
+const BY_THEMSELVES: ReadonlySet<Renewer> = new Set<Renewer>(['agent', 'kubelet', 'muster']);
+
+/** An entry of the ledger at wall-clock time `now`, with its dates and its state. */
+export function certificateView(
+  issued: IssuedCertificate,
+  now: Millis,
+  standing: Standing = 'current',
+): CertificateView {
+  const byDate = stateByDate(issued, now);
+  const renewedBy = renewerOf(issued.leaf, byDate === 'expired' ? 'removed' : standing);
+
   return {
     serial: issued.serial,
     leaf: issued.leaf,
@@ -80,25 +124,81 @@ export function certificateView(issued: IssuedCertificate, now: Millis): Certifi
     issuer: `${issued.issuer.keyset}/${issued.issuer.generation}`,
     notBefore: iso(issued.notBefore),
     notAfter: iso(issued.notAfter),
-    state: left <= 0 ? 'expired' : left < life / 5 ? 'expiring' : 'valid',
+    state: byDate === 'expired' || standing === 'current' ? byDate : standing,
+    renewedBy,
+    ...(BY_THEMSELVES.has(renewedBy) && { renewsAt: iso(renewsAt(issued)) }),
   };
 }
 
-/** Keysets, and every certificate that was handed out; the one that ends next comes first. */
-export function pkiStatusView(
-  keysets: Iterable<Keyset>,
-  issued: readonly IssuedCertificate[],
-  now: Millis,
-  encryption?: EncryptionKeyset,
-): {
+function stateByDate(issued: IssuedCertificate, now: Millis): 'valid' | 'expiring' | 'expired' {
+  const left = issued.notAfter - now;
+  const life = issued.notAfter - Math.max(issued.notBefore, issued.issuedAt);
+  return left <= 0 ? 'expired' : left < life / 5 ? 'expiring' : 'valid';
+}
+
+/** What ends or is renewed at a time. */
+export interface ForecastView {
+  readonly at: string;
+  readonly does: 'renewed' | 'ends';
+  /** For example `certificate kubelet`, `CA etcd-ca`. */
+  readonly what: string;
+  /** A machine, a user or `muster`; of a CA, the id of its generation. */
+  readonly of: string;
+  readonly by: Ending['renewedBy'];
+  readonly ends: string;
+  /** It ends so soon that it should have been renewed. */
+  readonly alarm?: AlarmLevel;
+}
+
+const endingView = (ending: Ending, now: Millis) => {
+  const alarm = alarmOf(ending, now);
+  return {
+    what: ending.what,
+    of: ending.of,
+    by: ending.renewedBy,
+    ends: iso(ending.ends),
+    ...(alarm && { alarm }),
+  };
+};
+
+export interface PkiStatusView {
   readonly keysets: readonly KeysetView[];
   readonly certificates: readonly CertificateView[];
-} {
+  /** What is renewed or ends within the time that was asked for, the first one first. */
+  readonly forecast: readonly ForecastView[];
+  /**
+   * What ends first of what a cluster needs if its boot host stays away: so long the cluster can do
+   * without. Absent for Muster's own keys.
+   */
+  readonly withoutBootHost?: Omit<ForecastView, 'at' | 'does'>;
+}
+
+/**
+ * Keysets with what depends on them, every certificate that was handed out (the one that ends next
+ * comes first), and what happens within a time.
+ */
+export function pkiStatusView(
+  keys: ScopeKeys & { readonly encryption?: EncryptionKeyset | undefined; readonly ofCluster?: boolean },
+  now: Millis,
+  within: Millis,
+): PkiStatusView {
+  const keysets = [...keys.keysets];
+  const endings = endingsOf({ ...keys, keysets });
+  const first = keys.ofCluster ? firstWithoutBootHost(endings) : undefined;
   return {
-    keysets: [...[...keysets].map(keysetView), ...(encryption ? [encryptionView(encryption)] : [])],
-    certificates: issued
+    keysets: [
+      ...keysets.map((keyset) => keysetView(keyset, keys, now)),
+      ...(keys.encryption ? [encryptionView(keys.encryption)] : []),
+    ],
+    certificates: keys.issued
       .toSorted((a, b) => a.notAfter - b.notAfter || (a.serial < b.serial ? -1 : 1))
-      .map((one) => certificateView(one, now)),
+      .map((one) => certificateView(one, now, keys.standing(one))),
+    forecast: forecast(endings, now, within).map(({ at, does, ending }) => ({
+      at: iso(at),
+      does,
+      ...endingView(ending, now),
+    })),
+    ...(first && { withoutBootHost: endingView(first, now) }),
   };
 }
 
@@ -119,14 +219,3 @@ export function machineFileView(file: MachineFile): {
   }[content.kind];
   return { path, mode: mode.toString(8).padStart(4, '0'), content: shown };
 }
-
-/**
- * The certificates that depend on a CA's generation, probes aside: as long as there is one,
- * distrusting the generation would cut off its holder.
- */
-export const stillDependsOn = (
-  issued: readonly IssuedCertificate[],
-  generation: string,
-  now: Millis,
-): readonly IssuedCertificate[] =>
-  issued.filter((one) => one.issuer.generation === generation && one.notAfter > now && !isProbe(one.leaf));

@@ -1,4 +1,5 @@
 /** Wires the operators' API. */
+import { startEndingWatch } from '../agent/ending-watch.ts';
 import { quarantineMachine, releaseMachine } from '../agent/quarantine.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
@@ -45,6 +46,8 @@ export async function listenToOperators(
   opened: (close: CloseListener) => void,
 ): Promise<void> {
   const { socket, metricsListen } = options;
+  const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
+  opened(() => endings.close());
   const quarantine = { roster, identities: agents.identities, events, clock };
   const api = await startApi({
     listen: { socket, ...(metricsListen ? { metrics: metricsListen } : {}) },
@@ -76,6 +79,7 @@ export async function listenToOperators(
       secrets: { given, users: secretUsers },
       pki,
       exports: openExports({ store, pki, clock }),
+      endings,
       agents,
       daemon,
       metrics,

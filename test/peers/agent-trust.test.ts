@@ -123,7 +123,11 @@ const without = (controlPlanes: readonly string[]) =>
 
 /** The state of cp1's certificate in `muster pki status`. */
 async function state(): Promise<string | undefined> {
-  const { certificates } = pkiStatusView([], await bootHost.pki.issued('_muster'), bootHost.clock.now());
+  const { certificates } = pkiStatusView(
+    { keysets: [], issued: await bootHost.pki.issued('_muster'), standing: () => 'current' },
+    bootHost.clock.now(),
+    duration('90d'),
+  );
   const own = certificates.find(({ leaf, to }) => leaf === 'agent' && to === 'cp1');
   return own && bootHost.agents.certificateState('cp1', own.serial);
 }

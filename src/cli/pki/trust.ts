@@ -1,17 +1,32 @@
 /** The verbs `muster pki status`, `muster kubeconfig` and `muster machine rearm`. */
 import type { ScopeStatus } from '../../api/trust.ts';
-import type { CertificateView, GenerationView } from '../../pki/views.ts';
+import type { Millis } from '../../base/duration.ts';
+import { parseDuration, spanText } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { CertificateView, ForecastView, GenerationView } from '../../pki/views.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
-import { timeText } from '../times.ts';
+import { millisSince, timeText } from '../times.ts';
 
 interface Options extends ServerOptions {
   readonly output?: string;
+  readonly cluster?: string;
+  readonly within?: string;
 }
 
 type KeysetRow = GenerationView & { readonly scope: string; readonly keyset: string };
 type CertificateRow = CertificateView & { readonly scope: string };
+/** Renewals and ends of the same kind. */
+interface ForecastRow extends ForecastView {
+  readonly scope: string;
+  readonly holders: readonly string[];
+}
+
+const dependentsText = ({ dependents = {} }: GenerationView): string =>
+  Object.entries(dependents)
+    .map(([leaf, holders]) => `${leaf} (${holders.length})`)
+    .join(', ');
 
 const KEYSET_COLUMNS: readonly Column<KeysetRow>[] = [
   { heading: 'SCOPE', cell: (row) => row.scope },
@@ -19,6 +34,8 @@ const KEYSET_COLUMNS: readonly Column<KeysetRow>[] = [
   { heading: 'GENERATION', cell: (row) => row.id },
   { heading: 'STATE', cell: (row) => row.state },
   { heading: 'SINCE', cell: (row) => timeText(row.createdAt) },
+  { heading: 'UNTIL', cell: (row) => row.notAfter && timeText(row.notAfter) },
+  { heading: 'DEPENDENTS', cell: dependentsText, cuts: true },
   { heading: 'PIN', wide: true, cell: (row) => row.pin, cuts: true },
 ];
 
@@ -28,20 +45,65 @@ const CERTIFICATE_COLUMNS: readonly Column<CertificateRow>[] = [
   { heading: 'TO', cell: (row) => row.to },
   { heading: 'STATE', cell: (row) => row.state },
   { heading: 'UNTIL', cell: (row) => timeText(row.notAfter) },
+  { heading: 'RENEWED BY', cell: (row) => row.renewedBy },
+  { heading: 'RENEWED AT', cell: (row) => row.renewsAt && timeText(row.renewsAt) },
   { heading: 'SUBJECT', cell: (row) => row.subject, cuts: true },
   { heading: 'ISSUER', wide: true, cell: (row) => row.issuer, cuts: true },
   { heading: 'SERIAL', wide: true, cell: (row) => row.serial },
 ];
 
+const FORECAST_COLUMNS: readonly Column<ForecastRow>[] = [
+  { heading: 'SCOPE', cell: (row) => row.scope },
+  { heading: 'FROM', cell: (row) => timeText(row.at) },
+  { heading: 'WHAT', cell: (row) => row.what },
+  { heading: 'OF', cell: ({ holders }) => holdersText(holders), cuts: true },
+  { heading: 'HAPPENS', cell: happens },
+  { heading: 'ALARM', cell: (row) => row.alarm },
+];
+
+const holdersText = ([first, ...more]: readonly string[]): string =>
+  more.length === 0 ? first! : `${first} and ${more.length} more`;
+
+function happens({ does, by }: ForecastView): string {
+  if (does === 'renewed') return `${by === 'muster' ? 'the boot host' : by} renews it`;
+  if (by === 'rotation') return 'ends unless it is rotated';
+  return by === 'person' ? 'ends; its user asks for another one' : 'ends';
+}
+
+/** Joins the entries of the same kind, at the time of the first of them. */
+function forecastRows(scope: string, forecast: readonly ForecastView[]): readonly ForecastRow[] {
+  const rows = new Map<string, ForecastRow>();
+  for (const one of forecast) {
+    const kind = `${one.what} ${one.does} ${one.alarm}`;
+    const known = rows.get(kind);
+    rows.set(kind, { ...(known ?? one), scope, holders: [...(known?.holders ?? []), one.of] });
+  }
+  return [...rows.values()];
+}
+
+/** How long the cluster can do without the boot host. */
+function aloneText({ scope, withoutBootHost: first }: ScopeStatus, now: number): string {
+  if (first === undefined) return '';
+  const left = -millisSince(first.ends, now);
+  const span = left > 0 ? spanText(left as Millis) : 'no time';
+  return `Without the boot host, ${scope} keeps running for ${span}, until ${timeText(first.ends)}: then ${first.what} of ${first.of} ends.\n`;
+}
+
 /**
  * `muster pki status`: prints keysets, then certificates, with the certificate that expires first
- * at the top: those of one cluster, or those of all clusters and of the boot host itself.
+ * at the top, then what happens next: for one cluster, or for all clusters and the boot host
+ * itself.
  */
-export async function pkiStatus(cluster: string | undefined, options: Options, io: Io): Promise<number> {
+export async function pkiStatus(name: string | undefined, options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
+  const cluster = options.cluster ?? name;
+  const { within = '90d' } = options;
+  if (parseDuration(within) === undefined)
+    throw new MusterError('E_USAGE', `--within ${within} is no duration, e.g. 90d`);
   const { items } = await openClient(options, io).call<{ items: ScopeStatus[] }>(
     'GET',
     cluster === undefined ? '/v1/pki' : `/v1/pki/${encodeURIComponent(cluster)}`,
+    { query: { within } },
   );
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
@@ -54,9 +116,16 @@ export async function pkiStatus(cluster: string | undefined, options: Options, i
     const certificates = items.flatMap(({ scope, certificates: all }) =>
       all.map((one) => ({ ...one, scope })),
     );
+    const next = items.flatMap(({ scope, forecast }) => forecastRows(scope, forecast));
+    io.out(tableText(KEYSET_COLUMNS, keysets, lookOf(io, wide)));
+    io.out(`\n${tableText(CERTIFICATE_COLUMNS, certificates, lookOf(io, wide))}`);
     io.out(
-      `${tableText(KEYSET_COLUMNS, keysets, lookOf(io, wide))}\n${tableText(CERTIFICATE_COLUMNS, certificates, lookOf(io, wide))}`,
+      next.length === 0
+        ? `\nWithin ${within} nothing is renewed and nothing ends.\n`
+        : `\n${tableText(FORECAST_COLUMNS, next, lookOf(io, wide))}`,
     );
+    const alone = items.map((item) => aloneText(item, Date.now())).join('');
+    if (alone !== '') io.out(`\n${alone}`);
   }
   return EXIT.ok;
 }

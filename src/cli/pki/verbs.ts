@@ -29,14 +29,22 @@ export const registerPki: Register = (program, io, finish) => {
   const status = withServer(
     pki
       .command('status')
-      .summary('list keys and certificates')
-      .description('Lists every keyset and every certificate that was issued: to whom, and until when.')
+      .summary('list keys and certificates, and what ends when')
+      .description(
+        'Lists every keyset with its generations and what depends on them; every certificate with its holder, its end and who renews it; what is renewed or ends within a time; and how long each cluster can do without the boot host.',
+      )
       .argument('[cluster]', 'only of this cluster')
+      .option('--cluster <name>', 'only of this cluster', notEmpty)
+      .option('--within <duration>', 'how far to look ahead (default: 90d)', notEmpty)
       .addOption(outputOption('table', 'wide', 'json', 'yaml')),
   ).action(async (cluster: string | undefined, options) =>
     finish(await (await import('./trust.ts')).pkiStatus(cluster, options, io)),
   );
-  withExamples(status, ['muster pki status blue', "list a cluster's certificates, the next to expire first"]);
+  withExamples(
+    status,
+    ['muster pki status blue', "list a cluster's certificates, the next to expire first"],
+    ['muster pki status --cluster blue --within 365d -o json', 'what a year brings, for a program'],
+  );
   const copy = withServer(
     pki
       .command('export')

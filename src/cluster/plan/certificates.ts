@@ -1,7 +1,6 @@
 /**
- * Certificates for keys that machines made. A key keeps its certificate until a third of the
- * certificate's life is left, or until its names or its CA have to change. So a repeated poll gets
- * the same plan.
+ * Certificates for keys that machines made. A key keeps its certificate until it is to be renewed,
+ * or until its names or its CA have to change. So a repeated poll gets the same plan.
  */
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
@@ -10,6 +9,7 @@ import { type ClusterNames, type Holder, type LeafName, leafOf } from '../../pki
 import { PublicKey } from '../../pki/keys.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
+import { renewsAt } from '../../pki/renewal-time.ts';
 
 interface CertificateOrder {
   readonly leaf: LeafName;
@@ -84,8 +84,7 @@ function stillGood(
   order: CertificateOrder,
   clock: Clock,
 ): boolean {
-  const life = known.notAfter - known.issuedAt;
-  if (known.notAfter - clock.now() < life / 3) return false;
+  if (clock.now() >= renewsAt(known)) return false;
   if (keysets.get(known.issuer.keyset)?.primary !== known.issuer.generation) return false;
   return namesAre(known, order);
 }

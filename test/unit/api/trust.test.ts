@@ -153,6 +153,32 @@ test('the list of machines shows an alarm until the machine is rearmed', async (
   expect((await muster('machine', 'rearm', 'nobody')).err).toContain('E_NOT_FOUND');
 });
 
+test('the status of keys says who renews what, what is due, and what depends on each generation', async () => {
+  world = await openWorld(CLUSTER);
+  await world.pki.found('one');
+  for (const leaf of ['apiserver', 'kubelet'] as const)
+    await world.pki.issue('one', {
+      leaf,
+      holder: { name: 'cp1', addresses: [] },
+      cluster: NO_CLUSTER,
+      publicKey: (await PrivateKey.generate()).publicKey(),
+    });
+  await muster('kubeconfig', 'one', '--user', 'jane');
+  const { generation } = await world.pki.transition('one', 'ca', { do: 'make' });
+  const { out } = await muster('pki', 'status', '--cluster', 'one', '--within', '365d');
+  expect(out).toMatch(/^one +ca +[0-9a-f]{16} +primary .*apiserver \(1\), kubelet \(1\), person \(1\)$/m);
+  expect(out).toMatch(new RegExp(`^one +ca +${generation} +made `, 'm'));
+  expect(out).toMatch(/^one +apiserver +cp1 +valid +\S+ \S+ +agent +\d{4}-/m);
+  expect(out).toMatch(/^one .* certificate person +jane +ends; its user asks for another one/m);
+  expect(out).toMatch(/^one .* certificate kubelet +cp1 +kubelet renews it/m);
+  expect(out).toMatch(
+    /^Without the boot host, one keeps running .*: then certificate apiserver of cp1 ends\.$/m,
+  );
+  const near = await muster('pki', 'status', 'one', '--within', '1h');
+  expect(near.out).toContain('Within 1h nothing is renewed and nothing ends.');
+  expect((await muster('pki', 'status', '--within', 'soon')).code).toBe(2);
+});
+
 test('a certificate of a machine that has left the cluster is marked, with its expiry date', async () => {
   world = await openWorld(CLUSTER);
   await world.pki.found('one');

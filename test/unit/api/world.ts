@@ -250,6 +250,7 @@ export async function openWorld(
     secrets: { given, users: secretUsers },
     pki,
     exports: openExports({ store, pki, clock }),
+    endings: { warnings: () => [] },
     agents,
     kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
