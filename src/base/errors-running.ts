@@ -1,5 +1,11 @@
 /** The part of the catalogue of errors (errors.ts) about changes of running clusters. */
 export const RUNNING_ERRORS = {
+  E_ENDS_SOON: {
+    title: 'A CA or a certificate ends soon and was not renewed.',
+    who: 'operator',
+    http: 409,
+    fix: 'See `muster pki status`: agents renew certificates of their machines, so look whether the machine is heard; a CA has to be rotated.',
+  },
   E_FOUNDED: {
     title: 'A setting of a founded cluster cannot change.',
     who: 'operator',

@@ -230,12 +230,6 @@ export const ERRORS = {
     http: 409,
     fix: 'They are made when the first member of etcd polls: power its machines on; `muster cluster founding NAME` shows which members have polled.',
   },
-  E_ENDS_SOON: {
-    title: 'A CA or a certificate ends soon and was not renewed.',
-    who: 'operator',
-    http: 409,
-    fix: 'See `muster pki status`: agents renew certificates of their machines, so look whether the machine is heard; a CA has to be rotated.',
-  },
   E_KEYSET: {
     title: 'A keyset does not allow this step.',
     who: 'operator',
