@@ -94,10 +94,10 @@ export interface CertificateView {
   readonly notBefore: string;
   readonly notAfter: string;
   /**
-   * `expiring`: less than a fifth of its life is left. `superseded`: its holder has a newer one, and
-   * an agent's is no longer believed. `revoked`: an agent's certificate whose machine was taken out.
-   * `removed`: a cluster's certificate whose machine has left: it is not renewed, but valid until it
-   * ends.
+   * `expiring`: less than a fifth of its life is left. `superseded`: its holder has a newer one,
+   * and an agent's is no longer believed. `revoked`: an agent's certificate whose machine was taken
+   * out. `removed`: a cluster's certificate whose machine has left: it is not renewed, but valid
+   * until it ends.
    */
   readonly state: 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
   readonly renewedBy: Renewer;
@@ -170,7 +170,7 @@ export interface PkiStatusView {
    * What ends first of what a cluster needs if its boot host stays away: so long the cluster can do
    * without. Absent for Muster's own keys.
    */
-  readonly withoutBootHost?: Omit<ForecastView, 'at' | 'does'>;
+  readonly withoutBootHost?: Omit<ForecastView, 'at' | 'does'> & { readonly leftSeconds: number };
 }
 
 /**
@@ -198,7 +198,12 @@ export function pkiStatusView(
       does,
       ...endingView(ending, now),
     })),
-    ...(first && { withoutBootHost: endingView(first, now) }),
+    ...(first && {
+      withoutBootHost: {
+        ...endingView(first, now),
+        leftSeconds: Math.max(0, Math.floor((first.ends - now) / 1000)),
+      },
+    }),
   };
 }
 

@@ -1,13 +1,12 @@
 /** The verbs `muster pki status`, `muster kubeconfig` and `muster machine rearm`. */
 import type { ScopeStatus } from '../../api/trust.ts';
-import type { Millis } from '../../base/duration.ts';
-import { parseDuration, spanText } from '../../base/duration.ts';
+import { parseDuration, seconds, spanText, toMillis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { CertificateView, ForecastView, GenerationView } from '../../pki/views.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
-import { millisSince, timeText } from '../times.ts';
+import { timeText } from '../times.ts';
 
 interface Options extends ServerOptions {
   readonly output?: string;
@@ -82,10 +81,9 @@ function forecastRows(scope: string, forecast: readonly ForecastView[]): readonl
 }
 
 /** How long the cluster can do without the boot host. */
-function aloneText({ scope, withoutBootHost: first }: ScopeStatus, now: number): string {
+function aloneText({ scope, withoutBootHost: first }: ScopeStatus): string {
   if (first === undefined) return '';
-  const left = -millisSince(first.ends, now);
-  const span = left > 0 ? spanText(left as Millis) : 'no time';
+  const span = first.leftSeconds > 0 ? spanText(toMillis(seconds(first.leftSeconds))) : 'no time';
   return `Without the boot host, ${scope} keeps running for ${span}, until ${timeText(first.ends)}: then ${first.what} of ${first.of} ends.\n`;
 }
 
@@ -93,6 +91,8 @@ function aloneText({ scope, withoutBootHost: first }: ScopeStatus, now: number):
  * `muster pki status`: prints keysets, then certificates, with the certificate that expires first
  * at the top, then what happens next: for one cluster, or for all clusters and the boot host
  * itself.
+ *
+ * @throws {MusterError} E_USAGE when `--within` is no duration
  */
 export async function pkiStatus(name: string | undefined, options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
@@ -124,7 +124,7 @@ export async function pkiStatus(name: string | undefined, options: Options, io: 
         ? `\nWithin ${within} nothing is renewed and nothing ends.\n`
         : `\n${tableText(FORECAST_COLUMNS, next, lookOf(io, wide))}`,
     );
-    const alone = items.map((item) => aloneText(item, Date.now())).join('');
+    const alone = items.map(aloneText).join('');
     if (alone !== '') io.out(`\n${alone}`);
   }
   return EXIT.ok;
