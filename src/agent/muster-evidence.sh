@@ -106,7 +106,8 @@ look_at_listeners() {
 }
 
 # Sets encryption to the SHA-256 of the encryption configuration that the API server says it has
-# loaded, or to nothing. Only the plan asks for that, because all metrics are read for it.
+# loaded, or to nothing. Only the plan asks for that, because all metrics are read for it. The
+# probe is a client of the front proxy, and names a group that may read metrics.
 look_at_encryption() {
   encryption=''
   [ -s "$run/probes/encryption" ] || return 0
@@ -115,6 +116,7 @@ look_at_encryption() {
   encryption=$(
     curl -q --silent --insecure --noproxy '*' --max-time 6 --tlsv1.2 \
       --cert "$run/probes/$probe.pem" --key "$run/probes/$probe.pem" \
+      --header 'X-Remote-User: muster:probe' --header 'X-Remote-Group: system:monitoring' \
       "https://$url_host:$probe_port/metrics" |
       grep '^apiserver_encryption_config_controller_last_config_info{' |
       sed -n 's/.*[{,]hash="sha256:\([0-9a-f]\{64\}\)".*/\1/p' |
@@ -140,11 +142,11 @@ print_program() {
 }
 
 # Prints the line of haproxy, if it runs. It answers with the revision of the configuration that it
-# has loaded: a reload does not change its environment.
+# has loaded, on a socket in its own /tmp: a reload does not change its environment.
 print_balancer() {
-  [ -n "$balancer_runs" ] || return 0
+  [ -n "$balancer" ] || return 0
   balancer_revision=$(
-    curl -q --silent --max-time 2 --unix-socket "$root/run/muster-balancer/revision" \
+    curl -q --silent --max-time 2 --unix-socket "$balancer/root/tmp/muster-balancer" \
       http://localhost/ |
       head -c 64
   )

@@ -61,14 +61,14 @@ is_of_this_host() {
 
 # Sets etcd_revision, api_revision, manager_revision, scheduler_revision and kubelet_revision to the
 # MUSTER_REVISION that the running processes were started with: nothing if no such process runs, -
-# if it has none. Sets balancer_runs to yes if haproxy runs.
+# if it has none. Sets balancer to the directory in /proc of haproxy, if that runs.
 look_at_revisions() {
   etcd_revision=''
   api_revision=''
   manager_revision=''
   scheduler_revision=''
   kubelet_revision=''
-  balancer_runs=''
+  balancer=''
   for comm_file in "$root"/proc/[0-9]*/comm; do
     first_line "$comm_file"
     process_name=$first_line
@@ -88,7 +88,7 @@ look_at_revisions() {
       kube-controller) manager_revision=${process_revision:--} ;;
       kube-scheduler) scheduler_revision=${process_revision:--} ;;
       kubelet) kubelet_revision=${process_revision:--} ;;
-      haproxy) balancer_runs=yes ;;
+      haproxy) balancer=${comm_file%/comm} ;;
     esac
   done
 }

@@ -276,8 +276,8 @@ export type PlanLine =
     }
   /**
    * Asks the API server of this machine before every poll, until the next plan begins, which
-   * encryption configuration it has loaded. The probe's identity must be allowed to read
-   * `/metrics`.
+   * encryption configuration it has loaded. The probe is a client of the front proxy, whose headers
+   * name a group that may read metrics.
    */
   | {
       readonly do: 'read-encryption';

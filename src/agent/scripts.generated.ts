@@ -964,7 +964,7 @@ look_at_revisions() {
   manager_revision=''
   scheduler_revision=''
   kubelet_revision=''
-  balancer_runs=''
+  balancer=''
   for comm_file in "$root"/proc/[0-9]*/comm; do
     first_line "$comm_file"
     process_name=$first_line
@@ -983,7 +983,7 @@ look_at_revisions() {
       kube-controller) manager_revision=\${process_revision:--} ;;
       kube-scheduler) scheduler_revision=\${process_revision:--} ;;
       kubelet) kubelet_revision=\${process_revision:--} ;;
-      haproxy) balancer_runs=yes ;;
+      haproxy) balancer=\${comm_file%/comm} ;;
     esac
   done
 }
@@ -1192,6 +1192,7 @@ look_at_encryption() {
   encryption=$(
     curl -q --silent --insecure --noproxy '*' --max-time 6 --tlsv1.2 \\
       --cert "$run/probes/$probe.pem" --key "$run/probes/$probe.pem" \\
+      --header 'X-Remote-User: muster:probe' --header 'X-Remote-Group: system:monitoring' \\
       "https://$url_host:$probe_port/metrics" |
       grep '^apiserver_encryption_config_controller_last_config_info{' |
       sed -n 's/.*[{,]hash="sha256:\\([0-9a-f]\\{64\\}\\)".*/\\1/p' |
@@ -1213,9 +1214,9 @@ print_program() {
 }
 
 print_balancer() {
-  [ -n "$balancer_runs" ] || return 0
+  [ -n "$balancer" ] || return 0
   balancer_revision=$(
-    curl -q --silent --max-time 2 --unix-socket "$root/run/muster-balancer/revision" \\
+    curl -q --silent --max-time 2 --unix-socket "$balancer/root/tmp/muster-balancer" \\
       http://localhost/ |
       head -c 64
   )

@@ -7,6 +7,9 @@ import type { PlanLine } from './plan.ts';
 /** The version of the scripts in this folder; `version` of muster-agent.sh. */
 export const AGENT_VERSION = 4;
 
+/** The first version that reports the programs besides etcd and API server. */
+export const REPORTS_PROGRAMS = 3;
+
 /** What came with a version: `before` returns a line as agents before that version know it. */
 interface Step {
   readonly version: number;

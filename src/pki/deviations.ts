@@ -61,7 +61,7 @@ export const PKI_DEVIATIONS = {
   kubeconfigDirectories: {
     where: 'controller-manager.conf, scheduler.conf',
     reason:
-      'In a directory of their own, with a link from kubeadm’s path: a file mounted by itself hides its replacement.',
+      'The pods read others, in directories of their own, which name CA and certificate as files: these are read again without a restart. kubeadm reads only its own, with everything embedded.',
   },
   kubeletCombined: {
     where: 'kubelet.conf',

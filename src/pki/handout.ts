@@ -149,8 +149,9 @@ function encryptionFiles({ roles, encryption }: HandoutOf): MachineFile[] {
   return [secret(ENCRYPTION.path, MODES.key, encryptionConfig(encryption.keyset, encryption.encrypts))];
 }
 
-function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): MachineFile[] {
-  const { delivery, subject } = leafOf(leaf);
+function leafFiles(of: HandoutOf, leaf: LeafName, held: Held): MachineFile[] {
+  const { certificate, key } = held;
+  const { delivery } = leafOf(leaf);
   switch (delivery.form) {
     case 'none':
       return [];
@@ -163,40 +164,54 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
       ];
     case 'combined': {
       return [
-        key
-          ? secret(delivery.path, MODES.key, certificate + key.pem())
-          : {
-              path: delivery.path,
-              mode: MODES.key,
-              content: { kind: 'with-own-key', leaf, text: certificate, append: 'pem' },
-            },
-        { path: delivery.link, mode: 0, content: { kind: 'link', to: delivery.path, onlyIfAbsent: true } },
-        kubeconfigWithFiles(of, leaf, delivery),
+        pairInOneFile(delivery.path, leaf, certificate, key),
+        // kubelet turned the link if it rotated its certificate itself; a certificate that Muster
+        // issues again would never reach it.
+        { path: delivery.link, mode: 0, content: { kind: 'link', to: delivery.path } },
+        kubeletKubeconfig(of, delivery),
       ];
     }
-    case 'kubeconfig': {
-      const user = subject({ name: of.user, addresses: [] }).commonName;
-      const file: MachineFile = key
-        ? secret(
-            delivery.path,
-            MODES.kubeconfig,
-            kubeconfig(of, user, delivery.server, { kind: 'embedded', certificate, key }),
-          )
-        : {
-            path: delivery.path,
-            mode: MODES.kubeconfig,
-            content: {
-              kind: 'with-own-key',
-              leaf,
-              text: kubeconfig(of, user, delivery.server, { kind: 'own-key', certificate }),
-              append: 'base64',
-            },
-          };
-      return delivery.alias === undefined
-        ? [file]
-        : [file, { path: delivery.alias, mode: 0, content: { kind: 'link', to: delivery.path } }];
-    }
+    case 'kubeconfig-files':
+      return [
+        text(delivery.authority, MODES.certificate, trustBundle(of.keysets.get('ca')!)),
+        pairInOneFile(delivery.pair, leaf, certificate, key),
+        kubeconfigWithFiles(of, leaf, delivery.path, delivery.authority, delivery.pair),
+        embeddedKubeconfig(of, leaf, { path: delivery.embedded, server: 'local' }, held),
+      ];
+    case 'kubeconfig':
+      return [embeddedKubeconfig(of, leaf, delivery, held)];
   }
+}
+
+const userOf = (of: HandoutOf, leaf: LeafName): string =>
+  leafOf(leaf).subject({ name: of.user, addresses: [] }).commonName;
+
+/** A certificate and its key in one file. */
+const pairInOneFile = (
+  path: string,
+  leaf: LeafName,
+  certificate: string,
+  key: PrivateKey | undefined,
+): MachineFile =>
+  key
+    ? secret(path, MODES.key, certificate + key.pem())
+    : { path, mode: MODES.key, content: { kind: 'with-own-key', leaf, text: certificate, append: 'pem' } };
+
+function embeddedKubeconfig(
+  of: HandoutOf,
+  leaf: LeafName,
+  { path, server }: { readonly path: string; readonly server: 'endpoint' | 'local' },
+  { certificate, key }: Held,
+): MachineFile {
+  const user = userOf(of, leaf);
+  if (key)
+    return secret(
+      path,
+      MODES.kubeconfig,
+      kubeconfig(of, user, server, { kind: 'embedded', certificate, key }),
+    );
+  const text = kubeconfig(of, user, server, { kind: 'own-key', certificate });
+  return { path, mode: MODES.kubeconfig, content: { kind: 'with-own-key', leaf, text, append: 'base64' } };
 }
 
 /**
@@ -205,7 +220,7 @@ function leafFiles(of: HandoutOf, leaf: LeafName, { certificate, key }: Held): M
  */
 function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>): MachineFile[] {
   return [
-    kubeconfigWithFiles(of, 'kubelet', KUBELET_CLIENT),
+    kubeletKubeconfig(of, KUBELET_CLIENT),
     token
       ? secret(
           BOOTSTRAP_KUBECONFIG,
@@ -216,18 +231,22 @@ function joiningFiles(of: HandoutOf, { token }: NonNullable<HandoutOf['joins']>)
   ];
 }
 
-/** A kubeconfig that names the files of its certificate, whether they exist or not. */
+/** kubelet's kubeconfig, which names its certificate by a link, whether that exists or not. */
+const kubeletKubeconfig = (
+  of: HandoutOf,
+  { link, kubeconfig: path }: Extract<Delivery, { form: 'combined' }>,
+): MachineFile => kubeconfigWithFiles(of, 'kubelet', path, AUTHORITIES.ca.bundle.path, link);
+
 function kubeconfigWithFiles(
   of: HandoutOf,
   leaf: LeafName,
-  { link, kubeconfig: path }: Extract<Delivery, { form: 'combined' }>,
+  path: string,
+  authority: string,
+  pair: string,
 ): MachineFile {
-  const user = leafOf(leaf).subject({ name: of.user, addresses: [] }).commonName;
-  return text(
-    path,
-    MODES.kubeconfig,
-    kubeconfig(of, user, 'local', { kind: 'files', certificate: link, key: link }),
-  );
+  const credential = { kind: 'files', certificate: pair, key: pair } as const;
+  const content = kubeconfig(of, userOf(of, leaf), 'local', credential, { file: authority });
+  return text(path, MODES.kubeconfig, content);
 }
 
 function kubeconfig(
@@ -235,12 +254,7 @@ function kubeconfig(
   user: string,
   server: 'endpoint' | 'local',
   credential: Credential,
+  caBundle: string | { readonly file: string } = trustBundle(of.keysets.get('ca')!),
 ): string {
-  return kubeconfigText({
-    cluster: of.cluster,
-    server: of.servers[server],
-    caBundle: trustBundle(of.keysets.get('ca')!),
-    user,
-    credential,
-  });
+  return kubeconfigText({ cluster: of.cluster, server: of.servers[server], caBundle, user, credential });
 }

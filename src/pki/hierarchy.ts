@@ -168,12 +168,19 @@ export type Delivery =
    * certificate_store.go).
    */
   | { readonly form: 'combined'; readonly path: string; readonly link: string; readonly kubeconfig: string }
-  /** `alias`: kubeadm's path, a symbolic link to `path`. */
+  /** Everything embedded, as kubeadm does it. */
+  | { readonly form: 'kubeconfig'; readonly path: string; readonly server: 'endpoint' | 'local' }
+  /**
+   * A kubeconfig that names the files `authority` (trust) and `pair` (certificate and key in one
+   * file, so that they change as one): its program reads them again by itself. `embedded` is the
+   * same with everything embedded, at kubeadm's path, because kubeadm reads no other.
+   */
   | {
-      readonly form: 'kubeconfig';
+      readonly form: 'kubeconfig-files';
       readonly path: string;
-      readonly alias?: string;
-      readonly server: 'endpoint' | 'local';
+      readonly authority: string;
+      readonly pair: string;
+      readonly embedded: string;
     }
   | { readonly form: 'none' };
 
@@ -211,12 +218,20 @@ const pair = (stem: string): Delivery => ({
  * A component's kubeconfig in a directory of its own: a pod that mounted the file itself would not
  * see its replacement.
  */
-const componentKubeconfig = (name: string): Delivery => ({
-  form: 'kubeconfig',
-  path: `${KUBERNETES_DIRECTORY}/${name}/${name}.conf`,
-  alias: `${KUBERNETES_DIRECTORY}/${name}.conf`,
-  server: 'local',
-});
+const componentKubeconfig = <N extends string>(name: N) =>
+  ({
+    form: 'kubeconfig-files',
+    path: `${KUBERNETES_DIRECTORY}/${name}/${name}.conf`,
+    authority: `${KUBERNETES_DIRECTORY}/${name}/ca-bundle.crt`,
+    pair: `${KUBERNETES_DIRECTORY}/${name}/client.pem`,
+    embedded: `${KUBERNETES_DIRECTORY}/${name}.conf`,
+  }) as const satisfies Delivery;
+
+/** Kubeconfigs of the components that run beside the API server. */
+export const COMPONENT_KUBECONFIGS = {
+  'controller-manager': componentKubeconfig('controller-manager'),
+  scheduler: componentKubeconfig('scheduler'),
+} as const;
 
 const etcdMember = (stem: string): Leaf => ({
   parent: 'etcd-ca',
@@ -339,12 +354,10 @@ export const LEAVES = {
   'controller-manager': client(
     'ca',
     named('system:kube-controller-manager'),
-    componentKubeconfig('controller-manager'),
+    COMPONENT_KUBECONFIGS['controller-manager'],
     ['control-plane'],
   ),
-  scheduler: client('ca', named('system:kube-scheduler'), componentKubeconfig('scheduler'), [
-    'control-plane',
-  ]),
+  scheduler: client('ca', named('system:kube-scheduler'), COMPONENT_KUBECONFIGS.scheduler, ['control-plane']),
   kubelet: client('ca', kubeletSubject, KUBELET_CLIENT, ['control-plane', 'worker']),
   /** The subject that Kubernetes' own signer requires of kubelet's serving certificate. */
   'kubelet-serving': {

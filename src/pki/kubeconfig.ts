@@ -11,7 +11,7 @@ export type Credential =
    * machine appends the base64 of its key file and a line break.
    */
   | { readonly kind: 'own-key'; readonly certificate: string }
-  /** Paths of kubelet's files, which kubelet replaces itself. */
+  /** Paths of files, which may be one file. */
   | { readonly kind: 'files'; readonly certificate: string; readonly key: string }
   /** A bootstrap token, `id.secret`. */
   | { readonly kind: 'token'; readonly token: Secret };
@@ -20,8 +20,8 @@ interface Kubeconfig {
   readonly cluster: string;
   /** URL of the API. */
   readonly server: string;
-  /** Trust: PEM, every trusted generation. */
-  readonly caBundle: string;
+  /** Trust: the PEM of every trusted generation, or the path of a file with it. */
+  readonly caBundle: string | { readonly file: string };
   readonly user: string;
   readonly credential: Credential;
 }
@@ -44,13 +44,18 @@ function userFields(credential: Credential): Record<string, string> {
   }
 }
 
+const trustFields = (ca: Kubeconfig['caBundle']): Record<string, string> =>
+  typeof ca === 'string'
+    ? { 'certificate-authority-data': base64(ca) }
+    : { 'certificate-authority': ca.file };
+
 function document(config: Kubeconfig, user: Record<string, string>): Plain {
   const context = `${config.user}@${config.cluster}`;
   return {
     apiVersion: 'v1',
     clusters: [
       {
-        cluster: { 'certificate-authority-data': base64(config.caBundle), server: config.server },
+        cluster: { ...trustFields(config.caBundle), server: config.server },
         name: config.cluster,
       },
     ],

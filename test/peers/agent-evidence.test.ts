@@ -6,16 +6,21 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
+import https from 'node:https';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type ListenerName, type ProbeName, probeName } from '../../src/agent/evidence.ts';
 import { type PlanLine, probePath } from '../../src/agent/plan.ts';
 import type { Millis } from '../../src/base/duration.ts';
+import { balancerConfig } from '../../src/cluster/plan/balancer.ts';
+import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
 import { issueLeaf, newGeneration } from '../../src/pki/issue.ts';
 import { PrivateKey } from '../../src/pki/keys.ts';
 import type { Generation } from '../../src/pki/keyset.ts';
 import { keyIdOf, signer } from '../../src/pki/x509.ts';
+import { resolved } from '../unit/cluster/kit.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 import { DEBIAN_12, DEBIAN_13 } from './etcd/rack.ts';
+import { unpacked } from './unpacked.ts';
 
 let planner: Planner;
 let machine: Machine;
@@ -206,6 +211,96 @@ describe.for(SHELLS)('by %s', (shell) => {
     const counted = planner.facts().evidence!.tokens;
     expect(counted.size).toBe(17);
     expect([...counted.values()].reduce((sum, count) => sum + count)).toBe(36);
+  });
+});
+
+describe('haproxy as a worker runs it', () => {
+  const { command, env } = unpacked('haproxy', 'usr/sbin/haproxy');
+  /** What haproxy wrote to standard error. */
+  let wrote = '';
+  /** The API server of the only control plane. */
+  const API = '127.0.0.2';
+  const cluster = resolved({ endpoint: API, sans: [], controlPlanes: ['cp1'], workers: ['w1'] }, [
+    { name: 'cp1', addresses: [API] },
+    { name: 'w1', addresses: ['127.0.0.3'] },
+  ]);
+
+  function configure(revision: string, more = ''): string {
+    const text = balancerConfig(cluster, ['127.0.0.1:6443'], revision);
+    machine.write(
+      '/balancer.cfg',
+      text.replaceAll(AUTHORITIES.ca.bundle.path, machine.path('/ca.crt')) + more,
+    );
+    return machine.path('/balancer.cfg');
+  }
+
+  /** An API server that answers /readyz, with a certificate of this CA. */
+  async function api(issuer: Generation) {
+    const own = async ({ certificate, key }: Generation) => {
+      const pairKey = await PrivateKey.generate();
+      const holder = { name: 'cp1', addresses: [API] };
+      const order = { leaf: 'etcd-server', holder, cluster: NAMES, now: now() } as const;
+      const { pem } = await issueLeaf(signer(certificate!, key), {
+        ...order,
+        publicKey: pairKey.publicKey(),
+      });
+      return { cert: pem, key: pairKey.pem() };
+    };
+    const server = https.createServer(await own(issuer), (_, response) => response.end('ok'));
+    servers.push(server);
+    await once(server.listen(6443, API), 'listening');
+    return { becomes: async (next: Generation) => server.setSecureContext(await own(next)) };
+  }
+
+  function balance(): ChildProcess {
+    wrote = '';
+    const child = spawn(command, ['-W', '-db', '-f', machine.path('/balancer.cfg')], {
+      env,
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    child.stderr!.on('data', (text) => {
+      wrote += String(text);
+    });
+    running.push(child);
+    fs.mkdirSync(machine.path('/proc'), { recursive: true });
+    fs.symlinkSync(`/proc/${child.pid}`, machine.path(`/proc/${child.pid}`));
+    return child;
+  }
+
+  const seen = async () => {
+    await machine.poll();
+    return planner.facts().evidence?.programs.get('haproxy');
+  };
+  const soon = { timeout: 30_000, interval: 200 };
+
+  test('it says which configuration it has loaded, also after it refused one', async () => {
+    machine.write('/ca.crt', (await generation()).certificate!);
+    configure('a1');
+    const child = balance();
+    await expect.poll(seen, soon).toEqual({ health: 'ready', revision: 'a1' });
+    configure('b2');
+    child.kill('SIGUSR2');
+    await expect.poll(seen, soon).toEqual({ health: 'ready', revision: 'b2' });
+    configure('c3', '\nnonsense\n');
+    child.kill('SIGUSR2');
+    await expect.poll(() => wrote, soon).toContain('nonsense');
+    expect(await seen()).toEqual({ health: 'ready', revision: 'b2' });
+  });
+
+  test('its checks see an API server whose CA it does not trust, although they had a session with it', async () => {
+    const [old, next] = [await generation(), await generation()];
+    machine.write('/ca.crt', old.certificate!);
+    configure('a1');
+    const server = await api(old);
+    balance();
+    const reached = async () => {
+      const asked = spawn('curl', ['-sk', '--max-time', '2', 'https://127.0.0.1:6443/'], { stdio: 'ignore' });
+      const [code] = await once(asked, 'exit');
+      return code === 0;
+    };
+    await expect.poll(reached, soon).toBe(true);
+    await server.becomes(next);
+    await expect.poll(reached, soon).toBe(false);
   });
 });
 

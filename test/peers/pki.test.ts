@@ -306,12 +306,12 @@ test('with external etcd, its machines get no authority’s key, and control pla
   expect(keys(['control-plane'])).toEqual(['/etc/kubernetes/pki/ca.key', '/etc/kubernetes/pki/sa.key']);
 });
 
-test('kubelet’s current certificate is a link that is made once and never set back', async () => {
+test('kubelet’s current certificate is a link to the one that Muster issues, also after kubelet turned it', async () => {
   const of = await world();
   const files = await filesOfCp1(of);
   const current = files.find(({ path }) => path.endsWith('/kubelet-client-current.pem'))!;
   const to = '/var/lib/kubelet/pki/kubelet-client-muster.pem';
-  expect(current.content).toEqual({ kind: 'link', to, onlyIfAbsent: true });
+  expect(current.content).toEqual({ kind: 'link', to });
   const held = files.find(({ path }) => path === to)!.content;
   if (held.kind !== 'secret') throw new Error(held.kind);
   expect(held.secret.reveal()).toMatch(/BEGIN CERT[\s\S]*END CERTIFICATE-----\n-----BEGIN EC /);
@@ -322,7 +322,9 @@ test('no two files of a machine have the same path', async () => {
     const { delivery } = leafOf(leaf);
     if (delivery.form === 'pair') return [delivery.cert, delivery.key];
     if (delivery.form === 'combined') return [delivery.path, delivery.link, delivery.kubeconfig];
-    return delivery.form === 'kubeconfig' ? [delivery.path, delivery.alias ?? `-${leaf}`] : [];
+    if (delivery.form === 'kubeconfig-files')
+      return [delivery.path, delivery.authority, delivery.pair, delivery.embedded];
+    return delivery.form === 'kubeconfig' ? [delivery.path] : [];
   });
   expect(new Set(paths).size).toBe(paths.length);
 });

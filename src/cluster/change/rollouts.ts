@@ -1,13 +1,15 @@
 /**
- * Gives machines their turns to restart API servers and members of etcd (turn.ts), from what this
+ * Gives machines their turns to restart programs (turn.ts), from what this
  * server has heard. The state is only in memory, so a restarted server first hears all machines.
  */
+import { WATCHED_PROGRAMS } from '../../agent/evidence.ts';
 import type { AgentFacts } from '../../agent/facts.ts';
+import { REPORTS_PROGRAMS } from '../../agent/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { EventSink } from '../../events/event.ts';
 import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
-import { type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf } from './turn.ts';
 
 interface Known extends Peer {
@@ -32,7 +34,7 @@ export function openRollouts({
   const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer =>
     known.get(keyOf(resolved, machine)) ?? {
       name: machine.name,
-      has: rolledOf(machine),
+      has: carriedBy(machine),
       pods: {},
       given: {},
       turned: false,
@@ -43,14 +45,14 @@ export function openRollouts({
       const now = clock.monotonic();
       const before = known.get(keyOf(resolved, machine));
       const pods = podsOf(facts, before?.pods, now);
-      const others = peersOf(resolved).filter(({ name }) => name !== machine.name);
+      const others = resolved.machines.filter(({ name }) => name !== machine.name);
       const turn = turnOf(
         { name: machine.name, wanted, pods },
         others.map((other) => peerOf(resolved, other)),
         { now, startedAt },
       );
       const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});
-      const has = rolledOf(machine);
+      const has = rolledOn(machine, facts, wanted);
       const settled = isSettled({ has, pods, given });
       const turned = !settled && (before?.turned === true || (turn.do === 'go' && turn.changes.length > 0));
       const waiting = waitingOf(before?.waiting, turn, wanted, now);
@@ -88,13 +90,21 @@ export function openRollouts({
   };
 }
 
-/** Machines that run an API server or a member of etcd. */
-const peersOf = (resolved: ResolvedCluster): readonly ClusterMachine[] => [
-  ...new Set([...withRole(resolved, 'control-plane'), ...withRole(resolved, 'etcd')]),
+/** The programs without which the cluster stops, and which every agent reports. */
+const carriedBy = ({ roles }: ClusterMachine): readonly Rolled[] => [
+  ...(roles.includes('etcd') ? (['etcd'] as const) : []),
+  ...(roles.includes('control-plane') ? (['kube-apiserver'] as const) : []),
 ];
 
-const rolledOf = ({ roles }: ClusterMachine): readonly Rolled[] =>
-  ROLLED.filter((pod) => roles.includes(pod === 'etcd' ? 'etcd' : 'control-plane'));
+/**
+ * The programs that the machine has to run and whose state its agent reports. An older agent
+ * reports only those that carry the cluster, and nothing waits for the others there.
+ */
+function rolledOn(machine: ClusterMachine, { agent }: AgentFacts, wanted: Revisions): readonly Rolled[] {
+  const carried = carriedBy(machine);
+  const reports = Number(agent) >= REPORTS_PROGRAMS;
+  return ROLLED.filter((pod) => carried.includes(pod) || (reports && wanted[pod] !== undefined));
+}
 
 /** `wanted`, with the earlier revisions of the programs in `changes`. */
 const without = (wanted: Revisions, changes: readonly Rolled[], before: Revisions): Revisions => ({
@@ -102,7 +112,7 @@ const without = (wanted: Revisions, changes: readonly Rolled[], before: Revision
   ...Object.fromEntries(changes.map((pod) => [pod, before[pod]])),
 });
 
-function podsOf({ etcd, apiserver }: AgentFacts, before: Pods | undefined, now: Millis): Pods {
+function podsOf({ etcd, apiserver, evidence }: AgentFacts, before: Pods | undefined, now: Millis): Pods {
   const heard = (pod: Rolled, health: 'ready' | 'alive' | 'down', revision: string | undefined): Heard => {
     const old = before?.[pod];
     const ready = health === 'ready';
@@ -117,6 +127,12 @@ function podsOf({ etcd, apiserver }: AgentFacts, before: Pods | undefined, now: 
   return {
     etcd: heard('etcd', etcd.health === 'serving' ? 'ready' : etcd.health, etcd.revision),
     'kube-apiserver': heard('kube-apiserver', apiserver?.health ?? 'down', apiserver?.revision),
+    ...Object.fromEntries(
+      WATCHED_PROGRAMS.map((pod) => {
+        const seen = evidence?.programs.get(pod);
+        return [pod, heard(pod, seen?.health ?? 'down', seen?.revision)];
+      }),
+    ),
   };
 }
 

@@ -69,6 +69,8 @@ const ABSENT_AFTER = duration('45s');
  * restarts that the previous server allowed have begun.
  */
 const ALL_HEARD = duration('60s');
+/** The part of the workers that may change at the same time; at least one. */
+const WORKERS_AT_ONCE = 0.1;
 /**
  * How long an unhealthy machine that this rollout did not touch blocks the next turn. Operators are
  * notified after the same time.
@@ -93,7 +95,7 @@ export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], m
   if (now - startedAt < ALL_HEARD)
     return wait('The server has just started, and waits a minute to hear what the other machines run.');
   const heard = peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
-  const first = heard.find((peer) => isWaitedFor(peer, now));
+  const first = blocking(Object.keys(wanted), heard, now);
   if (first) return wait(`${first.name} is changed first: ${notYet(first)}.`);
   for (const pod of changes) {
     const others = peers.filter(({ has }) => has.includes(pod));
@@ -102,6 +104,23 @@ export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], m
       return wait(`Without ${names(missing)} and ${name} too few instances of ${pod} would be left.`);
   }
   return { do: 'go', changes };
+}
+
+/** Whether a machine that runs these programs carries the cluster: etcd or an API server. */
+const carries = (has: readonly string[]): boolean => has.includes('etcd') || has.includes('kube-apiserver');
+
+/**
+ * The machine that the asking one has to wait for. Machines that carry the cluster wait for each
+ * other, never for workers. Workers wait for those, and for each other when as many of them as may
+ * change at the same time are not back.
+ */
+function blocking(runs: readonly string[], heard: readonly Peer[], now: Millis): Peer | undefined {
+  const carriers = heard.filter(({ has }) => carries(has));
+  const first = carriers.find((peer) => isWaitedFor(peer, now));
+  if (first || carries(runs)) return first;
+  const workers = heard.filter(({ has }) => !carries(has));
+  const away = workers.filter((peer) => isWaitedFor(peer, now));
+  return away.length < Math.max(1, Math.floor((workers.length + 1) * WORKERS_AT_ONCE)) ? undefined : away[0];
 }
 
 const names = (peers: readonly Peer[]): string => peers.map(({ name }) => name).join(', ');
@@ -137,7 +156,10 @@ function notYet(peer: Peer): string {
 
 /**
  * How many of the other machines must work during a restart: a quorum for etcd, one machine for the
- * API server; in small clusters all of them.
+ * API server and the programs beside it; in small clusters all of them. kubelet and haproxy serve
+ * their own machine alone.
  */
-const needed = (pod: Rolled, others: number): number =>
-  pod === 'etcd' ? Math.min(Math.floor((others + 1) / 2) + 1, others) : Math.min(1, others);
+function needed(pod: Rolled, others: number): number {
+  if (pod === 'kubelet' || pod === 'haproxy') return 0;
+  return pod === 'etcd' ? Math.min(Math.floor((others + 1) / 2) + 1, others) : Math.min(1, others);
+}

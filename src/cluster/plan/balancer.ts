@@ -21,14 +21,17 @@ import { digestOf, put, sections } from './lines.ts';
 const CONFIG = '/etc/muster/balancer.cfg';
 const SERVICE = 'muster-balancer.service';
 const UNIT = `/etc/systemd/system/${SERVICE}`;
+/** The socket that muster-evidence.sh asks; in the unit's own /tmp (DynamicUser). */
+const REVISION_SOCKET = '/tmp/muster-balancer';
 
 /**
  * haproxy's configuration. A watch may be idle for long, but kubelet sends a keep-alive every 30 s,
  * so the peer of a connection without one for half an hour is gone.
  *
  * @param binds Addresses and ports to listen at, as haproxy writes them.
+ * @param revision What haproxy answers to the agent, which so sees whether a reload has arrived.
  */
-export function balancerConfig(resolved: ResolvedCluster, binds: readonly string[]): string {
+export function balancerConfig(resolved: ResolvedCluster, binds: readonly string[], revision = '-'): string {
   const servers = withRole(resolved, 'control-plane').map(
     (machine) => `  server ${machine.name} ${urlHost(addressOf(machine))}:${API_PORT}`,
   );
@@ -45,6 +48,12 @@ defaults
   timeout server 30m
   timeout check 2s
 
+# Only root of this host can ask. A reload changes no environment, so haproxy says itself what it has loaded.
+frontend revision
+  mode http
+  bind unix@${REVISION_SOCKET}
+  http-request return status 200 content-type text/plain string ${revision}
+
 frontend api
 ${binds.map((bind) => `  bind ${bind}\n`).join('')}  default_backend control-planes
 
@@ -54,7 +63,8 @@ backend control-planes
   http-check send meth GET uri /readyz
   http-check expect status 200
   # Connections to a server that is down are closed at once, so that kubelet connects to another.
-  default-server inter 2s fall 2 rise 1 on-marked-down shutdown-sessions check check-ssl verify required ca-file ${AUTHORITIES.ca.bundle.path}
+  # A check that resumed a session would verify no certificate, and hide a CA that is not trusted.
+  default-server inter 2s fall 2 rise 1 on-marked-down shutdown-sessions check check-ssl no-ssl-reuse verify required ca-file ${AUTHORITIES.ca.bundle.path}
 ${servers.join('\n')}
 `;
 }
@@ -107,24 +117,33 @@ export function balancerBinds(resolved: ResolvedCluster, machine: ClusterMachine
   return [...families].map((ipv6) => (ipv6 ? `:::${port} v6only` : `*:${port}`));
 }
 
+interface BalancerPart {
+  readonly files: readonly PlanLine[];
+  readonly run: PlanLine;
+  /** Absent: the machine has no balancer any more. */
+  readonly revision?: string;
+}
+
 /**
  * The lines of a machine's balancer; undefined when the machine never had a balancer. `pki`: lines
  * of PKI files, including the files that haproxy reads when it starts.
  */
-export function balancerLines(
+export function balancerPart(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
   pki: readonly PlanLine[],
-): { readonly files: readonly PlanLine[]; readonly run: PlanLine } | undefined {
+): BalancerPart | undefined {
   const port = portOf(resolved, machine);
   if (port === undefined)
     return machine.roles.includes('control-plane') && resolved.virtualAddress
       ? { files: [], run: { do: 'stop', unit: SERVICE } }
       : undefined;
-  const files = [
-    put(CONFIG, balancerConfig(resolved, balancerBinds(resolved, machine))),
+  const files = (revision?: string): readonly PlanLine[] => [
+    put(CONFIG, balancerConfig(resolved, balancerBinds(resolved, machine), revision)),
     put(UNIT, unit(port)),
   ];
   const reads = (path: string) => [CONFIG, UNIT, AUTHORITIES.ca.bundle.path].includes(path);
-  return { files, run: { do: 'reload', unit: SERVICE, digest: digestOf([...files, ...pki], reads) } };
+  const digest = digestOf([...files(), ...pki], reads);
+  const revision = digest.slice(0, 16);
+  return { files: files(revision), run: { do: 'reload', unit: SERVICE, digest }, revision };
 }

@@ -5,7 +5,7 @@
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import { formatIp, parseIp } from '../../base/ip.ts';
-import { type ClusterNames, type Holder, type LeafName, leafOf } from '../../pki/hierarchy.ts';
+import { type ClusterNames, type Holder, isProbe, type LeafName, leafOf } from '../../pki/hierarchy.ts';
 import { PublicKey } from '../../pki/keys.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
@@ -19,6 +19,8 @@ interface CertificateOrder {
   readonly pin: string;
   /** The key of which the machine's request proved possession; absent without a request. */
   readonly publicKey?: PublicKey | undefined;
+  /** The generation that signs a probe; the primary signs everything else. */
+  readonly generation?: string | undefined;
 }
 
 export interface Certificates {
@@ -29,7 +31,9 @@ export interface Certificates {
   get(scope: string, keysets: Keysets, order: CertificateOrder): Promise<IssuedCertificate | undefined>;
 }
 
-const keyOf = (machine: string, leaf: LeafName, pin: string): string => `${machine} ${leaf} ${pin}`;
+/** `generation`: of a probe, of which a key has one certificate for each generation. */
+const keyOf = (machine: string, leaf: LeafName, pin: string, generation = ''): string =>
+  `${machine} ${leaf} ${pin} ${generation}`;
 
 /** Opens the certificates that machines of all clusters get for their own keys. */
 export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly clock: Clock }): Certificates {
@@ -52,20 +56,24 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
   const read = async (scope: string): Promise<Map<string, IssuedCertificate>> => {
     const ledger = new Map<string, IssuedCertificate>();
     const all = [...(await pki.issued(scope))].sort((a, b) => a.issuedAt - b.issuedAt);
-    for (const one of all) ledger.set(keyOf(one.to, one.leaf, one.publicKey), one);
+    for (const one of all) {
+      const generation = isProbe(one.leaf) ? one.issuer.generation : undefined;
+      ledger.set(keyOf(one.to, one.leaf, one.publicKey, generation), one);
+    }
     return ledger;
   };
 
   const issue = async (scope: string, order: CertificateOrder, publicKey: PublicKey) => {
-    const { leaf, holder, cluster, pin } = order;
-    const issued = await pki.issue(scope, { leaf, holder, cluster, publicKey });
-    (await ledgerOf(scope)).set(keyOf(holder.name, leaf, pin), issued);
+    const { leaf, holder, cluster, pin, generation } = order;
+    const signs = generation === undefined ? {} : { generation };
+    const issued = await pki.issue(scope, { leaf, holder, cluster, publicKey, ...signs });
+    (await ledgerOf(scope)).set(keyOf(holder.name, leaf, pin, generation), issued);
     return issued;
   };
 
   return {
     async get(scope, keysets, order) {
-      const key = keyOf(order.holder.name, order.leaf, order.pin);
+      const key = keyOf(order.holder.name, order.leaf, order.pin, order.generation);
       const known = (await ledgerOf(scope)).get(key);
       if (known && stillGood(known, keysets, order, clock)) return known;
       const publicKey =
@@ -85,7 +93,8 @@ function stillGood(
   clock: Clock,
 ): boolean {
   if (clock.now() >= renewsAt(known)) return false;
-  if (keysets.get(known.issuer.keyset)?.primary !== known.issuer.generation) return false;
+  const signs = order.generation ?? keysets.get(known.issuer.keyset)?.primary;
+  if (signs !== known.issuer.generation) return false;
   return namesAre(known, order);
 }
 

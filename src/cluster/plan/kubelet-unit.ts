@@ -4,11 +4,13 @@
  */
 
 import type { PlanLine } from '../../agent/plan.ts';
+import { AUTHORITIES, KUBELET_CLIENT } from '../../pki/hierarchy.ts';
 import { RESOLVER } from '../spec/derive.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { IMAGES_SERVICE } from './images-unit.ts';
 import { kubeletFiles, kubeletUnitFlags } from './kubelet.ts';
-import { put, sections } from './lines.ts';
+import { digestOf, put, sections } from './lines.ts';
+import { REVISION } from './manifests.ts';
 import { RUNTIMES } from './runtime.ts';
 
 export const KUBELET_SERVICE = 'kubelet.service';
@@ -49,7 +51,7 @@ const unit = (runtime: string) =>
 const quoted = (text: string): string =>
   text.replace(/[\\"]/g, '\\$&').replaceAll('$', '$$$$').replaceAll('%', '%%');
 
-function dropIn(resolved: ResolvedCluster, machine: ClusterMachine): string {
+function dropIn(resolved: ResolvedCluster, machine: ClusterMachine, revision?: string): string {
   const flags = kubeletUnitFlags(resolved, machine);
   const config = flags.filter((flag) => flag.startsWith('--config='));
   const kubeconfig = flags.filter((flag) => !flag.startsWith('--config='));
@@ -58,6 +60,7 @@ function dropIn(resolved: ResolvedCluster, machine: ClusterMachine): string {
     [
       `Environment="KUBELET_KUBECONFIG_ARGS=${quoted(kubeconfig.join(' '))}"`,
       `Environment="KUBELET_CONFIG_ARGS=${quoted(config.join(' '))}"`,
+      ...(revision === undefined ? [] : [`Environment=${REVISION}=${revision}`]),
       'EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env',
       'EnvironmentFile=-/etc/default/kubelet',
       'ExecStart=',
@@ -66,17 +69,43 @@ function dropIn(resolved: ResolvedCluster, machine: ClusterMachine): string {
   ]);
 }
 
-/** The lines of kubelet's files, its unit and its drop-in. */
-export const kubeletLines = (resolved: ResolvedCluster, machine: ClusterMachine): readonly PlanLine[] => [
-  ...kubeletFiles(resolved, machine).map(({ path, mode, text }) => put(path, text, mode)),
-  put(UNIT, unit(RUNTIMES[resolved.runtime].unit)),
-  put(DROP_IN, dropIn(resolved, machine)),
-];
+interface KubeletPart {
+  readonly files: readonly PlanLine[];
+  readonly run: PlanLine;
+  readonly revision: string;
+}
 
 /**
- * Whether kubelet reads this file only when it starts, so that a change has to restart it. kubelet
- * reloads its certificates and its trusted CAs without a restart.
+ * kubelet's files, its unit and the line that runs it. `reads`: other lines, among them those of
+ * the files that kubelet reads only when it starts.
  */
-export const readByKubelet = (path: string): boolean =>
-  [UNIT, DROP_IN, '/etc/kubernetes/kubelet.conf', '/usr/local/bin/kubelet'].includes(path) ||
-  /^\/var\/lib\/kubelet\/[^/]+$/.test(path);
+export function kubeletPart(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  reads: readonly PlanLine[],
+): KubeletPart {
+  const files = (revision?: string): readonly PlanLine[] => [
+    ...kubeletFiles(resolved, machine).map(({ path, mode, text }) => put(path, text, mode)),
+    put(UNIT, unit(RUNTIMES[resolved.runtime].unit)),
+    put(DROP_IN, dropIn(resolved, machine, revision)),
+  ];
+  const digest = digestOf([...files(), ...reads], readByKubelet);
+  const revision = digest.slice(0, 16);
+  return { files: files(revision), run: { do: 'run', unit: KUBELET_SERVICE, digest }, revision };
+}
+
+/**
+ * Whether kubelet reads this file only when it starts, so that a change has to restart it. It reads
+ * its serving certificate and the CA of its clients again by itself. It keeps the CA by which it
+ * verifies the API, because it brings a transport of its own, and its client certificate until that
+ * is refused.
+ */
+const readByKubelet = (path: string): boolean =>
+  [
+    UNIT,
+    DROP_IN,
+    KUBELET_CLIENT.kubeconfig,
+    KUBELET_CLIENT.path,
+    AUTHORITIES.ca.bundle.path,
+    '/usr/local/bin/kubelet',
+  ].includes(path) || /^\/var\/lib\/kubelet\/[^/]+$/.test(path);

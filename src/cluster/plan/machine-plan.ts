@@ -8,17 +8,18 @@ import type { MachineFile } from '../../pki/handout.ts';
 import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { apiserverLines } from './apiserver.ts';
-import { balancerLines } from './balancer.ts';
+import { balancerPart } from './balancer.ts';
 import { checkLines, runsKubelet } from './checks.ts';
 import { nameInContainerd } from './containerd.ts';
 import type { EtcdPart } from './etcd-part.ts';
 import { ETCD_SERVICE, etcdReads, etcdServiceLine, maskDistributionsEtcd } from './etcd-service.ts';
 import { imagesLines } from './images-unit.ts';
-import { KUBELET_SERVICE, kubeletLines, readByKubelet } from './kubelet-unit.ts';
+import { kubeletPart } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
-import { MANIFEST_DIRECTORY, type ManifestFile, manifestFiles } from './manifests.ts';
+import { MANIFEST_DIRECTORY, manifestFiles } from './manifests.ts';
 import type { ObjectsPart } from './objects-unit.ts';
-import type { RestartDecision, Revisions } from './restarts.ts';
+import { readAtStart } from './reads.ts';
+import type { RestartDecision, Revisions, Rolled } from './restarts.ts';
 import { runtimeLines } from './runtime.ts';
 import { ETCD_PROGRAM } from './supplies.ts';
 import { systemLines } from './system.ts';
@@ -43,6 +44,8 @@ export interface PlanOf {
    * Why nothing may be started on this machine now; the machine configures its system nevertheless.
    */
   readonly preflight?: { readonly code: string; readonly text: string } | undefined;
+  /** What the machine asks its own listeners, see probes.ts. */
+  readonly probes?: readonly PlanLine[] | undefined;
   /** Called once to decide what may be restarted now; absent when everything may. */
   readonly restart?: ((wanted: Revisions) => RestartDecision) | undefined;
 }
@@ -77,21 +80,22 @@ export function planLines(input: PlanOf): MachinePlan {
   if (preflight) return { lines: [...system, hold(preflight.code, preflight.text)], soon: false };
   const pki = input.pki.map(lineOf);
   const runtime = kubernetes ? runtimeLines(resolved, binaries) : undefined;
-  const balancer = balancerLines(resolved, machine, pki);
   const address = virtualAddressLines(resolved, machine, pki);
   const apiserver = apiserverLines(resolved, machine);
   const started = startedLines(input, [...pki, ...apiserver]);
-  const kubelet = kubernetes ? [...imagesLines(resolved, machine), ...kubeletLines(resolved, machine)] : [];
+  const { kubelet, balancer } = started;
   const lines = [
     ...system,
     ...directories(machine),
     ...pki,
+    ...(input.probes ?? []),
     step('certificates'),
     ...binaries,
     ...(runtime?.files ?? []),
     ...(balancer?.files ?? []),
     ...(address?.files ?? []),
-    ...kubelet,
+    ...(kubernetes ? imagesLines(resolved, machine) : []),
+    ...(kubelet?.files ?? []),
     ...apiserver,
     ...started.manifests,
     ...(objects?.files ?? []),
@@ -100,15 +104,7 @@ export function planLines(input: PlanOf): MachinePlan {
     ...(runtime ? [runtime.run] : []),
     ...(balancer ? [balancer.run] : []),
     ...(address ? [address.run] : []),
-    ...(kubernetes
-      ? [
-          {
-            do: 'run',
-            unit: KUBELET_SERVICE,
-            digest: digestOf([...kubelet, ...pki, ...binaries], readByKubelet),
-          } as const,
-        ]
-      : []),
+    ...(kubelet ? [kubelet.run] : []),
     step('units'),
     ...(objects ? [objects.run, step('objects')] : []),
     ...(input.snapshot ? [input.snapshot] : []),
@@ -157,48 +153,51 @@ function directories(machine: ClusterMachine): readonly PlanLine[] {
   ];
 }
 
-/** Files that a static pod reads only when it starts, so that a change restarts it. */
-const POD_READS: Readonly<Record<string, RegExp>> = {
-  etcd: /\/pki\/etcd\/ca-bundle\.crt$/,
-  'kube-apiserver':
-    /\/(apiserver\/[^/]+|pki\/(sa\.key|sa-verifiers\.pub|etcd\/ca-bundle\.crt|(apiserver-etcd-client|apiserver-kubelet-client)\.crt))$/,
-  'kube-controller-manager':
-    /\/(controller-manager\.conf|pki\/(ca-bundle\.crt|sa\.key|front-proxy-ca-bundle\.crt))$/,
-  'kube-scheduler': /\/scheduler\.conf$/,
-};
+/** Files that have to be in place, and the line that then runs or reloads the unit. */
+interface Unit {
+  readonly files: readonly PlanLine[];
+  readonly run: PlanLine;
+}
 
 interface Started {
   readonly manifests: readonly PlanLine[];
   readonly service: readonly PlanLine[];
+  readonly kubelet?: Unit;
+  readonly balancer?: Unit;
   /** Why something is not restarted yet; absent when nothing waits. */
   readonly waits?: string;
   readonly soon: boolean;
 }
 
 /**
- * Lines for static pods, and for etcd where it is a service. A program that has to wait for its
- * turn gets no lines, so that it keeps running unchanged.
+ * Lines for static pods, kubelet, the balancer, and etcd where it is a service. A program that has
+ * to wait for its turn gets no lines, so that it keeps running unchanged.
  */
 function startedLines(input: PlanOf, files: readonly PlanLine[]): Started {
-  const { resolved, machine, etcd } = input;
-  const reads = (pod: string) => digestOf(files, (path) => POD_READS[pod]?.test(path) === true);
+  const { resolved, machine, etcd, binaries = [] } = input;
+  const reads = (pod: string) => digestOf(files, (path) => readAtStart(resolved, pod, path));
   const founding = resolved.etcd.runs === 'pod' ? etcd?.founding : undefined;
   const manifests = manifestFiles(resolved, machine, founding, reads);
   const service = etcdService(input, files);
-  const wanted: Revisions = { ...Object.fromEntries(manifests.flatMap(wantedOf)), ...service?.wanted };
+  const kubelet = runsKubelet(machine) ? kubeletPart(resolved, machine, [...files, ...binaries]) : undefined;
+  const balancer = balancerPart(resolved, machine, files);
+  const wanted: Revisions = {
+    ...Object.fromEntries(manifests.map(({ pod, revision }) => [pod, revision])),
+    ...service?.wanted,
+    ...(kubelet && { kubelet: kubelet.revision }),
+    ...(balancer?.revision !== undefined && { haproxy: balancer.revision }),
+  };
   const { turn, soon = false } = (Object.keys(wanted).length > 0 ? input.restart?.(wanted) : undefined) ?? {};
-  const withheld = turn?.do === 'wait' ? turn.changes : [];
+  const goes = (pod: Rolled): boolean => turn?.do !== 'wait' || !turn.changes.includes(pod);
   return {
-    manifests: manifests
-      .filter(({ rolled }) => rolled === undefined || !withheld.includes(rolled.pod))
-      .map(({ path, mode, text }) => put(path, text, mode)),
-    service: service === undefined || withheld.includes('etcd') ? [] : service.lines,
+    manifests: manifests.filter(({ pod }) => goes(pod)).map(({ path, mode, text }) => put(path, text, mode)),
+    service: service !== undefined && goes('etcd') ? service.lines : [],
+    ...(kubelet && goes('kubelet') && { kubelet }),
+    ...(balancer && goes('haproxy') && { balancer }),
     ...(turn?.do === 'wait' && { waits: turn.text }),
     soon,
   };
 }
-
-const wantedOf = ({ rolled }: ManifestFile) => (rolled ? [[rolled.pod, rolled.revision] as const] : []);
 
 function etcdService(
   { resolved, machine, etcd, binaries = [] }: PlanOf,
@@ -206,10 +205,9 @@ function etcdService(
 ): { readonly lines: readonly PlanLine[]; readonly wanted: Revisions } | undefined {
   if (resolved.etcd.runs !== 'service' || etcd?.founding === undefined) return undefined;
   const reads = put('/flags', etcdReads(resolved, machine));
-  const trust = POD_READS.etcd!;
   const digest = digestOf(
     [...files, ...binaries, reads],
-    (path) => path === '/flags' || trust.test(path) || ETCD_PROGRAM.includes(path),
+    (path) => path === '/flags' || readAtStart(resolved, 'etcd', path) || ETCD_PROGRAM.includes(path),
   );
   const revision = digest.slice(0, 16);
   return {

@@ -24,7 +24,7 @@ import {
 } from '../spec/resolved-cluster.ts';
 import { ETCD_RELEASES } from '../spec/versions.ts';
 import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
-import { ROLLED, type Rolled } from './restarts.ts';
+import type { Rolled } from './restarts.ts';
 
 /** How etcd starts. The founding decides it; `new` is a grant and is never derived here. */
 export interface Founding {
@@ -228,26 +228,18 @@ export const revisionOf = (text: string): string =>
 
 const textOf = (pod: StaticPod): string => yamlText(podManifest(pod) as unknown as Plain);
 
-const isRolled = (name: string): name is Rolled => ROLLED.some((one) => one === name);
-
 export interface ManifestFile {
   readonly path: string;
   readonly mode: number;
   readonly text: string;
-  /** Present for pods that are restarted one machine after the other. */
-  readonly rolled?: { readonly pod: Rolled; readonly revision: string };
+  readonly pod: Rolled;
+  readonly revision: string;
 }
 
 function manifestFile(pod: StaticPod): ManifestFile {
   const file = { path: `${MANIFEST_DIRECTORY}/${pod.name}.yaml`, mode: 0o600 };
-  const text = textOf(pod);
-  if (!isRolled(pod.name)) return { ...file, text };
-  const revision = revisionOf(text);
-  return {
-    ...file,
-    text: textOf({ ...pod, env: { [REVISION]: revision } }),
-    rolled: { pod: pod.name, revision },
-  };
+  const revision = revisionOf(textOf(pod));
+  return { ...file, text: textOf({ ...pod, env: { [REVISION]: revision } }), pod: pod.name, revision };
 }
 
 /**

@@ -4,9 +4,11 @@
  * which have a Machine document, receive anything.
  */
 
+import type { ProbeName } from '../../agent/evidence.ts';
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Plan, PlanLine } from '../../agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../agent/protocol.ts';
+import { REPORTS_PROGRAMS } from '../../agent/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -36,6 +38,7 @@ import { hold } from './lines.ts';
 import { heldLines, type MachinePlan, type PlanOf, planLines } from './machine-plan.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { openPreflight, type Preflight } from './preflight.ts';
+import { type Probing, probeLines, probingOf } from './probes.ts';
 import type { Restarts } from './restarts.ts';
 import { pinImages } from './supplies.ts';
 
@@ -239,7 +242,10 @@ class Planner {
       ? await this.#deps.present(resolved, machine, trustBundle(keysets.get('ca')!))
       : undefined;
     const objects = present && (await this.#due(poll, present.part));
-    const leaves = await this.#leaves(poll, keysets, objects !== undefined);
+    // An agent that reports no evidence asks no listener.
+    const probing =
+      Number(facts.agent) >= REPORTS_PROGRAMS ? probingOf(machine, keysets, keys.encryption) : { probes: [] };
+    const leaves = await this.#leaves(poll, keysets, objects !== undefined, probing);
     if (leaves.limited !== undefined)
       return {
         lines: [...data.lines, ...(etcd?.lines ?? []), hold('too-many-certificates', leaves.limited)],
@@ -253,8 +259,19 @@ class Planner {
     await this.#deps.releases?.heard(resolved, machine, facts);
     const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
+    const probes = probeLines(machine, probing, leaves.probes);
     const snapshot = this.#deps.snapshot?.(resolved, machine, facts);
-    const input = { resolved, machine, data: data.lines, etcd, objects, preflight, restart, snapshot };
+    const input = {
+      resolved,
+      machine,
+      data: data.lines,
+      etcd,
+      objects,
+      preflight,
+      restart,
+      probes,
+      snapshot,
+    };
     const { lines, soon } = this.#lines(input, keys, leaves.held, await this.#joins(poll));
     const waiting =
       soon ||
@@ -375,18 +392,24 @@ class Planner {
   /**
    * Certificates for the machine's keys, and lines that make the machine send the missing requests.
    */
-  async #leaves({ resolved, machine, facts }: Poll, keysets: Keysets, applies: boolean) {
+  async #leaves(
+    { resolved, machine, facts }: Poll,
+    keysets: Keysets,
+    applies: boolean,
+    { probes: wanted }: Probing,
+  ) {
     const leaves = leavesOf(machine, applies).filter(
       (leaf) => leaf !== 'kubelet' || !joinsByToken(resolved, machine),
     );
     let refused = false;
     let limited: string | undefined;
-    const get = async (leaf: LeafName) => {
+    const get = async (leaf: LeafName, generation?: string) => {
       const request = this.#request(machine.name, leaf, facts);
       refused ||= request === 'refused';
       const publicKey = request === 'refused' ? undefined : request;
       const pin = facts.pins.get(leaf) ?? publicKey?.pin();
-      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(resolved), publicKey };
+      const names = { holder: holderOf(machine), cluster: clusterNames(resolved) };
+      const order = { leaf, ...names, publicKey, generation };
       return pin === undefined
         ? undefined
         : this.#certificates.get(resolved.name, keysets, { ...order, pin }).catch((error: unknown) => {
@@ -395,19 +418,25 @@ class Planner {
             return undefined;
           });
     };
-    const issued = await Promise.all(leaves.map(get));
+    const issued = await Promise.all(leaves.map((leaf) => get(leaf)));
     const held = new Map<LeafName, Held>();
     for (const [n, leaf] of leaves.entries()) if (issued[n]) held.set(leaf, issued[n]);
-    const requests = leaves
-      .filter((leaf) => !held.has(leaf))
-      .map((leaf): PlanLine => ({ do: 'request', leaf, algorithm: resolved.keys }));
+    const probes = new Map<ProbeName, string>();
+    for (const { name, leaf, generation } of wanted) {
+      const found = await get(leaf, generation);
+      if (found) probes.set(name, found.certificate);
+    }
+    const lacking = wanted.filter(({ name }) => !probes.has(name)).map(({ leaf }) => leaf);
+    const requests = [...leaves.filter((leaf) => !held.has(leaf)), ...new Set(lacking)].map(
+      (leaf): PlanLine => ({ do: 'request', leaf, algorithm: resolved.keys }),
+    );
     if (limited !== undefined)
       this.#deps.events.record({
         kind: 'certificate.refused',
         subject: machine.name,
         reason: { code: 'too_many', text: limited },
       });
-    return { held, requests, refused, limited };
+    return { held, probes, requests, refused, limited };
   }
 
   #request(machine: string, leaf: LeafName, facts: AgentFacts): PublicKey | 'refused' | undefined {

@@ -1,5 +1,7 @@
 /** Static pods as typed data: those fields of Kubernetes' Pod that the control plane uses. */
 
+import type { Rolled } from './restarts.ts';
+
 export interface Probe {
   readonly failureThreshold: number;
   readonly httpGet: {
@@ -22,7 +24,7 @@ export interface Mount {
 }
 
 export interface StaticPod {
-  readonly name: string;
+  readonly name: Exclude<Rolled, 'kubelet' | 'haproxy'>;
   readonly annotations: Readonly<Record<string, string>>;
   readonly image: string;
   readonly command: readonly string[];

@@ -6,10 +6,18 @@ import type { AgentFacts } from '../../agent/facts.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 
 /**
- * Programs that a cluster cannot do without for a moment, so they are restarted on one machine
- * after the other. They run as static pods or as services of the host.
+ * Programs that are restarted in turns: on one control plane or member of etcd after the other, and
+ * on few workers at a time. They run as static pods or as services of the host. haproxy is only
+ * reloaded, but a configuration that it refuses must not reach every machine.
  */
-export const ROLLED = ['etcd', 'kube-apiserver'] as const;
+export const ROLLED = [
+  'etcd',
+  'kube-apiserver',
+  'kube-controller-manager',
+  'kube-scheduler',
+  'haproxy',
+  'kubelet',
+] as const;
 export type Rolled = (typeof ROLLED)[number];
 
 /**

@@ -8,6 +8,7 @@ import {
   APISERVER_DIRECTORY,
   AUTHORITIES,
   BOOTSTRAP_KUBECONFIG,
+  COMPONENT_KUBECONFIGS,
   KUBELET_SERVING,
   KUBERNETES_DIRECTORY,
   PKI_DIRECTORY,
@@ -144,9 +145,11 @@ function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): Derive
       'enable-admission-plugins': 'NodeRestriction',
       'enable-bootstrap-token-auth': 'true',
       'encryption-provider-config': ENCRYPTION.path,
+      'encryption-provider-config-automatic-reload': 'true',
       'etcd-cafile': BUNDLE.etcd,
       'etcd-certfile': `${PKI_DIRECTORY}/apiserver-etcd-client.crt`,
       'etcd-keyfile': `${PKI_DIRECTORY}/apiserver-etcd-client.key`,
+      'kubelet-certificate-authority': BUNDLE.ca,
       'kubelet-client-certificate': `${PKI_DIRECTORY}/apiserver-kubelet-client.crt`,
       'kubelet-client-key': `${PKI_DIRECTORY}/apiserver-kubelet-client.key`,
       'kubelet-preferred-address-types': 'InternalIP,ExternalIP,Hostname',
@@ -160,18 +163,15 @@ function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): Derive
       'secure-port': String(API_PORT),
       'service-account-key-file': SERVICE_ACCOUNT.verifiers,
       'service-account-signing-key-file': SERVICE_ACCOUNT.key,
+      'shutdown-watch-termination-grace-period': '5s',
       'tls-cert-file': `${PKI_DIRECTORY}/apiserver.crt`,
       'tls-private-key-file': `${PKI_DIRECTORY}/apiserver.key`,
     }),
   };
 }
 
-/** The path of a component's kubeconfig in its pod. */
-const componentConf = (name: 'controller-manager' | 'scheduler'): string =>
-  `${KUBERNETES_DIRECTORY}/${name}/${name}.conf`;
-
 function controllerManagerFlags({ name, pods, services }: FlagFacts): DerivedFlags {
-  const conf = componentConf('controller-manager');
+  const conf = COMPONENT_KUBECONFIGS['controller-manager'].path;
   return {
     'cluster-cidr': { value: pods.join(','), by: 'networks.pods' },
     'cluster-name': { value: name, by: 'name' },
@@ -227,7 +227,7 @@ function nodeMasks(pods: readonly string[]): DerivedFlags {
 }
 
 function schedulerFlags(): DerivedFlags {
-  const conf = componentConf('scheduler');
+  const conf = COMPONENT_KUBECONFIGS.scheduler.path;
   return fixed({
     'authentication-kubeconfig': conf,
     'authorization-kubeconfig': conf,

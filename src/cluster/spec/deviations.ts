@@ -44,8 +44,19 @@ export const CLUSTER_DEVIATIONS = {
       'Trust is a bundle, separate from the single certificate that signs: two generations of a CA can be trusted.',
   },
   encryption: {
-    fields: /^kube-apiserver --encryption-provider-config$/,
-    reason: 'Secrets are encrypted before they reach etcd: its disks, copies and backups do not reveal them.',
+    fields: /^kube-apiserver --encryption-provider-config(-automatic-reload)?$/,
+    reason:
+      'Secrets are encrypted before they reach etcd: its disks, copies and backups do not reveal them. Another key is read without a restart.',
+  },
+  kubeletAuthority: {
+    fields: /^kube-apiserver --kubelet-certificate-authority$/,
+    reason:
+      'The API server verifies kubelets: Muster, or the cluster by request, issues the serving certificates of all of them.',
+  },
+  watchTermination: {
+    fields: /^kube-apiserver --shutdown-watch-termination-grace-period$/,
+    reason:
+      'Five seconds: an API server that ends waits a minute for open watches, and kubelet kills it after 30 s; so each restart would take half a minute and cut the audit log.',
   },
   audit: {
     fields: /^kube-apiserver (--audit-\S+|(mounts|volumes)\.audit\.\S+)$/,
@@ -102,7 +113,7 @@ export const CLUSTER_DEVIATIONS = {
       'Images that Muster has are named by digest too: every control plane runs the same octets, even if the tag moves.',
   },
   revision: {
-    fields: /^(kube-apiserver|etcd) env$/,
+    fields: /^(kube-\S+|etcd) env$/,
     reason:
       'The revision that the process was started with, so that its agent sees whether a change has arrived; only then the next machine changes.',
   },

@@ -121,6 +121,12 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
     'without it Secrets that are encrypted cannot be read; encryptSecrets: false stops encrypting, another path is your own',
     /^\//,
   ),
+  ...flags(
+    'kube-apiserver',
+    'encryption-provider-config-automatic-reload',
+    'API servers read another encryption key without a restart, which its rotation relies on',
+    /^(1|t|T|TRUE|true|True)$/,
+  ),
   ...flags('kube-controller-manager', 'cluster-cidr', PODS),
   ...flags('kube-controller-manager', 'service-cluster-ip-range', SERVICES),
   ...flags(

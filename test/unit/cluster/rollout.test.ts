@@ -10,7 +10,6 @@ import { ManualClock } from '../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
 import { type Heard, type Peer, type Pods, turnOf } from '../../../src/cluster/change/turn.ts';
-import { ROLLED } from '../../../src/cluster/plan/restarts.ts';
 import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { resolved } from './kit.ts';
@@ -25,7 +24,7 @@ const bothWork: Pods = { etcd: member, 'kube-apiserver': works };
 
 const peer = (name: string, changes: Partial<Peer> = {}): Peer => ({
   name,
-  has: ROLLED,
+  has: ['etcd', 'kube-apiserver'],
   at: ago('5s'),
   pods: bothWork,
   given: OLD,
@@ -178,6 +177,54 @@ test.for([
   ],
 ] as const)('%s', ([, wanted, peers, pods, expected]) => {
   expect(told(wanted, peers, pods)).toBe(expected);
+});
+
+const WORKER: Partial<Peer> = {
+  has: ['kubelet'],
+  pods: { kubelet: { ready: true, revision: 'k1' } },
+  given: {},
+};
+const workers = (count: number, away = 0): readonly Peer[] =>
+  Array.from({ length: count }, (_, n) =>
+    peer(`w${n + 2}`, {
+      ...WORKER,
+      given: { kubelet: n < away ? 'k2' : 'k1' },
+      turned: n < away,
+    }),
+  );
+const worker = (peers: readonly Peer[]): string => {
+  const pods: Pods = { kubelet: { ready: true, revision: 'k1' } };
+  const turn = turnOf({ name: 'w1', wanted: { kubelet: 'k2' }, pods }, peers, {
+    now: NOW,
+    startedAt: ago('10m'),
+  });
+  return turn.do === 'go' ? 'go' : turn.text;
+};
+
+test.for([
+  ['no other changes', [...TWO, ...workers(3)], 'go'],
+  [
+    'one of few is not back',
+    [...TWO, ...workers(3, 1)],
+    'w2 is changed first: its kubelet was not restarted yet.',
+  ],
+  ['one of twenty is not back', [...TWO, ...workers(19, 1)], 'go'],
+  [
+    'two of twenty are not back',
+    [...TWO, ...workers(19, 2)],
+    'w2 is changed first: its kubelet was not restarted yet.',
+  ],
+  [
+    'a control plane is not back',
+    [peer('cp2', { turned: true, pods: lost }), ...workers(19)],
+    'cp2 is changed first: its kube-apiserver is not ready.',
+  ],
+] as const)('the kubelet of a worker, when %s: %s', ([, peers, expected]) => {
+  expect(worker(peers)).toBe(expected);
+});
+
+test('a control plane never waits for a worker', () => {
+  expect(told(ANOTHER, [...TWO, ...workers(2, 2)])).toBe('go kube-apiserver');
 });
 
 test('a server that has just started gives no turn, since an earlier one may still be under way', () => {

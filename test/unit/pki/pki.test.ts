@@ -103,28 +103,35 @@ test('kubeconfigs have the same content as kubeadm’s', async () => {
       content.kind === 'secret' ? content.secret.reveal() : content.kind === 'text' ? content.text : '';
     // biome-ignore lint/suspicious/noExplicitAny: a document as kubectl reads it
     const config = load(text) as any;
-    expect(
-      Buffer.from(config.clusters[0].cluster['certificate-authority-data'], 'base64').toString(),
-    ).toMatch(/BEGIN CERT/);
+    const { server: _, ...trust } = config.clusters[0].cluster;
+    const data = trust['certificate-authority-data'];
+    if (data !== undefined) expect(Buffer.from(data, 'base64').toString()).toMatch(/BEGIN CERT/);
     return [
       [
-        path.split('/').at(-1),
+        path.replace('/etc/kubernetes/', ''),
         config.clusters[0].cluster.server,
         config.clusters[0].name,
         config['current-context'],
         config.users[0].name,
         Object.keys(config.users[0].user).join(),
+        data === undefined ? trust['certificate-authority'] : 'embedded',
       ].join(' '),
     ];
   });
-  const data = 'client-certificate-data,client-key-data';
+  const data = 'client-certificate-data,client-key-data embedded';
+  const named = (user: string) => `golden ${user}@golden ${user}`;
+  const manager = `${servers.local} ${named('system:kube-controller-manager')}`;
+  const scheduler = `${servers.local} ${named('system:kube-scheduler')}`;
+  const byFile = 'client-certificate,client-key /etc/kubernetes';
   expect(facts.sort()).toEqual([
-    `admin.conf ${servers.endpoint} golden kubernetes-admin@golden kubernetes-admin ${data}`,
-    `applier.conf ${servers.local} golden muster-applier@golden muster-applier ${data}`,
-    `controller-manager.conf ${servers.local} golden system:kube-controller-manager@golden system:kube-controller-manager ${data}`,
-    `kubelet.conf ${servers.local} golden system:node:cp1@golden system:node:cp1 client-certificate,client-key`,
-    `scheduler.conf ${servers.local} golden system:kube-scheduler@golden system:kube-scheduler ${data}`,
-    `super-admin.conf ${servers.endpoint} golden kubernetes-super-admin@golden kubernetes-super-admin ${data}`,
+    `/run/muster/applier.conf ${servers.local} ${named('muster-applier')} ${data}`,
+    `admin.conf ${servers.endpoint} ${named('kubernetes-admin')} ${data}`,
+    `controller-manager.conf ${manager} ${data}`,
+    `controller-manager/controller-manager.conf ${manager} ${byFile}/controller-manager/ca-bundle.crt`,
+    `kubelet.conf ${servers.local} ${named('system:node:cp1')} ${byFile}/pki/ca-bundle.crt`,
+    `scheduler.conf ${scheduler} ${data}`,
+    `scheduler/scheduler.conf ${scheduler} ${byFile}/scheduler/ca-bundle.crt`,
+    `super-admin.conf ${servers.endpoint} ${named('kubernetes-super-admin')} ${data}`,
   ]);
 });
 

@@ -32,7 +32,7 @@ function shown(line: PlanLine): string {
   if (secret || /-----BEGIN|certificate-authority-data/.test(text)) return words.join(' ');
   const readable = text
     .replace(/"?[0-9a-f]{64}"?/g, 'DIGEST')
-    .replace(/(MUSTER_REVISION(?:=|\s+value: ))"?[0-9a-f]{16}"?/g, '$1REVISION');
+    .replace(/(MUSTER_REVISION(?:=|\s+value: )|text\/plain string )"?[0-9a-f]{16}"?/g, '$1REVISION');
   return [words.join(' '), ...readable.split('\n').map((one) => (one === '' ? '' : `    ${one}`))]
     .join('\n')
     .trimEnd();
@@ -72,26 +72,33 @@ test('every control plane encrypts Secrets with the same key, and no other machi
     expect(textAt((await settle(planner, new TestMachine(name))).lines, ENCRYPTION)).toBeUndefined();
 });
 
-test('encryption turned off keeps the key for reading, and only the API server restarts', async () => {
-  const { planner, known } = await rig();
-  const machine = new TestMachine('cp1');
-  const manifests = async () => {
-    const { lines } = await settle(planner, machine);
-    return new Map(
-      ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'etcd'].map((pod) => [
-        pod,
-        textAt(lines, `/etc/kubernetes/manifests/${pod}.yaml`)!,
-      ]),
+test.for([
+  ['1.34', ['kube-apiserver']],
+  ['1.35', []],
+  ['1.36', []],
+] as const)(
+  'encryption turned off in %s keeps the key for reading, and restarts %j',
+  async ([version, restarted]) => {
+    const { planner, known } = await rig({ spec: { version } });
+    const machine = new TestMachine('cp1');
+    const manifests = async () => {
+      const { lines } = await settle(planner, machine);
+      return new Map(
+        ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'etcd'].map((pod) => [
+          pod,
+          textAt(lines, `/etc/kubernetes/manifests/${pod}.yaml`)!,
+        ]),
+      );
+    };
+    const before = await manifests();
+    known.put(clusterDocument({ version, encryptSecrets: false }));
+    const after = await manifests();
+    expect(textAt((await settle(planner, machine)).lines, ENCRYPTION)).toMatch(/identity[\s\S]*secretbox/);
+    expect([...after].filter(([pod, text]) => text !== before.get(pod)).map(([pod]) => pod)).toEqual(
+      restarted,
     );
-  };
-  const before = await manifests();
-  known.put(clusterDocument({ encryptSecrets: false }));
-  const after = await manifests();
-  expect(textAt((await settle(planner, machine)).lines, ENCRYPTION)).toMatch(/identity[\s\S]*secretbox/);
-  expect([...after].filter(([pod, text]) => text !== before.get(pod)).map(([pod]) => pod)).toEqual([
-    'kube-apiserver',
-  ]);
-});
+  },
+);
 
 test('an image that arrives here is named by its digest from then on, and only its pod restarts', async () => {
   let here: string | undefined;

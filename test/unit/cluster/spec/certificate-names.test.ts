@@ -41,7 +41,7 @@ test('every control plane of a completed cluster gets its own certificates and k
       servers: apiServers(cluster, machine),
     });
     const scheduler = files.find(({ path }) => path === '/etc/kubernetes/scheduler/scheduler.conf')!.content;
-    if (scheduler.kind !== 'with-own-key') throw new Error(scheduler.kind);
+    if (scheduler.kind !== 'text') throw new Error(scheduler.kind);
     expect(scheduler.text).toContain(`server: "https://${address}:6443"`);
     // All leaf keys are the machine's own. Only the keys with which Kubernetes itself signs come
     // from here, and the keys of CAs that an older Muster gave are removed.
