@@ -19,6 +19,8 @@ import { openPresentObjects } from '../src/cluster/plan/desired-objects.ts';
 import { createPlanner } from '../src/cluster/plan/planner.ts';
 import { followClusters } from '../src/cluster/spec/resolved-clusters.ts';
 import { createEventLog } from '../src/events/log.ts';
+import { MEMBERS, orderOf, writeDocuments } from '../src/lab/simulated/documents.files.ts';
+import { MachineKey } from '../src/lab/simulated/keys.ts';
 import { followMemberships } from '../src/machines/membership.ts';
 import type { LeafName } from '../src/pki/hierarchy.ts';
 import { PublicKey } from '../src/pki/keys.ts';
@@ -29,8 +31,6 @@ import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';
 import { openCatalog } from '../src/resources/catalog.files.ts';
 import { MUSTER_SCOPE } from '../src/store/keys.ts';
 import { openSqliteStore } from '../src/store/sqlite.files.ts';
-import { MEMBERS, orderOf, writeDocuments } from '../test/simulated/documents.ts';
-import { MachineKey } from '../test/simulated/keys.ts';
 
 /** On the disk of the checkout, because on a tmpfs every fsync would be free. */
 const DIRECTORY = new URL('../.cache/bench-cluster/', import.meta.url).pathname;

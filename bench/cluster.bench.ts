@@ -4,9 +4,9 @@
  */
 import { readFileSync, rmSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { type BootHost, openBootHost } from '../test/simulated/boot-host.ts';
-import { MEMBERS } from '../test/simulated/documents.ts';
-import type { FleetResult } from '../test/simulated/fleet.ts';
+import { type BootHost, openBootHost } from '../src/lab/simulated/boot-host.files.ts';
+import { MEMBERS } from '../src/lab/simulated/documents.files.ts';
+import type { FleetResult } from '../src/lab/simulated/fleet.files.ts';
 import { byKubeadm, byOpenssl, KUBEADM } from './cluster-peers.ts';
 import { type BenchMachine, makeMachines, type OpenedPlanner, openPlanner } from './cluster-planner.ts';
 import { type BenchCase, type BenchSuite, median, percentile } from './compare.ts';
@@ -81,7 +81,7 @@ async function plans(machines: readonly BenchMachine[]): Promise<Record<string, 
 
 async function withBootHost<T>(size: number, run: (host: BootHost) => Promise<T>): Promise<T> {
   process.env.MUSTER_BENCH_STALL = STALL;
-  const host = await openBootHost(size, `--import=${PRELOAD}`);
+  const host = await openBootHost(size, { nodeFlags: `--import=${PRELOAD}` });
   try {
     return await run(host);
   } finally {
@@ -223,7 +223,7 @@ const arriving: BenchCase = {
 
 export const suite: BenchSuite = {
   about:
-    'A cluster of three control planes and a thousand workers. Keys (P-256) and plans are made in the process of the benchmark, with a durable store. Machines arrive at the shipped command: they are simulated in another process, from DHCP to heartbeats (test/simulated), on the same two processors.',
+    'A cluster of three control planes and a thousand workers. Keys (P-256) and plans are made in the process of the benchmark, with a durable store. Machines arrive at the shipped command: they are simulated in another process, from DHCP to heartbeats (src/lab/simulated), on the same two processors.',
   async open() {
     return { cases: [all, one, arriving], close: async () => {} };
   },

@@ -22,6 +22,7 @@ import { registerPki } from './pki/verbs.ts';
 import type { Finish, Register } from './register.ts';
 import { registerSecrets } from './secret/verbs.ts';
 import { registerServer } from './serve/verbs.ts';
+import { registerSim } from './sim/verbs.ts';
 import { commandHint, usageText } from './usage.ts';
 
 /** The headings of help, each with its nouns and verbs in their order. */
@@ -29,7 +30,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ['Documents:', registerDocuments, registerSecrets],
   ['Machines:', registerExplain, registerMachine, registerEvents],
   ['Clusters:', registerCluster, registerPki, registerAddons],
-  ['Images and the lab:', registerImage, registerArtifacts, registerLab],
+  ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
   ['Server:', registerServer, registerAudit],
   ['Other:', registerCompletion, registerHelp],
 ];

@@ -36,17 +36,20 @@ export function findProgram(name: string): string | undefined {
 
 /**
  * Replaces this process with the same command line inside a new namespace, with `settings` in its
- * environment. Never returns.
+ * environment. Never returns. `tap`: whether machines in QEMU need {@link TUN}.
  *
  * @throws {MusterError} E_LAB_TOOL without `unshare`, E_LAB_NAMESPACE when the host does not allow
  *   namespaces.
  */
-export function enterNamespace(settings: Readonly<Record<string, string>>): never {
+export function enterNamespace(
+  settings: Readonly<Record<string, string>>,
+  { tap }: { readonly tap: boolean } = { tap: true },
+): never {
   const unshare = findProgram('unshare');
   if (!unshare)
     throw new MusterError('E_LAB_TOOL', 'unshare (package util-linux) is missing; the rack needs it');
   try {
-    accessSync(TUN, constants.R_OK | constants.W_OK);
+    if (tap) accessSync(TUN, constants.R_OK | constants.W_OK);
   } catch (cause) {
     throw new MusterError('E_LAB_NAMESPACE', `${TUN}: ${(cause as Error).message}`, { cause });
   }

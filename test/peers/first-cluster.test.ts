@@ -2,14 +2,14 @@
  * Checks that `docs/first-cluster.md` and the removal in `docs/install.md` are true: runs their
  * commands in order and as they are written, in one shell on a separate boot host whose /etc, /usr
  * and /var are temporary copies. Where a command needs a download or a machine, files of the right
- * shape or simulated machines (test/simulated) take its place. Commands that are not run are listed
- * here.
+ * shape or simulated machines (src/lab/simulated) take its place. Commands that are not run are
+ * listed here.
  */
 import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { FleetOrder, FleetResult } from '../simulated/fleet.ts';
+import type { FleetOrder, FleetResult } from '../../src/lab/simulated/fleet.files.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 const read = (file: string): string => fs.readFileSync(path.join(ROOT, file), 'utf8');
@@ -174,7 +174,7 @@ function script(commands: readonly string[]): string {
     if (command === 'muster get machines')
       // `Power the machines on` is not a command.
       lines.push(
-        `ip netns exec machines '${process.execPath}' '${ROOT}/test/simulated/fleet.ts' '${dir}/order.json' '${dir}/result.json' >'${dir}/fleet.log' 2>&1 </dev/null`,
+        `ip netns exec machines '${process.execPath}' '${ROOT}/src/lab/simulated/fleet.files.ts' '${dir}/order.json' '${dir}/result.json' >'${dir}/fleet.log' 2>&1 </dev/null`,
       );
     if (Object.hasOwn(NOT_RUN, command)) return lines;
     lines.push(

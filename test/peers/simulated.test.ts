@@ -1,7 +1,7 @@
 /**
  * A hundred simulated machines of one cluster boot from one boot host: DHCP, boot script,
  * configuration, reports, ticket, facts, plans, heartbeats. Their messages are real; kernel, etcd
- * and kubectl are simulated (test/simulated/machine.ts).
+ * and kubectl are simulated (src/lab/simulated/machine.socket.ts).
  */
 import { createHash, X509Certificate } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { FoundingStatus } from '../../src/cluster/etcd/status.ts';
 import { RELEASES } from '../../src/cluster/spec/versions.ts';
-import { type BootHost, openBootHost } from '../simulated/boot-host.ts';
-import { CLUSTER } from '../simulated/documents.ts';
-import type { FleetResult, MachineResult } from '../simulated/fleet.ts';
+import { type BootHost, openBootHost } from '../../src/lab/simulated/boot-host.files.ts';
+import { CLUSTER } from '../../src/lab/simulated/documents.files.ts';
+import type { FleetResult, MachineResult } from '../../src/lab/simulated/fleet.files.ts';
 
 const MACHINES = 100;
 const PER_SECOND = 20;

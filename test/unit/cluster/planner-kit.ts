@@ -16,12 +16,12 @@ import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
 import { type ClusterPlanner, createPlanner, type PlannerDeps } from '../../../src/cluster/plan/planner.ts';
 import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
+import { requestText } from '../../../src/lab/simulated/keys.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 import type { LeafName } from '../../../src/pki/hierarchy.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import type { Catalog, CatalogChange, Entry } from '../../../src/resources/catalog.ts';
 import type { Document, Kind, KubernetesSpec } from '../../../src/resources/kinds.ts';
-import { requestText } from '../../simulated/keys.ts';
 import { world } from '../pki/kit.ts';
 import { FOUNDING, MACHINES, SHORT } from './kit.ts';
 

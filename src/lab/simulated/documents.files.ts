@@ -2,15 +2,19 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatIpv4, type Ipv4, ipv4 } from '../../src/base/ipv4.ts';
-import type { MachineOrder } from './machine.ts';
+import { formatIpv4, type Ipv4, ipv4 } from '../../base/ipv4.ts';
+import type { MachineOrder } from './machine.socket.ts';
 
 export const CLUSTER = 'rack';
 /** The boot host's address on the machines' network. */
 export const SERVER = '10.92.0.1';
 /** Control planes, each with a member of etcd. */
 export const MEMBERS = 3;
-const BEFORE_FIRST = ipv4('10.92.16.0');
+/** Addresses of machines begin after it; {@link MACHINE_ADDRESSES} has all of them. */
+const BEFORE_FIRST = ipv4('10.92.64.0');
+export const MACHINE_ADDRESSES = '10.92.64.0/18';
+/** As many machines have an address there. */
+export const MOST_MACHINES = 16_000;
 
 /** Name of the n-th machine: three control planes, then workers. */
 export function orderOf(n: number): MachineOrder {
@@ -66,8 +70,8 @@ function documentsOf(machines: readonly MachineOrder[]): readonly object[] {
   const kubernetes = {
     version: '1.36',
     endpoint: '10.92.0.250',
-    // Has room for a /24 for each of a thousand machines.
-    networks: { machines: ['10.92.0.0/16'], pods: ['172.16.0.0/12'] },
+    // Has room for a /24 for each machine.
+    networks: { machines: ['10.92.0.0/16'], pods: ['10.128.0.0/9'] },
     controlPlanes: names.slice(0, MEMBERS),
     workers: names.slice(MEMBERS),
   };

@@ -2,8 +2,8 @@
  * Makes a machine's keys and certificate requests (RFC 2986) without starting a program for each.
  */
 import { createHash, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { element, TAG } from '../../src/pki/der.ts';
-import { formatPem } from '../../src/pki/pem.ts';
+import { element, TAG } from '../../pki/der.ts';
+import { formatPem } from '../../pki/pem.ts';
 
 const VERSION = Buffer.from([0x02, 0x01, 0x00]);
 const COMMON_NAME = Buffer.from([0x06, 0x03, 0x55, 0x04, 0x03]);

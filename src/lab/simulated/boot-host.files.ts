@@ -5,10 +5,11 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
-import { MEMBERS, orderOf, SERVER, writeDocuments } from './documents.ts';
-import type { FleetOrder, FleetResult } from './fleet.ts';
-import type { MachineOrder } from './machine.ts';
+import { join } from 'node:path';
+import { projectRoot } from '../../base/paths.ts';
+import { MACHINE_ADDRESSES, MEMBERS, orderOf, SERVER, writeDocuments } from './documents.files.ts';
+import type { FleetOrder, FleetResult } from './fleet.files.ts';
+import type { MachineOrder } from './machine.socket.ts';
 
 /** A process that takes longer to start has failed. */
 const PATIENCE_MS = 60_000;
@@ -32,7 +33,7 @@ function openSegment(): { readonly link: string; readonly namespace: string; clo
   const inside = (...words: string[]) => ip('-n', namespace, ...words);
   inside('addr', 'add', '10.92.0.2/16', 'dev', 'eth0');
   for (const name of ['eth0', 'lo']) inside('link', 'set', name, 'up');
-  inside('route', 'add', 'local', '10.92.16.0/20', 'dev', 'lo');
+  inside('route', 'add', 'local', MACHINE_ADDRESSES, 'dev', 'lo');
   inside('route', 'add', '255.255.255.255', 'dev', 'eth0');
   return {
     link,
@@ -53,27 +54,37 @@ export interface BootHost {
   /** Runs `bin/muster` with these arguments and returns its output. */
   muster(...words: readonly string[]): string;
   /** Powers machines on, `perSecond` of them a second. Rejects when one did not settle. */
-  powerOn(order: Pick<FleetOrder, 'machines' | 'perSecond' | 'keep'>): Promise<FleetResult>;
+  powerOn(order: Omit<FleetOrder, 'members'>): Promise<FleetResult>;
   log(): string;
   close(): Promise<void>;
 }
 
-/**
- * Starts the server for a cluster of `size` machines. `nodeFlags`: flags of Node, e.g. for a
- * profile.
- */
-export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHost> {
+export interface BootHostOptions {
+  /** Flags of Node, e.g. for a profile. */
+  readonly nodeFlags?: string;
+  readonly loaders?: string;
+  /** Command line in front of the server's, e.g. `taskset`. */
+  readonly wrapper?: readonly string[];
+}
+
+const program = (): string => join(projectRoot(), 'bin/muster');
+
+/** Starts the server for a cluster of `size` machines. */
+export async function openBootHost(size: number, options: BootHostOptions = {}): Promise<BootHost> {
+  const { nodeFlags = '', loaders = '/usr/lib/ipxe', wrapper = [] } = options;
   const segment = openSegment();
   const home = mkdtempSync(join(tmpdir(), 'muster-simulated-'));
   const [config, state, socket] = [join(home, 'config'), join(home, 'state'), join(home, 'm.sock')];
   const machines = Array.from({ length: size }, (_, n) => orderOf(n));
   writeDocuments(config, machines, state);
   const command = [
+    ...wrapper,
+    program(),
     ...['serve', '--interface', segment.link, '--config', config, '--state', state, '--socket', socket],
-    ...['--loaders', '/usr/lib/ipxe'],
+    ...['--loaders', loaders],
   ];
   const env = { ...process.env, ...(nodeFlags === '' ? {} : { NODE_OPTIONS: nodeFlags }) };
-  const server = spawn(resolve('bin/muster'), command, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const server = spawn(command[0]!, command.slice(1), { env, stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
   const collect = (text: Buffer): void => {
     output = (output + text).slice(-262_144);
@@ -83,7 +94,7 @@ export async function openBootHost(size: number, nodeFlags = ''): Promise<BootHo
   const ended = new Promise<void>((done) => server.on('close', () => done()));
   await said(server, /ready: 1 network,/, () => output);
   const muster = (...words: readonly string[]): string =>
-    execFileSync(resolve('bin/muster'), [...words, '--socket', socket], {
+    execFileSync(program(), [...words, '--socket', socket], {
       encoding: 'utf8',
       maxBuffer: 256 * 1024 * 1024,
     });
@@ -138,7 +149,7 @@ async function runFleet(
   const number = ++orders;
   const [told, results] = [join(home, `orders-${number}.json`), join(home, `results-${number}.json`)];
   writeFileSync(told, JSON.stringify(order));
-  const program = new URL('fleet.ts', import.meta.url).pathname;
+  const program = new URL('fleet.files.ts', import.meta.url).pathname;
   const child = spawn('ip', ['netns', 'exec', namespace, process.execPath, program, told, results], {
     stdio: ['ignore', 'inherit', 'pipe'],
   });

@@ -2,31 +2,37 @@
  * Runs many simulated machines in their network namespace. Each is powered on at its time, joins
  * the cluster, and then keeps polling until the last one has settled.
  *
- *     node fleet.ts ORDERS.json RESULT.json
+ *     node fleet.files.ts ORDERS.json RESULT.json
  *
  * Exits 1 when a machine did not settle; the result says which and why.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { DhcpTalk } from './dhcp.ts';
+import { DhcpTalk } from './dhcp.socket.ts';
+import { SERVER } from './documents.files.ts';
 import {
   type MachineOrder,
   Members,
   SimulatedMachine,
   STEPS,
+  type Stage,
   type Step,
   type Surroundings,
-} from './machine.ts';
+} from './machine.socket.ts';
 
 export interface FleetOrder {
   /** In the order in which they are powered on. */
   readonly machines: readonly MachineOrder[];
   /** How many of them are members of etcd. */
   readonly members: number;
-  /** Power-ons per second. */
+  /** Power-ons per second; 0: all at once. */
   readonly perSecond: number;
   /** Whether the result contains what each machine got, or only how long it took. */
   readonly keep: boolean;
+  /** How far they go: to their first certificate, or until their plans are applied (default). */
+  readonly until?: 'ticket' | 'rest';
+  /** Whether a machine that fails is only reported, and does not make the run fail. */
+  readonly partial?: boolean;
 }
 
 /** The result of one machine. */
@@ -49,6 +55,10 @@ export interface MachineResult {
   /** SHA-256 of the public key in the agent's certificate request. */
   readonly pin: string;
   readonly certificate: string;
+  /** When it reached each stage, ms after the first machine was powered on. */
+  readonly reached: Readonly<Partial<Record<Stage, number>>>;
+  /** How often it started over, because its firmware gave up. */
+  readonly startedOver: number;
   readonly kept?: {
     readonly marker: string;
     readonly step: string;
@@ -65,6 +75,8 @@ export interface FleetResult {
   readonly steps: Readonly<Record<Step, readonly number[]>>;
   /** DHCP packets that were sent again. */
   readonly retransmitted: number;
+  /** Packets of TFTP and to port 4011 that were sent again. */
+  readonly again: Readonly<Partial<Record<Step, number>>>;
   /** Number of connections that were cut before there was an answer and opened again. */
   readonly cut: number;
   /** From the first power-on until the last machine settled, s. */
@@ -87,25 +99,30 @@ async function run(order: FleetOrder): Promise<FleetResult> {
     dhcp: await DhcpTalk.open(),
     members: new Members(order.members),
     measured: (step, ms) => void steps[step].push(ms),
+    server: SERVER,
+    again: (step) => {
+      again[step] = (again[step] ?? 0) + 1;
+    },
     random: generator(20261121),
     signal: ending.signal,
   };
+  const again: Partial<Record<Step, number>> = {};
   const beating: Promise<void>[] = [];
   const all: SimulatedMachine[] = [];
   const silent: string[] = [];
   const began = performance.now();
   const one = async (wanted: MachineOrder, n: number): Promise<MachineResult> => {
-    await pause((n * 1000) / order.perSecond);
+    await pause(order.perSecond > 0 ? (n * 1000) / order.perSecond : 0);
     const machine = new SimulatedMachine(wanted, of);
     all.push(machine);
     const on = performance.now();
-    const error = await machine.powerOn().then(
+    const error = await machine.powerOn(order.until ?? 'rest').then(
       () => undefined,
       (reason: unknown) => String((reason as Error).stack ?? reason),
     );
-    const result = resultOf(machine, performance.now() - on, error, order.keep);
+    const result = resultOf(machine, { began, on }, error, order.keep);
     // A machine that stops answering is reported at the end.
-    if (error === undefined)
+    if (error === undefined && order.until !== 'ticket')
       beating.push(machine.beat().catch((reason: unknown) => void silent.push(`${wanted.name}: ${reason}`)));
     return result;
   };
@@ -116,15 +133,18 @@ async function run(order: FleetOrder): Promise<FleetResult> {
   of.dhcp.close();
   if (silent.length > 0) throw new Error(`heartbeats ended: ${silent.slice(0, 5).join('; ')}`);
   const cut = all.reduce((sum, machine) => sum + machine.cut, 0);
-  return { machines, steps, retransmitted: of.dhcp.retransmitted, cut, seconds };
+  return { machines, steps, retransmitted: of.dhcp.retransmitted, again, cut, seconds };
 }
 
 function resultOf(
-  { order, has, waitedMs, leased, hostname, holds, plans, pin, certificate }: SimulatedMachine,
-  elapsedMs: number,
+  machine: SimulatedMachine,
+  { began, on }: { readonly began: number; readonly on: number },
   error: string | undefined,
   keep: boolean,
 ): MachineResult {
+  const { order, has, waitedMs, leased, hostname, holds, plans, pin, certificate } = machine;
+  const elapsedMs = performance.now() - on;
+  const reached = [...machine.reached].map(([stage, at]) => [stage, at - began]);
   return {
     name: order.name,
     ...(error === undefined ? {} : { error }),
@@ -137,6 +157,8 @@ function resultOf(
     fetched: has.fetched.size,
     pin,
     certificate,
+    reached: Object.fromEntries(reached) as MachineResult['reached'],
+    startedOver: machine.startedOver,
     ...(keep && {
       kept: {
         marker: has.marker,
@@ -151,8 +173,10 @@ function resultOf(
 
 if (import.meta.main) {
   const [orders, results] = process.argv.slice(2) as [string, string];
-  const result = await run(JSON.parse(readFileSync(orders, 'utf8')) as FleetOrder);
+  const order = JSON.parse(readFileSync(orders, 'utf8')) as FleetOrder;
+  const result = await run(order);
   writeFileSync(results, JSON.stringify(result));
+  if (order.partial) process.exit(0);
   const failed = result.machines.filter(({ error }) => error !== undefined);
   for (const { name, error } of failed.slice(0, 5)) process.stderr.write(`${name}: ${error}\n`);
   process.exitCode = failed.length > 0 ? 1 : 0;

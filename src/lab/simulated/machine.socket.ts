@@ -1,19 +1,20 @@
 /**
  * One machine in memory, from power-on to heartbeats, against a real `muster serve`. Everything
  * that it sends is real: DHCP, HTTP, TLS, keys, requests. Its actions are not: nothing is written
- * to a disk, no kernel is started, and etcd and kubectl are simulated (see {@link Members}). It
- * fetches no loader by TFTP.
+ * to a disk, no kernel is started, and etcd and kubectl are simulated (see {@link Members}).
  */
 import { createHash, randomUUID } from 'node:crypto';
 import http from 'node:http';
 import https from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
 import { load } from 'js-yaml';
-import { formatIpv4 } from '../../src/base/ipv4.ts';
-import type { Mac } from '../../src/base/mac.ts';
-import type { DhcpTalk } from './dhcp.ts';
+import { formatIpv4 } from '../../base/ipv4.ts';
+import type { Mac } from '../../base/mac.ts';
+import { askBootServer, type DhcpClient, type DhcpTalk } from './dhcp.socket.ts';
 import { MachineKey } from './keys.ts';
+import { PERSONALITIES, type Personality, type PersonalityName, saysOf } from './personalities.ts';
 import { applyPlan, type Belongings, type Hold, nothingYet, takePlan } from './plan.ts';
+import { fetchByTftp } from './tftp.socket.ts';
 
 /** A machine that is to be powered on. */
 export interface MachineOrder {
@@ -22,11 +23,15 @@ export interface MachineOrder {
   readonly address: string;
   /** Whether it has a blank disk for the data of its cluster. */
   readonly dataDisk?: boolean;
+  /** Its firmware. Undefined: UEFI that fetches no loader. */
+  readonly firmware?: PersonalityName;
 }
 
 /** Kinds of requests that are measured separately. */
 export const STEPS = [
   'dhcp',
+  'boot-server',
+  'loader',
   'script',
   'image',
   'configuration',
@@ -37,6 +42,10 @@ export const STEPS = [
   'heartbeat',
 ] as const;
 export type Step = (typeof STEPS)[number];
+
+/** What a machine reaches, in this order. */
+export const STAGES = ['address', 'loader', 'script', 'system', 'configuration', 'ticket'] as const;
+export type Stage = (typeof STAGES)[number];
 
 /**
  * The etcd members of all simulated machines. A member runs once it has its manifest, and serves
@@ -66,6 +75,10 @@ export interface Surroundings {
   readonly members: Members;
   /** Called with the milliseconds that each request waited for its answer. */
   readonly measured: (step: Step, ms: number) => void;
+  /** Called for each packet of TFTP or to port 4011 that is sent again. */
+  readonly again: (step: Step) => void;
+  /** The boot host's address. */
+  readonly server: string;
   /** Returns a number between 0 and 1. */
   readonly random: () => number;
   readonly signal: AbortSignal;
@@ -83,6 +96,9 @@ const OBJECTS_UNIT = 'muster-objects.service';
 const MOST_FAILURES = 8;
 /** A machine that does not settle within this many plans makes no progress. */
 const MOST_POLLS = 400;
+/** After its firmware gave up, a machine starts over this much later, and so often at most. */
+const OVER_AGAIN_SECONDS = 5;
+const MOST_STARTS = 10;
 
 export class SimulatedMachine {
   readonly order: MachineOrder;
@@ -106,6 +122,10 @@ export class SimulatedMachine {
   waitedMs = 0;
   /** Number of connections that were cut before there was an answer. */
   cut = 0;
+  /** When it first reached each stage, in milliseconds of this process. */
+  readonly reached = new Map<Stage, number>();
+  /** How often it started over, because its firmware gave up. */
+  startedOver = 0;
   /** Digests of all plans, each change once. */
   readonly plans: string[] = [];
 
@@ -124,11 +144,16 @@ export class SimulatedMachine {
     return this.#key.pin;
   }
 
-  /** Runs from power-on until its plan is applied completely and the server has no other one. */
-  async powerOn(): Promise<void> {
-    const session = await this.#boot();
+  /**
+   * Runs from power-on until it has a certificate, or until its plan is applied completely and the
+   * server has no other one.
+   */
+  async powerOn(until: 'ticket' | 'rest'): Promise<void> {
+    const session = await this.#started();
     await this.#configure(session);
     await this.#redeem();
+    this.#at('ticket');
+    if (until === 'ticket') return;
     for (let polls = 0; polls < MOST_POLLS; polls++) {
       const { rest, seconds } = await this.#poll('poll');
       if (rest) return;
@@ -154,18 +179,60 @@ export class SimulatedMachine {
     );
   }
 
+  #at(stage: Stage): void {
+    if (!this.reached.has(stage)) this.reached.set(stage, performance.now());
+  }
+
+  /** Boots; starts over when its firmware gives up, as machines do whose only boot option it is. */
+  async #started(): Promise<string> {
+    for (;;)
+      try {
+        return await this.#boot();
+      } catch (error) {
+        if (this.order.firmware === undefined || this.startedOver === MOST_STARTS) throw error;
+        this.startedOver++;
+        await this.#pause(OVER_AGAIN_SECONDS);
+      }
+  }
+
+  async #lease(asker: 'firmware' | 'ipxe' | 'initrd' | DhcpClient): Promise<string> {
+    const began = performance.now();
+    const { address, file } = await this.#of.dhcp.exchange(this.order.mac as Mac, this.#uuid, asker);
+    this.#count('dhcp', began);
+    this.leased.push(formatIpv4(address));
+    this.#at('address');
+    return file;
+  }
+
+  /** Does what the firmware does; returns the file that iPXE was named, if that is the firmware. */
+  async #firmware(firmware: Personality): Promise<string | undefined> {
+    const client = { says: saysOf(firmware), againMs: firmware.dhcpMs };
+    let file = await this.#lease(client);
+    if (firmware.asks === 'iPXE') return file;
+    const server = this.#of.server;
+    const { mac, address } = this.order;
+    if (firmware.bootServer) {
+      const began = performance.now();
+      const who = { mac: mac as Mac, uuid: this.#uuid, address, server };
+      file = await askBootServer(who, client, () => this.#of.again('boot-server'));
+      this.#count('boot-server', began);
+    }
+    if (firmware.tftp) {
+      const began = performance.now();
+      const again = () => this.#of.again('loader');
+      await fetchByTftp({ from: address, server, file, client: firmware.tftp, again });
+      this.#count('loader', began);
+    } else await this.#good('loader', file);
+    this.#at('loader');
+    return undefined;
+  }
+
   /** Boots as firmware, iPXE and kernel do; returns the URL of the boot session. */
   async #boot(): Promise<string> {
-    const mac = this.order.mac as Mac;
-    const lease = async (asker: 'firmware' | 'ipxe' | 'initrd') => {
-      const began = performance.now();
-      const { address, file } = await this.#of.dhcp.exchange(mac, this.#uuid, asker);
-      this.#count('dhcp', began);
-      this.leased.push(formatIpv4(address));
-      return file;
-    };
-    await lease('firmware');
-    const start = String((await this.#good('script', await lease('ipxe'))).body);
+    const { mac, firmware } = this.order;
+    const lease = (asker: 'firmware' | 'ipxe' | 'initrd') => this.#lease(asker);
+    const named = firmware ? await this.#firmware(PERSONALITIES[firmware]) : void (await lease('firmware'));
+    const start = String((await this.#good('script', named ?? (await lease('ipxe')))).body);
     const chain = /^chain --autofree --replace (\S+?)\?/m.exec(start)?.[1];
     const dashed = mac.replaceAll(':', '-');
     const asked = `mac=${dashed}&macs=${dashed},,,,,,,&uuid=${this.#uuid}&arch=x86_64&platform=efi&serial=&manufacturer=Simulated&product=Machine&asset=`;
@@ -173,6 +240,7 @@ export class SimulatedMachine {
     const script = String((await this.#good('script', `${chain}?${asked}`)).body);
     const url = /muster\.url=(\S+)/.exec(script)?.[1];
     if (url === undefined) throw new Error(`${this.order.name} boots nothing:\n${script}`);
+    this.#at('script');
     const image = [...script.matchAll(/(http:\S+\/assets\/([0-9a-f]{64})\/\S+)/g)];
     for (const [, file, hash] of new Map(image.map((found) => [found[1], found])).values()) {
       const { body } = await this.#good('image', file!);
@@ -180,6 +248,7 @@ export class SimulatedMachine {
     }
     await lease('initrd');
     await this.#report(url, 'kernel');
+    this.#at('system');
     return url;
   }
 
@@ -192,6 +261,7 @@ export class SimulatedMachine {
     const documents: Record<string, string> = {};
     for (const name of ['meta-data', 'user-data', 'vendor-data', 'network-config'])
       documents[name] = String((await this.#good('configuration', `${session}/${name}`)).body);
+    this.#at('configuration');
     const userData = load(documents['user-data']!) as {
       readonly hostname: string;
       readonly write_files: readonly { readonly path: string; readonly content: string }[];
@@ -217,7 +287,18 @@ export class SimulatedMachine {
       ticket: this.#settings.get('ticket')!,
       csr: this.#key.request(this.order.name),
     };
-    const { status, body } = await this.#tls('redeem', '/agent/redeem', form);
+    for (;;) {
+      const { status, headers, body } = await this.#tls('redeem', '/agent/redeem', form);
+      if (status === 503) {
+        await this.#pause(Number(headers['retry-after'] ?? 1));
+        continue;
+      }
+      this.#certified(status, body);
+      return;
+    }
+  }
+
+  #certified(status: number, body: Buffer): void {
     if (status !== 200) throw new Error(`${this.order.name}: no certificate: ${status} ${body}`);
     this.certificate = String(body);
   }
