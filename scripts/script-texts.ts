@@ -19,6 +19,7 @@ const AGENT_SCRIPTS = [
   'muster-base.sh',
   'muster-identity.sh',
   'muster-tpm.sh',
+  'muster-crypt.sh',
   'muster-approval.sh',
   'muster-talk.sh',
   'muster-versions.sh',
@@ -34,6 +35,7 @@ const AGENT_SCRIPTS = [
   'muster-snapshot.sh',
   'muster-kept.sh',
   'muster-disk.sh',
+  'muster-luks.sh',
   'muster-check.sh',
 ];
 

@@ -180,7 +180,7 @@ cloud_init=$(dpkg-query -W -f '${Version}' cloud-init 2>/dev/null | sed 's/-.*//
 printf '%s\n%s\n' "$kernel" "$cloud_init" >/boot/versions
 # Programs that machines of clusters may need. They go into the Image document, so that Muster can
 # warn of those that are missing.
-for program in curl haproxy keepalived iptables conntrack tpm2; do
+for program in curl haproxy keepalived iptables conntrack tpm2 cryptsetup; do
   if command -v "$program" >/dev/null; then
     echo "$program"
   fi

@@ -13,6 +13,7 @@ import type { AgentStatus } from '../machines/machine.ts';
 import { plainAddress } from '../machines/reports.ts';
 import type { Member } from '../machines/roster.ts';
 import { raiseAlarm } from './alarm.ts';
+import { dataKey } from './data-key.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
@@ -42,6 +43,8 @@ interface AgentApiDeps extends RedeemDeps {
   readonly claims: RevisionClaims;
   /** The first configuration of a machine's boot session; undefined when that is not known. */
   readonly configuration?: ConfigurationOf | undefined;
+  /** The addresses that are a machine's own. */
+  readonly ownAddresses: (machine: string) => ReadonlySet<string>;
   /** Compares the checkpoints that machines remember with the security log. */
   readonly witness?: Witness | undefined;
   /** Snapshots of etcd; absent: nobody takes any. */
@@ -100,6 +103,13 @@ export interface AgentApi extends SnapshotApi<ShownCertificate | undefined> {
     certificate: ShownCertificate | undefined,
     address: string,
   ): Promise<AgentApiAnswer>;
+  /**
+   * Answers with the key of the machine's data filesystem, see data-key.ts.
+   *
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
+   *   the form is malformed, and what {@link dataKey} throws.
+   */
+  dataKey(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
   /**
    * Notes that the machine shuts down.
    *
@@ -172,6 +182,13 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         throw new MusterError('E_NOT_FOUND', 'the configuration of this boot session is not known any more');
       const entries = Object.entries(files).map(([name, text]) => ({ name, content: Buffer.from(text) }));
       return { status: 200, contentType: TAR, body: tar(entries), headers: {} };
+    },
+
+    async dataKey(body, certificate, peer) {
+      const address = plainAddress(peer);
+      const { member } = authenticate(deps, certificate, address);
+      const key = await dataKey(deps, { machine: member.name, address, form: readForm(body) });
+      return { status: 200, contentType: TEXT, body: key.reveal(), headers: {} };
     },
 
     async leave(body, certificate, peer) {

@@ -80,6 +80,8 @@ interface AgentsListen {
   readonly heard?: (address: string) => void;
   /** Answers requests that are not an agent's: the registry. */
   readonly others?: Others;
+  /** The addresses that are a machine's own. */
+  readonly ownAddresses: (machine: string) => ReadonlySet<string>;
   /** What a machine's boot disk gets; see {@link ConfigurationOf}. */
   readonly configuration?: ConfigurationOf;
   /** Snapshots of etcd; absent: nobody takes any. */

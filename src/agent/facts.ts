@@ -4,6 +4,7 @@
  */
 import type { Checkpoint } from '../events/audit-chain.ts';
 import type { LeafName } from '../pki/hierarchy.ts';
+import type { DataEncryption } from '../resources/disk-spec.ts';
 import type { Evidence } from './evidence.ts';
 import type { RevisionClaim } from './revision-claim.ts';
 
@@ -13,7 +14,7 @@ export type DataDisk =
   | { readonly state: 'unused' }
   | { readonly state: 'none' | 'several'; readonly detail: string }
   /** No partition table and no signature; or the agent was interrupted while it made the disk. */
-  | { readonly state: 'blank'; readonly device: string }
+  | { readonly state: 'blank'; readonly device: string; readonly encrypt?: DataEncryption }
   /** The disk holds other data, which is never touched. */
   | { readonly state: 'foreign'; readonly device: string; readonly detail: string }
   /**
@@ -25,6 +26,10 @@ export type DataDisk =
       readonly device: string;
       readonly filesystem: string;
       readonly mounted: boolean;
+      /** How the configuration of this boot wants it encrypted; absent: not at all. */
+      readonly encrypt?: DataEncryption;
+      /** How it is encrypted; absent: not at all. */
+      readonly encrypted?: DataEncryption;
     };
 
 export interface Marker {

@@ -5,6 +5,7 @@
 import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { templateLiteral } from '../ignition/template.ts';
+import type { DataEncryption } from '../resources/disk-spec.ts';
 import { AGENT_PATHS } from './plan.ts';
 import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT } from './scripts.generated.ts';
 
@@ -51,6 +52,8 @@ export interface AgentSettings {
   readonly authority: string;
   /** Absent: the machine keeps nothing. */
   readonly data?: DataSelector;
+  /** How a new data filesystem is encrypted; absent: not at all. */
+  readonly encrypt?: DataEncryption;
   /** Absent: the machine boots from the network alone. */
   readonly boot?: BootDisk;
   /**
@@ -109,6 +112,7 @@ export const settingsText = (settings: AgentSettings): string =>
     session: settings.session,
     ...(settings.ticket !== undefined && { ticket: settings.ticket }),
     ...(settings.data && { data: selectorText(settings.data) }),
+    ...(settings.encrypt && { encrypt: settings.encrypt }),
     ...(settings.boot && {
       boot: selectorText(settings.boot.disk),
       kernel: fileText(settings.boot.kernel),

@@ -7,7 +7,7 @@ import { MusterError } from '../base/errors.ts';
 import { type BootFacts, type Parts, PREVIEW_SESSION } from '../ignition/input.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { narrowestDisk } from '../resources/boot-disk.ts';
-import type { Asset, DiskSelector, Document, ImageSpec } from '../resources/kinds.ts';
+import type { Asset, BootDiskSpec, DataDiskSpec, Document, ImageSpec } from '../resources/kinds.ts';
 import { secretsOf } from '../resources/secret-references.ts';
 import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
@@ -29,9 +29,9 @@ export interface LayerRequest {
   /** Our address as this machine reaches it. */
   readonly host: string;
   /** The disk that keeps the machine's data. */
-  readonly data: DiskSelector | undefined;
+  readonly data: DataDiskSpec | undefined;
   /** The disk that the machine boots from without us, and what is put there. */
-  readonly boot?: { readonly disk: DiskSelector } & Omit<BootDisk, 'disk'>;
+  readonly boot?: { readonly disk: BootDiskSpec } & Omit<BootDisk, 'disk'>;
   /** With `delivery: inline`, for one answer: the machine's whole plan, which is secret. */
   readonly plan?: Plan | undefined;
 }
@@ -70,8 +70,8 @@ function checkSecrets(parts: Parts): void {
  * agent keeps nothing.
  */
 export function disksOf({ machine, profile, agentCluster }: Parts): {
-  readonly data: DiskSelector | undefined;
-  readonly boot: DiskSelector | undefined;
+  readonly data: DataDiskSpec | undefined;
+  readonly boot: BootDiskSpec | undefined;
 } {
   if (agentCluster === undefined) return { data: undefined, boot: undefined };
   const layers = [machine?.spec, profile?.spec, agentCluster.spec];
@@ -140,12 +140,13 @@ export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSe
     session: request.session,
     setsClock: true,
     ...(data === undefined ? {} : { data: selectorOf(data) }),
+    ...(data?.encrypt && { encrypt: data.encrypt }),
     ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
   };
 }
 
 /** A size selects disks of that many whole MiB. */
-const selectorOf = ({ path, serial, sizeMiB }: DiskSelector): DataSelector => ({
+const selectorOf = ({ path, serial, sizeMiB }: DataDiskSpec | BootDiskSpec): DataSelector => ({
   ...(path === undefined ? {} : { path }),
   ...(serial === undefined ? {} : { serial }),
   ...(sizeMiB === undefined ? {} : { minMiB: sizeMiB, maxMiB: sizeMiB }),

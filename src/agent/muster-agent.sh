@@ -28,7 +28,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=4
-parts='base identity tpm approval talk versions facts evidence
+parts='base identity tpm crypt approval talk versions facts evidence
   plan files fetch units data etcd snapshot image kept'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
@@ -57,6 +57,8 @@ read_settings() {
   session=$setting
   setting data
   data=$setting
+  setting encrypt
+  encrypt=$setting
   setting boot
   boot=$setting
   setting etcd
@@ -104,11 +106,13 @@ poll() {
   hold_text=$plan_hold_text
   held=
   look_at_disk
-  if [ "$disk" = ours ] && [ -z "$mounted" ]; then
+  if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
   fi
   choose_identity
   has_certificate || redeem || return 1
+  unlock_data
+  remember_identity
   get_configuration
   post_facts
   case $http_status in
@@ -211,6 +215,8 @@ verified_digest=''
 seal_failed=''
 unseal_failed=''
 tpm_failures=0
+data_key=''
+data_token=''
 tpm_fault=''
 hold_code=''
 hold_text=''

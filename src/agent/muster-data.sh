@@ -3,12 +3,20 @@
 # muster-disk.sh decides to whom a disk belongs; this part works with the filesystem on it.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# Does plan line `create-data DEVICE UUID`: makes the filesystem and mounts it. Where data disk and
-# boot disk are selected by the same words, one disk gets a partition for each.
+# Does plan line `create-data DEVICE UUID [tpm|boot-host]`: makes the filesystem, encrypted if the
+# line says so, and mounts it. Where data disk and boot disk are selected by the same words, one
+# disk gets a partition for each.
 create_data() {
   layout=
   [ "$boot" != "$data" ] || layout=boot
-  try create-data sh "$here/muster-disk.sh" create "$data" "$1" "$2" "$layout" || return 1
+  if [ -n "$3" ]; then
+    make_data_key "$2" "$3" || return 1
+  fi
+  try create-data sh "$here/muster-disk.sh" create "$data" "$1" "$2" "$layout" \
+    "$data_key" "$data_token"
+  created=$?
+  forget_data_key
+  [ "$created" = 0 ] || return 1
   mount_data "$2"
 }
 
@@ -17,7 +25,13 @@ mount_data() {
   if [ -z "$mounted" ]; then
     note_change "$state" || return 1
   fi
-  try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" || return 1
+  if [ -n "$encrypted" ] && [ -z "$mounted" ]; then
+    get_data_key "$1" || return 1
+  fi
+  try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" "$data_key"
+  mount_status=$?
+  forget_data_key
+  [ "$mount_status" = 0 ] || return 1
   look_at_disk
   choose_identity
 }

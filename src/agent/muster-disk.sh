@@ -3,11 +3,12 @@
 #
 #     muster-disk.sh look SELECTOR
 #         prints the state of the data disk, as lines NAME=VALUE (DataDisk in src/agent/facts.ts)
-#     muster-disk.sh create SELECTOR DEVICE UUID [boot]
-#         makes the data filesystem, if the selector's one disk is DEVICE and blank; with `boot` it
-#         makes two partitions, one for the data and one for what the machine starts from
-#     muster-disk.sh mount SELECTOR UUID
-#         mounts the data filesystem
+#     muster-disk.sh create SELECTOR DEVICE UUID LAYOUT [KEYFILE [TOKENFILE]]
+#         makes the data filesystem, if the selector's one disk is DEVICE and blank; with LAYOUT
+#         `boot` it makes two partitions, one for the data and one for what the machine starts from.
+#         With KEYFILE the filesystem is encrypted (LUKS2), and TOKENFILE goes into its header.
+#     muster-disk.sh mount SELECTOR UUID [KEYFILE]
+#         mounts the data filesystem; an encrypted one is opened with KEYFILE
 #     muster-disk.sh boot-look SELECTOR
 #         is `look` for a boot disk (muster-boot.sh)
 #     muster-disk.sh boot-create SELECTOR DEVICE
@@ -16,10 +17,12 @@
 # SELECTOR is path=/dev/…, serial=… and size=MIN-MAX (MiB, either may be missing), joined by spaces;
 # a disk must fit all of them. Only whole disks are considered. A disk that holds anything that
 # somebody could miss is `foreign` and is never written to. Paths are below MUSTER_ROOT. On failure
-# the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk.
+# the reason is printed. Needs coreutils, util-linux and mkfs.ext4, for partitions sfdisk, for
+# encryption cryptsetup 2.6.
 #
 # A function that finds out one text sets the variable that has the function's own name; others
 # name in their comment what they set.
+# shellcheck disable=SC2034,SC2154 # variables that muster-luks.sh sets and reads
 set -u
 LC_ALL=C
 export LC_ALL
@@ -41,6 +44,13 @@ esac
 MARK=MUSTER-DATA-NEW
 BEFORE_PARTITIONS=2047
 
+case $0 in
+  */*) here=${0%/*} ;;
+  *) here=. ;;
+esac
+# shellcheck source=/dev/null
+. "$here/muster-luks.sh"
+
 # Prints reason $1 and exits.
 fail() {
   printf '%s\n' "$1"
@@ -58,11 +68,13 @@ first_line() {
 
 # --- which disk it is, and whose
 
-# Sets disk, device, filesystem, mounted, partition and detail.
+# Sets disk, device, filesystem, encrypted, mounted, partition and detail.
 look() {
   disk=unused
   device=''
   filesystem=''
+  encrypted=''
+  mapped=''
   mounted=''
   partition=''
   detail=''
@@ -192,10 +204,14 @@ choose_data_partition() {
 # Sets disk for a node on which blkid knows $type. A filesystem of ours with the mark was never
 # mounted, so it may be made again.
 judge_known() {
-  if [ "$label $type" != 'MUSTER-DATA ext4' ]; then
-    detail="holds $type${label:+ named $label}"
-    return 0
-  fi
+  case "$label $type" in
+    'MUSTER-DATA ext4') ;;
+    'MUSTER-DATA crypto_LUKS') encrypted=yes ;;
+    *)
+      detail="holds $type${label:+ named $label}"
+      return 0
+      ;;
+  esac
   if [ -n "$booting" ]; then
     detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say'
     detail="$detail the same when it is made"
@@ -206,7 +222,8 @@ judge_known() {
     return 0
   fi
   disk=ours
-  first_line "$sys/dev"
+  [ -z "$encrypted" ] || look_at_header
+  first_line "${mapped:-$sys}/dev"
   [ -n "$first_line" ] || return 0
   [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$first_line" ] || mounted=yes
 }
@@ -229,10 +246,17 @@ judge_unknown() {
   fi
 }
 
-# Whether nothing else uses $sys, and it can be written to. If not, sets detail.
+# Whether nothing else uses $sys, and it can be written to. If not, sets detail. Sets mapped to the
+# directory in /sys of the data filesystem that is opened from here.
 is_writable() {
+  mapped=''
   for holder in "$sys"/holders/*; do
     [ -e "$holder" ] || continue
+    first_line "$root/sys/block/${holder##*/}/dm/name"
+    if [ "$first_line" = "$mapped_name" ]; then
+      mapped=$root/sys/block/${holder##*/}
+      continue
+    fi
     detail="is part of ${holder##*/}"
     return 1
   done
@@ -333,17 +357,27 @@ divide() {
     sfdisk --quiet --wipe always --wipe-partitions always "$node"
 }
 
-# Makes an ext4 filesystem with UUID $1 on node $2; $3 limits its size.
+# Makes an ext4 filesystem with UUID $1 on node $2; $3 limits its size to so many KiB. With
+# key_file it is encrypted.
 make_filesystem() {
-  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$2" ${3:+"$3"} || return 1
-  sync "$2"
+  filesystem_node=$2
+  filesystem_kib=${3:-}
+  if [ -n "$key_file" ]; then
+    encrypt "$1" "$2" || return 1
+    filesystem_node=$mapped_node
+    [ -z "$filesystem_kib" ] || filesystem_kib=$((filesystem_kib - HEADER_SECTORS / 2))
+  fi
+  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$filesystem_node" \
+    ${filesystem_kib:+"${filesystem_kib}k"} || return 1
+  sync "$filesystem_node"
 }
 
-# Does `create DEVICE UUID [boot]`. A disk that was begun as two partitions is finished as two.
+# Does `create DEVICE UUID LAYOUT`. A disk that was begun as two partitions is finished as two.
 create() {
   look
   [ "$disk $filesystem" != "ours $2" ] || return 0
   [ "$disk $device" = "blank $1" ] || refuse "$1" data
+  close_left_over 2>&1 || fail "what is opened as $mapped_name cannot be closed"
   if becomes_two "$3"; then
     create_both "$2"
   else
@@ -368,7 +402,7 @@ refuse() {
 # mark is in the last sector meanwhile.
 create_whole() {
   write_sector $MARK $((sectors - 1)) || return 1
-  make_filesystem "$1" "$node" $((sectors / 2 - 1024))k || return 1
+  make_filesystem "$1" "$node" $((sectors / 2 - 1024)) || return 1
   write_sector '' $((sectors - 1))
 }
 
@@ -417,6 +451,10 @@ mount_data() {
     fail "something else is mounted at /var/lib/muster: $other_source"
   fi
   mkdir -p "$state" || return 1
+  if [ -n "$encrypted" ]; then
+    open_data || return 1
+    node=$mapped_node
+  fi
   mount -t ext4 -o noatime "$node" "$state" 2>&1
 }
 
@@ -427,6 +465,7 @@ print_look() {
     printf 'partition=%s\n' "$partition"
   else
     printf 'filesystem=%s\nmounted=%s\n' "$filesystem" "$mounted"
+    printf 'encrypted=%s\n' "$encrypted"
   fi
   printf 'detail=%s\n' "$(printf '%s' "$detail" | tr '\n' ' ')"
 }
@@ -436,8 +475,15 @@ case $command in
     look
     print_look
     ;;
-  create) create "$3" "$4" "${5:-}" ;;
-  mount) mount_data "$3" ;;
+  create)
+    key_file=${6:-}
+    token_file=${7:-}
+    create "$3" "$4" "${5:-}"
+    ;;
+  mount)
+    key_file=${4:-}
+    mount_data "$3"
+    ;;
   boot-create) create_boot "$3" ;;
   *) fail 'usage: muster-disk.sh look|create|mount|boot-look|boot-create SELECTOR [ARGUMENT]...' ;;
 esac

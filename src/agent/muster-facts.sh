@@ -3,11 +3,12 @@
 # changes the machine.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# Sets disk, device, filesystem, mounted and detail: the state of the data disk.
+# Sets disk, device, filesystem, encrypted, mounted and detail: the state of the data disk.
 look_at_disk() {
   disk=none
   device=''
   filesystem=''
+  encrypted=''
   mounted=''
   detail='muster-disk.sh said nothing'
   disk_fields=$(sh "$here/muster-disk.sh" look "$data")
@@ -16,6 +17,7 @@ look_at_disk() {
       disk) disk=$text ;;
       device) device=$text ;;
       filesystem) filesystem=$text ;;
+      encrypted) encrypted=$text ;;
       mounted) mounted=$text ;;
       detail) detail=$text ;;
     esac
@@ -168,6 +170,7 @@ post_facts() {
   set -- agent="$version" clock="$(date +%s)"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
+  set -- "$@" encrypt="$encrypt" encrypted="$encrypted"
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"

@@ -10,6 +10,7 @@ choose_identity() {
   identity=$run/agent
   mkdir -p "$identity/keys"
   if [ -n "$data" ] && [ -z "$mounted" ]; then
+    recall_identity
     return 0
   fi
   first_line "$state/marker"
@@ -41,6 +42,10 @@ store_identity() {
 # disk came late, and by then this boot had redeemed its ticket: the server accepts only the newer
 # certificate. If the agent is killed between the two files, the next poll does this again.
 store_newer_certificate() {
+  # The certificate in the header may be older than the one that the filesystem has.
+  if cmp -s "$identity/recalled" "$identity/agent.crt"; then
+    rm -f "$identity/agent.crt"
+  fi
   if [ ! -s "$identity/agent.crt" ]; then
     # A key that has no certificate gives way to the one that is sealed on the data filesystem.
     [ ! -h "$identity/agent.key" ] || rm -f "$run/agent.key"

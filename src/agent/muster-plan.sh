@@ -41,7 +41,7 @@ is_known_line() {
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
     'read-encryption 4') names="$2 $3 $4" ;;
-    'create-data 3') path=$2 names=$3 ;;
+    'create-data 3' | 'create-data 4') path=$2 names="$3 ${4:-}" ;;
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
@@ -166,7 +166,7 @@ do_line() {
   case $verb in
     hold) hold_by_line "$line" ;;
     request) request "$1" "$2" ;;
-    create-data) create_data "$1" "$2" ;;
+    create-data) create_data "$1" "$2" "${3:-}" ;;
     mount-data) mount_data "$1" ;;
     bind) bind "$1" "$2" ;;
     marker) write_marker "$1 $2 $3 $4" ;;

@@ -80,6 +80,9 @@ open_credential() {
     opened=1
   fi
   tpm flushcontext session
+  # The attestation key was used. Without this, a power cut would now count as a guess of its
+  # password, and after a few of them the TPM would open nothing.
+  tpm shutdown -c
   [ "$opened" = 0 ] || return 1
   hmac "$run/tpm/secret" "muster tpm 1 $session $1"
   rm -f "$run/tpm/secret" "$run/tpm/credential"
@@ -164,10 +167,16 @@ hmac() {
   hmac=${hmac%% *}
 }
 
+# Neither the sealing key nor what is sealed counts as a guess of a password after a power cut
+# (`noda`): after a few such cuts the TPM would refuse to give any key back.
+sealed_attributes='fixedtpm|fixedparent|userwithauth|noda'
+
 # Loads the key of the TPM under which keys are sealed. It is derived, so it is the same each time
 # until the TPM is cleared.
 load_sealing_key() {
-  mkdir -p "$run/tpm" && tpm createprimary -C o -G ecc -c primary.ctx
+  mkdir -p "$run/tpm" || return 1
+  tpm createprimary -C o -G ecc -c primary.ctx \
+    -a "$sealed_attributes|restricted|decrypt|sensitivedataorigin"
 }
 
 # Loads what file $1 says is sealed, and writes it to $run/tpm/key, as DER.
@@ -183,22 +192,29 @@ unseal() {
   tpm unseal -c sealed.ctx -o key
 }
 
+# Seals file $1, of at most 128 octets, so that only this machine's TPM gives it back, and writes
+# what the TPM needs for that to $run/tpm/sealed. Fails if the TPM does not give it back now.
+seal() {
+  load_sealing_key || return 1
+  rm -f "$run/tpm/sealed.pub" "$run/tpm/sealed.priv"
+  tpm create -C primary.ctx -a "$sealed_attributes" -i "$1" -u sealed.pub -r sealed.priv || return 1
+  {
+    base64 -w0 "$run/tpm/sealed.pub" && echo
+    base64 -w0 "$run/tpm/sealed.priv" && echo
+  } >"$run/tpm/sealed" || return 1
+  unseal "$run/tpm/sealed" || return 1
+  cmp -s "$1" "$run/tpm/key" || return 1
+  rm -f "$run/tpm/key"
+}
+
 # Seals the agent's key, file $1, so that only this machine's TPM gives it back: $identity then has
 # agent.sealed, and agent.key is a link to the key below /run. The key counts as sealed only after
 # the TPM gave it back once. Fails if the TPM does not do that; the key is then kept as it is.
 seal_key() {
   mkdir -p "$run/tpm" || return 1
   openssl ec -in "$1" -outform DER -out "$run/tpm/plain" 2>/dev/null || return 1
-  load_sealing_key || return 1
-  rm -f "$run/tpm/sealed.pub" "$run/tpm/sealed.priv"
-  tpm create -C primary.ctx -i plain -u sealed.pub -r sealed.priv || return 1
-  {
-    base64 -w0 "$run/tpm/sealed.pub" && echo
-    base64 -w0 "$run/tpm/sealed.priv" && echo
-  } >"$run/tpm/sealed" || return 1
-  unseal "$run/tpm/sealed" || return 1
-  cmp -s "$run/tpm/plain" "$run/tpm/key" || return 1
-  rm -f "$run/tpm/plain" "$run/tpm/key"
+  seal "$run/tpm/plain" || return 1
+  rm -f "$run/tpm/plain"
   [ "$1" = "$run/agent.key" ] || replace "$1" 600 "$run/agent.key" || return 1
   replace "$run/tpm/sealed" 600 "$identity/agent.sealed" && link_key "$identity"
 }

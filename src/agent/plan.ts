@@ -9,6 +9,7 @@
  */
 import type { LeafName } from '../pki/hierarchy.ts';
 import type { KeyAlgorithm } from '../pki/keys.ts';
+import type { DataEncryption } from '../resources/disk-spec.ts';
 import type { ListenerName, ProbeName } from './evidence.ts';
 
 /**
@@ -68,6 +69,8 @@ export const AGENT_HOLDS = {
   'key-failed': 'A key or a request for a certificate could not be made.',
   'no-key': 'A file needs a key that the machine does not have; its certificate has to be asked for again.',
   'create-data': 'The disk was not made the data disk: it is no longer as the plan expects it.',
+  'data-key':
+    'The key of the encrypted data filesystem could not be had, or the agent’s certificate could not be written to its header; the text says why.',
   'data-mount': 'The data filesystem, or a directory of it, could not be mounted.',
   'no-data-filesystem': 'The plan needs the data filesystem, and it is not mounted.',
   'foreign-marker': 'The data disk belongs to another cluster, founding, member or machine.',
@@ -122,9 +125,14 @@ export type PlanLine =
   /**
    * Makes the data filesystem on `device` with that UUID, but only if the device still has no
    * partition table and no signature, and mounts it at AGENT_PATHS.state. Where the boot disk has
-   * the same selector, the filesystem is on a partition of that disk.
+   * the same selector, the filesystem is on a partition of that disk. `encrypt`: inside of LUKS2.
    */
-  | { readonly do: 'create-data'; readonly device: string; readonly filesystem: string }
+  | {
+      readonly do: 'create-data';
+      readonly device: string;
+      readonly filesystem: string;
+      readonly encrypt?: DataEncryption;
+    }
   /** Mounts the filesystem of that UUID at AGENT_PATHS.state. */
   | { readonly do: 'mount-data'; readonly filesystem: string }
   /** Mounts `directory` of the data filesystem at `path`, and makes both if necessary. */

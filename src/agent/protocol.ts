@@ -59,6 +59,15 @@ export const AGENT_ROUTES = {
     path: '/agent/snapshot/get',
     about: 'Answers with a snapshot of etcd, for the machine that an operator ordered to restore it.',
   },
+  /**
+   * Client certificate, from an address of the machine. Form: filesystem, make (yes or no). 200
+   * with the key of that data filesystem (`encrypt: boot-host`), as text without a line break.
+   */
+  dataKey: {
+    method: 'POST',
+    path: '/agent/data-key',
+    about: "Answers with the key of the machine's encrypted data filesystem.",
+  },
   /** Client certificate. Form: bootid. 204. */
   leave: {
     method: 'POST',

@@ -14,7 +14,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=4
-parts='base identity tpm approval talk versions facts evidence
+parts='base identity tpm crypt approval talk versions facts evidence
   plan files fetch units data etcd snapshot image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
@@ -41,6 +41,8 @@ read_settings() {
   session=$setting
   setting data
   data=$setting
+  setting encrypt
+  encrypt=$setting
   setting boot
   boot=$setting
   setting etcd
@@ -81,11 +83,13 @@ poll() {
   hold_text=$plan_hold_text
   held=
   look_at_disk
-  if [ "$disk" = ours ] && [ -z "$mounted" ]; then
+  if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
   fi
   choose_identity
   has_certificate || redeem || return 1
+  unlock_data
+  remember_identity
   get_configuration
   post_facts
   case $http_status in
@@ -177,6 +181,8 @@ verified_digest=''
 seal_failed=''
 unseal_failed=''
 tpm_failures=0
+data_key=''
+data_token=''
 tpm_fault=''
 hold_code=''
 hold_text=''
@@ -305,6 +311,7 @@ choose_identity() {
   identity=$run/agent
   mkdir -p "$identity/keys"
   if [ -n "$data" ] && [ -z "$mounted" ]; then
+    recall_identity
     return 0
   fi
   first_line "$state/marker"
@@ -331,6 +338,9 @@ store_identity() {
 }
 
 store_newer_certificate() {
+  if cmp -s "$identity/recalled" "$identity/agent.crt"; then
+    rm -f "$identity/agent.crt"
+  fi
   if [ ! -s "$identity/agent.crt" ]; then
     [ ! -h "$identity/agent.key" ] || rm -f "$run/agent.key"
     return 0
@@ -506,6 +516,7 @@ open_credential() {
     opened=1
   fi
   tpm flushcontext session
+  tpm shutdown -c
   [ "$opened" = 0 ] || return 1
   hmac "$run/tpm/secret" "muster tpm 1 $session $1"
   rm -f "$run/tpm/secret" "$run/tpm/credential"
@@ -581,8 +592,12 @@ hmac() {
   hmac=\${hmac%% *}
 }
 
+sealed_attributes='fixedtpm|fixedparent|userwithauth|noda'
+
 load_sealing_key() {
-  mkdir -p "$run/tpm" && tpm createprimary -C o -G ecc -c primary.ctx
+  mkdir -p "$run/tpm" || return 1
+  tpm createprimary -C o -G ecc -c primary.ctx \\
+    -a "$sealed_attributes|restricted|decrypt|sensitivedataorigin"
 }
 
 unseal() {
@@ -597,19 +612,24 @@ unseal() {
   tpm unseal -c sealed.ctx -o key
 }
 
-seal_key() {
-  mkdir -p "$run/tpm" || return 1
-  openssl ec -in "$1" -outform DER -out "$run/tpm/plain" 2>/dev/null || return 1
+seal() {
   load_sealing_key || return 1
   rm -f "$run/tpm/sealed.pub" "$run/tpm/sealed.priv"
-  tpm create -C primary.ctx -i plain -u sealed.pub -r sealed.priv || return 1
+  tpm create -C primary.ctx -a "$sealed_attributes" -i "$1" -u sealed.pub -r sealed.priv || return 1
   {
     base64 -w0 "$run/tpm/sealed.pub" && echo
     base64 -w0 "$run/tpm/sealed.priv" && echo
   } >"$run/tpm/sealed" || return 1
   unseal "$run/tpm/sealed" || return 1
-  cmp -s "$run/tpm/plain" "$run/tpm/key" || return 1
-  rm -f "$run/tpm/plain" "$run/tpm/key"
+  cmp -s "$1" "$run/tpm/key" || return 1
+  rm -f "$run/tpm/key"
+}
+
+seal_key() {
+  mkdir -p "$run/tpm" || return 1
+  openssl ec -in "$1" -outform DER -out "$run/tpm/plain" 2>/dev/null || return 1
+  seal "$run/tpm/plain" || return 1
+  rm -f "$run/tpm/plain"
   [ "$1" = "$run/agent.key" ] || replace "$1" 600 "$run/agent.key" || return 1
   replace "$run/tpm/sealed" 600 "$identity/agent.sealed" && link_key "$identity"
 }
@@ -670,6 +690,168 @@ make_agent_key() {
     return
   fi
   make_key ECDSA-P256 "$identity/agent.key"
+}
+`,
+  'muster-crypt.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-crypt.sh of Muster.
+
+IDENTITY_TOKEN=0
+TPM_TOKEN=1
+
+export_token() {
+  mkdir -p "$run/data" || return 1
+  cryptsetup token export --token-id "$1" "$root$device" >"$run/data/token" 2>/dev/null
+}
+
+import_token() {
+  if cryptsetup token export --token-id "$1" "$root$device" >/dev/null 2>&1; then
+    cryptsetup token import --token-replace --token-id "$1" --json-file "$2" "$root$device"
+  else
+    cryptsetup token import --token-id "$1" --json-file "$2" "$root$device"
+  fi && sync "$root$device"
+}
+
+token_field() {
+  sed -n "s/.*\\"$1\\": *\\"\\\\([^\\"]*\\\\)\\".*/\\\\1/p" "$run/data/token" | tr -d '\\134'
+}
+
+hold_key() {
+  hold data-key "the data filesystem stays locked: $1"
+}
+
+ask_data_key() {
+  plan_status=$http_status
+  plan_retry=$retry_after
+  set -- "$1" "\${2:-no}"
+  ask /agent/data-key --cert "$identity/agent.crt" --key "$identity/agent.key" \\
+    --data-urlencode "filesystem=$1" --data-urlencode "make=$2"
+  if [ "$http_status" != 200 ]; then
+    first_line "$run/body"
+    hold_key "the boot host does not give the key of $1: $http_status \${answer_text:-$first_line}"
+    return 1
+  fi
+  http_status=$plan_status
+  retry_after=$plan_retry
+  mv -f "$run/body" "$run/data/key"
+}
+
+make_sealed_key() {
+  if ! find_tpm; then
+    hold_key 'the machine has no TPM 2.0, or its image has no tpm2-tools'
+    return 1
+  fi
+  openssl rand -base64 -out "$run/data/key" 32 || return 1
+  if ! seal "$run/data/key"; then
+    hold_key "\${tpm_fault:-the TPM did not give the key back}"
+    return 1
+  fi
+  {
+    IFS= read -r sealed_public && IFS= read -r sealed_private
+  } <"$run/tpm/sealed" || return 1
+  printf '{"type":"muster-tpm","keyslots":[],"public":"%s","private":"%s"}' \\
+    "$sealed_public" "$sealed_private" >"$run/data/new-token"
+}
+
+make_data_key() {
+  mkdir -p "$run/data" || return 1
+  case $2 in
+    tpm)
+      make_sealed_key || return 1
+      data_token=$run/data/new-token
+      ;;
+    *) ask_data_key "$1" yes || return 1 ;;
+  esac
+  data_key=$run/data/key
+}
+
+unseal_data_key() {
+  if ! find_tpm; then
+    hold_key 'its key is sealed by a TPM, and this machine has none, or no tpm2-tools'
+    return 1
+  fi
+  export_token $TPM_TOKEN || return 1
+  mkdir -p "$run/tpm" || return 1
+  printf '%s\\n%s\\n' "$(token_field public)" "$(token_field private)" >"$run/data/sealed" || return 1
+  for unseal_pause in 1 3 0; do
+    if unseal "$run/data/sealed"; then
+      mv -f "$run/tpm/key" "$run/data/key"
+      return
+    fi
+    sleep "$unseal_pause"
+  done
+  hold_key "$tpm_fault"
+}
+
+get_data_key() {
+  mkdir -p "$run/data" || return 1
+  case $encrypted in
+    tpm) unseal_data_key || return 1 ;;
+    *) ask_data_key "$1" || return 1 ;;
+  esac
+  data_key=$run/data/key
+}
+
+forget_data_key() {
+  rm -f "$run/data/key" "$run/data/new-token"
+  data_key=
+  data_token=
+}
+
+unlock_data() {
+  [ "$disk $encrypted$mounted" = 'ours boot-host' ] || return 0
+  mount_data "$filesystem"
+}
+
+recall_identity() {
+  [ "$disk $encrypted" = 'ours boot-host' ] || return 0
+  if [ ! -s "$identity/agent.crt" ] && export_token $IDENTITY_TOKEN &&
+    [ "$(token_field machine)" = "$machine" ]
+  then
+    recall_key || return 0
+    token_field certificate | base64 -d >"$run/data/crt" || return 0
+    replace "$run/data/crt" 600 "$identity/recalled" || return 0
+    replace "$run/data/crt" 600 "$identity/agent.crt" || return 0
+    rm -f "$run/data/token"
+  fi
+  keep_key_sealed
+}
+
+recall_key() {
+  token_field key | base64 -d >"$run/data/recalled" || return 1
+  if [ -s "$run/data/recalled" ]; then
+    replace "$run/data/recalled" 600 "$identity/agent.key" || return 1
+  else
+    token_field sealed | base64 -d >"$run/data/recalled" || return 1
+    replace "$run/data/recalled" 600 "$identity/agent.sealed" || return 1
+    link_key "$identity" || return 1
+  fi
+  rm -f "$run/data/recalled"
+}
+
+remember_identity() {
+  [ "$encrypted $mounted" = 'boot-host yes' ] || return 0
+  [ "$identity" = "$state/agent" ] || return 0
+  [ -s "$identity/agent.crt" ] || return 0
+  remembered=key
+  remembered_file=$identity/agent.key
+  if [ -h "$remembered_file" ]; then
+    remembered=sealed
+    remembered_file=$identity/agent.sealed
+  fi
+  identity_digest=$(cat "$remembered_file" "$identity/agent.crt" | sha256sum)
+  first_line "$run/outside"
+  [ "$first_line" != "$identity_digest" ] || return 0
+  mkdir -p "$run/data" || return 1
+  {
+    printf '{"type":"muster-agent","keyslots":[],"machine":"%s","%s":"' "$machine" "$remembered"
+    base64 -w0 "$remembered_file"
+    printf '","certificate":"'
+    base64 -w0 "$identity/agent.crt"
+    printf '"}'
+  } >"$run/data/identity" || return 1
+  try data-key import_token $IDENTITY_TOKEN "$run/data/identity" || return 1
+  rm -f "$run/data/identity"
+  write_line "$run/outside" "$identity_digest"
 }
 `,
   'muster-approval.sh': `#!/bin/sh
@@ -915,6 +1097,7 @@ look_at_disk() {
   disk=none
   device=''
   filesystem=''
+  encrypted=''
   mounted=''
   detail='muster-disk.sh said nothing'
   disk_fields=$(sh "$here/muster-disk.sh" look "$data")
@@ -923,6 +1106,7 @@ look_at_disk() {
       disk) disk=$text ;;
       device) device=$text ;;
       filesystem) filesystem=$text ;;
+      encrypted) encrypted=$text ;;
       mounted) mounted=$text ;;
       detail) detail=$text ;;
     esac
@@ -1054,6 +1238,7 @@ post_facts() {
   set -- agent="$version" clock="$(date +%s)"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
+  set -- "$@" encrypt="$encrypt" encrypted="$encrypted"
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
@@ -1319,7 +1504,7 @@ is_known_line() {
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
     'read-encryption 4') names="$2 $3 $4" ;;
-    'create-data 3') path=$2 names=$3 ;;
+    'create-data 3' | 'create-data 4') path=$2 names="$3 \${4:-}" ;;
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
@@ -1429,7 +1614,7 @@ do_line() {
   case $verb in
     hold) hold_by_line "$line" ;;
     request) request "$1" "$2" ;;
-    create-data) create_data "$1" "$2" ;;
+    create-data) create_data "$1" "$2" "\${3:-}" ;;
     mount-data) mount_data "$1" ;;
     bind) bind "$1" "$2" ;;
     marker) write_marker "$1 $2 $3 $4" ;;
@@ -1728,7 +1913,14 @@ stop_unit() {
 create_data() {
   layout=
   [ "$boot" != "$data" ] || layout=boot
-  try create-data sh "$here/muster-disk.sh" create "$data" "$1" "$2" "$layout" || return 1
+  if [ -n "$3" ]; then
+    make_data_key "$2" "$3" || return 1
+  fi
+  try create-data sh "$here/muster-disk.sh" create "$data" "$1" "$2" "$layout" \\
+    "$data_key" "$data_token"
+  created=$?
+  forget_data_key
+  [ "$created" = 0 ] || return 1
   mount_data "$2"
 }
 
@@ -1736,7 +1928,13 @@ mount_data() {
   if [ -z "$mounted" ]; then
     note_change "$state" || return 1
   fi
-  try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" || return 1
+  if [ -n "$encrypted" ] && [ -z "$mounted" ]; then
+    get_data_key "$1" || return 1
+  fi
+  try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" "$data_key"
+  mount_status=$?
+  forget_data_key
+  [ "$mount_status" = 0 ] || return 1
   look_at_disk
   choose_identity
 }
@@ -2454,6 +2652,12 @@ esac
 MARK=MUSTER-DATA-NEW
 BEFORE_PARTITIONS=2047
 
+case $0 in
+  */*) here=\${0%/*} ;;
+  *) here=. ;;
+esac
+. "$here/muster-luks.sh"
+
 fail() {
   printf '%s\\n' "$1"
   exit 1
@@ -2472,6 +2676,8 @@ look() {
   disk=unused
   device=''
   filesystem=''
+  encrypted=''
+  mapped=''
   mounted=''
   partition=''
   detail=''
@@ -2587,10 +2793,14 @@ choose_data_partition() {
 }
 
 judge_known() {
-  if [ "$label $type" != 'MUSTER-DATA ext4' ]; then
-    detail="holds $type\${label:+ named $label}"
-    return 0
-  fi
+  case "$label $type" in
+    'MUSTER-DATA ext4') ;;
+    'MUSTER-DATA crypto_LUKS') encrypted=yes ;;
+    *)
+      detail="holds $type\${label:+ named $label}"
+      return 0
+      ;;
+  esac
   if [ -n "$booting" ]; then
     detail='is a data disk as a whole; both are on one disk only if dataDisk and bootDisk say'
     detail="$detail the same when it is made"
@@ -2601,7 +2811,8 @@ judge_known() {
     return 0
   fi
   disk=ours
-  first_line "$sys/dev"
+  [ -z "$encrypted" ] || look_at_header
+  first_line "\${mapped:-$sys}/dev"
   [ -n "$first_line" ] || return 0
   [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$first_line" ] || mounted=yes
 }
@@ -2623,8 +2834,14 @@ judge_unknown() {
 }
 
 is_writable() {
+  mapped=''
   for holder in "$sys"/holders/*; do
     [ -e "$holder" ] || continue
+    first_line "$root/sys/block/\${holder##*/}/dm/name"
+    if [ "$first_line" = "$mapped_name" ]; then
+      mapped=$root/sys/block/\${holder##*/}
+      continue
+    fi
     detail="is part of \${holder##*/}"
     return 1
   done
@@ -2715,14 +2932,23 @@ divide() {
 }
 
 make_filesystem() {
-  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$2" \${3:+"$3"} || return 1
-  sync "$2"
+  filesystem_node=$2
+  filesystem_kib=\${3:-}
+  if [ -n "$key_file" ]; then
+    encrypt "$1" "$2" || return 1
+    filesystem_node=$mapped_node
+    [ -z "$filesystem_kib" ] || filesystem_kib=$((filesystem_kib - HEADER_SECTORS / 2))
+  fi
+  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$filesystem_node" \\
+    \${filesystem_kib:+"\${filesystem_kib}k"} || return 1
+  sync "$filesystem_node"
 }
 
 create() {
   look
   [ "$disk $filesystem" != "ours $2" ] || return 0
   [ "$disk $device" = "blank $1" ] || refuse "$1" data
+  close_left_over 2>&1 || fail "what is opened as $mapped_name cannot be closed"
   if becomes_two "$3"; then
     create_both "$2"
   else
@@ -2742,7 +2968,7 @@ refuse() {
 
 create_whole() {
   write_sector $MARK $((sectors - 1)) || return 1
-  make_filesystem "$1" "$node" $((sectors / 2 - 1024))k || return 1
+  make_filesystem "$1" "$node" $((sectors / 2 - 1024)) || return 1
   write_sector '' $((sectors - 1))
 }
 
@@ -2786,6 +3012,10 @@ mount_data() {
     fail "something else is mounted at /var/lib/muster: $other_source"
   fi
   mkdir -p "$state" || return 1
+  if [ -n "$encrypted" ]; then
+    open_data || return 1
+    node=$mapped_node
+  fi
   mount -t ext4 -o noatime "$node" "$state" 2>&1
 }
 
@@ -2795,6 +3025,7 @@ print_look() {
     printf 'partition=%s\\n' "$partition"
   else
     printf 'filesystem=%s\\nmounted=%s\\n' "$filesystem" "$mounted"
+    printf 'encrypted=%s\\n' "$encrypted"
   fi
   printf 'detail=%s\\n' "$(printf '%s' "$detail" | tr '\\n' ' ')"
 }
@@ -2804,11 +3035,57 @@ case $command in
     look
     print_look
     ;;
-  create) create "$3" "$4" "\${5:-}" ;;
-  mount) mount_data "$3" ;;
+  create)
+    key_file=\${6:-}
+    token_file=\${7:-}
+    create "$3" "$4" "\${5:-}"
+    ;;
+  mount)
+    key_file=\${4:-}
+    mount_data "$3"
+    ;;
   boot-create) create_boot "$3" ;;
   *) fail 'usage: muster-disk.sh look|create|mount|boot-look|boot-create SELECTOR [ARGUMENT]...' ;;
 esac
+`,
+  'muster-luks.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-luks.sh of Muster.
+
+mapped_name=muster-data
+mapped_node=$root/dev/mapper/$mapped_name
+HEADER_SECTORS=32768
+TPM_TOKEN=1
+
+look_at_header() {
+  encrypted=boot-host
+  if cryptsetup token export --token-id $TPM_TOKEN "$node" >/dev/null 2>&1; then
+    encrypted=tpm
+  fi
+}
+
+encrypt() {
+  cryptsetup luksFormat --batch-mode --type luks2 --uuid "$1" --label MUSTER-DATA \\
+    --offset $HEADER_SECTORS --pbkdf pbkdf2 --pbkdf-force-iterations 1000 \\
+    --key-file "$key_file" "$2" || return 1
+  if [ -n "$token_file" ]; then
+    cryptsetup token import --token-id $TPM_TOKEN --json-file "$token_file" "$2" || return 1
+  fi
+  sync "$2"
+  cryptsetup open --type luks2 --key-file "$key_file" "$2" $mapped_name
+}
+
+close_left_over() {
+  [ -e "$mapped_node" ] || return 0
+  cryptsetup close $mapped_name
+}
+
+open_data() {
+  [ -z "$mapped" ] || return 0
+  if [ -z "$key_file" ]; then
+    fail "the filesystem on $device is encrypted, and its key is not here"
+  fi
+  cryptsetup open --type luks2 --key-file "$key_file" "$node" $mapped_name 2>&1
+}
 `,
   'muster-check.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-check.sh of Muster.

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { readCheckpoint } from '../events/audit-chain.ts';
 import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
+import { DATA_ENCRYPTIONS, type DataEncryption } from '../resources/disk-spec.ts';
 import { readEvidence } from './evidence.ts';
 import {
   type AgentFacts,
@@ -55,8 +56,10 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
   switch (line.do) {
     case 'request':
       return { plain: [line.leaf, line.algorithm], text: of(line.leaf, line.algorithm) };
-    case 'create-data':
-      return { plain: [line.filesystem], path: line.device, text: of(line.device, line.filesystem) };
+    case 'create-data': {
+      const words = [line.filesystem, ...(line.encrypt === undefined ? [] : [line.encrypt])];
+      return { plain: words, path: line.device, text: of(line.device, ...words) };
+    }
     case 'mount-data':
     case 'guard-new':
       return { plain: [line.filesystem], text: of(line.filesystem) };
@@ -262,6 +265,8 @@ function factsOf(form: URLSearchParams): AgentFacts {
   };
   const text = (name: string): string => forPeople(form.get(name) ?? '');
 
+  const encryption = (name: string): DataEncryption | undefined =>
+    optional(name) === undefined ? undefined : oneOf(name, DATA_ENCRYPTIONS);
   const disk = (): DataDisk => {
     const state = oneOf('disk', DISK_STATES);
     switch (state) {
@@ -270,17 +275,24 @@ function factsOf(form: URLSearchParams): AgentFacts {
       case 'none':
       case 'several':
         return { state, detail: text('detail') };
-      case 'blank':
-        return { state, device: needed('device', DEVICE) };
+      case 'blank': {
+        const encrypt = encryption('encrypt');
+        return { state, device: needed('device', DEVICE), ...(encrypt && { encrypt }) };
+      }
       case 'foreign':
         return { state, device: needed('device', DEVICE), detail: text('detail') };
-      case 'ours':
+      case 'ours': {
+        const encrypt = encryption('encrypt');
+        const encrypted = encryption('encrypted');
         return {
           state,
           device: needed('device', DEVICE),
           filesystem: needed('filesystem', /^[0-9A-Fa-f][0-9A-Fa-f-]{0,63}$/).toLowerCase(),
           mounted: form.get('mounted') === 'yes',
+          ...(encrypt && { encrypt }),
+          ...(encrypted && { encrypted }),
         };
+      }
     }
   };
   const etcdRevision = optional('etcdrev', REVISION);

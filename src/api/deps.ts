@@ -114,7 +114,7 @@ export interface ApiDeps {
     readonly given: GivenSecrets;
     readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
   };
-  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded'>;
+  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys'>;
   /** CAs and certificates that end soon. */
   readonly endings: Pick<EndingWatch, 'warnings'>;
   /** Which keys operators have a copy of. */

@@ -4,6 +4,7 @@
  * Codes are stable: never renamed, never reused.
  */
 
+import { AGENT_ERRORS } from './errors-agents.ts';
 import { BACKUP_ERRORS } from './errors-backup.ts';
 import { RUNNING_ERRORS } from './errors-running.ts';
 
@@ -273,36 +274,7 @@ export const ERRORS = {
     http: 403,
     fix: "If a machine has that address, list it in the Machine's `addresses`, or add a Network whose `subnet` contains it.",
   },
-  E_TICKET: {
-    title: 'A ticket was refused.',
-    who: 'machine',
-    http: 403,
-    fix: '`muster events MACHINE` shows why; each boot gets a new ticket.',
-  },
-  E_TICKET_KEY: {
-    title: 'Two keys requested a certificate for one machine.',
-    who: 'operator',
-    http: 409,
-    fix: 'Find out which system asked; then run `muster machine rearm MACHINE`, which lets the next key have a certificate.',
-  },
-  E_APPROVAL: {
-    title: "A machine's key was not approved.",
-    who: 'operator',
-    http: 409,
-    fix: '`muster machine waiting` lists the keys that wait; type the code that the console of the machine shows now.',
-  },
-  E_AGENT_CERTIFICATE: {
-    title: "An agent's certificate is not accepted.",
-    who: 'machine',
-    http: 401,
-    fix: '`muster events MACHINE` shows why; `muster machine rearm MACHINE` and a new boot give the machine a new certificate.',
-  },
-  E_CERTIFICATE_LIMIT: {
-    title: 'A machine asked for too many certificates.',
-    who: 'operator',
-    http: 429,
-    fix: 'It gets the next one when the message says. If the machine was not restarted many times, find out what asks in its name: `muster events MACHINE`.',
-  },
+  ...AGENT_ERRORS,
   E_AGENT_WAIT: {
     title: 'No plan is available for this machine yet.',
     who: 'muster',

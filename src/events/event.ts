@@ -66,6 +66,8 @@ export const EVENT_KINDS = {
     "The key of a machine's agent waits for an operator, who compares the code on its console.",
   'agent.tpm':
     "A machine's TPM proved itself and was recorded: only this TPM gets the machine's certificates from now on.",
+  'agent.data-key':
+    'The agent of a machine got the key of its encrypted data filesystem (`encrypt: boot-host`).',
   'agent.renewed':
     'The certificate of an agent had ended, e.g. because this boot host was away, and the agent got another one for the same key.',
   'agent.refused': 'A ticket or a certificate of an agent was refused; the reason says why.',

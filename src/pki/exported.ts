@@ -12,7 +12,7 @@ import type { EncryptionKeyset } from './encryption.ts';
 import { type Aged, allGenerations, type Keyset } from './keyset.ts';
 import type { Pki } from './pki.ts';
 
-type Keys = Pick<Pki, 'scopes' | 'keysets' | 'encryption'>;
+type Keys = Pick<Pki, 'scopes' | 'keysets' | 'encryption' | 'dataKeys'>;
 
 /** A keyset with its secrets in the clear. */
 interface ExportedKeyset {
@@ -45,7 +45,18 @@ export interface Copied {
 export async function exportScope(pki: Keys, scope: string): Promise<ExportedScope> {
   const encryption = await pki.encryption(scope);
   const keysets = [...(await pki.keysets(scope)).values()].map(keyPairs);
-  return { scope, keysets: encryption ? [...keysets, symmetric(encryption)] : keysets };
+  const data = scope === MUSTER_SCOPE ? await dataKeysOf(pki) : [];
+  return { scope, keysets: [...keysets, ...(encryption ? [symmetric(encryption)] : []), ...data] };
+}
+
+/** The keys of encrypted data filesystems, as one keyset with generations MACHINE/FILESYSTEM. */
+async function dataKeysOf({ dataKeys }: Keys): Promise<readonly ExportedKeyset[]> {
+  const generations = (await dataKeys.all()).map(({ machine, filesystem, since, key }) => ({
+    id: `${machine}/${filesystem}`,
+    createdAt: since,
+    key: key.reveal(),
+  }));
+  return generations.length === 0 ? [] : [{ name: 'data-keys', primary: '', distrusted: [], generations }];
 }
 
 const keyPairs = (keyset: Keyset): ExportedKeyset => ({
@@ -75,7 +86,8 @@ const symmetric = (keyset: EncryptionKeyset): ExportedKeyset => ({
 async function generationsHere(pki: Keys, scope: string): Promise<readonly string[]> {
   const encryption = await pki.encryption(scope);
   const keysets = [...(await pki.keysets(scope)).values(), ...(encryption ? [encryption] : [])];
-  return keysets.flatMap((keyset) => allGenerations<Aged>(keyset).map(({ id }) => id));
+  const ids = keysets.flatMap((keyset) => allGenerations<Aged>(keyset).map(({ id }) => id));
+  return scope === MUSTER_SCOPE ? [...ids, ...(await pki.dataKeys.ids())] : ids;
 }
 
 /** The ids of all generations in an export. */

@@ -8,6 +8,7 @@ import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
+import { type DataKeys, openDataKeys, rewrapDataKey } from './data-keys.ts';
 import {
   decodeEncryption,
   type EncryptionKeyset,
@@ -145,6 +146,8 @@ export interface Pki {
    *   E_CERTIFICATE_LIMIT when the machine got many certificates of this kind lately.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
+  /** The keys of encrypted data filesystems. */
+  readonly dataKeys: DataKeys;
   /** Names of the clusters that have keys, and Muster's own scope. */
   scopes(): Promise<readonly string[]>;
   /** The ledger's entry for this serial number (hexadecimal); undefined when there is none. */
@@ -178,6 +181,7 @@ const kindOf = ({ leaf, to }: IssuedCertificate): string => `${leaf} ${to}`;
  */
 function rewrapped(key: string, value: string, vault: Vault): string | undefined {
   if (KEYS.givenSecret.parse(key)) return rewrapGiven(key, value, vault);
+  if (KEYS.dataKey.parse(key)) return rewrapDataKey(key, value, vault);
   if (KEYS.secret.parse(key)) return rewrapSecret(key, value, vault);
   if (KEYS.keyset.parse(key)) return rewrapKeyset(key, value, vault);
   return KEYS.encryption.parse(key) ? rewrapEncryption(key, value, vault) : undefined;
@@ -196,6 +200,7 @@ interface KeysetRecord<K> {
 }
 
 class StorePki implements Pki {
+  readonly dataKeys: DataKeys;
   readonly #store: Store;
   readonly #vault: Vault;
   readonly #clock: Clock;
@@ -211,6 +216,7 @@ class StorePki implements Pki {
     this.#store = store;
     this.#vault = vault;
     this.#clock = clock;
+    this.dataKeys = openDataKeys({ store, vault, clock });
   }
 
   async keysets(scope: string): Promise<Keysets> {

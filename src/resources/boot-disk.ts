@@ -2,36 +2,63 @@
  * Selects the data disk and the boot disk of a machine, and checks whether it can have a boot disk.
  * Pure.
  */
-import type { DiskSelector, ImageSpec } from './kinds.ts';
+import type { DataEncryption } from './disk-spec.ts';
+import type { BootDiskSpec, DataDiskSpec, ImageSpec } from './kinds.ts';
 
 interface Disks {
-  readonly dataDisk?: DiskSelector | undefined;
-  readonly bootDisk?: DiskSelector | undefined;
+  readonly dataDisk?: DataDiskSpec | undefined;
+  readonly bootDisk?: BootDiskSpec | undefined;
 }
 
 /**
  * Returns the disk that the first layer with `field` names. `layers`: narrowest first (Machine,
  * Profile, Cluster).
  */
-export function narrowestDisk(
-  field: keyof Disks,
+export function narrowestDisk<F extends keyof Disks>(
+  field: F,
   layers: readonly (Disks | undefined)[],
-): DiskSelector | undefined {
+): Disks[F] {
   for (const layer of layers) if (layer?.[field] !== undefined) return layer[field];
   return undefined;
 }
 
 /**
- * Says why a machine with this data disk and image cannot have a boot disk; undefined when it can.
- * Without `image` only the data disk is checked.
+ * Says why a machine with this data disk and image cannot have this boot disk; undefined when it
+ * can. Without `image` only the disks are checked.
  */
 export function bootDiskFault(
-  data: DiskSelector | undefined,
+  boot: Pick<BootDiskSpec, 'needsBootHost'>,
+  data: DataDiskSpec | undefined,
   image?: Pick<ImageSpec, 'root' | 'configFormat'>,
 ): string | undefined {
   if (data === undefined)
     return 'a boot disk needs a dataDisk as well: it keeps the keys and the plan with which the machine starts by itself';
+  if (data.encrypt === 'boot-host' && boot.needsBootHost !== true)
+    return 'the machine cannot start from its boot disk alone, because only the boot host has the key of its dataDisk (encrypt: boot-host); write "needsBootHost: true" in bootDisk if that is meant, or use "encrypt: tpm"';
   if (image !== undefined && (image.root === undefined || image.configFormat === 'none'))
     return 'a boot disk needs an image with a root image and with cloud-init or Ignition, such as one made by `muster image build debian`';
   return undefined;
+}
+
+/** What an Image lists under `programs` when its machines can encrypt in that way. */
+const NEEDED_PROGRAMS = {
+  tpm: { cryptsetup: 'cryptsetup', tpm2: 'tpm2-tools' },
+  'boot-host': { cryptsetup: 'cryptsetup' },
+} as const satisfies Record<DataEncryption, Readonly<Record<string, string>>>;
+
+/**
+ * Says why machines of this image cannot have this data disk; undefined when they can, or when the
+ * image does not list its programs.
+ */
+export function dataDiskFault(
+  data: DataDiskSpec | undefined,
+  image: { readonly name: string; readonly programs?: readonly string[] | undefined },
+): string | undefined {
+  const { programs } = image;
+  if (data?.encrypt === undefined || programs === undefined) return undefined;
+  const lacking = Object.entries(NEEDED_PROGRAMS[data.encrypt]).filter(([name]) => !programs.includes(name));
+  if (lacking.length === 0) return undefined;
+  const packages = lacking.map(([, debian]) => debian).join(' and ');
+  const names = lacking.map(([name]) => name).join(' and ');
+  return `dataDisk with encrypt: ${data.encrypt} needs ${packages}, and the programs of Image/${image.name} do not list ${names}; build the image again by \`muster image build\`, or add them and list them`;
 }

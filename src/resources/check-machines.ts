@@ -1,7 +1,7 @@
 /** Checks machines against each other: no two may claim the same address, MAC or identity. */
 import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
-import { bootDiskFault, narrowestDisk } from './boot-disk.ts';
+import { bootDiskFault, dataDiskFault, narrowestDisk } from './boot-disk.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -105,7 +105,7 @@ export function checkMachine(machine: Candidate<'Machine'>, context: MachineCont
         other,
       });
   }
-  checkBootDisk(machine, context);
+  checkDisks(machine, context);
   checkTrust(machine, context);
 }
 
@@ -174,18 +174,22 @@ function checkTpmTools(
   );
 }
 
-/** Checks the boot disk, which the machine, its profile or its cluster may name. */
-function checkBootDisk(machine: Candidate<'Machine'>, { candidates, roles, found }: MachineContext): void {
+/** Checks data disk and boot disk, which the machine, its profile or its cluster may name. */
+function checkDisks(machine: Candidate<'Machine'>, { candidates, roles, found }: MachineContext): void {
   const { spec, metadata } = machine.document;
   const cluster = spec.cluster ?? roles.get(metadata.name);
   if (cluster === undefined) return;
   const profile = candidates.Profile.get(spec.profile ?? '')?.document.spec;
   const layers = [spec, profile, candidates.Cluster.get(cluster)?.document.spec];
+  const data = narrowestDisk('dataDisk', layers);
+  const image = candidates.Image.get(profile?.image ?? '')?.document;
+  const dataFault = image && dataDiskFault(data, { name: image.metadata.name, ...image.spec });
+  if (dataFault !== undefined)
+    report(found, machine, spec.dataDisk ? ['spec', 'dataDisk'] : ['spec'], dataFault);
   const disk = narrowestDisk('bootDisk', layers);
   if (disk === undefined) return;
-  const image = candidates.Image.get(profile?.image ?? '')?.document.spec;
   if (spec.delivery !== 'inline') {
-    const fault = bootDiskFault(narrowestDisk('dataDisk', layers), image);
+    const fault = bootDiskFault(disk, data, image?.spec);
     if (fault !== undefined) report(found, machine, spec.bootDisk ? ['spec', 'bootDisk'] : ['spec'], fault);
   } else if (spec.bootDisk !== undefined) {
     const fault =

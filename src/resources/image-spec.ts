@@ -56,7 +56,7 @@ export const imageSpec = z.strictObject({
     .optional()
     .meta({
       description:
-        'Programs in the image that a machine of a cluster may need, such as haproxy. `muster apply` warns when a Cluster needs one that is not listed, and refuses `trust: tpm` without tpm2. Absent: unknown, and Muster does not warn. The recipes of `muster image build` fill it in.',
+        'Programs in the image that a machine of a cluster may need, such as haproxy. `muster apply` warns when a Cluster needs one that is not listed, and refuses `trust: tpm` without tpm2, and `dataDisk.encrypt` without cryptsetup. Absent: unknown, and Muster does not warn. The recipes of `muster image build` fill it in.',
     }),
   reports: z.boolean().optional().meta({
     description:

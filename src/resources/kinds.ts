@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
-import { bootDisk, dataDisk, type diskSelector } from './disk-spec.ts';
+import { bootDisk, dataDisk } from './disk-spec.ts';
 import { ipText, kernelArgument, mac, metadata, name, trust, uuid } from './fields.ts';
 import { type asset, imageSpec } from './image-spec.ts';
 import { networkSpec, pxeOptions } from './network-spec.ts';
@@ -117,7 +117,8 @@ export type ProfileSpec = z.output<typeof profileSpec>;
 export type MachineSpec = z.output<typeof machineSpec>;
 export type KubernetesSpec = z.output<typeof kubernetesSpec>;
 export type ClusterSpec = z.output<typeof clusterSpec>;
-export type DiskSelector = z.output<typeof diskSelector>;
+export type DataDiskSpec = z.output<typeof dataDisk>;
+export type BootDiskSpec = z.output<typeof bootDisk>;
 export type Asset = z.output<typeof asset>;
 export type PxeOptions = z.output<typeof pxeOptions>;
 export type Metadata = z.output<typeof metadata>;

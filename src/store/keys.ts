@@ -101,6 +101,10 @@ export const KEYS = {
     room: 'pki',
     holds: 'a value of a Secret that an operator gave, sealed; KEY is the key in the Secret',
   }),
+  dataKey: keys(`pki/${MUSTER_SCOPE}/data/MACHINE/FILESYSTEM`, {
+    room: 'pki',
+    holds: "the key of a machine's encrypted data filesystem (`encrypt: boot-host`), sealed",
+  }),
   machine: keys('machine/NAME', { room: 'machines', holds: 'the status of a machine' }),
   session: keys('session/ID', { room: 'machines', holds: 'a boot session' }),
   artifact: keys('artifact/NAME…', {

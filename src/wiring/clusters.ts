@@ -133,6 +133,7 @@ export async function openClusters(
       snapshots: snapshots.agents,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: (session) => boot.service.ticketed(session),
+      ownAddresses: boot.service.ownAddresses,
       configuration: boot.service.configurationFiles,
       admits: (address) => boot.gate.admits('redeem', address),
       heard: boot.known.heard,

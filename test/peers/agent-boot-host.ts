@@ -144,6 +144,9 @@ export async function open(
     }),
     inline: (machine) => state.inline(machine),
     addresses: () => ['10.77.0.1', LOOPBACK],
+    // All machines of the test send from loopback.
+    ownAddresses: (machine) =>
+      new Set([...base.boot.ownAddresses(machine), ...(elsewhere ? [] : [LOOPBACK])]),
     configuration: base.boot.configurationFiles,
     ticketed: (session) => {
       const facts = base.boot.ticketed(session);

@@ -8,6 +8,8 @@ import { fileURLToPath } from 'node:url';
 import { type Machine, SOURCE } from './agent-kit.ts';
 
 export const MIB = 1024 * 1024;
+/** See {@link Disks.encrypt}. */
+const MAPPER = fileURLToPath(new URL('agent-mapper.sh', import.meta.url));
 const RESCAN = fileURLToPath(new URL('agent-partitions.sh', import.meta.url));
 /** Runs the real sfdisk, then shows the partitions as the kernel would. */
 const SFDISK = `#!/bin/sh
@@ -76,6 +78,14 @@ export class Disks {
     this.#machine.command('sfdisk', SFDISK);
   }
 
+  /**
+   * Lets the machine encrypt its disks, also where the kernel of the tests has no dm-crypt: the
+   * header is real, and the octets after it are not encrypted.
+   */
+  encrypt(): void {
+    this.#machine.command('cryptsetup', `#!/bin/sh\nexec sh ${MAPPER} "$@"\n`);
+  }
+
   /** Detaches the disk; its file stays. */
   unplug(name: string): void {
     const number = this.#machine.read(`/sys/block/${name}/dev`).trim().slice(2);
@@ -86,13 +96,15 @@ export class Disks {
     fs.rmSync(this.#machine.path(`/sys/block/${name}`), { recursive: true });
   }
 
-  /** Unmounts everything that the machine has mounted, the last first. */
+  /** Unmounts everything that the machine has mounted, the last first, and closes what is open. */
   unmount(): void {
     const mounts = fs.readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
     for (const line of mounts.reverse()) {
       const at = line.split(' ')[4] ?? '';
       if (at.startsWith(`${this.#machine.root}/`)) unmount(at);
     }
+    if (this.#machine.exists('/dev/mapper/muster-data'))
+      execFileSync('sh', [MAPPER, 'close', 'muster-data'], { env: this.#machine.env() });
   }
 
   /**

@@ -19,11 +19,11 @@ const MARKER = { cluster: 'lab', founding: 'f1', member: 'cp1', machine: 'cp1' }
 const KEYS = 20;
 /** All commands with which the agent changes anything; the shell itself only writes below /run. */
 const EFFECTS =
-  'cp mv ln rm rmdir mkdir chmod touch sync truncate tar dd curl openssl systemctl sfdisk mkfs.ext4 mount umount ctr'.split(
+  'cp mv ln rm rmdir mkdir chmod touch sync truncate tar dd curl openssl systemctl sfdisk cryptsetup mkfs.ext4 mount umount ctr'.split(
     ' ',
   );
 /** The commands that are not in a directory of programs. */
-const STANDS_IN = ['systemctl', 'sfdisk'] as const;
+const STANDS_IN = ['systemctl', 'sfdisk', 'cryptsetup'] as const;
 const ELSEWHERE: Readonly<Record<string, string>> = {
   ctr: CTR,
   ...Object.fromEntries(STANDS_IN.map((name) => [name, `$MUSTER_ROOT/${name}`])),
@@ -131,6 +131,7 @@ class Victim {
     this.machine = new Machine(planner, { data, etcd: 'http://127.0.0.1:23811', ...settings });
     this.#disks = new Disks(this.machine);
     this.#disks.seePartitions();
+    this.#disks.encrypt();
     this.#started = powerOn;
     if (typeof disk === 'number') this.#disks.add('vdb', disk, 'S2');
     else {
@@ -188,6 +189,8 @@ interface Case {
   readonly disk?: string | number;
   /** More settings for the agent. */
   readonly settings?: Readonly<Record<string, string>>;
+  /** Kills before each so many effects only; odd, so that each second kill is a power cut. */
+  readonly every?: number;
   /** Runs before the machine is switched on for the first time. */
   readonly prepare?: (machine: Machine) => void;
   /** Runs after `prepare`, and again after every power cut. */
@@ -214,8 +217,9 @@ async function killedAnywhere(of: Case): Promise<void> {
   const { digest } = encodePlan({ lines: of.lines, pollSeconds: 0 });
 
   let next = 0;
+  const { every = 1 } = of;
   const worker = async (): Promise<void> => {
-    for (let at = next++; at < effects; at = next++) {
+    for (let at = next++ * every; at < effects; at = next++ * every) {
       let victim = new Victim(of);
       try {
         let killed = await victim.run(at);
@@ -281,6 +285,33 @@ test(
         const file = machine.path('/vdb.img');
         const names = execFileSync('sfdisk', ['--dump', file], { encoding: 'utf8' }).match(/name="[^"]*"/g);
         expect(names).toEqual(['name="MUSTER-BOOT"', 'name="MUSTER-DATA"']);
+      },
+    }),
+);
+
+test(
+  'an agent that is killed while it makes an encrypted filesystem ends in the same state',
+  { timeout: TIMEOUT },
+  () =>
+    killedAnywhere({
+      lines: [
+        { do: 'create-data', device: '/dev/vdb', filesystem: UUID, encrypt: 'boot-host' },
+        { do: 'marker', ...MARKER },
+        { do: 'step', step: 'encrypted' },
+      ],
+      disk: 64,
+      settings: { encrypt: 'boot-host' },
+      every: 3,
+      whole({ tree }, effects) {
+        expect(tree['/var/lib/muster/marker']).toBe('600 lab f1 cp1 cp1\n');
+        expect(effects).toBeGreaterThan(40);
+      },
+      async resumed(machine) {
+        // The next poll has the identity in the header.
+        expect((await machine.poll()).status).toBe(0);
+        const words = ['token', 'export', '--token-id', '0', machine.path('/dev/vdb')];
+        expect(execFileSync('cryptsetup', words, { encoding: 'utf8' })).toContain('"machine":"cp1"');
+        expect(machine.exists('/run/muster/data/key')).toBe(false);
       },
     }),
 );

@@ -3,7 +3,7 @@
  * does.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import https from 'node:https';
@@ -70,6 +70,8 @@ export class Planner {
   standing?: readonly PlanLine[];
   /** The first configuration, for a machine with a boot disk. */
   configuration: Readonly<Record<string, string>> = { 'user-data': 'the user-data', 'meta-data': '{}' };
+  /** The keys of data filesystems, by UUID; null: the boot host does not give them. */
+  dataKeys: Map<string, string> | null = new Map();
   /** Instead of the real answer to `redeem`. */
   readonly redeemAnswers: Answer[] = [];
   authority = '';
@@ -152,6 +154,13 @@ export class Planner {
     if (asked === '/agent/configuration') {
       const files = Object.entries(this.configuration);
       return { status: 200, body: tar(files.map(([name, text]) => ({ name, content: Buffer.from(text) }))) };
+    }
+    if (asked === '/agent/data-key') {
+      const filesystem = form.get('filesystem')!;
+      if (form.get('make') === 'yes' && this.dataKeys?.has(filesystem) === false)
+        this.dataKeys.set(filesystem, randomBytes(32).toString('base64'));
+      const key = this.dataKeys?.get(filesystem);
+      return key === undefined ? { status: 403, body: 'E_DATA_KEY: no' } : { status: 200, body: key };
     }
     const given = this.answers.shift();
     if (given) return given;

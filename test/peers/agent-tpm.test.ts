@@ -81,6 +81,19 @@ describe.each(SHELLS.map((shell) => [shell.join(' '), shell] as const))(
       expect(keysOnDisk(machine)).toEqual([]);
     });
 
+    it('has its key back after many power cuts', async () => {
+      bootHost = await open();
+      const machine = await booted(own);
+      expect((await machine.poll(shell)).status).toBe(0);
+      const certificate = machine.read(`${HOME}/agent.crt`);
+      for (let cut = 0; cut < 6; cut++) {
+        await own.restart();
+        machine.reboot();
+        expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+      }
+      expect(machine.read(`${HOME}/agent.crt`)).toBe(certificate);
+    });
+
     it('on a copied disk has no key, and is refused with another TPM and without one', async () => {
       bootHost = await open();
       const machine = await booted(own);

@@ -75,6 +75,10 @@ export const HOLDS = {
     text: 'The disk that matches the selector has data that Muster did not make.',
     ends: 'If nobody needs them, wipe its first and last MiB.',
   },
+  'data-not-encrypted': {
+    text: 'The data filesystem is new and is not encrypted, and `dataDisk.encrypt` asks for that.',
+    ends: 'Write zeros over the first and last MiB of the disk, and boot the machine again.',
+  },
   'not-accepted': {
     text: 'The machine is not accepted: nothing is written to its disks.',
     ends: '`muster machine accept`.',

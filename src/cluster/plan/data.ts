@@ -44,9 +44,22 @@ export function dataPart(
     case 'blank':
       return {
         state: 'coming',
-        lines: [{ do: 'create-data', device: disk.device, filesystem: newFilesystem() }],
+        lines: [
+          {
+            do: 'create-data',
+            device: disk.device,
+            filesystem: newFilesystem(),
+            ...(disk.encrypt && { encrypt: disk.encrypt }),
+          },
+        ],
       };
     case 'ours': {
+      // A filesystem that has an owner keeps what is on it; a new one must be what documents say.
+      if (disk.encrypt !== undefined && disk.encrypted === undefined && disk.mounted && !facts.marker)
+        return held(
+          'data-not-encrypted',
+          `${disk.device} has a data filesystem of Muster that is not encrypted and belongs to no machine, and dataDisk asks for encrypt: ${disk.encrypt}. Write zeros over the first and last MiB of the disk, and boot the machine again.`,
+        );
       const mount: PlanLine = { do: 'mount-data', filesystem: disk.filesystem };
       return disk.mounted
         ? { state: 'there', lines: [mount, ...binds(machine, runtime)] }

@@ -12,7 +12,14 @@ import { script } from './boot-script.ts';
 import { answer } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
-import { config, configurationFiles, failSilent, report, ticketed } from './machine-reports.ts';
+import {
+  addressesOfMachine,
+  config,
+  configurationFiles,
+  failSilent,
+  report,
+  ticketed,
+} from './machine-reports.ts';
 import { missingFiles, outlook } from './outlook.ts';
 import { machineTrust } from './trust.ts';
 
@@ -35,6 +42,8 @@ export interface RunningBootService extends BootService {
   configurationFiles: ConfigurationOf;
   /** What a ticket of this boot session permits; undefined when there is no such session. */
   ticketed(session: string): TicketFacts | undefined;
+  /** See {@link addressesOfMachine}. */
+  ownAddresses(machine: string): ReadonlySet<string>;
   /**
    * The configuration that a machine would get now.
    *
@@ -78,6 +87,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     configurationFiles: (machine, session, baseUrl) =>
       configurationFiles(context, { machine, session, baseUrl }),
     ticketed: (session) => ticketed(context, session),
+    ownAddresses: (machine) => addressesOfMachine(context, machine),
     explain: (question) => explain(context, question),
     needs: (sha256) => context.needed().has(sha256),
     render: (machine) => renderPreview(context, machine),

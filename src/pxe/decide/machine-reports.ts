@@ -183,6 +183,19 @@ export function addressesIn(context: BootContext, live: LiveSession, member: Mem
 }
 
 /**
+ * The addresses that are a machine's own: in its present boot, else what its document names. Where
+ * no boot session is known, neither is who gives the addresses, so leases do not count.
+ */
+export function addressesOfMachine(context: BootContext, machine: string): ReadonlySet<string> {
+  const member = context.roster.get(machine);
+  if (member === undefined) return new Set();
+  const live = context.roster.sessions.current(machine);
+  return live === undefined
+    ? ownAddresses(context, member, { macs: trustedMacs(context, member, undefined), leases: false })
+    : addressesIn(context, live, member);
+}
+
+/**
  * The files of the first configuration that `machine` got in this boot session, also when the
  * session is over; undefined when it is not the machine's, or was forgotten. `baseUrl`: where the
  * machine reaches us, if this process has not seen it boot.

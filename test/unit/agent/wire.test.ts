@@ -82,6 +82,10 @@ describe('a plan', () => {
     const lines: readonly (readonly [PlanLine, string])[] = [
       [{ do: 'request', leaf: 'etcd-peer', algorithm: 'ECDSA-P256' }, 'request etcd-peer ECDSA-P256'],
       [{ do: 'create-data', device: '/dev/vda', filesystem: 'u-1' }, 'create-data /dev/vda u-1'],
+      [
+        { do: 'create-data', device: '/dev/vda', filesystem: 'u-1', encrypt: 'boot-host' },
+        'create-data /dev/vda u-1 boot-host',
+      ],
       [{ do: 'mount-data', filesystem: 'u-1' }, 'mount-data u-1'],
       [{ do: 'bind', directory: 'etcd', path: '/var/lib/etcd' }, 'bind etcd /var/lib/etcd'],
       [{ do: 'marker', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'marker c f m n'],

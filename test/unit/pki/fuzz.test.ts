@@ -4,6 +4,7 @@ import { parseIp } from '../../../src/base/ip.ts';
 import { ageOpen, ageSeal } from '../../../src/pki/age.ts';
 import { readIdentities, readRecipient } from '../../../src/pki/age-keys.ts';
 import { readAskedNames } from '../../../src/pki/csr-names.ts';
+import { decodeDataKey } from '../../../src/pki/data-keys.ts';
 import { decodeGiven } from '../../../src/pki/given-secrets.ts';
 import { formatPem, parsePem } from '../../../src/pki/pem.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
@@ -102,4 +103,17 @@ test('200,000 damaged recipients of age are those that were written, or refused'
     if (!read.equals(readRecipient(RECIPIENT))) throw new Error('a mistyped recipient was taken');
   });
   expect(taken).toBeLessThan(100_000);
+});
+
+test('200,000 damaged records of data filesystems’ keys are values or faults, never another exception', async () => {
+  const sealed = vaultFrom(newVaultKey(), 'test').seal('r', 'value');
+  let taken = 0;
+  await damagedRecords('records of data filesystems’ keys', [{ v: 1, since: 1, sealed }], (text) => {
+    const read = unless(['E_PKI'], () => decodeDataKey('r', text));
+    if (read === undefined) return;
+    taken++;
+    if (!Number.isSafeInteger(read.since) || typeof read.sealed !== 'object')
+      throw new Error('out of bounds');
+  });
+  expect(taken).toBeGreaterThan(100);
 });

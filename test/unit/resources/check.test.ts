@@ -476,6 +476,36 @@ describe('a TPM', () => {
   });
 
   test.each([
+    ['tpm', 'cryptsetup', 'do not list tpm2'],
+    ['tpm', 'tpm2', 'do not list cryptsetup'],
+    ['tpm', 'curl', 'needs cryptsetup and tpm2-tools'],
+    ['boot-host', 'tpm2', 'do not list cryptsetup'],
+    ['tpm', 'cryptsetup, tpm2', undefined],
+    ['boot-host', 'cryptsetup', undefined],
+  ])('a data disk with encrypt: %s and an image with %s', (encrypt, programs, text) => {
+    const found = shown(
+      `${LAB}${image(`, programs: [${programs}]`)}${cluster(`dataDisk: {serial: D, encrypt: ${encrypt}}`)}${profile('p', '{image: i}')}${member('')}`,
+    ).filter((one) => one.includes('dataDisk'));
+    expect(found).toEqual(text === undefined ? [] : [expect.stringContaining(text)]);
+  });
+
+  test.each([
+    ['encrypt: boot-host', '', 'only the boot host has the key'],
+    ['encrypt: boot-host', ', needsBootHost: true', undefined],
+    ['encrypt: tpm', '', undefined],
+  ])('a boot disk beside a data disk with %s%s', (encrypt, needs, text) => {
+    const disks = `dataDisk: {serial: D, ${encrypt}}, bootDisk: {serial: B${needs}}`;
+    const found = shown(
+      `${LAB}${image(`, programs: [cryptsetup, tpm2], root: {sha256: ${'b'.repeat(64)}}`)}${cluster(disks)}${profile('p', '{image: i}')}${member('')}`,
+    ).filter((one) => one.includes('boot disk'));
+    expect(found).toEqual(text === undefined ? [] : [expect.stringContaining(text)]);
+  });
+
+  test('encrypt alone selects no disk', () => {
+    expect(faultsOf('dataDisk: {encrypt: tpm}')).toEqual([expect.stringContaining('say which disk')]);
+  });
+
+  test.each([
     ['lists tpm2', ', programs: [curl, tpm2]'],
     ['does not say what it has', ''],
   ])('an image that %s is accepted for tier tpm', (_, programs) => {

@@ -50,6 +50,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'pki/SCOPE/exported',
     'pki/SCOPE/issued/SERIAL',
     'pki/SCOPE/keyset/NAME',
+    'pki/_muster/data/MACHINE/FILESYSTEM',
     'pki/_muster/given/NAME/KEY',
     'pki/_muster/secret/NAME',
     'release/CLUSTER',
