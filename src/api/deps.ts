@@ -12,6 +12,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import type { Membership } from '../cluster/change/membership.ts';
+import type { QuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
@@ -106,6 +107,9 @@ export interface ApiDeps {
      * @throws {MusterError} E_NOT_FOUND for an unknown machine, E_CONFLICT when it is not held so
      */
     readonly release: (machine: string) => Promise<KnownMachine>;
+    /** What becomes of its member of etcd; undefined when it has none. */
+    readonly leaveEtcd: QuarantinedMembers['leave'];
+    readonly returnToEtcd: QuarantinedMembers['release'];
   };
   /** The machines of a cluster with their roles; undefined while its document is incomplete. */
   readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'machines'> | undefined;

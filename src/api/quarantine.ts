@@ -1,5 +1,6 @@
 /** Handlers for quarantine, and for what a machine that was stolen had. */
 import { MusterError } from '../base/errors.ts';
+import type { MemberLeaves } from '../cluster/change/quarantined-member.ts';
 import { pkiRoles } from '../cluster/spec/certificate-names.ts';
 import { type HeldKey, heldBy, rotationsFor } from '../pki/held-by.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
@@ -9,6 +10,12 @@ import { fieldsOf, findMachine } from './machines.ts';
 import { machineView, type Timestamp, timestamp } from './times.ts';
 
 type H = Handler<ApiDeps>;
+
+/** A machine that was put in quarantine. */
+export type QuarantineView = ReturnType<typeof machineView> & {
+  /** What becomes of its member of etcd; absent: it has none. */
+  readonly etcd?: MemberLeaves;
+};
 
 /** What a machine of a cluster had. */
 export interface CompromisedView {
@@ -28,12 +35,18 @@ export const quarantineMachine: H = async (request, deps) => {
   const { reason = '', pods = '' } = await fieldsOf(request, ['reason', 'pods']);
   if (pods !== '' && pods !== 'delete') throw new MusterError('E_USAGE', 'pods is "delete" or absent');
   const { name } = findMachine(request.params.name ?? '', deps);
-  return json(machineView(await deps.quarantine.hold(name, reason, pods === 'delete')));
+  const held = await deps.quarantine.hold(name, reason, pods === 'delete');
+  // The quarantine counts, whatever becomes of the member.
+  const etcd = await deps.quarantine.leaveEtcd(name);
+  const view: QuarantineView = { ...machineView(held), ...(etcd && { etcd }) };
+  return json(view);
 };
 
 export const releaseMachine: H = async (request, deps) => {
   const { name } = findMachine(request.params.name ?? '', deps);
-  return json(machineView(await deps.quarantine.release(name)));
+  const freed = await deps.quarantine.release(name);
+  await deps.quarantine.returnToEtcd(name);
+  return json(machineView(freed));
 };
 
 export const compromised: H = async (request, deps) => {

@@ -10,6 +10,7 @@ import { createCopies, nameOfCopy } from '../cluster/backup/copies.files.ts';
 import { createSnapshots, type Snapshots } from '../cluster/backup/snapshots.ts';
 import { createDepartures } from '../cluster/change/departures.ts';
 import { createMembership } from '../cluster/change/membership.ts';
+import { createQuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
@@ -147,6 +148,7 @@ export async function openClusters(
     snapshots,
     health,
     membership,
+    quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,
     waiting: departures.waiting,
     kubeconfig: (cluster: string, user: string) => userKubeconfig(credentials, cluster, user),

@@ -74,6 +74,8 @@ export async function listenToOperators(
       quarantine: {
         hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
         release: (machine) => releaseMachine(quarantine, machine),
+        leaveEtcd: clusters.quarantinedMembers.leave,
+        returnToEtcd: clusters.quarantinedMembers.release,
       },
       resolved: clusters.resolved,
       secrets: { given, users: secretUsers },

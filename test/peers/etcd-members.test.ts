@@ -126,6 +126,43 @@ test.concurrent(
 );
 
 test.concurrent(
+  'a member in quarantine leaves etcd if that keeps the quorum, and joins again after its release, with a cleared disk',
+  { timeout: TIMEOUT },
+  withRack(
+    async (rack) => {
+      const { m2, m3 } = rack.machines;
+      await written(rack);
+      const quarantine = (name: Name) =>
+        rack.muster('machine', 'quarantine', name, '--reason', 'was not locked');
+
+      // With another member off, the quarantine counts, and says what stays and what to order.
+      await m2.powerOff();
+      const refused = await quarantine('m3');
+      expect(refused).toMatchObject({ code: 0 });
+      expect(refused.output).toMatch(/stays in the etcd of one, because .*etcd would have no quorum/);
+      expect(refused.output).toContain('muster cluster remove-node one m3 --no-drain');
+      expect((await rack.founding()).record!.leaving).toBeUndefined();
+      await m2.cycle();
+      await rack.voters(['m1', 'm2', 'm3']);
+
+      expect((await quarantine('m3')).output).toContain('leaves the etcd of one');
+      await rack.voters(['m1', 'm2']);
+      const leaves = async () => (await rack.founding()).record!.leaving!.m3!;
+      await until('m3 has left', async () => (await leaves()).stage === 'down', rack.state);
+      expect((await leaves()).quarantine).toBe(true);
+      expect(m3.has('/var/lib/muster/etcd/member')).toBe(true);
+
+      expect(await rack.muster('machine', 'release', 'm3')).toMatchObject({ code: 0 });
+      await m3.cycle();
+      await rack.voters(['m1', 'm2', 'm3'], 2 * PATIENCE_S);
+      await hasLeft(rack, 'm3');
+      await rack.nothingLost(['m1', 'm2', 'm3']);
+    },
+    { document: 'api' },
+  ),
+);
+
+test.concurrent(
   'with two of three members off for good, a restore that abandons them by name continues from the third, and others replace them',
   { timeout: TIMEOUT },
   withRack(

@@ -10,11 +10,16 @@ import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
 import { deleteNode, drain } from '../../src/cluster/change/drain.ts';
 import { type ApiSeen, observeKubernetes } from '../../src/cluster/health/observe.ts';
 import { probe, probePod } from '../../src/cluster/health/probe.ts';
+import { startQuarantineKeeper } from '../../src/cluster/joining/quarantine-keeper.ts';
 import { createKubes } from '../../src/cluster/kube.socket.ts';
 import type { Kube } from '../../src/cluster/kube.ts';
+import { PrivateKey } from '../../src/pki/keys.ts';
+import type { Pki } from '../../src/pki/pki.ts';
+import { NO_CLUSTER } from '../../src/pki/server-certificate.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
@@ -22,7 +27,7 @@ import { until } from './etcd/rack.ts';
 
 const ADDRESS = '10.0.0.11';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
-const SPEC = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1'], sans: [] };
+const SPEC = { endpoint: ADDRESS, controlPlanes: ['cp1'], workers: ['w1', 'w2'], sans: [] };
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
   const bin = path.join(ARTIFACTS ?? '', 'bin');
@@ -34,6 +39,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   /** A text whose paths are below the machine's root. */
   const placed = (text: string): string => text.replace(/(?<![\w.])\/(etc|var|run)\/(?!ssl)/g, `${root}/$1/`);
   let kube: Kube;
+  let pki: Pki;
 
   const kubectl = (...args: readonly string[]): string =>
     execFileSync(path.join(bin, 'kubectl'), ['--kubeconfig', inside('/run/muster/applier.conf'), ...args], {
@@ -65,7 +71,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
 
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
-    const { planner, pki } = await rig({ spec: SPEC, etcd: async () => ({ lines: [], founding: FOUNDING }) });
+    const made = await rig({ spec: SPEC, etcd: async () => ({ lines: [], founding: FOUNDING }) });
+    const { planner } = made;
+    pki = made.pki;
     const machine = new TestMachine('cp1');
     for (const line of (await settle(planner, machine)).lines) {
       if (line.do !== 'put' && line.do !== 'put-with-key') continue;
@@ -209,5 +217,119 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await deleteNode(kube, 'w1');
     expect(kubectl('get', 'nodes', '-o', 'name').trim()).toBe('node/cp1');
     await deleteNode(kube, 'w1');
+  });
+
+  /** Runs kubectl with a certificate of the kubelet of `name`. Resolves with what it printed. */
+  async function asKubelet(name: string, ...args: readonly string[]): Promise<string> {
+    const [certificate, key] = [inside(`/${name}.crt`), inside(`/${name}.key`)];
+    if (!fs.existsSync(certificate)) {
+      const made = await PrivateKey.generate();
+      const order = { leaf: 'kubelet', holder: { name, addresses: [] }, cluster: NO_CLUSTER } as const;
+      const issued = await pki.issue('golden', { ...order, publicKey: made.publicKey() });
+      fs.writeFileSync(certificate, issued.certificate);
+      fs.writeFileSync(key, made.pem(), { mode: 0o600 });
+    }
+    const applier = load(fs.readFileSync(inside('/run/muster/applier.conf'), 'utf8')) as {
+      readonly clusters: readonly { readonly cluster: object }[];
+    };
+    const config = inside(`/${name}.conf`);
+    const user = { 'client-certificate': certificate, 'client-key': key };
+    fs.writeFileSync(
+      config,
+      JSON.stringify({
+        apiVersion: 'v1',
+        kind: 'Config',
+        clusters: [{ name: 'c', cluster: applier.clusters[0]!.cluster }],
+        users: [{ name: 'u', user }],
+        contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+        'current-context': 'x',
+      }),
+    );
+    return String(
+      execFileSync(path.join(bin, 'kubectl'), ['--kubeconfig', config, ...args], {
+        env,
+        encoding: 'utf8',
+        stdio: ['ignore', 'pipe', 'pipe'],
+      }),
+    );
+  }
+
+  test('in quarantine a node is cordoned, its pods are deleted, and its kubelet writes and reads nothing; a release undoes it', async () => {
+    for (const name of ['w1', 'w2']) node(name);
+    apply({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'password', namespace: 'default' } });
+    const reads = { volumes: [{ name: 's', secret: { secretName: 'password' } }] };
+    apply({ ...pod('reader'), spec: { ...(pod('reader') as { spec: object }).spec, ...reads } });
+    apply({
+      ...pod('other'),
+      spec: { ...(pod('other') as { spec: object }).spec, nodeName: 'w2' },
+    });
+    const held = new Map<string, { readonly deletePods: boolean }>();
+    const keeper = startQuarantineKeeper({
+      founder: { records: () => [{ cluster: 'golden', id: 'f', founded: { at: 1, by: 'cp1' } } as never] },
+      clusters: { get: () => ({ resolved: resolved(SPEC), faults: [] }) as never },
+      kubes: () => kube,
+      quarantined: (machine) => held.get(machine),
+      clock: systemClock,
+      log: silentLog,
+    });
+    const label = (name: string, value: string) =>
+      asKubelet(name, 'annotate', 'node', name, '--overwrite', `seen=${value}`);
+    try {
+      await label('w1', 'before');
+      await label('w2', 'before');
+      // The Node authorizer learns of the pod after a moment.
+      await expect
+        .poll(() => asKubelet('w1', 'get', 'secret', 'password', '-o', 'name').catch(String), {
+          timeout: 30_000,
+        })
+        .toContain('secret/password');
+
+      held.set('w1', { deletePods: true });
+      await expect
+        .poll(() => kubectl('get', 'node', 'w1', '-o', 'jsonpath={.spec.unschedulable}'), { timeout: 30_000 })
+        .toBe('true');
+      await expect.poll(() => kubectl('get', 'pods', '-o', 'name'), { timeout: 30_000 }).toBe('pod/other\n');
+      await expect
+        .poll(() => label('w1', 'held').catch(String), { timeout: 30_000 })
+        .toContain('the machine of this node is in quarantine');
+      for (const words of [
+        ['create', '-f', inside('/lease.json')],
+        [
+          'patch',
+          'node',
+          'w1',
+          '--subresource=status',
+          '--type=merge',
+          '-p',
+          '{"status": {"phase": "Running"}}',
+        ],
+        ['delete', 'node', 'w1'],
+      ]) {
+        fs.writeFileSync(
+          inside('/lease.json'),
+          JSON.stringify({
+            apiVersion: 'coordination.k8s.io/v1',
+            kind: 'Lease',
+            metadata: { name: 'w1', namespace: 'kube-node-lease' },
+          }),
+        );
+        await expect(asKubelet('w1', ...words), words.join(' ')).rejects.toThrow(/quarantine|forbidden/i);
+      }
+      await expect
+        .poll(() => asKubelet('w1', 'get', 'secret', 'password').catch(String), { timeout: 30_000 })
+        .toMatch(/forbidden/i);
+      await label('w2', 'meanwhile');
+
+      held.clear();
+      await expect
+        .poll(() => label('w1', 'released').catch(String), { timeout: 30_000 })
+        .toContain('annotated');
+      await expect
+        .poll(() => kubectl('get', 'node', 'w1', '-o', 'jsonpath={.spec.unschedulable}'), { timeout: 30_000 })
+        .toBe('');
+      expect(kubectl('get', 'validatingadmissionpolicies', '-o', 'name')).not.toContain('muster-quarantine');
+    } finally {
+      await keeper.close();
+    }
   });
 });

@@ -1,5 +1,5 @@
 /** The verbs `muster machine quarantine|release` and `muster cluster compromised`. */
-import type { CompromisedView } from '../../api/quarantine.ts';
+import type { CompromisedView, QuarantineView } from '../../api/quarantine.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -16,13 +16,29 @@ export async function quarantine(
 ): Promise<number> {
   const { reason, deletePods } = options;
   const json = { reason, ...(deletePods && { pods: 'delete' }) };
-  const held = await openClient(options, io).call<{ name: string }>('POST', path(machine, 'quarantine'), {
+  const held = await openClient(options, io).call<QuarantineView>('POST', path(machine, 'quarantine'), {
     body: { json },
   });
   io.out(`machine/${held.name} is in quarantine\n`);
+  for (const line of etcdLines(held)) io.err(`${line}\n`);
   if (!deletePods)
     io.err('Its pods are still its own, and with them what they may read: repeat this with --delete-pods.\n');
   return EXIT.ok;
+}
+
+/** What becomes of the machine's member of etcd, and what to order if it stays. */
+function etcdLines({ name, etcd }: QuarantineView): readonly string[] {
+  if (etcd === undefined) return [];
+  const { cluster, stays } = etcd;
+  if (stays === undefined)
+    return [
+      `Its member leaves the etcd of ${cluster}: muster cluster founding ${cluster} shows when it has.`,
+    ];
+  return [
+    `Its member stays in the etcd of ${cluster}, because ${stays}.`,
+    `When that has changed, take it out: muster cluster remove-node ${cluster} ${name} --no-drain.`,
+    'Repeating this command tries again.',
+  ];
 }
 
 /** `muster machine release`: ends a quarantine. */
@@ -66,30 +82,33 @@ export async function compromised(cluster: string, options: CompromisedOptions, 
     'GET',
     `/v1/clusters/${encodeURIComponent(cluster)}/compromised/${encodeURIComponent(machine)}`,
   );
-  if (confirm !== undefined)
-    await client.call('POST', path(machine, 'quarantine'), {
-      body: { json: { reason: options.reason ?? `compromised, of cluster ${cluster}`, pods: 'delete' } },
-    });
+  const held =
+    confirm === undefined
+      ? undefined
+      : await client.call<QuarantineView>('POST', path(machine, 'quarantine'), {
+          body: { json: { reason: options.reason ?? `compromised, of cluster ${cluster}`, pods: 'delete' } },
+        });
   if (format === 'json') io.out(jsonText(view));
   else if (format === 'yaml') io.out(yamlText(view));
   else {
     io.out(tableText(COLUMNS, view.had, lookOf(io)));
-    io.err(adviceText(view, confirm !== undefined));
+    io.err(adviceText(view, held));
   }
   return EXIT.ok;
 }
 
-function adviceText({ cluster, machine, rotations, secrets, etcd }: CompromisedView, done: boolean): string {
+function adviceText(
+  { cluster, machine, rotations, secrets, etcd }: CompromisedView,
+  held: QuarantineView | undefined,
+): string {
   const lines = [
-    done
+    held
       ? `${machine} is in quarantine, and its pods are deleted.`
       : `Nothing was changed; --confirm ${machine} puts it in quarantine and deletes its pods.`,
     ...(rotations.length > 0
       ? [`Only a rotation ends what its keys are worth. Rotate in ${cluster}: ${rotations.join(', ')}.`]
       : []),
-    ...(etcd
-      ? [`It is a member of etcd: muster cluster remove-node ${cluster} ${machine} --no-drain takes it out.`]
-      : []),
+    ...(held ? etcdLines(held) : etcd ? ['It is a member of etcd; a quarantine takes it out.'] : []),
     ...secrets.map((one) => `It got the Secret ${one}: replace the value with muster secret put.`),
   ];
   return lines.map((line) => `${line}\n`).join('');

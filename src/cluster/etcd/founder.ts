@@ -12,7 +12,7 @@ import { answerMember } from './answer.ts';
 import { ClusterState } from './cluster-state.ts';
 import { Executor } from './executor.ts';
 import type { EtcdDecision, FoundingRecord, Leaving, MemberAddress, MemberFacts } from './founding.ts';
-import { type Departure, gone, nextStage, withStage } from './leaving.ts';
+import { type Departure, gone, nextStage, released, withStage } from './leaving.ts';
 import { hasWork } from './next-step.ts';
 import { OperatorOrders } from './operator-orders.ts';
 import { recordedMembers } from './record.ts';
@@ -81,6 +81,8 @@ export interface Founder {
   departing(machine: string, cluster: string | undefined): FoundingRecord | undefined;
   /** Records that the machine has done its part in this stage of leaving. */
   passed(cluster: string, machine: string, stage: Leaving['stage']): Promise<void>;
+  /** Ends what a quarantine changed of etcd: {@link released}. */
+  released(cluster: string, machine: string): Promise<void>;
   /** Records that the machine has given up everything of the cluster. */
   gone(cluster: string, machine: string): Promise<void>;
   /** The records of all clusters, from memory. */
@@ -172,6 +174,8 @@ export function createFounder({ store, clock, log, events, gateway }: FounderDep
         },
         foundingStep('left_stage', { machine, stage }),
       ),
+    released: (cluster, machine) =>
+      follow(cluster, (record) => released(record, machine), foundingStep('released', { machine })),
     gone: (cluster, machine) =>
       follow(cluster, (record) => gone(record, machine), foundingStep('gone', { machine })),
 

@@ -84,6 +84,8 @@ export interface Leaving {
    * drained.
    */
   readonly drainUntil: number;
+  /** It leaves because it is in quarantine, and comes back when it is released. */
+  readonly quarantine?: true;
 }
 
 export interface Restoring {

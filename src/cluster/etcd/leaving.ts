@@ -23,6 +23,8 @@ export interface Departure {
    * drained.
    */
   readonly drainUntil: number;
+  /** See {@link Leaving}. */
+  readonly quarantine?: true;
 }
 
 /**
@@ -40,7 +42,8 @@ function memberAddress({ record, members, view }: Known, name: string): string |
 /**
  * Takes machines out. Members of etcd can leave only if the remaining members keep the quorum at
  * every step, because etcd itself refuses any other removal. A repeated order changes the first
- * order: the time for the drain is replaced, and `clear` can be added.
+ * order: the time for the drain is replaced, and `clear` can be added. A quarantine changes no
+ * earlier order, and an order after it makes it a departure for good.
  */
 export function orderLeaving(known: Known, departures: readonly Departure[], now: number): Ordered {
   const { record, view } = known;
@@ -63,14 +66,45 @@ export function orderLeaving(known: Known, departures: readonly Departure[], now
       `without ${staying.map(({ name }) => name).join(', ')} etcd would have no quorum; bring other members back, or remove the members that do not answer first`,
     );
   const leaving: Record<string, Leaving> = { ...record.leaving };
-  for (const { machine, node, clear, drainUntil } of departures) {
+  for (const departure of departures) {
+    const { machine, node, clear, drainUntil, quarantine } = departure;
     const before = leaving[machine];
     const member = members.find(({ name }) => name === machine)?.address;
-    leaving[machine] = before
-      ? { ...before, clear: before.clear || clear, drainUntil }
-      : { stage: 'drain', since: now, ...(member !== undefined && { member }), node, clear, drainUntil };
+    if (before) leaving[machine] = quarantine ? before : again(before, departure);
+    else
+      leaving[machine] = {
+        stage: 'drain',
+        since: now,
+        ...(member !== undefined && { member }),
+        node,
+        clear,
+        drainUntil,
+        ...(quarantine && { quarantine }),
+      };
   }
   return { ok: true, record: { ...record, leaving } };
+}
+
+/** What a repeated order makes of a departure. */
+function again(before: Leaving, { node, clear, drainUntil }: Departure): Leaving {
+  const { quarantine, ...rest } = before;
+  const ordered = { ...rest, clear: before.clear || clear, drainUntil };
+  if (!quarantine) return ordered;
+  // The quarantine left the Node where it was.
+  return { ...ordered, node, stage: node && before.stage === 'down' ? 'node' : before.stage };
+}
+
+/**
+ * The record after a machine was released from quarantine. If its member has left etcd, the machine
+ * clears its disk when it comes, and joins as a new member; else it is a member as before.
+ * Undefined when its quarantine changed nothing of etcd.
+ */
+export function released(record: FoundingRecord, machine: string): FoundingRecord | undefined {
+  const leaving = record.leaving?.[machine];
+  if (!leaving?.quarantine) return undefined;
+  if (leaving.stage !== 'down') return gone(record, machine);
+  const { quarantine: _, ...rest } = leaving;
+  return { ...record, leaving: { ...record.leaving, [machine]: { ...rest, clear: true } } };
 }
 
 /** The next stage that the machine needs after its present one. */

@@ -38,6 +38,7 @@ const schema = z.strictObject({
         node: z.boolean(),
         clear: z.boolean(),
         drainUntil: z.int(),
+        quarantine: z.literal(true).optional(),
       }),
     )
     .optional(),

@@ -18,6 +18,8 @@ export const FOUNDING_STEPS = {
   replaced: '{member} is a voting member of etcd again.',
   replacing_ended: 'The replacement of {member} was called off and its learner is removed.',
   leaving_ordered: 'An operator ordered these machines out: {machines}.',
+  released:
+    '{machine} was released from quarantine. If its member had left etcd, it clears its disk and joins again.',
   left_stage: '{machine} is leaving: step {stage} is done.',
   removed: '{member} is no longer a member of etcd.',
   gone: '{machine} has stopped everything that belongs to the cluster.',

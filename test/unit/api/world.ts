@@ -23,6 +23,7 @@ import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.fi
 import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
+import { createQuarantinedMembers } from '../../../src/cluster/change/quarantined-member.ts';
 import { openReleases } from '../../../src/cluster/change/releases.ts';
 import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
 import { createFounder } from '../../../src/cluster/etcd/founder.ts';
@@ -198,6 +199,7 @@ export async function openWorld(
   const kubes = () => () => Promise.reject(new Error('no API server here'));
   const departures = createDepartures({ founder, clusters: clusters, kubes, clock, log });
   const person = { clusters: clusters, pki, events, recorded: founder.recorded };
+  const quarantinedMembers = createQuarantinedMembers({ founder, clusters, departures });
   const quarantine = { roster, identities: agents.identities, events, clock };
   const files = await openSnapshotFiles({
     directory: path.join(directory, 'snapshots'),
@@ -245,6 +247,8 @@ export async function openWorld(
     quarantine: {
       hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
       release: (machine) => releaseMachine(quarantine, machine),
+      leaveEtcd: quarantinedMembers.leave,
+      returnToEtcd: quarantinedMembers.release,
     },
     resolved: (cluster) => clusters.get(cluster)?.resolved,
     secrets: { given, users: secretUsers },
