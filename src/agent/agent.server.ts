@@ -17,6 +17,7 @@ import {
   LISTEN_BACKLOG,
   limitConnections,
   MACHINE_HTTP_LIMITS,
+  type Standing,
 } from '../base/limits.server.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -35,6 +36,8 @@ interface AgentServerOptions {
   readonly limits?: Partial<HttpLimits>;
   /** Whether an address may ask for a first certificate. Default: every address may. */
   readonly admits?: (address: string) => boolean;
+  /** What is known of an address; strangers get no connection of the reserve. */
+  readonly standing?: (address: string) => Standing;
   /** Called with the address of every request whose certificate is an agent's. */
   readonly heard?: (address: string) => void;
   /**
@@ -57,7 +60,12 @@ export interface AgentServer {
  * An agent opens one connection at a time, but the machines of a rack behind a NAT share one
  * address, and so one limit.
  */
-const AGENT_LIMITS: HttpLimits = { ...MACHINE_HTTP_LIMITS, bodyBytes: MAX_FORM_OCTETS, perClient: 64 };
+const AGENT_LIMITS: HttpLimits = {
+  ...MACHINE_HTTP_LIMITS,
+  bodyBytes: MAX_FORM_OCTETS,
+  perClient: 64,
+  perStranger: 64,
+};
 
 /** How long a TLS handshake may take. */
 const HANDSHAKE_MS = 10_000;
@@ -108,7 +116,8 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
   });
   server.on('tlsClientError', () => count(options.metrics, 'handshake', 0));
   server.on('clientError', (_error, socket) => socket.destroy());
-  limitConnections(server, limits, log);
+  const { standing } = options;
+  limitConnections(server, limits, log, standing && ((address) => standing(plainAddress(address))));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options.listen)));
     server.listen({ ...options.listen, backlog: LISTEN_BACKLOG }, resolve);

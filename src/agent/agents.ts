@@ -6,6 +6,7 @@
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import type { Standing } from '../base/limits.server.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventSink, Reason } from '../events/event.ts';
@@ -76,6 +77,8 @@ interface AgentsListen {
   readonly ticketed: (session: string) => TicketFacts | undefined;
   /** Whether an address may ask for a first certificate. Default: every address may. */
   readonly admits?: (address: string) => boolean;
+  /** What is known of an address. Default: every address counts as this host's. */
+  readonly standing?: (address: string) => Standing;
   /** Called with the address of every request whose certificate is an agent's. */
   readonly heard?: (address: string) => void;
   /** Answers requests that are not an agent's: the registry. */

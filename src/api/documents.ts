@@ -7,6 +7,7 @@ import type { KnownMachine } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
 import { selectionOf } from '../pxe/decide/boot-context.ts';
 import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
+import { checkNumber } from '../resources/change-limit.ts';
 import { API_VERSION, type Document, type ImageSpec, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
@@ -297,6 +298,7 @@ function targetsOf(body: string): readonly Target[] {
     throw new MusterError('E_USAGE', `the body is not JSON: ${(cause as Error).message}`, { cause });
   }
   const list = (value as { documents?: unknown } | null)?.documents;
+  if (Array.isArray(list)) checkNumber(list.length, MAX_DOCUMENTS);
   const fits = (item: unknown): item is Target =>
     Object.hasOwn(KINDS, (item as Target | null)?.kind ?? '') && typeof (item as Target).name === 'string';
   if (!Array.isArray(list) || !list.every(fits))
@@ -312,9 +314,16 @@ export const applyDocuments: H = async (request, deps) => {
   const body = await readText(request);
   const dryRun = flag(request.query, 'dryRun');
   const sources = sourcesOf(body, request);
-  const { results, warnings } = await applyAll(sources, { dryRun, confirm: confirmed(request) }, deps);
+  const options = { dryRun, confirm: confirmed(request), most: MAX_DOCUMENTS };
+  const { results, warnings } = await applyAll(sources, options, deps);
   return json({ dryRun, results, warnings });
 };
+
+/**
+ * How many documents one request may apply or delete. Checking so many against each other takes
+ * seconds, and the process answers machines with the same thread.
+ */
+export const MAX_DOCUMENTS = 20_000;
 
 /** Documents per commit; the store accepts at most 128 writes in one commit. */
 const COMMIT_BATCH = 100;
@@ -326,7 +335,7 @@ const COMMIT_BATCH = 100;
  */
 async function applyAll(
   sources: readonly DocumentSource[],
-  options: Pick<ChangeOptions, 'dryRun' | 'confirm'>,
+  options: Pick<ChangeOptions, 'dryRun' | 'confirm' | 'most'>,
   { catalog }: ApiDeps,
 ): Promise<ApplyResult> {
   try {

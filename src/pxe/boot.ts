@@ -90,6 +90,11 @@ export interface BootService {
    */
   answer(client: BootClient, network: ServedNetwork, step: BootStep): BootAnswer;
   /**
+   * Whether no document describes this client, by hardware address or UUID. Constant time: DHCP
+   * asks before it opens a boot session for a client that gets no address.
+   */
+  isStranger?(client: BootClient): boolean;
+  /**
    * The name of the machine whose document reserves this address on this network, if any. Constant
    * time: DHCP asks before it gives out an address of a pool.
    */

@@ -21,6 +21,7 @@ import type {
   Target,
 } from './catalog.ts';
 import { CatalogView, KIND_NAMES } from './catalog-view.ts';
+import { checkNumber } from './change-limit.ts';
 import { checkDocuments } from './check.ts';
 import { ConfigDirectory } from './config-directory.files.ts';
 import { parseDocuments } from './document.ts';
@@ -136,10 +137,9 @@ class MergedCatalog implements LiveCatalog {
       const parsed = texts.map(({ text, file }) => parseDocuments(text, file));
       const faults = parsed.flatMap((one) => one.faults);
       if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
-      return this.#apply(
-        parsed.flatMap((one) => one.documents),
-        options,
-      );
+      const documents = parsed.flatMap((one) => one.documents);
+      checkNumber(documents.length, options.most);
+      return this.#apply(documents, options);
     });
   }
 

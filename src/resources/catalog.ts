@@ -43,6 +43,8 @@ export interface ChangeOptions {
    * is absent.
    */
   readonly expectRevision?: number | 'absent';
+  /** How many documents one change may have; E_TOO_LARGE beyond that. Default: any number. */
+  readonly most?: number;
   /** Clusters whose names the operator repeated, to accept what changes in them. */
   readonly confirm?: readonly string[];
   /** Further records to commit in the same transaction, such as the status of a machine. */

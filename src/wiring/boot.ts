@@ -1,5 +1,7 @@
 /** Wires the listeners that machines use before they have a system: DHCP, TFTP and HTTP. */
 import { type InheritedSocket, inheritedSockets } from '../base/inherited.ts';
+import { parseIpv4 } from '../base/ipv4.ts';
+import type { Standing } from '../base/limits.server.ts';
 import { openDatagrams } from '../base/open-datagrams.socket.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { render } from '../ignition/render.ts';
@@ -64,6 +66,17 @@ export function createBoot(
     roster,
     clock,
   });
+  /** What the agents' listener asks about addresses, and tells of them. */
+  const agentPeers = {
+    admits: (address: string): boolean => gate.admits('redeem', address),
+    /** Agents also speak from addresses outside of the served subnets. */
+    standing(text: string): Standing {
+      const [found, address] = [standing(text), parseIpv4(text)];
+      if (found !== 'stranger' || address === undefined) return found;
+      return known.isAgent(address) || known.isDocumented(address) ? 'machine' : found;
+    },
+    heard: known.heard,
+  };
   const service = createBootService({
     catalog,
     memberships,
@@ -127,7 +140,7 @@ export function createBoot(
     opened(() => dhcp.close());
     return { httpPort: http.port };
   };
-  return { service, networks, gate, known, sockets: sockets.map(({ name }) => name), listen };
+  return { service, networks, gate, agentPeers, sockets: sockets.map(({ name }) => name), listen };
 }
 
 /** The listening TCP socket that the process inherited, or a port to listen on. */

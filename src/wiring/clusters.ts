@@ -136,8 +136,7 @@ export async function openClusters(
       ticketed: (session) => boot.service.ticketed(session),
       ownAddresses: boot.service.ownAddresses,
       configuration: boot.service.configurationFiles,
-      admits: (address) => boot.gate.admits('redeem', address),
-      heard: boot.known.heard,
+      ...boot.agentPeers,
       leaving: (machine) => founder.departing(machine, undefined)?.cluster,
       others: (request, response) => serveRegistry(request, response, { book: artifacts, assets, metrics }),
     });

@@ -7,7 +7,7 @@ import tls from 'node:tls';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { startAgentServer } from '../../src/agent/agent.server.ts';
-import { MAX_FORM_OCTETS } from '../../src/agent/agent-api.ts';
+import { type AgentApi, MAX_FORM_OCTETS } from '../../src/agent/agent-api.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import type { Millis } from '../../src/base/duration.ts';
 import { silentLog } from '../../src/base/log.ts';
@@ -74,6 +74,44 @@ describe('the listener for agents', () => {
     expect(answer.status).toBe(413);
     for (const form of [{}, { session: 'x' }, { session: 'x', ticket: 'y' }])
       expect((await bootHost.curl('/agent/redeem', { agent: '1', ...form })).status).toBe(400);
+  });
+
+  it('keeps connections for machines while strangers hold all others', async () => {
+    const { pki: keys, store, clock } = await pki.world();
+    const secrets = openSecrets({ store, vault: vaultFrom(newVaultKey(), 'test') });
+    const certificate = await serverCertificate({ pki: keys, secrets, clock }, [LOOPBACK]);
+    const server = await startAgentServer({
+      listen: { host: '0.0.0.0', port: 0 },
+      certificate,
+      api: {} as AgentApi,
+      log: silentLog,
+      clock: systemClock,
+      metrics: bootHost.metrics,
+      limits: { connections: 6, reserved: 2 },
+      standing: (address) => (address === '127.0.0.9' ? 'machine' : 'stranger'),
+    });
+    const open: net.Socket[] = [];
+    /** Whether a connection from this address is kept. */
+    const connects = (localAddress: string): Promise<boolean> =>
+      new Promise((resolve) => {
+        const socket = net.connect({ host: LOOPBACK, port: server.port, localAddress });
+        open.push(socket);
+        socket.once('error', () => {});
+        socket.once('close', () => resolve(false));
+        // A connection that is kept gets an answer to the first octets of TLS.
+        tls
+          .connect({ socket, host: LOOPBACK, ca: certificate.authority }, () => resolve(true))
+          .once('error', () => {});
+      });
+    try {
+      const strangers = [2, 3, 4, 5, 6].map((n) => connects(`127.0.0.${n}`));
+      expect((await Promise.all(strangers)).filter((kept) => kept)).toHaveLength(4);
+      expect(await connects('127.0.0.9')).toBe(true);
+      expect(await connects('127.0.0.7')).toBe(false);
+    } finally {
+      for (const socket of open) socket.destroy();
+      await server.close();
+    }
   });
 
   it('the listener takes another certificate while it runs, and open connections stay', async () => {

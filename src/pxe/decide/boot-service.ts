@@ -9,7 +9,7 @@ import type { ImageSpec } from '../../resources/kinds.ts';
 import type { BootService } from '../boot.ts';
 import { type BootDeps, createBootContext } from './boot-context.ts';
 import { script } from './boot-script.ts';
-import { answer } from './dhcp-answer.ts';
+import { answer, isStranger } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
 import {
@@ -78,6 +78,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
   schedule();
   return {
     answer: (client, network, step) => answer(context, client, network, step),
+    isStranger: (client) => isStranger(context, client),
     reservedFor: (address) => context.roster.byAddress(address)?.name,
     withoutReservation: (network) => context.withoutReservation(network),
     script: (request) => script(context, request),

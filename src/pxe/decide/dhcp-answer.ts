@@ -83,6 +83,14 @@ export function answer(
 
 const NO_WRITES: readonly never[] = [];
 
+/** Whether no document describes the client; see {@link import('../boot.ts').BootService}. */
+export function isStranger({ roster, identify }: BootContext, { mac, uuid }: BootClient): boolean {
+  const member = roster.byMac(mac);
+  if (member !== undefined) return member.entry === undefined;
+  const found = identify(roster.recognise({ bootMac: mac, macs: [mac], uuid }));
+  return found.kind === 'known' ? found.member.entry === undefined : found.kind !== 'conflict';
+}
+
 /**
  * The answer to a client that does not boot: reservation and host name. Only the time is recorded.
  */

@@ -22,7 +22,7 @@ import type { DhcpState, Durable, Step } from './step.ts';
 export interface PacketPipelineParts {
   /** The networks that are served now. Returns the same array until something changes. */
   readonly networks: () => readonly ServedNetwork[];
-  readonly boot: Pick<BootService, 'answer' | 'reservedFor' | 'withoutReservation'>;
+  readonly boot: Pick<BootService, 'answer' | 'isStranger' | 'reservedFor' | 'withoutReservation'>;
   readonly leases: LeaseBook;
   /** Stores the records of boot sessions that were answered on port 4011. */
   readonly store: Pick<Store, 'commit'>;

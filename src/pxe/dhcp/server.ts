@@ -21,7 +21,7 @@ import type { Query, Result } from './step.ts';
  * documented machines that have no reserved address, so that whoever invents clients does not take
  * them all.
  */
-const keptFrom = ({ state, network }: Query, answer: BootAnswer): number =>
+const keptFrom = ({ state, network }: Query, answer: Pick<BootAnswer, 'documented'>): number =>
   answer.documented ? 0 : (state.boot.withoutReservation?.(network) ?? 0);
 
 /** The shortest lease that a client can ask for. */
@@ -31,7 +31,11 @@ const SHORTEST = 60 as Seconds;
  * Whether the client may have the address now: no other client holds it, and it is either the
  * client's reservation, or in a pool and not reserved for another machine.
  */
-function mayHave(query: Query, answer: BootAnswer, address: Ipv4): boolean {
+function mayHave(
+  query: Query,
+  answer: Pick<BootAnswer, 'documented' | 'reservedAddress'>,
+  address: Ipv4,
+): boolean {
   const { network, leases, client, state } = query;
   if (!contains(network.subnet, address) || !leases.isFreeFor(address, client.mac, state.now)) return false;
   if (answer.reservedAddress === address) return true;
@@ -128,9 +132,26 @@ function grant(
   return withBoot(reply, bootFields(packet, client, answer, network, type === 'OFFER' ? 'offer' : 'ack'));
 }
 
+/**
+ * Whether a client that no document describes would get no address. It then gets no boot session
+ * either: whoever invents clients could fill the table of sessions with them, at the cost of
+ * everybody else's.
+ */
+function isStarved(query: Query): boolean {
+  const { network, leases, client, packet, state } = query;
+  if (network.mode !== 'server' || network.pools.length === 0) return false;
+  if (state.boot.isStranger?.(client) !== true) return false;
+  if (leases.offerOf(client.mac, state.now) ?? leases.leaseOf(client.mac)) return false;
+  const wanted = addressOption(packet, OPTION.requestedAddress);
+  if (wanted !== undefined && mayHave(query, {}, wanted)) return false;
+  const reserved = (address: Ipv4): boolean => state.boot.reservedFor?.(address, network) !== undefined;
+  return leases.nextFree(state.now, reserved, keptFrom(query, {})) === undefined;
+}
+
 /** Answers a DISCOVER with an OFFER, held in memory. */
 export function discover(query: Query): Result {
   const { client, network, packet, state } = query;
+  if (isStarved(query)) return { outcome: 'exhausted', detail: poolsText(network) };
   const answer = state.boot.answer(client, network, 'offer');
   const address = choose(query, answer);
   if (address === 'exhausted') return { outcome: address, answer, detail: poolsText(network) };

@@ -17,7 +17,7 @@ import type { PoolRules } from './pool.ts';
 /** Everything that a step reads. It changes none of it. */
 export interface DhcpState {
   readonly networks: NetworkIndex;
-  readonly boot: Pick<BootService, 'answer' | 'reservedFor' | 'withoutReservation'>;
+  readonly boot: Pick<BootService, 'answer' | 'isStranger' | 'reservedFor' | 'withoutReservation'>;
   readonly leases: Pick<LeaseBook, 'network'>;
   readonly now: Millis;
 }

@@ -1,5 +1,6 @@
 import http from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { MAX_DOCUMENTS } from '../../../src/api/documents.ts';
 import type { EventView } from '../../../src/api/times.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { MusterError } from '../../../src/base/errors.ts';
@@ -233,6 +234,23 @@ describe('apply', () => {
     const answer = await ask('POST', '/v1/apply', { body: 'x'.repeat(17 * 1024 * 1024) });
     expect(answer).toMatchObject({ status: 413, json: { code: 'E_TOO_LARGE' } });
     expect((await ask('GET', '/healthz')).status).toBe(200);
+  });
+
+  it('refuses more documents than one change may have, before it compares them', async () => {
+    const profile = (n: number) =>
+      `---\napiVersion: muster/v1\nkind: Profile\nmetadata: {name: p${n}}\nspec: {}\n`;
+    const many = Array.from({ length: MAX_DOCUMENTS + 1 }, (_, n) => profile(n)).join('');
+    expect(await ask('POST', '/v1/apply', { body: many })).toMatchObject({
+      status: 413,
+      json: { code: 'E_TOO_LARGE' },
+    });
+    const documents = Array.from({ length: MAX_DOCUMENTS + 1 }, (_, n) => ({
+      kind: 'Profile',
+      name: `p${n}`,
+    }));
+    expect(await ask('POST', '/v1/delete', { body: JSON.stringify({ documents }) })).toMatchObject({
+      status: 413,
+    });
   });
 });
 

@@ -1,4 +1,4 @@
-/** The member of etcd of a machine in quarantine: which orders its record takes, and what a release undoes. */
+/** The member of etcd of a machine in quarantine: its orders, and what a release undoes. */
 import { expect, test } from 'vitest';
 import type { EtcdView, FoundingRecord, Known } from '../../../../src/cluster/etcd/founding.ts';
 import {

@@ -213,6 +213,20 @@ describe('clients that are invented', () => {
     expect(got).toBe(75);
   });
 
+  it('get no boot session while the pools are exhausted, whatever address they name, and documented machines do', async () => {
+    const w = await world({ known });
+    for (let n = 0; n < 90; n++) await lease(w, { mac: mac(n) });
+    const before = w.asked.length;
+    for (let n = 0; n < 50; n++)
+      for (const address of [undefined, '10.77.0.100', '10.77.0.199', '192.0.2.1'])
+        expect(await lease(w, { mac: mac(100 + n), ...(address && { address }) })).toBe('exhausted');
+    expect(w.asked.length).toBe(before);
+    expect(await lease(w, { mac: mac(900) })).toMatch(/^10\.77\.0\./);
+    // A client that has a lease asks on.
+    expect(await lease(w, { mac: mac(5) })).toMatch(/^10\.77\.0\./);
+    expect(w.asked.length).toBeGreaterThan(before);
+  });
+
   it('get short leases while more than half of the pool is used, and those who renew get long ones', async () => {
     const w = await world();
     for (let n = 0; n < 100; n++) await lease(w, { mac: mac(n) });

@@ -77,7 +77,8 @@ export interface Known {
  */
 export function bootTable(known: Readonly<Record<string, Known>> = {}) {
   const asked: { client: BootClient; step: BootStep }[] = [];
-  const boot: Pick<BootService, 'answer' | 'reservedFor' | 'withoutReservation'> = {
+  const boot: Pick<BootService, 'answer' | 'isStranger' | 'reservedFor' | 'withoutReservation'> = {
+    isStranger: ({ mac }) => known[mac] === undefined,
     answer(client, served, step) {
       asked.push({ client, step });
       const machine = known[client.mac] ?? {};
