@@ -27,6 +27,53 @@ const W1 = '52:54:00:aa:00:21' as Mac;
 const W2_INLINE = '52:54:00:aa:00:61' as Mac;
 const invented = (n: number) => `52:54:00:99:00:${n.toString(16).padStart(2, '0')}` as Mac;
 
+/** A data filesystem that no machine has. */
+const FILESYSTEM = '5eed0000-1111-4222-8333-444455556666';
+
+/**
+ * What each route of the machines' listener answers another host of a served subnet or behind a
+ * relay: without anything, and with the session of a machine's live boot. All others get no answer
+ * at all. A route without a row does not compile.
+ */
+const MACHINE_ANSWERS = {
+  entry: { none: 200, session: 200 },
+  start: { none: 200, session: 200 },
+  // A script that boots nothing: stolen-boot.test.ts has what is in it.
+  script: { none: 200, session: 200 },
+  // The request names no machine.
+  anyScript: { none: 400, session: 400 },
+  userData: { none: 404, session: 404 },
+  metaData: { none: 404, session: 404 },
+  vendorData: { none: 404, session: 404 },
+  networkConfig: { none: 404, session: 404 },
+  ignition: { none: 404, session: 404 },
+  report: { none: 409, session: 409 },
+  asset: { none: 404, session: 404 },
+  loader: { none: 200, session: 200 },
+} as const satisfies Record<MachineRoute, { readonly none: number; readonly session: number }>;
+
+/**
+ * What each route of the agents' listener answers everybody, from inside and outside: without
+ * anything, and with a machine's certificate and key, but not at its address.
+ */
+const AGENT_ANSWERS = {
+  // For its source or its ticket.
+  redeem: { none: 403, certificate: 403 },
+  // The form has no facts.
+  poll: { none: 401, certificate: 400 },
+  configuration: { none: 401, certificate: 400 },
+  snapshotPart: { none: 401, certificate: 400 },
+  snapshotEnd: { none: 401, certificate: 400 },
+  // No operator ordered it.
+  snapshotGet: { none: 401, certificate: 409 },
+  // The address is not the machine's.
+  dataKey: { none: 401, certificate: 403 },
+  leave: { none: 401, certificate: 204 },
+} as const satisfies Record<
+  keyof typeof AGENT_ROUTES,
+  { readonly none: number; readonly certificate: number }
+>;
+
 describe('where Muster gives the addresses', () => {
   let rig: Rig;
   beforeAll(async () => {
@@ -98,6 +145,7 @@ describe('where Muster gives the addresses', () => {
 
   it('every route answers exactly the sources that it is for, whatever they have to show', async () => {
     // The machine boots and gets its certificate: what attackers may have learnt or stolen.
+    expect(await takeLease(rig, 'vic', VICTIM_MAC)).toBe('10.77.0.11');
     const session = sessionIn((await scriptOf(rig, 'vic', VICTIM_MAC)).body)!;
     const userData = await rig.http('vic', `${HTTP}/boot/${session}/user-data`);
     const agent = new Agent(rig, 'vic', filesIn(userData.body));
@@ -106,35 +154,41 @@ describe('where Muster gives the addresses', () => {
     const served = { atk: true, rel: true, rem: false, far: false } as const;
     const places = Object.entries(served) as [keyof typeof served, boolean][];
     const wrong: string[] = [];
-    /** Asks from everywhere. `answered`: the status, or whether there is one. */
+    /** Asks from everywhere, and compares the status with what the table says. */
     const walk = (
       what: string,
       [scheme, port, path]: readonly [string, number, string],
-      answered: number | ((inside: boolean) => number | boolean),
+      expected: (inside: boolean) => number,
       more: readonly string[] = [],
     ) =>
       Promise.all(
         places.map(async ([place, inside]) => {
           const host = place === 'far' ? UNSERVED : BOOT_HOST;
           const { status } = await rig.http(place, `${scheme}://${host}:${port}${path}`, '-k', ...more);
-          const expected = typeof answered === 'number' ? answered : answered(inside);
-          if (typeof expected === 'number' ? status !== expected : status > 0 !== expected)
-            wrong.push(`${what} from ${place}: ${status}`);
+          if (status !== expected(inside))
+            wrong.push(`${what} from ${place}: ${status}, not ${expected(inside)}`);
         }),
       );
-    for (const [proof, id] of Object.entries({ none: 'A'.repeat(22), session }))
+    for (const [proof, id] of [
+      ['none', 'A'.repeat(22)],
+      ['session', session],
+    ] as const)
       for (const route of Object.keys(MACHINE_ROUTES) as MachineRoute[]) {
         const path = machinePath(route, { session: id, boot: id, sha256: 'a'.repeat(64), name: 'ipxe.efi' });
         const form = MACHINE_ROUTES[route].method === 'POST' ? ['-d', 'step=kernel'] : [];
-        await walk(`${route} with ${proof}`, ['http', 8080, path], (inside) => inside, form);
+        const answer = MACHINE_ANSWERS[route][proof];
+        await walk(`${route} with ${proof}`, ['http', 8080, path], (inside) => (inside ? answer : 0), form);
       }
-    await walk('registry', ['https', 8443, '/v2/'], 200);
-    for (const [proof, words] of Object.entries({ none: [], certificate: agent.certificateWords() }))
-      for (const [route, { path }] of Object.entries(AGENT_ROUTES)) {
-        const form = ['-d', 'session=x&ticket=y&csr=z&bootid=b', ...words];
-        // A redemption is refused for its source or its ticket, a poll for its facts.
-        const status = route === 'redeem' ? 403 : proof === 'none' ? 401 : () => true;
-        await walk(`${route} with ${proof}`, ['https', 8443, path], status, form);
+    await walk('registry', ['https', 8443, '/v2/'], () => 200);
+    for (const [proof, words] of [
+      ['none', []],
+      ['certificate', agent.certificateWords()],
+    ] as const)
+      for (const [route, { path, method }] of Object.entries(AGENT_ROUTES)) {
+        const form = `session=x&ticket=y&csr=z&bootid=b&make=yes&filesystem=${FILESYSTEM}`;
+        const answer = AGENT_ANSWERS[route as keyof typeof AGENT_ROUTES][proof];
+        const asks = ['-X', method, '-d', form, ...words];
+        await walk(`${route} with ${proof}`, ['https', 8443, path], () => answer, asks);
       }
     expect(wrong).toEqual([]);
     const refusal = async (place: Place, host = BOOT_HOST) =>
