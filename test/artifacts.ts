@@ -12,6 +12,8 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
     'bin/ with etcd, kube-apiserver and kubectl; with cluster-proportional-autoscaler, dns-autoscaler as well',
   'test/peers/kubernetes-api.test.ts':
     'bin/ with etcd, kube-apiserver, kubectl and kubeadm, static, of one version of Kubernetes',
+  'test/peers/kubernetes-evidence.test.ts':
+    'bin/ with etcd, kube-apiserver, kube-controller-manager and kube-scheduler, static, of one version of Kubernetes',
   'test/peers/kubernetes-joining.test.ts':
     'bin/ with etcd, kube-apiserver, kube-controller-manager, kubectl and kubeadm, static, of one version of Kubernetes',
   'test/peers/kubernetes-operate.test.ts':

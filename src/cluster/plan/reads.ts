@@ -1,7 +1,8 @@
 /**
  * Which files each program of the control plane reads only when it starts, so that a change of them
  * restarts it. It reads all others again by itself: certificates and keys of listeners and of
- * clients, and the CAs by which it verifies clients. All of this was measured with the programs.
+ * clients, and the CAs by which it verifies clients. All of this was measured with the programs;
+ * test/peers/kubernetes-evidence.test.ts shows what they read again.
  */
 import { ENCRYPTION } from '../../pki/encryption.ts';
 import { AUTHORITIES, COMPONENT_KUBECONFIGS, SERVICE_ACCOUNT } from '../../pki/hierarchy.ts';
