@@ -136,6 +136,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'TRUST', wide: true, cell: (item) => item.status.trust?.tier },
     { heading: 'TPM', wide: true, cell: (item) => item.status.tpm?.ek.slice(0, 12) },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
+    { heading: 'AGENT', wide: true, cell: (item) => item.status.agent?.version },
     {
       heading: 'MACS',
       wide: true,

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { parseMac } from '../../../src/base/mac.ts';
+import { COLUMNS } from '../../../src/cli/documents/columns.ts';
 import { tableText } from '../../../src/cli/output.ts';
 import { statusText } from '../../../src/cli/serve/status.ts';
 import { followedTime, timeText } from '../../../src/cli/times.ts';
@@ -202,6 +203,22 @@ describe('tables on a terminal', () => {
   it('colour cells only where allowed', () => {
     expect(tableText(columns, items, { ...look, color: true })).toContain('\x1b[31mFAIL \x1b[0m');
     expect(tableText(columns, items, look)).not.toContain('\x1b');
+  });
+});
+
+describe('the wide list of machines', () => {
+  it('shows the version of each agent', () => {
+    const machine = { apiVersion: 'muster/v1', kind: 'Machine', metadata: { name: 'cp1' } } as const;
+    const since = '2026-01-01T00:00:00.000Z';
+    const agent = { since, version: '3', bootId: 'b' };
+    const text = tableText(COLUMNS.Machine, [{ ...machine, status: { agent } }], {
+      wide: true,
+      headings: true,
+    });
+    const [head, row] = text.split('\n');
+    const at = head!.indexOf('AGENT');
+    expect(at).toBeGreaterThan(0);
+    expect(row!.slice(at, at + 1)).toBe('3');
   });
 });
 
