@@ -2,6 +2,7 @@
 
 import type { Command } from 'commander';
 import { AGENT_ROUTES } from '../src/agent/protocol.ts';
+import { ACCESS, type Access, ROLES, type Role } from '../src/api/access.ts';
 import { PLACES, PORTS } from '../src/api/ports.ts';
 import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
@@ -46,11 +47,22 @@ export function portsPage(): string {
       ['method', 'path', 'what'],
       Object.values(AGENT_ROUTES).map((route) => [route.method, code(route.path), route.about]),
     ) +
-    '\n## Routes for operators\n\nOn the unix socket. Errors are problem details (RFC 9457) with a code of [errors.md](errors.md). For example: ' +
+    '\n## Routes for operators\n\nOn the unix socket, and over HTTPS with `--operators-listen`, where the account needs a role that allows what the route needs:\n\n' +
+    table(
+      ['needs', 'what that is', 'roles'],
+      (Object.keys(ACCESS) as Access[]).map((access) => [
+        code(access),
+        ACCESS[access],
+        (Object.keys(ROLES) as Role[])
+          .filter((role) => (ROLES[role].allows as readonly Access[]).includes(access))
+          .join(', '),
+      ]),
+    ) +
+    '\nErrors are problem details (RFC 9457) with a code of [errors.md](errors.md). For example: ' +
     '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +
     table(
-      ['method', 'path', 'what'],
-      OPERATOR_ROUTES.map((route) => [route.method, code(route.path), route.summary]),
+      ['method', 'path', 'needs', 'what'],
+      OPERATOR_ROUTES.map((route) => [route.method, code(route.path), route.access, route.summary]),
     ) +
     '\n## Settings of the server\n\n' +
     table(

@@ -6,6 +6,7 @@ import type { PeerCredentials } from '../base/system-calls.socket.ts';
 import { type Acting, type Actor, UNKNOWN_ACTOR } from '../events/actor.ts';
 import type { EventSink } from '../events/event.ts';
 import type { SecurityLog } from '../events/security-log.files.ts';
+import type { Principal } from './access.ts';
 
 /** What became of a request. */
 export interface Action {
@@ -22,8 +23,11 @@ export interface Action {
 }
 
 export interface Actions {
-  /** Who is at the other end of a connection. */
-  actor(peer: PeerCredentials | undefined): Actor;
+  /**
+   * Who is at the other end of a connection: the operator who logged in, as `operator NAME`, or the
+   * user of the process at the other end of the socket.
+   */
+  actor(peer: PeerCredentials | undefined, principal?: Principal): Actor;
   /** Runs a request in the name of `actor`: events that it causes name him. */
   run<T>(actor: Actor, work: () => Promise<T>): Promise<T>;
   /**
@@ -48,10 +52,12 @@ const MAX_QUERY = 500;
 
 export function createActions({ acting, events, security, userName, clock }: ActionDeps): Actions {
   return {
-    actor: (peer) =>
-      peer === undefined
-        ? UNKNOWN_ACTOR
-        : { uid: peer.uid, user: userName(peer.uid) ?? UNKNOWN_ACTOR.user, pid: peer.pid },
+    actor: (peer, principal) =>
+      principal !== undefined && principal.by !== 'socket'
+        ? { user: `operator ${principal.name}` }
+        : peer === undefined
+          ? UNKNOWN_ACTOR
+          : { uid: peer.uid, user: userName(peer.uid) ?? UNKNOWN_ACTOR.user, pid: peer.pid },
     run: (actor, work) => acting.run(actor, work),
     async record({ method, route, params, query, status, code, summary }) {
       const asked = query.toString().slice(0, MAX_QUERY);

@@ -1,8 +1,10 @@
 /**
- * Serves the operators' API over HTTP: express with the table of routes, on a unix socket. The
- * health routes can also be served by TCP.
+ * Serves the operators' API: express with the table of routes, on a unix socket and, where the
+ * operator says so, over HTTPS. The health routes can also be served by TCP.
  */
 import http from 'node:http';
+import https from 'node:https';
+import type { AddressInfo } from 'node:net';
 import express from 'express';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -12,14 +14,24 @@ import { decideAccess, EVERYTHING, type Principal } from './access.ts';
 import type { Action, Actions } from './actions.ts';
 import type { ApiDeps } from './deps.ts';
 import type { ApiRequest, ApiResponse, Route } from './handler.ts';
-import { HEALTH_ROUTES, type HealthDeps } from './health.ts';
+import { HEALTH_ROUTES } from './health.ts';
 import { listenOnSocket } from './listen.socket.ts';
 import { problemOf, problemResponse } from './problem.ts';
 import { API_ROUTES } from './routes.ts';
 
+/** A certificate with its chain, and the key, as PEM. */
+export interface TlsPair {
+  readonly certificate: string;
+  readonly key: string;
+}
+
 interface ApiServer {
   /** The port of the health listener, if there is one (port 0 lets the kernel choose). */
   readonly metricsPort?: number;
+  /** The port of the HTTPS listener, if there is one. */
+  readonly httpsPort?: number;
+  /** Takes another certificate for the HTTPS listener; open connections keep theirs. */
+  renew(pair: TlsPair): void;
   /** Stops listening and ends event streams; requests in progress may finish. */
   close(): Promise<void>;
 }
@@ -30,8 +42,9 @@ const CLIENT_LEFT = 499;
 const CLOSE_GRACE_MS = 5_000;
 
 /**
- * Starts the API on the unix socket `listen.socket` and, when `listen.metrics` is given, the health
- * routes (and nothing else) by TCP.
+ * Starts the API on the unix socket `listen.socket`; over HTTPS, for operators who log in, when
+ * `listen.https` is given; and the health routes (and nothing else) by TCP when `listen.metrics`
+ * is given.
  *
  * @throws {MusterError} E_SOCKET_IN_USE when another server answers on the socket; E_PORT_IN_USE or
  * E_SOCKET_OPEN when the TCP port cannot be opened; E_USAGE when the path of the socket is too long
@@ -39,7 +52,8 @@ const CLOSE_GRACE_MS = 5_000;
 export async function startApi(options: {
   readonly listen: {
     readonly socket: string;
-    readonly metrics?: { readonly host: string; readonly port: number };
+    readonly metrics?: HostPort;
+    readonly https?: HostPort & { readonly pair: TlsPair };
   };
   readonly deps: ApiDeps;
   /** More routes; they are matched before those of the table. */
@@ -47,51 +61,94 @@ export async function startApi(options: {
 }): Promise<ApiServer> {
   const { listen, deps } = options;
   const stopping = new AbortController();
-  const operators = createServer([...(options.routes ?? []), ...API_ROUTES], deps, stopping.signal, {
-    authenticate: bySocket(deps),
-    clusterOf: deps.agents.agentCluster,
-  });
+  const routes = [...(options.routes ?? []), ...API_ROUTES];
+  const clusterOf = deps.agents.agentCluster;
+  const operators = createServer(routes, deps, stopping.signal, { authenticate: bySocket(deps), clusterOf });
   const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
   let health: http.Server | undefined;
+  let secure: https.Server | undefined;
   try {
-    if (listen.metrics) health = await listenByTcp(listen.metrics, deps, stopping.signal);
+    if (listen.metrics) {
+      health = createServer(HEALTH_ROUTES, deps, stopping.signal);
+      await listening(health, listen.metrics, '--metrics-listen');
+    }
+    if (listen.https) {
+      const access = { authenticate: byAccount(deps), clusterOf };
+      const app = appOf(routes, deps, stopping.signal, access);
+      secure = limited(https.createServer(tlsOptions(listen.https.pair), app));
+      await listening(secure, listen.https, '--operators-listen');
+    }
   } catch (error) {
     operators.close();
+    health?.close();
     await removeSocket();
     throw error;
   }
-  const address = health?.address();
   return {
-    ...(typeof address === 'object' && address !== null ? { metricsPort: address.port } : {}),
+    ...(health && { metricsPort: (health.address() as AddressInfo).port }),
+    ...(secure && { httpsPort: (secure.address() as AddressInfo).port }),
+    renew: (pair) => secure?.setSecureContext(tlsOptions(pair)),
     async close() {
       stopping.abort();
       await removeSocket();
-      await Promise.all([closeServer(operators), health && closeServer(health)]);
+      const servers = [operators, health, secure].filter((server) => server !== undefined);
+      await Promise.all(servers.map(closeServer));
     },
   };
 }
 
-async function listenByTcp(
-  where: { readonly host: string; readonly port: number },
-  deps: HealthDeps & Pick<ApiDeps, 'log'>,
-  stop: AbortSignal,
-): Promise<http.Server> {
-  const server = createServer(HEALTH_ROUTES, deps, stop);
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, where)));
-    server.listen(where.port, where.host, resolve);
-  });
-  return server;
+interface HostPort {
+  readonly host: string;
+  readonly port: number;
 }
 
-function listenError(error: NodeJS.ErrnoException, where: { readonly host: string; readonly port: number }) {
+type Server = http.Server | https.Server;
+
+/** Resolves when the server listens. */
+function listening(server: Server, where: HostPort, flag: string): Promise<void> {
+  return new Promise<void>((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, where, flag)));
+    server.listen(where.port, where.host, resolve);
+  });
+}
+
+function listenError(error: NodeJS.ErrnoException, where: HostPort, flag: string) {
   const taken = error.code === 'EADDRINUSE';
   return new MusterError(
     taken ? 'E_PORT_IN_USE' : 'E_SOCKET_OPEN',
-    `--metrics-listen ${where.host}:${where.port}: ${taken ? 'already in use' : error.message}`,
+    `${flag} ${where.host}:${where.port}: ${taken ? 'already in use' : error.message}`,
     { cause: error },
   );
 }
+
+const tlsOptions = ({ certificate, key }: TlsPair) =>
+  ({ cert: certificate, key, minVersion: 'TLSv1.2', handshakeTimeout: 10_000 }) as const;
+
+/** A page holds a few connections, and there are few operators. */
+const MAX_CONNECTIONS = 1_000;
+
+/** Sets the limits of every listener of operators. */
+function limited<S extends Server>(server: S): S {
+  server.headersTimeout = 10_000;
+  server.requestTimeout = 300_000;
+  server.maxConnections = MAX_CONNECTIONS;
+  return server;
+}
+
+/**
+ * Operators log in over HTTPS. A browser sends its cookie with requests that another site caused,
+ * too; those are refused, unless they only read, and the other site cannot read the answer.
+ */
+const byAccount =
+  ({ accounts }: Pick<ApiDeps, 'accounts'>): AccessDeps['authenticate'] =>
+  ({ method = '', headers }) => {
+    const { cookie, authorization, origin, host } = headers;
+    const principal = accounts.authenticate({ cookie, authorization });
+    const reads = method === 'GET' || method === 'HEAD';
+    if (principal?.by === 'session' && authorization === undefined && !reads && origin !== `https://${host}`)
+      throw new MusterError('E_FORBIDDEN', 'the request does not come from the page of this server');
+    return principal;
+  };
 
 /** The socket is the way in when all else fails: everybody who may open it may do everything. */
 const bySocket =
@@ -102,7 +159,7 @@ const bySocket =
     grants: EVERYTHING,
   });
 
-function closeServer(server: http.Server): Promise<void> {
+function closeServer(server: Server): Promise<void> {
   return new Promise((resolve) => {
     // Busy connections become idle later; without this they would stay open until their keep-alive
     // timeout.
@@ -150,6 +207,16 @@ export function createServer<D extends ServerDeps>(
   stop: AbortSignal,
   access?: AccessDeps,
 ): http.Server {
+  const app = appOf(routes, deps, stop, access);
+  return limited(http.createServer({ maxHeaderSize: 16 * 1024 }, app));
+}
+
+function appOf<D extends ServerDeps>(
+  routes: readonly Route<D>[],
+  deps: D,
+  stop: AbortSignal,
+  access: AccessDeps | undefined,
+): express.Express {
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
@@ -176,9 +243,7 @@ export function createServer<D extends ServerDeps>(
     const problem = problemOf(known ? new MusterError('E_USAGE', (error as Error).message) : error);
     void send(res, problemResponse(problem));
   });
-  const server = http.createServer({ maxHeaderSize: 16 * 1024, requestTimeout: 300_000 }, app);
-  server.headersTimeout = 10_000;
-  return server;
+  return app;
 }
 
 async function answer<D extends ServerDeps>(
@@ -199,12 +264,13 @@ async function answer<D extends ServerDeps>(
     body: req.iterator({ destroyOnReturn: false }),
     signal: AbortSignal.any([gone.signal, context.stop]),
     ...(peer && { peer }),
+    ...(req.socket.remoteAddress !== undefined && { address: req.socket.remoteAddress }),
   };
   const { deps, access } = context;
-  const principal = await access?.authenticate(req, peer);
+  const who = await asker(access, req, peer);
   // Pieces of a file that is not complete change nothing yet; the last one is recorded.
   const acted = async (status: number, code?: string): Promise<void> => {
-    if (route.method === 'GET' || status === 202) return;
+    if (route.method === 'GET' || status === 202 || route.unrecorded) return;
     const { method, path } = req;
     const by = peer ? { uid: peer.uid, pid: peer.pid } : {};
     deps.log.info({ method, path, status, ...by }, 'an operator requested a change');
@@ -216,8 +282,9 @@ async function answer<D extends ServerDeps>(
     let response: ApiResponse;
     let code: string | undefined;
     try {
-      if (access) permit(route, request.params, principal, access);
-      response = await route.handler({ ...request, ...(principal && { principal }) }, deps);
+      if ('error' in who) throw who.error;
+      if (access) permit(route, request.params, who.principal, access);
+      response = await route.handler({ ...request, ...who }, deps);
     } catch (error) {
       if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
         // The client is gone, and the server has not failed.
@@ -237,12 +304,26 @@ async function answer<D extends ServerDeps>(
   };
   const { actions } = deps;
   const response = await (actions && route.method !== 'GET'
-    ? actions.run(actions.actor(peer), respond)
+    ? actions.run(actions.actor(peer, 'principal' in who ? who.principal : undefined), respond)
     : respond());
   if (response === undefined) return;
   await send(res, response);
   // Discards what the handler did not read, so that the next request on this connection is found.
   if (!req.readableEnded) req.resume();
+}
+
+/** Who asks; an error, which is the answer, when the request may not be sent like this. */
+async function asker(
+  access: AccessDeps | undefined,
+  request: http.IncomingMessage,
+  peer: PeerCredentials | undefined,
+): Promise<{ readonly principal?: Principal } | { readonly error: unknown }> {
+  try {
+    const principal = await access?.authenticate(request, peer);
+    return principal ? { principal } : {};
+  } catch (error) {
+    return { error };
+  }
 }
 
 /** @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route */

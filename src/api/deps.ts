@@ -31,6 +31,7 @@ import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
+import type { Accounts } from './accounts/accounts.ts';
 import type { Actions } from './actions.ts';
 import type { Timestamp } from './times.ts';
 
@@ -153,6 +154,12 @@ export interface ApiDeps {
   readonly etcdClient: (cluster: string, user: string) => Promise<EtcdClient>;
   readonly events: EventLog;
   readonly security: Pick<SecurityLog, 'status' | 'list' | 'subscribe' | 'checkpoint' | 'read'>;
+  /** Operators, their sessions and tokens. */
+  readonly accounts: Accounts;
+  /** Where operators log in, `https://HOST:PORT`; undefined without an HTTPS listener. */
+  readonly page?: string | undefined;
+  /** The SHA-256 fingerprint of the CA of that listener, if it is Muster's own. */
+  readonly pageAuthority?: string | undefined;
   /** Records who asked for what. */
   readonly actions: Actions;
   readonly daemon: Daemon;

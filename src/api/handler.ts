@@ -20,6 +20,8 @@ export interface ApiRequest {
   readonly signal: AbortSignal;
   /** The client process; absent by TCP and with `MUSTER_NATIVE=0`, where it is unknown. */
   readonly peer?: PeerCredentials;
+  /** The address of the client; absent on the unix socket. */
+  readonly address?: string;
   /** Who asks; absent on the listener for monitoring, where nobody logs in. */
   readonly principal?: Principal;
 }
@@ -51,6 +53,8 @@ export interface Route<Deps> {
   readonly path: string;
   /** What a client must be allowed to do. */
   readonly access: Access;
+  /** The handler records what happened; the request itself is not recorded as an action. */
+  readonly unrecorded?: true;
   /** One sentence, for the index of the API and the docs. */
   readonly summary: string;
   readonly handler: Handler<Deps>;

@@ -77,6 +77,13 @@ export const PORTS: readonly Port[] = [
     off: 'no Cluster with `spec.kubernetes`',
   },
   {
+    where: 'TCP, where `--operators-listen` says',
+    protocol: 'HTTPS, log-in with password or token',
+    who: 'operators',
+    what: 'The operators’ API.',
+    off: 'no `--operators-listen`',
+  },
+  {
     where: 'TCP 6443, outgoing',
     protocol: 'HTTPS, client certificate that is valid for an hour',
     who: 'Muster itself, for `muster cluster status`, `verify` and `remove-node`',

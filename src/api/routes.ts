@@ -3,6 +3,7 @@
  * are made from it. The first route that matches answers, so literal paths come before paths with
  * parameters that would also match.
  */
+import { ACCOUNT_ROUTES } from './accounts/routes.ts';
 import { approveMachine, listWaiting } from './approvals.ts';
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
@@ -46,6 +47,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
   json({
     version: deps.daemon.version,
     startedAt: timestamp(deps.daemon.startedAt),
+    ...(deps.page !== undefined && { page: { url: deps.page, authority: deps.pageAuthority } }),
     ...deps.daemon.readiness(),
     faults: deps.catalog.faults(),
     warnings: [...(await deps.exports.warnings()), ...deps.endings.warnings(), ...deps.catalog.warnings()],
@@ -53,6 +55,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
   });
 
 export const API_ROUTES: readonly Route<ApiDeps>[] = [
+  ...ACCOUNT_ROUTES,
   { method: 'GET', path: '/v1', access: 'view', summary: 'Lists the routes.', handler: index },
   {
     method: 'GET',

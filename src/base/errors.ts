@@ -87,6 +87,18 @@ export const ERRORS = {
     http: 401,
     fix: 'Log in again: a session or token may have ended.',
   },
+  E_LOGIN: {
+    title: 'Name and password, or the invitation, do not fit.',
+    who: 'operator',
+    http: 401,
+    fix: 'Try again; an administrator makes a new invitation with `muster operator invite NAME`.',
+  },
+  E_LOGIN_LIMIT: {
+    title: 'Too many log-ins came from this address.',
+    who: 'operator',
+    http: 429,
+    fix: 'Wait as long as the answer says (Retry-After). Other addresses are not affected.',
+  },
   E_FORBIDDEN: {
     title: 'The operator does not have the role that this needs.',
     who: 'operator',

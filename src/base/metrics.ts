@@ -50,6 +50,11 @@ export const METRICS = {
     help: "Requests of operators and monitoring, by route and status. Requests that match no route have the route 'none'.",
     labels: ['route', 'status'],
   },
+  muster_logins_total: {
+    type: 'counter',
+    help: 'Log-ins of operators over HTTPS, by result (accepted, refused).',
+    labels: ['result'],
+  },
   muster_boot_decisions_total: {
     type: 'counter',
     help: 'Boot decisions, by kind and reason.',

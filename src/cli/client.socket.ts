@@ -1,11 +1,12 @@
-/** The client of the server's API: HTTP over the server's unix socket. */
-import type { IncomingMessage } from 'node:http';
+/** The client of the server's API: HTTP over the server's unix socket, or HTTPS after a log-in. */
+import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { errorOfProblem } from '../api/problem.ts';
 import { duration, type Millis, parseDuration, spanText } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { type Io, socketPath } from './io.ts';
+import { type Context, currentContext } from './login/contexts.files.ts';
 
 // An import of node:http would read all of its exports, and one of them makes Node load its
 // WebSocket client, which takes a third of the time of a short command.
@@ -34,6 +35,9 @@ export interface ApiClient {
   /** Yields the octets of the answer's body, as they arrive. Throws the errors of {@link call}. */
   download(method: string, path: string, options?: CallOptions): AsyncIterable<Uint8Array>;
 }
+
+/** Where a server is: its socket on this host, or its address and what is known of it. */
+export type Target = string | Pick<Context, 'url' | 'authority' | 'session'>;
 
 /** The options of every verb that calls the server. */
 export interface ServerOptions {
@@ -67,28 +71,29 @@ export function openClient(options: ServerOptions, io: Pick<Io, 'env' | 'signal'
   const timeout = options.timeout === undefined ? undefined : parseDuration(options.timeout);
   if (options.timeout !== undefined && !timeout)
     throw new MusterError('E_USAGE', `--timeout ${options.timeout}: write a duration, such as 90s or 5m`);
-  return connectApi(socketPath(options.socket, io.env), {
+  const remote = options.socket === undefined ? currentContext(io.env) : undefined;
+  return connectApi(remote ?? socketPath(options.socket, io.env), {
     signal: io.signal,
     ...(timeout === undefined ? {} : { timeout }),
   });
 }
 
 /**
- * Makes a client of the server on `socketPath`, with one connection for each call. `timeout` limits
- * the time to the first byte of every answer, even where a call sets no limit; `signal` ends every
+ * Makes a client of the server on `target`, with one connection for each call. `timeout` limits the
+ * time to the first byte of every answer, even where a call sets no limit; `signal` ends every
  * call.
  */
 export function connectApi(
-  socketPath: string,
+  target: Target,
   { timeout, signal: stop }: { readonly timeout?: Millis; readonly signal?: AbortSignal } = {},
 ): ApiClient {
+  const place = typeof target === 'string' ? target : target.url;
   const open = (method: string, path: string, options: CallOptions): Promise<IncomingMessage> => {
     const { body, headers } = encode(options);
     const limit = timeout ?? (options.works ? FIRST_BYTE_OF_WORK : FIRST_BYTE);
     const signals = [stop, options.signal].filter((one) => one !== undefined);
     return new Promise((resolve, reject) => {
-      const request = http.request({
-        socketPath,
+      const request = requestTo(target, {
         method,
         path: path + queryText(options.query),
         headers: { ...headers, ...options.headers },
@@ -97,7 +102,7 @@ export function connectApi(
       const late = (): void => {
         const error = new MusterError(
           'E_UNREACHABLE',
-          `the server on ${socketPath} did not answer within ${spanText(limit)}; it may hang: look at its log, or wait longer with --timeout`,
+          `the server on ${place} did not answer within ${spanText(limit)}; it may hang: look at its log, or wait longer with --timeout`,
         );
         request.destroy(error);
       };
@@ -107,7 +112,7 @@ export function connectApi(
         clearTimeout(timer);
         resolve(response);
       });
-      request.once('error', (error: NodeJS.ErrnoException) => reject(connectionError(error, socketPath)));
+      request.once('error', (error: NodeJS.ErrnoException) => reject(connectionError(error, place)));
       if (body instanceof Readable) {
         // While a file is being sent, the limit applies to each piece.
         body.on('data', () => {
@@ -129,7 +134,7 @@ export function connectApi(
       errorOfProblem(body) ??
       new MusterError(
         'E_UNREACHABLE',
-        `what answers on ${socketPath} is not Muster (status ${response.statusCode})`,
+        `what answers on ${place} is not Muster (status ${response.statusCode})`,
       )
     );
   };
@@ -148,7 +153,7 @@ export function connectApi(
       try {
         for await (const piece of response) yield piece as Uint8Array;
       } catch (error) {
-        throw connectionError(error as NodeJS.ErrnoException, socketPath);
+        throw connectionError(error as NodeJS.ErrnoException, place);
       }
     },
     async *stream(path, options = {}) {
@@ -159,10 +164,27 @@ export function connectApi(
         for await (const piece of response) yield piece as string;
       } catch (error) {
         if (options.signal?.aborted || stop?.aborted) return;
-        throw connectionError(error as NodeJS.ErrnoException, socketPath);
+        throw connectionError(error as NodeJS.ErrnoException, place);
       }
     },
   };
+}
+
+function requestTo(target: Target, options: RequestOptions): ClientRequest {
+  if (typeof target === 'string') return http.request({ ...options, socketPath: target });
+  const { url, authority, session } = target;
+  const { hostname, port } = new URL(url);
+  return process.getBuiltinModule('node:https').request({
+    ...options,
+    host: hostname.replace(/^\[|\]$/g, ''),
+    port: port === '' ? 443 : Number(port),
+    headers: {
+      ...(options.headers as Record<string, string>),
+      ...(session === undefined ? {} : { authorization: `Bearer ${session}` }),
+    },
+    ...(authority === undefined ? {} : { ca: authority }),
+    agent: false,
+  });
 }
 
 function encode(options: CallOptions): {
@@ -187,25 +209,29 @@ async function textOf(response: IncomingMessage): Promise<string> {
   return Buffer.concat(parts).toString('utf8');
 }
 
-function connectionError(error: NodeJS.ErrnoException, socketPath: string): Error {
+function connectionError(error: NodeJS.ErrnoException, place: string): Error {
+  if (/CERT|SELF_SIGNED|ALTNAME|UNABLE_TO_/.test(error.code ?? ''))
+    return new MusterError(
+      'E_UNREACHABLE',
+      `the certificate of ${place} is not trusted: ${error.message}; run \`muster login ${place}\` again`,
+      { cause: error },
+    );
   switch (error.code) {
     case 'ENOENT':
     case 'ECONNREFUSED':
-      return new MusterError(
-        'E_UNREACHABLE',
-        `no server answers on ${socketPath}; is \`muster serve\` running?`,
-        { cause: error },
-      );
+      return new MusterError('E_UNREACHABLE', `no server answers on ${place}; is \`muster serve\` running?`, {
+        cause: error,
+      });
     case 'EACCES':
     case 'EPERM':
       return new MusterError(
         'E_PERMISSION',
-        `you may not open ${socketPath}: you are neither root nor in group muster`,
+        `you may not open ${place}: you are neither root nor in group muster`,
         { cause: error },
       );
     case 'ECONNRESET':
     case 'EPIPE':
-      return new MusterError('E_UNREACHABLE', `the server on ${socketPath} ended while it answered`, {
+      return new MusterError('E_UNREACHABLE', `the server on ${place} ended while it answered`, {
         cause: error,
       });
     default:

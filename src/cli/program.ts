@@ -17,6 +17,7 @@ import { registerExplain } from './explain/verbs.ts';
 import { registerImage } from './image/verbs.ts';
 import { EXIT, type Io } from './io.ts';
 import { registerLab } from './lab/verbs.ts';
+import { registerLogin } from './login/verbs.ts';
 import { registerMachine } from './machine/verbs.ts';
 import { registerPki } from './pki/verbs.ts';
 import type { Finish, Register } from './register.ts';
@@ -32,6 +33,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ['Clusters:', registerCluster, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
   ['Server:', registerServer, registerAudit],
+  ['Operators:', registerLogin],
   ['Other:', registerCompletion, registerHelp],
 ];
 

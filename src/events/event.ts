@@ -94,6 +94,8 @@ export const EVENT_KINDS = {
   'document.deleted': 'A document was deleted.',
   'document.invalid':
     'A file of the configuration directory is invalid; its last valid version stays in force.',
+  'operator.login': 'An operator logged in over HTTPS.',
+  'operator.login-refused': 'A log-in was refused.',
   'operator.action':
     'An operator asked for a change, or for a secret; the fields say what, the reason what became of it.',
   'event.limited':

@@ -22,6 +22,7 @@ const KINDS: ReadonlySet<EventKind> = new Set([
   'machine.held',
   'machine.conflict',
   'certificate.refused',
+  'operator.login-refused',
 ]);
 
 /** Whether packets and unauthenticated requests cause events of this kind. */

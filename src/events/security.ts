@@ -22,8 +22,12 @@ export const isSecurityKind = (kind: EventKind): boolean =>
 /** The limits count in windows of this length. */
 export const LIMIT_WINDOW: Millis = millis(600_000);
 
-/** Everybody who reaches the agents' port can cause these, under any address. */
-const ANYBODY: ReadonlySet<string> = new Set<EventKind>(['agent.refused', 'agent.waiting']);
+/** Everybody who reaches the ports of agents or operators can cause these, under any address. */
+const ANYBODY: ReadonlySet<string> = new Set<EventKind>([
+  'agent.refused',
+  'agent.waiting',
+  'operator.login-refused',
+]);
 const REFUSALS: KindLimit = { perSubject: 20, perKind: 300 };
 /** A machine with a certificate causes these; a whole boot with all its steps takes fewer. */
 const OF_A_MACHINE: KindLimit = { perSubject: 200 };

@@ -17,7 +17,8 @@ import type { Secrets } from './secrets.ts';
 
 /** The listener's DNS name, in addition to its addresses. */
 const SERVER_NAME = 'muster';
-const SECRET = 'server';
+/** The listeners, and the secret that keeps the certificate of each. */
+const SECRETS = { agents: 'server', operators: 'operators-server' } as const;
 
 export interface ServerCertificate {
   readonly certificate: string;
@@ -62,6 +63,10 @@ export interface ServerCertificateDeps {
   readonly pki: Pki;
   readonly secrets: Secrets;
   readonly clock: Clock;
+  /** Default: `agents`. */
+  readonly listener?: keyof typeof SECRETS;
+  /** More DNS names of the host. */
+  readonly names?: readonly string[];
 }
 
 /**
@@ -71,12 +76,13 @@ export interface ServerCertificateDeps {
  * as text.
  */
 export async function serverCertificate(
-  { pki, secrets, clock }: ServerCertificateDeps,
+  { pki, secrets, clock, listener = 'agents', names = [] }: ServerCertificateDeps,
   addresses: readonly string[],
 ): Promise<ServerCertificate> {
+  const secret = SECRETS[listener];
   const keyset = (await pki.found(MUSTER_SCOPE)).get('transport-ca')!;
   const authority = trustBundle(keyset);
-  const text = await secrets.get(SECRET);
+  const text = await secrets.get(secret);
   const known = text === undefined ? undefined : readServerCertificate(text);
   const isDue = async (certificate: X509Certificate): Promise<boolean> => {
     const issued = await pki.issuedOne(MUSTER_SCOPE, certificate.serialNumber.toLowerCase());
@@ -85,35 +91,50 @@ export async function serverCertificate(
   if (
     known !== undefined &&
     known.generation === keyset.primary &&
-    names(known.certificate, addresses) &&
+    namesAll(known.certificate, addresses, names) &&
     !(await isDue(known.certificate))
   )
     return { certificate: known.pem, key: known.key, authority };
-  return { ...(await renew({ pki, secrets }, keyset, addresses)), authority };
+  return { ...(await renew({ pki, secrets, secret, names }, keyset, addresses)), authority };
 }
 
 async function renew(
-  { pki, secrets }: { readonly pki: Pki; readonly secrets: Secrets },
+  {
+    pki,
+    secrets,
+    secret,
+    names,
+  }: {
+    readonly pki: Pki;
+    readonly secrets: Secrets;
+    readonly secret: string;
+    readonly names: readonly string[];
+  },
   keyset: Keyset,
   addresses: readonly string[],
 ): Promise<Omit<ServerCertificate, 'authority'>> {
   const key = await PrivateKey.generate();
   const { certificate } = await pki.issue(MUSTER_SCOPE, {
     leaf: 'muster-server',
-    holder: { name: SERVER_NAME, addresses },
+    holder: { name: SERVER_NAME, addresses, dns: names },
     cluster: NO_CLUSTER,
     publicKey: key.publicKey(),
   });
-  await secrets.put(SECRET, JSON.stringify({ certificate, key: key.pem(), generation: keyset.primary }));
+  await secrets.put(secret, JSON.stringify({ certificate, key: key.pem(), generation: keyset.primary }));
   return { certificate, key };
 }
 
-/** Whether the certificate names all of these addresses. */
-function names(certificate: X509Certificate, addresses: readonly string[]): boolean {
+/** Whether the certificate names all of these addresses and names. */
+function namesAll(
+  certificate: X509Certificate,
+  addresses: readonly string[],
+  names: readonly string[],
+): boolean {
   const named = (certificate.subjectAltName ?? '')
     .split(', ')
     .flatMap((name) => (name.startsWith('IP Address:') ? [plain(name.slice('IP Address:'.length))] : []));
   const wanted = addresses.map(plain);
+  if (!names.every((name) => certificate.checkHost(name) !== undefined)) return false;
   return wanted.every((address) => named.includes(address));
 }
 

@@ -158,6 +158,14 @@ export const KEYS = {
     room: 'cluster',
     holds: "what a machine's agent last reported that it runs",
   }),
+  operator: keys('operator/NAME', {
+    room: 'api',
+    holds: 'an operator: roles, the hash of the password, the hash of an open invitation',
+  }),
+  operatorToken: keys('operator-token/ID', {
+    room: 'api',
+    holds: 'a token of an operator: its hash, roles and end',
+  }),
   lease: keys('lease/NETWORK/ADDRESS', { room: 'pxe', holds: 'a DHCP lease' }),
 } as const;
 

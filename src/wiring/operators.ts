@@ -1,6 +1,9 @@
 /** Wires the operators' API. */
+import { hostname } from 'node:os';
 import { startEndingWatch } from '../agent/ending-watch.ts';
 import { quarantineMachine, releaseMachine } from '../agent/quarantine.ts';
+import { Accounts } from '../api/accounts/accounts.ts';
+import { openOperators } from '../api/accounts/operators.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
 import { artifactRoutes } from '../api/artifacts.ts';
@@ -8,12 +11,13 @@ import { assetRoutes } from '../api/assets.ts';
 import type { Daemon } from '../api/deps.ts';
 import { openSystemCalls } from '../base/system-calls.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
-import type { ServeOptions } from '../cli/serve/options.ts';
+import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { openExports } from '../pki/exported.ts';
 import type { Boot, CloseListener } from './boot.ts';
 import type { Clusters } from './clusters.ts';
 import type { Common } from './common.ts';
+import { followOperatorsTls, operatorsTls } from './operators-tls.files.ts';
 import type { State } from './state.ts';
 
 /**
@@ -22,8 +26,15 @@ import type { State } from './state.ts';
  */
 export async function listenToOperators(
   options: ServeOptions,
-  { clock, log, metrics }: Common,
-  {
+  common: Common,
+  state: State,
+  boot: Boot,
+  clusters: Clusters,
+  daemon: Daemon,
+  opened: (close: CloseListener) => void,
+): Promise<void> {
+  const { clock, log, metrics } = common;
+  const {
     catalog,
     releases,
     roster,
@@ -39,18 +50,19 @@ export async function listenToOperators(
     given,
     secretUsers,
     store,
-  }: State,
-  boot: Boot,
-  clusters: Clusters,
-  daemon: Daemon,
-  opened: (close: CloseListener) => void,
-): Promise<void> {
-  const { socket, metricsListen } = options;
+  } = state;
+  const { socket, metricsListen, operatorsListen } = options;
+  const accounts = new Accounts({ operators: await openOperators({ store, clock, log }), clock });
+  const tls = operatorsListen && (await operatorsTls(options, common, state));
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
   const quarantine = { roster, identities: agents.identities, events, clock };
   const api = await startApi({
-    listen: { socket, ...(metricsListen ? { metrics: metricsListen } : {}) },
+    listen: {
+      socket,
+      ...(metricsListen ? { metrics: metricsListen } : {}),
+      ...(operatorsListen && tls ? { https: { ...operatorsListen, pair: tls.pair } } : {}),
+    },
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
     deps: {
       systemCalls: openSystemCalls({ env: process.env, log }),
@@ -59,6 +71,9 @@ export async function listenToOperators(
       leases,
       events,
       security,
+      accounts,
+      page: operatorsListen && pageOf(operatorsListen),
+      pageAuthority: tls?.fingerprint,
       actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot.service,
@@ -90,4 +105,16 @@ export async function listenToOperators(
     },
   });
   opened(() => api.close());
+  if (tls === undefined) return;
+  const unfollow = followOperatorsTls(options, common, state, tls.pair, api.renew);
+  opened(async () => unfollow());
+  log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
+  if (accounts.operators.list().length === 0)
+    log.warn({}, 'nobody can log in yet: `muster operator add NAME --role admin` prints a one-time link');
+}
+
+/** The address of the page. A listener on all addresses is named by this host's name. */
+function pageOf({ host, port }: HostPort): string {
+  const name = host === '0.0.0.0' || host === '::' ? hostname() : host;
+  return `https://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }

@@ -154,6 +154,7 @@ export async function openState(
     leases,
     roster,
     pki,
+    secrets,
     agents,
     tokens,
     snapshotFiles,

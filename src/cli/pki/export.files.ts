@@ -8,7 +8,7 @@ import { ageDecrypt, ageEncrypt } from '../../pki/age.ts';
 import { type ExportedScope, generationsOf } from '../../pki/exported.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
-import { askPassphrase } from './passphrase.files.ts';
+import { askHidden } from './passphrase.files.ts';
 
 interface ExportOptions extends ServerOptions {
   readonly cluster?: string;
@@ -53,7 +53,7 @@ export async function exportKeys(options: ExportOptions, io: Io): Promise<number
 async function passphraseOf({ passphraseFile }: ExportOptions): Promise<string> {
   const passphrase =
     passphraseFile === undefined
-      ? await askPassphrase()
+      ? await askHidden('Passphrase: ', { again: 'The same again: ', instead: '--passphrase-file FILE' })
       : (fs.readFileSync(passphraseFile, 'utf8').split('\n')[0] ?? '').replace(/\r$/, '');
   if (passphrase.length < SHORTEST)
     throw new MusterError('E_USAGE', `a passphrase has at least ${SHORTEST} characters`);

@@ -1,4 +1,4 @@
-/** Asks for a passphrase at the terminal, without showing it. */
+/** Asks for a passphrase or password at the terminal, without showing it. */
 import fs from 'node:fs';
 import tty from 'node:tty';
 import { MusterError } from '../../base/errors.ts';
@@ -8,16 +8,20 @@ const END = '\u0004';
 const ERASE = ['\u007f', '\b'];
 
 /**
- * Asks twice, and returns the passphrase if both are the same.
+ * Asks for a secret text without showing it; with `again`, twice.
  *
- * @throws {MusterError} E_USAGE without a terminal, when the two differ, and for Ctrl-C
+ * @param instead the option that replaces the question where there is no terminal
+ * @throws {MusterError} E_USAGE without a terminal, when two answers differ, and for Ctrl-C
  */
-export async function askPassphrase(): Promise<string> {
-  const terminal = openTerminal();
+export async function askHidden(
+  question: string,
+  { again, instead }: { readonly again?: string; readonly instead: string },
+): Promise<string> {
+  const terminal = openTerminal(instead);
   try {
-    const first = await ask(terminal, 'Passphrase: ');
-    if ((await ask(terminal, 'The same again: ')) !== first)
-      throw new MusterError('E_USAGE', 'the two passphrases differ');
+    const first = await ask(terminal, question);
+    if (again !== undefined && (await ask(terminal, again)) !== first)
+      throw new MusterError('E_USAGE', 'the two answers differ');
     return first;
   } finally {
     terminal.input.setRawMode(false);
@@ -31,19 +35,13 @@ interface Terminal {
   readonly output: number;
 }
 
-function openTerminal(): Terminal {
+function openTerminal(instead: string): Terminal {
   try {
     const input = new tty.ReadStream(fs.openSync('/dev/tty', 'r'));
     input.setRawMode(true);
     return { input, output: fs.openSync('/dev/tty', 'w') };
   } catch (cause) {
-    throw new MusterError(
-      'E_USAGE',
-      'there is no terminal to ask for a passphrase; use --passphrase-file FILE',
-      {
-        cause,
-      },
-    );
+    throw new MusterError('E_USAGE', `there is no terminal to ask at; use ${instead}`, { cause });
   }
 }
 
@@ -63,7 +61,7 @@ function ask({ input, output }: Terminal, question: string): Promise<string> {
           return;
         }
         if (character === INTERRUPT || character === END) {
-          done(() => reject(new MusterError('E_USAGE', 'no passphrase was given')));
+          done(() => reject(new MusterError('E_USAGE', 'nothing was given')));
           return;
         }
         line = ERASE.includes(character) ? line.slice(0, -1) : line + character;

@@ -40,6 +40,13 @@ export interface ServeOptions {
    * over TCP.
    */
   readonly metricsListen: HostPort | undefined;
+  /** Where operators log in over HTTPS; undefined: only the unix socket serves operators. */
+  readonly operatorsListen: HostPort | undefined;
+  /**
+   * The site's own certificate (with its chain) and key for that listener, PEM files. Undefined:
+   * Muster's own CA issues one.
+   */
+  readonly operatorsPair: { readonly certificate: string; readonly key: string } | undefined;
   /** Directories with boot loaders, searched in order. */
   readonly loaders: readonly string[];
   readonly logLevel: LogLevel;
@@ -115,6 +122,24 @@ export const SERVE_SETTINGS = {
     flag: '--metrics-listen <host:port>',
     env: 'MUSTER_METRICS_LISTEN',
     about: 'serve /metrics, /healthz, /readyz and /version there, without authentication',
+    fallback: '',
+  },
+  operatorsListen: {
+    flag: '--operators-listen <host:port>',
+    env: 'MUSTER_OPERATORS_LISTEN',
+    about: 'serve the page and the API to operators there, over HTTPS with log-in',
+    fallback: '',
+  },
+  operatorsCert: {
+    flag: '--operators-cert <file>',
+    env: 'MUSTER_OPERATORS_CERT',
+    about: "the site's own certificate for that listener, with its chain (PEM); else Muster's CA issues one",
+    fallback: '',
+  },
+  operatorsKey: {
+    flag: '--operators-key <file>',
+    env: 'MUSTER_OPERATORS_KEY',
+    about: 'the private key of that certificate (PEM)',
     fallback: '',
   },
   loaders: {
@@ -194,6 +219,7 @@ export function serveOptions(
       'E_USAGE',
       `${audit.source}: "${audit.value}" is not a number of MiB (1 to 9999999)`,
     );
+  const operators = one('operatorsListen');
   const http = one('httpPort');
   const agents = one('agentPort');
   return {
@@ -205,6 +231,8 @@ export function serveOptions(
     agentPort: portOf(agents.value ?? '', agents.source),
     vaultKey: one('vaultKey').value,
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
+    operatorsListen: operators.value === undefined ? undefined : hostPort(operators.value, operators.source),
+    operatorsPair: pairOf(one('operatorsCert').value, one('operatorsKey').value),
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,
     auditBytes: Number(audit.value) * 1024 * 1024,
@@ -230,6 +258,13 @@ export function misspeltVariables(env: Readonly<Record<string, string | undefine
 }
 
 const PREFIX = 'MUSTER_';
+
+function pairOf(certificate: string | undefined, key: string | undefined): ServeOptions['operatorsPair'] {
+  if (certificate !== undefined && key !== undefined) return { certificate, key };
+  if (certificate !== undefined || key !== undefined)
+    throw new MusterError('E_USAGE', '--operators-cert and --operators-key are given together');
+  return undefined;
+}
 
 function portOf(text: string, source: string): number {
   if (!/^[0-9]{1,5}$/.test(text) || Number(text) < 1 || Number(text) > 65535)

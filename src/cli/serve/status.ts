@@ -16,6 +16,8 @@ interface Status extends Readiness {
   readonly version: string;
   readonly faults: readonly Fault[];
   readonly warnings: readonly Fault[];
+  /** Where operators log in, and the fingerprint of the CA there. */
+  readonly page?: { readonly url: string; readonly authority?: string };
   /** Images that a Profile names and whose files are not all here. */
   readonly incompleteImages: readonly string[];
 }
@@ -36,6 +38,9 @@ export async function status(options: Options, io: Io): Promise<number> {
   return value.ready ? EXIT.ok : EXIT.failure;
 }
 
+const pageText = ({ url, authority }: NonNullable<Status['page']>): string =>
+  `operators log in at ${url}${authority ? `, whose CA has the SHA-256 fingerprint\n  ${authority}` : ''}\n`;
+
 /** What `muster status` prints: first what is wrong, then the checks. */
 export function statusText(value: Status, color: boolean): string {
   const { faults, warnings, incompleteImages, checks } = value;
@@ -51,6 +56,7 @@ export function statusText(value: Status, color: boolean): string {
   const more = warnings.length - WARNINGS_SHOWN;
   return [
     `muster ${value.version}: ${state}\n`,
+    ...(value.page ? [pageText(value.page)] : []),
     ...failed.map((check) => line('WAIT', 'red', checkText(check))),
     ...faults.map((fault) => line('fault', 'red', faultLine(fault))),
     ...incompleteImages.map((name) =>

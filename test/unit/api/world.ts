@@ -8,6 +8,8 @@ import os from 'node:os';
 import path from 'node:path';
 import { type Agents, openAgents, previewAgents } from '../../../src/agent/agents.ts';
 import { quarantineMachine, releaseMachine } from '../../../src/agent/quarantine.ts';
+import { Accounts } from '../../../src/api/accounts/accounts.ts';
+import { openOperators } from '../../../src/api/accounts/operators.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
@@ -48,6 +50,7 @@ import { openExports } from '../../../src/pki/exported.ts';
 import { openGivenSecrets } from '../../../src/pki/given-secrets.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
+import { serverCertificate } from '../../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { createBootService, type RunningBootService } from '../../../src/pxe/decide/boot-service.ts';
 import { type LeaseBook, openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
@@ -55,6 +58,7 @@ import { joinNetworks } from '../../../src/pxe/networks.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import { secretCheck } from '../../../src/resources/check-secrets.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
+import type { Store } from '../../../src/store/store.ts';
 
 export interface World {
   readonly directory: string;
@@ -71,6 +75,10 @@ export interface World {
   /** The readiness that /readyz reports. */
   ready: boolean;
   readonly metricsPort: number;
+  /** With `https: true`: the port where operators log in, and the CA of its certificate. */
+  readonly httpsPort: number | undefined;
+  readonly authority: string;
+  readonly store: Store;
   close(): Promise<void>;
 }
 
@@ -106,7 +114,10 @@ spec: {macs: ["52:54:00:aa:00:01"], profile: worker}
  */
 export async function openWorld(
   documents: string | undefined = DOCUMENTS,
-  { lacking = new Set() }: { readonly lacking?: ReadonlySet<string> } = {},
+  {
+    lacking = new Set(),
+    https = false,
+  }: { readonly lacking?: ReadonlySet<string>; readonly https?: boolean } = {},
 ): Promise<World> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
   const config = path.join(directory, 'config');
@@ -260,6 +271,7 @@ export async function openWorld(
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
     events,
     security,
+    accounts: new Accounts({ operators: await openOperators({ store, clock, log }), clock }),
     actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
     systemCalls: openSystemCalls({ env: process.env, log }),
     metrics,
@@ -279,7 +291,19 @@ export async function openWorld(
     },
   };
   const socket = path.join(directory, 'run', 'muster.sock');
-  const api = await startApi({ listen: { socket, metrics: { host: '127.0.0.1', port: 0 } }, deps });
+  const pair = https
+    ? await serverCertificate({ pki, secrets, clock, listener: 'operators' }, ['127.0.0.1'])
+    : undefined;
+  const api = await startApi({
+    listen: {
+      socket,
+      metrics: { host: '127.0.0.1', port: 0 },
+      ...(pair && {
+        https: { host: '127.0.0.1', port: 0, pair: { certificate: pair.certificate, key: pair.key.pem() } },
+      }),
+    },
+    deps,
+  });
   return {
     directory,
     socket,
@@ -299,6 +323,9 @@ export async function openWorld(
       state.ready = value;
     },
     metricsPort: api.metricsPort!,
+    httpsPort: api.httpsPort,
+    authority: pair?.authority ?? '',
+    store,
     async close() {
       await api.close();
       await agents.close();

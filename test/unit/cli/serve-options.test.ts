@@ -17,6 +17,8 @@ describe('settings of the server', () => {
       agentPort: 8443,
       vaultKey: undefined,
       metricsListen: undefined,
+      operatorsListen: undefined,
+      operatorsPair: undefined,
       loaders: ['/usr/lib/ipxe'],
       logLevel: 'info',
       auditBytes: 256 * 1024 * 1024,

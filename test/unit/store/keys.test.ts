@@ -45,6 +45,8 @@ test('the layout of keys does not change, because stores contain it', () => {
     'machine/NAME',
     'nodes/CLUSTER/MACHINE',
     'objects/CLUSTER/MACHINE',
+    'operator-token/ID',
+    'operator/NAME',
     'past-change/CLUSTER/ID',
     'pki/SCOPE/encryption',
     'pki/SCOPE/exported',

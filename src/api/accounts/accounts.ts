@@ -1,0 +1,156 @@
+/**
+ * Who asks: turns what a request over HTTPS carries (a session's cookie, or a token) into a
+ * principal, and logs operators in and out.
+ */
+import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { Secret } from '../../base/secret.ts';
+import type { Grant, Principal } from '../access.ts';
+import { Attempts } from './attempts.ts';
+import type { Operators } from './operators.ts';
+import { Passwords } from './passwords.ts';
+import { Sessions } from './sessions.ts';
+
+/**
+ * The name of the cookie. Browsers take a cookie with this prefix only over HTTPS and send it only
+ * to the host that set it (RFC 6265bis section 4.1.3.2).
+ */
+export const COOKIE = '__Host-muster';
+
+interface Credentials {
+  readonly cookie?: string | undefined;
+  readonly authorization?: string | undefined;
+}
+
+interface LoggedIn {
+  readonly principal: Principal;
+  readonly session: Secret;
+  readonly until: Millis;
+}
+
+export interface AccountsDeps {
+  readonly operators: Operators;
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
+}
+
+export class Accounts {
+  readonly operators: Operators;
+  readonly #sessions: Sessions;
+  readonly #attempts: Attempts;
+  readonly #passwords = new Passwords();
+
+  constructor({ operators, clock }: AccountsDeps) {
+    this.operators = operators;
+    this.#sessions = new Sessions(clock);
+    this.#attempts = new Attempts(clock);
+  }
+
+  /** The operator whose session or token the request carries; undefined when it carries none. */
+  authenticate(credentials: Credentials): Principal | undefined {
+    const bearer = bearerIn(credentials.authorization);
+    const token = bearer === undefined ? undefined : this.operators.bearer(bearer);
+    const owner = token && this.operators.get(token.operator);
+    if (token && owner) return principalOf(owner.name, 'token', narrowed(token.grants, owner.grants));
+    // Programs send their session as a bearer token.
+    const session = bearer ?? sessionIn(credentials.cookie);
+    const name = session === undefined ? undefined : this.#sessions.operator(session);
+    const operator = name === undefined ? undefined : this.operators.get(name);
+    return operator && principalOf(operator.name, 'session', operator.grants);
+  }
+
+  /**
+   * Begins a session.
+   *
+   * @throws {MusterError} E_LOGIN when name and password do not fit; E_LOGIN_LIMIT
+   */
+  async logIn(name: string, password: string, address: string): Promise<LoggedIn> {
+    this.#limit(address, name);
+    const operator = this.operators.get(name);
+    const fits = await this.#passwords.fits(password, operator?.password, address);
+    if (!fits || operator === undefined) {
+      this.#attempts.failed(address, name);
+      throw new MusterError('E_LOGIN', 'name and password do not fit');
+    }
+    this.#attempts.succeeded(address, name);
+    return this.#begin(operator.name);
+  }
+
+  /**
+   * Sets the password of the operator who was invited, and begins a session. All other sessions of
+   * this operator end.
+   *
+   * @throws {MusterError} E_LOGIN when the invitation is not open; E_USAGE for a password that is
+   *   too short; E_LOGIN_LIMIT
+   */
+  async redeem(invitation: string, password: string, address: string): Promise<LoggedIn> {
+    this.#limit(address, '');
+    if (this.operators.invited(invitation) === undefined) {
+      this.#attempts.failed(address, '');
+      throw new MusterError('E_LOGIN', 'this invitation was redeemed or has ended');
+    }
+    const hash = await this.#passwords.hash(password, address);
+    // Somebody else may have redeemed it while the hash was computed.
+    const operator = this.operators.invited(invitation);
+    if (operator === undefined) throw new MusterError('E_LOGIN', 'this invitation was redeemed or has ended');
+    await this.operators.setPassword(operator.name, hash);
+    this.endSessions(operator.name);
+    return this.#begin(operator.name);
+  }
+
+  logOut(credentials: Credentials): void {
+    const session = bearerIn(credentials.authorization) ?? sessionIn(credentials.cookie);
+    if (session !== undefined) this.#sessions.end(session);
+  }
+
+  endSessions(operator: string): void {
+    this.#sessions.endAll(operator);
+  }
+
+  #limit(address: string, name: string): void {
+    const wait = this.#attempts.wait(address, name);
+    if (wait > 0)
+      throw new MusterError(
+        'E_LOGIN_LIMIT',
+        `too many failed log-ins from this address; the next try is possible in ${Math.ceil(wait / 1000)} s`,
+      );
+  }
+
+  #begin(name: string): LoggedIn {
+    const { text, until } = this.#sessions.begin(name);
+    const principal = principalOf(name, 'session', this.operators.get(name)?.grants ?? []);
+    return { principal, session: text, until };
+  }
+}
+
+const principalOf = (name: string, by: Principal['by'], grants: readonly Grant[]): Principal => ({
+  name,
+  by,
+  grants,
+});
+
+/**
+ * The part of a token's grants that its owner still has. A token outlives a change of its owner's
+ * roles, and must not give more than these.
+ */
+export function narrowed(wanted: readonly Grant[], had: readonly Grant[]): readonly Grant[] {
+  return wanted.flatMap((one) =>
+    had
+      .filter(({ role }) => role === one.role)
+      .flatMap((owned): Grant[] => {
+        if (owned.clusters === undefined) return [one];
+        const clusters = owned.clusters.filter((name) => one.clusters?.includes(name) ?? true);
+        return clusters.length === 0 ? [] : [{ role: one.role, clusters }];
+      }),
+  );
+}
+
+function bearerIn(authorization: string | undefined): string | undefined {
+  return /^Bearer ([A-Za-z0-9._~+/=-]{1,512})$/i.exec(authorization ?? '')?.[1];
+}
+
+function sessionIn(cookie: string | undefined): string | undefined {
+  if (cookie === undefined || cookie.length > 8192) return undefined;
+  const pairs = cookie.split(';').map((pair) => pair.trim().split('='));
+  return pairs.find(([name]) => name === COOKIE)?.[1];
+}

@@ -1,0 +1,284 @@
+/**
+ * The accounts of operators: their roles, password hashes, invitations and tokens, in the store.
+ * The store has only hashes of invitations and tokens. All records are in memory as well, because
+ * every request reads them.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import type { Clock } from '../../base/clock.ts';
+import { duration, type Millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import { parsed } from '../../base/foreign-json.ts';
+import type { Log } from '../../base/log.ts';
+import { Secret } from '../../base/secret.ts';
+import { KEYS } from '../../store/keys.ts';
+import type { Store } from '../../store/store.ts';
+import { type Grant, isRole, type Role } from '../access.ts';
+import { type PasswordHash, passwordHash } from './passwords.ts';
+
+/** An invitation that nobody redeemed ends then. */
+const INVITATION_LIFETIME = duration('24h');
+/** The most operators, and the most tokens of all operators together. */
+const MAX_OPERATORS = 1000;
+const MAX_TOKENS = 1000;
+const MAX_GRANTS = 32;
+
+const OPERATOR_NAME = /^[a-z0-9][a-z0-9._@-]{0,62}$/;
+
+const grant = z
+  .strictObject({
+    role: z.string().refine(isRole),
+    clusters: z.array(z.string()).min(1).max(100).optional(),
+  })
+  .transform(({ role, clusters }): Grant => ({ role: role as Role, ...(clusters && { clusters }) }));
+
+const operatorRecord = z.strictObject({
+  v: z.literal(1),
+  grants: z.array(grant).max(MAX_GRANTS),
+  createdAt: z.int(),
+  password: passwordHash.optional(),
+  invitation: z.strictObject({ hash: z.string(), until: z.int() }).optional(),
+});
+
+const tokenRecord = z.strictObject({
+  v: z.literal(1),
+  operator: z.string(),
+  label: z.string(),
+  hash: z.string(),
+  grants: z.array(grant).max(MAX_GRANTS),
+  createdAt: z.int(),
+  until: z.int(),
+});
+
+export interface Operator {
+  readonly name: string;
+  readonly grants: readonly Grant[];
+  readonly createdAt: Millis;
+  readonly password?: PasswordHash;
+  readonly invitation?: { readonly hash: string; readonly until: Millis };
+}
+
+export interface OperatorToken {
+  readonly id: string;
+  readonly operator: string;
+  /** What it is for, in the operator's words. */
+  readonly label: string;
+  readonly hash: string;
+  readonly grants: readonly Grant[];
+  readonly createdAt: Millis;
+  readonly until: Millis;
+}
+
+/** SHA-256, base64url: what is kept of a random text of at least 128 bits. */
+export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
+const randomText = (): string => randomBytes(32).toString('base64url');
+
+const decode = <T>(schema: z.ZodType<T>, value: string): T | undefined => {
+  const read = schema.safeParse(parsed(value));
+  return read.success ? read.data : undefined;
+};
+
+/** Reads the record of an operator; undefined when it is none. */
+export function readOperator(name: string, value: string): Operator | undefined {
+  const read = decode(operatorRecord, value);
+  if (read === undefined) return undefined;
+  const { grants, createdAt, password, invitation } = read;
+  return {
+    name,
+    grants,
+    createdAt: createdAt as Millis,
+    ...(password && { password }),
+    ...(invitation && { invitation: { ...invitation, until: invitation.until as Millis } }),
+  };
+}
+
+/** Reads the record of a token; undefined when it is none. */
+export function readToken(id: string, value: string): OperatorToken | undefined {
+  const read = decode(tokenRecord, value);
+  if (read === undefined) return undefined;
+  const { v: _v, createdAt, until, ...rest } = read;
+  return { id, ...rest, createdAt: createdAt as Millis, until: until as Millis };
+}
+
+const operatorText = ({ name: _name, ...rest }: Operator): string => JSON.stringify({ v: 1, ...rest });
+const tokenText = ({ id: _id, ...rest }: OperatorToken): string => JSON.stringify({ v: 1, ...rest });
+
+/**
+ * Checks grants that a request gives.
+ *
+ * @throws {MusterError} E_USAGE
+ */
+export function checkGrants(value: unknown): readonly Grant[] {
+  const read = z.array(grant).min(1).max(MAX_GRANTS).safeParse(value);
+  if (!read.success)
+    throw new MusterError(
+      'E_USAGE',
+      'grants: write a list such as [{"role": "operator", "clusters": ["blue"]}]; roles are viewer, operator, admin, auditor',
+    );
+  return read.data;
+}
+
+interface OperatorsDeps {
+  readonly store: Store;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Log;
+}
+
+/** Opens the accounts. A record that this version cannot read is logged and left alone. */
+export async function openOperators(deps: OperatorsDeps): Promise<Operators> {
+  const operators = new Operators(deps);
+  await operators.load();
+  return operators;
+}
+
+export class Operators {
+  readonly #deps: OperatorsDeps;
+  readonly #operators = new Map<string, Operator>();
+  readonly #tokens = new Map<string, OperatorToken>();
+
+  constructor(deps: OperatorsDeps) {
+    this.#deps = deps;
+  }
+
+  async load(): Promise<void> {
+    const { store, log } = this.#deps;
+    for (const { key, value } of (await store.list(KEYS.operator.prefix())).records) {
+      const [name = ''] = KEYS.operator.parse(key) ?? [];
+      const read = readOperator(name, value);
+      if (read) this.#operators.set(name, read);
+      else log.error({ key }, 'the record of an operator cannot be read');
+    }
+    for (const { key, value } of (await store.list(KEYS.operatorToken.prefix())).records) {
+      const [id = ''] = KEYS.operatorToken.parse(key) ?? [];
+      const read = readToken(id, value);
+      if (read) this.#tokens.set(read.hash, read);
+      else log.error({ key }, 'the record of a token cannot be read');
+    }
+  }
+
+  get(name: string): Operator | undefined {
+    return this.#operators.get(name);
+  }
+
+  list(): readonly Operator[] {
+    return [...this.#operators.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /**
+   * Makes an operator, or changes the grants of one.
+   *
+   * @throws {MusterError} E_USAGE for a name or a number that is not allowed
+   */
+  async put(name: string, grants: readonly Grant[]): Promise<Operator> {
+    if (!OPERATOR_NAME.test(name))
+      throw new MusterError(
+        'E_USAGE',
+        `"${name}" is not a name of an operator: lower-case letters, digits, ".", "_", "@", "-"`,
+      );
+    const before = this.#operators.get(name);
+    if (before === undefined && this.#operators.size >= MAX_OPERATORS)
+      throw new MusterError('E_USAGE', `there are ${MAX_OPERATORS} operators already`);
+    return this.#write({ ...(before ?? { name, createdAt: this.#deps.clock.now() }), grants });
+  }
+
+  /**
+   * Removes an operator and all of its tokens.
+   *
+   * @throws {MusterError} E_NOT_FOUND
+   */
+  async remove(name: string): Promise<void> {
+    this.#known(name);
+    const tokens = [...this.#tokens.values()].filter(({ operator }) => operator === name);
+    // Without the operator its tokens count for nothing, so the operator goes first.
+    await this.#deps.store.commit([{ key: KEYS.operator.key(name), delete: true }]);
+    this.#operators.delete(name);
+    for (const token of tokens) await this.#forget(token);
+  }
+
+  /**
+   * Makes an invitation, with which its bearer sets the operator's password, once. An earlier one
+   * ends. The password that the operator has stays until then.
+   *
+   * @throws {MusterError} E_NOT_FOUND
+   */
+  async invite(name: string): Promise<{ readonly text: Secret; readonly until: Millis }> {
+    const text = randomText();
+    const until = (this.#deps.clock.now() + INVITATION_LIFETIME) as Millis;
+    await this.#write({ ...this.#known(name), invitation: { hash: hashOf(text), until } });
+    return { text: new Secret(text), until };
+  }
+
+  /** The operator whose open invitation this is. */
+  invited(text: string): Operator | undefined {
+    const hash = hashOf(text);
+    const now = this.#deps.clock.now();
+    return this.list().find(({ invitation }) => invitation?.hash === hash && invitation.until > now);
+  }
+
+  /** Sets a password; an invitation that was open has ended. */
+  async setPassword(name: string, password: PasswordHash): Promise<void> {
+    const { invitation: _ended, ...operator } = this.#known(name);
+    await this.#write({ ...operator, password });
+  }
+
+  tokens(operator?: string): readonly OperatorToken[] {
+    const all = [...this.#tokens.values()].sort((a, b) => a.createdAt - b.createdAt);
+    return operator === undefined ? all : all.filter((token) => token.operator === operator);
+  }
+
+  /**
+   * Makes a token. Its text is returned once and not kept.
+   *
+   * @throws {MusterError} E_USAGE when there are too many
+   */
+  async addToken(
+    order: Pick<OperatorToken, 'operator' | 'label' | 'grants' | 'until'>,
+  ): Promise<{ readonly token: OperatorToken; readonly text: Secret }> {
+    const now = this.#deps.clock.now();
+    for (const token of this.#tokens.values()) if (token.until <= now) await this.#forget(token);
+    if (this.#tokens.size >= MAX_TOKENS)
+      throw new MusterError('E_USAGE', `there are ${MAX_TOKENS} tokens already`);
+    const text = `muster_${randomText()}`;
+    const id = randomBytes(6).toString('hex');
+    const token: OperatorToken = { id, ...order, hash: hashOf(text), createdAt: now };
+    await this.#deps.store.commit([{ key: KEYS.operatorToken.key(id), put: tokenText(token) }]);
+    this.#tokens.set(token.hash, token);
+    return { token, text: new Secret(text) };
+  }
+
+  /** The token with this text, if it has not ended and its operator is still there. */
+  bearer(text: string): OperatorToken | undefined {
+    const token = this.#tokens.get(hashOf(text));
+    if (token === undefined || token.until <= this.#deps.clock.now()) return undefined;
+    return this.#operators.has(token.operator) ? token : undefined;
+  }
+
+  /** @throws {MusterError} E_NOT_FOUND */
+  async removeToken(id: string): Promise<OperatorToken> {
+    const token = [...this.#tokens.values()].find((one) => one.id === id);
+    if (token === undefined) throw new MusterError('E_NOT_FOUND', `there is no token "${id}"`);
+    await this.#forget(token);
+    return token;
+  }
+
+  async #forget(token: OperatorToken): Promise<void> {
+    await this.#deps.store.commit([{ key: KEYS.operatorToken.key(token.id), delete: true }]);
+    this.#tokens.delete(token.hash);
+  }
+
+  async #write(operator: Operator): Promise<Operator> {
+    await this.#deps.store.commit([{ key: KEYS.operator.key(operator.name), put: operatorText(operator) }]);
+    this.#operators.set(operator.name, operator);
+    return operator;
+  }
+
+  #known(name: string): Operator {
+    const operator = this.#operators.get(name);
+    if (operator === undefined)
+      throw new MusterError(
+        'E_NOT_FOUND',
+        `there is no operator "${name}"; \`muster operator ls\` lists them`,
+      );
+    return operator;
+  }
+}

@@ -1,0 +1,143 @@
+/**
+ * Hashes of operators' passwords (scrypt, RFC 7914), and the queue in which they are computed. A
+ * hash costs 32 MiB and some 100 ms of a processor, so at most two are computed at a time, and the
+ * addresses that ask take turns: a flood of wrong passwords from one address does not delay
+ * another address.
+ */
+import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+import { MusterError } from '../../base/errors.ts';
+
+const derive = promisify(scrypt) as (
+  password: Buffer,
+  salt: Buffer,
+  octets: number,
+  options: { N: number; r: number; p: number; maxmem: number },
+) => Promise<Buffer>;
+
+/** OWASP's equivalent of N=2^17, r=8, p=1 that needs a quarter of its memory. */
+const COST = { N: 2 ** 15, r: 8, p: 3 } as const;
+const MAX_MEMORY = 64 * 1024 * 1024;
+const OCTETS = 32;
+/** Longer passwords are refused, so that hashing one costs nothing extra. */
+const MAX_PASSWORD = 1024;
+const MIN_PASSWORD = 12;
+
+/** A stored hash, with what it was made with. */
+export const passwordHash = z.strictObject({
+  kind: z.literal('scrypt'),
+  N: z
+    .int()
+    .min(2)
+    .max(2 ** 20),
+  r: z.int().min(1).max(32),
+  p: z.int().min(1).max(16),
+  salt: z.base64(),
+  hash: z.base64(),
+});
+export type PasswordHash = z.infer<typeof passwordHash>;
+
+/** @throws {MusterError} E_USAGE when the password is too short or too long */
+export function checkPassword(password: string): void {
+  const length = [...password].length;
+  if (length < MIN_PASSWORD || length > MAX_PASSWORD)
+    throw new MusterError(
+      'E_USAGE',
+      `a password has ${MIN_PASSWORD} to ${MAX_PASSWORD} characters; this one has ${length}`,
+    );
+}
+
+/** Unicode has several spellings of one text; NFKC makes them one (RFC 8265). */
+const octetsOf = (password: string): Buffer => Buffer.from(password.normalize('NFKC'), 'utf8');
+
+/** Computes hashes for addresses in turn. */
+export class Passwords {
+  readonly #waiting = new Map<string, (() => void)[]>();
+  #running = 0;
+  readonly #atOnce: number;
+  readonly #perAddress: number;
+
+  /**
+   * @param atOnce how many hashes are computed at a time
+   * @param perAddress how many requests of one address may wait
+   */
+  constructor({ atOnce = 2, perAddress = 4 } = {}) {
+    this.#atOnce = atOnce;
+    this.#perAddress = perAddress;
+  }
+
+  /** How many requests wait for their turn. */
+  get waiting(): number {
+    let all = 0;
+    for (const queue of this.#waiting.values()) all += queue.length;
+    return all;
+  }
+
+  /**
+   * Makes the hash of a new password.
+   *
+   * @throws {MusterError} as {@link checkPassword}; E_LOGIN_LIMIT when too many requests of
+   *   `address` wait
+   */
+  async hash(password: string, address: string): Promise<PasswordHash> {
+    checkPassword(password);
+    const salt = randomBytes(16);
+    const hash = await this.#inTurn(address, () => compute(octetsOf(password), salt, COST));
+    return { kind: 'scrypt', ...COST, salt: salt.toString('base64'), hash: hash.toString('base64') };
+  }
+
+  /**
+   * Whether the password fits. With no hash (an unknown operator) it takes as long and is false.
+   *
+   * @throws {MusterError} E_LOGIN_LIMIT when too many requests of `address` wait
+   */
+  async fits(password: string, stored: PasswordHash | undefined, address: string): Promise<boolean> {
+    if (password.length > MAX_PASSWORD) return false;
+    const { N, r, p } = stored ?? COST;
+    const salt = stored ? Buffer.from(stored.salt, 'base64') : Buffer.alloc(16);
+    const wanted = stored ? Buffer.from(stored.hash, 'base64') : Buffer.alloc(OCTETS);
+    const hash = await this.#inTurn(address, () => compute(octetsOf(password), salt, { N, r, p }));
+    const same = wanted.length === hash.length && timingSafeEqual(hash, wanted);
+    return stored !== undefined && same;
+  }
+
+  async #inTurn<T>(address: string, work: () => Promise<T>): Promise<T> {
+    if (this.#running >= this.#atOnce) await this.#place(address);
+    this.#running++;
+    try {
+      return await work();
+    } finally {
+      this.#running--;
+      this.#next();
+    }
+  }
+
+  #place(address: string): Promise<void> {
+    const queue = this.#waiting.get(address) ?? [];
+    if (queue.length >= this.#perAddress)
+      throw new MusterError('E_LOGIN_LIMIT', 'too many log-ins from this address wait already');
+    return new Promise((resolve) => {
+      queue.push(resolve);
+      this.#waiting.set(address, queue);
+    });
+  }
+
+  /** Begins the next request, of the address whose turn was longest ago. */
+  #next(): void {
+    const first = this.#waiting.entries().next();
+    if (first.done) return;
+    const [address, queue] = first.value;
+    const begin = queue.shift();
+    this.#waiting.delete(address);
+    // The address comes last now, so that all addresses take turns.
+    if (queue.length > 0) this.#waiting.set(address, queue);
+    begin?.();
+  }
+}
+
+const compute = (
+  password: Buffer,
+  salt: Buffer,
+  cost: { readonly N: number; readonly r: number; readonly p: number },
+): Promise<Buffer> => derive(password, salt, OCTETS, { ...cost, maxmem: MAX_MEMORY });

@@ -1,0 +1,297 @@
+/** Routes with which operators log in and out, and administrators manage operators and tokens. */
+import { z } from 'zod';
+import { duration, type Millis, parseDuration } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import { parsed } from '../../base/foreign-json.ts';
+import type { Secret } from '../../base/secret.ts';
+import type { Grant, Principal } from '../access.ts';
+import type { ApiDeps } from '../deps.ts';
+import { type ApiRequest, type Handler, json, type Route, readText } from '../handler.ts';
+import { type Timestamp, timestamp } from '../times.ts';
+import { COOKIE, narrowed } from './accounts.ts';
+import { checkGrants, type Operator, type OperatorToken } from './operators.ts';
+
+type H = Handler<ApiDeps>;
+
+/** An operator as the API shows it. */
+export interface OperatorView {
+  readonly name: string;
+  readonly grants: readonly Grant[];
+  readonly createdAt: Timestamp;
+  /** Whether a password is set, so that the operator can log in. */
+  readonly password: boolean;
+  /** The end of an invitation that was not redeemed. */
+  readonly invitedUntil?: Timestamp;
+}
+
+/** A token as the API shows it. */
+export interface TokenView {
+  readonly id: string;
+  readonly operator: string;
+  readonly label: string;
+  readonly grants: readonly Grant[];
+  readonly createdAt: Timestamp;
+  readonly until: Timestamp;
+}
+
+/** The answer to a log-in. `session` is there for programs, which send it as a bearer token. */
+export interface LoginView {
+  readonly operator: string;
+  readonly grants: readonly Grant[];
+  readonly until: Timestamp;
+  readonly session?: string;
+}
+
+/** Bodies of these routes are small. */
+const MAX_BODY = 16 * 1024;
+
+async function bodyOf<T>(request: ApiRequest, schema: z.ZodType<T>, form: string): Promise<T> {
+  const read = schema.safeParse(parsed(await readText(request, MAX_BODY)));
+  if (!read.success) throw new MusterError('E_USAGE', `the body must be ${form}`);
+  return read.data;
+}
+
+const operatorView = ({ name, grants, createdAt, password, invitation }: Operator): OperatorView => ({
+  name,
+  grants,
+  createdAt: timestamp(createdAt),
+  password: password !== undefined,
+  ...(invitation && { invitedUntil: timestamp(invitation.until) }),
+});
+
+const tokenView = ({ hash: _hash, createdAt, until, ...rest }: OperatorToken): TokenView => ({
+  ...rest,
+  createdAt: timestamp(createdAt),
+  until: timestamp(until),
+});
+
+const client = z.enum(['page', 'program']).default('program');
+const loginBody = z.strictObject({ operator: z.string().max(64), password: z.string().max(2048), client });
+const redeemBody = z.strictObject({
+  invitation: z.string().max(256),
+  password: z.string().max(2048),
+  client,
+});
+
+/** The answer to a log-in: for the page, the session is in a cookie that no script can read. */
+function loggedIn(
+  { principal, session, until }: { principal: Principal; session: Secret; until: Millis },
+  kind: 'page' | 'program',
+  now: Millis,
+) {
+  const view: LoginView = { operator: principal.name, grants: principal.grants, until: timestamp(until) };
+  if (kind === 'program') return json({ ...view, session: session.reveal() }, 200, NO_STORE);
+  const seconds = Math.floor((until - now) / 1000);
+  const cookie = `${COOKIE}=${session.reveal()}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=${seconds}`;
+  return json(view, 200, { ...NO_STORE, 'set-cookie': cookie });
+}
+
+const NO_STORE = { 'cache-control': 'no-store' } as const;
+
+/** Logs in, and records whether that succeeded. */
+async function attempt<T extends { readonly principal: Principal }>(
+  request: ApiRequest,
+  { events, metrics }: ApiDeps,
+  name: string,
+  work: () => Promise<T>,
+): Promise<T> {
+  const from = request.address ?? 'unknown';
+  try {
+    const done = await work();
+    metrics.add('muster_logins_total', { result: 'accepted' });
+    events.record({
+      kind: 'operator.login',
+      subject: `Operator/${done.principal.name}`,
+      reason: { code: 'accepted', text: `An operator logged in from ${from}.` },
+    });
+    return done;
+  } catch (error) {
+    metrics.add('muster_logins_total', { result: 'refused' });
+    if (error instanceof MusterError && error.code === 'E_LOGIN')
+      events.record({
+        kind: 'operator.login-refused',
+        subject: `address/${from}`,
+        reason: { code: 'refused', text: `A log-in as "${safe(name)}" from ${from} was refused.` },
+      });
+    throw error;
+  }
+}
+
+/** What somebody typed as a name, for a log: nothing in it can be mistaken for something else. */
+const safe = (name: string): string => name.replace(/[^A-Za-z0-9._@-]/g, '?').slice(0, 64);
+
+const logIn: H = async (request, deps) => {
+  const form = '{"operator", "password", "client": page or program}';
+  const body = await bodyOf(request, loginBody, form);
+  const done = await attempt(request, deps, body.operator, () =>
+    deps.accounts.logIn(body.operator, body.password, request.address ?? ''),
+  );
+  return loggedIn(done, body.client, deps.clock.now());
+};
+
+const redeem: H = async (request, deps) => {
+  const form = '{"invitation", "password", "client": page or program}';
+  const body = await bodyOf(request, redeemBody, form);
+  const done = await attempt(request, deps, 'an invitation', () =>
+    deps.accounts.redeem(body.invitation, body.password, request.address ?? ''),
+  );
+  return loggedIn(done, body.client, deps.clock.now());
+};
+
+const logOut: H = (request, { accounts }) => {
+  accounts.logOut(request.headers);
+  return json({}, 200, {
+    ...NO_STORE,
+    'set-cookie': `${COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`,
+  });
+};
+
+const whoAmI: H = ({ principal }) => {
+  if (principal === undefined) throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in');
+  return json({ name: principal.name, by: principal.by, grants: principal.grants }, 200, NO_STORE);
+};
+
+const listOperators: H = (_request, { accounts }) =>
+  json({ kind: 'OperatorList', items: accounts.operators.list().map(operatorView) });
+
+const putOperator: H = async (request, { accounts }) => {
+  const body = await bodyOf(request, z.strictObject({ grants: z.unknown() }), '{"grants": […]}');
+  const name = request.params.name ?? '';
+  const existed = accounts.operators.get(name) !== undefined;
+  const operator = await accounts.operators.put(name, checkGrants(body.grants));
+  accounts.endSessions(name);
+  return json(operatorView(operator), existed ? 200 : 201);
+};
+
+const removeOperator: H = async ({ params }, { accounts }) => {
+  const name = params.name ?? '';
+  await accounts.operators.remove(name);
+  accounts.endSessions(name);
+  return json({ name });
+};
+
+const invite: H = async ({ params }, { accounts, page }) => {
+  const { text, until } = await accounts.operators.invite(params.name ?? '');
+  // Browsers do not send what follows the #, so the invitation is in no log of a server.
+  const link = page === undefined ? {} : { link: `${page}/#invitation=${text.reveal()}` };
+  const invitation = text.reveal();
+  return json({ name: params.name, invitation, ...link, until: timestamp(until) }, 201, NO_STORE);
+};
+
+const listTokens: H = (_request, { accounts }) =>
+  json({ kind: 'TokenList', items: accounts.operators.tokens().map(tokenView) });
+
+const tokenBody = z.strictObject({
+  operator: z.string(),
+  label: z.string().min(1).max(100),
+  grants: z.unknown(),
+  expires: z.string(),
+});
+const LONGEST_TOKEN = duration('366d');
+
+const addToken: H = async (request, { accounts, clock }) => {
+  const form = '{"operator", "label", "grants", "expires": a duration such as 30d}';
+  const body = await bodyOf(request, tokenBody, form);
+  const owner = accounts.operators.get(body.operator);
+  if (owner === undefined) throw new MusterError('E_NOT_FOUND', `there is no operator "${body.operator}"`);
+  const grants = checkGrants(body.grants);
+  if (narrowed(grants, owner.grants).length < grants.length)
+    throw new MusterError('E_USAGE', `${owner.name} does not have all of these roles`);
+  const life = parseDuration(body.expires);
+  if (!life || life > LONGEST_TOKEN)
+    throw new MusterError('E_USAGE', 'expires: write a duration of at most 366d, such as 30d');
+  const until = (clock.now() + life) as Millis;
+  const { token, text } = await accounts.operators.addToken({
+    operator: owner.name,
+    label: body.label,
+    grants,
+    until,
+  });
+  return json({ ...tokenView(token), token: text.reveal() }, 201, NO_STORE);
+};
+
+const removeToken: H = async ({ params }, { accounts }) =>
+  json(tokenView(await accounts.operators.removeToken(params.id ?? '')));
+
+export const ACCOUNT_ROUTES: readonly Route<ApiDeps>[] = [
+  {
+    method: 'POST',
+    path: '/v1/login',
+    access: 'open',
+    unrecorded: true,
+    summary: 'Logs an operator in: {"operator", "password", "client": page (a cookie) or program}.',
+    handler: logIn,
+  },
+  {
+    method: 'POST',
+    path: '/v1/invitation',
+    access: 'open',
+    unrecorded: true,
+    summary: 'Redeems an invitation, once: {"invitation", "password", "client"}; sets the password.',
+    handler: redeem,
+  },
+  {
+    method: 'POST',
+    path: '/v1/logout',
+    access: 'open',
+    unrecorded: true,
+    summary: 'Ends the session of the cookie.',
+    handler: logOut,
+  },
+  {
+    method: 'GET',
+    path: '/v1/whoami',
+    access: 'open',
+    summary: 'Shows who is logged in, and with which roles.',
+    handler: whoAmI,
+  },
+  {
+    method: 'GET',
+    path: '/v1/operators',
+    access: 'administer',
+    summary: 'Lists operators with their roles.',
+    handler: listOperators,
+  },
+  {
+    method: 'PUT',
+    path: '/v1/operators/:name',
+    access: 'administer',
+    summary: 'Makes an operator or changes its roles: {"grants": [{"role", "clusters"}]}. Its sessions end.',
+    handler: putOperator,
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/operators/:name',
+    access: 'administer',
+    summary: 'Removes an operator, with sessions and tokens.',
+    handler: removeOperator,
+  },
+  {
+    method: 'POST',
+    path: '/v1/operators/:name/invite',
+    access: 'administer',
+    summary: 'Makes an invitation for a day, with which the operator sets a password; it is secret.',
+    handler: invite,
+  },
+  {
+    method: 'GET',
+    path: '/v1/tokens',
+    access: 'administer',
+    summary: 'Lists tokens of operators, without their texts.',
+    handler: listTokens,
+  },
+  {
+    method: 'POST',
+    path: '/v1/tokens',
+    access: 'administer',
+    summary: 'Makes a token: {"operator", "label", "grants", "expires"}. Its text is shown once.',
+    handler: addToken,
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/tokens/:id',
+    access: 'administer',
+    summary: 'Ends a token.',
+    handler: removeToken,
+  },
+];

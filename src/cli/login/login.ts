@@ -1,0 +1,129 @@
+/** The verbs `muster login`, `logout` and `whoami`. */
+
+import type { Principal } from '../../api/access.ts';
+import type { LoginView } from '../../api/accounts/routes.ts';
+import { MusterError } from '../../base/errors.ts';
+import { connectApi, openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { askHidden } from '../pki/passphrase.files.ts';
+import { timeText } from '../times.ts';
+import { currentContext, keepContext } from './contexts.files.ts';
+import { shownAuthority } from './fingerprint.socket.ts';
+
+interface LoginOptions {
+  readonly operator?: string;
+  readonly fingerprint?: string;
+  readonly siteCa?: boolean;
+  readonly invitation?: string;
+  readonly token?: boolean;
+  readonly passwordFile?: string;
+}
+
+/**
+ * `muster login`: checks the server's CA by its fingerprint, asks for the password, and keeps the
+ * session in a file that only this user may read.
+ *
+ * @throws {MusterError} E_USAGE for a URL or fingerprint that is none, and what the server answers
+ */
+export async function login(text: string, options: LoginOptions, io: Io): Promise<number> {
+  const url = urlOf(text);
+  const { siteCa, fingerprint, operator, invitation, token } = options;
+  const authority = siteCa ? undefined : await checkedAuthority(url, fingerprint, io);
+  const target = { url, ...(authority && { authority }) };
+  const client = connectApi(target, { signal: io.signal });
+  if (token) {
+    const session = await secretOf('Token: ', undefined, options, io);
+    const who = await connectApi({ ...target, session }).call<Principal>('GET', '/v1/whoami');
+    keepContext(io.env, url, { ...target, operator: who.name, session });
+    io.err(`You are ${who.name} on ${url}, by a token.\n`);
+    return EXIT.ok;
+  }
+  const name = operator ?? io.env.USER;
+  if (invitation === undefined && !name)
+    throw new MusterError('E_USAGE', 'say who you are with --operator NAME');
+  const password = await secretOf(
+    'Password: ',
+    invitation === undefined ? undefined : 'The same again: ',
+    options,
+    io,
+  );
+  const done =
+    invitation === undefined
+      ? await client.call<LoginView>('POST', '/v1/login', { body: { json: { operator: name, password } } })
+      : await client.call<LoginView>('POST', '/v1/invitation', { body: { json: { invitation, password } } });
+  keepContext(io.env, url, {
+    ...target,
+    operator: done.operator,
+    until: done.until,
+    ...(done.session !== undefined && { session: done.session }),
+  });
+  io.err(`You are ${done.operator} on ${url} until ${timeText(done.until)}.\n`);
+  return EXIT.ok;
+}
+
+/**
+ * `muster logout`: ends the session, on the server and here.
+ *
+ * @throws {MusterError} E_USAGE when nobody is logged in
+ */
+export async function logout(io: Io): Promise<number> {
+  const context = currentContext(io.env);
+  if (context === undefined) throw new MusterError('E_USAGE', 'you are not logged in to a server');
+  try {
+    await connectApi(context, { signal: io.signal }).call('POST', '/v1/logout');
+  } finally {
+    keepContext(io.env, context.url, undefined);
+  }
+  io.err(`You are logged out of ${context.url}.\n`);
+  return EXIT.ok;
+}
+
+/** `muster whoami`: prints who the server takes this user for. */
+export async function whoami(options: ServerOptions, io: Io): Promise<number> {
+  const { name, by, grants } = await openClient(options, io).call<Principal>('GET', '/v1/whoami');
+  const roles = grants.map(({ role, clusters }) => (clusters ? `${role} (${clusters.join(', ')})` : role));
+  io.out(`${name} by ${by}: ${roles.join(', ') || 'no role'}\n`);
+  return EXIT.ok;
+}
+
+/** The first line of the file, or what is typed at the terminal. */
+async function secretOf(
+  question: string,
+  again: string | undefined,
+  { passwordFile }: LoginOptions,
+  io: Io,
+): Promise<string> {
+  if (passwordFile === undefined)
+    return askHidden(question, { ...(again !== undefined && { again }), instead: '--password-file FILE' });
+  const { readOctets } = await import('../documents/sources.files.ts');
+  const text = Buffer.from(await readOctets(passwordFile, io.signal)).toString('utf8');
+  return text.split(/\r?\n/, 1)[0] ?? '';
+}
+
+function urlOf(text: string): string {
+  const given = text.includes('://') ? text : `https://${text}`;
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  if (url?.protocol !== 'https:' || url.pathname !== '/' || url.username !== '')
+    throw new MusterError('E_USAGE', `"${text}" is not an address such as https://boot.example:8444`);
+  return url.origin;
+}
+
+/**
+ * The CA that the server shows, if its fingerprint is the one that the operator was given. Without
+ * one, the fingerprint is printed for the operator to compare, and nothing is sent.
+ */
+async function checkedAuthority(url: string, wanted: string | undefined, io: Io): Promise<string> {
+  const { pem, fingerprint } = await shownAuthority(url, io.signal);
+  if (wanted === undefined)
+    throw new MusterError(
+      'E_USAGE',
+      `${url} shows a CA with the fingerprint ${fingerprint}; compare it with \`muster status\` on the boot host, then add --fingerprint ${fingerprint}`,
+    );
+  const plain = (hex: string): string => hex.replaceAll(':', '').toLowerCase();
+  if (plain(wanted) !== plain(fingerprint))
+    throw new MusterError(
+      'E_UNREACHABLE',
+      `the CA of ${url} has the fingerprint ${fingerprint} and not the one that was given; somebody may be in between`,
+    );
+  return pem;
+}

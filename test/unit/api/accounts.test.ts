@@ -1,0 +1,233 @@
+/** Operators log in over HTTPS: real TLS, real scrypt, the whole table of routes. */
+import https from 'node:https';
+import fc from 'fast-check';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { decideAccess, type Grant, type Role } from '../../../src/api/access.ts';
+import { narrowed } from '../../../src/api/accounts/accounts.ts';
+import { Attempts, networkOf } from '../../../src/api/accounts/attempts.ts';
+import { Passwords } from '../../../src/api/accounts/passwords.ts';
+import { LIFETIME } from '../../../src/api/accounts/sessions.ts';
+import { OPERATOR_ROUTES } from '../../../src/api/routes.ts';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { MusterError } from '../../../src/base/errors.ts';
+import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { openWorld, type World } from './world.ts';
+
+const PASSWORD = 'correct horse battery';
+let world: World;
+let url: string;
+beforeEach(async () => {
+  world = await openWorld(undefined, { https: true });
+  url = `https://127.0.0.1:${world.httpsPort}`;
+});
+afterEach(() => world.close());
+
+const client = (session?: string): ApiClient =>
+  connectApi({ url, authority: world.authority, ...(session !== undefined && { session }) });
+
+async function operator(name: string, ...grants: Grant[]): Promise<string> {
+  await world.client.call('PUT', `/v1/operators/${name}`, { body: { json: { grants } } });
+  const { invitation } = await world.client.call<{ invitation: string }>(
+    'POST',
+    `/v1/operators/${name}/invite`,
+  );
+  const body = { json: { invitation, password: PASSWORD } };
+  return (await client().call<{ session: string }>('POST', '/v1/invitation', { body })).session;
+}
+
+const codeOf = (work: Promise<unknown>): Promise<string> =>
+  work.then(
+    () => 'done',
+    (error: unknown) => (error instanceof MusterError ? error.code : String(error)),
+  );
+
+describe('an operator', () => {
+  it('sets a password by an invitation, once, and then logs in with it', async () => {
+    await operator('ada', { role: 'viewer' });
+    const log = (password: string) =>
+      client().call<{ operator: string }>('POST', '/v1/login', {
+        body: { json: { operator: 'ada', password } },
+      });
+    expect(await log(PASSWORD)).toMatchObject({ operator: 'ada', grants: [{ role: 'viewer' }] });
+    expect(await codeOf(log('wrong horse battery'))).toBe('E_LOGIN');
+    expect(await codeOf(operator('ada', { role: 'viewer' }))).toBe('done');
+  });
+
+  it('cannot redeem an invitation twice, nor one that has ended', async () => {
+    const put = { body: { json: { grants: [{ role: 'viewer' }] } } };
+    await world.client.call('PUT', '/v1/operators/ada', put);
+    const invite = () => world.client.call<{ invitation: string }>('POST', '/v1/operators/ada/invite');
+    const redeem = (invitation: string) =>
+      client().call('POST', '/v1/invitation', { body: { json: { invitation, password: PASSWORD } } });
+    const first = (await invite()).invitation;
+    expect(await codeOf(redeem(first))).toBe('done');
+    expect(await codeOf(redeem(first))).toBe('E_LOGIN');
+    const second = (await invite()).invitation;
+    world.clock.advance((25 * 3_600_000) as never);
+    expect(await codeOf(redeem(second))).toBe('E_LOGIN');
+  });
+
+  it('gets what the roles allow, and nothing without a log-in', async () => {
+    const session = await operator('ada', { role: 'viewer' });
+    expect(await codeOf(client().call('GET', '/v1/machines'))).toBe('E_UNAUTHENTICATED');
+    expect(await codeOf(client('invented').call('GET', '/v1/machines'))).toBe('E_UNAUTHENTICATED');
+    expect(await codeOf(client(session).call('GET', '/v1/machines'))).toBe('done');
+    expect(await codeOf(client(session).call('POST', '/v1/reload'))).toBe('E_FORBIDDEN');
+    expect(await codeOf(client(session).call('GET', '/v1/audit'))).toBe('E_FORBIDDEN');
+  });
+
+  it('is logged out by a change of roles, by removal, and when the session ends', async () => {
+    const session = await operator('ada', { role: 'viewer' });
+    const put = { body: { json: { grants: [{ role: 'admin' }] } } };
+    await world.client.call('PUT', '/v1/operators/ada', put);
+    expect(await codeOf(client(session).call('GET', '/v1/whoami'))).toBe('E_UNAUTHENTICATED');
+    const body = { json: { operator: 'ada', password: PASSWORD } };
+    const again = (await client().call<{ session: string }>('POST', '/v1/login', { body })).session;
+    expect(await codeOf(client(again).call('POST', '/v1/reload'))).toBe('done');
+    world.clock.advance(LIFETIME);
+    expect(await codeOf(client(again).call('GET', '/v1/whoami'))).toBe('E_UNAUTHENTICATED');
+    await world.client.call('DELETE', '/v1/operators/ada');
+    expect(await codeOf(client().call('POST', '/v1/login', { body }))).toBe('E_LOGIN');
+  });
+
+  it('is named by the security log, with the log-ins that were refused', async () => {
+    const session = await operator('ada', { role: 'operator' });
+    await client(session).call('POST', '/v1/reload');
+    const body = { json: { operator: 'ada\nroot', password: 'x' } };
+    expect(await codeOf(client().call('POST', '/v1/login', { body }))).toBe('E_LOGIN');
+    const kept = world.deps.events.list({});
+    expect(kept.findLast(({ kind }) => kind === 'operator.action')).toMatchObject({
+      actor: { user: 'operator ada' },
+      fields: { action: 'POST /v1/reload' },
+    });
+    expect(kept.findLast(({ kind }) => kind === 'operator.login-refused')?.reason?.text).toContain(
+      '"ada?root"',
+    );
+    expect(JSON.stringify(kept)).not.toContain(PASSWORD);
+    expect(JSON.stringify(kept)).not.toContain(session);
+  });
+});
+
+describe('a session in a cookie', () => {
+  const ask = (method: string, where: string, headers: Record<string, string>, body?: string) =>
+    new Promise<{ status: number; cookie: string }>((resolve, reject) => {
+      const options = { method, headers, ca: world.authority, agent: false };
+      const request = https.request(`${url}${where}`, options, (response) => {
+        response.resume();
+        resolve({ status: response.statusCode!, cookie: response.headers['set-cookie']?.[0] ?? '' });
+      });
+      request.once('error', reject);
+      request.end(body);
+    });
+
+  it('is sent to this server only, cannot be read by scripts, and serves no other site', async () => {
+    await operator('ada', { role: 'operator' });
+    const body = JSON.stringify({ operator: 'ada', password: PASSWORD, client: 'page' });
+    const { cookie } = await ask('POST', '/v1/login', {}, body);
+    expect(cookie).toMatch(
+      /^__Host-muster=[\w-]{43}; Path=\/; Secure; HttpOnly; SameSite=Strict; Max-Age=43200$/,
+    );
+    const held = cookie.split(';')[0]!;
+    const origin = `https://127.0.0.1:${world.httpsPort}`;
+    expect((await ask('GET', '/v1/whoami', { cookie: held })).status).toBe(200);
+    expect((await ask('POST', '/v1/reload', { cookie: held, origin })).status).toBe(200);
+    expect((await ask('POST', '/v1/reload', { cookie: held, origin: 'https://evil.example' })).status).toBe(
+      403,
+    );
+    expect((await ask('POST', '/v1/reload', { cookie: held })).status).toBe(403);
+    expect((await ask('POST', '/v1/logout', { cookie: held, origin })).status).toBe(200);
+    expect((await ask('GET', '/v1/whoami', { cookie: held })).status).toBe(401);
+  });
+});
+
+describe('a token', () => {
+  it('gives a part of the roles of its operator, until it ends or is removed', async () => {
+    await operator('ada', { role: 'operator' }, { role: 'viewer' });
+    const make = (role: Role, expires = '1h') =>
+      world.client.call<{ id: string; token: string }>('POST', '/v1/tokens', {
+        body: { json: { operator: 'ada', label: 'test', expires, grants: [{ role }] } },
+      });
+    expect(await codeOf(make('admin'))).toBe('E_USAGE');
+    expect(await codeOf(make('viewer', '900d'))).toBe('E_USAGE');
+    const { id, token } = await make('viewer');
+    expect(await codeOf(client(token).call('GET', '/v1/machines'))).toBe('done');
+    expect(await codeOf(client(token).call('POST', '/v1/reload'))).toBe('E_FORBIDDEN');
+    await world.client.call('DELETE', `/v1/tokens/${id}`);
+    expect(await codeOf(client(token).call('GET', '/v1/machines'))).toBe('E_UNAUTHENTICATED');
+    const short = await make('viewer');
+    world.clock.advance((2 * 3_600_000) as never);
+    expect(await codeOf(client(short.token).call('GET', '/v1/machines'))).toBe('E_UNAUTHENTICATED');
+  });
+
+  it('never gives more than its operator has now', () => {
+    const grants: fc.Arbitrary<Grant> = fc
+      .record({
+        role: fc.constantFrom<Role>('viewer', 'operator', 'admin', 'auditor'),
+        clusters: fc.option(fc.uniqueArray(fc.constantFrom('blue', 'green'), { minLength: 1 }), {
+          nil: undefined,
+        }),
+      })
+      .map(({ role, clusters }) => ({ role, ...(clusters && { clusters }) }));
+    const clusterOf = (name: string): string | undefined => ({ b: 'blue', g: 'green' })[name];
+    fc.assert(
+      fc.property(
+        fc.array(grants),
+        fc.array(grants),
+        fc.constantFrom(...OPERATOR_ROUTES),
+        (wanted, had, row) => {
+          for (const name of ['b', 'g', 'blue', 'green']) {
+            const may = (all: readonly Grant[]): boolean =>
+              decideAccess(
+                row,
+                { name, machine: name, cluster: name },
+                { name: 'a', by: 'token', grants: all },
+                clusterOf,
+              ).do === 'answer';
+            if (may(narrowed(wanted, had))) expect([may(wanted), may(had)]).toEqual([true, true]);
+          }
+        },
+      ),
+    );
+  });
+});
+
+describe('wrong log-ins', () => {
+  it('are limited by address and never by the name alone', () => {
+    const clock = new ManualClock();
+    const attempts = new Attempts(clock);
+    for (let n = 0; n < 50; n++) attempts.failed('10.0.0.9', 'ada');
+    expect(attempts.wait('10.0.0.9', 'ada')).toBeGreaterThan(0);
+    expect(attempts.wait('10.0.0.7', 'ada')).toBe(0);
+    for (let n = 0; n < 20_000; n++) attempts.failed(`10.${n >> 8}.0.${n & 255}`, `name-${n}`);
+    expect(attempts.size).toBeLessThan(5_000);
+    expect(networkOf('fd00::1')).toBe(networkOf('fd00::ffff:1'));
+    expect(networkOf('::ffff:10.0.0.1')).toBe('10.0.0.1');
+  });
+
+  it('from one address delay another address by no more than the hashes that are under way', async () => {
+    const passwords = new Passwords();
+    const stored = await passwords.hash(PASSWORD, 'home');
+    const flood = Array.from({ length: 200 }, () => codeOf(passwords.fits('wrong', stored, 'flood')));
+    const order: string[] = [];
+    const first = Promise.all(flood).then(() => order.push('flood'));
+    const mine = passwords.fits(PASSWORD, stored, 'home').then((fits) => order.push(`home ${fits}`));
+    await Promise.all([first, mine]);
+    expect(order).toEqual(['home true', 'flood']);
+    const refused = (await Promise.all(flood)).filter((code) => code === 'E_LOGIN_LIMIT');
+    expect(refused.length).toBeGreaterThan(190);
+  });
+
+  it('do not say whether an operator exists', async () => {
+    const passwords = new Passwords();
+    expect(await passwords.fits('anything', undefined, 'x')).toBe(false);
+  });
+});
+
+it('no secret of an account is in the store in the clear', async () => {
+  const session = await operator('ada', { role: 'viewer' });
+  const body = { json: { operator: 'ada', label: 't', expires: '1h', grants: [{ role: 'viewer' }] } };
+  const { token } = await world.client.call<{ token: string }>('POST', '/v1/tokens', { body });
+  const { invitation } = await world.client.call<{ invitation: string }>('POST', '/v1/operators/ada/invite');
+  const text = JSON.stringify((await world.store.list('operator')).records);
+  for (const secret of [session, token, invitation, PASSWORD]) expect(text).not.toContain(secret);
+});
