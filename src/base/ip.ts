@@ -9,7 +9,7 @@ export interface Ip {
 }
 
 /** A network; `base` has its host bits clear. */
-interface IpNetwork {
+export interface IpNetwork {
   readonly base: Ip;
   readonly prefix: number;
 }

@@ -9,7 +9,7 @@
  * unconfigured, with instance-id `iid-datasource-none`; a missing vendor-data costs eleven seconds.
  * Therefore all four documents are always served, and the boot script waits until they can be.
  */
-interface CloudInitBehaviour {
+export interface CloudInitBehaviour {
   /** The first version with this behaviour. */
   readonly since: string;
   /**
@@ -20,6 +20,13 @@ interface CloudInitBehaviour {
   readonly source: 'nocloud-net' | 'nocloud';
   /** Whether network-config is fetched from the URL too (canonical/cloud-init#5603: since 24.3). */
   readonly fetchesNetworkConfig: boolean;
+  /**
+   * Whether a route to `::/0` becomes one; in older versions it becomes `::/64`
+   * (canonical/cloud-init#4600).
+   */
+  readonly defaultRouteIpv6: boolean;
+  /** Whether its renderer for networkd writes `accept-ra` without DHCPv6. */
+  readonly rendersAcceptRa: boolean;
   /** Which distribution has the version, and what follows; for readers of this table. */
   readonly note: string;
 }
@@ -29,12 +36,24 @@ export const CLOUD_INIT_VERSIONS: readonly CloudInitBehaviour[] = [
     since: '22.1',
     source: 'nocloud-net',
     fetchesNetworkConfig: false,
+    defaultRouteIpv6: false,
+    rendersAcceptRa: false,
     note: 'Debian 12 has 22.4.2. Network configuration only by kernel argument or from a file.',
+  },
+  {
+    since: '23.1',
+    source: 'nocloud-net',
+    fetchesNetworkConfig: false,
+    defaultRouteIpv6: true,
+    rendersAcceptRa: false,
+    note: 'A default route of IPv6 is written as one.',
   },
   {
     since: '24.3',
     source: 'nocloud',
     fetchesNetworkConfig: true,
+    defaultRouteIpv6: true,
+    rendersAcceptRa: true,
     note: 'Debian 13 has 25.1.4. network-config is fetched in the network stage: when the network is already up.',
   },
 ];

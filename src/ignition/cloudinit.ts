@@ -2,9 +2,17 @@
 import type { Mac } from '../base/mac.ts';
 import { type Plain, yamlText } from '../base/yaml-text.ts';
 import type { NodeUnit } from '../resources/nodeconfig.ts';
-import { fitsArgument, networkArgument, networkConfig } from './cloudinit-network.ts';
+import {
+  bootNetwork,
+  fitsArgument,
+  needsOwnFiles,
+  networkArgument,
+  networkConfig,
+} from './cloudinit-network.ts';
 import { diskScript, fetchScript, shellWord } from './cloudinit-scripts.ts';
 import { behaviourOf } from './cloudinit-versions.ts';
+import { usesNetworkManager } from './keyfiles.ts';
+import { networkdFiles } from './networkd.ts';
 import type { PlainConfig, PlainFile, PlainUser } from './secrets.ts';
 
 interface CloudInitInput {
@@ -13,6 +21,8 @@ interface CloudInitInput {
   readonly domain?: string;
   readonly instanceId: string;
   readonly bootMac: Mac;
+  /** Operating system family of the image. */
+  readonly os: string;
   /** Base URL of the boot session, without a slash at its end. */
   readonly url: string;
   readonly version: string | undefined;
@@ -21,6 +31,18 @@ interface CloudInitInput {
 }
 
 export type Mapping = { readonly [key: string]: Plain | undefined };
+
+/**
+ * Where cloud-init mounts nothing, because it runs on the system whose directories these are: its
+ * own state would be hidden while it works. Ignition mounts before the system starts.
+ */
+const IN_USE = new Set(['/var', '/var/lib', '/var/lib/cloud']);
+
+/** Partitions of `disks` that cannot be mounted while cloud-init runs, as paths into the list. */
+export const hiddenByMounts = (disks: PlainConfig['disks']): readonly (readonly [number, number])[] =>
+  (disks ?? []).flatMap(({ partitions = [] }, n) =>
+    partitions.flatMap(({ mount }, k) => (mount !== undefined && IN_USE.has(mount) ? [[n, k] as const] : [])),
+  );
 
 interface CloudInitDocuments {
   readonly files: Readonly<Record<'user-data' | 'meta-data' | 'vendor-data' | 'network-config', string>>;
@@ -36,13 +58,20 @@ interface CloudInitDocuments {
  */
 export function cloudInit(input: CloudInitInput): CloudInitDocuments {
   const behaviour = behaviourOf(input.version);
-  const network = networkConfig(input.config.network, input.bootMac);
+  const interfaces = input.config.network?.interfaces;
+  const own = interfaces !== undefined && needsOwnFiles(interfaces, behaviour);
+  const network = networkConfig(
+    own ? bootNetwork(interfaces, input.bootMac) : interfaces,
+    input.bootMac,
+    behaviour,
+  );
+  const networkd = own ? networkdFiles(interfaces, { prefix: '05', bootMac: input.bootMac }) : [];
   const fits = fitsArgument(network);
   let userData: string | undefined;
   return {
     files: {
       get 'user-data'() {
-        userData ??= `#cloud-config\n${yamlText(input.extras.reduce(mergeCloudConfig, cloudConfig(input)))}`;
+        userData ??= `#cloud-config\n${yamlText(input.extras.reduce(mergeCloudConfig, cloudConfig(input, networkd)))}`;
         return userData;
       },
       get 'meta-data'() {
@@ -58,6 +87,7 @@ export function cloudInit(input: CloudInitInput): CloudInitDocuments {
       const argument = fits ? networkArgument(network) : undefined;
       return [`ds=${behaviour.source};s=${input.url}/`, ...(argument ? [argument] : [])];
     },
+    ...(own && usesNetworkManager(input.os) && { fault: NETWORKD_ONLY }),
     ...(!fits &&
       !behaviour.fetchesNetworkConfig && {
         fault: `cloud-init before 24.3 takes the network configuration only from the kernel command line, and it is too long for that; give fewer interfaces, routes or name servers`,
@@ -65,10 +95,24 @@ export function cloudInit(input: CloudInitInput): CloudInitDocuments {
   };
 }
 
-function cloudConfig(input: CloudInitInput): Mapping {
+/**
+ * networkd makes what is new, and reconfigures each interface whose first fitting file is another
+ * one now.
+ */
+const NETWORKD_RELOAD =
+  'networkctl reload || { echo "the network of this configuration needs systemd-networkd" | tee /run/muster-failed >&2; exit 1; }';
+
+const NETWORKD_ONLY =
+  "Muster writes bonds, VLANs, bridges, policy routes and metrics for systemd-networkd, but the image's operating system uses NetworkManager; use an image with Ignition, or one with systemd-networkd";
+
+function cloudConfig(input: CloudInitInput, networkd: readonly PlainFile[]): Mapping {
   const { config } = input;
   const { hostname, fqdn } = names(input.hostname, input.domain);
-  const files = (config.files ?? []).filter((file) => file.source === undefined);
+  const paths = new Set(config.files?.map((file) => file.path));
+  const files = [
+    ...networkd.filter((file) => !paths.has(file.path)),
+    ...(config.files ?? []).filter((file) => file.source === undefined),
+  ];
   const fetched = (config.files ?? []).filter((file) => file.source !== undefined);
   const homes = (config.users ?? []).map((user) => `${user.home ?? `/home/${user.name}`}/`);
   const written = [
@@ -76,6 +120,7 @@ function cloudConfig(input: CloudInitInput): Mapping {
     ...(config.units ?? []).flatMap(unitFiles),
   ];
   const commands = [
+    ...(networkd.length > 0 ? [NETWORKD_RELOAD] : []),
     ...(fetched.length > 0 ? [fetchScript(fetched)] : []),
     ...unitCommands(config.units ?? []),
   ];

@@ -1,6 +1,6 @@
 /** Writes a NodeConfig as an Ignition configuration. */
+import type { Mac } from '../base/mac.ts';
 import type { NodeDisk, NodeUnit } from '../resources/nodeconfig.ts';
-import { networkFiles } from './ignition-network.ts';
 import type {
   IgnitionConfig,
   IgnitionDisk,
@@ -11,12 +11,14 @@ import type {
   IgnitionVersion,
   Resource,
 } from './ignition-types.ts';
+import { networkFiles } from './keyfiles.ts';
 import type { PlainConfig, PlainFile, PlainUser } from './secrets.ts';
 
 interface IgnitionInput {
   readonly config: PlainConfig;
   readonly hostname: string;
   readonly os: string;
+  readonly bootMac: Mac;
   readonly version: IgnitionVersion;
   /** Base URL of the boot session. */
   readonly url: string;
@@ -59,13 +61,13 @@ export function ignitionArguments(os: string, url: string): readonly string[] {
     : ['ignition.firstboot', 'ignition.platform.id=metal', `ignition.config.url=${url}/ignition`];
 }
 
-function allFiles({ config, hostname, os }: IgnitionInput): IgnitionFile[] {
+function allFiles({ config, hostname, os, bootMac }: IgnitionInput): IgnitionFile[] {
   const own = config.files ?? [];
   const paths = new Set(own.map((one) => one.path));
   // A file of the document wins over one that we derive for the same path.
   const derived: PlainFile[] = [
     { path: '/etc/hostname', content: `${hostname}\n` },
-    ...networkFiles(config.network?.interfaces ?? [], os),
+    ...networkFiles(config.network?.interfaces ?? [], os, bootMac),
     ...(config.users ?? []).filter((one) => one.sudo).map(sudoers),
   ].filter((one) => !paths.has(one.path));
   return [...derived, ...own].map(file);

@@ -7,6 +7,7 @@
  * other list and every plain value is replaced.
  */
 import { pathText } from '../resources/document.ts';
+import { interfaceKey, type NodeInterface } from '../resources/node-network.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 import type { Path } from '../resources/yaml.ts';
 import type { ConfigLayer, Provenance } from './rendered.ts';
@@ -39,7 +40,7 @@ const KEYS: Readonly<Record<string, (item: Item) => string>> = {
   units: (item) => String(item.name),
   'units.dropins': (item) => String(item.name),
   users: (item) => String(item.name),
-  'network.interfaces': (item) => String(item.mac ?? item.name),
+  'network.interfaces': (item) => String(interfaceKey(item as NodeInterface)),
   disks: (item) => String(item.device),
 };
 const UNITED = new Set(['users.sshKeys', 'users.groups']);

@@ -1,13 +1,14 @@
 /** Renders layers of configuration into the documents that a machine fetches. Pure. */
 import type { Fault } from '../base/errors.ts';
 import { domainName } from '../resources/fields.ts';
-import { cloudInit } from './cloudinit.ts';
+import { cloudInit, hiddenByMounts } from './cloudinit.ts';
 import { configFault, expandConfig } from './expand.ts';
 import { extraDocuments } from './extra.ts';
 import { ignitionArguments, ignitionConfig } from './ignition.ts';
 import { placeIn } from './ignition-places.ts';
 import { IGNITION_VERSIONS, type IgnitionVersion } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
+import { keyfileFaults, usesNetworkManager } from './keyfiles.ts';
 import { behindLateUnits } from './late-units.ts';
 import { type Merged, merge, provenance } from './merge.ts';
 import { MUSTER_LAYER } from './muster-layer.ts';
@@ -89,10 +90,14 @@ function write(
       config,
       hostname,
       os: image.os,
+      bootMac: context.machine.mac,
       version,
       url,
       extras: extras.ignition,
     });
+    if (usesNetworkManager(image.os))
+      for (const { path, message } of keyfileFaults(config.network?.interfaces ?? []))
+        faults.push(configFault(merged, ['network', 'interfaces', ...path], message));
     for (const { path, message } of known ? validateIgnition(rendered) : [])
       faults.push(configFault(merged, placeIn(whole, rendered, path), `Ignition ${path}: ${message}`));
     return {
@@ -110,11 +115,20 @@ function write(
     hostname,
     ...(context.network?.domain !== undefined && { domain: context.network.domain }),
     instanceId: input.instanceId,
+    os: image.os,
     bootMac: context.machine.mac,
     url,
     version: image.cloudInitVersion,
     extras: extras.cloudInit,
   });
+  for (const [n, k] of hiddenByMounts(config.disks))
+    faults.push(
+      configFault(
+        merged,
+        ['disks', n, 'partitions', k, 'mount'],
+        'cloud-init runs while this directory is in use, and a mount would hide its state; mount a directory below it',
+      ),
+    );
   if (documents.fault) faults.push(configFault(merged, ['network'], documents.fault));
   return documents;
 }

@@ -7,7 +7,9 @@ import type { NodeConfig } from '../resources/nodeconfig.ts';
 import { referenceIn } from '../resources/secret-spec.ts';
 import type { Path } from '../resources/yaml.ts';
 import { configFault } from './expand.ts';
+import { linkName } from './links.ts';
 import { type Merged, sourceOf } from './merge.ts';
+import { networkFaults } from './network-faults.ts';
 
 /**
  * Faults that no single document shows: names that two items share after merging, and partitions
@@ -28,7 +30,9 @@ export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[
   };
   const named = unique('the interface');
   for (const [n, one] of (config.network?.interfaces ?? []).entries())
-    named(interfaceName(one, n), ['network', 'interfaces', n]);
+    named(linkName(one, n), ['network', 'interfaces', n]);
+  for (const { path, message } of networkFaults(config.network?.interfaces ?? []))
+    faults.push(configFault(merged, ['network', 'interfaces', ...path], message));
   const labelled = unique('the partition');
   const mounted = unique('the mount');
   for (const [n, { partitions = [] }] of (config.disks ?? []).entries())
@@ -60,10 +64,6 @@ export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[
 
 /** Paths that a plan of an agent can name. */
 const PLAN_PATH = /^\/[A-Za-z0-9@%+=:,._/-]+$/;
-
-/** The interface's name on the machine. */
-export const interfaceName = ({ name }: { readonly name?: string | undefined }, n: number): string =>
-  name ?? `nic${n}`;
 
 function placeOf(merged: Merged, path: Path): string {
   const source = sourceOf(merged, path);

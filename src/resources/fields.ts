@@ -120,15 +120,31 @@ export const fileMode = z
   .regex(/^0?[0-7]{3,4}$/, 'not a file mode; write it octal and quoted, e.g. "0644"')
   .meta({ description: 'File mode, octal, quoted: "0644".' });
 
-/** A line break ends the search of `.*`, so `..` is searched for with a class that has them all. */
-export const absolutePath = z
-  .string()
-  .max(4095)
-  .regex(
-    /^\/(?!([\s\S]*\/)?\.\.(\/|$))[^\0-\x1f\x7f\u2028\u2029]*$/,
-    'not an absolute path without ".." and control characters',
+/**
+ * A line break ends the search of `.*`, so `..` is searched for with a class that has them all.
+ */
+const ABSOLUTE = /^\/(?!([\s\S]*\/)?\.\.(\/|$))[^\0-\x1f\x7f\u2028\u2029]*$/;
+const path = z.string().max(4095).regex(ABSOLUTE, 'not an absolute path without ".." and control characters');
+
+/** The path without `//`, `/./` and a slash at its end: Ignition refuses these, others differ. */
+const cleanPath = (text: string): string =>
+  `/${text
+    .split('/')
+    .filter((part) => part !== '' && part !== '.')
+    .join('/')}`;
+
+/** Stored in its simplest form, so that equal paths are equal texts. */
+export const absolutePath = path.overwrite(cleanPath).meta({ description: 'An absolute path.' });
+
+/** The path of a file on a machine: file systems of the kernel have none of ours. */
+export const filePath = path
+  .refine((text) => !/\/\.?$/.test(text), 'a path that ends with "/" is a directory; name the file in it')
+  .refine(
+    (text) => !/^\/(proc|sys|dev)(\/|$)/.test(cleanPath(text)),
+    'the kernel fills this directory; a file cannot be written here (settings of the kernel belong into /etc/sysctl.d or /etc/tmpfiles.d)',
   )
-  .meta({ description: 'An absolute path.' });
+  .overwrite(cleanPath)
+  .meta({ description: 'The absolute path of a file.' });
 
 /**
  * Names that a boot loader may have. The name must fit into DHCP's file field, and firmware

@@ -7,45 +7,17 @@
  * String values may contain `${...}` templates (src/ignition/template.ts).
  */
 import { z } from 'zod';
-import {
-  absolutePath,
-  domainName,
-  duration,
-  fileMode,
-  interfaceAddress,
-  ipText,
-  ipv4Text,
-  ipv6Text,
-  mac,
-  sha256,
-  templated,
-} from './fields.ts';
+import { distinct } from './distinct.ts';
+import { absolutePath, domainName, duration, fileMode, filePath, sha256, templated } from './fields.ts';
+import { nodeNetwork } from './node-network.ts';
 import { secretReference } from './secret-spec.ts';
-
-/** Refuses a list in which two items have the same key, because merging would lose one of them. */
-function distinct<T>(what: string, keyOf: (item: T) => string | undefined) {
-  return (context: { value: readonly T[]; issues: unknown[] }) => {
-    const seen = new Set<string>();
-    for (const [n, item] of context.value.entries()) {
-      const key = keyOf(item);
-      if (key === undefined) continue;
-      if (seen.has(key))
-        context.issues.push({
-          code: 'custom',
-          message: `${what} "${key}" is listed twice; keep one`,
-          path: [n],
-          input: item,
-        });
-      seen.add(key);
-    }
-  };
-}
+import { sshKeyFault, trimmedKey } from './ssh-key.ts';
 
 const groupName = z.string().regex(/^[A-Za-z_][-A-Za-z0-9_.]{0,31}$/, 'not a user or group name');
 
 const nodeFile = z
   .strictObject({
-    path: absolutePath.meta({ description: 'Absolute path of the file.' }),
+    path: filePath.meta({ description: 'Absolute path of the file.' }),
     mode: fileMode.optional().meta({ description: 'Default "0644".' }),
     owner: groupName.optional().meta({ description: 'User name; default root.' }),
     group: groupName.optional().meta({ description: 'Group name; default root.' }),
@@ -103,19 +75,23 @@ const nodeUnit = z.strictObject({
     .meta({ description: 'Drop-ins for the unit (NAME.d/*.conf); merged by name.' }),
 });
 
+const sshKey = z
+  .string()
+  .overwrite(trimmedKey)
+  .superRefine((text, context) => {
+    const message = sshKeyFault(text);
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
+  });
+
 const nodeUser = z.strictObject({
   name: z
     .string()
     .regex(/^[a-z_][-a-z0-9_]{0,31}$/, 'not a user name')
     .meta({ description: 'User name.' }),
-  sshKeys: z
-    .array(
-      z
-        .string()
-        .regex(/^(ssh|ecdsa|sk-)[-a-z0-9@.]+ [A-Za-z0-9+/=]+( [^\n\r]*)?$/, 'not an OpenSSH public key'),
-    )
-    .optional()
-    .meta({ description: 'Public keys that may log in, one per item as in authorized_keys.' }),
+  sshKeys: z.array(sshKey).optional().meta({
+    description:
+      'Public keys that may log in, one per item as in authorized_keys, with options if you want, e.g. \'from="10.0.0.0/8" ssh-ed25519 AAAA… me\'.',
+  }),
   passwordHash: z
     .union([z.string().regex(/^[!-9;-~]+$/, 'not a password hash as crypt(3) makes it'), secretReference])
     .optional()
@@ -138,53 +114,15 @@ const nodeUser = z.strictObject({
   system: z.boolean().optional().meta({ description: 'true: a system account.' }),
 });
 
-const nodeRoute = z
-  .strictObject({
-    to: templated(interfaceAddress).meta({
-      description: 'Destination with prefix length, e.g. "10.80.0.0/16".',
-    }),
-    via: templated(ipText).meta({ description: 'Address of the gateway.' }),
-  })
-  .refine(({ to, via }) => /\$\{/.test(to + via) || to.includes(':') === via.includes(':'), {
-    message: '`to` and `via` must be of the same address family',
-  });
+/** Directories of the running system: a file system over them hides it. */
+const OF_THE_SYSTEM = new Set(
+  ['', 'bin', 'dev', 'etc', 'lib', 'lib64', 'proc', 'run', 'sbin', 'sys', 'usr'].map((name) => `/${name}`),
+);
 
-const nodeInterface = z
-  .strictObject({
-    mac: mac.optional().meta({
-      description: 'Selects the interface by MAC address. Prefer this to the name, because names can change.',
-    }),
-    name: z
-      .string()
-      .regex(/^[^\s/]{1,15}$/)
-      .optional()
-      .meta({ description: 'Selects the interface by name. With mac: the new name of the interface.' }),
-    dhcp4: z
-      .boolean()
-      .optional()
-      .meta({ description: 'Whether the interface uses DHCPv4. Default: true if no addresses are given.' }),
-    addresses: z
-      .array(templated(interfaceAddress))
-      .optional()
-      .meta({ description: 'Addresses with prefix length, e.g. "10.77.0.10/24", "fd00:77::10/64".' }),
-    gateway: templated(ipv4Text).optional().meta({ description: 'Address of the default gateway (IPv4).' }),
-    gateway6: templated(ipv6Text).optional().meta({ description: 'Address of the default gateway (IPv6).' }),
-    acceptRa: z.boolean().optional().meta({
-      description:
-        'Whether the interface takes addresses and routes from IPv6 router advertisements. Default: that of the operating system.',
-    }),
-    nameservers: z.array(templated(ipText)).optional().meta({ description: 'Addresses of the DNS servers.' }),
-    search: z.array(templated(domainName)).optional().meta({ description: 'DNS search domains.' }),
-    mtu: z.int().min(576).max(9216).optional().meta({ description: 'MTU of the interface in octets.' }),
-    routes: z.array(nodeRoute).optional().meta({ description: 'Static routes.' }),
-    optional: z
-      .boolean()
-      .optional()
-      .meta({ description: 'true: the boot does not wait for this interface.' }),
-  })
-  .refine((i) => i.mac !== undefined || i.name !== undefined, {
-    message: 'name the interface: give mac or name',
-  });
+const mountPoint = absolutePath.refine(
+  (text) => !OF_THE_SYSTEM.has(text) && !/^\/(dev|proc|sys)\//.test(text),
+  'this would hide the running system; mount it below /srv, /var, /opt or /home',
+);
 
 const nodeDisk = z.strictObject({
   device: absolutePath.meta({
@@ -196,29 +134,36 @@ const nodeDisk = z.strictObject({
   }),
   partitions: z
     .array(
-      z.strictObject({
-        label: z
-          .string()
-          .regex(
-            /^[A-Za-z0-9._-]{1,36}$/,
-            'not a partition label: letters, digits, ".", "_", "-"; at most 36',
-          )
-          .meta({ description: 'GPT label of the partition.' }),
-        sizeMiB: z
-          .int()
-          .min(0)
-          .max(1e9)
-          .optional()
-          .meta({ description: 'Size in MiB. 0 or absent: the rest of the disk.' }),
-        filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional().meta({
-          description:
-            'File system to create if the partition has none. Absent: the partition is not formatted.',
+      z
+        .strictObject({
+          label: z
+            .string()
+            .regex(
+              /^[A-Za-z0-9._-]{1,36}$/,
+              'not a partition label: letters, digits, ".", "_", "-"; at most 36',
+            )
+            .meta({ description: 'GPT label of the partition.' }),
+          sizeMiB: z
+            .int()
+            .min(0)
+            .max(1e9)
+            .optional()
+            .meta({ description: 'Size in MiB. 0 or absent: the rest of the disk.' }),
+          filesystem: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional().meta({
+            description:
+              'File system to create if the partition has none. Absent: the partition is not formatted.',
+          }),
+          mount: mountPoint.optional().meta({
+            description:
+              'Mount point. The partition is mounted before files are written, so files below the mount point are on it. Needs a `filesystem`.',
+          }),
+        })
+        .refine(({ mount, filesystem }) => mount === undefined || filesystem !== 'swap', {
+          message: 'swap has no mount point; leave `mount` out',
+        })
+        .refine(({ mount, filesystem }) => mount === undefined || filesystem !== undefined, {
+          message: 'a partition with a mount point needs a filesystem; an existing one of this type is kept',
         }),
-        mount: absolutePath.optional().meta({
-          description:
-            'Mount point. The partition is mounted before files are written, so files below the mount point are on it.',
-        }),
-      }),
     )
     .optional()
     .meta({ description: 'Partitions, in this order.' }),
@@ -241,20 +186,10 @@ export const nodeConfig = z.strictObject({
     .check(distinct('the user', (user) => user.name))
     .optional()
     .meta({ description: 'User accounts; merged by name. SSH keys and groups of all layers are combined.' }),
-  network: z
-    .strictObject({
-      interfaces: z
-        .array(nodeInterface)
-        .min(1)
-        .max(32)
-        .check(distinct('the interface', (one) => one.mac ?? one.name))
-        .meta({ description: 'Network interfaces of the machine.' }),
-    })
-    .optional()
-    .meta({
-      description:
-        'Network interfaces; merged by mac, or by name if there is no mac. Absent: DHCP on the interface that booted.',
-    }),
+  network: nodeNetwork.optional().meta({
+    description:
+      'Network interfaces; merged by mac, or by name if there is no mac or the interface is a bond, VLAN or bridge. Absent: DHCP on the interface that booted.',
+  }),
   disks: z
     .array(nodeDisk)
     .check(distinct('the disk', (disk) => disk.device))
@@ -296,5 +231,4 @@ export type NodeConfig = z.output<typeof nodeConfig>;
 export type NodeFile = z.output<typeof nodeFile>;
 export type NodeUnit = z.output<typeof nodeUnit>;
 export type NodeUser = z.output<typeof nodeUser>;
-export type NodeInterface = z.output<typeof nodeInterface>;
 export type NodeDisk = z.output<typeof nodeDisk>;

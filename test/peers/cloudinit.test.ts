@@ -240,6 +240,16 @@ describe.each(CLOUD_INITS)('cloud-init of %s', (_, { command, env }) => {
       expect(written['etc/systemd/network/10-cloud-init-eth5.network']).toContain('DHCP=ipv4');
     });
 
+    test('all of IPv6 has a route in every version', async () => {
+      const one = { mac: CONTEXT.machine.mac, addresses: ['fd00:77::31/64'], gateway6: 'fd00:77::1' };
+      const config = rendered({ network: { interfaces: [one] } }, image()).files['network-config']!;
+      const written = await judge.ask<Record<string, string>>({ network: load(config) as object });
+      const destinations = Object.values(written)
+        .join()
+        .match(/(?<=Destination=)\S+/g);
+      expect([['::/0'], ['8000::/1', '::/1']]).toContainEqual(destinations?.toSorted());
+    });
+
     test('without network-config only the interface that booted is configured', async () => {
       const written = await files({});
       expect(Object.keys(written)).toHaveLength(1);

@@ -3,6 +3,7 @@
  * combinations, and only literal templates.
  */
 import fc from 'fast-check';
+import { networkFaults } from '../../../src/ignition/network-faults.ts';
 import { templateLiteral } from '../../../src/ignition/template.ts';
 import { type NodeConfig, nodeConfig } from '../../../src/resources/nodeconfig.ts';
 
@@ -55,7 +56,12 @@ const address = fc.tuple(octet, octet, octet).map(([a, b, c]) => `10.${a}.${b}.$
 const mac = fc
   .tuple(octet, octet)
   .map(([a, b]) => `52:54:00:00:${a.toString(16).padStart(2, '0')}:${b.toString(16).padStart(2, '0')}`);
-const key = fc.stringMatching(/^[A-Za-z0-9+/]{20,40}$/).map((body) => `ssh-ed25519 ${body} someone`);
+/** The body of an Ed25519 key: its type and 32 octets, each behind its length. */
+const key = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((octets) => {
+  const part = (data: Uint8Array) => Buffer.concat([Buffer.from([0, 0, 0, data.length]), data]);
+  const body = Buffer.concat([part(Buffer.from('ssh-ed25519')), part(octets)]);
+  return `ssh-ed25519 ${body.toString('base64')} someone`;
+});
 const optional = <T extends object>(shape: { [K in keyof T]: fc.Arbitrary<T[K]> }, required: (keyof T)[]) =>
   fc.record(shape, { requiredKeys: required as never });
 const unique = <T>(item: fc.Arbitrary<T>, by: (one: T) => unknown, maxLength = 4) =>
@@ -131,7 +137,131 @@ const nic = optional(
     optional: fc.boolean(),
   },
   ['mac'],
+).map((one) =>
+  one.gateway && one.addresses?.[0]
+    ? { ...one, gateway: one.addresses[0].replace(/\.[0-9]+\/24$/, '.253') }
+    : one,
 );
+const six = fc.integer({ min: 1, max: 0xfffe }).map((n) => `fd00:77::${n.toString(16)}`);
+const route = fc.oneof(
+  optional(
+    {
+      to: fc.constantFrom('0.0.0.0/0', '10.9.0.0/16', '192.0.2.7/32'),
+      via: address,
+      onLink: fc.constant(true),
+      metric: fc.nat(),
+      table: fc.integer({ min: 1, max: 4294967295 }),
+      source: address,
+    },
+    ['to', 'via', 'onLink'],
+  ),
+  optional({ to: fc.constantFrom('::/0', 'fd00:9::/48'), via: six, onLink: fc.constant(true), source: six }, [
+    'to',
+    'via',
+    'onLink',
+  ]),
+  fc.record({ to: fc.constantFrom('203.0.113.0/24', 'fd00:8::/64') }),
+);
+const rule = optional(
+  {
+    from: fc.constantFrom('10.0.0.0/8', '192.0.2.1/32', 'fd00::/16'),
+    mark: fc.integer({ min: 1, max: 4294967295 }),
+    priority: fc.integer({ min: 1, max: 32765 }),
+    table: fc.integer({ min: 1, max: 4294967295 }),
+  },
+  ['from', 'table'],
+);
+const delay = fc.constantFrom('100ms', '500ms', '1s', '1m30s');
+/** Settings of the IP of any interface. */
+const settings = {
+  dhcp4: fc.boolean(),
+  dhcp6: fc.boolean(),
+  fromDhcp: optional(
+    { routes: fc.boolean(), dns: fc.boolean(), domains: fc.boolean(), ntp: fc.boolean(), mtu: fc.boolean() },
+    [],
+  ),
+  addresses: fc.uniqueArray(
+    fc.oneof(
+      address.map((one) => `${one}/16`),
+      six.map((one) => `${one}/64`),
+    ),
+    { maxLength: 2 },
+  ),
+  gateway: address,
+  gateway6: six,
+  gatewayOnLink: fc.constant(true),
+  metric: fc.nat(),
+  acceptRa: fc.boolean(),
+  fromRa: optional(
+    { gateway: fc.boolean(), dns: fc.boolean(), domains: fc.boolean(), addresses: fc.boolean() },
+    [],
+  ),
+  linkLocal: fc.boolean(),
+  nameservers: fc.uniqueArray(address, { maxLength: 2 }),
+  search: fc.uniqueArray(word, { maxLength: 2 }),
+  mtu: fc.integer({ min: 1280, max: 9216 }),
+  routes: fc.array(route, { maxLength: 2 }),
+  rules: fc.array(rule, { maxLength: 2 }),
+  optional: fc.boolean(),
+};
+const bond = fc.oneof(
+  optional(
+    {
+      mode: fc.constant('802.3ad'),
+      interfaces: fc.constant(['eno1', 'eno2']),
+      lacpRate: fc.constantFrom('slow', 'fast'),
+      hashPolicy: fc.constantFrom('layer2', 'layer2+3', 'layer3+4', 'encap2+3', 'encap3+4'),
+      minLinks: fc.nat(3),
+      monitor: fc.constant('100ms'),
+      upDelay: delay,
+      downDelay: delay,
+    },
+    ['mode', 'interfaces'],
+  ),
+  fc.record({
+    mode: fc.constantFrom('active-backup', 'balance-tlb', 'balance-alb'),
+    interfaces: fc.constant(['eno1', '52:54:00:00:02:02']),
+    primary: fc.constant('eno1'),
+  }),
+  fc.record({
+    mode: fc.constantFrom('balance-rr', 'balance-xor', 'broadcast'),
+    interfaces: fc.constant(['eno1']),
+  }),
+);
+/** Networks with a bond, a VLAN on it and a bridge; their links fit each other. */
+export const anyNetwork = fc
+  .tuple(
+    optional({ ...settings, name: fc.constant('bond0'), bond }, ['name', 'bond', 'gatewayOnLink']),
+    optional(
+      {
+        ...settings,
+        name: fc.constant('lan.5'),
+        vlan: fc.record({ id: fc.integer({ min: 1, max: 4094 }), link: fc.constant('bond0') }),
+      },
+      ['name', 'vlan', 'gatewayOnLink'],
+    ),
+    optional(
+      {
+        ...settings,
+        name: fc.constant('br0'),
+        bridge: optional(
+          { interfaces: fc.constant(['eno3']), stp: fc.boolean(), forwardDelay: fc.constantFrom('0s', '4s') },
+          [],
+        ),
+      },
+      ['name', 'bridge', 'gatewayOnLink'],
+    ),
+    optional({ ...settings, mac, name: fc.constant('lan9') }, ['mac', 'gatewayOnLink']),
+  )
+  .map(([a, vlan, ...rest]) => [a, { ...vlan, mtu: undefined }, ...rest] as object[])
+  .map((list) => JSON.parse(JSON.stringify(list)) as object[])
+  // What its parts refuse together is tested one by one.
+  .filter((interfaces) => nodeConfig.safeParse({ network: { interfaces } }).success)
+  .filter(
+    (interfaces) =>
+      networkFaults(nodeConfig.parse({ network: { interfaces } }).network!.interfaces).length === 0,
+  );
+
 const disk = fc
   .tuple(
     word,
@@ -168,4 +298,5 @@ export const anyConfig: fc.Arbitrary<NodeConfig> = optional(
   [],
 )
   .filter((config) => nodeConfig.safeParse(config).success)
-  .map((config) => nodeConfig.parse(config));
+  .map((config) => nodeConfig.parse(config))
+  .filter(({ network }) => networkFaults(network?.interfaces ?? []).length === 0);

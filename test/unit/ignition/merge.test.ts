@@ -68,7 +68,7 @@ test('units merge by name and their drop-ins by name', () => {
   ]);
 });
 
-const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGTy9bm9ytgaN2Mk';
+const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGTy9bm9ytgaN2Mk/J62KIqJ13MJ3jaqNeO3PCa0/mwG';
 
 test("a user's keys and groups are united, the narrower layer wins in everything else", () => {
   const wide = layer('cluster', {

@@ -1,0 +1,238 @@
+/**
+ * Checks the interfaces of a configuration against each other: what Linux or systemd-networkd would
+ * refuse on the machine is refused when the document is applied. Pure.
+ */
+import { parseDuration } from '../base/duration.ts';
+import { type Ip, type IpNetwork, networkHolds, parseIp } from '../base/ip.ts';
+import { interfaceKey, type NodeInterface } from '../resources/node-network.ts';
+import type { Path } from '../resources/yaml.ts';
+import { entryOf, gatewayOnLink, lowerOf } from './links.ts';
+
+export interface NetworkFault {
+  /** From the list of interfaces. */
+  readonly path: Path;
+  readonly message: string;
+}
+
+/** Faults of interfaces whose templates are expanded. */
+export function networkFaults(interfaces: readonly NodeInterface[]): readonly NetworkFault[] {
+  return interfaces.flatMap((one, n) =>
+    [
+      ...addressFaults(one),
+      ...gatewayFaults(one),
+      ...bondFaults(one, interfaces),
+      ...partFaults(interfaces, n),
+      ...mtuFaults(one, interfaces),
+    ].map(({ path, message }) => ({ path: [n, ...path], message })),
+  );
+}
+
+const fault = (path: Path, message: string): NetworkFault => ({ path, message });
+
+interface Parsed {
+  readonly text: string;
+  readonly address: Ip;
+  readonly network: IpNetwork;
+}
+
+function parsed(text: string): Parsed | undefined {
+  const [left, right] = text.split('/');
+  const address = parseIp(left ?? '');
+  if (address === undefined) return undefined;
+  const prefix = Number(right);
+  const bits = BigInt((address.family === 4 ? 32 : 128) - prefix);
+  return {
+    text,
+    address,
+    network: { base: { family: address.family, value: (address.value >> bits) << bits }, prefix },
+  };
+}
+
+const UNUSABLE = ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/4', '255.255.255.255/32', '::/127', 'ff00::/8'].map(
+  (text) => parsed(text)!.network,
+);
+
+function addressFaults({ addresses = [], gateway, gateway6, mtu }: NodeInterface): NetworkFault[] {
+  const seen = new Set<string>();
+  return addresses.flatMap((text, k) => {
+    const one = parsed(text);
+    if (one === undefined) return [];
+    const path = ['addresses', k];
+    const { address, network } = one;
+    const plain = text.split('/')[0]!;
+    const found: NetworkFault[] = [];
+    if (seen.has(plain)) found.push(fault(path, `${plain} is listed twice; keep one`));
+    seen.add(plain);
+    const last = network.base.value + (1n << BigInt(32 - network.prefix)) - 1n;
+    if (UNUSABLE.some((range) => networkHolds(range, address)))
+      found.push(fault(path, `${plain} cannot be the address of an interface`));
+    else if (address.family === 4 && network.prefix < 31 && address.value === network.base.value)
+      found.push(fault(path, `${text} is the network itself, not an address in it`));
+    else if (address.family === 4 && network.prefix < 31 && address.value === last)
+      found.push(fault(path, `${text} is the broadcast address of its network`));
+    if ([gateway, gateway6].some((other) => other !== undefined && same(other, address)))
+      found.push(fault(path, `${plain} is also the gateway of this interface`));
+    if (address.family === 6 && mtu !== undefined && mtu < 1280)
+      found.push(fault(['mtu'], `IPv6 needs an MTU of 1280 or more, and the interface has ${text}`));
+    return found;
+  });
+}
+
+const same = (text: string, address: Ip): boolean => {
+  const other = parseIp(text);
+  return other?.family === address.family && other.value === address.value;
+};
+
+const LINK_LOCAL = parsed('fe80::/10')!.network;
+
+/** Gateways that no address of the interface can reach: networkd would install no such route. */
+function gatewayFaults(one: NodeInterface): NetworkFault[] {
+  const reach = [
+    ...(one.addresses ?? []),
+    ...(one.routes ?? []).flatMap(({ to, via }) => (via === undefined ? [to] : [])),
+  ].flatMap((text) => parsed(text)?.network ?? []);
+  const unreachable = (text: string): boolean => {
+    const address = parseIp(text);
+    if (address === undefined || networkHolds(LINK_LOCAL, address)) return false;
+    const family = reach.filter(({ base }) => base.family === address.family);
+    const learns = address.family === 4 ? one.dhcp4 : one.acceptRa || one.dhcp6;
+    if (learns || (family.length === 0 && (one.addresses ?? []).length === 0)) return false;
+    return !family.some((network) => networkHolds(network, address));
+  };
+  const gateways = (['gateway', 'gateway6'] as const).flatMap((field) => {
+    const gateway = one[field];
+    if (gateway === undefined || gatewayOnLink(one, gateway) || !unreachable(gateway)) return [];
+    return [
+      fault(
+        [field],
+        `${gateway} is in none of the interface's networks, so there would be no default route; correct it, or set gatewayOnLink: true if the gateway is on this link all the same`,
+      ),
+    ];
+  });
+  const routes = (one.routes ?? []).flatMap(({ via, onLink }, k) =>
+    via === undefined || onLink || !unreachable(via)
+      ? []
+      : [
+          fault(
+            ['routes', k, 'via'],
+            `${via} is in none of the interface's networks, so there would be no route; correct it, or set onLink: true if it is on this link all the same`,
+          ),
+        ],
+  );
+  return [...gateways, ...routes];
+}
+
+/** Settings of a bond that its mode does not have. */
+const OF_MODES: readonly {
+  readonly field: 'lacpRate' | 'minLinks' | 'hashPolicy' | 'primary';
+  readonly modes: readonly string[];
+}[] = [
+  { field: 'lacpRate', modes: ['802.3ad'] },
+  { field: 'minLinks', modes: ['802.3ad'] },
+  { field: 'hashPolicy', modes: ['802.3ad', 'balance-xor', 'balance-tlb'] },
+  { field: 'primary', modes: ['active-backup', 'balance-tlb', 'balance-alb'] },
+];
+
+function bondFaults({ bond }: NodeInterface, interfaces: readonly NodeInterface[]): NetworkFault[] {
+  if (bond === undefined) return [];
+  const found = OF_MODES.flatMap(({ field, modes }) =>
+    bond[field] === undefined || modes.includes(bond.mode)
+      ? []
+      : [fault(['bond', field], `a bond of mode ${bond.mode} has no ${field}; only ${modes.join(', ')}`)],
+  );
+  const means = (text: string) => entryOf(interfaces, text) ?? text;
+  if (bond.primary !== undefined && !bond.interfaces.some((one) => means(one) === means(bond.primary!)))
+    found.push(fault(['bond', 'primary'], `${bond.primary} is not one of the bond's interfaces`));
+  const monitor = parseDuration(bond.monitor ?? '100ms') ?? 0;
+  for (const field of ['upDelay', 'downDelay'] as const) {
+    const delay = parseDuration(bond[field] ?? '0s') ?? 0;
+    if (delay > 0 && (monitor === 0 || delay % monitor !== 0))
+      found.push(fault(['bond', field], `must be a multiple of monitor, ${bond.monitor ?? '100ms'}`));
+  }
+  return found;
+}
+
+/** Whether the interfaces can be built on each other as they say. */
+function partFaults(interfaces: readonly NodeInterface[], n: number): NetworkFault[] {
+  const one = interfaces[n]!;
+  const name = interfaceKey(one)!;
+  const found: NetworkFault[] = [];
+  if (circular(interfaces, n)) found.push(fault([], `${name} is built on itself`));
+  const kind = one.bond ? 'bond' : 'bridge';
+  for (const [k, reference] of lowerOf(one).entries()) {
+    const path = one.vlan ? ['vlan', 'link'] : [kind, 'interfaces', k];
+    const lower = entryOf(interfaces, reference);
+    const part = lower === undefined ? undefined : interfaces[lower];
+    if (one.bond && part?.bond) found.push(fault(path, 'a bond cannot be a member of a bond'));
+    if (one.bridge && part?.bridge) found.push(fault(path, 'a bridge cannot be a port of a bridge'));
+    if (one.vlan) continue;
+    const other = interfaces.findIndex(
+      (another, m) =>
+        another.vlan === undefined &&
+        lowerOf(another).some(
+          (text, j) => (m < n || (m === n && j < k)) && sameLink(interfaces, text, reference),
+        ),
+    );
+    if (other >= 0)
+      found.push(fault(path, `${reference} is already a part of ${interfaceKey(interfaces[other]!)}`));
+    const field = part && OWN_SETTINGS.find((key) => hasSetting(part[key]));
+    if (field)
+      found.push(
+        fault(
+          path,
+          `${reference} is a part of ${name} and cannot have ${field} of its own; move it to ${name}`,
+        ),
+      );
+  }
+  const { vlan } = one;
+  const twin =
+    vlan &&
+    interfaces.findIndex(
+      (another, m) =>
+        m < n && another.vlan?.id === vlan.id && sameLink(interfaces, another.vlan.link, vlan.link),
+    );
+  if (twin !== undefined && twin >= 0)
+    found.push(
+      fault(['vlan', 'id'], `${interfaces[twin]!.name} is VLAN ${vlan!.id} of ${vlan!.link} already`),
+    );
+  return found;
+}
+
+/** What a member of a bond or a port of a bridge cannot have. */
+const OWN_SETTINGS = [
+  'dhcp4',
+  'dhcp6',
+  'acceptRa',
+  'addresses',
+  'gateway',
+  'gateway6',
+  'routes',
+  'rules',
+  'nameservers',
+] as const;
+const hasSetting = (value: unknown): boolean =>
+  Array.isArray(value) ? value.length > 0 : value !== undefined && value !== false;
+
+const sameLink = (interfaces: readonly NodeInterface[], a: string, b: string): boolean =>
+  (entryOf(interfaces, a) ?? a) === (entryOf(interfaces, b) ?? b);
+
+function circular(interfaces: readonly NodeInterface[], start: number): boolean {
+  const below = (n: number) => lowerOf(interfaces[n]!).flatMap((text) => entryOf(interfaces, text) ?? []);
+  const seen = new Set<number>();
+  const next = below(start);
+  while (next.length > 0) {
+    const n = next.pop()!;
+    if (n === start) return true;
+    if (seen.has(n)) continue;
+    seen.add(n);
+    next.push(...below(n));
+  }
+  return false;
+}
+
+function mtuFaults({ mtu, vlan }: NodeInterface, interfaces: readonly NodeInterface[]): NetworkFault[] {
+  const n = vlan && entryOf(interfaces, vlan.link);
+  const below = n === undefined ? undefined : interfaces[n]!.mtu;
+  if (mtu === undefined || below === undefined || mtu <= below) return [];
+  return [fault(['mtu'], `a VLAN cannot have an MTU of ${mtu} on ${vlan!.link}, which has ${below}`)];
+}

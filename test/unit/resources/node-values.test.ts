@@ -1,0 +1,102 @@
+/** Values of a configuration that could not work on a machine, and how they are written. */
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { absolutePath } from '../../../src/resources/fields.ts';
+import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
+
+const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIcNAMZZfRiAAhyBYI15Jz0+Zzx28DEptsF4c2liEcP2';
+
+/** The first fault of a configuration; undefined when it is taken. */
+const faultOf = (config: object): string | undefined =>
+  nodeConfig.safeParse(config).error?.issues[0]?.message;
+
+describe('paths', () => {
+  test.each([
+    ['//etc//x', '/etc/x'],
+    ['/etc/./x', '/etc/x'],
+    ['/./etc/.x', '/etc/.x'],
+  ])('%s is the file %s', (given, clean) => {
+    expect(nodeConfig.parse({ files: [{ path: given, content: 'a' }] }).files![0]!.path).toBe(clean);
+  });
+
+  test('the same path in two spellings is listed twice', () => {
+    const files = ['/etc/y', '//etc//y'].map((path) => ({ path, content: '' }));
+    expect(faultOf({ files })).toContain('"/etc/y" is listed twice');
+  });
+
+  test('any path is taken in a form without empty and single-dot steps, and that form stays', () => {
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom('', '.', 'a', '.b', 'c.'), { maxLength: 6 }), (steps) => {
+        const clean = absolutePath.parse(`/${steps.join('/')}`);
+        expect(clean).toMatch(/^\/$|^(\/(?!\.?(\/|$))[^/]+)+$/);
+        expect(absolutePath.parse(clean)).toBe(clean);
+      }),
+    );
+  });
+
+  test.each([
+    ['/etc/x/', /ends with "\/" is a directory/],
+    ['/', /ends with/],
+    ['/proc/sys/net/ipv4/ip_forward', /sysctl\.d/],
+    ['//dev/null', /the kernel fills/],
+    ['etc/x', /not an absolute path/],
+    ['/etc/../x', /without "\.\."/],
+  ])('a file cannot be %s', (path, message) => {
+    expect(faultOf({ files: [{ path, content: '' }] })).toMatch(message);
+  });
+});
+
+describe('mounts', () => {
+  const mount = (more: object) => ({
+    disks: [{ device: '/dev/vdb', partitions: [{ label: 'a', filesystem: 'ext4', ...more }] }],
+  });
+
+  test.each(['/', '//', '/usr', '/usr/', '/etc', '/proc', '/run', '/dev/shm', '/lib64'])(
+    'nothing is mounted over %s',
+    (path) => expect(faultOf(mount({ mount: path }))).toContain('hide the running system'),
+  );
+
+  test.each(['/srv', '/var', '/var/lib/x', '/usr/local', '/home/'])('%s can be mounted', (path) =>
+    expect(faultOf(mount({ mount: path }))).toBeUndefined(),
+  );
+
+  test('a mount point without a file system, or of swap, is refused instead of ignored', () => {
+    expect(faultOf(mount({ mount: '/srv', filesystem: undefined }))).toContain('needs a filesystem');
+    expect(faultOf(mount({ mount: '/srv', filesystem: 'swap' }))).toContain('leave `mount` out');
+  });
+});
+
+describe('SSH keys', () => {
+  const fault = (key: string) => faultOf({ users: [{ name: 'ops', sshKeys: [key] }] });
+
+  test.each([
+    KEY,
+    `${KEY} me@host with blanks`,
+    `from="10.0.0.0/8,!10.1.*" ${KEY} ops`,
+    `restrict,command="/bin/echo \\"hello world\\"",no-pty ${KEY}`,
+    `cert-authority,principals="a,b" ${KEY}`,
+    'ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAAAIYWJjZGVmZ2g=',
+  ])('%s is taken as it is', (key) => {
+    expect(fault(key)).toBeUndefined();
+    expect(nodeConfig.parse({ users: [{ name: 'ops', sshKeys: [key] }] }).users![0]!.sshKeys).toEqual([key]);
+  });
+
+  test('line breaks that pasting adds are taken off', () => {
+    const users = [{ name: 'ops', sshKeys: [`  ${KEY} me\r\n`] }];
+    expect(nodeConfig.parse({ users }).users![0]!.sshKeys).toEqual([`${KEY} me`]);
+  });
+
+  test.each([
+    ['-----BEGIN OPENSSH PRIVATE KEY-----\nabc', /private key/],
+    ['---- BEGIN SSH2 PUBLIC KEY ----\nabc', /ssh-keygen -i/],
+    [`${KEY}\n${KEY}`, /several lines/],
+    [KEY.slice(0, -8), /cut off/],
+    [KEY.replace('ssh-ed25519', 'ssh-rsa'), /not of type ssh-rsa/],
+    [`form="10.0.0.0/8" ${KEY}`, /no option "form".*"from"/],
+    ['AAAAC3NzaC1lZDI1NTE5', /not an OpenSSH public key; write a line/],
+    ['ssh-ed25519', /comes the key in base64/],
+    ['', /not an OpenSSH public key/],
+  ])('%s is refused with what is wrong', (key, message) => {
+    expect(fault(key)).toMatch(message);
+  });
+});
