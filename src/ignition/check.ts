@@ -17,6 +17,7 @@ import { parsePath } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, ProfileSpec } from '../resources/kinds.ts';
 import { type Case, casesIn, idsOf, sameCases, sameParts } from './cases.ts';
 import { expandConfig, names } from './expand.ts';
+import { foreignKeys } from './extra.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { type BootFacts, type Parts, renderInput } from './input.ts';
 import { merge } from './merge.ts';
@@ -269,6 +270,11 @@ function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Fin
         `users[${n}].passwordHash`,
         'this is not a password hash, so logging in with it fails; write what `openssl passwd -6` prints',
       );
+  for (const key of config?.extra?.cloudInit === undefined ? [] : foreignKeys(config.extra.cloudInit))
+    warn(
+      'extra.cloudInit',
+      `no module of cloud-init reads "${key}"; it has an effect only if the image brings one`,
+    );
   const zone = config?.timezone;
   if (zone !== undefined && !isZone(zone))
     warn('timezone', `there is no time zone "${zone}"; write one like "Europe/Berlin"`);

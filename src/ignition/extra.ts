@@ -5,10 +5,13 @@
 import type { Fault } from '../base/errors.ts';
 import { NO_SECRET_HERE, secretReference } from '../resources/secret-spec.ts';
 import { readYaml } from '../resources/yaml.ts';
+import { fromButane, isButane, snakePath } from './butane.ts';
 import { type Mapping, mergeFaults } from './cloudinit.ts';
+import { unknownKeys, validateCloudConfig } from './cloudinit-validate.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
 import type { Merged } from './merge.ts';
+import type { RenderInput } from './rendered.ts';
 import { expand, isTemplate, type TemplateScope } from './template.ts';
 
 interface Extras {
@@ -22,7 +25,12 @@ const NONE: Extras = { cloudInit: [], ignition: [] };
  * Reads the extra documents and expands the templates in their texts; that happens after parsing,
  * so that a value cannot change the structure. Faults are added to `faults`.
  */
-export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fault[]): Extras {
+export function extraDocuments(
+  merged: Merged,
+  scope: TemplateScope,
+  image: RenderInput['image'],
+  faults: Fault[],
+): Extras {
   if (merged.extras.length === 0) return NONE;
   const cloudInit: Mapping[] = [];
   const ignition: object[] = [];
@@ -42,15 +50,51 @@ export function extraDocuments(merged: Merged, scope: TemplateScope, faults: Fau
     if (namesSecret(value.document)) fault(NO_SECRET_HERE);
     const document = expandAll(value.document, scope, fault) as Mapping;
     if (kind === 'cloudInit') {
+      if (namesButane(document)) fault('this is Butane; write it as extra.ignition');
+      else if (Object.hasOwn(document, 'ignition')) fault('this is Ignition; write it as extra.ignition');
       for (const message of mergeFaults(document)) fault(message);
+      if (image.configFormat === 'cloud-init')
+        for (const { path, message } of validateCloudConfig(document, image.cloudInitVersion))
+          fault(`${path}: ${message}`);
       cloudInit.push(document);
     } else {
-      const whole = { ignition: { version: IGNITION_VERSIONS[0] }, ...document };
-      for (const { path, message } of validateIgnition(whole)) fault(`${path}: ${message}`);
-      ignition.push(whole);
+      const whole = ignitionOf(document, fault);
+      if (whole !== undefined) ignition.push(whole);
     }
   }
   return { cloudInit, ignition };
+}
+
+const namesButane = (document: object): boolean => isButane(document) && !Object.hasOwn(document, 'ignition');
+
+/** An operator's document as Ignition; undefined when it has faults. */
+function ignitionOf(document: Mapping, fault: (message: string) => void): object | undefined {
+  const say = (faults: readonly { readonly path: string; readonly message: string }[]) => {
+    for (const { path, message } of faults) fault(path === '' ? message : `${path}: ${message}`);
+  };
+  if (isButane(document)) {
+    const translated = fromButane(document);
+    if (!translated.ok)
+      return void say(translated.faults.map((one) => ({ ...one, path: `Butane ${one.path}` })));
+    const faults = validateIgnition(translated.config);
+    say(faults.map(({ path, message }) => ({ path: `Butane ${snakePath(path)}`, message })));
+    return faults.length > 0 ? undefined : translated.config;
+  }
+  if (looksLikeCloudConfig(document)) return void fault('this is cloud-config; write it as extra.cloudInit');
+  const whole = { ignition: { version: IGNITION_VERSIONS[0] }, ...document };
+  say(validateIgnition(whole));
+  return whole;
+}
+
+/** Keys of cloud-config that Ignition has not, and none that it has. */
+const looksLikeCloudConfig = (document: object): boolean =>
+  ['write_files', 'runcmd', 'users', 'packages', 'bootcmd'].some((key) => Object.hasOwn(document, key)) &&
+  !['ignition', 'storage', 'systemd', 'passwd'].some((key) => Object.hasOwn(document, key));
+
+/** Keys of an extra cloud-config that only a module of the image itself could read. */
+export function foreignKeys(text: string): readonly string[] {
+  const value = parsed(text);
+  return value.ok ? unknownKeys(value.document) : [];
 }
 
 type Parsed =
@@ -71,7 +115,21 @@ function parsed(text: string): Parsed {
   return result;
 }
 
-function parse(text: string): Parsed {
+/** Forms that cloud-init or Ignition people write and that are not one mapping in YAML. */
+const OTHER_FORMS: readonly (readonly [RegExp, string])[] = [
+  [/^\s*$/, 'is empty; remove it'],
+  [/^#!/, 'this is a script; write it as a file and a unit that runs it, or as runcmd of a cloud-config'],
+  [/^Content-Type:|^MIME-Version:/im, 'this is a MIME archive; write each part as a document of its own'],
+  [/^## template: *jinja/i, 'Jinja is not expanded; Muster expands ${…} (docs/reference/templates.md)'],
+];
+
+/** Octal in YAML 1.1, as Butane and people read it; YAML 1.2 would take it for decimal. */
+const octalModes = (text: string): string => text.replace(/(\bmode"?:\s*)0([0-7]{3,4})\b(?!\.)/g, '$10o$2');
+
+function parse(given: string): Parsed {
+  const other = OTHER_FORMS.find(([form]) => form.test(given));
+  if (other !== undefined) return { ok: false, message: other[1] };
+  const text = octalModes(given);
   const yaml = readYaml(text, 'extra');
   if (!yaml.ok) {
     const { line, column } = yaml.fault.at ?? { line: 1, column: 1 };

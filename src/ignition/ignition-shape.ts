@@ -2,6 +2,7 @@
  * The shape of an Ignition configuration, spec 3.3.0 to 3.6.0, as a table: what each field may
  * hold, and since which version.
  */
+import { posix } from 'node:path';
 
 /**
  * What a field may hold: `text` with a rule, or a `list` or `map`. `since`: the first spec version
@@ -34,8 +35,12 @@ const map = (
   since: Readonly<Record<string, string>> = {},
 ): Shape => ({ is: 'map', fields, needs, since });
 
-const absolute = (path: string) =>
-  path.startsWith('/') && !path.includes('\0') ? undefined : 'not an absolute path';
+/** Ignition refuses a path that is not in its simplest form ("not fully simplified"). */
+const absolute = (path: string) => {
+  if (!path.startsWith('/') || path.includes('\0')) return 'not an absolute path';
+  const simple = posix.normalize(path).replace(/(?<=.)\/$/, '');
+  return simple === path ? undefined : `not in its simplest form; write "${simple}"`;
+};
 const fileName = (ending: RegExp, what: string) => (name: string) =>
   ending.test(name) && !name.includes('/') ? undefined : `not the name of a ${what}`;
 const hash = (value: string) =>

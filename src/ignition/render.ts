@@ -72,7 +72,7 @@ function write(
   const { hostname } = whole;
   const config = withoutSecrets(whole);
   const { url } = context.boot;
-  const extras = extraDocuments(merged, scope, faults);
+  const extras = extraDocuments(merged, scope, image, faults);
   if (image.configFormat === 'none') return { files: {}, kernelArguments: [] };
   if (image.configFormat === 'ignition') {
     const version = (image.ignitionVersion ?? '3.3.0') as IgnitionVersion;

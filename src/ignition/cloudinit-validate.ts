@@ -1,0 +1,139 @@
+/**
+ * Checks a cloud-config document of an operator against the keys and types of cloud-init's own
+ * schema. cloud-init itself only warns, in a log that nobody reads, and leaves out what it does not
+ * know.
+ */
+import { didYouMean, suggest } from '../base/suggest.ts';
+import { CLOUD_CONFIG_LINES } from './cloudinit-keys.generated.ts';
+
+interface Place {
+  readonly types: readonly string[];
+  /** Whether a mapping may have keys that are not listed. */
+  readonly open: boolean;
+  /** The only version that has it, if not all have. */
+  readonly only?: string;
+  readonly keys: string[];
+}
+
+interface CloudConfigFault {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** Keys that people look for in cloud-config and that belong into other fields of a document. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  network: 'cloud-init reads no network from user-data; write config.network',
+  instance_id: 'Muster sets this in meta-data; remove it',
+  'instance-id': 'Muster sets this in meta-data; remove it',
+  'local-hostname': 'write config.hostname',
+  autoinstall: 'this is read by the installer of Ubuntu alone, not by cloud-init; remove it',
+};
+
+const places = new Map<string, Place>();
+/** The top-level keys that cloud-init's schema has. */
+const TOP: string[] = [];
+for (const line of CLOUD_CONFIG_LINES.trim().split('\n')) {
+  const [at = '', types = '', only] = line.split(' ');
+  const open = types.endsWith('+');
+  places.set(at, {
+    types: types.replace(/\+$/, '').split('|'),
+    open,
+    ...(only !== undefined && { only }),
+    keys: [],
+  });
+  const dot = at.lastIndexOf('.');
+  const parent = dot < 0 ? undefined : places.get(at.slice(0, dot));
+  if (at.endsWith('[]')) continue;
+  if (parent) parent.keys.push(at.slice(dot + 1));
+  else TOP.push(at);
+}
+
+/**
+ * The faults of a document for an image with `version` of cloud-init. A top-level key that resembles
+ * none is no fault: an image may have modules of its own ({@link unknownKeys} lists them).
+ */
+export function validateCloudConfig(
+  document: Readonly<Record<string, unknown>>,
+  version: string | undefined,
+): readonly CloudConfigFault[] {
+  const faults: CloudConfigFault[] = [];
+  for (const [key, value] of Object.entries(document)) {
+    const instead = Object.hasOwn(ELSEWHERE, key) ? ELSEWHERE[key] : undefined;
+    if (instead !== undefined) faults.push({ path: key, message: instead });
+    else if (places.has(key)) check(value, key, key, version, faults);
+    else if (suggest(key, TOP) !== undefined)
+      faults.push({ path: key, message: `cloud-init has no such key${didYouMean(key, TOP)}` });
+  }
+  return faults;
+}
+
+/** Top-level keys that cloud-init's own modules do not read. */
+export const unknownKeys = (document: object): readonly string[] =>
+  Object.keys(document).filter(
+    (key) => !places.has(key) && !Object.hasOwn(ELSEWHERE, key) && suggest(key, TOP) === undefined,
+  );
+
+const WORDS: Readonly<Record<string, string>> = {
+  list: 'a list',
+  map: 'a mapping',
+  text: 'text',
+  number: 'a number',
+  flag: 'true or false',
+  null: 'empty',
+};
+
+function typeOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'list';
+  const kinds: Readonly<Record<string, string>> = {
+    object: 'map',
+    string: 'text',
+    number: 'number',
+    boolean: 'flag',
+  };
+  return kinds[typeof value] ?? 'text';
+}
+
+function check(
+  value: unknown,
+  at: string,
+  path: string,
+  version: string | undefined,
+  faults: CloudConfigFault[],
+): void {
+  const place = places.get(at);
+  if (place === undefined) return;
+  if (place.only !== undefined && version !== undefined && isNew(version) !== (place.only === '25'))
+    faults.push({ path, message: `cloud-init ${version} has no such key` });
+  const type = typeOf(value);
+  if (type !== 'null' && !place.types.includes('any') && !place.types.includes(type)) {
+    const words = place.types.filter((one) => one !== 'null' || place.types.length === 1);
+    faults.push({
+      path,
+      message: `must be ${words.map((one) => WORDS[one]).join(' or ')}, found ${WORDS[type]}`,
+    });
+    return;
+  }
+  if (Array.isArray(value))
+    for (const [n, item] of value.entries()) check(item, `${at}[]`, `${path}[${n}]`, version, faults);
+  else if (type === 'map') checkMap(value as object, at, path, version, faults);
+}
+
+function checkMap(
+  value: object,
+  at: string,
+  path: string,
+  version: string | undefined,
+  faults: CloudConfigFault[],
+): void {
+  const { keys, open } = places.get(at)!;
+  const free = places.has(`${at}.*`);
+  for (const [key, inner] of Object.entries(value)) {
+    if (places.has(`${at}.${key}`)) check(inner, `${at}.${key}`, `${path}.${key}`, version, faults);
+    else if (free) check(inner, `${at}.*`, `${path}.${key}`, version, faults);
+    else if (keys.length > 0 && (!open || suggest(key, keys) !== undefined))
+      faults.push({ path: `${path}.${key}`, message: `cloud-init has no such key${didYouMean(key, keys)}` });
+  }
+}
+
+const isNew = (version: string): boolean => Number.parseInt(version, 10) >= 24;

@@ -1,0 +1,153 @@
+/** Native documents of operators: read as their consumer reads them, before a machine does. */
+import fc from 'fast-check';
+import { load } from 'js-yaml';
+import { describe, expect, test } from 'vitest';
+import { foreignKeys } from '../../../src/ignition/extra.ts';
+import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';
+import { DEBIAN_12, DEBIAN_13, FLATCAR, rendered, renderOne } from './kit.ts';
+
+const faults = (extra: object, image: typeof DEBIAN_12 | typeof DEBIAN_13 | typeof FLATCAR): string => {
+  const result = renderOne({ extra }, image);
+  return result.ok ? '' : result.faults.map(({ message }) => message).join('\n');
+};
+const cloudInit = (text: string, image: typeof DEBIAN_12 | typeof DEBIAN_13 = DEBIAN_13) =>
+  faults({ cloudInit: text }, image);
+const ignition = (text: string) => faults({ ignition: text }, FLATCAR);
+
+describe('cloud-config', () => {
+  test.each([
+    ['runcmdd: [x]', /runcmdd: .*did you mean "runcmd"/],
+    ['packages: htop', /packages: must be a list, found text/],
+    ['network: {version: 2}', /network: .*config\.network/],
+    ['write_files: [{pth: /a}]', /write_files\[0\]\.pth: .*"path"/],
+    ['write_files: [{path: 5}]', /write_files\[0\]\.path: must be text, found a number/],
+    ['ntp: {servers: pool.example}', /ntp\.servers: must be a list/],
+    ['package_update: maybe', /package_update: must be true or false/],
+    ['users: [{name: ops, sshAuthorizedKeys: [a]}]', /sshAuthorizedKeys/],
+    ['ignition: {version: 3.3.0}', /this is Ignition/],
+    ['{variant: flatcar, version: 1.0.0}', /this is Butane/],
+    ['', /is empty/],
+    ['#!/bin/sh\necho a', /this is a script/],
+    ['Content-Type: multipart/mixed; boundary="x"\n', /MIME/],
+    ['## template: jinja\n#cloud-config\nhostname: a', /Jinja/],
+    ['- a', /one document, a mapping/],
+    ['a: 1\n---\nb: 2', /one document/],
+  ])('%s is refused', (text, message) => {
+    expect(cloudInit(text)).toMatch(message);
+  });
+
+  test('a key is judged by the version of the image', () => {
+    const text = 'ubuntu_pro: {token: a}';
+    expect(cloudInit(text, DEBIAN_13)).toBe('');
+    expect(cloudInit(text, DEBIAN_12)).toMatch(/22\.4\.2 has no such key/);
+  });
+
+  test('a key that nobody knows is only named, because an image may have modules of its own', () => {
+    expect(cloudInit('zzz_company_inventory: {a: 1}')).toBe('');
+    expect(foreignKeys('zzz_company_inventory: {a: 1}\nruncmd: [x]')).toEqual(['zzz_company_inventory']);
+  });
+
+  test.each([
+    'packages: [htop, [vim, "9"]]',
+    'snap: {commands: {a: [x]}}',
+    'growpart: {mode: off}',
+    'swap: {size: 1G}',
+  ])('%s is taken', (text) => expect(cloudInit(text)).toBe(''));
+});
+
+describe('Butane', () => {
+  const merged = (text: string) => {
+    const config = JSON.parse(rendered({ extra: { ignition: text } }, FLATCAR).files.ignition!);
+    const source: string = config.ignition.config.merge[0].source;
+    const [head, body] = [source.slice(0, source.indexOf(',')), source.slice(source.indexOf(',') + 1)];
+    const json = head.endsWith('base64') ? Buffer.from(body, 'base64').toString() : decodeURIComponent(body);
+    return JSON.parse(json);
+  };
+
+  test('becomes Ignition', () => {
+    const config = merged(`
+variant: flatcar
+version: 1.0.0
+storage:
+  files:
+    - {path: /a, mode: 0640, contents: {inline: "hi\\n"}, user: {name: core}}
+  filesystems:
+    - {device: /dev/vdb, format: ext4, path: /srv/a-b, wipe_filesystem: true, mount_options: [noatime], with_mount_unit: true}
+  links: [{path: /b, target: /a}]
+passwd:
+  users: [{name: core, ssh_authorized_keys: [ssh-ed25519 AAAA], password_hash: x, home_dir: /home/x, no_create_home: true}]
+systemd:
+  units: [{name: a.service, enabled: true, contents: "[Service]\\nExecStart=/bin/true\\n[Install]\\nWantedBy=multi-user.target\\n"}]
+ignition:
+  timeouts: {http_total: 5}
+  config: {merge: [{inline: '{"ignition": {"version": "3.3.0"}}'}]}
+`);
+    expect(config).toMatchObject({
+      ignition: { version: '3.3.0', timeouts: { httpTotal: 5 } },
+      storage: {
+        files: [
+          { path: '/a', mode: 0o640, contents: { source: 'data:;base64,aGkK' }, user: { name: 'core' } },
+        ],
+        filesystems: [{ device: '/dev/vdb', wipeFilesystem: true, mountOptions: ['noatime'] }],
+      },
+      passwd: { users: [{ name: 'core', sshAuthorizedKeys: ['ssh-ed25519 AAAA'], homeDir: '/home/x' }] },
+    });
+    expect(config.systemd.units.map((unit: { name: string }) => unit.name)).toEqual([
+      'a.service',
+      'srv-a\\x2db.mount',
+    ]);
+    expect(config.storage.filesystems[0]).not.toHaveProperty('with_mount_unit');
+    expect(validateIgnition(config)).toEqual([]);
+  });
+
+  test.each([
+    ['{variant: flatcar, version: 9.0.0}', /Butane version: Muster knows 1\.0\.0, 1\.1\.0 of flatcar/],
+    ['{variant: openshift, version: 4.14.0}', /Butane variant: openshift is none of/],
+    ['{variant: fcos, version: 1.5.0, storage: {trees: [{local: a}]}}', /Butane storage\.trees: /],
+    ['{variant: fcos, version: 1.5.0, boot_device: {luks: {tpm2: true}}}', /Butane boot_device: /],
+    [
+      '{variant: fcos, version: 1.5.0, storage: {files: [{path: /a, contents: {local: b}}]}}',
+      /files\[0\]\.contents\.local: .*inline/,
+    ],
+    ['{variant: fcos, version: 1.5.0, storage: {fles: []}}', /Butane storage\.fles: unknown key/],
+    [
+      '{variant: fcos, version: 1.5.0, storage: {filesystems: [{device: /dev/vdb, wipeFilesystem: true}]}}',
+      /wipeFilesystem: unknown key/,
+    ],
+    [
+      '{variant: fcos, version: 1.5.0, storage: {filesystems: [{device: /dev/vdb, wipe_filesystem: 1}]}}',
+      /wipe_filesystem: must be true or false/,
+    ],
+  ])('%s is refused with its place', (text, message) => {
+    expect(ignition(text)).toMatch(message);
+  });
+
+  test('never throws, whatever it is given', () => {
+    fc.assert(
+      fc.property(
+        fc.jsonValue(),
+        fc.constantFrom('storage', 'passwd', 'systemd', 'ignition'),
+        (value, key) => {
+          ignition(JSON.stringify({ variant: 'flatcar', version: '1.0.0', [key]: value }));
+        },
+      ),
+    );
+  });
+});
+
+describe('Ignition', () => {
+  test.each([
+    ['{storage: {files: [{path: /etc/x/}]}}', /simplest form; write "\/etc\/x"/],
+    ['{storage: {directories: [{path: //a/./b}]}}', /write "\/a\/b"/],
+    ['{runcmd: [a], write_files: []}', /this is cloud-config/],
+  ])('%s is refused', (text, message) => {
+    expect(ignition(text)).toMatch(message);
+  });
+
+  test('a mode that begins with 0 is octal, as it was meant', () => {
+    const text = 'storage: {files: [{path: /a, mode: 0644}]}';
+    expect(load(text)).toMatchObject({ storage: { files: [{ mode: 644 }] } });
+    const config = rendered({ extra: { ignition: text } }, FLATCAR).files.ignition!;
+    expect(decodeURIComponent(config)).toContain(`"mode":${0o644}`);
+  });
+});
