@@ -219,7 +219,8 @@ export const nodeConfig = z.strictObject({
           'A #cloud-config document that is merged over the rendered one, for settings that have no field here. Its keys and types are checked as cloud-init checks them.',
       }),
       ignition: z.string().optional().meta({
-        description: 'An Ignition config (JSON or YAML) or Butane (YAML), appended as ignition.config.merge does.',
+        description:
+          'An Ignition config (JSON or YAML) or Butane (YAML), appended as ignition.config.merge does.',
       }),
     })
     .optional()
