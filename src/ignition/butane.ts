@@ -82,7 +82,7 @@ const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: stri
 export const snakePath = (path: string): string =>
   path.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-/** Translates the keys that the shape has; all others stay, and the check of Ignition refuses them. */
+/** Translates the keys that the shape has; all others are faults. */
 function translate(value: unknown, shape: Shape | undefined, path: string, faults: ButaneFault[]): unknown {
   if (Array.isArray(value))
     return value.map((item, n) =>

@@ -49,8 +49,9 @@ for (const line of CLOUD_CONFIG_LINES.trim().split('\n')) {
 }
 
 /**
- * The faults of a document for an image with `version` of cloud-init. A top-level key that resembles
- * none is no fault: an image may have modules of its own ({@link unknownKeys} lists them).
+ * The faults of a document for an image with `version` of cloud-init. A top-level key that
+ * resembles none is no fault: an image may have modules of its own ({@link unknownKeys} lists
+ * them).
  */
 export function validateCloudConfig(
   document: Readonly<Record<string, unknown>>,

@@ -52,8 +52,9 @@ export function extraDocuments(
     if (kind === 'cloudInit') {
       if (namesButane(document)) fault('this is Butane; write it as extra.ignition');
       else if (Object.hasOwn(document, 'ignition')) fault('this is Ignition; write it as extra.ignition');
-      for (const message of mergeFaults(document)) fault(message);
-      if (image.configFormat === 'cloud-init')
+      const unmergeable = mergeFaults(document);
+      for (const message of unmergeable) fault(message);
+      if (image.configFormat === 'cloud-init' && unmergeable.length === 0)
         for (const { path, message } of validateCloudConfig(document, image.cloudInitVersion))
           fault(`${path}: ${message}`);
       cloudInit.push(document);
