@@ -334,7 +334,7 @@ export const ERRORS = {
     title: 'A URL cannot be requested, or its server refuses the file or cannot be authenticated.',
     who: 'operator',
     http: 502,
-    fix: 'Check the URL; it may need another version in its path, or credentials. Set NODE_EXTRA_CA_CERTS to trust a CA of your own.',
+    fix: 'Check the URL; it may need another version in its path, or credentials. Set NODE_EXTRA_CA_CERTS to trust a CA of your own, and HTTPS_PROXY to reach it through a proxy.',
   },
   E_BUILD: {
     title: 'An image could not be built.',

@@ -7,6 +7,7 @@ import type { Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
 import { meansSecret, NO_SECRET_HERE } from './secret-spec.ts';
+import { foreignDocument, MERGE_KEY, slipOf } from './slips.ts';
 import { fieldsOf, schemaAt, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
 
@@ -133,9 +134,12 @@ function headFault(value: unknown): Finding | undefined {
     return { message: 'must be a list of documents', path: ['items'] };
   if (apiVersion !== API_VERSION)
     return apiVersion === undefined
-      ? { message: `apiVersion is missing; write "apiVersion: ${API_VERSION}"`, path: [] }
+      ? {
+          message: foreignDocument(value) ?? `apiVersion is missing; write "apiVersion: ${API_VERSION}"`,
+          path: [],
+        }
       : {
-          message: `apiVersion is "${short(apiVersion)}"; this version reads "${API_VERSION}"`,
+          message: `apiVersion is "${short(apiVersion)}"; ${otherVersion(String(apiVersion), value)}`,
           path: ['apiVersion'],
         };
   if (kind === undefined)
@@ -154,6 +158,12 @@ function headFault(value: unknown): Finding | undefined {
   return undefined;
 }
 
+/** What to do about a document with another apiVersion than ours. */
+const otherVersion = (apiVersion: string, document: { readonly kind?: unknown }): string =>
+  slipOf(apiVersion) ??
+  (Object.hasOwn(KINDS, String(document.kind)) ? undefined : foreignDocument(document)) ??
+  `this version reads "${API_VERSION}"`;
+
 /** Turns one issue of the schema into sentences that say what to write instead. */
 function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown): Finding[] {
   // The limit of the field itself reports the same.
@@ -164,9 +174,11 @@ function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown)
     const known = Object.keys((owner && fieldsOf(owner)) ?? {});
     return issue.keys.map((key) => ({
       message:
-        key === 'valueFrom'
-          ? `valueFrom stands in the place of a value; ${SECRET_EXAMPLE}`
-          : `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
+        key === '<<'
+          ? MERGE_KEY
+          : key === 'valueFrom'
+            ? `valueFrom stands in the place of a value; ${SECRET_EXAMPLE}`
+            : `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
       path: [...path, key],
       what: 'key',
     }));
@@ -178,7 +190,8 @@ function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown)
     if (inner === undefined) return [{ message: NO_SECRET_HERE, path }];
     return inner.flatMap((one) => issueFaults({ ...one, path: [...issue.path, ...one.path] }, schema, value));
   }
-  return [{ message: issueText(issue, schemaAt(schema, path), given), path }];
+  if (path.at(-1) === '<<') return [{ message: MERGE_KEY, path, what: 'key' }];
+  return [{ message: slipOf(given) ?? issueText(issue, schemaAt(schema, path), given), path }];
 }
 
 /** Whether these are the faults of a mapping, not that there is one. */

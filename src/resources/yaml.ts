@@ -18,6 +18,7 @@ import {
   YAMLException,
 } from 'js-yaml';
 import type { Fault, SourceSpot } from '../base/errors.ts';
+import { slipIn } from './slips.ts';
 
 /** Limits for one text. Text beyond them is refused with E_YAML. */
 export const YAML_LIMITS = {
@@ -95,6 +96,8 @@ export function readYaml(text: string, file: string): YamlResult {
         });
       }
     } catch (error) {
+      const slip = slipIn(text);
+      if (slip) return { ok: false, fault: yamlFault(new Refused(slip.message, slip.offset), lines, 0) };
       return { ok: false, fault: yamlFault(error, lines, from) };
     }
   }
@@ -161,6 +164,7 @@ function yamlFault(error: unknown, lines: Lines, from: number): Fault {
 /** Clearer texts for some messages of the parser. */
 const YAML_HINTS: Readonly<Record<string, string>> = {
   'duplicated mapping key': 'this key is listed twice in the same mapping; keep one',
+  'tab characters must not be used in indentation': 'tabs indent this line; YAML takes only blanks',
   'null byte is not allowed in input': 'a NUL octet; this is not a text file',
   'deficient indentation':
     'indented too little, or something opened above with a quote, "[" or "{" is not closed',

@@ -7,6 +7,7 @@ import { INDEX_TYPES, MANIFEST_TYPES } from '../../artifacts/oci.ts';
 import { isDigest } from '../../artifacts/reference.ts';
 import { MusterError } from '../../base/errors.ts';
 import { type AssetSource, readAll, urlSource } from '../image/sources.files.ts';
+import { byProxy, fetchOutside } from '../outside.socket.ts';
 
 export interface Registry {
   /** Fetches a manifest by tag or digest. If it was named by digest, its octets are checked. */
@@ -68,11 +69,15 @@ async function anonymousToken(
   const failed = (error: unknown): never => {
     if (signal.aborted) throw error;
     const { cause, message } = error as Error;
-    throw new MusterError('E_FETCH', `${url}: ${cause instanceof Error ? cause.message : message}`, {
-      cause: error,
-    });
+    throw new MusterError(
+      'E_FETCH',
+      `${url}: ${cause instanceof Error ? cause.message : message}${byProxy(url)}`,
+      {
+        cause: error,
+      },
+    );
   };
-  const response = await fetch(url, { signal }).catch(failed);
+  const response = await fetchOutside(url, { signal }).catch(failed);
   await response.body?.cancel();
   if (response.status !== 401) return undefined;
   const challenge = parseChallenge(response.headers.get('www-authenticate') ?? '');
@@ -84,7 +89,7 @@ async function anonymousToken(
   const ask = new URL(challenge.realm);
   if (challenge.service !== undefined) ask.searchParams.set('service', challenge.service);
   ask.searchParams.set('scope', challenge.scope ?? `repository:${repository}:pull`);
-  const answer = await fetch(ask, { signal }).catch(failed);
+  const answer = await fetchOutside(ask, { signal }).catch(failed);
   if (!answer.ok)
     throw new MusterError(
       'E_FETCH_REFUSED',

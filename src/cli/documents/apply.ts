@@ -58,7 +58,10 @@ export async function apply(
     options.confirm,
   );
   if (results.length === 0)
-    throw new MusterError('E_YAML', `${options.filename.join(', ')}: no document in it; nothing was applied`);
+    throw new MusterError(
+      'E_YAML',
+      `${options.filename.join(', ')}: no document in it; nothing was applied. A document begins with "apiVersion: muster/v1"`,
+    );
   for (const { kind, name, action } of results)
     io.out(`${kind.toLowerCase()}/${name} ${SAID[action]}${options.dryRun ? ' (dry run)' : ''}\n`);
   printWarnings(warnings, io);

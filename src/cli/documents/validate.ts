@@ -39,6 +39,11 @@ export async function validate(
     io,
   );
   const documents = [...result.documents.values()].map(({ document }) => idOf(document));
+  if (documents.length === 0 && faults.length === 0)
+    throw new MusterError(
+      'E_YAML',
+      `${paths.join(', ')}: no document in it; a document begins with "apiVersion: muster/v1"`,
+    );
   if (faults.length > 0) {
     io.err(`${counted(faults.length, 'fault')} in ${counted(sources.length, 'file')}\n`);
     return EXIT.failure;

@@ -8,6 +8,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MusterError } from '../../base/errors.ts';
 import { inAttempts, type TransferIo } from '../attempts.ts';
+import { byProxy, fetchOutside } from '../outside.socket.ts';
 
 /** A file that can be read from any offset. */
 export interface AssetSource {
@@ -108,7 +109,7 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
         ...(offset > 0 ? { range: `bytes=${offset}-` } : {}),
         ...(offset > 0 && version !== undefined ? { 'if-range': version } : {}),
       };
-      const response = await fetch(url, { headers, signal }).catch((error: unknown) =>
+      const response = await fetchOutside(url, { headers, signal }).catch((error: unknown) =>
         // Errors before the request have no code: a bad port, credentials in the URL, a redirect
         // loop.
         fetchFailed(url, error, 'E_FETCH_REFUSED'),
@@ -129,7 +130,7 @@ export function urlSource(url: string, more: Readonly<Record<string, string>> = 
         // A 4xx answer will not change, so it is final; a 5xx answer may pass, so the request can
         // be repeated.
         response.status < 500 ? 'E_FETCH_REFUSED' : 'E_FETCH',
-        `${url}: the server answered ${response.status} ${response.statusText}`,
+        `${url}: the server answered ${response.status} ${response.statusText}${byProxy(url)}`,
       );
     },
   };
@@ -165,7 +166,9 @@ function fetchFailed(url: string, error: unknown, nameless: 'E_FETCH' | 'E_FETCH
   const why = cause instanceof Error ? cause.message || code : message;
   // A certificate that is not trusted now will not be trusted in a minute.
   const refused = code === '' ? nameless === 'E_FETCH_REFUSED' : /CERT|SIGNATURE|INVALID_URL/.test(code);
-  throw new MusterError(refused ? 'E_FETCH_REFUSED' : 'E_FETCH', `${url}: ${why}`, { cause: error });
+  throw new MusterError(refused ? 'E_FETCH_REFUSED' : 'E_FETCH', `${url}: ${why}${byProxy(url)}`, {
+    cause: error,
+  });
 }
 
 /**
