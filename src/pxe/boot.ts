@@ -6,6 +6,7 @@
 import type { Ipv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { BootSession, Identity, MachineReport } from '../machines/machine.ts';
+import type { DhcpOption } from '../resources/dhcp-options.ts';
 import type { PxeOptions } from '../resources/kinds.ts';
 import type { Write } from '../store/store.ts';
 import type { BootClient } from './client.ts';
@@ -31,6 +32,8 @@ export interface BootAnswer {
   /** The machine's reserved address on this network. */
   readonly reservedAddress?: Ipv4;
   readonly hostname?: string;
+  /** DHCP options of the Machine document. */
+  readonly options?: readonly DhcpOption[];
   /** A Machine document names the client. */
   readonly documented?: true;
   /** To be committed in one transaction with the lease, before the ACK is sent. */

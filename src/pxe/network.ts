@@ -2,6 +2,7 @@
 
 import type { Millis } from '../base/duration.ts';
 import type { Cidr, Ipv4 } from '../base/ipv4.ts';
+import type { DhcpOption } from '../resources/dhcp-options.ts';
 import type { NetworkSpec, PxeOptions } from '../resources/kinds.ts';
 
 export interface ServedNetwork {
@@ -16,7 +17,13 @@ export interface ServedNetwork {
   readonly interface?: string;
   readonly leaseTime: Millis;
   readonly bootLeaseTime: Millis;
-  readonly pools: readonly { readonly start: Ipv4; readonly end: Ipv4 }[];
+  readonly pools: readonly {
+    readonly start: Ipv4;
+    readonly end: Ipv4;
+    readonly options?: readonly DhcpOption[];
+  }[];
+  /** DHCP options of the operator's own. */
+  readonly options?: readonly DhcpOption[];
   readonly gateway?: Ipv4;
   readonly dns: readonly Ipv4[];
   readonly ntp: readonly Ipv4[];

@@ -143,7 +143,12 @@ function served(name: string, spec: NetworkSpec, place: Place, httpPort: number)
     ...(place.interface === undefined ? {} : { interface: place.interface }),
     leaseTime: dhcp.leaseTime === undefined ? DEFAULT_LEASE_TIME : duration(dhcp.leaseTime),
     bootLeaseTime: dhcp.bootLeaseTime === undefined ? DEFAULT_BOOT_LEASE_TIME : duration(dhcp.bootLeaseTime),
-    pools: (dhcp.pools ?? []).map((pool) => ({ start: ipv4(pool.start), end: ipv4(pool.end) })),
+    pools: (dhcp.pools ?? []).map(({ start, end, options }) => ({
+      start: ipv4(start),
+      end: ipv4(end),
+      ...(options && { options }),
+    })),
+    ...(dhcp.options && { options: dhcp.options }),
     ...(spec.gateway === undefined ? {} : { gateway: ipv4(spec.gateway) }),
     dns: (spec.dns ?? []).map(ipv4),
     ntp: (spec.ntp ?? []).map(ipv4),

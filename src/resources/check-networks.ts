@@ -2,6 +2,7 @@
 import { parseDuration } from '../base/duration.ts';
 import { broadcastOf, type Cidr, cidr, contains, formatIpv4, type Ipv4, ipv4 } from '../base/ipv4.ts';
 import { type Candidate, type CrossFault, placeOf, report } from './candidate.ts';
+import { codeOf, NETWORK_FIELDS } from './dhcp-options.ts';
 import type { NetworkSpec } from './kinds.ts';
 import type { Path } from './yaml.ts';
 
@@ -41,6 +42,7 @@ export function checkNetwork(network: NetworkView, found: CrossFault[]): void {
         `${field} ${text} is not a host address inside ${spec.subnet}`,
       );
   }
+  checkOptions(network, found);
   checkPools(network, found);
   for (const field of ['leaseTime', 'bootLeaseTime'] as const) {
     const text = spec.dhcp[field];
@@ -61,6 +63,28 @@ export function checkNetwork(network: NetworkView, found: CrossFault[]): void {
         },
       );
     prefixes.add(prefix);
+  }
+}
+
+/** Options of the operator's own that have no effect, or that have a field. */
+function checkOptions({ candidate, spec }: NetworkView, found: CrossFault[]): void {
+  const { options = [], mode } = spec.dhcp;
+  if (options.length > 0 && mode !== 'server' && mode !== 'reservations')
+    report(
+      found,
+      candidate,
+      ['spec', 'dhcp', 'options'],
+      `mode ${mode} gives no addresses, so the options have no effect; remove them, or write them where the addresses are given`,
+    );
+  for (const [n, { option, vendorClass }] of options.entries()) {
+    const field = NETWORK_FIELDS[codeOf(option) ?? 0];
+    if (field !== undefined && vendorClass === undefined)
+      report(
+        found,
+        candidate,
+        ['spec', 'dhcp', 'options', n, 'option'],
+        `option ${option} of a network has a field of its own: write \`${field}\``,
+      );
   }
 }
 

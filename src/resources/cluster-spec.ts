@@ -154,11 +154,19 @@ export const kubernetesSpec = z.strictObject({
         'Names or addresses of the time servers that systemd-timesyncd asks on every machine. Absent: those of DHCP or of the image.',
     }),
   mirrors: z
-    .array(z.url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' }))
+    .array(
+      z
+        .url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' })
+        .refine(
+          (text) => !URL.canParse(text) || new URL(text).username + new URL(text).password === '',
+          'container runtimes drop a login in a URL; use a mirror without one, or give pods imagePullSecrets',
+        )
+        .refine((text) => !/[?#]/.test(text), 'the URL of a mirror has no "?" and no "#"'),
+    )
     .optional()
     .meta({
       description:
-        "URLs of registries that are asked before the one in an image's name. An https registry needs a certificate of Muster's CA.",
+        "URLs of registries that are asked before the one in an image's name, in this order. With a path that has /v2 in it (Harbor's proxy caches: https://harbor.example/v2/CACHE), images are asked for below that path. An https registry needs a certificate of Muster's CA.",
     }),
   overrides: z.record(z.string(), z.unknown()).optional().meta({
     description:

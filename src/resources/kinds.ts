@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
+import { dhcpOptions } from './dhcp-options.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
 import { ipText, kernelArgument, mac, metadata, name, trust, uuid } from './fields.ts';
 import { type asset, imageSpec } from './image-spec.ts';
@@ -76,6 +77,10 @@ const machineSpec = z.strictObject({
   pxe: pxeOptions
     .optional()
     .meta({ description: "How Muster builds replies to this machine's PXE firmware." }),
+  dhcpOptions: dhcpOptions.optional().meta({
+    description:
+      'DHCP options of your own for this machine, where Muster gives it its address; they win over those of network and pool.',
+  }),
   delivery: z.enum(['agent', 'inline']).optional().meta({
     description:
       'How the machine gets the secrets of its cluster. agent (default): its agent fetches them over mutual TLS. inline: its first configuration contains them, served once over plain HTTP; only for workers on an isolated segment (docs/security.md).',

@@ -1,5 +1,6 @@
 /** The schema of Network documents. */
 import { z } from 'zod';
+import { dhcpOptions } from './dhcp-options.ts';
 import { cidrText, domainName, duration, ipv4Text, loaderName, trust } from './fields.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
@@ -35,10 +36,18 @@ export const networkSpec = z.strictObject({
           z.strictObject({
             start: ipv4Text.meta({ description: 'First address of the range.' }),
             end: ipv4Text.meta({ description: 'Last address of the range.' }),
+            options: dhcpOptions.optional().meta({
+              description:
+                'DHCP options of your own for addresses of this range; they win over those of the network.',
+            }),
           }),
         )
         .optional()
         .meta({ description: 'Ranges of addresses to lease, both ends included. Only in mode server.' }),
+      options: dhcpOptions.optional().meta({
+        description:
+          'DHCP options of your own, by number or name. Options that have a field here (gateway, dns, domain, ntp, mtu) or that Muster sets itself are refused.',
+      }),
       leaseTime: duration.optional().meta({ description: 'Lease time of a running system. Default 1h.' }),
       bootLeaseTime: duration
         .optional()

@@ -44,12 +44,17 @@ export function containerdConfig(resolved: ResolvedCluster): string {
   ].join('');
 }
 
+/** Whether the path of a mirror names the place of the registry's API itself. */
+export const hasApiPath = (url: string): boolean => /\/v2(\/|$)/.test(new URL(url).pathname);
+
 /** The mirrors, which containerd asks first; it asks the registry in the image's name last. */
 function mirrorHosts(mirrors: readonly string[]): string {
   const host = (url: string): string =>
     [
       `[host.${toml(url)}]`,
       'capabilities = ["pull", "resolve"]',
+      // Otherwise containerd adds another /v2 to the path.
+      ...(hasApiPath(url) ? ['override_path = true'] : []),
       ...(url.startsWith('https:') ? ['ca = "/etc/muster/ca.crt"'] : []),
       '',
     ].join('\n');

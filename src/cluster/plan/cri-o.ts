@@ -59,7 +59,7 @@ export function crioRegistries(resolved: ResolvedCluster): string {
     const { protocol, host, pathname } = new URL(url);
     return [
       '[[registry.mirror]]',
-      `location = ${toml(`${host}${pathname.replace(/\/$/, '')}/${registry}`)}`,
+      `location = ${toml(locationOf(host, pathname.replace(/\/$/, ''), registry))}`,
       ...(protocol === 'http:' ? ['insecure = true'] : []),
     ];
   };
@@ -72,6 +72,15 @@ export function crioRegistries(resolved: ResolvedCluster): string {
       '',
     ])
     .join('\n');
+}
+
+/**
+ * CRI-O adds `/v2` behind the host itself. A path that names the place of the API, as that of a
+ * cache for one registry, has the images right below it.
+ */
+function locationOf(host: string, path: string, registry: string): string {
+  const below = /^\/v2(\/.*)?$/.exec(path);
+  return below ? `${host}${below[1] ?? ''}` : `${host}${path}/${registry}`;
 }
 
 /** Muster's CA for each mirror that is reached over TLS. */

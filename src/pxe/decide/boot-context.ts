@@ -16,6 +16,7 @@ import type { Member, Roster } from '../../machines/roster.ts';
 import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { Catalog } from '../../resources/catalog.ts';
+import type { DhcpOption } from '../../resources/dhcp-options.ts';
 import type { MachineSpec, PxeOptions } from '../../resources/kinds.ts';
 import { type AssetStore, assetsOf } from '../assets/assets.ts';
 import type { BootAnswer } from '../boot.ts';
@@ -63,6 +64,8 @@ interface MachineAnswer {
   readonly outline: Verdict;
   readonly address: Ipv4 | undefined;
   readonly hostname: string | undefined;
+  /** DHCP options of the Machine document. */
+  readonly options: readonly DhcpOption[] | undefined;
   readonly machinePxe: PxeOptions | undefined;
   /** The answer to an ordinary DHCP client. */
   readonly ordinary: BootAnswer;
@@ -350,6 +353,7 @@ function machineAnswer(
     outline: judge(recognised),
     address,
     hostname,
+    options: spec?.dhcpOptions,
     machinePxe: spec?.pxe,
     ordinary: {
       decision: NOT_A_BOOT_CLIENT,
@@ -357,6 +361,7 @@ function machineAnswer(
       pxe: network.pxe,
       ...(address === undefined ? {} : { reservedAddress: address }),
       ...(hostname === undefined ? {} : { hostname }),
+      ...(spec?.dhcpOptions && { options: spec.dhcpOptions }),
       ...(spec ? { documented: true } : {}),
       writes: [],
     },

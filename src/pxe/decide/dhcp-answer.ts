@@ -72,6 +72,7 @@ export function answer(
     ...(bootFile === undefined ? {} : { bootFile }),
     ...(known?.address === undefined ? {} : { reservedAddress: known.address }),
     ...(known?.hostname === undefined ? {} : { hostname: known.hostname }),
+    ...(known?.options && { options: known.options }),
     ...(member?.entry ? { documented: true } : {}),
     // The session of an unknown machine is not stored: after a restart it starts over.
     writes:

@@ -10,6 +10,7 @@ import { classify, hasMac } from './classify.ts';
 import { type Datagram, findNetwork } from './networks.ts';
 import { type MessageName, messageName, OPTION } from './options.ts';
 import type { SilentOutcome } from './outcomes.ts';
+import { addOwnOptions } from './own-options.ts';
 import { type DhcpPacket, decode, maximumFor, messageType } from './packet.ts';
 import { addNetworkOptions, bootFields, replyTo, withBoot } from './reply.ts';
 import { decline, discover, release, request } from './server.ts';
@@ -167,6 +168,13 @@ function inform(query: Query): Result {
   const answer = query.state.boot.answer(client, network, 'offer');
   const plain = { ...replyTo(packet, 'ACK', serverId(query)), ciaddr: address };
   addNetworkOptions(plain.options, packet, network, answer.hostname);
+  addOwnOptions(plain.options, {
+    request: packet,
+    network,
+    vendorClass: client.vendorClass,
+    machine: answer.options,
+    address,
+  });
   const reply = withBoot(plain, bootFields(packet, client, answer, network, 'ack'));
   return { outcome: 'informed', answer, address, reply: addressed(query, reply, 'reply') };
 }

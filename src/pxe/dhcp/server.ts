@@ -11,6 +11,7 @@ import { QUARANTINE } from './leases.ts';
 import { OFFER_HOLD } from './network-leases.ts';
 import { OPTION } from './options.ts';
 import type { RefusedOutcome, SilentOutcome } from './outcomes.ts';
+import { addOwnOptions } from './own-options.ts';
 import { addressOption } from './packet.ts';
 import { inPool } from './pool.ts';
 import { addLeaseTimes, addNetworkOptions, bootFields, nak, replyTo, withBoot } from './reply.ts';
@@ -129,6 +130,13 @@ function grant(
   if (type === 'ACK' && !addressOption(packet, OPTION.requestedAddress)) reply.ciaddr = packet.ciaddr;
   addLeaseTimes(reply.options, time);
   addNetworkOptions(reply.options, packet, network, answer.hostname);
+  addOwnOptions(reply.options, {
+    request: packet,
+    network,
+    vendorClass: client.vendorClass,
+    machine: answer.options,
+    address,
+  });
   return withBoot(reply, bootFields(packet, client, answer, network, type === 'OFFER' ? 'offer' : 'ack'));
 }
 

@@ -6,6 +6,7 @@ import type { PlanLine } from '../../../../src/agent/plan.ts';
 import { openArtifactBook } from '../../../../src/artifacts/book.ts';
 import { foundingOrders } from '../../../../src/cluster/etcd/commands.ts';
 import type { Founder } from '../../../../src/cluster/etcd/founder.ts';
+import { containerdLines } from '../../../../src/cluster/plan/containerd.ts';
 import { crioConfig, crioLines, crioRegistries } from '../../../../src/cluster/plan/cri-o.ts';
 import { departurePlan } from '../../../../src/cluster/plan/departure.ts';
 import { binaryLines } from '../../../../src/cluster/plan/supplies.ts';
@@ -182,4 +183,20 @@ test('a machine that leaves stops it like the other', () => {
   const { lines } = departurePlan(record, 'cp1', new TestMachine('cp1').facts());
   const stopped = lines.flatMap((line) => (line.do === 'stop' ? [line.unit] : []));
   expect(stopped.indexOf('kubepods.slice')).toBeLessThan(stopped.indexOf('crio.service'));
+});
+
+test('a mirror whose path names the place of the API has the images right below it, in both runtimes', () => {
+  const cache = {
+    ...MIRRORED,
+    mirrors: ['https://harbor.example/v2/dockerhub', 'https://plain.example/cache'],
+  };
+  expect(crioRegistries(cache)).toContain('location = "harbor.example/dockerhub"');
+  expect(crioRegistries(cache)).toContain('location = "plain.example/cache/docker.io"');
+  const hosts = containerdLines({ ...cache }).files.find(
+    (line) => line.do === 'put' && line.path.endsWith('/_default/hosts.toml'),
+  );
+  const text = hosts?.do === 'put' && 'text' in hosts.content ? String(hosts.content.text) : '';
+  const [harbor, plain] = text.split('\n\n');
+  expect(harbor).toContain('override_path = true');
+  expect(plain).not.toContain('override_path');
 });

@@ -33,6 +33,8 @@ test.for([
   [{ hostCertificates: ['etc/ssl'] }, 'hostCertificates'],
   [{ checks: { fsyncMs: -1 } }, 'checks.fsyncMs'],
   [{ mirrors: ['mirror.example'] }, 'mirrors'],
+  [{ mirrors: ['https://user:pass@mirror.example'] }, 'mirrors'],
+  [{ mirrors: ['https://mirror.example/v2/cache?x'] }, 'mirrors'],
 ] as const)('the override %j is refused', ([overrides, path]) => {
   const told = faults({ ...VIRTUAL, overrides });
   expect(told.length, told.join()).toBeGreaterThan(0);

@@ -69,6 +69,7 @@ export interface Known {
   readonly file?: string | null;
   readonly writes?: BootAnswer['writes'];
   readonly documented?: true;
+  readonly options?: BootAnswer['options'];
 }
 
 /**
@@ -101,6 +102,7 @@ export function bootTable(known: Readonly<Record<string, Known>> = {}) {
         ...(machine.address ? { reservedAddress: ipv4(machine.address) } : {}),
         ...(machine.name ? { hostname: machine.name } : {}),
         ...(machine.documented ? { documented: true } : {}),
+        ...(machine.options ? { options: machine.options } : {}),
       };
     },
     withoutReservation: () => Object.values(known).filter((m) => m.documented && !m.address).length,
