@@ -45,8 +45,12 @@ export async function serve(options: ServeOptions): Promise<void> {
       await Promise.all(listeners.map((close) => close()));
     });
     const clusters = await openClusters(options, common, state, boot, closing);
-    await clusters.listen(opened);
-    const { httpPort } = await boot.listen(opened);
+    // A boot host whose store continues elsewhere answers no machine.
+    const serves = state.life.state !== 'superseded';
+    if (serves) await clusters.listen(opened);
+    const { httpPort } = serves ? await boot.listen(opened) : { httpPort: undefined };
+    const ofMachines = [...listeners];
+    state.life.onSuperseded(() => void Promise.all(ofMachines.map((close) => close())));
     const daemon = daemonOf(common, state, boot);
     await listenToOperators(options, common, state, boot, clusters, daemon, opened);
     log.info({ http: httpPort, socket: options.socket, sockets: boot.sockets }, 'listening');

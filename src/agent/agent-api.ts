@@ -12,11 +12,13 @@ import { printable } from '../machines/identity.ts';
 import type { AgentStatus } from '../machines/machine.ts';
 import { plainAddress } from '../machines/reports.ts';
 import type { Member } from '../machines/roster.ts';
+import type { Life } from '../store/life.ts';
 import { raiseAlarm } from './alarm.ts';
 import { dataKey } from './data-key.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
+import { factsOfThisLife, mustServe, RESTORED_PLAN, revisionHeader } from './life-gate.ts';
 import type { AgentApiAnswer, AgentIdentity, AgentPlanner, AgentSnapshots } from './protocol.ts';
 import { type RedeemAnswer, type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
@@ -39,6 +41,8 @@ interface AgentApiDeps extends RedeemDeps {
   readonly planner: AgentPlanner;
   /** The store's revision now. */
   readonly revision: () => Promise<number>;
+  /** The life of the store; absent: it was never restored. */
+  readonly life?: Pick<Life, 'number' | 'state' | 'detail' | 'seen'> | undefined;
   /** Tells revisions that machines were sent from revisions that they invented. */
   readonly claims: RevisionClaims;
   /** The first configuration of a machine's boot session; undefined when that is not known. */
@@ -136,6 +140,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         return value;
       };
       const [ticket, tpm, proof] = ['ticket', 'tpm', 'proof'].map((name) => form.get(name));
+      mustServe(deps.life?.state);
       const request = { session: field('session'), ticket, csr: field('csr'), tpm, proof, address };
       return redeemAnswer(await redeem(deps, request), deps.waiting.size);
     },
@@ -146,23 +151,26 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const { identity, member, shown, record } = authenticate(deps, certificate, address, { ended: true });
       const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
+      if (hasEnded(deps, shown)) mustServe(deps.life?.state);
       if (hasEnded(deps, shown)) return renewEnded(deps, record, shown, read.facts, address);
-      const facts = withoutInventedRevision(deps, liars, member.name, read.facts);
+      const facts = await factsOfThisLife(deps, liars, member.name, read.facts);
       await heard(deps, member, facts, address);
       const revision = await deps.revision();
       if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
-      const wanted = await deps.planner(identity, facts);
+      const restored = deps.life?.state === 'restored';
+      const wanted = restored ? RESTORED_PLAN : await deps.planner(identity, facts);
       const current = deps.identities.get(record.machine) ?? record;
       // The renewal comes first, so that a line that ends the plan does not prevent it.
-      const lines = [...(await renewal(deps, current, shown, facts)), ...wanted.lines];
+      const renewed = restored ? [] : await renewal(deps, current, shown, facts);
+      const lines = [...renewed, ...wanted.lines];
       const plan = { ...wanted, lines: linesFor(facts.agent, lines) };
       const { digest, tar: body } = encodePlan(plan);
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
         'muster-time': String(Math.floor(deps.clock.now() / 1000)),
-        // The revision that a machine is sent never decreases. A machine that has seen a higher
-        // revision than the store has now shows the planner that the store was rolled back.
-        'muster-revision': deps.claims.of(member.name, Math.max(revision, facts.seenRevision ?? 0)),
+        // A machine that has seen a higher revision than the store has now shows the planner that
+        // the store was rolled back.
+        ...revisionHeader(deps, member.name, Math.max(revision, facts.seenRevision ?? 0)),
         ...deps.witness?.hear(member.name, facts.seenCheckpoint),
       };
       return digest === facts.applied
@@ -221,25 +229,6 @@ function redeemAnswer(answer: RedeemAnswer, waiting: number): AgentApiAnswer {
   return answer.hold === 'approval'
     ? { status: 202, headers: { ...headers, 'muster-nonce': answer.nonce } }
     : { status: 202, contentType: TEXT, body: answer.challenge, headers };
-}
-
-/**
- * The facts with the revision that the machine has seen, if its proof is ours. One that it invented
- * is nothing that other members have to wait for, and is logged.
- */
-function withoutInventedRevision(
-  { claims, log }: AgentApiDeps,
-  liars: Set<string>,
-  machine: string,
-  facts: AgentFacts,
-): AgentFacts {
-  const { claim } = facts;
-  if (claim === undefined) return facts;
-  if (claims.believed(machine, claim)) return { ...facts, seenRevision: claim.revision };
-  if (!liars.has(machine))
-    log.warn({ machine, revision: claim.revision }, 'a machine claims a revision that it was never sent');
-  liars.add(machine);
-  return facts;
 }
 
 /** Whether the certificate has ended by now, maybe since the handshake. */

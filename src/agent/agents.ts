@@ -21,6 +21,7 @@ import type { Pki } from '../pki/pki.ts';
 import type { Secrets } from '../pki/secrets.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import { KEYS } from '../store/keys.ts';
+import type { Life } from '../store/life.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
 import { type ConfigurationOf, createAgentApi } from './agent-api.ts';
@@ -54,6 +55,10 @@ export interface AgentsDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** The life of the store; absent: it was never restored. */
+  readonly life?: Life;
+  /** Other hosts that may become the boot host; agents ask them when this one does not answer. */
+  readonly standby?: readonly string[];
   /** Compares what agents remember of the security log with it; absent: nobody does. */
   readonly witness?: Witness;
   /** Called with the settings of every layer that is made; tests read tickets from them. */
@@ -258,7 +263,8 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       const { certificate } = transport;
       if (certificate === undefined || options === undefined || tickets === undefined) throw notUp();
       const { authority } = certificate;
-      const host = { authority, tickets, port: server?.port ?? options.port, now: clock.now() };
+      const { standby = [] } = deps;
+      const host = { authority, tickets, port: server?.port ?? options.port, now: clock.now(), standby };
       return hostLayer(request, host, deps.made);
     },
     async listen(given) {
@@ -312,7 +318,11 @@ function atMostEvery(
 /** The agent's layer with the boot host's CA and, for a boot, a ticket. */
 function hostLayer(
   request: LayerRequest,
-  host: Pick<AgentSettings, 'authority' | 'now'> & { readonly tickets: Tickets; readonly port: number },
+  host: Pick<AgentSettings, 'authority' | 'now'> & {
+    readonly tickets: Tickets;
+    readonly port: number;
+    readonly standby: readonly string[];
+  },
   made: AgentsDeps['made'],
 ): ConfigLayer {
   const { machine, session, plan } = request;

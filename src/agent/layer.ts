@@ -40,6 +40,8 @@ interface BootFile {
 export interface AgentSettings {
   /** URL of the agents' listener, without a path. */
   readonly server: string;
+  /** The same of hosts that may become the boot host. Absent: none. */
+  readonly standby?: readonly string[];
   readonly machine: string;
   /** Id of the boot session. */
   readonly session: string;
@@ -108,6 +110,7 @@ export const linesOf = (settings: Readonly<Record<string, string>>): string =>
 export const settingsText = (settings: AgentSettings): string =>
   linesOf({
     server: settings.server,
+    ...(settings.standby && { standby: settings.standby.join(' ') }),
     machine: settings.machine,
     session: settings.session,
     ...(settings.ticket !== undefined && { ticket: settings.ticket }),

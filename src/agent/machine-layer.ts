@@ -121,6 +121,8 @@ function bootFiles({ kernel, initrds = [] }: ImageSpec, baseUrl: string, assetUr
 interface BootHostFacts {
   /** Port of the agents' listener. */
   readonly port: number;
+  /** Other hosts that may become the boot host. */
+  readonly standby?: readonly string[];
   /** PEM of every trusted generation of Muster's CA. */
   readonly authority: string;
   readonly ticket: string;
@@ -131,11 +133,12 @@ interface BootHostFacts {
 /** The settings file of a machine's agent, as values. */
 export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSettings {
   const { data, boot } = request;
-  const { port, ticket, ...known } = host;
+  const { port, ticket, standby = [], ...known } = host;
   return {
     ...known,
     ...(request.ticketed && { ticket }),
     server: `https://${request.host}:${port}`,
+    ...(standby.length > 0 && { standby: standby.map((one) => `https://${one}:${port}`) }),
     machine: request.machine,
     session: request.session,
     setsClock: true,

@@ -51,6 +51,8 @@ done
 read_settings() {
   setting server
   server=$setting
+  setting standby
+  standby=$setting
   setting machine
   machine=$setting
   setting session
@@ -166,6 +168,20 @@ do_inline_plan() {
   exit 1
 }
 
+# Takes the next of the servers that agent.conf lists, after three polls in a row without an answer:
+# the boot host may have been restored on another one. The one that did not answer becomes the last.
+take_next_server() {
+  [ -n "$standby" ] || return 0
+  case $http_status$failures in
+    000[3-6]) ;;
+    *) return 0 ;;
+  esac
+  standby="$standby $server"
+  server=${standby%% *}
+  standby=${standby#* }
+  say "the server does not answer; trying $server"
+}
+
 # Sleeps until the next poll: as long as the server asked for, after failures at least 1, 3, 7 and
 # so on up to 63 seconds, never more than five minutes; and up to a quarter more, so that a thousand
 # machines do not ask at the same moment. A machine that is held asks again in less than the time
@@ -237,6 +253,7 @@ while :; do
     if [ -z "$held" ] && [ "$failures" -lt 6 ]; then
       failures=$((failures + 1))
     fi
+    take_next_server
     do_kept_plan
   fi
   update_boot_disk

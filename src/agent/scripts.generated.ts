@@ -35,6 +35,8 @@ done
 read_settings() {
   setting server
   server=$setting
+  setting standby
+  standby=$setting
   setting machine
   machine=$setting
   setting session
@@ -137,6 +139,18 @@ do_inline_plan() {
   exit 1
 }
 
+take_next_server() {
+  [ -n "$standby" ] || return 0
+  case $http_status$failures in
+    000[3-6]) ;;
+    *) return 0 ;;
+  esac
+  standby="$standby $server"
+  server=\${standby%% *}
+  standby=\${standby#* }
+  say "the server does not answer; trying $server"
+}
+
 wait_for_next_poll() {
   if [ -n "$held" ]; then
     pause=\${retry_after:-2}
@@ -202,6 +216,7 @@ while :; do
     if [ -z "$held" ] && [ "$failures" -lt 6 ]; then
       failures=$((failures + 1))
     fi
+    take_next_server
     do_kept_plan
   fi
   update_boot_disk

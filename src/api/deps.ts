@@ -31,7 +31,11 @@ import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
+<<<<<<< HEAD
 import type { Accounts } from './accounts/accounts.ts';
+=======
+import type { Life } from '../store/life.ts';
+>>>>>>> 73b48706 (The boot host is backed up while it runs and restored on another host, and a store that continues elsewhere answers no machine)
 import type { Actions } from './actions.ts';
 import type { Timestamp } from './times.ts';
 
@@ -94,6 +98,12 @@ export interface ApiDeps {
   readonly founding: FoundingOrders;
   /** What founded clusters run. */
   readonly running: Pick<Running, 'of'>;
+  /** Backups of this boot host, and the life of its store. */
+  readonly hostBackup: {
+    readonly life: Life;
+    /** The archive of a backup; it is secret. */
+    readonly archive: (wanted: { readonly assets: boolean }) => AsyncIterable<Uint8Array>;
+  };
   /** Snapshots of clusters' etcd. */
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'get' | 'verify' | 'read'>;
   readonly membership: Membership;

@@ -18,6 +18,8 @@ export interface ReadinessFacts {
   readonly firmware: readonly string[];
   /** Why the agents' listener does not work; undefined while it does. */
   readonly agentsFault: string | undefined;
+  /** Why the store does not serve; undefined while it does. */
+  readonly lifeFault?: string | undefined;
   /** Faults of networks and documents. */
   readonly faults: readonly Pick<Fault, 'code' | 'message'>[];
 }
@@ -37,6 +39,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
       ok: served.length > 0 || facts.networks === 0,
       detail: served.join(', ') || 'none is served',
     },
+    ...(facts.lifeFault === undefined ? [] : [{ name: 'store life', ok: false, detail: facts.lifeFault }]),
     { name: 'store', ok: storeFailure === undefined, ...(storeFailure ? { detail: storeFailure } : {}) },
   ];
   return {

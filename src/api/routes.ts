@@ -8,6 +8,7 @@ import { approveMachine, listWaiting } from './approvals.ts';
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
 import { auditEntries, auditExport, auditStatus } from './audit.ts';
+import { acceptStore, showLife, writeBackup } from './backup.ts';
 import {
   foundCluster,
   showAddons,
@@ -92,6 +93,28 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     access: 'audit',
     summary: 'Exports all of its lines (JSON Lines), oldest first; the last is a checkpoint.',
     handler: auditExport,
+  },
+  {
+    method: 'GET',
+    path: '/v1/backup',
+    access: 'view',
+    summary: 'Shows whether the store serves as usual, was restored, or continues elsewhere.',
+    handler: showLife,
+  },
+  {
+    method: 'POST',
+    path: '/v1/backup',
+    access: 'administer',
+    summary:
+      'Answers with a backup of the boot host in the clear, for `muster backup create`; secret. Query: assets.',
+    handler: writeBackup,
+  },
+  {
+    method: 'POST',
+    path: '/v1/backup/accept',
+    access: 'administer',
+    summary: 'Accepts the store that was restored here as the right one.',
+    handler: acceptStore,
   },
   {
     method: 'GET',

@@ -9,6 +9,7 @@ import { VERSION } from '../base/version.ts';
 import { registerAddons } from './addon/verbs.ts';
 import { registerArtifacts } from './artifacts/verbs.ts';
 import { registerAudit } from './audit/verbs.ts';
+import { registerBackup } from './backup/verbs.ts';
 import { registerCluster } from './cluster/verbs.ts';
 import { registerCompletion } from './completion/verbs.ts';
 import { registerDocuments } from './documents/verbs.ts';
@@ -32,7 +33,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ['Machines:', registerExplain, registerMachine, registerEvents],
   ['Clusters:', registerCluster, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
-  ['Server:', registerServer, registerAudit],
+  ['Server:', registerServer, registerBackup, registerAudit],
   ['Operators:', registerLogin],
   ['Other:', registerCompletion, registerHelp],
 ];

@@ -72,6 +72,23 @@ export function startVault(options: {
   return openVault({ file: own, credentialsDirectory });
 }
 
+/**
+ * The text of the vault key with which {@link startVault} started: secret.
+ *
+ * @throws {MusterError} E_VAULT_KEY when it cannot be read
+ */
+export function readVaultKey(
+  file: string | undefined,
+  state: string,
+  credentialsDirectory: string | undefined,
+): string {
+  if (file !== undefined) return read(file);
+  const credential =
+    credentialsDirectory === undefined ? undefined : path.join(credentialsDirectory, VAULT_CREDENTIAL);
+  if (credential !== undefined && fs.existsSync(credential)) return read(credential);
+  return read(path.join(state, VAULT_KEY_FILE));
+}
+
 function read(file: string): string {
   try {
     return fs.readFileSync(file, 'utf8');

@@ -217,6 +217,11 @@ export class SqliteRecords {
   }
 
   /** Forgets history up to and including `revision`, in steps. */
+  /** Writes a consistent copy of the store to a new file. */
+  copyTo(path: string): void {
+    this.#db.prepare('VACUUM INTO ?').run(path);
+  }
+
   compact(revision: number): void {
     const end = Math.min(revision, this.#revision);
     while (this.#compacted < end) {

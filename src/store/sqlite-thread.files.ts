@@ -43,6 +43,9 @@ function answer(records: SqliteRecords, request: ReadRequest): ReadReply {
       case 'compact':
         records.compact(request.revision);
         return { done: true };
+      case 'copy':
+        records.copyTo(request.path);
+        return { done: true };
     }
   } catch (error) {
     return { error: threadError(error) };

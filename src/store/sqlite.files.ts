@@ -82,10 +82,19 @@ const BREAKDOWN_SPAN_MS = 60_000;
  *   when another process has it open; E_STORE_DAMAGED when it is not a store; E_STORE_OPEN
  *   otherwise.
  */
-export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
+export async function openSqliteStore(options: SqliteStoreOptions): Promise<FileStore> {
   const store = new SqliteStore(options);
   await store.open();
   return store;
+}
+
+/** A store in a file. */
+export interface FileStore extends Store {
+  /**
+   * Writes a consistent copy of the store, with all commits of earlier calls, to a new file. Commits
+   * wait meanwhile: about a second for 200 MiB.
+   */
+  copyTo(path: string): Promise<void>;
 }
 
 interface PendingCommit {
@@ -108,7 +117,7 @@ interface Group {
   readonly reads: readonly PendingRead[];
 }
 
-class SqliteStore implements Store {
+class SqliteStore implements FileStore {
   readonly #options: SqliteStoreOptions;
   readonly #watchers: Watchers;
   #thread: Worker | undefined;
@@ -214,6 +223,10 @@ class SqliteStore implements Store {
   watch(prefix: string, after: number, signal: AbortSignal): AsyncIterable<readonly Change[]> {
     if (this.#ended) throw this.#ended;
     return this.#watchers.watch(prefix, after, signal);
+  }
+
+  async copyTo(path: string): Promise<void> {
+    await this.#read({ read: 'copy', path });
   }
 
   async compact(revision: number): Promise<void> {

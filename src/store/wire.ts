@@ -32,7 +32,8 @@ export type ReadRequest =
   | { readonly read: 'list'; readonly prefix: string }
   | { readonly read: 'history'; readonly prefix: string; readonly after: number; readonly upto: number }
   /** Compaction is not a read, but it is ordered and answered like one. */
-  | { readonly read: 'compact'; readonly revision: number };
+  | { readonly read: 'compact'; readonly revision: number }
+  | { readonly read: 'copy'; readonly path: string };
 
 export interface ThreadRequest {
   readonly commits: FlatCommits;

@@ -3,6 +3,7 @@
  * certificate requests, node settings, departures and health.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { mustServe } from '../agent/life-gate.ts';
 import { withSecrets } from '../agent/secret-plan.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
@@ -16,6 +17,7 @@ import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
 import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
+import type { EtcdGateway } from '../cluster/etcd/views.ts';
 import { createHealth } from '../cluster/health/health.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
 import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
@@ -29,6 +31,7 @@ import { createPlanner } from '../cluster/plan/planner.ts';
 import { followClusters } from '../cluster/spec/resolved-clusters.ts';
 import { serveRegistry } from '../pxe/http/registry.server.ts';
 import { createSupplies } from '../pxe/supplies.ts';
+import type { Life } from '../store/life.ts';
 import type { Boot, CloseListener } from './boot.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
@@ -46,7 +49,7 @@ export async function openClusters(
   boot: Boot,
   closing: AsyncDisposableStack,
 ) {
-  const { given, secretUsers, releases } = state;
+  const { given, secretUsers, releases, life } = state;
   const { catalog, memberships, roster, events, store, agents, pki, tokens, artifacts, addons, assets } =
     state;
   const networks = boot.networks.served;
@@ -55,7 +58,7 @@ export async function openClusters(
     clock,
     log,
     events,
-    gateway: createGateways({ pki, clock, signal }),
+    gateway: gatewaysWhileServing(life, createGateways({ pki, clock, signal })),
   });
   closing.defer(() => founder.close());
   await founder.resume();
@@ -86,7 +89,7 @@ export async function openClusters(
     snapshot: snapshots.line,
   });
 
-  const kubes = createKubes({ pki, clock, signal });
+  const kubes = kubesWhileServing(life, createKubes({ pki, clock, signal }));
   const departures = createDepartures({ founder, clusters, kubes, clock, log });
   closing.defer(() => departures.close());
   for (const { cluster } of founder.records()) departures.go(cluster);
@@ -153,6 +156,37 @@ export async function openClusters(
     kubeconfig: (cluster: string, user: string) => userKubeconfig(credentials, cluster, user),
     etcdClient: (cluster: string, user: string) => userEtcdClient(credentials, cluster, user),
     listen,
+  };
+}
+
+/** The clients of etcd, which change nothing until a restored store is accepted. */
+function gatewaysWhileServing(
+  life: Life,
+  gatewayOf: (cluster: string) => EtcdGateway,
+): (cluster: string) => EtcdGateway {
+  return (cluster) => {
+    const gateway = gatewayOf(cluster);
+    const serving = (): EtcdGateway => {
+      mustServe(life.state);
+      return gateway;
+    };
+    return {
+      view: async (...of) => serving().view(...of),
+      remove: async (...of) => serving().remove(...of),
+      addLearner: async (...of) => serving().addLearner(...of),
+      promote: async (...of) => serving().promote(...of),
+    };
+  };
+}
+
+/** The clients of API servers, which answer only while this boot host serves. */
+function kubesWhileServing(life: Life, kubes: ReturnType<typeof createKubes>): typeof kubes {
+  return (...of) => {
+    const kube = kubes(...of);
+    return async (...request) => {
+      mustServe(life.state);
+      return kube(...request);
+    };
   };
 }
 

@@ -20,7 +20,7 @@ const counted = (count: number, noun: string): string => `${count} ${noun}${coun
 /** Composes the daemon from the state and the boot service. */
 export function daemonOf(
   { clock }: Common,
-  { catalog, disk, journal, security, agents, assets }: State,
+  { catalog, disk, journal, security, agents, assets, life }: State,
   { networks }: Boot,
 ): RunningDaemon {
   return {
@@ -35,6 +35,7 @@ export function daemonOf(
         securityLogFailing: security.status().failing,
         firmware: firmwareServed((name) => assets.loader(name) !== undefined),
         agentsFault: agents.fault(),
+        lifeFault: life.detail,
         faults: [...networks.faults(), ...catalog.faults()],
       }),
     reread() {

@@ -14,6 +14,7 @@ import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { openExports } from '../pki/exported.ts';
+import { hostArchive } from './backup.files.ts';
 import type { Boot, CloseListener } from './boot.ts';
 import type { Clusters } from './clusters.ts';
 import type { Common } from './common.ts';
@@ -50,10 +51,21 @@ export async function listenToOperators(
     given,
     secretUsers,
     store,
+<<<<<<< HEAD
   } = state;
   const { socket, metricsListen, operatorsListen } = options;
   const accounts = new Accounts({ operators: await openOperators({ store, clock, log }), clock });
   const tls = operatorsListen && (await operatorsTls(options, common, state));
+=======
+    life,
+  }: State,
+  boot: Boot,
+  clusters: Clusters,
+  daemon: Daemon,
+  opened: (close: CloseListener) => void,
+): Promise<void> {
+  const { socket, metricsListen } = options;
+>>>>>>> 73b48706 (The boot host is backed up while it runs and restored on another host, and a store that continues elsewhere answers no machine)
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
   const quarantine = { roster, identities: agents.identities, events, clock };
@@ -81,6 +93,7 @@ export async function listenToOperators(
       founding: clusters.founding,
       running: releases,
       snapshots: clusters.snapshots,
+      hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
       health: clusters.health,
       membership: clusters.membership,
       waiting: clusters.waiting,

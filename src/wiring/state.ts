@@ -29,7 +29,9 @@ import { openLeaseBook } from '../pxe/dhcp/leases.ts';
 import { openCatalog } from '../resources/catalog.files.ts';
 import { secretCheck } from '../resources/check-secrets.ts';
 import { PKI_PREFIX } from '../store/keys.ts';
+import { openLife } from '../store/life.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
+import type { Store } from '../store/store.ts';
 import type { Common } from './common.ts';
 import { openSecurity } from './security.ts';
 
@@ -76,13 +78,8 @@ export async function openState(
     },
   });
   closing.defer(() => store.close());
-  const vault = startVault({
-    file: options.vaultKey,
-    credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
-    state: options.state,
-    sealed: (await store.list(PKI_PREFIX)).records.length > 0,
-    warn: (text) => log.warn({}, text),
-  });
+  const vault = await openStartVault(options, store, log);
+  const life = await openLife({ store, clock, log });
   const secrets = openSecrets({ store, vault });
   const given = await openGivenSecrets({ store, vault, secrets, clock, log });
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
@@ -122,6 +119,8 @@ export async function openState(
   closing.defer(() => roster.close());
   const pki = openPki({ store, vault, clock });
   const agents = await openAgents({
+    life,
+    standby: options.standby,
     witness: createWitness({ security, events, log }),
     store,
     pki,
@@ -158,7 +157,18 @@ export async function openState(
     agents,
     tokens,
     snapshotFiles,
+    life,
   };
+}
+
+async function openStartVault(options: ServeOptions, store: Pick<Store, 'list'>, log: Log): Promise<Vault> {
+  return startVault({
+    file: options.vaultKey,
+    credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
+    state: options.state,
+    sealed: (await store.list(PKI_PREFIX)).records.length > 0,
+    warn: (text) => log.warn({}, text),
+  });
 }
 
 /** Opens the snapshots of etcd, and seals their keys with the present vault key. */

@@ -52,6 +52,8 @@ export interface ServeOptions {
   readonly logLevel: LogLevel;
   /** Octets of the security log that are kept; the oldest segments are removed beyond that. */
   readonly auditBytes: number;
+  /** Other hosts that may become the boot host, as agents are told. */
+  readonly standby: readonly string[];
   /** Directory of the programs that bring copies of snapshots elsewhere. */
   readonly backupCommands: string;
 }
@@ -155,6 +157,14 @@ export const SERVE_SETTINGS = {
     about: 'how much of the security log is kept, in MiB',
     fallback: '256',
   },
+  standby: {
+    flag: '--standby <address>',
+    env: 'MUSTER_STANDBY',
+    about:
+      'name or address of a host that may become the boot host (repeatable); agents ask it when this one does not answer',
+    fallback: '',
+    repeatable: true,
+  },
   backupCommands: {
     flag: '--backup-commands <dir>',
     env: 'MUSTER_BACKUP_COMMANDS',
@@ -236,6 +246,7 @@ export function serveOptions(
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,
     auditBytes: Number(audit.value) * 1024 * 1024,
+    standby: standbyOf(values('standby')),
     backupCommands: one('backupCommands').value ?? SERVE_SETTINGS.backupCommands.fallback,
   };
 }
@@ -259,11 +270,20 @@ export function misspeltVariables(env: Readonly<Record<string, string | undefine
 
 const PREFIX = 'MUSTER_';
 
+<<<<<<< HEAD
 function pairOf(certificate: string | undefined, key: string | undefined): ServeOptions['operatorsPair'] {
   if (certificate !== undefined && key !== undefined) return { certificate, key };
   if (certificate !== undefined || key !== undefined)
     throw new MusterError('E_USAGE', '--operators-cert and --operators-key are given together');
   return undefined;
+=======
+/** Names and addresses that agents can be told. */
+function standbyOf({ list, source }: { readonly list: readonly string[]; readonly source: string }) {
+  for (const one of list)
+    if (!/^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$/.test(one))
+      throw new MusterError('E_USAGE', `${source}: "${one}" is not a name or IPv4 address`);
+  return list;
+>>>>>>> 73b48706 (The boot host is backed up while it runs and restored on another host, and a store that continues elsewhere answers no machine)
 }
 
 function portOf(text: string, source: string): number {

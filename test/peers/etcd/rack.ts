@@ -30,6 +30,8 @@ interface Segment {
   readonly number: number;
   readonly server: string;
   readonly host: string;
+  /** The namespace and address of another host on the segment. */
+  readonly second: { readonly namespace: string; readonly address: string };
   address(name: Name): string;
   namespace(name: Name): string;
   /** Other test files count their segments from one too. */
@@ -50,15 +52,17 @@ function makeSegment(): Segment {
   const address = (name: Name): string => `${subnet}.1${name.slice(1)}`;
   const namespace = (name: Name): string => `e${number}${name}`;
   const host = join(`e${number}host`, `${subnet}.1`);
+  const second = { namespace: join(`e${number}next`, `${subnet}.2`), address: `${subnet}.2` };
   for (const name of EVERYONE) join(namespace(name), address(name), mac(name));
   return {
     number,
     server: `${subnet}.1`,
     host,
+    second,
     address,
     namespace,
     remove() {
-      const namespaces = [host, ...EVERYONE.map(namespace)];
+      const namespaces = [host, second.namespace, ...EVERYONE.map(namespace)];
       // The kernel deletes the links of a deleted namespace later, and a new link may need the name
       // before.
       remove(namespaces, [...namespaces.map((name) => `p-${name}`), `br-e${number}`]);
@@ -364,14 +368,19 @@ export class BootHost {
     fs.writeFileSync(join(home, 'config/all.yaml'), documents);
   }
 
-  async start(): Promise<void> {
+  /** Runs `muster …` for this boot host. */
+  muster(...words: string[]): Promise<{ readonly code: number; readonly output: string }> {
+    return musterAt(this.socket, words);
+  }
+
+  async start(...more: string[]): Promise<void> {
     const log = fs.openSync(join(this.home, 'muster.log'), 'a');
     const child = spawn(
       'ip',
       [
         ...['netns', 'exec', this.#namespace, resolve('bin/muster'), 'serve', '--interface', 'eth0'],
         ...['--config', join(this.home, 'config'), '--state', this.state],
-        ...['--socket', this.socket, '--loaders', '/usr/lib/ipxe'],
+        ...['--socket', this.socket, '--loaders', '/usr/lib/ipxe', ...more],
       ],
       { stdio: ['ignore', log, log] },
     );
@@ -381,7 +390,9 @@ export class BootHost {
       'the boot host answers',
       async () => {
         if (child.exitCode !== null) throw new Error('it ended');
-        return (await callApi(this.socket, 'GET', '/readyz')).status === 200;
+        const { status, text } = await callApi(this.socket, 'GET', '/readyz');
+        // A restored store waits for an operator.
+        return status === 200 || text.includes('store life');
       },
       () => this.log(),
     );
@@ -399,10 +410,24 @@ export class BootHost {
     await this.start();
   }
 
-  log(): string {
+  log = (): string => {
     return `--- boot host\n${fs.readFileSync(join(this.home, 'muster.log'), 'utf8').slice(-6000)}`;
-  }
+  };
 }
+
+const musterAt = (
+  socket: string,
+  words: readonly string[],
+): Promise<{ readonly code: number; readonly output: string }> =>
+  new Promise((done) => {
+    const child = spawn(resolve('bin/muster'), [...words], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, MUSTER_SOCKET: socket },
+    });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
+    child.on('close', (code) => done({ code: code ?? -1, output }));
+  });
 
 const DOCUMENTS = `apiVersion: muster/v1
 kind: Network
@@ -443,6 +468,12 @@ spec:
 
 export interface Rack {
   readonly host: BootHost;
+  /** The address of the boot host. */
+  readonly server: string;
+  /** Another host, whose state directory is empty and which does not run. */
+  secondHost(): BootHost & { readonly address: string };
+  /** Runs a command in the network of a machine. */
+  fromMachine(name: Name, command: string[]): ReturnType<typeof run>;
   readonly machines: Readonly<Record<Name, Machine>>;
   /** The machines that are members at first. */
   readonly all: readonly Machine[];
@@ -534,6 +565,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
   ) as Record<Name, Machine>;
   const everyone = Object.values(machines);
   const all = members.map((name) => machines[name]);
+  let second: (BootHost & { readonly address: string }) | undefined;
   const disks: Disk[] = everyone.map(({ disk }) => disk);
   const writer = new Writer(everyone);
   const founding = async () =>
@@ -571,15 +603,15 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
     founding,
     state,
     writer,
-    muster: (...words) =>
-      new Promise((done) => {
-        const child = spawn(resolve('bin/muster'), [...words, '--socket', host.socket], {
-          stdio: ['ignore', 'pipe', 'pipe'],
-        });
-        let output = '';
-        for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += text));
-        child.on('close', (code) => done({ code: code ?? -1, output }));
-      }),
+    muster: (...words) => musterAt(host.socket, words),
+    server: segment.server,
+    fromMachine: (name, command) => run(segment.namespace(name), command),
+    secondHost() {
+      const at = fs.mkdtempSync(join(home, 'second-'));
+      const { namespace, address } = segment.second;
+      second = Object.assign(new BootHost(at, namespace, ''), { address });
+      return second;
+    },
     async nothingLost(names = members) {
       await writer.stop();
       if (writer.acknowledged.size === 0) throw new Error('nothing was written at all');
@@ -612,6 +644,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
       await writer.stop();
       await Promise.all(everyone.map((machine) => machine.powerOff()));
       await host.kill();
+      await second?.kill();
       for (const disk of disks) disk.release();
       segment.remove();
       fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 });

@@ -57,6 +57,7 @@ import { type LeaseBook, openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
 import { joinNetworks } from '../../../src/pxe/networks.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import { secretCheck } from '../../../src/resources/check-secrets.ts';
+import { openLife } from '../../../src/store/life.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
 
@@ -230,6 +231,12 @@ export async function openWorld(
   });
   const deps: ApiDeps = {
     snapshots,
+    hostBackup: {
+      life: await openLife({ store, clock, log }),
+      archive: async function* () {
+        yield Buffer.from('the archive');
+      },
+    },
     catalog,
     roster,
     accept: (name, options) => acceptMachine({ catalog, roster, events }, name, options),

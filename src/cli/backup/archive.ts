@@ -1,0 +1,163 @@
+/**
+ * The archive of a backup: a tar of plain files in a fixed order, the description first. It is read
+ * as a stream, because the files of images are larger than memory.
+ */
+import { z } from 'zod';
+import { TAR_END, tarHeader, tarPadding } from '../../artifacts/tar.ts';
+import { MusterError } from '../../base/errors.ts';
+
+const description = z.strictObject({
+  v: z.literal(1),
+  /** Ms since 1970. */
+  createdAt: z.int(),
+  /** The version of Muster that made it. */
+  version: z.string(),
+  /** The files of images and artifacts that the store needs. */
+  assets: z.array(z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), size: z.int() })),
+  /** Whether those files are in the backup. */
+  withAssets: z.boolean(),
+});
+
+export type BackupDescription = z.output<typeof description>;
+
+/** The name of the description in the archive. */
+export const DESCRIPTION = 'backup.json';
+
+/** Names that an archive may have; none leads out of a directory. */
+const NAME =
+  /^(?:backup\.json|muster\.db|vault\.key|assets\/[0-9a-f]{64}|config\/(?:[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*\/)*[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*)$/;
+
+export const isBackupName = (name: string): boolean => NAME.test(name);
+
+const BLOCK = 512;
+
+/** A file of an archive; its content must be read before the next file is asked for. */
+export interface ArchivedFile {
+  readonly name: string;
+  readonly size: number;
+  readonly content: AsyncIterable<Buffer>;
+}
+
+const fault = (text: string): MusterError => new MusterError('E_BACKUP', `${text}; use another backup`);
+
+/** Writes one file of an archive. */
+export async function* archived(
+  name: string,
+  size: number,
+  content: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  yield tarHeader({ path: name, type: 'file', mode: 0o600, size });
+  let sent = 0;
+  for await (const piece of content) {
+    sent += piece.length;
+    if (sent <= size) yield piece;
+  }
+  if (sent !== size) throw fault(`${name} changed while it was read`);
+  yield tarPadding(size);
+}
+
+export { TAR_END };
+
+/** Reads exact numbers of octets from a stream. */
+class Octets {
+  readonly #source: AsyncIterator<Uint8Array>;
+  #rest: Buffer = Buffer.alloc(0);
+
+  constructor(source: AsyncIterable<Uint8Array>) {
+    this.#source = source[Symbol.asyncIterator]();
+  }
+
+  /** Up to `most` octets; none at the end. */
+  async some(most: number): Promise<Buffer> {
+    while (this.#rest.length === 0) {
+      const { done, value } = await this.#source.next();
+      if (done) return Buffer.alloc(0);
+      this.#rest = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+    }
+    const piece = this.#rest.subarray(0, most);
+    this.#rest = this.#rest.subarray(piece.length);
+    return piece;
+  }
+
+  async exactly(size: number): Promise<Buffer> {
+    const parts: Buffer[] = [];
+    for (let left = size; left > 0; ) {
+      const piece = await this.some(left);
+      if (piece.length === 0) throw fault('the backup ends too early');
+      parts.push(piece);
+      left -= piece.length;
+    }
+    return Buffer.concat(parts);
+  }
+}
+
+/**
+ * Reads an archive to its end.
+ *
+ * @throws {MusterError} E_BACKUP when it is no backup of Muster, or ends too early
+ */
+export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGenerator<ArchivedFile> {
+  const octets = new Octets(source);
+  const seen = new Set<string>();
+  for (;;) {
+    const header = await octets.exactly(BLOCK);
+    if (header.every((octet) => octet === 0)) break;
+    const { name, size } = readHeader(header);
+    if (seen.has(name)) throw fault(`the backup has ${name} twice`);
+    if (seen.size === 0 && name !== DESCRIPTION) throw fault('this is no backup of Muster');
+    seen.add(name);
+    let left = size;
+    const content = async function* (): AsyncGenerator<Buffer> {
+      while (left > 0) {
+        const piece = await octets.some(left);
+        if (piece.length === 0) throw fault('the backup ends too early');
+        left -= piece.length;
+        yield piece;
+      }
+    };
+    yield { name, size, content: content() };
+    if (left > 0) for await (const _ of content());
+    await octets.exactly(tarPadding(size).length);
+  }
+  if (!(await octets.exactly(BLOCK)).every((octet) => octet === 0)) throw fault('the backup has no end');
+  while ((await octets.some(BLOCK)).length > 0);
+}
+
+function readHeader(header: Buffer): { readonly name: string; readonly size: number } {
+  const text = (from: number, to: number): string => header.toString('latin1', from, to).split('\0')[0]!;
+  const prefix = text(345, 500);
+  const name = prefix === '' ? text(0, 100) : `${prefix}/${text(0, 100)}`;
+  const size = text(124, 136).trim();
+  const sum = header.reduce((total, octet, at) => total + (at >= 148 && at < 156 ? 32 : octet), 0);
+  if (!/^[0-7]{1,11}$/.test(size) || Number.parseInt(text(148, 156), 8) !== sum || header[156] !== 48)
+    throw fault('this is no backup of Muster, or it was changed');
+  if (!isBackupName(name)) throw fault(`the backup has a file with the name ${JSON.stringify(name)}`);
+  return { name, size: Number.parseInt(size, 8) };
+}
+
+/** The largest description, in octets; 100,000 assets fit. */
+const MAX_DESCRIPTION = 16 * 1024 * 1024;
+
+/**
+ * Reads the description.
+ *
+ * @throws {MusterError} E_BACKUP when it is of a version that is not known here
+ */
+export async function readDescription({ size, content }: ArchivedFile): Promise<BackupDescription> {
+  if (size > MAX_DESCRIPTION) throw fault('the description of the backup is too large');
+  const parts: Buffer[] = [];
+  for await (const piece of content) parts.push(piece);
+  let json: unknown;
+  try {
+    json = JSON.parse(Buffer.concat(parts).toString('utf8'));
+  } catch {
+    json = undefined;
+  }
+  const read = description.safeParse(json);
+  if (!read.success)
+    throw new MusterError(
+      'E_BACKUP',
+      'the backup has a description that this version does not know; use the version of Muster that made it',
+    );
+  return read.data;
+}
