@@ -16,6 +16,7 @@ import { registerDocuments } from './documents/verbs.ts';
 import { registerEvents } from './events/verbs.ts';
 import { registerExplain } from './explain/verbs.ts';
 import { registerImage } from './image/verbs.ts';
+import { registerImport } from './import/verbs.ts';
 import { EXIT, type Io } from './io.ts';
 import { registerLab } from './lab/verbs.ts';
 import { registerLogin } from './login/verbs.ts';
@@ -29,7 +30,7 @@ import { commandHint, usageText } from './usage.ts';
 
 /** The headings of help, each with its nouns and verbs in their order. */
 const TREE: readonly (readonly [heading: string, ...registers: readonly Register[]])[] = [
-  ['Documents:', registerDocuments, registerSecrets],
+  ['Documents:', registerDocuments, registerImport, registerSecrets],
   ['Machines:', registerExplain, registerMachine, registerEvents],
   ['Clusters:', registerCluster, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],

@@ -85,16 +85,9 @@ test.concurrent(
       await host.kill();
       await host.start();
       expect(await readiness(host.socket)).toContain('answers no machine any more');
-      await until('no machine is answered', async () => {
-        const { code } = await rack.fromMachine('m1', [
-          'curl',
-          '-s',
-          '-m',
-          '2',
-          `http://${rack.server}:8080/`,
-        ]);
-        return code === 7;
-      });
+      // The kernel may take the connection, since the socket is inherited; nobody answers it.
+      const url = `http://${rack.server}:8080/`;
+      expect((await rack.fromMachine('m1', ['curl', '-s', '-m', '2', url])).code).not.toBe(0);
     },
     { members: ['m1'] },
   ),

@@ -17,7 +17,7 @@ export const HOLDS = {
   },
   'data-without-record': {
     text: 'A member has data, but this store has no record of a founding: the store was lost or restored.',
-    ends: '[Restore the newest backup of the store.](install.md#back-up-the-boot-host) Nothing is founded meanwhile.',
+    ends: '[Restore the newest backup of the store.](backup.md#restore-the-boot-host) Nothing is founded meanwhile.',
   },
   'store-rolled-back': {
     text: 'A machine has seen a later state of this store: the store was restored from a backup.',

@@ -54,7 +54,7 @@ export function orderRestore(known: Known, { member, without }: RestoreOrder, { 
   if (view) return refused('etcd has a quorum: members that lost their data are replaced automatically');
   if (life.rolledBack !== undefined)
     return refused(
-      `this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first. If there is none, Muster cannot tell which member has the newest data: save /var/lib/etcd of all members, then \`reset\` and \`found\` begin an empty etcd; read the saved data with etcd's own tools`,
+      `this store was rolled back (seen by ${life.rolledBack}): restore its newest backup first (docs/backup.md). If there is none, Muster cannot tell which member has the newest data: save /var/lib/etcd of all members, then \`reset\` and \`found\` begin an empty etcd; read the saved data with etcd's own tools`,
     );
   const facts = life.asked.get(member);
   if (!facts) return refused(`${member} has not asked since the server started; power it on`);

@@ -1,0 +1,124 @@
+/** `muster import csv` and `muster import kubespray`: write documents, and change nothing else. */
+import fs from 'node:fs';
+import path from 'node:path';
+import { MusterError } from '../../base/errors.ts';
+import { validate } from '../../resources/document.ts';
+import { EXIT, type Io } from '../io.ts';
+import { yamlText } from '../output.ts';
+import { type Draft, machinesFromCsv } from './csv.ts';
+import { foreignYaml, readInventory, scalarsOf } from './inventory.ts';
+import { fromKubespray } from './kubespray.ts';
+
+interface OutputOptions {
+  /** A directory for the documents; absent: standard output. */
+  readonly output?: string;
+}
+
+const textOf = (file: string): string => {
+  try {
+    return fs.readFileSync(file === '-' ? 0 : file, 'utf8');
+  } catch (cause) {
+    throw new MusterError('E_FILE_READ', `${file}: ${(cause as NodeJS.ErrnoException).code}`, { cause });
+  }
+};
+
+/**
+ * `muster import csv`: makes Machine documents from a table.
+ *
+ * @throws {MusterError} E_USAGE for a table that is not understood; E_FILE_READ
+ */
+export async function importCsv(file: string, options: OutputOptions, io: Io): Promise<number> {
+  return write(machinesFromCsv(textOf(file)), [], options, io);
+}
+
+/**
+ * `muster import kubespray`: makes documents from an inventory: a file, or the directory that has it
+ * together with group_vars.
+ *
+ * @throws {MusterError} E_USAGE or E_YAML for an inventory that is not understood; E_FILE_READ
+ */
+export async function importKubespray(
+  inventory: string,
+  options: OutputOptions & { readonly cluster: string; readonly macs?: string },
+  io: Io,
+): Promise<number> {
+  const file = inventoryIn(inventory);
+  const skipped: string[] = [];
+  const variables = groupVariables(path.join(path.dirname(file), 'group_vars'), skipped);
+  const macs = new Map(
+    (options.macs === undefined ? [] : machinesFromCsv(textOf(options.macs))).map((draft) => [
+      draft.metadata.name,
+      (draft.spec as { readonly macs: readonly string[] }).macs,
+    ]),
+  );
+  const { cluster } = options;
+  const { documents, notes } = fromKubespray(readInventory(textOf(file), file), { cluster, variables, macs });
+  return write(documents, [...skipped, ...notes], options, io);
+}
+
+/** The file of an inventory. */
+function inventoryIn(given: string): string {
+  if (!fs.existsSync(given)) throw new MusterError('E_FILE_READ', `${given}: ENOENT`);
+  if (!fs.statSync(given).isDirectory()) return given;
+  const found = [
+    'hosts.yaml',
+    'hosts.yml',
+    'inventory.ini',
+    'hosts.ini',
+    'hosts',
+    'inventory.yaml',
+    'inventory.yml',
+  ]
+    .map((name) => path.join(given, name))
+    .find((one) => fs.existsSync(one));
+  if (found === undefined)
+    throw new MusterError('E_FILE_READ', `${given} has neither hosts.yaml nor inventory.ini; name the file`);
+  return found;
+}
+
+/** The scalars of all files below group_vars; `skipped` gets those that cannot be read. */
+function groupVariables(directory: string, skipped: string[]): Record<string, string> {
+  const found: Record<string, string> = {};
+  if (!fs.existsSync(directory)) return found;
+  const files = fs
+    .readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.ya?ml$/.test(entry.name))
+    .map((entry) => path.join(entry.parentPath, entry.name))
+    .toSorted();
+  for (const file of files) {
+    try {
+      Object.assign(found, scalarsOf(foreignYaml(textOf(file), file)));
+    } catch (error) {
+      skipped.push(`${(error as Error).message}; this file is not translated`);
+    }
+  }
+  return found;
+}
+
+function write(
+  documents: readonly Draft[],
+  notes: readonly string[],
+  { output }: OutputOptions,
+  io: Io,
+): number {
+  const texts = documents.map((draft) => ({ draft, text: yamlText(draft) }));
+  const faults = documents.flatMap((draft) => {
+    const checked = validate(JSON.parse(JSON.stringify(draft)));
+    return checked.ok
+      ? []
+      : checked.faults.map(({ message }) => `${draft.kind} ${draft.metadata.name}: ${message}`);
+  });
+  if (output === undefined) io.out(texts.map(({ text }) => text).join('---\n'));
+  else {
+    fs.mkdirSync(output, { recursive: true });
+    for (const { draft, text } of texts) {
+      const file = path.join(output, `${draft.kind.toLowerCase()}-${draft.metadata.name}.yaml`);
+      if (fs.existsSync(file)) throw new MusterError('E_USAGE', `${file} exists; name another directory`);
+      fs.writeFileSync(file, text);
+    }
+    io.out(`${output} has ${texts.length} documents; look at them, then \`muster apply -f ${output}\`\n`);
+  }
+  for (const note of notes) io.err(`note: ${note}\n`);
+  for (const fault of faults) io.err(`to correct: ${fault}\n`);
+  return faults.length > 0 ? EXIT.failure : EXIT.ok;
+}

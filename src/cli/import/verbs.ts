@@ -1,0 +1,46 @@
+/** Registers `muster import …`: documents from what operators have already. */
+import { notEmpty, type Register, withExamples } from '../register.ts';
+
+export const registerImport: Register = (program, io, finish) => {
+  const group = program
+    .command('import')
+    .summary('make documents from a table or an inventory')
+    .description('Makes documents from what you have already. Nothing is applied: look at them first.');
+  const csv = group
+    .command('csv')
+    .summary('make Machines from a table')
+    .description(
+      'Makes Machine documents from comma-separated values. The first row names the columns: name, mac, and any of address, profile, cluster, serial, uuid, labels. Several MACs in a field are separated by blanks.',
+    )
+    .argument('<file>', 'the table, or - for standard input')
+    .option(
+      '-o, --output <dir>',
+      'directory for a file of each document (default: standard output)',
+      notEmpty,
+    )
+    .action(async (file: string, options) =>
+      finish(await (await import('./import.files.ts')).importCsv(file, options, io)),
+    );
+  withExamples(csv, ['muster import csv racks.csv | muster apply -f -', 'make a rack of machines known']);
+  const kubespray = group
+    .command('kubespray')
+    .summary('make Machines and a Cluster from an inventory of Kubespray')
+    .description(
+      'Makes Machine and Cluster documents from an inventory of Kubespray (YAML or INI, with its group_vars). Notes name everything that is not translated. The documents describe a new cluster; the running one is not touched.',
+    )
+    .argument('<inventory>', 'the inventory, or its directory')
+    .requiredOption('--cluster <name>', 'name of the Cluster', notEmpty)
+    .option('--macs <file>', 'table with the columns name and mac, which inventories lack', notEmpty)
+    .option(
+      '-o, --output <dir>',
+      'directory for a file of each document (default: standard output)',
+      notEmpty,
+    )
+    .action(async (inventory: string, options) =>
+      finish(await (await import('./import.files.ts')).importKubespray(inventory, options, io)),
+    );
+  withExamples(kubespray, [
+    'muster import kubespray inventory/mycluster --cluster blue --macs macs.csv -o documents',
+    'bring a cluster that Kubespray made to Muster',
+  ]);
+};
