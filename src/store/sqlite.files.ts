@@ -91,8 +91,8 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<File
 /** A store in a file. */
 export interface FileStore extends Store {
   /**
-   * Writes a consistent copy of the store, with all commits of earlier calls, to a new file. Commits
-   * wait meanwhile: about a second for 200 MiB.
+   * Writes a consistent copy of the store, with all commits of earlier calls, to a new file.
+   * Commits wait meanwhile: about a second for 200 MiB.
    */
   copyTo(path: string): Promise<void>;
 }

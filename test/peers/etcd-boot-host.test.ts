@@ -1,7 +1,7 @@
 /**
  * The boot host is backed up while it serves, lost, and restored on another host with another
- * address: agents find it, and nothing happens until an operator accepts it. The lost one comes back
- * and stops answering.
+ * address: agents find it, and nothing happens until an operator accepts it. The lost one comes
+ * back and stops answering.
  */
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';

@@ -144,7 +144,9 @@ interface Places {
   readonly assets: boolean;
 }
 
-/** Writes the files of a backup. The store comes into place last, so a partial restore never starts. */
+/**
+ * Writes the files of a backup. The store comes into place last, so a partial restore never starts.
+ */
 async function unpack(file: string, key: AgeKey, places: Places): Promise<Found> {
   let description: BackupDescription | undefined;
   const assets = new Set<string>();
@@ -183,7 +185,9 @@ async function read({ content }: ArchivedFile): Promise<void> {
   for await (const _ of content);
 }
 
-/** Writes a file. The asset store believes that its files have their hashes, so they are compared. */
+/**
+ * Writes a file. The asset store believes that its files have their hashes, so they are compared.
+ */
 async function write({ name, content }: ArchivedFile, to: string): Promise<void> {
   const hash = createHash('sha256');
   fs.mkdirSync(path.dirname(to), { recursive: true, mode: 0o700 });

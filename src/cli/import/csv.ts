@@ -14,8 +14,8 @@ export interface Draft {
 }
 
 /**
- * Splits a table into rows of fields. Fields may be quoted, and a quoted field may hold commas, line
- * breaks and doubled quotes.
+ * Splits a table into rows of fields. Fields may be quoted, and a quoted field may hold commas,
+ * line breaks and doubled quotes.
  *
  * @throws {MusterError} E_USAGE for a quote that does not end, or stands inside of a field
  */
@@ -68,8 +68,8 @@ export function csvRows(text: string): readonly (readonly string[])[] {
 const listOf = (text: string): readonly string[] => text.split(/[\s;]+/).filter((one) => one !== '');
 
 /**
- * Makes Machine documents. The first row names the columns. Several MACs or addresses in a field are
- * separated by blanks or semicolons; labels are written `rack=1 row=b`.
+ * Makes Machine documents. The first row names the columns. Several MACs or addresses in a field
+ * are separated by blanks or semicolons; labels are written `rack=1 row=b`.
  *
  * @throws {MusterError} E_USAGE for a column that is not known or missing, or a row that does not
  *   fit

@@ -32,8 +32,8 @@ export async function importCsv(file: string, options: OutputOptions, io: Io): P
 }
 
 /**
- * `muster import kubespray`: makes documents from an inventory: a file, or the directory that has it
- * together with group_vars.
+ * `muster import kubespray`: makes documents from an inventory: a file, or the directory that has
+ * it together with group_vars.
  *
  * @throws {MusterError} E_USAGE or E_YAML for an inventory that is not understood; E_FILE_READ
  */

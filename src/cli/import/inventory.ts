@@ -89,8 +89,8 @@ const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 
 /**
- * Values as text. Fields of a mapping become `name.field`; a list is shown as such, because no setting
- * that is translated is one.
+ * Values as text. Fields of a mapping become `name.field`; a list is shown as such, because no
+ * setting that is translated is one.
  */
 export function scalarsOf(value: unknown): Record<string, string> {
   const found: Record<string, string> = Object.create(null);

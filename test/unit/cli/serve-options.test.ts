@@ -9,6 +9,7 @@ describe('settings of the server', () => {
   it('have defaults for everything', () => {
     expect(serveOptions({}, {})).toEqual({
       backupCommands: '/etc/muster/backup-commands',
+      standby: [],
       config: undefined,
       state: '/var/lib/muster',
       socket: '/run/muster/muster.sock',

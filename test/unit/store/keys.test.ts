@@ -42,6 +42,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'founding/CLUSTER',
     'join-tokens/CLUSTER/MACHINE',
     'lease/NETWORK/ADDRESS',
+    'life',
     'machine/NAME',
     'nodes/CLUSTER/MACHINE',
     'objects/CLUSTER/MACHINE',
