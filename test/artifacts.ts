@@ -10,6 +10,7 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
   'test/peers/bridges.test.ts': 'bin/ with etcd, for that version as well',
   'test/peers/kubernetes-addons.test.ts':
     'bin/ with etcd, kube-apiserver and kubectl; with cluster-proportional-autoscaler, dns-autoscaler as well',
+  'test/peers/kubernetes-adopt.test.ts': 'bin/ with kubeadm',
   'test/peers/kubernetes-api.test.ts':
     'bin/ with etcd, kube-apiserver, kubectl and kubeadm, static, of one version of Kubernetes',
   'test/peers/kubernetes-evidence.test.ts':

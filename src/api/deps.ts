@@ -31,11 +31,12 @@ import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
-<<<<<<< HEAD
-import type { Accounts } from './accounts/accounts.ts';
-=======
-import type { Life } from '../store/life.ts';
->>>>>>> 73b48706 (The boot host is backed up while it runs and restored on another host, and a store that continues elsewhere answers no machine)
+
+  readonly pki: Pick<
+    Pki,
+    'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys'
+  >;
+
 import type { Actions } from './actions.ts';
 import type { Timestamp } from './times.ts';
 
@@ -129,12 +130,16 @@ export interface ApiDeps {
     readonly given: GivenSecrets;
     readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
   };
+<<<<<<< HEAD
   readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys'>;
+=======
+  readonly pki: Pick<Pki, 'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded'>;
+>>>>>>> 8a892114 (The keys of a cluster that kubeadm made are taken over, and it counts as founded)
   /** CAs and certificates that end soon. */
   readonly endings: Pick<EndingWatch, 'warnings'>;
   /** Which keys operators have a copy of. */
   readonly exports: Exports;
-  readonly agents: {
+  readonly {
     /** Whether an agent's certificate is accepted now, apart from its dates. */
     certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
     /** The cluster that a machine's agent works for; see AgentBoot. */

@@ -1,8 +1,11 @@
 /** Handlers for orders that change the machines of a cluster or its members of etcd. */
+import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import { parsed } from '../base/foreign-json.ts';
 import type { NodeRole } from '../cluster/change/membership.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
+import { ADOPTED, type AdoptedKeys } from '../pki/adopted.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
@@ -104,6 +107,27 @@ export const restoreCluster: H = async (request, { founding, snapshots, pki }) =
   const member = given.member === '' ? undefined : given.member;
   return shown(await founding.restoreSnapshot(name, { snapshot, member, without, keys }));
 };
+
+/**
+ * Takes over the keys of a cluster that kubeadm made, and records that it is founded. Body:
+ * `{confirm, ca, etcd-ca, front-proxy-ca, sa}`; each is a text with `{"key", "certificate"}`, PEM.
+ */
+export const adoptKubeadm: H = async (request, { founding, pki }) => {
+  const name = request.params.name ?? '';
+  const given = await confirmed(request, 'take over', ADOPTED);
+  const pairs = ADOPTED.map((keyset) => [keyset, pairOf(keyset, given[keyset])]);
+  const keys = Object.fromEntries(pairs) as AdoptedKeys;
+  return shown(await founding.adoptForeign(name, (write) => pki.adopt(name, keys, [write])));
+};
+
+const pairShape = z.strictObject({ key: z.string(), certificate: z.string().optional() });
+
+function pairOf(keyset: string, text: string | undefined): AdoptedKeys['ca'] {
+  const read = pairShape.safeParse(parsed(text ?? ''));
+  if (!read.success) throw new MusterError('E_USAGE', `${keyset} is not {"key", "certificate"} as a text`);
+  const { key, certificate } = read.data;
+  return { key, ...(certificate !== undefined && { certificate }) };
+}
 
 /** Accepts the present disk of a member of etcd as its own. Body: `{confirm, member}`. */
 export const adoptMember: H = async (request, { founding }) => {

@@ -32,7 +32,15 @@ import { listEvents } from './events.ts';
 import { type Handler, json, type Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
-import { addNodes, adoptMember, callOff, removeNodes, resetCluster, restoreCluster } from './membership.ts';
+import {
+  addNodes,
+  adoptKubeadm,
+  adoptMember,
+  callOff,
+  removeNodes,
+  resetCluster,
+  restoreCluster,
+} from './membership.ts';
 import { incompleteImages } from './outlook.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
 import { showRunning } from './running.ts';
@@ -413,6 +421,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     summary:
       'Restores etcd when the quorum is lost for good, from one member or from a snapshot: {"confirm", "member", "backup", "without": abandoned members}.',
     handler: restoreCluster,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/adopt-kubeadm',
+    access: 'administer',
+    summary:
+      'Takes over the keys of a cluster that kubeadm made, which counts as founded then: {"confirm", "ca", "etcd-ca", "front-proxy-ca", "sa"}.',
+    handler: adoptKubeadm,
   },
   {
     method: 'POST',

@@ -8,6 +8,7 @@ import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
+import { ADOPTED, type AdoptedKeys, adoptedKeyset } from './adopted.ts';
 import { type DataKeys, openDataKeys, rewrapDataKey } from './data-keys.ts';
 import {
   decodeEncryption,
@@ -96,6 +97,14 @@ export interface Pki {
    * without the one that encrypts Secrets.
    */
   found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets>;
+  /**
+   * Takes over the keys of a cluster that another tool made, and makes the one that encrypts its
+   * Secrets. `also`: writes that are committed together with the keysets, or not at all.
+   *
+   * @throws {MusterError} E_PKI when a pair cannot be used; E_CONFLICT when the scope has keysets,
+   *   or an expectation of `also` does not hold
+   */
+  adopt(scope: string, keys: AdoptedKeys, also: readonly Write[]): Promise<void>;
   /** Whether the scope has keysets. */
   isFounded(scope: string): Promise<boolean>;
   /**
@@ -248,6 +257,17 @@ class StorePki implements Pki {
     const result = await this.#store.commit([...writes, ...encryption]);
     // Another call founded the scope at the same moment: the keys of that call count.
     return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : this.keysets(scope);
+  }
+
+  async adopt(scope: string, keys: AdoptedKeys, also: readonly Write[]): Promise<void> {
+    const now = this.#clock.now();
+    const writes = ADOPTED.map((name) => ({
+      key: KEYS.keyset.key(scope, name),
+      put: encodeKeyset(scope, adoptedKeyset(name, keys[name], now), this.#vault),
+      expect: 'absent' as const,
+    }));
+    const result = await this.#store.commit([...writes, this.#foundEncryption(scope, now), ...also]);
+    if (!result.ok) throw new MusterError('E_CONFLICT', `${scope} has keys, or was founded, already`);
   }
 
   change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset> {

@@ -107,7 +107,7 @@ export async function openClusters(
   const nodeKeeper = startNodeKeeper({ founder, clusters, kubes, store, events, clock, log });
   closing.defer(() => nodeKeeper.close());
 
-  const founding = foundingOrders(clusters, founder);
+  const founding = foundingOrders(clusters, founder, () => clock.now());
   const membership = createMembership({ catalog, clusters, founder, departures, releases, clock });
   const health = createHealth({
     clusters,

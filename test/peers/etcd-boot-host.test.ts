@@ -74,9 +74,10 @@ test.concurrent(
         members: [{ name: 'm1', health: 'serving' }],
       });
 
-      // The old one comes back, and m1 speaks to it as soon as the other one is away.
+      // The old one comes back, and m1 speaks to it at its next boot.
       await host.start('--standby', second.address);
       await second.kill();
+      await rack.machines.m1.cycle();
       await until(
         'the old one has stopped',
         async () => (await readiness(host.socket)).includes('a later life'),

@@ -65,3 +65,27 @@ export function backupVerbs(cluster: Command, io: Io, finish: Finish): void {
     'take a snapshot to another system',
   ]);
 }
+
+/** Adds `muster cluster adopt-kubeadm`. */
+export function movingVerbs(cluster: Command, io: Io, finish: Finish): void {
+  const adopt = withServer(
+    cluster
+      .command('adopt-kubeadm')
+      .summary('take over a cluster that kubeadm made')
+      .description(
+        'Reads kubeadm-config.yaml (the ClusterConfiguration) and pki/ (a copy of /etc/kubernetes/pki of a control plane) from a directory, writes a Cluster document and says what differs. With --confirm the boot host also takes over the keys and records that the cluster is founded, so that no machine founds another etcd.',
+      )
+      .argument('<directory>', 'directory with kubeadm-config.yaml and pki/')
+      .requiredOption('--cluster <name>', 'name of the Cluster')
+      .requiredOption('--control-planes <machine...>', 'names of the control planes, as those of their Nodes')
+      .option('--workers <machine...>', 'names of the workers')
+      .option('-o, --output <file>', 'file for the document (default: standard output)')
+      .option('--confirm <name>', "the cluster's name again, to take over its keys"),
+  ).action(async (directory: string, options) =>
+    finish(await (await import('./adopt-kubeadm.files.ts')).adoptKubeadm(directory, options, io)),
+  );
+  withExamples(adopt, [
+    'muster cluster adopt-kubeadm ./copied --cluster blue --control-planes cp1 cp2 cp3 -o blue.yaml',
+    'see what would differ, and change nothing',
+  ]);
+}

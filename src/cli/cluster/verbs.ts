@@ -10,7 +10,7 @@ import {
   withExamples,
   withServer,
 } from '../register.ts';
-import { backupVerbs } from './backup-verbs.ts';
+import { backupVerbs, movingVerbs } from './backup-verbs.ts';
 
 export const registerCluster: Register = (program, io, finish) => {
   const cluster = program
@@ -25,6 +25,7 @@ export const registerCluster: Register = (program, io, finish) => {
   nodeVerbs(cluster, io, finish);
   recoveryVerbs(cluster, io, finish);
   backupVerbs(cluster, io, finish);
+  movingVerbs(cluster, io, finish);
   withExamples(
     cluster,
     ['muster apply -f blue.yaml', 'create a cluster, or change it'],

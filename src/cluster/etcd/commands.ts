@@ -1,9 +1,14 @@
 /** The status and the orders of foundings, each by the cluster's name, as the API calls them. */
 import { MusterError } from '../../base/errors.ts';
+import { KEYS } from '../../store/keys.ts';
+import type { Write } from '../../store/store.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { adoptedFounding } from './adopting.ts';
 import { membersOf } from './etcd-plan.ts';
 import type { Founder } from './founder.ts';
 import type { FoundingRecord, MemberAddress } from './founding.ts';
+import { newFoundingId } from './order.ts';
+import { encodeFounding } from './record.ts';
 import type { SnapshotOrder } from './restoring.ts';
 import type { FoundingStatus } from './status.ts';
 
@@ -14,6 +19,14 @@ export interface FoundingOrders {
   /** Whether the Cluster document and the documents of its machines are complete. */
   readonly isComplete: (cluster: string) => boolean;
   readonly order: (cluster: string) => Promise<FoundingRecord>;
+  /**
+   * Records that another tool founded the cluster, whether or not it has a document. `commit`
+   * stores the write together with its own, or not at all.
+   */
+  readonly adoptForeign: (
+    cluster: string,
+    commit: (write: Write) => Promise<void>,
+  ) => Promise<FoundingRecord>;
   readonly reset: (cluster: string) => Promise<FoundingRecord>;
   readonly callOff: (cluster: string, member: string) => Promise<FoundingRecord>;
   readonly adopt: (cluster: string, member: string) => Promise<FoundingRecord>;
@@ -26,7 +39,11 @@ export interface FoundingOrders {
  * Makes the orders that the API calls. They throw E_NOT_FOUND when the cluster has no complete
  * document and the order needs one.
  */
-export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder: Founder): FoundingOrders {
+export function foundingOrders(
+  clusters: Pick<ResolvedClusters, 'get'>,
+  founder: Founder,
+  now: () => number,
+): FoundingOrders {
   const members = (cluster: string): readonly MemberAddress[] | undefined => {
     const resolved = clusters.get(cluster)?.resolved;
     return resolved && membersOf(resolved);
@@ -46,6 +63,13 @@ export function foundingOrders(clusters: Pick<ResolvedClusters, 'get'>, founder:
     record: (cluster) => founder.records().find((record) => record.cluster === cluster),
     isComplete: (cluster) => members(cluster) !== undefined,
     order: async (cluster) => founder.open(cluster, known(cluster)),
+    async adoptForeign(cluster, commit) {
+      const record = adoptedFounding(cluster, newFoundingId(), now());
+      await commit({ key: KEYS.founding.key(cluster), put: encodeFounding(record), expect: 'absent' });
+      // Reads the record into memory.
+      await founder.status(cluster, members(cluster) ?? []);
+      return record;
+    },
     // A cluster can be reset even when its document is already deleted.
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),

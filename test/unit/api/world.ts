@@ -207,7 +207,7 @@ export async function openWorld(
       throw new Error('no etcd here');
     },
   });
-  const founding = foundingOrders(clusters, founder);
+  const founding = foundingOrders(clusters, founder, () => clock.now());
   const kubes = () => () => Promise.reject(new Error('no API server here'));
   const departures = createDepartures({ founder, clusters: clusters, kubes, clock, log });
   const person = { clusters: clusters, pki, events, recorded: founder.recorded };

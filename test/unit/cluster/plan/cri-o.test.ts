@@ -172,7 +172,7 @@ test('one that is not of kubelet’s minor version, a mirror that it cannot name
 test('a restore is ordered as under containerd, also where etcd is a static pod', async () => {
   const restored: string[] = [];
   const founder = { restore: async (cluster: string) => void restored.push(cluster) } as unknown as Founder;
-  await foundingOrders({ get: () => completed(CRIO) }, founder).restore('golden', 'cp1', []);
+  await foundingOrders({ get: () => completed(CRIO) }, founder, () => 0).restore('golden', 'cp1', []);
   expect(restored).toEqual(['golden']);
 });
 
