@@ -31,12 +31,8 @@ import type { Pki } from '../pki/pki.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
 import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
-
-  readonly pki: Pick<
-    Pki,
-    'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys'
-  >;
-
+import type { Life } from '../store/life.ts';
+import type { Accounts } from './accounts/accounts.ts';
 import type { Actions } from './actions.ts';
 import type { Timestamp } from './times.ts';
 
@@ -130,16 +126,15 @@ export interface ApiDeps {
     readonly given: GivenSecrets;
     readonly users: Pick<SecretUsers, 'mayUse' | 'of' | 'names'>;
   };
-<<<<<<< HEAD
-  readonly pki: Pick<Pki, 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys'>;
-=======
-  readonly pki: Pick<Pki, 'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded'>;
->>>>>>> 8a892114 (The keys of a cluster that kubeadm made are taken over, and it counts as founded)
+  readonly pki: Pick<
+    Pki,
+    'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys'
+  >;
   /** CAs and certificates that end soon. */
   readonly endings: Pick<EndingWatch, 'warnings'>;
   /** Which keys operators have a copy of. */
   readonly exports: Exports;
-  readonly {
+  readonly agents: {
     /** Whether an agent's certificate is accepted now, apart from its dates. */
     certificateState(machine: string, serial: string): 'valid' | 'superseded' | 'revoked';
     /** The cluster that a machine's agent works for; see AgentBoot. */

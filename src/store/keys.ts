@@ -158,7 +158,6 @@ export const KEYS = {
     room: 'cluster',
     holds: "what a machine's agent last reported that it runs",
   }),
-<<<<<<< HEAD
   operator: keys('operator/NAME', {
     room: 'api',
     holds: 'an operator: roles, the hash of the password, the hash of an open invitation',
@@ -166,12 +165,12 @@ export const KEYS = {
   operatorToken: keys('operator-token/ID', {
     room: 'api',
     holds: 'a token of an operator: its hash, roles and end',
-=======
-  life: keys('life', 
+  }),
+  life: keys('life', {
     room: 'store',
     holds: 'the life of this store: it is counted up when a backup is restored',
->>>>>>> 73b48706 (The boot host is backed up while it runs and restored on another host, and a store that continues elsewhere answers no machine)),
-  lease: keys('lease/NETWORK/ADDRESS', room: 'pxe', holds: 'a DHCP lease' ),
+  }),
+  lease: keys('lease/NETWORK/ADDRESS', { room: 'pxe', holds: 'a DHCP lease' }),
 } as const;
 
 /** The keys of all records of the PKI begin with this. */

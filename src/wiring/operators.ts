@@ -51,21 +51,11 @@ export async function listenToOperators(
     given,
     secretUsers,
     store,
-<<<<<<< HEAD
+    life,
   } = state;
   const { socket, metricsListen, operatorsListen } = options;
   const accounts = new Accounts({ operators: await openOperators({ store, clock, log }), clock });
   const tls = operatorsListen && (await operatorsTls(options, common, state));
-=======
-    life,
-  }: State,
-  boot: Boot,
-  clusters: Clusters,
-  daemon: Daemon,
-  opened: (close: CloseListener) => void,
-): Promise<void> {
-  const { socket, metricsListen } = options;
->>>>>>> 73b48706 (The boot host is backed up while it runs and restored on another host, and a store that continues elsewhere answers no machine)
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
   const quarantine = { roster, identities: agents.identities, events, clock };

@@ -7,7 +7,7 @@ import { readRecipient } from '../../pki/age-keys.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { sizeText } from '../output.ts';
-import { askPassphrase } from '../pki/passphrase.files.ts';
+import { askHidden } from '../pki/passphrase.files.ts';
 import { type BackupDescription, readArchive, readDescription } from './archive.ts';
 
 interface CreateOptions extends ServerOptions {
@@ -65,7 +65,10 @@ async function locksOf(
 ): Promise<Locks> {
   const [first, ...others] = (recipients ?? []).map(readRecipient);
   if (first) return { recipients: [first, ...others] };
-  const passphrase = passphraseFile === undefined ? await askPassphrase() : passphraseIn(passphraseFile);
+  const passphrase =
+    passphraseFile === undefined
+      ? await askHidden('Passphrase: ', { again: 'The same again: ', instead: '--passphrase-file FILE' })
+      : passphraseIn(passphraseFile);
   if (passphrase.length < SHORTEST)
     throw new MusterError('E_USAGE', `a passphrase has at least ${SHORTEST} characters`);
   return { passphrase };

@@ -13,7 +13,7 @@ import { vaultFrom } from '../../pki/vault.ts';
 import { beginLife } from '../../store/life.ts';
 import { openSqliteStore } from '../../store/sqlite.files.ts';
 import { EXIT, type Io } from '../io.ts';
-import { askPassphraseOnce } from '../pki/passphrase.files.ts';
+import { askHidden } from '../pki/passphrase.files.ts';
 import { type ArchivedFile, type BackupDescription, readArchive, readDescription } from './archive.ts';
 import { passphraseIn } from './create.files.ts';
 
@@ -25,7 +25,10 @@ interface KeyOptions {
 async function keyOf({ passphraseFile, identity }: KeyOptions): Promise<AgeKey> {
   if (identity !== undefined) return { identities: readIdentities(fs.readFileSync(identity, 'utf8')) };
   return {
-    passphrase: passphraseFile === undefined ? await askPassphraseOnce() : passphraseIn(passphraseFile),
+    passphrase:
+      passphraseFile === undefined
+        ? await askHidden('Passphrase: ', { instead: '--passphrase-file FILE or --identity FILE' })
+        : passphraseIn(passphraseFile),
   };
 }
 

@@ -30,22 +30,6 @@ export async function askHidden(
   }
 }
 
-/**
- * Asks once, for a file that exists.
- *
- * @throws {MusterError} E_USAGE without a terminal, and for Ctrl-C
- */
-export async function askPassphraseOnce(): Promise<string> {
-  const terminal = openTerminal();
-  try {
-    return await ask(terminal, 'Passphrase: ');
-  } finally {
-    terminal.input.setRawMode(false);
-    terminal.input.destroy();
-    fs.closeSync(terminal.output);
-  }
-}
-
 interface Terminal {
   readonly input: tty.ReadStream;
   readonly output: number;

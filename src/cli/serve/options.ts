@@ -270,20 +270,19 @@ export function misspeltVariables(env: Readonly<Record<string, string | undefine
 
 const PREFIX = 'MUSTER_';
 
-<<<<<<< HEAD
 function pairOf(certificate: string | undefined, key: string | undefined): ServeOptions['operatorsPair'] {
   if (certificate !== undefined && key !== undefined) return { certificate, key };
   if (certificate !== undefined || key !== undefined)
     throw new MusterError('E_USAGE', '--operators-cert and --operators-key are given together');
   return undefined;
-=======
+}
+
 /** Names and addresses that agents can be told. */
 function standbyOf({ list, source }: { readonly list: readonly string[]; readonly source: string }) {
   for (const one of list)
     if (!/^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$/.test(one))
       throw new MusterError('E_USAGE', `${source}: "${one}" is not a name or IPv4 address`);
   return list;
->>>>>>> 73b48706 (The boot host is backed up while it runs and restored on another host, and a store that continues elsewhere answers no machine)
 }
 
 function portOf(text: string, source: string): number {
