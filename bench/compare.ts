@@ -157,13 +157,18 @@ function round(value: number): number {
   return Number.isFinite(value) ? Number(value.toPrecision(4)) : value;
 }
 
-/** Replaces the results of `suites` with the newer ones; sorts by the suite's name. */
+/**
+ * Replaces the results of `suites` with the newer ones; sorts by the suite's name. `partial`: only
+ * some figures of the suites were measured, and the others stay.
+ */
 export function merge(
   older: readonly Result[],
   newer: readonly Result[],
   suites: readonly string[],
+  { partial }: { readonly partial: boolean } = { partial: false },
 ): Result[] {
-  const kept = older.filter((result) => !suites.includes(result.suite));
+  const measured = new Set(newer.map((result) => result.name));
+  const kept = older.filter(({ suite, name }) => (partial ? !measured.has(name) : !suites.includes(suite)));
   return [...kept, ...newer].sort((a, b) => a.suite.localeCompare(b.suite, 'en'));
 }
 
@@ -172,6 +177,7 @@ export function merge(
  * @param about the `about` of each suite, by the suite's name.
  */
 export function resultsPage(results: readonly Result[], about: Readonly<Record<string, string>>): string {
+  const reasons = reasonsOf(results);
   const lines = [
     '# Results',
     '',
@@ -179,21 +185,34 @@ export function resultsPage(results: readonly Result[], about: Readonly<Record<s
       'Written by `make bench`; see [README](README.md) for how it measures. Every figure is the median of the rounds; ' +
         'Muster and the peers run in turn within each round. The ratio is Muster / peer.',
     ),
-    ...ratioTable(results.filter((row) => row.ratio !== null)),
+    ...ratioTable(
+      results.filter((row) => row.ratio !== null),
+      reasons,
+    ),
   ];
   for (const [suite, rows] of Object.entries(Object.groupBy(results, (row) => row.suite))) {
     const first = rows![0]!;
     lines.push('', `## ${suite}`, '', ...(about[suite] ? [...paragraph(about[suite]), ''] : []));
     lines.push(`${first.at}, ${first.machine}`, '');
     lines.push('| | unit | Muster | peer | | ratio | aim | |', '|---|---|---:|---:|---|---:|---|---|');
-    for (const row of rows!) lines.push(tableRow(row));
-    lines.push(...missedParagraphs(rows!.filter((row) => row.met === false)));
+    for (const row of rows!) lines.push(tableRow(row, reasons));
   }
+  lines.push(...missedParagraphs(reasons));
   return `${lines.join('\n')}\n`;
 }
 
+/** The reasons why aims are missed, each once, with its number; in the order of the results. */
+type Reasons = ReadonlyMap<string, number>;
+
+const UNWRITTEN = 'Profile and reason: not written yet (`ifMissed` of the figure).';
+
+function reasonsOf(results: readonly Result[]): Reasons {
+  const missed = results.filter((row) => row.met === false).map((row) => row.ifMissed || UNWRITTEN);
+  return new Map([...new Set(missed)].map((reason, n) => [reason, n + 1]));
+}
+
 /** All comparisons with a peer, in the order of suites. */
-function ratioTable(rows: readonly Result[]): string[] {
+function ratioTable(rows: readonly Result[], reasons: Reasons): string[] {
   if (rows.length === 0) return [];
   return [
     '',
@@ -202,15 +221,26 @@ function ratioTable(rows: readonly Result[]): string[] {
     '| suite | figure | peer | ratio | better is | aim | |',
     '|---|---|---|---:|---|---|---|',
     ...rows.map((row) => {
-      const cells = [row.suite, row.name, row.peerName, row.ratio, row.better, row.aim ?? '', verdict(row)];
+      const cells = [
+        row.suite,
+        row.name,
+        row.peerName,
+        row.ratio,
+        row.better,
+        row.aim ?? '',
+        verdict(row, reasons),
+      ];
       return `| ${cells.join(' | ')} |`;
     }),
   ];
 }
 
-const verdict = (row: Result): string => (row.met === null ? '' : row.met ? 'met' : '**missed**');
+function verdict(row: Result, reasons: Reasons): string {
+  if (row.met === null) return '';
+  return row.met ? 'met' : `**missed** (${reasons.get(row.ifMissed || UNWRITTEN)})`;
+}
 
-function tableRow(row: Result): string {
+function tableRow(row: Result, reasons: Reasons): string {
   const cells = [
     row.name,
     row.unit,
@@ -219,20 +249,16 @@ function tableRow(row: Result): string {
     row.peerName ?? '',
     row.ratio ?? '',
     row.aim ?? '',
-    verdict(row),
+    verdict(row, reasons),
   ];
   return `| ${cells.join(' | ')} |`;
 }
 
-/** One paragraph for all rows whose aims are missed for the same reason. */
-function missedParagraphs(rows: readonly Result[]): string[] {
-  const byReason = Object.groupBy(rows, (row) => row.ifMissed ?? '');
-  return Object.entries(byReason).flatMap(([reason, missed]) => {
-    const names = missed!.map((row) => `**${row.name}${row.peerName ? ` against ${row.peerName}` : ''}**`);
-    const verb = names.length === 1 ? 'misses its aim' : 'miss their aims';
-    const why = reason || 'Profile and reason: not written yet (`ifMissed` of the figure).';
-    return ['', ...paragraph(`${names.join(', ')} ${verb}. ${why}`)];
-  });
+/** The reasons, numbered as the tables refer to them. */
+function missedParagraphs(reasons: Reasons): string[] {
+  if (reasons.size === 0) return [];
+  const paragraphs = [...reasons].flatMap(([reason, number]) => ['', ...paragraph(`(${number}) ${reason}`)]);
+  return ['', '## Why aims are missed', ...paragraphs];
 }
 
 const PAGE_COLUMNS = 120;

@@ -1,7 +1,8 @@
 /**
  * `make bench`: runs the suites in bench/*.bench.ts, or those named on the command line, and writes
- * bench/results.json and bench/RESULTS.md. Results of suites that were not run stay. `--page` only
- * writes RESULTS.md again from results.json, without measuring.
+ * bench/results.json and bench/RESULTS.md. Results of suites that were not run stay. `--only REGEX`
+ * measures the figures of these names only. `--page` only writes RESULTS.md again from results.json,
+ * without measuring.
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
@@ -30,6 +31,7 @@ async function main(): Promise<number> {
       rounds: { type: 'string' },
       'dry-run': { type: 'boolean', default: false },
       page: { type: 'boolean', default: false },
+      only: { type: 'string' },
     },
   });
   const suites = await loadSuites(positionals);
@@ -38,6 +40,7 @@ async function main(): Promise<number> {
     return 0;
   }
   const rounds = values.rounds === undefined ? undefined : Number(values.rounds);
+  const only = values.only === undefined ? undefined : new RegExp(values.only);
   const results: Result[] = [];
   const done: string[] = [];
   let failed = 0;
@@ -48,7 +51,7 @@ async function main(): Promise<number> {
       continue;
     }
     try {
-      results.push(...(await runSuite(name, suite, rounds)));
+      results.push(...(await runSuite(name, suite, { rounds, only })));
       done.push(name);
     } catch (error) {
       failed++;
@@ -56,7 +59,7 @@ async function main(): Promise<number> {
     }
   }
   if (values['dry-run']) return failed;
-  const all = merge(await earlierResults(), results, done);
+  const all = merge(await earlierResults(), results, done, { partial: only !== undefined });
   await writeFile(RESULTS, `${JSON.stringify(all, null, 2)}\n`);
   await writePage(all, suites.all);
   const missed = results.filter((result) => result.met === false);
@@ -84,12 +87,17 @@ async function loadSuites(
   return { all, wanted };
 }
 
-async function runSuite(name: string, suite: BenchSuite, rounds: number | undefined): Promise<Result[]> {
+async function runSuite(
+  name: string,
+  suite: BenchSuite,
+  { rounds, only }: { readonly rounds: number | undefined; readonly only: RegExp | undefined },
+): Promise<Result[]> {
   say(`== ${name}: ${suite.about}`);
   const opened = await suite.open();
   try {
     const results: Result[] = [];
     for (const bench of opened.cases) {
+      if (only && !Object.values(bench.figures).some((figure) => only.test(figure.name))) continue;
       const where = { suite: name, at: new Date().toISOString().slice(0, 16), machine: machine() };
       const measured = await runCase(bench, rounds ?? bench.rounds ?? DEFAULT_ROUNDS);
       for (const result of compare(bench, measured, where)) {

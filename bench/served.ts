@@ -4,8 +4,9 @@
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
+import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -42,6 +43,41 @@ export function asClient(command: readonly string[], input = ''): Promise<string
       code === 0 ? done(output) : fail(new Error(`${command.join(' ')} ended with ${code}:\n${output}`)),
     ),
   );
+}
+
+/**
+ * Where the scheduler may put the two sides: `any` leaves it to the kernel, `one` puts both on the
+ * first processor, `two` the server on the first and the clients on the second.
+ */
+export type Placement = 'any' | 'one' | 'two';
+
+/** Restricts all threads of a process, and those that they make later, to processors. */
+function pin(pid: number, processors: string): void {
+  execFileSync('taskset', ['--all-tasks', '--cpu-list', '--pid', processors, String(pid)], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+}
+
+/** Runs `measure` with the server pinned; it gets the words to put in front of the clients' command. */
+export async function placed<T>(
+  pid: number,
+  placement: Placement,
+  measure: (prefix: readonly string[]) => Promise<T>,
+): Promise<T> {
+  if (placement === 'any') return measure([]);
+  pin(pid, '0');
+  try {
+    return await measure(['taskset', '--cpu-list', placement === 'one' ? '0' : '1']);
+  } finally {
+    pin(pid, `0-${availableParallelism() - 1}`);
+  }
+}
+
+/** Processor time of a process, its threads and its children that ended, microseconds. */
+export function processorMicros(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
+  // utime, stime, cutime and cstime, in hundredths of a second.
+  return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0) * 10_000;
 }
 
 export interface Daemon {

@@ -49,17 +49,26 @@ describe('a result of the bench', () => {
       ['tftp', 1],
     ]);
     const page = resultsPage(all, { dhcp: 'Exchanges.' });
-    expect(page).toContain('| Rate | MB/s | 3 |  |  |  | at least 4 MB/s | **missed** |');
-    expect(page).toContain('**Rate** misses its aim. The profile shows the disk.');
+    expect(page).toContain('| Rate | MB/s | 3 |  |  |  | at least 4 MB/s | **missed** (1) |');
+    expect(page).toContain('(1) The profile shows the disk.');
     expect(page).toContain('Exchanges.');
     expect(page).not.toContain('All ratios');
+  });
+
+  test('replaces only the same figure when a part of its suite was measured', () => {
+    const named = (name: string, ours: number) => compare(bench({ name }), rounds([ours]), where);
+    const all = merge([...named('a', 1), ...named('b', 1)], named('b', 2), ['tftp'], { partial: true });
+    expect(all.map(({ name, ours }) => [name, ours])).toEqual([
+      ['a', 1],
+      ['b', 2],
+    ]);
   });
 
   test('is in the table of all ratios on top of the page when it has a peer', () => {
     const aimed = compare(bench({ aimRatio: { atftpd: 1 } }), rounds([80], [100]), where);
     const lines = resultsPage([...aimed, ...compare(bench({}), rounds([3]), where)], {}).split('\n');
     expect(lines.filter((line) => /^\| tftp/.test(line))).toEqual([
-      '| tftp | Rate | atftpd | 0.8 | more | at least 1 of atftpd | **missed** |',
+      '| tftp | Rate | atftpd | 0.8 | more | at least 1 of atftpd | **missed** (1) |',
     ]);
     expect(lines.indexOf('## All ratios')).toBeLessThan(lines.indexOf('## tftp'));
   });
@@ -71,7 +80,8 @@ describe('a result of the bench', () => {
       where,
     );
     const page = resultsPage(missed, {});
-    expect(page).toContain('**Rate against atftpd**, **Rate against tftpd** miss their aims. Because');
+    expect(page.match(/\*\*missed\*\* \(1\)/g)).toHaveLength(4);
+    expect(page).toContain('(1) Because of the kernel.');
     expect(page.match(/End\./g)).toHaveLength(1);
     expect(page.split('\n').every((line) => line.startsWith('|') || line.length <= 120)).toBe(true);
   });
