@@ -1,8 +1,8 @@
 /**
  * `make bench`: runs the suites in bench/*.bench.ts, or those named on the command line, and writes
  * bench/results.json and bench/RESULTS.md. Results of suites that were not run stay. `--only REGEX`
- * measures the figures of these names only. `--page` only writes RESULTS.md again from results.json,
- * without measuring.
+ * measures the figures of these names only. `--page` only writes RESULTS.md again from
+ * results.json, without measuring.
  */
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';

@@ -58,7 +58,9 @@ function pin(pid: number, processors: string): void {
   });
 }
 
-/** Runs `measure` with the server pinned; it gets the words to put in front of the clients' command. */
+/**
+ * Runs `measure` with the server pinned; it gets the words to put in front of the clients' command.
+ */
 export async function placed<T>(
   pid: number,
   placement: Placement,

@@ -48,22 +48,11 @@ export function answer(
   const asker = recognise(context, client, network);
   const { member, subject } = asker;
   const known = member && context.answerFor(member, network);
-  const pxe = context.pxeFor(known?.machinePxe, network, client.vendorClass);
   const live = sessionOf(context, asker.opens, client, network);
-  const ran = loaderRan(context, live, client, step);
-  const decision = decide({
-    stage: client.stage,
-    archCode: client.archCode,
-    family: client.family,
-    mode: network.mode,
-    verdict: asker.outline,
-    installed: (name) => context.assets.loader(name) !== undefined,
-    loaderOverride: pxe.loader,
-    loaderRan: ran,
-  });
+  const asked: Asked = { client, network, known, outline: asker.outline };
+  const { decision, pxe, bootFile } = decided(context, live, asked, step);
   if (decision.kind === 'loader') handed(context, live, client, step, decision.loader);
   context.decided(subject, live, client.stage, network.name, decision);
-  const bootFile = bootFileOf(client, network, live, decision);
   return {
     decision,
     subject,
@@ -90,6 +79,61 @@ export function isStranger({ roster, identify }: BootContext, { mac, uuid }: Boo
   if (member !== undefined) return member.entry === undefined;
   const found = identify(roster.recognise({ bootMac: mac, macs: [mac], uuid }));
   return found.kind === 'known' ? found.member.entry === undefined : found.kind !== 'conflict';
+}
+
+/** Everything that a decision depends on, besides the session and the installed loaders. */
+interface Asked {
+  readonly client: BootClient;
+  readonly network: ServedNetwork;
+  readonly known: ReturnType<BootContext['answerFor']> | undefined;
+  readonly outline: Verdict;
+}
+
+interface Decided {
+  readonly decision: BootDecision;
+  readonly pxe: BootAnswer['pxe'];
+  readonly bootFile: string | undefined;
+}
+
+/** What the last OFFER of a session said. */
+const memoOffers = new WeakMap<LiveSession, Asked & Decided>();
+
+/** The software of both clients is the same. */
+const alike = (one: BootClient, other: BootClient): boolean =>
+  one.stage === other.stage &&
+  one.archCode === other.archCode &&
+  one.family === other.family &&
+  one.vendorClass === other.vendorClass;
+
+/**
+ * Decides. The answer to a REQUEST is that of its OFFER if the same software asks and neither the
+ * machine nor a document has changed since.
+ */
+function decided(context: BootContext, live: LiveSession, asked: Asked, step: BootStep): Decided {
+  const { client, network, known, outline } = asked;
+  const offer = step === 'offer' ? undefined : memoOffers.get(live);
+  if (
+    offer !== undefined &&
+    offer.network === network &&
+    offer.known === known &&
+    offer.outline === outline &&
+    alike(offer.client, client)
+  )
+    return offer;
+  const pxe = context.pxeFor(known?.machinePxe, network, client.vendorClass);
+  const decision = decide({
+    stage: client.stage,
+    archCode: client.archCode,
+    family: client.family,
+    mode: network.mode,
+    verdict: outline,
+    installed: (name) => context.assets.loader(name) !== undefined,
+    loaderOverride: pxe.loader,
+    loaderRan: loaderRan(context, live, client, step),
+  });
+  const made = { decision, pxe, bootFile: bootFileOf(client, network, live, decision) };
+  if (step === 'offer') memoOffers.set(live, { ...asked, ...made });
+  return made;
 }
 
 /**

@@ -31,6 +31,18 @@ const PEER = '10.77.0.101';
 const AT = { baseUrl: BASE, peer: PEER };
 
 describe('a known machine', () => {
+  it('gets in the ACK what its OFFER said, unless its document or its software changed meanwhile', async () => {
+    const w = await world(KNOWN);
+    const offer = w.ask({ mac: MAC1 }, 'offer');
+    expect(w.ask({ mac: MAC1 }, 'ack').decision).toBe(offer.decision);
+    w.ask({ mac: MAC1 }, 'offer');
+    await w.apply(machine('node-1', [MAC1], { profile: 'worker', pxe: { loader: 'ipxe.pxe' } }));
+    expect(w.ask({ mac: MAC1 }, 'ack').bootFile).toBe('ipxe.pxe');
+    w.ask({ mac: MAC1 }, 'offer');
+    const other = w.ask({ mac: MAC1, stage: 'ipxe' }, 'ack');
+    expect(other.decision.kind).toBe('script');
+  });
+
   it('goes from ROM through loader and iPXE to its own system, in one session', async () => {
     const w = await world(KNOWN);
     const rom = w.exchange({ mac: MAC1 });

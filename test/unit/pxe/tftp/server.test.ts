@@ -407,7 +407,10 @@ describe.each(WAYS)('by $name', (way) => {
       await until(async () => (await tftp.count('displaced')) === 16);
       // The one that acknowledged is still served, and so is the newest.
       await real.send(encodeAck(2), port);
-      expect((await real.next()).packet.readUInt16BE(2)).toBe(3);
+      let block = 2;
+      // On a busy host, block 2 has been sent again meanwhile.
+      while (block === 2) block = (await real.next()).packet.readUInt16BE(2);
+      expect(block).toBe(3);
       const late = await Client.open();
       expect((await late.fetch(tftp.port, encodeRead('one.bin'))).octets).toEqual(files['one.bin']);
       expect(await tftp.count('busy')).toBe(0);
