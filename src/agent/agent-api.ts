@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
+import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Reason } from '../events/event.ts';
@@ -36,9 +37,20 @@ export type ConfigurationOf = (
   baseUrl: string,
 ) => Readonly<Record<string, string>> | undefined;
 
+/**
+ * Notes a poll that was answered with a plan. `since`: when it arrived, monotonic. `applied`:
+ * whether the agent had carried out that plan already.
+ */
+export type PlannedPoll = (
+  machine: string,
+  poll: { readonly facts: AgentFacts; readonly since: Millis; readonly applied: boolean },
+) => void;
+
 interface AgentApiDeps extends RedeemDeps {
   readonly log: Log;
   readonly planner: AgentPlanner;
+  /** Told about every poll that was answered with a plan. */
+  readonly planned?: PlannedPoll | undefined;
   /** The store's revision now. */
   readonly revision: () => Promise<number>;
   /** The life of the store; absent: it was never restored. */
@@ -149,6 +161,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const address = plainAddress(peer);
       await takenOver(deps, certificate, address);
       const { identity, member, shown, record } = authenticate(deps, certificate, address, { ended: true });
+      const since = deps.clock.monotonic();
       const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
       if (hasEnded(deps, shown)) mustServe(deps.life?.state);
@@ -173,9 +186,9 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         ...revisionHeader(deps, member.name, Math.max(revision, facts.seenRevision ?? 0)),
         ...deps.witness?.hear(member.name, facts.seenCheckpoint),
       };
-      return digest === facts.applied
-        ? { status: 204, headers }
-        : { status: 200, contentType: TAR, body, headers };
+      const applied = digest === facts.applied;
+      deps.planned?.(identity.machine, { facts, since, applied });
+      return applied ? { status: 204, headers } : { status: 200, contentType: TAR, body, headers };
     },
 
     async configuration(body, certificate, peer) {

@@ -24,7 +24,7 @@ import { KEYS } from '../store/keys.ts';
 import type { Life } from '../store/life.ts';
 import type { Store } from '../store/store.ts';
 import { type AgentServer, type Others, startAgentServer } from './agent.server.ts';
-import { type ConfigurationOf, createAgentApi } from './agent-api.ts';
+import { type ConfigurationOf, createAgentApi, type PlannedPoll } from './agent-api.ts';
 import { raiseAlarm, rearmMachine } from './alarm.ts';
 import { approveMachine, type WaitingView, waitingKeys } from './approve.ts';
 import { type AgentRecord, type Identities, openIdentities } from './identities.ts';
@@ -94,6 +94,8 @@ interface AgentsListen {
   readonly configuration?: ConfigurationOf;
   /** Snapshots of etcd; absent: nobody takes any. */
   readonly snapshots?: AgentSnapshots;
+  /** Told about every poll that was answered with a plan. */
+  readonly planned?: PlannedPoll;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */
   readonly leaving?: (machine: string) => string | undefined;
 }

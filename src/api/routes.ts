@@ -43,6 +43,7 @@ import {
 } from './membership.ts';
 import { incompleteImages } from './outlook.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
+import { ROTATION_ROUTES } from './rotations.ts';
 import { showRunning } from './running.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
@@ -445,6 +446,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     summary: 'Cancels the replacement of a member, or a restore from its data: {"member"}.',
     handler: callOff,
   },
+  ...ROTATION_ROUTES,
   {
     method: 'GET',
     path: '/v1/:kind',

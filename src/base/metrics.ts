@@ -60,6 +60,16 @@ export const METRICS = {
     help: 'Boot decisions, by kind and reason.',
     labels: ['kind', 'reason'],
   },
+  muster_change_under_way: {
+    type: 'gauge',
+    help: '1 while a change of a cluster (a rotation) is under way, by cluster and kind; 0 when it has ended.',
+    labels: ['cluster', 'kind'],
+  },
+  muster_change_held: {
+    type: 'gauge',
+    help: 'Whether a change of a cluster waits for an operator, by cluster and kind.',
+    labels: ['cluster', 'kind'],
+  },
   muster_machines: { type: 'gauge', help: 'Machines, by phase.', labels: ['phase'] },
   muster_reports_total: {
     type: 'counter',

@@ -208,8 +208,8 @@ export function keysetFault(keyset: AnyKeyset): string | undefined {
  * The trusted generations in the order in which they were created, so that promoting one changes no
  * bundle: what reads a bundle only at its start need not restart for it.
  */
-const byAge = <G extends Aged>({ trusted }: KeysetOf<string, G>): readonly G[] =>
-  trusted.toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+const byAge = <G extends Aged>(generations: readonly G[]): readonly G[] =>
+  generations.toSorted((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
 
 /** The generation that signs, then the other trusted ones. */
 export const primaryFirst = <G extends Aged>(keyset: KeysetOf<string, G>): readonly G[] => [
@@ -219,7 +219,7 @@ export const primaryFirst = <G extends Aged>(keyset: KeysetOf<string, G>): reado
 
 /** All trusted certificates as one PEM text, the oldest first, for programs that verify others. */
 export const trustBundle = (keyset: Keyset): string =>
-  byAge(keyset)
+  byAge(keyset.trusted)
     .map(({ certificate }) => certificate ?? '')
     .join('');
 
@@ -246,15 +246,16 @@ export const signingPairOf = (keyset: Keyset, { certificate, key }: Generation):
  * `--service-account-key-file`.
  */
 export const verifiers = (keyset: Keyset): string =>
-  byAge(keyset)
+  byAge(keyset.trusted)
     .map(({ publicKey }) => publicKey.pem())
     .join('');
 
 /**
  * The bridges to send behind a leaf that this generation signs, as one PEM text: one from each
- * other generation that is trusted, for those that trust only that one.
+ * other generation that something may still trust. A program that reads its trust only at its start
+ * trusts a generation that is distrusted already, until its turn to restart has come.
  */
 export const bridgesBehind = (keyset: Keyset, { bridges = [] }: Generation): string =>
-  byAge(keyset)
+  byAge([...keyset.trusted, ...keyset.distrusted])
     .map(({ id }) => bridges.find(({ issuer }) => issuer === id)?.certificate ?? '')
     .join('');

@@ -10,9 +10,8 @@ import type { ServeOptions } from '../cli/serve/options.ts';
 import { createCopies, nameOfCopy } from '../cluster/backup/copies.files.ts';
 import { createSnapshots, type Snapshots } from '../cluster/backup/snapshots.ts';
 import { createDepartures } from '../cluster/change/departures.ts';
-import { createMembership } from '../cluster/change/membership.ts';
+import { createMembership, whyMembersWait } from '../cluster/change/membership.ts';
 import { createQuarantinedMembers } from '../cluster/change/quarantined-member.ts';
-import { openRollouts } from '../cluster/change/rollouts.ts';
 import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
 import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
@@ -33,6 +32,7 @@ import { serveRegistry } from '../pxe/http/registry.server.ts';
 import { createSupplies } from '../pxe/supplies.ts';
 import type { Life } from '../store/life.ts';
 import type { Boot, CloseListener } from './boot.ts';
+import { openClusterChanges } from './changes.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
@@ -44,12 +44,13 @@ export type Clusters = Awaited<ReturnType<typeof openClusters>>;
  */
 export async function openClusters(
   options: ServeOptions,
-  { clock, log, metrics, signal }: Common,
+  common: Common,
   state: State,
   boot: Boot,
   closing: AsyncDisposableStack,
 ) {
-  const { given, secretUsers, releases, life } = state;
+  const { releases, life } = state;
+  const { clock, log, metrics, signal } = common;
   const { catalog, memberships, roster, events, store, agents, pki, tokens, artifacts, addons, assets } =
     state;
   const networks = boot.networks.served;
@@ -71,7 +72,12 @@ export async function openClusters(
   const snapshots = snapshotsOf(options, { clock, log }, state, founder);
   closing.defer(() => snapshots.close());
   await snapshots.resume(founder.records().map(({ cluster }) => cluster));
+  const kubes = kubesWhileServing(life, createKubes({ pki, clock, signal }));
+  const membersWait = (cluster: string) => whyMembersWait(changes.running(cluster));
+  const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
+  const changes = await openClusterChanges(common, state, { clusters, kubes, founding }, closing);
   const planner = createPlanner({
+    running: changes.running,
     catalog,
     clusters,
     pki,
@@ -81,7 +87,7 @@ export async function openClusters(
     departures: founder,
     tokens,
     newFilesystem: randomUUID,
-    restarts: openRollouts({ clock, events }),
+    restarts: changes.rollouts,
     releases,
     supplies: createSupplies({ networks, roster, book: artifacts, agentPort: agents.port }),
     present,
@@ -89,26 +95,13 @@ export async function openClusters(
     snapshot: snapshots.line,
   });
 
-  const kubes = kubesWhileServing(life, createKubes({ pki, clock, signal }));
   const departures = createDepartures({ founder, clusters, kubes, clock, log });
   closing.defer(() => departures.close());
   for (const { cluster } of founder.records()) departures.go(cluster);
-  const isQuarantined = (machine: string): boolean => roster.get(machine)?.status.quarantine !== undefined;
-  const approver = startApprover({ isQuarantined, founder, clusters, kubes, tokens, events, clock, log });
-  closing.defer(() => approver.close());
-  const quarantined = (machine: string) => {
-    const found = roster.get(machine)?.status.quarantine;
-    return found && { deletePods: found.deletePods === true };
-  };
-  const quarantineKeeper = startQuarantineKeeper({ founder, clusters, kubes, clock, log, quarantined });
-  closing.defer(() => quarantineKeeper.close());
-  const tokenKeeper = startTokenKeeper({ founder, clusters, kubes, tokens, clock, log });
-  closing.defer(() => tokenKeeper.close());
-  const nodeKeeper = startNodeKeeper({ founder, clusters, kubes, store, events, clock, log });
-  closing.defer(() => nodeKeeper.close());
+  startKeepers({ founder, clusters, kubes }, common, state, closing);
 
-  const founding = foundingOrders(clusters, founder, () => clock.now());
-  const membership = createMembership({ catalog, clusters, founder, departures, releases, clock });
+  const members = { founder, departures, membersWait };
+  const membership = createMembership({ catalog, clusters, ...members, releases, clock });
   const health = createHealth({
     clusters,
     founding: founding.status,
@@ -129,8 +122,8 @@ export async function openClusters(
       host: '0.0.0.0',
       port: options.agentPort,
       planner: withSecrets(planner.plan, {
-        given,
-        users: secretUsers,
+        given: state.given,
+        users: state.secretUsers,
         configuration: (machine) => boot.service.render(machine).merged,
       }),
       inline: planner.inline,
@@ -140,6 +133,7 @@ export async function openClusters(
       ownAddresses: boot.service.ownAddresses,
       configuration: boot.service.configurationFiles,
       ...boot.agentPeers,
+      planned: changes.planned,
       leaving: (machine) => founder.departing(machine, undefined)?.cluster,
       others: (request, response) => serveRegistry(request, response, { book: artifacts, assets, metrics }),
     });
@@ -148,6 +142,7 @@ export async function openClusters(
   return {
     founding,
     snapshots,
+    rotations: changes.rotations,
     health,
     membership,
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
@@ -210,4 +205,34 @@ function snapshotsOf(
     log,
     events,
   });
+}
+
+type Founded = Pick<Parameters<typeof startNodeKeeper>[0], 'founder' | 'clusters' | 'kubes'>;
+
+/** Starts the rounds that work on certificate requests, tokens and nodes of all clusters. */
+function startKeepers(
+  { founder, clusters, kubes }: Founded,
+  { clock, log }: Common,
+  { roster, tokens, events, store }: State,
+  closing: AsyncDisposableStack,
+): void {
+  const isQuarantined = (machine: string): boolean => roster.get(machine)?.status.quarantine !== undefined;
+  const approver = startApprover({ isQuarantined, founder, clusters, kubes, tokens, events, clock, log });
+  closing.defer(() => approver.close());
+  const quarantineKeeper = startQuarantineKeeper({
+    founder,
+    clusters,
+    kubes,
+    clock,
+    log,
+    quarantined: (machine) => {
+      const found = roster.get(machine)?.status.quarantine;
+      return found && { deletePods: found.deletePods === true };
+    },
+  });
+  closing.defer(() => quarantineKeeper.close());
+  const tokenKeeper = startTokenKeeper({ founder, clusters, kubes, tokens, clock, log });
+  closing.defer(() => tokenKeeper.close());
+  const nodeKeeper = startNodeKeeper({ founder, clusters, kubes, store, events, clock, log });
+  closing.defer(() => nodeKeeper.close());
 }

@@ -84,6 +84,7 @@ export async function listenToOperators(
       running: releases,
       snapshots: clusters.snapshots,
       hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
+      rotations: clusters.rotations,
       health: clusters.health,
       membership: clusters.membership,
       waiting: clusters.waiting,

@@ -1,5 +1,7 @@
 /** Registers `muster kubeconfig`, `muster pki status` and `muster pki export`. */
-import { notEmpty, outputOption, type Register, withExamples, withServer } from '../register.ts';
+import type { Command } from 'commander';
+import type { Io } from '../io.ts';
+import { type Finish, notEmpty, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerPki: Register = (program, io, finish) => {
   const kubeconfig = withServer(
@@ -62,4 +64,76 @@ export const registerPki: Register = (program, io, finish) => {
     ['muster pki export --all -o keys.age', 'copy all keys of this boot host'],
     ['age -d keys.age | tar -tv', 'list what a copy holds'],
   );
+  rotationVerbs(pki, io, finish);
 };
+
+const names = (option: string, about: string): [string, string] => [`${option} <name...>`, about];
+const WITHOUT = names('--without', 'machines that are off: nothing waits for them');
+const LEAVE = names(
+  '--leave',
+  'what depends on old keys and is left behind, by the name that the search shows',
+);
+
+function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
+  const rotate = withServer(
+    pki
+      .command('rotate')
+      .summary("replace a cluster's keys while it runs")
+      .description(
+        'Replaces keys of a running cluster: makes new ones, has every machine trust them, issues every certificate again, and ends the old ones. Each step waits for what machines were seen to do. `muster pki rotation` shows how far it is.',
+      )
+      .argument('<keyset...>', 'ca, etcd-ca, front-proxy-ca, sa, encryption; or all')
+      .requiredOption('--cluster <name>', 'name of the Cluster', notEmpty)
+      .option('--dry-run', 'only say what would happen: steps, restarts, minutes, the point of no return')
+      .option('--pause-before <step...>', 'steps before which it pauses')
+      .option(...WITHOUT)
+      .option(...LEAVE)
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (keysets: readonly string[], options) =>
+    finish(await (await import('./rotation.ts')).rotate(keysets, options, io)),
+  );
+  withExamples(
+    rotate,
+    ['muster pki rotate all --cluster blue --dry-run', 'see what a rotation of all keys would do'],
+    ['muster pki rotate etcd-ca --cluster blue --pause-before distrust', 'stop before the old CA ends'],
+  );
+  const distrust = withServer(
+    pki
+      .command('distrust')
+      .summary('end keys at once that are in the wrong hands')
+      .description(
+        'Makes new keys, and ends the old ones at once instead of step by step. Without --confirm it says what would break. It cannot be rolled back.',
+      )
+      .argument('<keyset...>', 'ca, etcd-ca, front-proxy-ca, sa')
+      .requiredOption('--cluster <name>', 'name of the Cluster', notEmpty)
+      .option('--now', 'do it at once')
+      .option('--confirm <cluster>', 'repeat the name of the Cluster to carry it out')
+      .option(...WITHOUT),
+  ).action(async (keysets: readonly string[], options) =>
+    finish(await (await import('./rotation.ts')).distrust(keysets, options, io)),
+  );
+  withExamples(distrust, [
+    'muster pki distrust ca --cluster blue --now',
+    'say what would break, and change nothing',
+  ]);
+  const rotation = withServer(
+    pki
+      .command('rotation')
+      .summary('show a rotation, pause it, resume it, or roll it back')
+      .description(
+        'Shows the steps of the rotation that is under way, or of the last one, and what it waits for. With an order it pauses, resumes or rolls it back. A rotation can be rolled back until the old keys end.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('[order]', 'pause, resume or rollback')
+      .option(...WITHOUT)
+      .option(...LEAVE)
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (cluster: string, order: string | undefined, options) =>
+    finish(await (await import('./rotation.ts')).rotation(cluster, order, options, io)),
+  );
+  withExamples(
+    rotation,
+    ['muster pki rotation blue', 'see how far a rotation is, and what it waits for'],
+    ['muster pki rotation blue rollback', 'have the old keys sign again, and forget the new ones'],
+  );
+}

@@ -10,6 +10,7 @@ import type { ClusterSpec, KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { Founder } from '../etcd/founder.ts';
+import type { RunningChange } from '../plan/running-change.ts';
 import type { Releases } from '../spec/release.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
 import type { Departures } from './departures.ts';
@@ -21,6 +22,8 @@ interface MembershipDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly founder: Pick<Founder, 'leave' | 'records'>;
   readonly departures: Pick<Departures, 'go'>;
+  /** Why members of etcd and control planes may not change now; see {@link whyMembersWait}. */
+  readonly membersWait?: (cluster: string) => string | undefined;
   /** Forgets what removed machines run. */
   readonly releases?: Pick<Releases, 'forget'>;
   readonly clock: Clock;
@@ -116,11 +119,27 @@ export function edited(
 }
 
 /**
+ * Why members of etcd and control planes may not change: a change of the cluster is under way that
+ * restarts members of etcd. Undefined when they may.
+ */
+export function whyMembersWait(running: RunningChange | undefined): string | undefined {
+  if (running === undefined) return undefined;
+  return `a ${running.kind} is under way, at the step ${running.step}; members of etcd and control planes change after it`;
+}
+
+/** @throws {MusterError} E_CHANGE while a change is under way that restarts members of etcd */
+function checkMembersMayChange({ membersWait }: MembershipDeps, cluster: string): void {
+  const why = membersWait?.(cluster);
+  if (why !== undefined) throw new MusterError('E_CHANGE', `${cluster}: ${why}`);
+}
+
+/**
  * Makes the operations that change which machines a cluster has.
  *
  * @throws {MusterError} its methods: E_NOT_FOUND for an unknown cluster or machine, E_CONFLICT for
- *   a machine that has another role or cluster, E_FOUNDING when etcd does not allow the change, and
- *   what changing the document throws.
+ *   a machine that has another role or cluster, E_FOUNDING when etcd does not allow the change,
+ *   E_CHANGE while a change of the cluster restarts members of etcd, and what changing the document
+ *   throws.
  */
 export function createMembership(deps: MembershipDeps): Membership {
   const { catalog, clusters, founder, departures, clock } = deps;
@@ -129,6 +148,7 @@ export function createMembership(deps: MembershipDeps): Membership {
       const { spec } = documentOf(deps, cluster);
       for (const name of machines) checkStays(deps, cluster, name);
       for (const name of machines) checkNew(deps, spec, name, role);
+      if (role !== 'worker') checkMembersMayChange(deps, cluster);
       const next = edited(spec, new Map(), machines, role);
       const howTo = `add ${machines.join(', ')} to ${FIELDS[role]}`;
       const added = machines.filter((name) => roleIn(spec, name) === undefined);
@@ -140,6 +160,7 @@ export function createMembership(deps: MembershipDeps): Membership {
       const { spec } = documentOf(deps, cluster);
       const record = recordOf(deps, cluster);
       const resolved = clusters.get(cluster)?.resolved;
+      if (machines.some((name) => roleIn(spec, name) !== 'worker')) checkMembersMayChange(deps, cluster);
       for (const [n, name] of machines.entries()) {
         checkNowhereElse(deps, cluster, name);
         if (!catalog.get('Machine', name) && !record?.joined[name] && roleIn(spec, name) === undefined)

@@ -14,18 +14,32 @@ import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf } fr
 
 interface Known extends Peer {
   readonly at: Millis;
+  /** Whether it is settled, and its newest plan restarts nothing more. */
+  readonly asPlanned: boolean;
   /** Which programs have to wait, since when, and whether operators were notified. */
   readonly waiting?: { readonly wanted: string; readonly since: Millis; readonly notified: boolean };
 }
 
-/** Opens the rollouts of all clusters. */
+export interface Rollouts extends Restarts {
+  /**
+   * Whether every program of a machine that restarts in turns is ready and runs as its newest plan
+   * wants it; undefined when it runs none, or was not heard since this server started.
+   */
+  settled(cluster: string, machine: string): boolean | undefined;
+}
+
+/**
+ * Opens the rollouts of all clusters. While `paused` says so, no machine of a cluster gets a turn.
+ */
 export function openRollouts({
   clock,
   events,
+  paused = () => false,
 }: {
   readonly clock: Clock;
   readonly events: EventSink;
-}): Restarts {
+  readonly paused?: (cluster: string) => boolean;
+}): Rollouts {
   const startedAt = clock.monotonic();
   /** `CLUSTER MACHINE` → its last report. */
   const known = new Map<string, Known>();
@@ -46,11 +60,15 @@ export function openRollouts({
       const before = known.get(keyOf(resolved, machine));
       const pods = podsOf(facts, before?.pods, now);
       const others = resolved.machines.filter(({ name }) => name !== machine.name);
-      const turn = turnOf(
+      const free = turnOf(
         { name: machine.name, wanted, pods },
         others.map((other) => peerOf(resolved, other)),
         { now, startedAt },
       );
+      const turn: Turn =
+        free.changes.length > 0 && paused(resolved.name)
+          ? { do: 'wait', changes: free.changes, text: 'The change of the cluster is paused.' }
+          : free;
       const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});
       const has = rolledOn(machine, facts, wanted);
       const settled = isSettled({ has, pods, given });
@@ -84,9 +102,11 @@ export function openRollouts({
         turned,
         ...(!settled && { unsettledAt: before?.unsettledAt ?? now }),
         ...(waiting && { waiting }),
+        asPlanned: settled && turn.do === 'go',
       });
       return { turn, soon: turned || turn.do === 'wait' };
     },
+    settled: (cluster, machine) => known.get(`${cluster} ${machine}`)?.asPlanned,
   };
 }
 

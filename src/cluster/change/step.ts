@@ -98,8 +98,8 @@ export interface Step<Order, Seen> {
   readonly machine?: (machine: MachineSeen, input: StepInput<Order, Seen>) => Verdict;
   /** The evidence about the cluster as a whole, asked for when all machines are done. */
   readonly whole?: (input: StepInput<Order, Seen>) => Verdict;
-  /** What restarts on each of the step's machines, for the preview. */
-  readonly restarts?: readonly string[];
+  /** What restarts on a machine with these roles, for the preview. */
+  readonly restarts?: (roles: readonly ClusterRole[]) => readonly string[];
   /** The time that the step usually takes: in total, and for each machine that takes a turn. */
   readonly takes: { readonly total?: Millis; readonly eachTurn?: Millis };
   /**

@@ -37,13 +37,20 @@ export interface FoundingOrders {
 
 /**
  * Makes the orders that the API calls. They throw E_NOT_FOUND when the cluster has no complete
- * document and the order needs one.
+ * document and the order needs one. `waits` says why etcd may not be restored now.
+ *
+ * @throws {MusterError} E_CHANGE (the restores) while `waits` gives a reason
  */
 export function foundingOrders(
   clusters: Pick<ResolvedClusters, 'get'>,
   founder: Founder,
   now: () => number,
+  waits: (cluster: string) => string | undefined = () => undefined,
 ): FoundingOrders {
+  const checkMayRestore = (cluster: string): void => {
+    const why = waits(cluster);
+    if (why !== undefined) throw new MusterError('E_CHANGE', `${cluster}: ${why}`);
+  };
   const members = (cluster: string): readonly MemberAddress[] | undefined => {
     const resolved = clusters.get(cluster)?.resolved;
     return resolved && membersOf(resolved);
@@ -74,8 +81,12 @@ export function foundingOrders(
     reset: async (cluster) => founder.reset(cluster, members(cluster) ?? []),
     callOff: async (cluster, member) => founder.callOff(cluster, known(cluster), member),
     adopt: async (cluster, member) => founder.adopt(cluster, known(cluster), member),
-    restore: async (cluster, member, without) => founder.restore(cluster, known(cluster), member, without),
+    async restore(cluster, member, without) {
+      checkMayRestore(cluster);
+      return founder.restore(cluster, known(cluster), member, without);
+    },
     async restoreSnapshot(cluster, order) {
+      checkMayRestore(cluster);
       const listed = known(cluster);
       const { etcd } = clusters.get(cluster)!.resolved!.versions;
       return founder.restoreSnapshot(cluster, listed, { ...order, etcd });

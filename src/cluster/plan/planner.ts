@@ -40,6 +40,7 @@ import type { ObjectsPart } from './objects-unit.ts';
 import { openPreflight, type Preflight } from './preflight.ts';
 import { type Probing, probeLines, probingOf } from './probes.ts';
 import type { Restarts } from './restarts.ts';
+import type { RunningChangeOf } from './running-change.ts';
 import { pinImages } from './supplies.ts';
 
 export interface PlannerDeps {
@@ -59,6 +60,8 @@ export interface PlannerDeps {
   readonly restarts: Restarts;
   /** Notes what machines run; without it, nothing is noted. */
   readonly releases?: Pick<Releases, 'heard' | 'reset'>;
+  /** The change of a cluster that is under way; without it, there is never one. */
+  readonly running?: RunningChangeOf;
   /** Makes the UUID of a new data filesystem. */
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: the machines' images contain them. */
@@ -117,6 +120,10 @@ const POLL = {
   /** The machine belongs to no cluster. */
   idle: 60,
 } as const;
+
+/** Seconds until the next poll during a change: at most 100 machines poll in a second. */
+const changing = ({ machines }: ResolvedCluster): number =>
+  Math.min(POLL.settled, Math.max(POLL.soon, Math.ceil(machines.length / 100)));
 
 /**
  * Keysets are read from the store again after this time, so that a rotation takes effect.
@@ -261,6 +268,7 @@ class Planner {
     const preflight = this.#preflight.of(machine.name, facts);
     const probes = probeLines(machine, probing, leaves.probes);
     const snapshot = this.#deps.snapshot?.(resolved, machine, facts);
+    const running = this.#deps.running?.(resolved.name);
     const input = {
       resolved,
       machine,
@@ -279,7 +287,8 @@ class Planner {
       etcd?.hold !== undefined ||
       facts.applied === undefined ||
       facts.hold !== undefined;
-    const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : POLL.settled);
+    const often = running && !running.paused && !running.held ? changing(resolved) : POLL.settled;
+    const pollSeconds = etcd?.pollSeconds ?? (waiting ? POLL.soon : often);
     // Missing add-ons hold the plan only at its end, and a hold of etcd takes precedence.
     const lacking = present?.addons.hold;
     if (lacking === undefined || etcd?.hold !== undefined) return { lines, pollSeconds };

@@ -2,8 +2,6 @@
  * The interface between a machine's plan and the change of its cluster that is under way: the plan
  * asks what the machine may have now, and `src/cluster/change` answers from the change's record.
  */
-import type { KeysetName } from '../../pki/hierarchy.ts';
-
 export interface RunningChange {
   /** The kind of change, for example `rotation`. */
   readonly kind: string;
@@ -14,16 +12,12 @@ export interface RunningChange {
   readonly back: boolean;
   /** Whether the boot host has done its part of the step. */
   readonly acted: boolean;
+  /** Whether it waits for an operator, so that machines need not poll often. */
+  readonly held: boolean;
   /** While it is paused, no machine gets a turn. */
   readonly paused: boolean;
   /** Whether the machine may do the step now. */
   readonly hasTurn: (machine: string) => boolean;
-  /**
-   * Keysets whose bundles have changed without any restart: a program that reads such a bundle only
-   * at its start keeps the generations that it started with, and counts as up to date. The ids are
-   * those of the generations that count.
-   */
-  readonly restartsFor: ReadonlyMap<KeysetName, readonly string[]>;
 }
 
 /** The change of a cluster that is under way; undefined when there is none. From memory. */

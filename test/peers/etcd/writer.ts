@@ -21,6 +21,8 @@ export class Writer {
   readonly #machines: readonly Machine[];
   /** Key → when it was acknowledged, by the monotonic clock, ms. */
   readonly acknowledged = new Map<string, number>();
+  /** Writes that failed at one member and at the next one too, with both errors. */
+  readonly failedTwice: string[] = [];
   #credentials: Credentials | undefined;
   #writing: Promise<void> | undefined;
   #stop = false;
@@ -43,16 +45,30 @@ export class Writer {
 
   async #write(): Promise<void> {
     for (let turn = 0; !this.#stop; turn++) {
-      const machine = this.#machines[turn % this.#machines.length]!;
       const key = PREFIX + String(this.#number++).padStart(8, '0');
-      try {
-        if (!machine.on) throw new Error('off');
-        await this.#post(machine, '/v3/kv/put', { key: base64(key), value: base64(`value of ${key}`) });
-        this.acknowledged.set(key, systemClock.monotonic());
-      } catch {
-        // It was not acknowledged, so it may be there or not.
+      const errors: string[] = [];
+      const on = this.#machines.filter((machine) => machine.on);
+      for (const offset of [0, 1]) {
+        const machine = on[(turn + offset) % on.length];
+        if (machine === undefined) break;
+        const error = await this.#put(machine, key);
+        if (error === undefined) break;
+        errors.push(`${machine.name}: ${error}`);
       }
+      // What was not acknowledged may be there or not.
+      if (errors.length > 1) this.failedTwice.push(`${key}: ${errors.join(', ')}`);
       await new Promise<void>((next) => systemClock.after(millis(25), next));
+    }
+  }
+
+  /** Writes one key; resolves with the error, if it was not acknowledged. */
+  async #put(machine: Machine, key: string): Promise<string | undefined> {
+    try {
+      await this.#post(machine, '/v3/kv/put', { key: base64(key), value: base64(`value of ${key}`) });
+      this.acknowledged.set(key, systemClock.monotonic());
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
     }
   }
 
@@ -77,19 +93,26 @@ export class Writer {
     return [...this.acknowledged].flatMap(([key, at]) => (at <= before && !there.has(key) ? [key] : []));
   }
 
-  #known(): Credentials {
+  /**
+   * Reads certificate and key for each connection, as API servers do. The CA stays the one with
+   * which the writer began.
+   */
+  credentials(): Credentials {
     for (const machine of this.#machines) {
       const [ca, cert, key] = ['ca-bundle.crt', 'healthcheck-client.crt', 'healthcheck-client.key'].map(
         (file) => machine.read(`${PKI}/${file}`),
       );
-      if (ca && cert && key) this.#credentials ??= { ca, cert, key };
+      if (ca && cert && key) {
+        this.#credentials = { ca: this.#credentials?.ca ?? ca, cert, key };
+        break;
+      }
     }
     if (!this.#credentials) throw new Error('no certificates yet');
     return this.#credentials;
   }
 
   #post(machine: Machine, path: string, body: object): Promise<unknown> {
-    const credentials = this.#known();
+    const credentials = this.credentials();
     return new Promise((done, fail) => {
       const asking = https.request(
         `https://${machine.address}:2379${path}`,

@@ -23,10 +23,14 @@ import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import { createCopies, nameOfCopy } from '../../../src/cluster/backup/copies.files.ts';
 import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.files.ts';
 import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
+import { openChanges } from '../../../src/cluster/change/changes.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
+import { anyKind } from '../../../src/cluster/change/kind.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
 import { createQuarantinedMembers } from '../../../src/cluster/change/quarantined-member.ts';
 import { openReleases } from '../../../src/cluster/change/releases.ts';
+import { rotation } from '../../../src/cluster/change/rotation/rotation.ts';
+import { createRotations } from '../../../src/cluster/change/rotation/rotations.ts';
 import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
 import { createFounder } from '../../../src/cluster/etcd/founder.ts';
 import { createHealth } from '../../../src/cluster/health/health.ts';
@@ -229,6 +233,10 @@ export async function openWorld(
     log,
     events,
   });
+  const storedValues = () => Promise.reject(new Error('no etcd here'));
+  const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
+  const settled = () => undefined;
+  const changes = await openChanges({ store, clock, log, events, clusters, kinds: [kind], settled });
   const deps: ApiDeps = {
     snapshots,
     hostBackup: {
@@ -246,6 +254,7 @@ export async function openWorld(
     membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
     running: releases,
     waiting: departures.waiting,
+    rotations: createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
     health: createHealth({
       stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
       clusters: clusters,

@@ -1,0 +1,185 @@
+/** The verbs `muster pki rotate` and `muster pki rotation`. */
+import type { ChangeView } from '../../api/rotations.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { ChangePreview } from '../../cluster/change/preview.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
+import { timeText } from '../times.ts';
+
+interface Options extends ServerOptions {
+  readonly output?: string;
+}
+
+interface RotateOptions extends Options {
+  readonly cluster: string;
+  readonly dryRun?: boolean;
+  readonly pauseBefore?: readonly string[];
+  readonly without?: readonly string[];
+  readonly leave?: readonly string[];
+}
+
+const pathOf = (cluster: string, what = ''): string =>
+  `/v1/clusters/${encodeURIComponent(cluster)}/rotation${what}`;
+
+const listed = (names: readonly string[] | undefined): string => (names ?? []).join(',');
+
+/** `muster pki rotate`: begins a rotation, or shows what it would do. */
+export async function rotate(keysets: readonly string[], options: RotateOptions, io: Io): Promise<number> {
+  const { cluster, dryRun = false, pauseBefore, without, leave } = options;
+  const format = formatOf(options.output, ['table', 'json', 'yaml'], 'table');
+  const call = {
+    query: { ...(dryRun && { dryRun: 'true' }) },
+    body: {
+      json: {
+        keysets: listed(keysets),
+        pauseBefore: listed(pauseBefore),
+        without: listed(without),
+        leave: listed(leave),
+      },
+    },
+  };
+  const client = openClient(options, io);
+  if (dryRun) {
+    const preview = await client.call<ChangePreview>('POST', pathOf(cluster), call);
+    io.out(
+      format === 'json' ? jsonText(preview) : format === 'yaml' ? yamlText(preview) : previewText(preview),
+    );
+    return EXIT.ok;
+  }
+  const view = await client.call<ChangeView>('POST', pathOf(cluster), call);
+  print(view, format, io);
+  if (format === 'table') io.out(`muster pki rotation ${cluster} shows how far it is\n`);
+  return EXIT.ok;
+}
+
+interface DistrustOptions extends Options {
+  readonly cluster: string;
+  readonly now?: boolean;
+  readonly confirm?: string;
+  readonly without?: readonly string[];
+}
+
+/** What breaks when a keyset's old keys end at once. */
+const BREAKS: Readonly<Record<string, string>> = {
+  ca: 'kubelets, controller managers and schedulers until they have restarted with new certificates; pods until they have read the new CA; every kubeconfig of a user, for good',
+  'etcd-ca': 'clients of etcd that have no new certificate; members restart one after the other',
+  'front-proxy-ca': 'aggregated APIs for a moment',
+  sa: 'every token of a pod, until its kubelet has renewed it; tokens in Secrets, for good',
+};
+
+/**
+ * `muster pki distrust`: ends the old keys at once, because they are in the wrong hands.
+ *
+ * @throws {MusterError} E_USAGE without `--now`, and without `--confirm NAME`: the message says
+ *   what would break
+ */
+export async function distrust(
+  keysets: readonly string[],
+  options: DistrustOptions,
+  io: Io,
+): Promise<number> {
+  const { cluster, now = false, confirm, without } = options;
+  if (!now)
+    throw new MusterError(
+      'E_USAGE',
+      'a rotation in steps is `muster pki rotate`; `--now` ends the old keys at once',
+    );
+  if (confirm !== cluster)
+    throw new MusterError(
+      'E_USAGE',
+      [
+        'this ends the old keys at once, and cannot be taken back. It cuts off:',
+        ...keysets.map((name) => `${name}: ${BREAKS[name] ?? 'whatever uses it'};`),
+        `if that is right, add --confirm ${cluster}`,
+      ].join(' '),
+    );
+  const view = await openClient(options, io).call<ChangeView>('POST', pathOf(cluster), {
+    body: { json: { keysets: listed(keysets), without: listed(without), emergency: cluster } },
+  });
+  print(view, 'table', io);
+  io.out(`muster pki rotation ${cluster} shows how far it is\n`);
+  return EXIT.ok;
+}
+
+const ORDERS = { pause: '/pause', resume: '/resume', rollback: '/roll-back' } as const;
+
+interface RotationOptions extends Options {
+  readonly without?: readonly string[];
+  readonly leave?: readonly string[];
+}
+
+/**
+ * `muster pki rotation`: shows the rotation of a cluster, or orders something of it.
+ *
+ * @throws {MusterError} E_USAGE for an unknown order
+ */
+export async function rotation(
+  cluster: string,
+  order: string | undefined,
+  options: RotationOptions,
+  io: Io,
+): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'], 'table');
+  const client = openClient(options, io);
+  const { without = [], leave = [] } = options;
+  if (order !== undefined && !(order in ORDERS))
+    throw new MusterError(
+      'E_USAGE',
+      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}`,
+    );
+  let view: ChangeView | undefined;
+  if (without.length > 0 || leave.length > 0)
+    view = await client.call<ChangeView>('POST', pathOf(cluster, '/leave-out'), {
+      body: { json: { without: listed(without), leave: listed(leave) } },
+    });
+  if (order !== undefined)
+    view = await client.call<ChangeView>('POST', pathOf(cluster, ORDERS[order as keyof typeof ORDERS]));
+  view ??= await client.call<ChangeView>('GET', pathOf(cluster));
+  print(view, format, io);
+  return EXIT.ok;
+}
+
+function print(view: ChangeView, format: 'table' | 'json' | 'yaml', io: Io): void {
+  io.out(format === 'json' ? jsonText(view) : format === 'yaml' ? yamlText(view) : rotationText(view));
+}
+
+const MARKS = { done: 'done', now: '  ->', next: '', 'rolled-back': 'back' } as const;
+
+/** A rotation as text: a line for each step, then what is waited for. */
+export function rotationText(view: ChangeView): string {
+  const lines = [
+    `${view.kind} of ${view.cluster}, ordered by ${view.by}, ${timeText(view.at)}: ${stateOf(view)}`,
+  ];
+  for (const { name, sentence, state, machines, text, noReturn } of view.steps) {
+    const shown = machines ? ` (${machines} machines)` : '';
+    lines.push(`${MARKS[state].padEnd(5)}${name.padEnd(11)} ${sentence}${shown}${text ? ` ${text}.` : ''}`);
+    if (noReturn && state !== 'done') lines.push(`${' '.repeat(17)}It cannot be rolled back from here on.`);
+  }
+  if (view.holding) lines.push(`HELD: ${view.holding.text} ${view.holding.remedy}`);
+  for (const [machine, text] of Object.entries(view.waiting))
+    lines.push(`waits for ${machine === '' ? view.cluster : machine}: ${text}`);
+  if (view.without.length > 0) lines.push(`left out: ${view.without.join(', ')}`);
+  return `${lines.join('\n')}\n`;
+}
+
+function stateOf({ ended, paused, holding, back, step }: ChangeView): string {
+  if (ended) return ended.as === 'done' ? 'complete' : 'rolled back';
+  if (paused) return `paused before or at ${step}`;
+  const at = back ? `rolling back, at ${step}` : `at ${step}`;
+  return holding ? `held ${at}` : at;
+}
+
+/** What a rotation would do, as text. */
+export function previewText({ steps, minutes, restarts }: ChangePreview): string {
+  const lines: string[] = [];
+  for (const step of steps) {
+    if (step.noReturn) lines.push('--- It cannot be rolled back from here on.');
+    lines.push(`${step.name.padEnd(11)} ${step.sentence} (about ${step.minutes} min)`);
+    for (const [program, machines] of Object.entries(step.restarts))
+      lines.push(`${' '.repeat(12)}restarts ${program} on ${machines.join(', ')}`);
+  }
+  const most = Math.max(0, ...Object.values(restarts));
+  lines.push(`In all about ${minutes} min; at most ${most} restarts of programs on a machine.`);
+  return `${lines.join('\n')}\n`;
+}

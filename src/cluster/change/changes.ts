@@ -1,0 +1,377 @@
+/**
+ * Carries out the changes of all clusters: keeps their records, collects what machines report,
+ * and lets the engine advance each change about once a second. A server that is killed at any
+ * point continues from the record.
+ */
+
+import type { AgentFacts } from '../../agent/facts.ts';
+import { type Clock, pause } from '../../base/clock.ts';
+import { duration, type Millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { Metrics } from '../../base/metrics.ts';
+import type { EventSink } from '../../events/event.ts';
+import { KEYS } from '../../store/keys.ts';
+import type { Store, Write } from '../../store/store.ts';
+import type { RunningChange, RunningChangeOf } from '../plan/running-change.ts';
+import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { Move, Note } from './engine.ts';
+import type { AnyKind } from './kind.ts';
+import {
+  leaveOut,
+  type NewChange,
+  type Occasion,
+  type Ordered,
+  pauseChange,
+  resumeChange,
+} from './orders.ts';
+import { type ChangeRecord, decodeChange, encodeChange } from './record.ts';
+import type { MachineSeen } from './step.ts';
+
+interface ChangesDeps {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly events: EventSink;
+  readonly metrics?: Metrics;
+  /** Whether this server may act; a restored one may not, until it is known to be the only one. */
+  readonly serves?: () => boolean;
+  readonly clusters: Pick<ResolvedClusters, 'get'>;
+  readonly kinds: readonly AnyKind[];
+  /**
+   * Whether all programs of a machine that restart in turns run as its newest plan wants them;
+   * undefined when it runs none.
+   */
+  readonly settled: (cluster: string, machine: string) => boolean | undefined;
+}
+
+/** One poll of an agent. */
+export interface HeardPoll {
+  readonly facts: AgentFacts;
+  /** When the poll arrived, monotonic: the plan that answers it is not older. */
+  readonly since: Millis;
+  /** Whether the agent has carried out the plan that answers the poll. */
+  readonly applied: boolean;
+}
+
+export interface Changes {
+  /**
+   * Begins a change.
+   *
+   * @throws {MusterError} E_CHANGE while another one is under way, E_USAGE for unknown steps
+   */
+  begin(change: Omit<NewChange<unknown>, 'id'>, by: string): Promise<ChangeRecord>;
+  /** @throws {MusterError} E_CHANGE when no change is under way; the same holds for all orders. */
+  pause(cluster: string, by: string): Promise<ChangeRecord>;
+  resume(cluster: string, by: string): Promise<ChangeRecord>;
+  /** @throws {MusterError} E_CHANGE also when the change has passed its point of no return */
+  rollBack(cluster: string, by: string): Promise<ChangeRecord>;
+  leaveOut(cluster: string, machines: readonly string[], by: string): Promise<ChangeRecord>;
+  /** Replaces what was ordered, for example with more objects that may be left behind. */
+  amend(cluster: string, to: (order: unknown) => unknown, by: string): Promise<ChangeRecord>;
+  /** The change that is under way, or the last one; from memory. */
+  record(cluster: string): ChangeRecord | undefined;
+  /** Machine → what it is waited for; `` is the cluster as a whole. */
+  waiting(cluster: string): Readonly<Record<string, string>>;
+  readonly running: RunningChangeOf;
+  /** Notes what a machine reported. */
+  heard(cluster: string, machine: string, poll: HeardPoll): void;
+  kindOf(record: ChangeRecord): AnyKind;
+  /** Does what is due for a cluster's change now, as it is done once a second anyway. */
+  look(cluster: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** The pause between two looks at a change. */
+const EVERY = duration('1s');
+/**
+ * A plan may be made from keysets that were read this long ago (src/cluster/plan/planner.ts), so
+ * that only later polls count for a step.
+ */
+const PLANS_LAG = duration('5s');
+
+interface Kept {
+  record: ChangeRecord;
+  revision: number;
+  /** When the boot host's part of the step was known to be done, monotonic. */
+  actedAt: Millis;
+  waiting: Readonly<Record<string, string>>;
+}
+
+interface Heard extends HeardPoll {
+  readonly at: Millis;
+}
+
+/** Reads all changes, and continues those that are under way. */
+export async function openChanges(deps: ChangesDeps): Promise<Changes> {
+  const changes = new RunningChanges(deps);
+  await changes.read();
+  return changes;
+}
+
+class RunningChanges implements Changes {
+  readonly #deps: ChangesDeps;
+  readonly #kept = new Map<string, Kept>();
+  readonly #heard = new Map<string, Heard>();
+  readonly #stopping = new AbortController();
+  readonly #startedAt: Millis;
+  readonly #loops = new Map<string, Promise<void>>();
+  /** The last work on each cluster's record: orders and the engine write one after the other. */
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(deps: ChangesDeps) {
+    this.#deps = deps;
+    this.#startedAt = deps.clock.monotonic();
+  }
+
+  async read(): Promise<void> {
+    const { records } = await this.#deps.store.list(KEYS.change.prefix());
+    for (const { key, value, revision } of records) {
+      const record = decodeChange(key, value);
+      this.#kept.set(record.cluster, { record, revision, actedAt: this.#startedAt, waiting: {} });
+      this.#measure(record);
+      this.#work(record.cluster);
+    }
+  }
+
+  begin(change: Omit<NewChange<unknown>, 'id'>, by: string): Promise<ChangeRecord> {
+    const { cluster, kind } = change;
+    return this.#inTurn(cluster, async () => {
+      const before = this.#kept.get(cluster);
+      const occasion = { by, now: this.#deps.clock.now() };
+      const id = `${kind}-${new Date(occasion.now).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
+      const ordered = this.#kind(kind).begin({ ...change, id }, before?.record, occasion);
+      const past: Write[] = before
+        ? [{ key: KEYS.pastChange.key(cluster, before.record.id), put: encodeChange(before.record) }]
+        : [];
+      return this.#write(cluster, ordered, past);
+    });
+  }
+
+  pause(cluster: string, by: string): Promise<ChangeRecord> {
+    return this.#order(cluster, by, pauseChange);
+  }
+
+  resume(cluster: string, by: string): Promise<ChangeRecord> {
+    return this.#order(cluster, by, resumeChange);
+  }
+
+  rollBack(cluster: string, by: string): Promise<ChangeRecord> {
+    return this.#order(cluster, by, (record, occasion) => this.kindOf(record).rollBack(record, occasion));
+  }
+
+  leaveOut(cluster: string, machines: readonly string[], by: string): Promise<ChangeRecord> {
+    return this.#order(cluster, by, (record, occasion) => leaveOut(record, machines, occasion));
+  }
+
+  amend(cluster: string, to: (order: unknown) => unknown, by: string): Promise<ChangeRecord> {
+    return this.#order(cluster, by, (record) => ({
+      record: { ...record, order: to(record.order) },
+      notes: [],
+    }));
+  }
+
+  record(cluster: string): ChangeRecord | undefined {
+    return this.#kept.get(cluster)?.record;
+  }
+
+  waiting(cluster: string): Readonly<Record<string, string>> {
+    return this.#kept.get(cluster)?.waiting ?? {};
+  }
+
+  readonly running = (cluster: string): RunningChange | undefined => {
+    const record = this.record(cluster);
+    if (!record || record.ended) return undefined;
+    const { kind, order, step, route, acted } = record;
+    return {
+      kind,
+      order,
+      step,
+      back: route === 'back',
+      acted,
+      paused: record.paused !== undefined,
+      held: record.holding !== undefined,
+      hasTurn: (machine) => this.kindOf(record).hasTurn(record, machine),
+    };
+  };
+
+  heard(cluster: string, machine: string, poll: HeardPoll): void {
+    this.#heard.set(`${cluster} ${machine}`, { ...poll, at: this.#deps.clock.monotonic() });
+  }
+
+  kindOf({ kind }: ChangeRecord): AnyKind {
+    return this.#kind(kind);
+  }
+
+  async look(cluster: string): Promise<void> {
+    while (await this.#tryAdvance(cluster));
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    await Promise.all(this.#loops.values());
+  }
+
+  #kind(name: string): AnyKind {
+    const found = this.#deps.kinds.find((one) => one.name === name);
+    if (found) return found;
+    throw new MusterError('E_CHANGE', `this version of Muster does not know changes of the kind ${name}`);
+  }
+
+  #order(
+    cluster: string,
+    by: string,
+    make: (record: ChangeRecord, occasion: Occasion) => Ordered<unknown>,
+  ): Promise<ChangeRecord> {
+    return this.#inTurn(cluster, async () => {
+      const record = this.record(cluster);
+      if (!record || record.ended) throw new MusterError('E_CHANGE', `${cluster}: no change is under way`);
+      return this.#write(cluster, make(record, { by, now: this.#deps.clock.now() }));
+    });
+  }
+
+  #inTurn<T>(cluster: string, work: () => Promise<T>): Promise<T> {
+    const next = (this.#turns.get(cluster) ?? Promise.resolve()).then(work, work);
+    this.#turns.set(cluster, next);
+    return next;
+  }
+
+  /** Stores a record before it has an effect, and tells what happened. */
+  async #write(
+    cluster: string,
+    { record, notes }: Ordered<unknown>,
+    also: readonly Write[] = [],
+  ): Promise<ChangeRecord> {
+    const { store, clock } = this.#deps;
+    const before = this.#kept.get(cluster);
+    const key = KEYS.change.key(cluster);
+    const expect = before?.revision ?? 'absent';
+    const result = await store.commit([{ key, put: encodeChange(record), expect }, ...also]);
+    if (!result.ok) throw new MusterError('E_CONFLICT', `the change of ${cluster} was changed meanwhile`);
+    const same =
+      before?.record.step === record.step && before.record.route === record.route && before.record.acted;
+    this.#kept.set(cluster, {
+      record,
+      revision: result.revision,
+      actedAt: same && before.record.id === record.id ? before.actedAt : clock.monotonic(),
+      waiting: before?.waiting ?? {},
+    });
+    for (const note of notes) this.#tell(record, note);
+    this.#measure(record);
+    this.#work(cluster);
+    return record;
+  }
+
+  #tell({ cluster, kind, id, step }: ChangeRecord, { code, text, machine }: Note): void {
+    this.#deps.events.record({
+      kind: 'cluster.change',
+      subject: machine ?? `Cluster/${cluster}`,
+      reason: { code, text },
+      fields: { change: kind, id, step },
+    });
+  }
+
+  #measure({ cluster, kind, ended, holding }: ChangeRecord): void {
+    const { metrics } = this.#deps;
+    metrics?.set('muster_change_under_way', { cluster, kind }, ended ? 0 : 1);
+    metrics?.set('muster_change_held', { cluster, kind }, holding && !ended ? 1 : 0);
+  }
+
+  /** Works on the cluster's change until it has ended. */
+  #work(cluster: string): void {
+    if (this.#loops.has(cluster) || this.#stopping.signal.aborted) return;
+    const loop = this.#loop(cluster)
+      .catch((error: unknown) => this.#deps.log.error({ err: error, cluster }, 'carrying out a change'))
+      .finally(() => this.#loops.delete(cluster));
+    this.#loops.set(cluster, loop);
+  }
+
+  async #loop(cluster: string): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      const kept = this.#kept.get(cluster);
+      if (!kept || kept.record.ended) return;
+      if (!(await this.#tryAdvance(cluster))) await pause(this.#deps.clock, EVERY, signal);
+    }
+  }
+
+  async #tryAdvance(cluster: string): Promise<boolean> {
+    if (this.#deps.serves?.() === false) return false;
+    try {
+      return await this.#inTurn(cluster, () => this.#advance(cluster));
+    } catch (error) {
+      this.#deps.log.debug({ err: error, cluster }, 'a change cannot advance yet');
+      const kept = this.#kept.get(cluster);
+      if (kept) kept.waiting = { '': error instanceof Error ? error.message : String(error) };
+      return false;
+    }
+  }
+
+  /** One move. Resolves with whether the next one may be due at once. */
+  async #advance(cluster: string): Promise<boolean> {
+    const kept = this.#kept.get(cluster);
+    if (!kept || kept.record.ended) return false;
+    const { record } = kept;
+    const { clock } = this.#deps;
+    const kind = this.kindOf(record);
+    const age = (clock.monotonic() - kept.actedAt) as Millis;
+    const move = await kind.move(record, this.#machines(cluster, kept), age, clock.now());
+    switch (move.do) {
+      case 'act':
+        await this.#act(cluster, kind, record);
+        return true;
+      case 'write':
+        await this.#write(cluster, move, evidenceOf(cluster, record.id, move));
+        return true;
+      case 'wait':
+        kept.waiting = move.waiting;
+        return false;
+    }
+  }
+
+  async #act(cluster: string, kind: AnyKind, record: ChangeRecord): Promise<void> {
+    const { holding, ...rest } = record;
+    try {
+      const order = await kind.act(record);
+      await this.#write(cluster, { record: { ...rest, order, acted: true }, notes: [] });
+    } catch (error) {
+      const text = `The boot host cannot do its part: ${error instanceof Error ? error.message : error}.`;
+      if (holding?.text !== text) {
+        const remedy = 'It is tried again until it succeeds or the change is rolled back.';
+        const held = { at: this.#deps.clock.now(), code: 'boot-host', text, remedy };
+        await this.#write(cluster, { record: { ...rest, holding: held }, notes: [{ code: 'held', text }] });
+      }
+      throw error;
+    }
+  }
+
+  #machines(cluster: string, { actedAt }: Kept): readonly MachineSeen[] {
+    const now = this.#deps.clock.monotonic();
+    const machines = this.#deps.clusters.get(cluster)?.resolved?.machines ?? [];
+    return machines.map(({ name, roles }): MachineSeen => {
+      const heard = this.#heard.get(`${cluster} ${name}`);
+      const settled = this.#deps.settled(cluster, name);
+      const isFresh = heard !== undefined && heard.since >= actedAt + PLANS_LAG;
+      return {
+        name,
+        roles,
+        ...(isFresh && { facts: heard.facts }),
+        applied: isFresh && heard.applied,
+        ...(settled !== undefined && { settled }),
+        ...(heard && { silentFor: (now - heard.at) as Millis }),
+      };
+    });
+  }
+}
+
+/** The write that keeps the evidence of a step that has just ended. */
+function evidenceOf(
+  cluster: string,
+  id: string,
+  { finished }: Extract<Move<unknown>, { do: 'write' }>,
+): Write[] {
+  if (!finished) return [];
+  const { route, step, evidence } = finished;
+  const put = JSON.stringify({ v: 1, evidence });
+  return [{ key: KEYS.changeEvidence.key(cluster, id, route, step), put }];
+}

@@ -1,0 +1,101 @@
+/**
+ * A kind of change: its pure table, and the functions with which the boot host does its part of the
+ * steps and looks at the cluster as a whole.
+ */
+import type { z } from 'zod';
+import type { Millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import { advance, hasTurn, type Move, stepOf } from './engine.ts';
+import { begin, type NewChange, type Occasion, type Ordered, rollBack, whyNotBack } from './orders.ts';
+import type { ChangeRecord } from './record.ts';
+import type { ChangeTable, MachineSeen, Step } from './step.ts';
+
+/** A step of a change, as the functions of its kind get it. */
+export interface AtStep<Order> {
+  readonly cluster: string;
+  readonly step: string;
+  readonly back: boolean;
+  readonly order: Order;
+}
+
+export interface ChangeKind<Order, Seen> extends ChangeTable<Order, Seen> {
+  readonly name: string;
+  /** The stored form of its order. */
+  readonly schema: z.ZodType<Order>;
+  /**
+   * The boot host's part of a step. It may be called again for the same step, because the server
+   * can die before the result is stored. Resolves with the order, and what was found out for it.
+   */
+  readonly act: (at: AtStep<Order>) => Promise<Order>;
+  /** Observes the cluster as a whole. It is called once a second, so it caches what is costly. */
+  readonly look: (at: AtStep<Order>) => Promise<Seen>;
+}
+
+/** A step without its evidence: what a preview is made from. */
+export type StepOutline = Required<
+  Pick<Step<never, never>, 'name' | 'sentence' | 'scope' | 'takes' | 'restarts'>
+> & { readonly noReturn: boolean };
+
+/** A kind of change whose types only it knows. */
+export interface AnyKind {
+  readonly name: string;
+  begin(change: NewChange<unknown>, before: ChangeRecord | undefined, occasion: Occasion): Ordered<unknown>;
+  rollBack(record: ChangeRecord, occasion: Occasion): Ordered<unknown>;
+  whyNotBack(record: ChangeRecord): string | undefined;
+  act(record: ChangeRecord): Promise<unknown>;
+  move(
+    record: ChangeRecord,
+    machines: readonly MachineSeen[],
+    age: Millis,
+    now: number,
+  ): Promise<Move<unknown>>;
+  hasTurn(record: ChangeRecord, machine: string): boolean;
+  /** The steps of the route that the change takes. */
+  steps(record: Pick<ChangeRecord, 'kind' | 'route' | 'order'>): readonly StepOutline[];
+}
+
+/**
+ * Hides the types of a kind behind functions that read the stored order.
+ *
+ * @throws {MusterError} E_CHANGE (its functions) when the stored order is not of a known version
+ */
+export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>): AnyKind {
+  const read = <R extends Pick<ChangeRecord, 'kind' | 'order'>>(record: R): R & { readonly order: Order } => {
+    const order = kind.schema.safeParse(record.order);
+    if (!order.success)
+      throw new MusterError('E_CHANGE', `the order of the ${record.kind} is not of a version known here`);
+    return { ...record, order: order.data };
+  };
+  const route = ({ kind: of, route: which, order }: Pick<ChangeRecord, 'kind' | 'route' | 'order'>) => {
+    const known = read({ kind: of, order });
+    return which === 'forward' ? kind.forward(known.order) : kind.back(known.order);
+  };
+  const at = ({ cluster, step, route, order }: ChangeRecord<Order>): AtStep<Order> => ({
+    cluster,
+    step,
+    back: route === 'back',
+    order,
+  });
+  return {
+    name: kind.name,
+    begin: (change, before, occasion) =>
+      begin({ ...change, order: kind.schema.parse(change.order) }, kind, before, occasion),
+    rollBack: (record, occasion) => rollBack(read(record), kind, occasion),
+    whyNotBack: (record) => whyNotBack(read(record), kind),
+    act: (record) => kind.act(at(read(record))),
+    async move(record, machines, age, now) {
+      const known = read(record);
+      return advance(known, kind, { machines, cluster: await kind.look(at(known)), age }, now);
+    },
+    hasTurn: (record, machine) => hasTurn(record, stepOf(read(record), kind), machine),
+    steps: (record) =>
+      route(record).map(({ name, sentence, scope, takes, restarts, noReturn = false }) => ({
+        name,
+        sentence,
+        scope,
+        takes,
+        restarts: restarts ?? (() => []),
+        noReturn,
+      })),
+  };
+}

@@ -1,0 +1,57 @@
+/**
+ * The ConfigMaps through which a cluster publishes its CAs. Kubernetes writes them; one of them the
+ * rotation has to correct, because API servers only ever add to it.
+ */
+import { fieldsOf, listOf, textOf } from '../../../base/foreign-json.ts';
+import type { Kube } from '../../kube.ts';
+
+/** Namespaces whose kube-root-ca.crt is not `bundle`; kube-controller-manager publishes it. */
+export async function namespacesWithout(kube: Kube, bundle: string): Promise<readonly string[]> {
+  const [namespaces, published] = await Promise.all([
+    kube('/api/v1/namespaces'),
+    kube('/api/v1/configmaps?fieldSelector=metadata.name%3Dkube-root-ca.crt'),
+  ]);
+  const bundles = new Map(
+    listOf(fieldsOf(published.body).items).map((item) => {
+      const { metadata, data } = fieldsOf(item);
+      return [textOf(fieldsOf(metadata).namespace), textOf(fieldsOf(data)['ca.crt'])] as const;
+    }),
+  );
+  return listOf(fieldsOf(namespaces.body).items).flatMap((item) => {
+    const { metadata, status } = fieldsOf(item);
+    const name = textOf(fieldsOf(metadata).name);
+    const ends = textOf(fieldsOf(status).phase) === 'Terminating';
+    return ends || sameBundle(bundles.get(name) ?? '', bundle) ? [] : [name];
+  });
+}
+
+/** Whether two bundles hold the same certificates in the same order. */
+export const sameBundle = (a: string, b: string): boolean => a.trim() === b.trim();
+
+const AUTHENTICATION = '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication';
+
+/** What aggregated API servers and the scheduler trust, by the keys of that ConfigMap. */
+export interface PublishedTrust {
+  readonly 'client-ca-file': string;
+  readonly 'requestheader-client-ca-file': string;
+}
+
+/** Whether the ConfigMap holds exactly these bundles. */
+export async function trustIsPublished(kube: Kube, trust: PublishedTrust): Promise<boolean> {
+  const { body } = await kube(AUTHENTICATION);
+  const data = fieldsOf(fieldsOf(body).data);
+  return Object.entries(trust).every(([key, bundle]) => sameBundle(textOf(data[key]), bundle));
+}
+
+/**
+ * Writes the bundles into the ConfigMap. API servers only add their CAs to it, and one that still
+ * had the old file would put the old CA back, so this comes last. The ConfigMap is never deleted:
+ * its readers keep what they had in memory (kubernetes/kubernetes#140130).
+ */
+export async function publishTrust(kube: Kube, trust: PublishedTrust): Promise<void> {
+  await kube(AUTHENTICATION, {
+    method: 'PATCH',
+    contentType: 'application/merge-patch+json',
+    body: { data: trust },
+  });
+}

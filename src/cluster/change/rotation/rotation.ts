@@ -1,0 +1,338 @@
+/**
+ * The rotation of a cluster's keys as a kind of change: what the boot host does for each step, and
+ * what it sees of the cluster as a whole.
+ */
+import { createHash } from 'node:crypto';
+import type { Clock } from '../../../base/clock.ts';
+import { duration, type Millis } from '../../../base/duration.ts';
+import { encryptionConfig } from '../../../pki/encryption.ts';
+import { leafOf, leavesFor } from '../../../pki/hierarchy.ts';
+import { type Keyset, trustBundle } from '../../../pki/keyset.ts';
+import type { Keysets, Pki } from '../../../pki/pki.ts';
+import {
+  generationOf,
+  generationsByKeyId,
+  type KeysetState,
+  stateOf,
+  type Transition,
+} from '../../../pki/transitions.ts';
+import { membersOf } from '../../etcd/etcd-plan.ts';
+import { firstReady, type Kube } from '../../kube.ts';
+import { pkiRoles } from '../../spec/certificate-names.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
+import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { AtStep, ChangeKind } from '../kind.ts';
+import { leftoversIn, legacyTokens, type Needle, needleOf, SEARCHED } from './leftovers.ts';
+import {
+  type Leftover,
+  type RotatedKeyset,
+  type RotationOrder,
+  type RotationSeen,
+  rotationOrder,
+} from './order.ts';
+import { namespacesWithout, publishTrust, trustIsPublished } from './published.ts';
+import { otherKeys, STORED_SECRETS, writeSecretsAgain } from './secrets.ts';
+import type { StoredValues } from './stored-values.socket.ts';
+import { ROTATION } from './table.ts';
+import { keyIdOfTokens } from './token-key.ts';
+
+export interface RotationDeps {
+  readonly pki: Pki;
+  readonly clusters: Pick<ResolvedClusters, 'get'>;
+  readonly kubes: (cluster: string, address: string) => Kube;
+  readonly storedValues: StoredValues;
+  readonly clock: Clock;
+}
+
+type At = AtStep<RotationOrder>;
+/** What a look found out; the rest is filled in by other looks. */
+type Part = Partial<RotationSeen>;
+
+/** What costs requests or reads of the whole ledger is looked at this often. */
+const COSTLY_EVERY = duration('3s');
+const SEARCH_EVERY = duration('15s');
+
+export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, RotationSeen> {
+  const { pki, clock } = deps;
+  /** `CLUSTER STEP WHAT` → the last look at something costly. */
+  const looked = new Map<string, { readonly at: Millis; readonly part: Part }>();
+
+  const now = async (at: At, what: string, every: Millis, look: () => Promise<Part>): Promise<Part> => {
+    const key = `${at.cluster} ${at.step} ${what}`;
+    const known = looked.get(key);
+    if (known && clock.monotonic() - known.at < every) return known.part;
+    const part = await look().catch((error: unknown): Part => ({ failure: messageOf(error) }));
+    looked.set(key, { at: clock.monotonic(), part });
+    return part;
+  };
+
+  /** Key identifiers by the generations that there are, because reading certificates is slow. */
+  const issuersBy = new Map<string, RotationSeen['issuers']>();
+  const issuersOf = (keysets: Keysets, states: RotationSeen['keysets']): RotationSeen['issuers'] => {
+    const key = JSON.stringify([...states.values()]);
+    const found = issuersBy.get(key) ?? generationsByKeyId(keysets.values());
+    issuersBy.clear();
+    issuersBy.set(key, found);
+    return found;
+  };
+
+  return {
+    ...ROTATION,
+    name: 'rotation',
+    schema: rotationOrder,
+    act: async (at) => {
+      const act = ACTS[at.step];
+      if (act) return act(deps, at);
+      await transitions(deps, at);
+      return at.order;
+    },
+    async look(at) {
+      const keysets = await pki.keysets(at.cluster);
+      const states = await statesOf(pki, at.cluster, keysets);
+      const resolved = deps.clusters.get(at.cluster)?.resolved;
+      const seen: RotationSeen = {
+        keysets: states,
+        issuers: issuersOf(keysets, states),
+        behind: new Map(),
+        oldTokens: oldTokensOf(at.order, keysets),
+        ...(await encryptionOf(deps, at.cluster, resolved)),
+      };
+      if (resolved === undefined) return { ...seen, failure: 'the Cluster is incomplete' };
+      const kube = () => apiOf(deps, resolved);
+      const parts = await Promise.all(
+        LOOKS.filter(({ steps }) => steps.includes(at.step)).map(({ what, every, look }) =>
+          now(at, what, every, () => look({ ...deps, at, resolved, keysets, states, kube })),
+        ),
+      );
+      return Object.assign({}, seen, ...parts) as RotationSeen;
+    },
+  };
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+async function statesOf(
+  pki: Pki,
+  cluster: string,
+  keysets: Keysets,
+): Promise<ReadonlyMap<string, KeysetState>> {
+  const encryption = await pki.encryption(cluster);
+  const all = [...keysets.values(), ...(encryption ? [encryption] : [])];
+  return new Map(all.map((keyset) => [keyset.name, stateOf(keyset)]));
+}
+
+async function encryptionOf(
+  { pki }: RotationDeps,
+  cluster: string,
+  resolved: ResolvedCluster | undefined,
+): Promise<Part> {
+  if (resolved === undefined) return {};
+  const text = encryptionConfig(await pki.encryption(cluster), resolved.encryptSecrets);
+  return { encryption: createHash('sha256').update(text).digest('hex') };
+}
+
+/** The key ids of the service-account keys that end. */
+function oldTokensOf({ keysets }: RotationOrder, all: Keysets): readonly string[] {
+  const sa = keysets.find(({ name }) => name === 'sa');
+  const keyset = all.get('sa');
+  if (!sa || !keyset) return [];
+  return [...keyset.trusted, ...keyset.distrusted]
+    .filter(({ id }) => id !== sa.to)
+    .map(({ publicKey }) => keyIdOfTokens(publicKey));
+}
+
+const apiOf = ({ kubes }: RotationDeps, resolved: ResolvedCluster): Promise<Kube> =>
+  firstReady(withRole(resolved, 'control-plane').map((one) => kubes(resolved.name, addressOf(one))));
+
+// --- The boot host's part of the steps
+
+/** What a step does to one keyset in its present state; nothing when it is done already. */
+const TRANSITIONS: Readonly<
+  Record<
+    string,
+    (state: KeysetState, keyset: RotatedKeyset & { readonly to: string }) => readonly Transition[]
+  >
+> = {
+  trust: ({ made }, { to, bridged }) =>
+    !bridged && made.includes(to) ? [{ do: 'trust', generation: to }] : [],
+  issue: ({ primary }, { to }) => (primary === to ? [] : [{ do: 'promote', generation: to }]),
+  distrust: ({ trusted }, { to }) =>
+    trusted.filter((id) => id !== to).map((generation) => ({ do: 'distrust', generation })),
+  replace: ({ made, trusted, primary }, { to, bridged }) => [
+    ...(!bridged && made.includes(to) ? [{ do: 'trust', generation: to } as const] : []),
+    ...(primary === to ? [] : [{ do: 'promote', generation: to } as const]),
+    ...trusted.filter((id) => id !== to).map((generation) => ({ do: 'distrust', generation }) as const),
+  ],
+  // Old keys that encrypted Secrets stay sealed: a snapshot of etcd may need them.
+  forget: ({ name, distrusted }, { known }) =>
+    name === 'encryption'
+      ? []
+      : distrusted.filter((id) => known.includes(id)).map((generation) => ({ do: 'forget', generation })),
+  'sign-again': ({ primary }, { from }) => (primary === from ? [] : [{ do: 'promote', generation: from }]),
+  untrust: ({ trusted }, { to }) => (trusted.includes(to) ? [{ do: 'distrust', generation: to }] : []),
+  'forget-new': ({ made, distrusted }, { to }) =>
+    [...made, ...distrusted].includes(to) ? [{ do: 'forget', generation: to }] : [],
+};
+
+async function transitions({ pki }: RotationDeps, { cluster, step, order }: At): Promise<void> {
+  const states = await statesOf(pki, cluster, await pki.keysets(cluster));
+  for (const keyset of order.keysets) {
+    // A rotation that is taken back before its new keys were made has nothing to do.
+    if (keyset.to === undefined) continue;
+    const due = TRANSITIONS[step]?.(states.get(keyset.name)!, { ...keyset, to: keyset.to }) ?? [];
+    for (const transition of due) await pki.transition(cluster, keyset.name, transition);
+  }
+}
+
+const ACTS: Readonly<Record<string, (deps: RotationDeps, at: At) => Promise<RotationOrder>>> = {
+  async generate({ pki }, { cluster, order }) {
+    const keysets: RotatedKeyset[] = [];
+    for (const keyset of order.keysets) {
+      const states = await statesOf(pki, cluster, await pki.keysets(cluster));
+      const { made, trusted } = states.get(keyset.name)!;
+      // The server may have died after it made the generation.
+      const there = [...made, ...trusted].find((id) => !keyset.known.includes(id));
+      const to = there ?? (await pki.transition(cluster, keyset.name, { do: 'make' })).generation;
+      const bridged = keyset.bridged && isBridged((await pki.keysets(cluster)).get(keyset.name as 'ca')!, to);
+      keysets.push({ ...keyset, to, bridged });
+    }
+    return { ...order, keysets };
+  },
+  rewrite: rewriteSecrets,
+  'write-back': rewriteSecrets,
+  async publish(deps, { cluster, order }) {
+    const keysets = await deps.pki.keysets(cluster);
+    await publishTrust(await apiOf(deps, resolvedOf(deps, cluster)), publishedBy(keysets));
+    return order;
+  },
+};
+
+async function rewriteSecrets(deps: RotationDeps, { cluster, order }: At): Promise<RotationOrder> {
+  await writeSecretsAgain(await apiOf(deps, resolvedOf(deps, cluster)));
+  return order;
+}
+
+function resolvedOf({ clusters }: RotationDeps, cluster: string): ResolvedCluster {
+  const resolved = clusters.get(cluster)?.resolved;
+  if (resolved) return resolved;
+  throw new Error('the Cluster is incomplete');
+}
+
+const publishedBy = (keysets: Keysets) => ({
+  'client-ca-file': trustBundle(keysets.get('ca')!),
+  'requestheader-client-ca-file': trustBundle(keysets.get('front-proxy-ca')!),
+});
+
+/** Whether every trusted generation signed a bridge to this one. */
+export function isBridged(keyset: Keyset, to: string): boolean {
+  const { bridges = [] } = generationOf(keyset, to);
+  return keyset.trusted.every(({ id }) => id === to || bridges.some(({ issuer }) => issuer === id));
+}
+
+// --- What the boot host sees
+
+interface LookInput extends RotationDeps {
+  readonly at: At;
+  readonly resolved: ResolvedCluster;
+  readonly keysets: Keysets;
+  readonly states: ReadonlyMap<string, KeysetState>;
+  readonly kube: () => Promise<Kube>;
+}
+
+interface Look {
+  readonly what: string;
+  readonly every: Millis;
+  readonly steps: readonly string[];
+  readonly look: (input: LookInput) => Promise<Part>;
+}
+
+const LOOKS: readonly Look[] = [
+  {
+    what: 'certificates',
+    every: COSTLY_EVERY,
+    steps: ['issue', 'distrust', 'replace', 'publish', 'sign-again', 'untrust'],
+    look: async (input) => ({ behind: await certificatesBehind(input) }),
+  },
+  {
+    what: 'kube-root-ca.crt',
+    every: COSTLY_EVERY,
+    steps: ['trust', 'distrust', 'replace'],
+    look: async ({ kube, keysets }) => ({
+      rootCa: await namespacesWithout(await kube(), trustBundle(keysets.get('ca')!)),
+    }),
+  },
+  {
+    what: 'published trust',
+    every: COSTLY_EVERY,
+    steps: ['publish'],
+    look: async ({ kube, keysets }) => ({
+      published: await trustIsPublished(await kube(), publishedBy(keysets)),
+    }),
+  },
+  {
+    what: 'stored Secrets',
+    every: COSTLY_EVERY,
+    steps: ['rewrite', 'write-back'],
+    look: async ({ storedValues, resolved, states }) => ({
+      secrets: otherKeys(
+        await storedValues(resolved.name, membersOf(resolved), STORED_SECRETS),
+        states.get('encryption')!.primary,
+      ),
+    }),
+  },
+  {
+    what: 'leftovers',
+    every: SEARCH_EVERY,
+    steps: ['search'],
+    look: async (input) => ({ leftovers: await search(input) }),
+  },
+];
+
+/** Certificates of machines whose newest edition is not of the generation that signs now. */
+async function certificatesBehind({ pki, resolved, states, at }: LookInput): Promise<RotationSeen['behind']> {
+  const rotated = new Set<string>(at.order.keysets.map(({ name }) => name));
+  const newest = new Map<string, { readonly issuedAt: number; readonly generation: string }>();
+  for (const { to, leaf, issuer, issuedAt } of await pki.issued(resolved.name)) {
+    if (!rotated.has(issuer.keyset)) continue;
+    const key = `${to} ${leaf}`;
+    if ((newest.get(key)?.issuedAt ?? 0) <= issuedAt)
+      newest.set(key, { issuedAt, generation: issuer.generation });
+  }
+  return new Map(
+    resolved.machines.map((machine) => {
+      const leaves = leavesFor(pkiRoles(machine)).filter((leaf) => !SHORT_LIVED.includes(leaf));
+      const old = leaves.filter((leaf) => {
+        const has = newest.get(`${machine.name} ${leaf}`);
+        return has !== undefined && has.generation !== states.get(leafOf(leaf).parent)?.primary;
+      });
+      return [machine.name, old] as const;
+    }),
+  );
+}
+
+/** Certificates that machines have for an hour, only while they need them. */
+const SHORT_LIVED: readonly string[] = ['applier'];
+
+async function search({ kube, keysets, at }: LookInput): Promise<readonly Leftover[]> {
+  const needles = needlesOf(at.order, keysets);
+  const old = new Set(oldTokensOf(at.order, keysets));
+  const api = await kube();
+  const found: Leftover[] = [];
+  for (const { kind, path } of SEARCHED) {
+    const { body } = await api(path);
+    found.push(...leftoversIn(kind, body, needles));
+    if (kind !== 'secret') continue;
+    for (const { name, kid } of legacyTokens(body))
+      if (old.has(kid) && !found.some((one) => one.name === name))
+        found.push({ name, text: 'a token of the old service-account key, which Kubernetes never renews' });
+  }
+  return found;
+}
+
+function needlesOf({ keysets: rotated }: RotationOrder, keysets: Keysets): readonly Needle[] {
+  return rotated.flatMap(({ name, from }) => {
+    const keyset = name === 'encryption' ? undefined : keysets.get(name);
+    const certificate = keyset && generationOf(keyset, from).certificate;
+    return certificate ? [needleOf(`the old ${name}`, certificate)] : [];
+  });
+}

@@ -1,0 +1,126 @@
+/**
+ * The CA of a running etcd is replaced under a client that writes all the time and clients that
+ * watch: with the shipped boot host, the real agent and real etcd. See docs/rotation.md.
+ */
+import { X509Certificate } from 'node:crypto';
+import { expect, test } from 'vitest';
+import type { ChangeView } from '../../src/api/rotations.ts';
+import { callApi } from './etcd/api.ts';
+import { DEBIAN_13, type Machine, type Rack, until, withRack } from './etcd/rack.ts';
+import { Watch } from './etcd/watch.ts';
+
+const PKI = '/etc/kubernetes/pki/etcd';
+
+/** When each process of this machine's etcd began, from its log. */
+const starts = (machine: Machine): number =>
+  (machine.read('/run/muster-etcd.service.log') ?? '').match(/"msg":"starting an etcd server"/g)?.length ?? 0;
+
+async function rotation(rack: Rack): Promise<ChangeView> {
+  const { text } = await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation');
+  return JSON.parse(text) as ChangeView;
+}
+
+/** Waits until the rotation is at a step, or has ended when `step` is absent. */
+async function reaches(rack: Rack, step?: string): Promise<ChangeView> {
+  return until(
+    `the rotation reaches ${step ?? 'its end'}`,
+    async () => {
+      const view = await rotation(rack);
+      return (step === undefined ? view.ended !== undefined : view.step === step || view.ended) && view;
+    },
+    async () => `${JSON.stringify(await rotation(rack), undefined, 1)}\n${await rack.state()}`,
+  );
+}
+
+const rotate = async (rack: Rack, ...more: string[]): Promise<void> => {
+  // The control plane of this Cluster is not there.
+  const words = ['pki', 'rotate', 'etcd-ca', '--cluster', 'one', '--without', 'cp', ...more];
+  const { code, output } = await rack.muster(...words);
+  expect(code, output).toBe(0);
+};
+
+const caOf = (machine: Machine): string => machine.read(`${PKI}/ca-bundle.crt`) ?? '';
+
+/** Runs everything, with a client that writes and one that watches on each member. */
+async function founded(rack: Rack): Promise<readonly Watch[]> {
+  await Promise.all(rack.all.map((machine) => machine.powerOn()));
+  await rack.healthy();
+  rack.writer.start();
+  return rack.all.map((machine) => new Watch(machine, rack.writer));
+}
+
+/** Checks that the clients noticed nothing, apart from the restart of each member. */
+async function nobodyNoticed(rack: Rack, watches: readonly Watch[]): Promise<void> {
+  await rack.nothingLost();
+  expect(rack.writer.failedTwice).toEqual([]);
+  for (const watch of watches)
+    await until('a watch has seen every write', () =>
+      [...rack.writer.acknowledged.keys()].every((key) => watch.seen.has(key)),
+    );
+  await Promise.all(watches.map((watch) => watch.stop()));
+}
+
+test(
+  "etcd's CA is replaced with one restart of each member, although the boot host dies twice meanwhile",
+  { timeout: 600_000 },
+  withRack(
+    async (rack) => {
+      const watches = await founded(rack);
+      const before = rack.all.map(starts);
+      const old = caOf(rack.all[0]!);
+      await rotate(rack);
+      await reaches(rack, 'issue');
+      await rack.host.restart();
+      await reaches(rack, 'distrust');
+      await until(
+        'one member restarted',
+        () => rack.all.some((one, n) => starts(one) > before[n]!),
+        rack.state,
+      );
+      await rack.host.restart();
+      const { ended, steps } = await reaches(rack);
+      expect(ended?.as).toBe('done');
+      expect(steps.map(({ name }) => name)).toEqual(['generate', 'issue', 'distrust', 'forget']);
+      await rack.healthy();
+      expect(rack.all.map((machine, n) => starts(machine) - before[n]!)).toEqual([1, 1, 1]);
+      const trusted = new X509Certificate(caOf(rack.all[0]!));
+      expect(trusted.fingerprint256).not.toBe(new X509Certificate(old).fingerprint256);
+      for (const machine of rack.all) {
+        expect(caOf(machine)).toBe(caOf(rack.all[0]!));
+        const leaf = new X509Certificate(machine.read(`${PKI}/server.crt`)!);
+        expect(leaf.verify(trusted.publicKey)).toBe(true);
+      }
+      await nobodyNoticed(rack, watches);
+    },
+    { etcd: DEBIAN_13 },
+  ),
+);
+
+test(
+  "a rotation of etcd's CA that paused before the old one ends is rolled back without a restart, although a machine lost its power",
+  { timeout: 600_000 },
+  withRack(
+    async (rack) => {
+      const watches = await founded(rack);
+      const old = caOf(rack.all[0]!);
+      await rotate(rack, '--pause-before', 'distrust');
+      await until('it pauses', async () => (await rotation(rack)).paused !== undefined, rack.state);
+      // The machine starts with certificates of the new CA while the others trust the old one.
+      await rack.all[2]!.cycle();
+      await rack.healthy();
+      const before = rack.all.map(starts);
+      const { code, output } = await rack.muster('pki', 'rotation', 'one', 'rollback');
+      expect(code, output).toBe(0);
+      expect((await reaches(rack)).ended?.as).toBe('rolled-back');
+      expect(rack.all.map(starts)).toEqual(before);
+      const trusted = new X509Certificate(old);
+      for (const machine of rack.all) {
+        expect(caOf(machine)).toBe(old);
+        const leaf = new X509Certificate(machine.read(`${PKI}/server.crt`)!);
+        expect(leaf.verify(trusted.publicKey)).toBe(true);
+      }
+      await nobodyNoticed(rack, watches);
+    },
+    { etcd: DEBIAN_13 },
+  ),
+);

@@ -1,0 +1,194 @@
+/**
+ * What the boot host does and sees at the API during a rotation of all keys, with real Kubernetes:
+ * kube-root-ca.crt, the trust of aggregated API servers, Secrets that are written again, and the
+ * search for what depends on the old keys. One control plane without kubelet; the test restarts its
+ * programs as kubelet would. Needs MUSTER_ARTIFACTS: test/artifacts.ts.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { load } from 'js-yaml';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { systemClock } from '../../src/base/clock.ts';
+import type { AtStep } from '../../src/cluster/change/kind.ts';
+import type { RotationOrder, RotationSeen } from '../../src/cluster/change/rotation/order.ts';
+import { rotation } from '../../src/cluster/change/rotation/rotation.ts';
+import { createStoredValues } from '../../src/cluster/change/rotation/stored-values.socket.ts';
+import { createKubes } from '../../src/cluster/kube.socket.ts';
+import { ARTIFACTS } from '../artifacts.ts';
+import { resolved } from '../unit/cluster/kit.ts';
+import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
+import { until } from './etcd/rack.ts';
+import { unpacked } from './unpacked.ts';
+
+const ADDRESS = '10.0.0.11';
+const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
+const SPEC = {
+  endpoint: ADDRESS,
+  controlPlanes: ['cp1'],
+  workers: [],
+  sans: [],
+  overrides: { versions: { etcd: '3.5.24-0' } },
+};
+const PROGRAMS = ['etcd', 'kube-apiserver', 'kube-controller-manager'] as const;
+
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+  const bin = path.join(ARTIFACTS ?? '', 'bin');
+  const root = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-rotation-'));
+  const running = new Map<string, ChildProcess>();
+  const stop = new AbortController();
+  const inside = (file: string): string => path.join(root, file);
+  /** A text whose paths are below the machine's root. */
+  const placed = (text: string): string => text.replace(/(?<![\w.])\/(etc|var|run)\/(?!ssl)/g, `${root}/$1/`);
+  const machine = new TestMachine('cp1');
+  let world: Awaited<ReturnType<typeof rig>>;
+  let kind: ReturnType<typeof rotation>;
+  let order: RotationOrder;
+
+  const kubectl = (...args: readonly string[]): string =>
+    execFileSync(path.join(bin, 'kubectl'), ['--kubeconfig', inside('/run/muster/applier.conf'), ...args], {
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+
+  /** Puts the machine's files in place, as its agent would. */
+  async function putFiles(): Promise<void> {
+    for (const line of (await settle(world.planner, machine)).lines) {
+      if (line.do === 'link' && line.path.startsWith('/etc/kubernetes')) {
+        fs.mkdirSync(path.dirname(inside(line.path)), { recursive: true });
+        fs.rmSync(inside(line.path), { force: true });
+        fs.symlinkSync(placed(line.to), inside(line.path));
+      }
+      if (line.do !== 'put' && line.do !== 'put-with-key') continue;
+      if (!('text' in line.content)) continue;
+      const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';
+      const base64 = line.do === 'put-with-key' && line.append === 'base64';
+      const appended = base64 ? `${Buffer.from(key).toString('base64')}\n` : key;
+      fs.mkdirSync(path.dirname(inside(line.path)), { recursive: true });
+      fs.writeFileSync(`${inside(line.path)}.new`, placed(line.content.text) + appended, { mode: line.mode });
+      fs.renameSync(`${inside(line.path)}.new`, inside(line.path));
+    }
+  }
+
+  async function end(name: string): Promise<void> {
+    const child = running.get(name);
+    if (child === undefined || child.exitCode !== null) return;
+    const ended = new Promise((resolve) => child.once('exit', resolve));
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  /** Ends the programs of static pods, and starts them with the files that are there. */
+  async function restart(): Promise<void> {
+    for (const name of [...PROGRAMS].reverse()) await end(name);
+    for (const name of PROGRAMS) {
+      const file = inside(`/etc/kubernetes/manifests/${name}.yaml`);
+      // biome-ignore lint/suspicious/noExplicitAny: a parsed manifest
+      const manifest = load(fs.readFileSync(file, 'utf8')) as any;
+      const [program, ...flags] = manifest.spec.containers[0].command as string[];
+      const own =
+        name === 'etcd' ? unpacked('etcd-server-trixie', 'usr/bin/etcd').command : path.join(bin, program!);
+      const log = fs.openSync(inside(`/${name}.log`), 'a');
+      running.set(name, spawn(own, flags, { stdio: ['ignore', log, log] }));
+      fs.closeSync(log);
+    }
+    await until('the API answers', () => kubectl('get', '--raw', '/readyz') === 'ok', logs, 110);
+  }
+
+  const logs = (): string =>
+    PROGRAMS.map(
+      (name) => `--- ${name}\n${fs.readFileSync(inside(`/${name}.log`), 'utf8').slice(-1500)}`,
+    ).join('\n');
+
+  const at = (step: string): AtStep<RotationOrder> => ({ cluster: 'golden', step, back: false, order });
+  const act = async (step: string): Promise<void> => {
+    order = await kind.act(at(step));
+  };
+
+  /** Waits until what the boot host sees at a step is as wanted. */
+  const sees = (step: string, what: string, wanted: (seen: RotationSeen) => boolean): Promise<RotationSeen> =>
+    until(what, async () => {
+      const seen = await kind.look(at(step));
+      if (wanted(seen)) return seen;
+      throw new Error(JSON.stringify({ ...seen, keysets: undefined, issuers: undefined, behind: undefined }));
+    });
+
+  beforeAll(async () => {
+    execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
+    const etcd = async () => ({ lines: [], founding: FOUNDING });
+    world = await rig({ spec: SPEC, etcd });
+    const deps = { pki: world.pki, clock: systemClock, signal: stop.signal };
+    kind = rotation({
+      pki: world.pki,
+      clock: systemClock,
+      clusters: { get: () => ({ resolved: resolved(SPEC), faults: [] }) as never },
+      kubes: createKubes(deps),
+      storedValues: createStoredValues(deps),
+    });
+    await putFiles();
+    fs.mkdirSync(inside('/var/lib/etcd'), { recursive: true, mode: 0o700 });
+    await restart();
+    const admins = ['create', 'clusterrolebinding', 'admins', '--clusterrole=cluster-admin'];
+    kubectl(...admins, '--group=kubeadm:cluster-admins');
+  });
+
+  afterAll(async () => {
+    stop.abort();
+    for (const name of PROGRAMS) await end(name);
+    fs.rmSync(root, { recursive: true, force: true });
+  });
+
+  test('all keys are replaced, and the API holds nothing of the old ones', { timeout: 600_000 }, async () => {
+    const names = ['ca', 'etcd-ca', 'front-proxy-ca', 'sa', 'encryption'] as const;
+    const keysets = await world.pki.keysets('golden');
+    const encryption = (await world.pki.encryption('golden'))!;
+    order = {
+      leave: [],
+      keysets: names.map((name) => {
+        const { primary } = name === 'encryption' ? encryption : keysets.get(name)!;
+        return {
+          name,
+          from: primary,
+          known: [primary],
+          bridged: name === 'etcd-ca' || name === 'front-proxy-ca',
+        };
+      }),
+    };
+    const oldCa = keysets.get('ca')!.trusted[0]!.certificate!;
+    kubectl('create', 'secret', 'generic', 'word', '--from-literal=word=hush');
+    kubectl('create', 'configmap', 'trust', `--from-literal=ca.crt=${oldCa}`);
+    await act('generate');
+
+    await act('trust');
+    world.clock.advance(6000 as never);
+    await putFiles();
+    await restart();
+    await sees('trust', 'every namespace has both CAs', ({ rootCa }) => rootCa?.length === 0);
+
+    await act('issue');
+    world.clock.advance(6000 as never);
+    await putFiles();
+    await restart();
+    await sees('rewrite', 'Secrets still name the old key', ({ secrets }) => (secrets ?? 0) > 0);
+    await act('rewrite');
+    await sees('rewrite', 'every Secret names the new key', ({ secrets }) => secrets === 0);
+    expect(kubectl('get', 'secret', 'word', '-o', 'jsonpath={.data.word}')).toBe(
+      Buffer.from('hush').toString('base64'),
+    );
+    const { leftovers } = await sees('search', 'the search is over', (seen) => seen.leftovers !== undefined);
+    expect(leftovers).toEqual([{ name: 'configmap/default/trust', text: 'contains the old ca' }]);
+
+    await act('distrust');
+    world.clock.advance(6000 as never);
+    await putFiles();
+    await restart();
+    await sees('distrust', 'every namespace has the new CA alone', ({ rootCa }) => rootCa?.length === 0);
+    // API servers only add to what aggregated API servers trust.
+    await sees('publish', 'the old CA is still published', ({ published }) => published === false);
+    await act('publish');
+    await sees('publish', 'the new CA alone is published', ({ published }) => published === true);
+    await act('forget');
+    expect(kubectl('get', 'secret', 'word', '-o', 'name')).toBe('secret/word\n');
+  });
+});

@@ -1,0 +1,270 @@
+/** The parts of a rotation: what proves a step, what the search finds, what people are shown. */
+import { createHash } from 'node:crypto';
+import { expect, test } from 'vitest';
+import type { Evidence, ListenerEvidence, ListenerName } from '../../../../src/agent/evidence.ts';
+import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import { duration, type Millis } from '../../../../src/base/duration.ts';
+import { previewText } from '../../../../src/cli/pki/rotation.ts';
+import { anyKind } from '../../../../src/cluster/change/kind.ts';
+import { previewOf } from '../../../../src/cluster/change/preview.ts';
+import {
+  accepts,
+  encryptionLoaded,
+  issuedBy,
+  nothingLeft,
+  tokensRenewed,
+} from '../../../../src/cluster/change/rotation/evidence.ts';
+import {
+  kidOf,
+  leftoversIn,
+  legacyTokens,
+  needleOf,
+} from '../../../../src/cluster/change/rotation/leftovers.ts';
+import {
+  type RotationOrder,
+  type RotationSeen,
+  rotationOrder,
+} from '../../../../src/cluster/change/rotation/order.ts';
+import { otherKeys } from '../../../../src/cluster/change/rotation/secrets.ts';
+import { ROTATION } from '../../../../src/cluster/change/rotation/table.ts';
+import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
+import type { MachineSeen, StepInput, Verdict } from '../../../../src/cluster/change/step.ts';
+import { trustBundle } from '../../../../src/pki/keyset.ts';
+import { world } from '../../pki/kit.ts';
+import { resolved } from '../kit.ts';
+
+const OLD = '0'.repeat(16);
+const NEW = '1'.repeat(16);
+const keyset = (name: RotationOrder['keysets'][number]['name'], bridged = false) => ({
+  name,
+  from: OLD,
+  known: [OLD],
+  to: NEW,
+  bridged,
+});
+const orderOf = (...keysets: RotationOrder['keysets']): RotationOrder => ({ keysets, leave: [] });
+
+const listener = (
+  name: ListenerName,
+  old: 'accepted' | 'refused',
+  next: 'accepted' | 'refused',
+  issuer = 'aa',
+): [ListenerName, ListenerEvidence] => [
+  name,
+  { issuer, answers: new Map([[`ca.${OLD}`, old] as const, [`ca.${NEW}`, next] as const]) },
+];
+
+const machineOf = (
+  evidence: Partial<Evidence>,
+  role: 'worker' | 'control-plane' = 'worker',
+): MachineSeen => ({
+  name: 'w1',
+  roles: [role],
+  applied: true,
+  facts: {
+    evidence: { listeners: new Map(), programs: new Map(), tokens: new Map(), ...evidence },
+  } as unknown as AgentFacts,
+});
+
+const inputOf = (
+  order: RotationOrder,
+  cluster: Partial<RotationSeen> = {},
+): StepInput<RotationOrder, RotationSeen> => ({
+  order,
+  machines: [],
+  age: 0 as Millis,
+  cluster: {
+    keysets: new Map(),
+    issuers: new Map([
+      ['aa', { keyset: 'ca', generation: OLD, state: 'trusted' }],
+      ['bb', { keyset: 'ca', generation: NEW, state: 'trusted' }],
+    ]),
+    behind: new Map(),
+    oldTokens: [],
+    ...cluster,
+  },
+});
+
+const said = (verdict: Verdict): string =>
+  verdict.is === 'done'
+    ? `done ${verdict.evidence}`
+    : verdict.is === 'held'
+      ? verdict.hold.text
+      : verdict.text;
+
+test.for([
+  ['both', 'accepted', 'accepted', 'done kubelet: old ca accepted, new one accepted'],
+  ['both', 'accepted', 'refused', 'its kubelet does not accept clients of the new ca: refused'],
+  ['both', 'refused', 'accepted', 'its kubelet, asked by a client of the old ca: refused'],
+  ['new', 'refused', 'accepted', 'done kubelet: old ca refused, new one accepted'],
+  ['new', 'accepted', 'accepted', 'its kubelet, asked by a client of the old ca: accepted'],
+] as const)(
+  '%s generations: a listener that says %s to the old and %s to the new',
+  ([which, old, next, expected]) => {
+    const machine = machineOf({ listeners: new Map([listener('kubelet', old, next)]) });
+    expect(said(accepts(which, { published: true })(machine, inputOf(orderOf(keyset('ca')))))).toBe(expected);
+  },
+);
+
+test('an agent that does not say what a listener accepts proves nothing', () => {
+  expect(said(accepts('new', { published: true })(machineOf({}), inputOf(orderOf(keyset('ca')))))).toBe(
+    'its agent does not report what its kubelet shows',
+  );
+});
+
+test('a kubelet that rotated its certificate itself holds the step although all listeners show the new CA', () => {
+  const listeners = new Map([listener('kubelet', 'accepted', 'accepted', 'bb')]);
+  const judge = (kubeletIssuer: string) =>
+    said(issuedBy('to')(machineOf({ listeners, kubeletIssuer }), inputOf(orderOf(keyset('ca')))));
+  expect(judge('aa')).toBe(`its kubelet still uses a certificate of ${OLD}`);
+  expect(judge('bb')).toBe(
+    `done kubelet shows a certificate of ca ${NEW}; kubelet uses a certificate of ca ${NEW}`,
+  );
+});
+
+test('certificates that were not issued again are named', () => {
+  const behind = new Map([['w1', ['kubelet', 'kubelet-serving']]]);
+  expect(said(issuedBy('to')(machineOf({}), inputOf(orderOf(keyset('ca')), { behind })))).toBe(
+    'certificates are not issued again yet: kubelet, kubelet-serving',
+  );
+});
+
+test('an encryption key counts only when the API server says that it has loaded it', () => {
+  const order = orderOf(keyset('encryption'));
+  const judge = (encryption: string) =>
+    said(
+      encryptionLoaded(
+        machineOf({ encryption }, 'control-plane'),
+        inputOf(order, { encryption: 'b'.repeat(64) }),
+      ),
+    );
+  expect(judge('a'.repeat(64))).toBe('its API server has not loaded the new encryption configuration yet');
+  expect(judge('b'.repeat(64))).toMatch(/^done/);
+  expect(otherKeys([Buffer.from('k8s:enc:secretbox:v1:old:x'), Buffer.from('{}')], 'new')).toBe(2);
+  expect(otherKeys([Buffer.from('k8s:enc:secretbox:v1:new:x')], 'new')).toBe(0);
+});
+
+test('tokens of the old key are waited for, machine by machine, unless they are left behind', () => {
+  const machine = machineOf({ tokens: new Map([['old-kid', 2]]) });
+  const order = orderOf(keyset('sa'));
+  const seen = { oldTokens: ['old-kid'] };
+  expect(said(tokensRenewed(machine, inputOf(order, seen)))).toMatch(
+    /^2 tokens in its pods .* --leave tokens\/w1$/,
+  );
+  expect(said(tokensRenewed(machine, inputOf({ ...order, leave: ['tokens/w1'] }, seen)))).toMatch(/^done/);
+  expect(said(tokensRenewed(machineOf({}), inputOf(order, seen)))).toBe(
+    'done no token of its pods is of the old key',
+  );
+});
+
+test('the key id of tokens is the one that API servers write into them', async () => {
+  const { pki } = await world();
+  const { publicKey } = (await pki.keysets('golden')).get('sa')!.trusted[0]!;
+  const spki = publicKey.pem().replaceAll(/-----[^-]+-----|\s/g, '');
+  const expected = createHash('sha256').update(Buffer.from(spki, 'base64')).digest('base64url');
+  expect(keyIdOfTokens(publicKey)).toBe(expected);
+});
+
+test('the search finds an old CA in plain text, in base64, and in kubeconfigs in Secrets, with its owner', async () => {
+  const { pki } = await world();
+  const ca = trustBundle((await pki.keysets('golden')).get('ca')!);
+  const other = trustBundle((await pki.keysets('golden')).get('etcd-ca')!);
+  const needles = [needleOf('the old ca', ca)];
+  const base64 = (text: string): string => Buffer.from(text).toString('base64');
+  const kubeconfig = `clusters: [{cluster: {certificate-authority-data: ${base64(ca)}}}]`;
+  const owner = [{ kind: 'Deployment', name: 'web' }];
+  const item = (name: string, content: object, more: object = {}) => ({
+    metadata: { namespace: 'web', name, ...more },
+    ...content,
+  });
+  const configmaps = [
+    item('plain', { data: { 'ca.crt': `# ours\n${ca}` } }, { ownerReferences: owner }),
+    item('other', { data: { 'ca.crt': other } }),
+    item('kube-root-ca.crt', { data: { 'ca.crt': ca } }),
+  ];
+  expect(leftoversIn('configmap', { items: configmaps }, needles)).toEqual([
+    { name: 'configmap/web/plain', text: 'contains the old ca, of Deployment web' },
+  ]);
+  const secrets = [item('config', { data: { kubeconfig: base64(kubeconfig) } }), item('none', { data: {} })];
+  expect(leftoversIn('secret', { items: secrets }, needles).map(({ name }) => name)).toEqual([
+    'secret/web/config',
+  ]);
+  const webhooks = [{ metadata: { name: 'hook' }, webhooks: [{ clientConfig: { caBundle: base64(ca) } }] }];
+  expect(
+    leftoversIn('validatingwebhookconfiguration', { items: webhooks }, needles).map(({ name }) => name),
+  ).toEqual(['validatingwebhookconfiguration/hook']);
+});
+
+test('a token in a Secret is known by its key id, and any other text is none', () => {
+  const token = `${Buffer.from('{"alg":"RS256","kid":"k1"}').toString('base64url')}.e30.x`;
+  const secret = (type: string) => ({
+    metadata: { namespace: 'web', name: 't' },
+    type,
+    data: { token: Buffer.from(token).toString('base64') },
+  });
+  const items = [secret('kubernetes.io/service-account-token'), secret('Opaque')];
+  expect(legacyTokens({ items })).toEqual([{ name: 'secret/web/t', kid: 'k1' }]);
+  for (const text of ['', '.', 'x.y.z', 'e30.e30.e30', '\0']) expect(kidOf(text)).toBeUndefined();
+});
+
+test('what is left over holds the step with the command that leaves it behind', () => {
+  const leftovers = [{ name: 'configmap/web/trust', text: 'contains the old ca' }];
+  const order = orderOf(keyset('ca'));
+  const verdict = nothingLeft(inputOf(order, { leftovers }));
+  expect(verdict).toMatchObject({
+    is: 'held',
+    hold: {
+      code: 'leftovers',
+      remedy: 'Change them, or leave them behind with --leave configmap/web/trust.',
+    },
+  });
+  expect(nothingLeft(inputOf({ ...order, leave: ['configmap/web/trust'] }, { leftovers })).is).toBe('done');
+  expect(said(nothingLeft(inputOf(order, { failure: 'no API server' })))).toBe(
+    'the API server was not asked yet: no API server',
+  );
+});
+
+const steps = (order: RotationOrder) =>
+  ROTATION.forward(order)
+    .map(({ name }) => name)
+    .join(' ');
+
+test('keysets skip the steps that they do not need', () => {
+  expect(steps(orderOf(keyset('etcd-ca', true)))).toBe('generate issue distrust forget');
+  // A CA without room for a bridge is trusted first.
+  expect(steps(orderOf(keyset('etcd-ca')))).toBe('generate trust issue distrust forget');
+  expect(steps(orderOf(keyset('encryption')))).toBe('generate trust issue rewrite distrust forget');
+  expect(steps(orderOf(keyset('sa')))).toBe('generate trust issue search distrust forget');
+});
+
+test('a step of no return has a part of the boot host, so that a pause before it can be rolled back', () => {
+  const order = orderOf(keyset('ca'), keyset('etcd-ca', true), keyset('sa'), keyset('encryption'));
+  for (const route of [ROTATION.forward(order), ROTATION.forward({ ...order, emergency: true })])
+    for (const { noReturn, acts } of route) expect(acts === true || noReturn === undefined).toBe(true);
+});
+
+test('the preview says what restarts where, and from where on there is no way back', () => {
+  const kind = anyKind({
+    ...ROTATION,
+    name: 'rotation',
+    schema: rotationOrder,
+    act: async ({ order }) => order,
+    look: () => Promise.reject(new Error('not asked')),
+  });
+  const order = orderOf(keyset('etcd-ca', true));
+  const preview = previewOf(
+    kind.steps({ kind: 'rotation', route: 'forward', order }),
+    resolved().machines,
+    [],
+  );
+  expect(preview.restarts).toEqual({ cp1: 2, cp2: 2, cp3: 2 });
+  expect(previewText(preview)).toContain(
+    [
+      '--- It cannot be rolled back from here on.',
+      'distrust    Nothing trusts the old keys any more. (about 2.7 min)',
+      '            restarts etcd on cp1, cp2, cp3',
+      '            restarts kube-apiserver on cp1, cp2, cp3',
+    ].join('\n'),
+  );
+  expect(preview.minutes).toBeLessThan(duration('10m') / 60_000);
+});
