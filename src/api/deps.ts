@@ -14,6 +14,7 @@ import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import type { Membership } from '../cluster/change/membership.ts';
 import type { QuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import type { Rotations } from '../cluster/change/rotation/rotations.ts';
+import type { Upgrades } from '../cluster/change/upgrade/upgrades.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
@@ -105,6 +106,7 @@ export interface ApiDeps {
   /** Snapshots of clusters' etcd. */
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'get' | 'verify' | 'read'>;
   readonly rotations: Rotations;
+  readonly upgrades: Upgrades;
   readonly membership: Membership;
   /** Machine that is being removed from a cluster → what its removal waits for. */
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;

@@ -9,6 +9,7 @@ import { selectionOf } from '../pxe/decide/boot-context.ts';
 import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
 import { checkNumber } from '../resources/change-limit.ts';
 import { API_VERSION, type Document, type ImageSpec, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
+import { consequencesOf } from './consequences.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
 import { checkImagesInUse } from './in-use.ts';
@@ -316,7 +317,12 @@ export const applyDocuments: H = async (request, deps) => {
   const sources = sourcesOf(body, request);
   const options = { dryRun, confirm: confirmed(request), most: MAX_DOCUMENTS };
   const { results, warnings } = await applyAll(sources, options, deps);
-  return json({ dryRun, results, warnings });
+  return json({
+    dryRun,
+    results,
+    warnings,
+    ...(dryRun && { consequences: consequencesOf(results, deps) }),
+  });
 };
 
 /**

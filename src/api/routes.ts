@@ -49,6 +49,7 @@ import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
 import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
+import { UPGRADE_ROUTES } from './upgrades.ts';
 
 const index: Handler<ApiDeps> = () =>
   json({ routes: OPERATOR_ROUTES.map(({ method, path, summary }) => ({ method, path, summary })) });
@@ -66,6 +67,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
 
 export const API_ROUTES: readonly Route<ApiDeps>[] = [
   ...ACCOUNT_ROUTES,
+  ...UPGRADE_ROUTES,
   { method: 'GET', path: '/v1', access: 'view', summary: 'Lists the routes.', handler: index },
   {
     method: 'GET',

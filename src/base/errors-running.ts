@@ -24,4 +24,10 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'Read what the message says about the change; if you accept it, repeat the command with --confirm and the name of the cluster.',
   },
+  E_UPGRADE: {
+    title: 'An upgrade cannot begin.',
+    who: 'operator',
+    http: 409,
+    fix: 'Correct what each fault names, then repeat the command; `muster cluster upgrade NAME --dry-run` checks without changing anything.',
+  },
 } as const;

@@ -73,7 +73,7 @@ const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     top: '`muster cluster status CLUSTER` shows the health of a cluster',
     uncordon: KUBECTL,
     update: APPLY,
-    upgrade: 'Muster has no command for upgrades of Kubernetes yet',
+    upgrade: '`muster cluster upgrade CLUSTER` upgrades Kubernetes on a running cluster',
     watch: '`muster get KIND --watch` and `muster events --follow` keep running',
   },
   'muster cluster': {
@@ -96,7 +96,6 @@ const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     scale: '`muster cluster add-node CLUSTER MACHINE` adds machines; Muster does not scale by a number',
     snapshot: 'Muster has no snapshots of etcd yet',
     update: '`muster apply -f FILE` changes a cluster by its Cluster document',
-    upgrade: 'Muster has no command for upgrades of Kubernetes yet',
   },
   'muster machine': {
     create: '`muster machine add MAC` creates a Machine document',

@@ -1,18 +1,30 @@
 /** Wires the changes of running clusters: the engine, its kinds, and the rolling restarts. */
 import type { PlannedPoll } from '../agent/agent-api.ts';
+import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { anyKind } from '../cluster/change/kind.ts';
+import type { ChangeRecord } from '../cluster/change/record.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
 import { createRotations } from '../cluster/change/rotation/rotations.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
+import { followDocuments } from '../cluster/change/upgrade/follow.ts';
+import type { UpgradeOrder } from '../cluster/change/upgrade/order.ts';
+import { upgrade } from '../cluster/change/upgrade/upgrade.ts';
+import { createUpgrades, type Upgrades } from '../cluster/change/upgrade/upgrades.ts';
+import { allowedVersions } from '../cluster/change/upgrade/versions.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
+import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
+import type { PlannerDeps } from '../cluster/plan/planner.ts';
+import type { Required } from '../cluster/spec/artifacts.ts';
 import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
 interface ChangesOf {
+  readonly supplies: NonNullable<PlannerDeps['supplies']>;
+  readonly snapshots: Snapshots;
   readonly clusters: ResolvedClusters;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly founding: Pick<FoundingOrders, 'status'>;
@@ -21,14 +33,20 @@ interface ChangesOf {
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
-  { store, events, pki, life }: State,
-  { clusters, kubes, founding }: ChangesOf,
+  { store, events, pki, life, releases, catalog, artifacts }: State,
+  { clusters, kubes, founding, supplies, snapshots }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
   // The rollouts ask whether a change is paused, and the changes whether a machine runs as planned.
   const rollouts = openRollouts({ clock, events, paused: (name) => changes.running(name)?.paused === true });
   const storedValues = createStoredValues({ pki, clock, signal });
   const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
+  const record = (cluster: string): ChangeRecord<UpgradeOrder> | undefined => {
+    const found = changes.record(cluster);
+    return found?.kind === 'upgrade' && !found.ended ? (found as ChangeRecord<UpgradeOrder>) : undefined;
+  };
+  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record });
+  const upgradeKind = anyKind(upgrading);
   const { settled } = rollouts;
   const changes: Changes = await openChanges({
     store,
@@ -38,7 +56,7 @@ export async function openClusterChanges(
     metrics,
     serves: () => life.state === 'usual',
     clusters,
-    kinds: [kind],
+    kinds: [kind, upgradeKind],
     settled,
   });
   closing.defer(() => changes.close());
@@ -50,6 +68,26 @@ export async function openClusterChanges(
     rollouts,
     running: changes.running,
     planned,
+    /** Which versions a machine may have now. */
+    allowed: allowedVersions({
+      clusters,
+      running: releases,
+      upgrade: record,
+      isDrained: upgrading.isDrained,
+    }),
+    /** Makes the orders of upgrades, and follows the documents. */
+    upgrades(health: Health): Upgrades {
+      const has = (one: Required): boolean =>
+        one.kind === 'binary'
+          ? artifacts.binary(one.name, one.version, one.arch) !== undefined
+          : one.kind === 'image'
+            ? artifacts.image(one.reference) !== undefined
+            : true;
+      const orders = { changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health, has };
+      const upgrades = createUpgrades(orders);
+      closing.defer(followDocuments({ catalog, clusters, running: releases, upgrades, events, log }));
+      return upgrades;
+    },
     rotations: createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
   };
 }

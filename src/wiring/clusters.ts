@@ -75,7 +75,9 @@ export async function openClusters(
   const kubes = kubesWhileServing(life, createKubes({ pki, clock, signal }));
   const membersWait = (cluster: string) => whyMembersWait(changes.running(cluster));
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
-  const changes = await openClusterChanges(common, state, { clusters, kubes, founding }, closing);
+  const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
+  const changesOf = { clusters, kubes, founding, supplies, snapshots };
+  const changes = await openClusterChanges(common, state, changesOf, closing);
   const planner = createPlanner({
     running: changes.running,
     catalog,
@@ -89,7 +91,8 @@ export async function openClusters(
     newFilesystem: randomUUID,
     restarts: changes.rollouts,
     releases,
-    supplies: createSupplies({ networks, roster, book: artifacts, agentPort: agents.port }),
+    supplies,
+    allowed: changes.allowed,
     present,
     applied,
     snapshot: snapshots.line,
@@ -143,6 +146,7 @@ export async function openClusters(
     founding,
     snapshots,
     rotations: changes.rotations,
+    upgrades: changes.upgrades(health),
     health,
     membership,
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),

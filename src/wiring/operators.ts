@@ -85,6 +85,7 @@ export async function listenToOperators(
       snapshots: clusters.snapshots,
       hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
       rotations: clusters.rotations,
+      upgrades: clusters.upgrades,
       health: clusters.health,
       membership: clusters.membership,
       waiting: clusters.waiting,

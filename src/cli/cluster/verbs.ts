@@ -84,6 +84,30 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
     finish(await (await import('./running.ts')).running(name, options, io)),
   );
   withExamples(running, ['muster cluster running blue', 'see which versions the machines run']);
+  const upgrade = withServer(
+    cluster
+      .command('upgrade')
+      .summary('upgrade Kubernetes, etcd and the container runtime of a running cluster')
+      .description(
+        'Upgrades a running cluster step by step, each step when its evidence is there: a snapshot of etcd, images, etcd, API servers, controller managers and schedulers, control planes, add-ons, workers. With --to it edits the version in the document; with `start` it begins what the document asks for. Without either it shows how far the upgrade is.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('[order]', 'start, pause, resume or rollback')
+      .option('--to <version>', 'the version of Kubernetes to go to')
+      .option('--dry-run', 'check, and show the steps')
+      .option('--until <part>', 'pause after this part: etcd, control-plane or canary')
+      .option('--without <worker...>', 'do not wait for these workers')
+      .option('--max-unavailable <number>', 'how many workers are changed at a time (default: 1)')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, order: string | undefined, options) =>
+    finish(await (await import('./upgrade.ts')).upgrade(name, order, options, io)),
+  );
+  withExamples(
+    upgrade,
+    ['muster cluster upgrade blue --to 1.36.3 --dry-run', 'check, and see the steps'],
+    ['muster cluster upgrade blue --to 1.36.3 --until control-plane', 'upgrade all but the workers'],
+    ['muster cluster upgrade blue resume', 'continue with the workers'],
+  );
 }
 
 function foundingVerbs(cluster: Command, io: Io, finish: Finish): void {

@@ -1,5 +1,6 @@
 /** The verbs `muster apply -f` and `muster delete`. */
 
+import type { Consequences } from '../../api/consequences.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { ApplyResult, Target } from '../../resources/catalog.ts';
 import { parseDocuments } from '../../resources/document.ts';
@@ -7,6 +8,7 @@ import { KINDS, PLURAL } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 import { kindAndNames, kindOf } from '../names.ts';
+import { consequencesText } from './consequences.ts';
 import { fetchItems, selected } from './get.ts';
 import { readTexts } from './sources.files.ts';
 
@@ -22,6 +24,12 @@ const SAID = {
   deleted: 'deleted',
 } as const;
 
+/** What the server answers. */
+interface ApplyAnswer extends ApplyResult {
+  /** What would change in clusters; only for a dry run. */
+  readonly consequences?: readonly Consequences[];
+}
+
 /**
  * Sends documents to be applied. The result says what happened or, with `dryRun`, what would
  * happen.
@@ -32,8 +40,8 @@ export async function applyThrough(
   dryRun: boolean,
   signal: AbortSignal,
   confirm?: readonly string[],
-): Promise<ApplyResult> {
-  return await client.call<ApplyResult>('POST', '/v1/apply', {
+): Promise<ApplyAnswer> {
+  return await client.call<ApplyAnswer>('POST', '/v1/apply', {
     query: { dryRun: dryRun ? 'true' : undefined, confirm: confirm?.join(',') },
     body: { json: { sources: await readTexts(paths, signal) } },
     signal,
@@ -50,13 +58,11 @@ export async function apply(
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
-  const { results, warnings } = await applyThrough(
-    client,
-    options.filename,
-    options.dryRun ?? false,
-    io.signal,
-    options.confirm,
-  );
+  const {
+    results,
+    warnings,
+    consequences = [],
+  } = await applyThrough(client, options.filename, options.dryRun ?? false, io.signal, options.confirm);
   if (results.length === 0)
     throw new MusterError(
       'E_YAML',
@@ -64,6 +70,7 @@ export async function apply(
     );
   for (const { kind, name, action } of results)
     io.out(`${kind.toLowerCase()}/${name} ${SAID[action]}${options.dryRun ? ' (dry run)' : ''}\n`);
+  io.out(consequencesText(consequences));
   printWarnings(warnings, io);
   return EXIT.ok;
 }

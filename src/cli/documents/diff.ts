@@ -5,6 +5,7 @@ import { painted } from '../color.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 import { yamlText } from '../output.ts';
 import { applyThrough } from './apply.ts';
+import { consequencesText } from './consequences.ts';
 
 /** Exit code 0: no differences; 1: there are differences. A failure is 2 (see command-line.ts). */
 export async function diff(
@@ -12,9 +13,14 @@ export async function diff(
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
-  const { results, warnings } = await applyThrough(client, options.filename, true, io.signal);
+  const {
+    results,
+    warnings,
+    consequences = [],
+  } = await applyThrough(client, options.filename, true, io.signal);
   const changed = results.filter(({ action }) => action !== 'unchanged');
   for (const result of changed) io.out(colored(documentDiff(result), io.color));
+  io.out(consequencesText(consequences));
   printWarnings(warnings, io);
   return changed.length > 0 ? 1 : EXIT.ok;
 }

@@ -8,6 +8,7 @@ import type { AgentFacts } from '../../agent/facts.ts';
 import type { Log } from '../../base/log.ts';
 import { KEYS } from '../../store/keys.ts';
 import { MAX_OPERATIONS, type Store } from '../../store/store.ts';
+import { sameRelease } from '../spec/mixed.ts';
 import {
   type Fixed,
   fixedOf,
@@ -20,10 +21,13 @@ import type { ClusterMachine } from '../spec/resolved-cluster.ts';
 
 const texts = z.record(z.string(), z.string());
 
+const release = z.strictObject({ version: z.string(), versions: texts, images: texts });
+
 /** `release/CLUSTER` in the store. */
 const releaseRecord = z.strictObject({
   v: z.literal(1),
-  release: z.strictObject({ version: z.string(), versions: texts, images: texts }),
+  release,
+  former: release.optional(),
   fixed: z.strictObject({
     services: z.array(z.string()),
     pods: z.array(z.string()),
@@ -46,6 +50,7 @@ const machineRecord = z.strictObject({
 
 interface Founded {
   readonly release: Release;
+  readonly former?: Release;
   readonly fixed: Fixed;
 }
 
@@ -73,7 +78,10 @@ export async function openReleases({
     const [cluster] = KEYS.release.parse(key) ?? [];
     const read = readJson(value, releaseRecord);
     if (cluster === undefined || read === undefined) log.warn({ key }, 'a stored record cannot be read');
-    else founded.set(cluster, { release: read.release as unknown as Release, fixed: read.fixed });
+    else {
+      const { v: _, ...known } = read;
+      founded.set(cluster, known as unknown as Founded);
+    }
   }
   for (const { key, value } of (await store.list(KEYS.running.prefix())).records) {
     const [cluster, machine] = KEYS.running.parse(key) ?? [];
@@ -120,9 +128,10 @@ export async function openReleases({
       } else await writeRelease(name, { ...before, fixed: accepted(before.fixed, fixedOf(resolved)) });
     },
 
-    async settle(resolved) {
-      const before = founded.get(resolved.name);
-      if (before) await writeRelease(resolved.name, { ...before, release: releaseOf(resolved) });
+    async settle(cluster, release) {
+      const before = founded.get(cluster);
+      if (before === undefined || sameRelease(before.release, release)) return;
+      await writeRelease(cluster, { ...before, former: before.release, release });
     },
 
     async forget(cluster, machine) {

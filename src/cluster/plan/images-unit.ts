@@ -18,7 +18,7 @@ const SCRIPT = '/etc/muster/images.sh';
  * Pulls the image `$1` if the machine does not have it, with the programs that come with the
  * runtime.
  */
-const PULL: Readonly<Record<ResolvedCluster['runtime'], string>> = {
+export const PULL: Readonly<Record<ResolvedCluster['runtime'], string>> = {
   containerd: `# crictl lets containerd pull. ctr pulls by itself and hands every octet over to containerd, which
 # costs a slow processor twice as much.
 pull() {

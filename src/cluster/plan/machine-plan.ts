@@ -18,6 +18,7 @@ import { kubeletPart } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
 import { MANIFEST_DIRECTORY, manifestFiles } from './manifests.ts';
 import type { ObjectsPart } from './objects-unit.ts';
+import { prefetchLines } from './prefetch-unit.ts';
 import { readAtStart } from './reads.ts';
 import type { RestartDecision, Revisions, Rolled } from './restarts.ts';
 import { runtimeLines } from './runtime.ts';
@@ -46,6 +47,8 @@ export interface PlanOf {
   readonly preflight?: { readonly code: string; readonly text: string } | undefined;
   /** What the machine asks its own listeners, see probes.ts. */
   readonly probes?: readonly PlanLine[] | undefined;
+  /** Images that the machine fetches ahead of their use; absent while no upgrade is under way. */
+  readonly ahead?: readonly string[] | undefined;
   /** Called once to decide what may be restarted now; absent when everything may. */
   readonly restart?: ((wanted: Revisions) => RestartDecision) | undefined;
 }
@@ -106,6 +109,7 @@ export function planLines(input: PlanOf): MachinePlan {
     ...(address ? [address.run] : []),
     ...(kubelet ? [kubelet.run] : []),
     step('units'),
+    ...(input.ahead && kubernetes ? prefetchLines(resolved, input.ahead) : []),
     ...(objects ? [objects.run, step('objects')] : []),
     ...(input.snapshot ? [input.snapshot] : []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),

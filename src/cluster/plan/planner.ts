@@ -29,6 +29,7 @@ import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificat
 import type { Releases } from '../spec/release.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { AllowedVersions } from './allowed.ts';
 import { type Certificates, openCertificates } from './certificates.ts';
 import { dataPart } from './data.ts';
 import { type Departure, type Departures, departurePlan } from './departure.ts';
@@ -37,6 +38,7 @@ import type { EtcdPart, EtcdPlanner } from './etcd-part.ts';
 import { hold } from './lines.ts';
 import { heldLines, type MachinePlan, type PlanOf, planLines } from './machine-plan.ts';
 import type { ObjectsPart } from './objects-unit.ts';
+import { aheadImages } from './prefetch-unit.ts';
 import { openPreflight, type Preflight } from './preflight.ts';
 import { type Probing, probeLines, probingOf } from './probes.ts';
 import type { Restarts } from './restarts.ts';
@@ -59,9 +61,11 @@ export interface PlannerDeps {
   /** Decides when a machine may restart etcd or its API server. */
   readonly restarts: Restarts;
   /** Notes what machines run; without it, nothing is noted. */
-  readonly releases?: Pick<Releases, 'heard' | 'reset'>;
+  readonly releases?: Pick<Releases, 'heard' | 'reset' | 'of'>;
   /** The change of a cluster that is under way; without it, there is never one. */
   readonly running?: RunningChangeOf;
+  /** Decides which versions a machine may have now; without it, those of the document. */
+  readonly allowed?: AllowedVersions;
   /** Makes the UUID of a new data filesystem. */
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: the machines' images contain them. */
@@ -151,6 +155,8 @@ const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ li
 
 /** A poll: the cluster and the machine that polls, and the facts that the machine reports. */
 interface Poll {
+  /** Images that the machine fetches ahead of their use. */
+  readonly ahead?: readonly string[] | undefined;
   readonly resolved: ResolvedCluster;
   readonly machine: ClusterMachine;
   readonly facts: AgentFacts;
@@ -201,7 +207,24 @@ class Planner {
         faults.find((fault) => fault.machine === identity.machine);
       return only(POLL.held, hold('cluster-faulty', first?.fault.message ?? 'The Cluster is incomplete.'));
     }
-    return this.#planOf({ resolved, machine, facts });
+    return this.#planNow({ resolved, machine, facts });
+  }
+
+  /** The plan with the versions that the machine may have now. */
+  async #planNow(poll: Poll): Promise<Plan> {
+    const { releases, allowed } = this.#deps;
+    const { resolved, machine, facts } = poll;
+    // What it runs now is known before it is decided what it may run next.
+    if (releases?.of(resolved.name)) await releases.heard(resolved, machine, facts);
+    const may = allowed?.(resolved, machine) ?? { resolved };
+    if (may.resolved === undefined) return only(POLL.held, hold('cluster-faulty', may.why));
+    const ahead =
+      'ahead' in may && may.ahead
+        ? aheadImages(may.ahead, machine, this.#deps.supplies?.(may.ahead, machine))
+        : undefined;
+    const plan = await this.#planOf({ ...poll, resolved: may.resolved, ahead });
+    // During an upgrade machines wait for each other.
+    return ahead === undefined ? plan : { ...plan, pollSeconds: Math.min(plan.pollSeconds, POLL.soon) };
   }
 
   /** The plan of a machine that leaves. `poll` is given if its cluster still names the machine. */
@@ -279,6 +302,7 @@ class Planner {
       restart,
       probes,
       snapshot,
+      ahead: poll.ahead,
     };
     const { lines, soon } = this.#lines(input, keys, leaves.held, await this.#joins(poll));
     const waiting =

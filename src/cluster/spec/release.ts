@@ -37,6 +37,8 @@ export interface RunningMachine {
 /** A founded cluster, as far as it is known what it runs. */
 export interface RunningCluster {
   readonly release: Release;
+  /** The release before the last upgrade. */
+  readonly former?: Release;
   readonly fixed: Fixed;
   /** Machine → what its agent reported last. */
   readonly machines: ReadonlyMap<string, RunningMachine>;
@@ -54,8 +56,8 @@ export interface Running {
 export interface Releases extends Running {
   /** Notes what a machine of a founded cluster reports; it is durable when this resolves. */
   heard(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts): Promise<void>;
-  /** Makes the versions of this Cluster the ones that its machines may have. */
-  settle(resolved: ResolvedCluster): Promise<void>;
+  /** Makes a release the one that the machines of a cluster may have. */
+  settle(cluster: string, release: Release): Promise<void>;
   /** Forgets a machine that is taken out of its cluster. */
   forget(cluster: string, machine: string): Promise<void>;
   /** Forgets a cluster that was reset. */

@@ -5,11 +5,18 @@ import type { Catalog } from '../../resources/catalog.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import type { MachineFacts } from './machines.ts';
+import { sameRelease, specAt } from './mixed.ts';
+import { type Release, releaseOf } from './release.ts';
 import { type Resolution, resolveCluster } from './resolve.ts';
+import type { ResolvedCluster } from './resolved-cluster.ts';
 
 export interface ResolvedClusters {
   /** Undefined when there is no such Cluster, or it has no spec.kubernetes. */
   get(cluster: string): Resolution | undefined;
+  /** The Cluster with the versions of a release; undefined when it is not valid for these. */
+  at(cluster: string, release: Release): ResolvedCluster | undefined;
+  /** The Cluster with another `version` in its document; undefined when it is not valid then. */
+  withVersion(cluster: string, version: string): ResolvedCluster | undefined;
   /** The resolution of the Cluster that gives this machine a role. */
   clusterOf(machine: string): Resolution | undefined;
   /** Stops following the documents. */
@@ -45,9 +52,12 @@ export function machinesOf(
  */
 export function followClusters(catalog: Catalog, memberships: Memberships): ResolvedClusters {
   const known = new Map<string, Resolution>();
+  /** Cluster → release, as JSON → the Cluster with that release. */
+  const older = new Map<string, ResolvedCluster | undefined>();
   const close = catalog.subscribe((changes) => {
     if (!changes.some(({ kind }) => kind === 'Cluster' || kind === 'Machine')) return;
     known.clear();
+    older.clear();
   });
 
   const addressesOf = (name: string) => {
@@ -63,9 +73,27 @@ export function followClusters(catalog: Catalog, memberships: Memberships): Reso
     return resolution;
   };
 
+  const at = (cluster: string, release: Release): ResolvedCluster | undefined => {
+    const spec = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
+    const current = get(cluster)?.resolved;
+    if (spec === undefined) return undefined;
+    if (current && sameRelease(releaseOf(current), release)) return current;
+    const key = `${cluster} ${JSON.stringify(release)}`;
+    const { resolved } = older.has(key)
+      ? { resolved: older.get(key) }
+      : resolveCluster(cluster, specAt(spec, release), machinesOf(spec, addressesOf));
+    older.set(key, resolved);
+    return resolved;
+  };
+
   return {
     close,
     get,
+    at,
+    withVersion(cluster, version) {
+      const spec = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
+      return spec && resolveCluster(cluster, { ...spec, version }, machinesOf(spec, addressesOf)).resolved;
+    },
     clusterOf(machine) {
       const cluster = memberships.roleGiver(machine);
       return cluster === undefined ? undefined : get(cluster);

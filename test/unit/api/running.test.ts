@@ -1,6 +1,8 @@
 /** Changes of a founded cluster's documents: refused, shown, or accepted by its name. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';
+import type { Consequences } from '../../../src/api/consequences.ts';
+import { consequencesText } from '../../../src/cli/documents/consequences.ts';
 import { openWorld, type World } from './world.ts';
 
 let world: World;
@@ -64,6 +66,27 @@ test('a change that the cluster survives needs its name, and a dry run says so',
   expect(await apply({ endpoint: '10.77.0.10' }, { confirm: 'blue' })).toEqual(['E_CONFIRM']);
 });
 
+test('a dry run shows which files change where, what restarts in which order, and that an upgrade begins', async () => {
+  const dry = async (changes: Parameters<typeof source>[0]) =>
+    (
+      await world.client.call<{ consequences: Consequences[] }>('POST', '/v1/apply', {
+        query: { dryRun: 'true' },
+        body: { json: { sources: [source(changes)] } },
+      })
+    ).consequences;
+  expect(await dry({})).toEqual([]);
+  expect(await dry({ more: '    timeServers: [10.77.0.2]\n' })).toMatchObject([
+    { cluster: 'blue', differences: [{ machines: ['cp1'], restarts: ['systemd-timesyncd.service'] }] },
+  ]);
+  const gates = '    overrides: {flags: {kube-apiserver: {event-ttl: 2h}}}\n';
+  const [flags] = await dry({ more: gates });
+  expect(flags!.differences[0]).toMatchObject({ restarts: ['kube-apiserver'], inTurn: ['kube-apiserver'] });
+  expect(consequencesText([flags!])).toContain('restarts kube-apiserver, one machine after the other');
+  expect(await dry({ version: '1.36.3' })).toEqual([
+    { cluster: 'blue', differences: [], upgrade: { from: '1.35.6', to: '1.36.3' } },
+  ]);
+});
+
 test('the versions that run are shown, and an unknown cluster is said to be one', async () => {
   expect(await world.client.call('GET', '/v1/clusters/blue/running')).toMatchObject({
     cluster: 'blue',
@@ -73,4 +96,26 @@ test('the versions that run are shown, and an unknown cluster is said to be one'
   await expect(world.client.call('GET', '/v1/clusters/red/running')).rejects.toThrow(
     /no machine of a founded/,
   );
+});
+
+test('an upgrade of a cluster that is not healthy is refused with every reason, and changes no document', async () => {
+  const order = (body: object, query = {}) =>
+    world.client.call('POST', '/v1/clusters/blue/upgrade', { query, body: { json: body } });
+  await expect(order({ to: '1.37.0' })).rejects.toMatchObject({ code: 'E_CLUSTER' });
+  await expect(order({ to: '1.34.9' })).rejects.toMatchObject({ code: 'E_SKEW' });
+  await expect(order({ to: '1.35.6' })).rejects.toMatchObject({ code: 'E_UPGRADE' });
+  await expect(order({ to: '1.36.3', without: 'cp1' })).rejects.toThrow(/cp1 is not a worker/);
+  await expect(order({ to: '1.36.3' })).rejects.toMatchObject({ code: 'E_UPGRADE' });
+  expect(world.deps.resolved('blue')).toMatchObject({ kubernetes: { version: '1.35.6' } });
+  const preview = await order({ to: '1.36.3' }, { dryRun: 'true' });
+  expect(preview).toMatchObject({ from: '1.35.6', to: '1.36.3' });
+  const { steps, faults } = preview as unknown as {
+    steps: { name: string; noReturn: boolean }[];
+    faults: { message: string }[];
+  };
+  expect(steps.map(({ name }) => name)).toEqual([
+    ...['snapshot', 'prefetch', 'etcd', 'apiservers', 'managers', 'control-planes', 'addons', 'settle'],
+  ]);
+  expect(steps.filter(({ noReturn }) => noReturn).map(({ name }) => name)).toEqual(['apiservers']);
+  expect(faults.length).toBeGreaterThan(0);
 });

@@ -31,6 +31,8 @@ import { createQuarantinedMembers } from '../../../src/cluster/change/quarantine
 import { openReleases } from '../../../src/cluster/change/releases.ts';
 import { rotation } from '../../../src/cluster/change/rotation/rotation.ts';
 import { createRotations } from '../../../src/cluster/change/rotation/rotations.ts';
+import { upgrade } from '../../../src/cluster/change/upgrade/upgrade.ts';
+import { createUpgrades } from '../../../src/cluster/change/upgrade/upgrades.ts';
 import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
 import { createFounder } from '../../../src/cluster/etcd/founder.ts';
 import { createHealth } from '../../../src/cluster/health/health.ts';
@@ -236,7 +238,24 @@ export async function openWorld(
   const storedValues = () => Promise.reject(new Error('no etcd here'));
   const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
   const settled = () => undefined;
-  const changes = await openChanges({ store, clock, log, events, clusters, kinds: [kind], settled });
+  const upgradeKind = anyKind(upgrade({ clusters, kubes, releases, snapshots, record: () => undefined }));
+  const kinds = [kind, upgradeKind];
+  const changes = await openChanges({ store, clock, log, events, clusters, kinds, settled });
+  const health = createHealth({
+    stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
+    clusters: clusters,
+    founding: founding.status,
+    kubes,
+    pki,
+    objects: {
+      present: openPresentObjects(undefined, () => undefined),
+      applied: openAppliedObjects({ store, log, clock }),
+    },
+    roster,
+    certificateState: agents.certificateState,
+    clock,
+    newId: () => 'probe',
+  });
   const deps: ApiDeps = {
     snapshots,
     hostBackup: {
@@ -255,20 +274,10 @@ export async function openWorld(
     running: releases,
     waiting: departures.waiting,
     rotations: createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
-    health: createHealth({
-      stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
-      clusters: clusters,
-      founding: founding.status,
-      kubes,
-      pki,
-      objects: {
-        present: openPresentObjects(undefined, () => undefined),
-        applied: openAppliedObjects({ store, log, clock }),
-      },
-      roster,
-      certificateState: agents.certificateState,
-      clock,
-      newId: () => 'probe',
+    health,
+    upgrades: createUpgrades({
+      ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
+      has: () => true,
     }),
     addons: openAddons(async () => undefined),
     quarantine: {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { openReleases } from '../../../../src/cluster/change/releases.ts';
+import { releaseOf } from '../../../../src/cluster/spec/release.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { resolved } from '../kit.ts';
 
@@ -50,7 +51,7 @@ test('an edited document moves neither release nor founding, and a settled upgra
     dnsDomain: 'cluster.local',
     endpoint: '10.0.0.10:6443',
   });
-  await releases.settle(after);
+  await releases.settle('golden', releaseOf(after));
   expect(releases.of('golden')?.release.versions.kubelet).toBe('1.36.3');
 });
 

@@ -1,0 +1,76 @@
+/** What a change of documents does to clusters: shown by a dry run of `apply`, and by `diff`. */
+import { comparePlans, inTurn, type PlanDifference } from '../cluster/plan/compare.ts';
+import { sameRelease, specAt } from '../cluster/spec/mixed.ts';
+import { releaseOf } from '../cluster/spec/release.ts';
+import { resolveCluster } from '../cluster/spec/resolve.ts';
+import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
+import type { Applied } from '../resources/catalog.ts';
+import type { ClusterSpec, Document, KubernetesSpec, MachineSpec } from '../resources/kinds.ts';
+import { machineNames } from '../resources/membership.ts';
+import type { ApiDeps } from './deps.ts';
+
+/** What changes in one cluster. */
+export interface Consequences {
+  readonly cluster: string;
+  readonly differences: readonly (PlanDifference & {
+    /** What of `restarts` happens on one machine after the other. */
+    readonly inTurn: readonly string[];
+  })[];
+  /** An upgrade that begins, with the versions of Kubernetes. */
+  readonly upgrade?: { readonly from: string; readonly to: string };
+}
+
+type Deps = Pick<ApiDeps, 'catalog' | 'running'>;
+
+/** Computes the consequences for all clusters that the changed documents concern. */
+export function consequencesOf(results: readonly Applied[], deps: Deps): readonly Consequences[] {
+  const after = new Map(
+    results.map((one): [string, Document | undefined] => [`${one.kind}/${one.name}`, one.after]),
+  );
+  const names = new Set([
+    ...results.filter(({ kind }) => kind === 'Cluster').map(({ name }) => name),
+    ...deps.catalog
+      .list('Cluster')
+      .filter(({ document }) => {
+        const spec = document.spec.kubernetes;
+        return spec && [...machineNames(spec)].some((machine) => after.has(`Machine/${machine}`));
+      })
+      .map(({ document }) => document.metadata.name),
+  ]);
+  return [...names].flatMap((name) => consequencesIn(name, after, deps) ?? []);
+}
+
+function consequencesIn(
+  cluster: string,
+  after: ReadonlyMap<string, Document | undefined>,
+  { catalog, running }: Deps,
+): Consequences | undefined {
+  const old = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
+  const changed = after.get(`Cluster/${cluster}`)?.spec as ClusterSpec | undefined;
+  const spec = after.has(`Cluster/${cluster}`) ? changed?.kubernetes : old;
+  if (old === undefined || spec === undefined) return undefined;
+  const addressesBefore = (machine: string) => addressesOf(catalog.get('Machine', machine)?.document.spec);
+  const addressesAfter = (machine: string) =>
+    after.has(`Machine/${machine}`)
+      ? addressesOf(after.get(`Machine/${machine}`)?.spec as MachineSpec | undefined)
+      : addressesBefore(machine);
+  const resolve = (of: KubernetesSpec, addresses: typeof addressesBefore) =>
+    resolveCluster(cluster, of, machinesOf(of, addresses)).resolved;
+  const wanted = resolve(spec, addressesAfter);
+  const known = running.of(cluster);
+  // The versions of a founded cluster change by the steps of an upgrade, not with the plans.
+  const at = (of: KubernetesSpec) => (known === undefined ? of : specAt(of, known.release));
+  const [before, next] = [resolve(at(old), addressesBefore), resolve(at(spec), addressesAfter)];
+  if (before === undefined || next === undefined || wanted === undefined) return undefined;
+  const differences = comparePlans(before, next).map((one) => ({ ...one, inTurn: inTurn(one) }));
+  const upgrades = known !== undefined && !sameRelease(known.release, releaseOf(wanted));
+  if (differences.length === 0 && !upgrades) return undefined;
+  return {
+    cluster,
+    differences,
+    ...(upgrades && { upgrade: { from: known.release.version, to: wanted.kubernetes.version } }),
+  };
+}
+
+const addressesOf = (spec: MachineSpec | undefined): readonly string[] | undefined =>
+  spec && (spec.addresses ?? []);

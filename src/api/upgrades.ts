@@ -1,0 +1,102 @@
+/** Handlers for upgrades of clusters. */
+import { MusterError } from '../base/errors.ts';
+import type { ChangeProgress } from '../cluster/change/progress.ts';
+import type { UpgradeRequest } from '../cluster/change/upgrade/upgrades.ts';
+import { actorText } from '../events/actor.ts';
+import type { ApiDeps } from './deps.ts';
+import { flag, type Handler, json, type Route } from './handler.ts';
+import { fieldsOf } from './machines.ts';
+import { changeView } from './rotations.ts';
+
+type H = Handler<ApiDeps>;
+
+const namesIn = (text: string | undefined): readonly string[] =>
+  (text ?? '').split(',').filter((name) => name !== '');
+
+async function requestOf(request: Parameters<H>[0]): Promise<UpgradeRequest> {
+  const given = await fieldsOf(request, ['to', 'pauseBefore', 'without', 'maxUnavailable']);
+  const maxUnavailable = Number(given.maxUnavailable ?? '1');
+  if (!Number.isInteger(maxUnavailable) || maxUnavailable < 1 || maxUnavailable > 100)
+    throw new MusterError('E_USAGE', '"maxUnavailable" is a number of workers from 1 to 100');
+  const { to } = given;
+  return {
+    pauseBefore: namesIn(given.pauseBefore),
+    without: namesIn(given.without),
+    maxUnavailable,
+    ...(to !== undefined && to !== '' && { to }),
+  };
+}
+
+const byOf = ({ peer }: Parameters<H>[0], { actions }: ApiDeps): string => actorText(actions.actor(peer));
+
+/** Upgrades a cluster. Body: `{to?, pauseBefore?, without?, maxUnavailable?}`. Query: dryRun. */
+const upgradeCluster: H = async (request, deps) => {
+  const cluster = request.params.name ?? '';
+  const order = await requestOf(request);
+  if (flag(request.query, 'dryRun')) return json(await deps.upgrades.preview(cluster, order));
+  return json(changeView(await deps.upgrades.begin(cluster, order, byOf(request, deps))));
+};
+
+const showUpgrade: H = ({ params: { name = '' } }, { upgrades }) => json(changeView(upgrades.show(name)));
+
+const ordering =
+  (of: (deps: ApiDeps) => (cluster: string, by: string) => Promise<ChangeProgress>): H =>
+  async (request, deps) =>
+    json(changeView(await of(deps)(request.params.name ?? '', byOf(request, deps))));
+
+const pauseUpgrade = ordering(({ upgrades }) => upgrades.pause);
+const resumeUpgrade = ordering(({ upgrades }) => upgrades.resume);
+const rollBackUpgrade = ordering(({ upgrades }) => upgrades.rollBack);
+
+/** Waits no longer for workers. Body: `{without}`. */
+const leaveOutOfUpgrade: H = async (request, deps) => {
+  const { without } = await fieldsOf(request, ['without']);
+  const { name = '' } = request.params;
+  return json(changeView(await deps.upgrades.leaveOut(name, namesIn(without), byOf(request, deps))));
+};
+
+export const UPGRADE_ROUTES: readonly Route<ApiDeps>[] = [
+  {
+    method: 'GET',
+    path: '/v1/clusters/:name/upgrade',
+    access: 'view',
+    summary: 'Shows the upgrade of a cluster that is under way, or the last one: steps and evidence.',
+    handler: showUpgrade,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/upgrade',
+    access: 'administer',
+    summary:
+      'Upgrades a cluster: {"to", "pauseBefore", "without", "maxUnavailable"}; without "to", to what its document asks for. Query: dryRun.',
+    handler: upgradeCluster,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/upgrade/pause',
+    access: 'administer',
+    summary: 'Pauses the upgrade: no other machine gets its turn.',
+    handler: pauseUpgrade,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/upgrade/resume',
+    access: 'administer',
+    summary: 'Continues a paused upgrade.',
+    handler: resumeUpgrade,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/upgrade/roll-back',
+    access: 'administer',
+    summary: 'Takes the upgrade back, until the first API server of another minor version has started.',
+    handler: rollBackUpgrade,
+  },
+  {
+    method: 'POST',
+    path: '/v1/clusters/:name/upgrade/leave-out',
+    access: 'administer',
+    summary: 'Waits no longer for workers: {"without"}.',
+    handler: leaveOutOfUpgrade,
+  },
+];

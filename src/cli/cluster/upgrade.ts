@@ -1,0 +1,90 @@
+/** `muster cluster upgrade`: begins an upgrade, shows how far it is, or orders something of it. */
+import type { ChangeView } from '../../api/rotations.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { UpgradePreview } from '../../cluster/change/upgrade/upgrades.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { formatOf, jsonText, yamlText } from '../output.ts';
+import { previewText, rotationText } from '../pki/rotation.ts';
+
+interface UpgradeOptions extends ServerOptions {
+  readonly output?: string;
+  readonly to?: string;
+  readonly dryRun?: boolean;
+  readonly until?: string;
+  readonly without?: readonly string[];
+  readonly maxUnavailable?: string;
+}
+
+const ORDERS = { pause: '/pause', resume: '/resume', rollback: '/roll-back' } as const;
+
+/** The part after which `--until` stops → the step before which the upgrade then pauses. */
+const UNTIL = { etcd: 'apiservers', 'control-plane': 'addons', canary: 'workers' } as const;
+
+const pathOf = (cluster: string, what = ''): string =>
+  `/v1/clusters/${encodeURIComponent(cluster)}/upgrade${what}`;
+
+/**
+ * @param order `pause`, `resume` or `rollback`, `start` to begin what the document asks for;
+ *   absent: shows the upgrade.
+ * @throws {MusterError} E_USAGE for an unknown order, and what the server answers
+ */
+export async function upgrade(
+  cluster: string,
+  order: string | undefined,
+  options: UpgradeOptions,
+  io: Io,
+): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const client = openClient(options, io);
+  const print = (view: ChangeView): void =>
+    io.out(format === 'json' ? jsonText(view) : format === 'yaml' ? yamlText(view) : rotationText(view));
+  if (order === undefined && options.to === undefined && !options.dryRun) {
+    if (options.without?.length)
+      print(
+        await client.call<ChangeView>('POST', pathOf(cluster, '/leave-out'), {
+          body: { json: { without: options.without.join(',') } },
+        }),
+      );
+    else print(await client.call<ChangeView>('GET', pathOf(cluster)));
+    return EXIT.ok;
+  }
+  if (order !== undefined && order in ORDERS) {
+    print(await client.call<ChangeView>('POST', pathOf(cluster, ORDERS[order as keyof typeof ORDERS])));
+    return EXIT.ok;
+  }
+  if (order !== undefined && order !== 'start')
+    throw new MusterError(
+      'E_USAGE',
+      `"${order}" is not an order; the orders are start, ${Object.keys(ORDERS).join(', ')}`,
+    );
+  const json = {
+    to: options.to ?? '',
+    pauseBefore: untilOf(options.until),
+    without: (options.without ?? []).join(','),
+    maxUnavailable: options.maxUnavailable ?? '1',
+  };
+  if (options.dryRun) {
+    const preview = await client.call<UpgradePreview>('POST', pathOf(cluster), {
+      query: { dryRun: 'true' },
+      body: { json },
+    });
+    if (format !== 'table') io.out(format === 'json' ? jsonText(preview) : yamlText(preview));
+    else io.out(shown(cluster, preview));
+    return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;
+  }
+  print(await client.call<ChangeView>('POST', pathOf(cluster), { body: { json } }));
+  if (format === 'table') io.out(`muster cluster upgrade ${cluster} shows how far it is\n`);
+  return EXIT.ok;
+}
+
+function untilOf(part: string | undefined): string {
+  if (part === undefined) return '';
+  if (part in UNTIL) return UNTIL[part as keyof typeof UNTIL];
+  throw new MusterError('E_USAGE', `--until takes ${Object.keys(UNTIL).join(', ')}`);
+}
+
+function shown(cluster: string, preview: UpgradePreview): string {
+  const faults = preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join('');
+  return `${cluster}: Kubernetes ${preview.from} to ${preview.to}\n${previewText(preview)}${faults}`;
+}

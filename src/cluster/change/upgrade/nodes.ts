@@ -1,0 +1,99 @@
+/** What the boot host does to a node that is being changed: drains it, and takes it back. */
+import { fieldsOf, listOf, textOf } from '../../../base/foreign-json.ts';
+import { type Kube, KubeRefusal } from '../../kube.ts';
+import { drain } from '../drain.ts';
+import type { NodeSeen } from './order.ts';
+
+/** Marks a node that an upgrade made unschedulable, as opposed to an operator. */
+export const CORDONED = 'muster/cordoned-by';
+
+const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(node)}`;
+
+interface Node {
+  readonly unschedulable: boolean;
+  readonly cordonedBy: string | undefined;
+  readonly ready: boolean;
+  readonly kubelet: string;
+}
+
+/** Reads a node; undefined when the API has none of this name. */
+async function readNode(kube: Kube, name: string): Promise<Node | undefined> {
+  try {
+    const { body } = await kube(nodePath(name));
+    const { metadata, spec, status } = fieldsOf(body);
+    const annotations = fieldsOf(fieldsOf(metadata).annotations);
+    const { conditions, nodeInfo } = fieldsOf(status);
+    return {
+      unschedulable: fieldsOf(spec).unschedulable === true,
+      cordonedBy: annotations[CORDONED] === undefined ? undefined : textOf(annotations[CORDONED]),
+      ready: listOf(conditions)
+        .map(fieldsOf)
+        .some((one) => one.type === 'Ready' && one.status === 'True'),
+      kubelet: textOf(fieldsOf(nodeInfo).kubeletVersion),
+    };
+  } catch (error) {
+    if (error instanceof KubeRefusal && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+const patch = (kube: Kube, name: string, body: object): Promise<unknown> =>
+  kube(nodePath(name), { method: 'PATCH', body, contentType: 'application/merge-patch+json' });
+
+/**
+ * One round of draining. The node is marked first, unless an operator has made it unschedulable: it
+ * then stays so afterwards.
+ */
+export async function drainRound(kube: Kube, name: string, change: string): Promise<NodeSeen> {
+  const node = await readNode(kube, name);
+  if (node === undefined) return { drained: true, back: false, text: 'the API has no node of its name' };
+  if (!node.unschedulable) await patch(kube, name, { metadata: { annotations: { [CORDONED]: change } } });
+  const { left, kept } = await drain(kube, name);
+  if (left.length === 0) return { drained: true, back: false };
+  const text = `pods are still on it: ${some(left)}`;
+  const budget = kept.length === left.length ? { kept: `budgets keep ${some(kept)}` } : {};
+  return { drained: false, back: false, text, ...budget };
+}
+
+const some = (names: readonly string[]): string =>
+  names.slice(0, 5).join(', ') + (names.length > 5 ? ` and ${names.length - 5} more` : '');
+
+/**
+ * Takes a node back into use when it is Ready with the wanted kubelet, and looks whether the pods
+ * of its DaemonSets run.
+ */
+export async function takeBack(kube: Kube, name: string, kubelet: string): Promise<NodeSeen> {
+  const node = await readNode(kube, name);
+  const waiting = (text: string): NodeSeen => ({ drained: true, back: false, text });
+  if (node === undefined) return waiting('the API has no node of its name yet');
+  if (!node.ready) return waiting('its node is not Ready');
+  // A vendor's build adds to the version, e.g. v1.36.3+build.
+  if (node.kubelet.replace(/^v/, '').replace(/[+-].*/, '') !== kubelet)
+    return waiting(`the API still shows kubelet ${node.kubelet}`);
+  if (node.cordonedBy !== undefined)
+    await patch(kube, name, {
+      metadata: { annotations: { [CORDONED]: null } },
+      spec: { unschedulable: null },
+    });
+  const starting = await podsThatStart(kube, name);
+  return starting.length === 0
+    ? { drained: true, back: true }
+    : waiting(`pods of DaemonSets are not ready: ${some(starting)}`);
+}
+
+/** Pods of DaemonSets on the node that are not Ready. */
+async function podsThatStart(kube: Kube, node: string): Promise<readonly string[]> {
+  const { body } = await kube(`/api/v1/pods?fieldSelector=spec.nodeName%3D${encodeURIComponent(node)}`);
+  return listOf(fieldsOf(body).items)
+    .map(fieldsOf)
+    .filter(({ metadata, status }) => {
+      const ofDaemonSet = listOf(fieldsOf(metadata).ownerReferences)
+        .map(fieldsOf)
+        .some(({ kind }) => kind === 'DaemonSet');
+      const ready = listOf(fieldsOf(status).conditions)
+        .map(fieldsOf)
+        .some((one) => one.type === 'Ready' && one.status === 'True');
+      return ofDaemonSet && !ready;
+    })
+    .map(({ metadata }) => `${textOf(fieldsOf(metadata).namespace)}/${textOf(fieldsOf(metadata).name)}`);
+}

@@ -1,0 +1,51 @@
+/** What an upgrade was ordered to do, as its record keeps it, and what is observed meanwhile. */
+import { z } from 'zod';
+import type { Release } from '../../spec/release.ts';
+
+const texts = z.record(z.string(), z.string());
+const release = z.strictObject({ version: z.string(), versions: texts, images: texts });
+
+export const upgradeOrder = z.strictObject({
+  from: release,
+  to: release,
+  /** How many workers are changed at the same time. */
+  maxUnavailable: z.int().min(1),
+  /** The worker that is changed before all others; absent without workers. */
+  canary: z.string().optional(),
+  /** The snapshot of etcd that was ordered for it; absent until then. */
+  snapshot: z.string().optional(),
+});
+
+/** The snapshot of etcd that an upgrade takes before it changes anything. */
+export interface SnapshotSeen {
+  readonly state: 'taken' | 'waiting' | 'failed';
+  readonly text: string;
+}
+
+export type UpgradeOrder = Omit<z.output<typeof upgradeOrder>, 'from' | 'to'> & {
+  readonly from: Release;
+  readonly to: Release;
+};
+
+/** What the API shows of a node that is being changed. */
+export interface NodeSeen {
+  /** Whether nothing is left on it that has to be evicted. */
+  readonly drained: boolean;
+  /** What it waits for, for people. */
+  readonly text?: string;
+  /** Why its pods cannot be evicted now: a budget does not allow it. */
+  readonly kept?: string;
+  /** Whether it is Ready, schedulable again, and the pods of its DaemonSets run. */
+  readonly back: boolean;
+}
+
+export interface UpgradeSeen {
+  /** Machine → the node, for machines that have their turn in a step that drains. */
+  readonly nodes: Readonly<Record<string, NodeSeen>>;
+  /** Machine → the digest of the list of images that it needs; empty: it runs no containers. */
+  readonly lists: Readonly<Record<string, string>>;
+  /** Absent in other steps. */
+  readonly snapshot?: SnapshotSeen;
+}
+
+export const NOTHING_SEEN: UpgradeSeen = { nodes: {}, lists: {} };

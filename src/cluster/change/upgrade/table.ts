@@ -1,0 +1,311 @@
+/**
+ * The steps of an upgrade of Kubernetes, in the order in which Kubernetes' version skew policy
+ * allows them. Pure.
+ *
+ * prefetch → etcd → apiservers → managers → control-planes → addons → canary → workers → settle
+ *
+ * Taking it back goes the same way backwards. Between minor versions that ends with the first API
+ * server of the new one: what it writes, an older one may not be able to read.
+ */
+import type { Versioned } from '../../../agent/facts.ts';
+import { duration } from '../../../base/duration.ts';
+import { changedParts, type Part } from '../../spec/mixed.ts';
+import type { Release } from '../../spec/release.ts';
+import type { ClusterRole } from '../../spec/resolved-cluster.ts';
+import { minorsNewer } from '../../spec/skew.ts';
+import {
+  type ChangeTable,
+  done,
+  held,
+  type MachineSeen,
+  type Scope,
+  type Step,
+  type StepInput,
+  type Verdict,
+  waiting,
+} from '../step.ts';
+import type { UpgradeOrder, UpgradeSeen } from './order.ts';
+
+type UpgradeStep = Step<UpgradeOrder, UpgradeSeen>;
+type Input = StepInput<UpgradeOrder, UpgradeSeen>;
+type Judge = (machine: MachineSeen, input: Input) => Verdict;
+
+const NODES: readonly ClusterRole[] = ['control-plane', 'worker'];
+const on = (roles: readonly ClusterRole[], atOnce: number | 'all'): Scope => ({
+  on: 'machines',
+  roles,
+  atOnce,
+});
+
+/** The version of a program without the build number of its image's tag. */
+export const plainVersion = (version: string): string => version.replace(/^v/, '').replace(/-\d+$/, '');
+
+/** The program runs with the version of the release, by what its executable says. */
+const runs =
+  (program: Versioned & keyof Release['versions'], to: Release): Judge =>
+  ({ facts }) => {
+    const wanted = plainVersion(to.versions[program]);
+    const version = facts?.runs?.[program];
+    if (version === wanted) return done(`${program} ${version} runs`);
+    if (facts?.hold) return waiting(`it waits (${facts.hold.code}): ${facts.hold.text}`);
+    return waiting(
+      version === undefined ? `its ${program} does not run` : `its ${program} is still ${version}`,
+    );
+  };
+
+const etcdServes: Judge = ({ facts, roles }) =>
+  !roles.includes('etcd') || facts?.etcd.health === 'serving'
+    ? done('')
+    : waiting('its member of etcd does not serve');
+
+const apiserverIsReady: Judge = ({ facts, roles }) =>
+  !roles.includes('control-plane') || facts?.apiserver?.health === 'ready'
+    ? done('')
+    : waiting('its API server is not ready');
+
+const settledAgain: Judge = ({ settled }) =>
+  settled === false ? waiting('its programs do not run as planned yet') : done('');
+
+const drained: Judge = ({ name }, { cluster }) => {
+  const node = cluster.nodes[name];
+  if (node?.drained) return done('');
+  if (node?.kept !== undefined)
+    return held(
+      'budget',
+      `${name} cannot be drained: ${node.kept}.`,
+      'Scale the workload up or change its PodDisruptionBudget; the upgrade then continues by itself.',
+    );
+  return waiting(node?.text ?? 'it is being drained');
+};
+
+const isBack: Judge = ({ name }, { cluster }) =>
+  cluster.nodes[name]?.back
+    ? done('its node is Ready and takes pods')
+    : waiting(cluster.nodes[name]?.text ?? 'its node is not Ready');
+
+const hasImages: Judge = ({ name, facts }, { cluster }) => {
+  const list = cluster.lists[name];
+  if (list === '') return done('');
+  if (list === undefined || facts?.prefetched?.list !== list) return waiting('it is fetching images');
+  const { fault } = facts.prefetched;
+  if (fault === undefined) return done('its images are there');
+  return held(
+    'image-missing',
+    `${name} has not all images: ${fault}.`,
+    'Bring them with `muster artifacts pull` or `import`; until then nothing is changed.',
+  );
+};
+
+/** All judges have to be satisfied; the first that is not says why. */
+const all =
+  (...judges: readonly Judge[]): NonNullable<UpgradeStep['machine']> =>
+  (machine, input) => {
+    const texts: string[] = [];
+    for (const judge of judges) {
+      const verdict = judge(machine, input);
+      if (verdict.is !== 'done') return verdict;
+      if (verdict.evidence !== '') texts.push(verdict.evidence);
+    }
+    return done(texts.join('; '));
+  };
+
+/** A part of the upgrade on its machines. `to`: the release that they get. */
+interface PartStep {
+  readonly part: Part;
+  readonly step: (order: UpgradeOrder, to: Release) => UpgradeStep;
+}
+
+const onlyCanary =
+  (order: UpgradeOrder, judge: NonNullable<UpgradeStep['machine']>): NonNullable<UpgradeStep['machine']> =>
+  (machine, input) =>
+    machine.name === order.canary ? judge(machine, input) : done('its turn comes later');
+
+const nodeJudge = (to: Release) =>
+  all(drained, runs('kubelet', to), etcdServes, apiserverIsReady, settledAgain, isBack);
+
+const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
+  etcd: {
+    part: 'etcd',
+    step: (_, to) => ({
+      name: 'etcd',
+      sentence: `Members of etcd become ${plainVersion(to.versions.etcd)}, one after the other.`,
+      scope: on(['etcd'], 1),
+      takes: { eachTurn: duration('30s') },
+      restarts: (roles) => (roles.includes('etcd') ? ['etcd'] : []),
+      machine: all(runs('etcd', to), etcdServes, settledAgain),
+    }),
+  },
+  apiservers: {
+    part: 'apiserver',
+    step: (_, to) => ({
+      name: 'apiservers',
+      sentence: `API servers become ${to.versions['kube-apiserver']}, one after the other.`,
+      scope: on(['control-plane'], 1),
+      takes: { eachTurn: duration('40s') },
+      restarts: (roles) => (roles.includes('control-plane') ? ['kube-apiserver'] : []),
+      machine: all(runs('kube-apiserver', to), apiserverIsReady, settledAgain),
+    }),
+  },
+  managers: {
+    part: 'managers',
+    step: (_, to) => ({
+      name: 'managers',
+      sentence: `Controller managers and schedulers become ${to.versions['kube-scheduler']}, one after the other.`,
+      scope: on(['control-plane'], 1),
+      takes: { eachTurn: duration('20s') },
+      restarts: (roles) =>
+        roles.includes('control-plane') ? ['kube-controller-manager', 'kube-scheduler'] : [],
+      machine: all(runs('kube-controller-manager', to), runs('kube-scheduler', to)),
+    }),
+  },
+  'control-planes': {
+    part: 'node',
+    step: (_, to) => ({
+      name: 'control-planes',
+      sentence: `Control planes are drained and get kubelet ${to.versions.kubelet}, one after the other.`,
+      scope: on(['control-plane'], 1),
+      takes: { eachTurn: duration('60s') },
+      restarts: (roles) => (roles.includes('control-plane') ? ['kubelet'] : []),
+      machine: nodeJudge(to),
+    }),
+  },
+  addons: {
+    part: 'addons',
+    step: (_, to) => ({
+      name: 'addons',
+      sentence: `kube-proxy becomes ${to.versions['kube-proxy']} and CoreDNS ${to.versions.coredns}.`,
+      scope: on(['control-plane'], 'all'),
+      takes: { total: duration('30s') },
+      machine: ({ applied, facts }) =>
+        applied && facts?.objects === undefined
+          ? done('it has applied the objects')
+          : waiting(facts?.objects ?? 'it is applying the objects'),
+    }),
+  },
+  canary: {
+    part: 'node',
+    step: (order, to) => ({
+      name: 'canary',
+      sentence: `The worker ${order.canary ?? ''} is drained and gets kubelet ${to.versions.kubelet}, before all others.`,
+      scope: on(['worker'], 'all'),
+      takes: { total: duration('60s') },
+      machine: onlyCanary(order, nodeJudge(to)),
+    }),
+  },
+  workers: {
+    part: 'node',
+    step: (order, to) => ({
+      name: 'workers',
+      sentence: `Workers are drained and get kubelet ${to.versions.kubelet}, ${order.maxUnavailable} at a time.`,
+      scope: on(['worker'], order.maxUnavailable),
+      takes: { eachTurn: duration('60s') },
+      restarts: (roles) => (roles.includes('worker') ? ['kubelet'] : []),
+      machine: nodeJudge(to),
+    }),
+  },
+};
+
+export const STEP_NAMES = [
+  'etcd',
+  'apiservers',
+  'managers',
+  'control-planes',
+  'addons',
+  'canary',
+  'workers',
+] as const;
+export type StepName = (typeof STEP_NAMES)[number];
+
+/** What the name of a step of the way back ends with. */
+export const BACK = '-back';
+
+export const partOfStep = (step: string): Part | undefined =>
+  PART_STEPS[(step.endsWith(BACK) ? step.slice(0, -BACK.length) : step) as StepName]?.part;
+
+/** Whether machines are drained in this step. */
+export const drainsIn = (step: string): boolean => partOfStep(step) === 'node';
+
+/** Whether the release is of another minor version of Kubernetes. */
+export const isMinorChange = ({ from, to }: Pick<UpgradeOrder, 'from' | 'to'>): boolean =>
+  minorsNewer(to.versions['kube-apiserver'], from.versions['kube-apiserver']) !== 0;
+
+/** A newer minor version of etcd stays: its members cannot read their data with an older one. */
+const etcdStays = ({ from, to }: UpgradeOrder): boolean =>
+  minorsNewer(plainVersion(to.versions.etcd), plainVersion(from.versions.etcd)) > 0;
+
+/** The release that the cluster has after the upgrade was taken back. */
+export const releaseBack = (order: UpgradeOrder): Release =>
+  etcdStays(order)
+    ? {
+        ...order.from,
+        versions: { ...order.from.versions, etcd: order.to.versions.etcd },
+        images: { ...order.from.images, etcd: order.to.images.etcd },
+      }
+    : order.from;
+
+function partSteps(order: UpgradeOrder, to: Release): readonly UpgradeStep[] {
+  const parts = changedParts(order.from, order.to);
+  return STEP_NAMES.filter((name) => parts.includes(PART_STEPS[name].part))
+    .filter((name) => (name !== 'canary' && name !== 'workers') || order.canary !== undefined)
+    .map((name) => PART_STEPS[name].step(order, to));
+}
+
+const settle = (name: string, { version }: Release): UpgradeStep => ({
+  name,
+  sentence: `The boot host records that the cluster has Kubernetes ${version}.`,
+  scope: { on: 'boot-host' },
+  acts: true,
+  takes: {},
+});
+
+/** The roles of the machines that an upgrade changes. */
+export function changedRoles({ from, to }: Pick<UpgradeOrder, 'from' | 'to'>): readonly ClusterRole[] {
+  const parts = changedParts(from, to);
+  const roles = parts.some((part) => part !== 'etcd') ? NODES : [];
+  return parts.includes('etcd') ? [...roles, 'etcd'] : roles;
+}
+
+const prefetch = (order: UpgradeOrder): UpgradeStep => ({
+  name: 'prefetch',
+  sentence: 'Every machine fetches the images that it will need; nothing is changed yet.',
+  scope: on(changedRoles(order), 'all'),
+  takes: { total: duration('2m') },
+  machine: hasImages,
+});
+
+const snapshot = (): UpgradeStep => ({
+  name: 'snapshot',
+  sentence: 'A member of etcd takes a snapshot, and the boot host reads it back.',
+  scope: { on: 'boot-host' },
+  acts: true,
+  takes: { total: duration('1m') },
+  whole: ({ cluster: { snapshot: seen } }) => {
+    if (seen?.state === 'taken') return done(seen.text);
+    if (seen?.state !== 'failed') return waiting(seen?.text ?? 'the snapshot is being taken');
+    return held(
+      'snapshot',
+      `${seen.text}.`,
+      'Correct what it says; the next snapshot of the cluster counts.',
+    );
+  },
+});
+
+export const UPGRADE: ChangeTable<UpgradeOrder, UpgradeSeen> = {
+  forward: (order) => [
+    snapshot(),
+    prefetch(order),
+    ...partSteps(order, order.to).map((step) =>
+      step.name === 'apiservers' && isMinorChange(order)
+        ? { ...step, acts: true as const, noReturn: true as const }
+        : step,
+    ),
+    settle('settle', order.to),
+  ],
+  back: (order) => [
+    ...partSteps(order, order.from)
+      .filter(({ name }) => name !== 'canary' && (name !== 'etcd' || !etcdStays(order)))
+      .toReversed()
+      .map((step) => ({ ...step, name: `${step.name}${BACK}` })),
+    settle('settle-back', releaseBack(order)),
+  ],
+};

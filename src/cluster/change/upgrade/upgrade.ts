@@ -1,0 +1,149 @@
+/**
+ * The upgrade of Kubernetes as a kind of change: what the boot host does for each step, and what it
+ * sees of the cluster as a whole.
+ */
+
+import type { Snapshots } from '../../backup/snapshots.ts';
+import { firstReady, type Kube } from '../../kube.ts';
+import { runsKubelet } from '../../plan/checks.ts';
+import type { PlannerDeps } from '../../plan/planner.ts';
+import { aheadImages, imagesList } from '../../plan/prefetch-unit.ts';
+import type { Releases } from '../../spec/release.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
+import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { AtStep, ChangeKind } from '../kind.ts';
+import type { ChangeRecord } from '../record.ts';
+import { drainRound, takeBack } from './nodes.ts';
+import {
+  NOTHING_SEEN,
+  type NodeSeen,
+  type SnapshotSeen,
+  type UpgradeOrder,
+  type UpgradeSeen,
+  upgradeOrder,
+} from './order.ts';
+import { drainsIn, plainVersion, releaseBack, UPGRADE } from './table.ts';
+
+export interface UpgradeDeps {
+  readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
+  readonly kubes: (cluster: string, address: string) => Kube;
+  readonly releases: Releases;
+  readonly supplies?: PlannerDeps['supplies'];
+  readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'verify'>;
+  /** The upgrade of a cluster that is under way. */
+  readonly record: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
+}
+
+type At = AtStep<UpgradeOrder>;
+
+export interface Upgrade extends ChangeKind<UpgradeOrder, UpgradeSeen> {
+  /** Whether the node of a machine is drained, in a step that drains. */
+  isDrained(cluster: string, machine: string): boolean;
+}
+
+export function upgrade(deps: UpgradeDeps): Upgrade {
+  const { releases } = deps;
+  /** `CLUSTER MACHINE` → the step for which the node was drained. */
+  const drained = new Map<string, string>();
+  const stepKey = (cluster: string): string => {
+    const record = deps.record(cluster);
+    return record === undefined ? '' : `${record.id} ${record.step}`;
+  };
+
+  const isDrained = (cluster: string, machine: string): boolean =>
+    drained.get(`${cluster} ${machine}`) === stepKey(cluster);
+
+  return {
+    ...UPGRADE,
+    name: 'upgrade',
+    schema: upgradeOrder as unknown as ChangeKind<UpgradeOrder, UpgradeSeen>['schema'],
+    isDrained,
+
+    async act({ cluster, step, order }) {
+      if (step === 'snapshot') return { ...order, snapshot: deps.snapshots.order(cluster).id };
+      if (step === 'settle') await releases.settle(cluster, order.to);
+      if (step === 'settle-back') await releases.settle(cluster, releaseBack(order));
+      return order;
+    },
+
+    async look(at) {
+      const resolved = deps.clusters.get(at.cluster)?.resolved;
+      if (resolved === undefined) return NOTHING_SEEN;
+      if (at.step === 'snapshot') return { ...NOTHING_SEEN, snapshot: await snapshotRound(deps, at) };
+      if (at.step === 'prefetch') return { ...NOTHING_SEEN, lists: listsOf(deps, at) };
+      if (!drainsIn(at.step)) return NOTHING_SEEN;
+      const nodes: Record<string, NodeSeen> = {};
+      for (const machine of changing(deps, at)) {
+        const kube = await firstReady(
+          withRole(resolved, 'control-plane').map((one) => deps.kubes(at.cluster, addressOf(one))),
+        );
+        const seen = await nodeRound(deps, at, kube, machine, isDrained(at.cluster, machine));
+        nodes[machine] = seen;
+        if (seen.drained) drained.set(`${at.cluster} ${machine}`, stepKey(at.cluster));
+      }
+      return { ...NOTHING_SEEN, nodes };
+    },
+  };
+}
+
+/** The machines that may change now and have not shown their evidence. */
+function changing({ record }: UpgradeDeps, { cluster, order, step }: At): readonly string[] {
+  const known = record(cluster);
+  if (known === undefined || known.paused) return [];
+  const turns = step === 'canary' && order.canary !== undefined ? [order.canary] : known.turns;
+  return turns.filter((name) => known.evidence[name] === undefined && !known.without.includes(name));
+}
+
+/** Drains a node, or takes it back when its kubelet has the wanted version. */
+async function nodeRound(
+  { releases, record }: UpgradeDeps,
+  { cluster, order, back }: At,
+  kube: Kube,
+  machine: string,
+  isDrained: boolean,
+): Promise<NodeSeen> {
+  const wanted = plainVersion((back ? order.from : order.to).versions.kubelet);
+  const runs = releases.of(cluster)?.machines.get(machine)?.versions.kubelet;
+  // Where only the runtime changes, kubelet's version does not tell whether it had its turn.
+  const sameKubelet = order.from.versions.kubelet === order.to.versions.kubelet;
+  return runs === wanted && (!sameKubelet || isDrained)
+    ? takeBack(kube, machine, wanted)
+    : drainRound(kube, machine, record(cluster)?.id ?? 'upgrade');
+}
+
+/**
+ * Looks for a snapshot that is not older than the upgrade, and reads it back. Orders are only in
+ * memory, so one that a restarted server has forgotten is given again.
+ */
+async function snapshotRound({ snapshots, record }: UpgradeDeps, { cluster }: At): Promise<SnapshotSeen> {
+  const { items, ordered, failed } = await snapshots.list(cluster);
+  const since = record(cluster)?.at ?? 0;
+  const found = items.find(({ takenAt }) => takenAt >= since);
+  if (found) {
+    await snapshots.verify(found);
+    return {
+      state: 'taken',
+      text: `snapshot ${found.id} of ${found.member}, revision ${found.revision}, was read back`,
+    };
+  }
+  if (ordered)
+    return { state: 'waiting', text: `snapshot ${ordered.id}: ${ordered.received} octets are here` };
+  if (failed && failed.at >= since) return { state: 'failed', text: failed.text };
+  snapshots.order(cluster);
+  return { state: 'waiting', text: 'the snapshot is ordered' };
+}
+
+/** Machine → the digest of the images that it has to fetch. */
+function listsOf(
+  { clusters, supplies }: UpgradeDeps,
+  { cluster, order }: At,
+): Readonly<Record<string, string>> {
+  const to: ResolvedCluster | undefined = clusters.at(cluster, order.to);
+  if (to === undefined) return {};
+  return Object.fromEntries(
+    to.machines.map((machine) => [
+      machine.name,
+      runsKubelet(machine) ? imagesList(aheadImages(to, machine, supplies?.(to, machine))) : '',
+    ]),
+  );
+}

@@ -1,0 +1,71 @@
+/** Answers the planner: which versions a machine may have now. */
+import type { Allowed, AllowedVersions } from '../../plan/allowed.ts';
+import { mixed } from '../../spec/mixed.ts';
+import type { Running, RunningCluster } from '../../spec/release.ts';
+import type { ClusterMachine, ResolvedCluster } from '../../spec/resolved-cluster.ts';
+import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { ChangeRecord } from '../record.ts';
+import { allowed, allowedWhenSettled } from './allowed.ts';
+import type { UpgradeOrder } from './order.ts';
+
+interface VersionsDeps {
+  readonly clusters: Pick<ResolvedClusters, 'at'>;
+  readonly running: Running;
+  /** The upgrade of a cluster that is under way. */
+  readonly upgrade: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
+  /** Whether a machine's node is drained for the upgrade. */
+  readonly isDrained: (cluster: string, machine: string) => boolean;
+}
+
+/**
+ * Makes the answer. A cluster that was not founded has what its document says. A founded one has
+ * its release, or during an upgrade what each step allows, whatever its document says meanwhile.
+ */
+export function allowedVersions(deps: VersionsDeps): AllowedVersions {
+  return (resolved, machine) => {
+    const known = deps.running.of(resolved.name);
+    if (known === undefined) return { resolved };
+    const record = deps.upgrade(resolved.name);
+    return record ? during(deps, resolved, machine, known, record) : settled(deps, resolved, machine, known);
+  };
+}
+
+const askingOf = ({ name, roles }: ClusterMachine, { machines }: RunningCluster, drained: boolean) => ({
+  name,
+  roles,
+  versions: machines.get(name)?.versions ?? {},
+  drained,
+});
+
+function during(
+  { clusters, isDrained }: VersionsDeps,
+  { name }: ResolvedCluster,
+  machine: ClusterMachine,
+  known: RunningCluster,
+  record: ChangeRecord<UpgradeOrder>,
+): Allowed {
+  const from = clusters.at(name, record.order.from);
+  const to = clusters.at(name, record.order.to);
+  if (from === undefined || to === undefined) return invalid(record.order[from ? 'to' : 'from'].version);
+  const has = allowed(record, askingOf(machine, known, isDrained(name, machine.name)));
+  return { resolved: mixed(from, to, has), ...(record.route === 'forward' && { ahead: to }) };
+}
+
+function settled(
+  { clusters }: VersionsDeps,
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  known: RunningCluster,
+): Allowed {
+  const { release, former } = known;
+  const to = clusters.at(resolved.name, release);
+  if (to === undefined) return invalid(release.version);
+  const has = allowedWhenSettled(release, askingOf(machine, known, false));
+  const from = has.node || former === undefined ? to : clusters.at(resolved.name, former);
+  return { resolved: from === undefined ? to : mixed(from, to, has) };
+}
+
+const invalid = (version: string): Allowed => ({
+  resolved: undefined,
+  why: `The Cluster is not valid for Kubernetes ${version}, which its machines run.`,
+});

@@ -1,0 +1,370 @@
+/**
+ * Upgrades of a modelled cluster, with machines that fail, lag and return, and operators who pause
+ * and take back at any moment: no instant has versions that must not run together.
+ */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import type { AgentFacts, RunningVersions, Versioned } from '../../../../src/agent/facts.ts';
+import { duration, type Millis } from '../../../../src/base/duration.ts';
+import { advance } from '../../../../src/cluster/change/engine.ts';
+import {
+  begin,
+  leaveOut,
+  pauseChange,
+  resumeChange,
+  rollBack,
+  whyNotBack,
+} from '../../../../src/cluster/change/orders.ts';
+import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
+import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
+import { allowed, allowedWhenSettled } from '../../../../src/cluster/change/upgrade/allowed.ts';
+import type { UpgradeOrder, UpgradeSeen } from '../../../../src/cluster/change/upgrade/order.ts';
+import {
+  drainsIn,
+  plainVersion,
+  releaseBack,
+  UPGRADE,
+} from '../../../../src/cluster/change/upgrade/table.ts';
+import type { Part } from '../../../../src/cluster/spec/mixed.ts';
+import { type Release, releaseOf } from '../../../../src/cluster/spec/release.ts';
+import type { ClusterRole } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../src/cluster/spec/skew.ts';
+import { resolved } from '../kit.ts';
+
+const RELEASES: readonly Release[] = [
+  ['1.34.8', '3.5.24-0'],
+  ['1.34.9', '3.6.5-0'],
+  ['1.35.6', '3.6.6-0'],
+  ['1.36.3', '3.6.8-0'],
+].map(([version, etcd]) => releaseOf(resolved({ version: version!, overrides: { versions: { etcd } } })));
+
+const PROGRAMS: Readonly<Record<Exclude<Part, 'addons'>, readonly Versioned[]>> = {
+  etcd: ['etcd'],
+  apiserver: ['kube-apiserver'],
+  managers: ['kube-controller-manager', 'kube-scheduler'],
+  node: ['kubelet'],
+};
+
+interface Model {
+  readonly name: string;
+  readonly roles: readonly ClusterRole[];
+  versions: Record<string, string>;
+  up: boolean;
+}
+
+/** What a model machine runs when it has a release. */
+const versionsOf = (release: Release, roles: readonly ClusterRole[]): Record<string, string> =>
+  Object.fromEntries(
+    (roles.includes('control-plane')
+      ? (['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet'] as const)
+      : (['kubelet'] as const)
+    ).map((program) => [program, plainVersion(release.versions[program])]),
+  );
+
+class Cluster {
+  readonly machines: Model[];
+  release: Release;
+  former: Release;
+  proxy: string;
+  record: ChangeRecord<UpgradeOrder> | undefined;
+  readonly drained = new Set<string>();
+
+  constructor(release: Release, workers: number) {
+    this.release = release;
+    this.former = release;
+    this.proxy = release.versions['kube-proxy'];
+    const machine = (name: string, roles: readonly ClusterRole[]): Model => ({
+      ...{ name, roles, versions: versionsOf(release, roles), up: true },
+    });
+    this.machines = [
+      ...['cp1', 'cp2', 'cp3'].map((name) => machine(name, ['control-plane', 'etcd'])),
+      ...Array.from({ length: workers }, (_, n) => machine(`w${n}`, ['worker'])),
+    ];
+  }
+
+  get underWay(): ChangeRecord<UpgradeOrder> | undefined {
+    return this.record?.ended ? undefined : this.record;
+  }
+
+  order(to: Release, maxUnavailable: number): void {
+    if (this.underWay) return;
+    // As check-running.ts, on what runs everywhere.
+    for (const program of ['kube-apiserver', 'etcd'] as const)
+      for (const { versions } of this.machines) {
+        const from = versions[program];
+        const fault =
+          from === undefined ? undefined : stepFault(program, from, plainVersion(to.versions[program]));
+        if (fault !== undefined && fault.code !== 'older-patch') return;
+      }
+    const order = {
+      from: this.release,
+      to,
+
+      maxUnavailable,
+      ...(this.machines[3] && { canary: 'w0' }),
+    };
+    const change = { cluster: 'blue', id: 'x', kind: 'upgrade', order, pauseBefore: [], without: [] };
+    this.record = begin(change, UPGRADE, this.record, { by: 'test', now: 0 }).record;
+    this.drained.clear();
+  }
+
+  /** The machine polls, and does one part of its plan. */
+  poll(n: number, part: Part): void {
+    const machine = this.machines[n % this.machines.length]!;
+    if (!machine.up) return;
+    const asking = {
+      ...machine,
+      versions: machine.versions as RunningVersions,
+      drained: this.drained.has(machine.name),
+    };
+    const progress = this.underWay;
+    const [from, to] = progress ? [progress.order.from, progress.order.to] : [this.former, this.release];
+    const has = progress ? allowed(progress, asking) : allowedWhenSettled(this.release, asking);
+    const release = has[part] ? to : from;
+    if (part === 'addons') {
+      if (machine.roles.includes('control-plane')) this.proxy = release.versions['kube-proxy'];
+      return;
+    }
+    for (const program of PROGRAMS[part])
+      if (machine.versions[program] !== undefined)
+        machine.versions[program] = plainVersion(release.versions[program as 'etcd']);
+  }
+
+  seen(): { machines: MachineSeen[]; cluster: UpgradeSeen } {
+    const nodes = Object.fromEntries(
+      this.machines.map(({ name }) => [name, { drained: this.drained.has(name), back: true }]),
+    );
+    return {
+      cluster: {
+        nodes,
+        snapshot: { state: 'taken', text: 'read back' },
+        lists: Object.fromEntries(this.machines.map(({ name }) => [name, 'list'])),
+      },
+      machines: this.machines.map(({ name, roles, up, versions }): MachineSeen => {
+        if (!up) return { name, roles, applied: false, silentFor: duration('10m') };
+        const facts = {
+          runs: versions,
+          etcd: { health: 'serving' },
+          apiserver: { health: 'ready', revision: '-' },
+          prefetched: { list: 'list' },
+        } as unknown as AgentFacts;
+        return { name, roles, applied: true, settled: true, facts, silentFor: 0 as Millis };
+      }),
+    };
+  }
+
+  /** The boot host looks at the change once. */
+  step(): void {
+    const record = this.underWay;
+    if (!record) return;
+    for (const name of record.turns) if (drainsIn(record.step)) this.drained.add(name);
+    if (record.step.startsWith('canary')) this.drained.add('w0');
+    const move = advance(record, UPGRADE, { ...this.seen(), age: duration('1m') }, 0);
+    if (move.do === 'act') {
+      if (record.step === 'settle') [this.former, this.release] = [this.release, record.order.to];
+      if (record.step === 'settle-back')
+        [this.former, this.release] = [record.order.to, releaseBack(record.order)];
+      this.record = { ...record, acted: true };
+    } else if (move.do === 'write') {
+      if (move.record.step !== record.step) this.drained.clear();
+      this.record = move.record;
+    }
+  }
+
+  operate(what: 'pause' | 'resume' | 'back' | 'without', n: number): void {
+    const record = this.underWay;
+    const occasion = { by: 'test', now: 0 };
+    if (!record) return;
+    if (what === 'pause') this.record = pauseChange(record, occasion).record;
+    else if (what === 'resume') this.record = resumeChange(record, occasion).record;
+    else if (what === 'without') {
+      // A control plane cannot be left out: its API server would stay behind.
+      const { name, roles } = this.machines[n % this.machines.length]!;
+      if (roles.includes('worker')) this.record = leaveOut(record, [name], occasion).record;
+    } else if (whyNotBack(record, UPGRADE) === undefined) {
+      this.record = rollBack(record, UPGRADE, occasion).record;
+      this.drained.clear();
+    }
+  }
+
+  instances(): Instance[] {
+    return this.machines
+      .filter(({ up }) => up)
+      .flatMap(({ name, versions }) => [
+        ...Object.entries(versions).map(
+          ([program, version]) => ({ program, version, machine: name }) as Instance,
+        ),
+        { program: 'kube-proxy', version: this.proxy, machine: name } as const,
+      ]);
+  }
+}
+
+const action = fc.oneof(
+  {
+    weight: 60,
+    arbitrary: fc.record({
+      do: fc.constant('poll' as const),
+      n: fc.nat(6),
+      part: fc.constantFrom<Part>('etcd', 'apiserver', 'managers', 'addons', 'node'),
+    }),
+  },
+  {
+    weight: 40,
+    arbitrary: fc.record({ do: fc.constant('step' as const), n: fc.nat(6), part: fc.constant<Part>('etcd') }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constantFrom('down' as const, 'up' as const),
+      n: fc.nat(6),
+      part: fc.constant<Part>('etcd'),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom(
+        'pause' as const,
+        'resume' as const,
+        'resume' as const,
+        'back' as const,
+        'without' as const,
+      ),
+      n: fc.nat(6),
+      part: fc.constant<Part>('etcd'),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('order' as const),
+      n: fc.nat(3),
+      part: fc.constant<Part>('etcd'),
+    }),
+  },
+);
+
+function act(cluster: Cluster, one: { do: string; n: number; part: Part }): void {
+  if (one.do === 'poll') cluster.poll(one.n, one.part);
+  else if (one.do === 'step') cluster.step();
+  else if (one.do === 'down' || one.do === 'up')
+    cluster.machines[one.n % cluster.machines.length]!.up = one.do === 'up';
+  else if (one.do === 'order') cluster.order(RELEASES[one.n]!, 2);
+  else cluster.operate(one.do as 'pause', one.n);
+}
+
+test('over random changes and failures, no instant has a forbidden pair of versions', () => {
+  let upgrades = 0;
+  fc.assert(
+    fc.property(
+      fc.nat(2),
+      fc.nat(4),
+      fc.array(action, { minLength: 100, maxLength: 600 }),
+      (release, workers, actions) => {
+        const cluster = new Cluster(RELEASES[release]!, workers);
+        for (const one of actions) {
+          const before = cluster.record;
+          act(cluster, one);
+          if (!before?.ended && cluster.record?.ended?.as === 'done') upgrades++;
+          expect(forbiddenPairs(cluster.instances()).map(pairText)).toEqual([]);
+          const servers = cluster.instances().filter(({ program }) => program === 'kube-apiserver');
+          if (servers.length === 0) continue;
+        }
+      },
+    ),
+    { numRuns: 150 },
+  );
+  expect(upgrades).toBeGreaterThan(20);
+});
+
+/** Runs the cluster until its change has ended, with every machine polling. */
+function finish(cluster: Cluster): string[] {
+  const steps: string[] = [];
+  for (let round = 0; round < 500 && cluster.underWay; round++) {
+    if (steps.at(-1) !== cluster.record!.step) steps.push(cluster.record!.step);
+    cluster.step();
+    for (let n = 0; n < cluster.machines.length; n++)
+      for (const part of ['etcd', 'apiserver', 'managers', 'addons', 'node'] as const) cluster.poll(n, part);
+  }
+  return steps;
+}
+
+const everywhere = (cluster: Cluster, program: string) =>
+  new Set(cluster.machines.flatMap(({ versions }) => versions[program] ?? []));
+
+test('an upgrade to the next minor goes through its steps in order, and everything has the new release', () => {
+  const cluster = new Cluster(RELEASES[2]!, 3);
+  cluster.order(RELEASES[3]!, 2);
+  expect(finish(cluster)).toEqual([
+    ...[
+      'snapshot',
+      'prefetch',
+      'etcd',
+      'apiservers',
+      'managers',
+      'control-planes',
+      'addons',
+      'canary',
+      'workers',
+      'settle',
+    ],
+  ]);
+  expect(everywhere(cluster, 'kubelet')).toEqual(new Set(['1.36.3']));
+  expect(everywhere(cluster, 'kube-scheduler')).toEqual(new Set(['1.36.3']));
+  expect(cluster.proxy).toBe('1.36.3');
+});
+
+test.for([...Array(10).keys()])(
+  'a patch is taken back from step %i, and everything has the old release',
+  (at) => {
+    const cluster = new Cluster(RELEASES[1]!, 3);
+    const older: Release = {
+      ...RELEASES[1]!,
+      version: '1.34.10',
+      versions: {
+        ...RELEASES[1]!.versions,
+        ...Object.fromEntries(
+          ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kube-proxy'].map(
+            (one) => [one, '1.34.10'],
+          ),
+        ),
+      },
+    };
+    cluster.order(older, 1);
+    const names = UPGRADE.forward(cluster.record!.order).map(({ name }) => name);
+    const target = names[Math.min(at, names.length - 1)];
+    for (let round = 0; round < 500 && cluster.record!.step !== target; round++) {
+      cluster.step();
+      cluster.poll(
+        round,
+        (['etcd', 'apiserver', 'managers', 'addons', 'node'] as const)[Math.floor(round / 6) % 5]!,
+      );
+    }
+    cluster.operate('back', 0);
+    finish(cluster);
+    expect(cluster.record!.ended).toMatchObject({ as: 'rolled-back' });
+    for (const program of ['kube-apiserver', 'kube-scheduler', 'kubelet'])
+      expect(everywhere(cluster, program)).toEqual(new Set(['1.34.9']));
+  },
+);
+
+test('between minor versions it can be taken back until the first API server begins, and a newer etcd stays', () => {
+  const cluster = new Cluster(RELEASES[0]!, 1);
+  const to = { ...RELEASES[2]! };
+  cluster.order({ ...to, versions: { ...to.versions, etcd: '3.6.6-0' } }, 1);
+  for (let round = 0; round < 500 && cluster.record!.step !== 'apiservers'; round++) {
+    cluster.step();
+    for (let n = 0; n < 4; n++)
+      for (const part of ['etcd', 'apiserver', 'node'] as const) cluster.poll(n, part);
+  }
+  expect(whyNotBack(cluster.record!, UPGRADE)).toBeUndefined();
+  const { record } = cluster;
+  cluster.step();
+  expect(whyNotBack(cluster.record!, UPGRADE)).toMatch(/apiservers has begun/);
+  cluster.record = record;
+  cluster.operate('back', 0);
+  finish(cluster);
+  expect(cluster.release.version).toBe('1.34.8');
+  expect(everywhere(cluster, 'etcd')).toEqual(new Set(['3.6.6']));
+  expect(everywhere(cluster, 'kube-apiserver')).toEqual(new Set(['1.34.8']));
+});
