@@ -10,6 +10,7 @@ import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { Plan, PlanLine } from '../../src/agent/plan.ts';
+import { AGENT_VERSION } from '../../src/agent/versions.ts';
 import { encodePlan } from '../../src/agent/wire.ts';
 import { type AgentBootHost, CP1_MAC, CP2_MAC, LOOPBACK, open } from './agent-boot-host.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
@@ -290,7 +291,7 @@ test('facts are recorded for the machine that the certificate names, whatever na
     identity: { machine: 'cp2' },
     facts: { etcd: { health: 'serving' } },
   });
-  expect(bootHost.roster.get('cp1')?.status.agent?.version).toBe('2');
+  expect(bootHost.roster.get('cp1')?.status.agent?.version).toBe(String(AGENT_VERSION));
   // Without a certificate, or in a boot report, facts about etcd are not accepted.
   const asked = bootHost.asked.length;
   expect(
