@@ -459,7 +459,7 @@ test('etcd restarts once and API servers once for the CAs and the encryption key
   await cluster.changes.close();
 });
 
-test.for(['trust', 'issue', 'rewrite', 'search', 'distrust'])(
+test.for(['trust', 'rewrite', 'distrust'])(
   'a rotation that pauses before %s is rolled back: the old keys sign, and the new ones are forgotten',
   async (step) => {
     const cluster = await Cluster.open();
@@ -520,7 +520,7 @@ test('whatever fails and whatever is ordered, nobody loses anybody, and the rota
         await cluster.changes.close();
       },
     ),
-    { numRuns: 4 },
+    { numRuns: 2 },
   );
 });
 
