@@ -85,7 +85,12 @@ export async function openClusterChanges(
             : true;
       const orders = { changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health, has };
       const upgrades = createUpgrades(orders);
-      closing.defer(followDocuments({ catalog, clusters, running: releases, upgrades, events, log }));
+      closing.defer(
+        followDocuments({
+          ...{ catalog, clusters, running: releases, upgrades, events, log },
+          isUnderWay: (cluster) => record(cluster) !== undefined,
+        }),
+      );
       return upgrades;
     },
     rotations: createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),

@@ -13,6 +13,8 @@ interface FollowDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly running: Running;
   readonly upgrades: Pick<Upgrades, 'begin'>;
+  /** Whether an upgrade of the cluster is under way. */
+  readonly isUnderWay: (cluster: string) => boolean;
   readonly events: EventSink;
   readonly log: Log;
 }
@@ -44,7 +46,7 @@ export function followDocuments(deps: FollowDeps): () => void {
 }
 
 async function begin(
-  { clusters, running, upgrades, events, log }: FollowDeps,
+  { clusters, running, upgrades, isUnderWay, events, log }: FollowDeps,
   cluster: string,
 ): Promise<void> {
   const known = running.of(cluster);
@@ -54,8 +56,8 @@ async function begin(
   try {
     await upgrades.begin(cluster, { pauseBefore: [], without: [], maxUnavailable: 1 }, 'its document');
   } catch (error) {
-    // Another change of the cluster is under way, or this is its own edit.
-    if (error instanceof MusterError && error.code === 'E_CHANGE') return;
+    // `muster cluster upgrade --to` edits the document, and begins the upgrade itself.
+    if (error instanceof MusterError && error.code === 'E_CHANGE' && isUnderWay(cluster)) return;
     const text = error instanceof Error ? error.message : String(error);
     log.warn({ cluster, err: error }, 'an upgrade cannot begin');
     events.record({
