@@ -1,4 +1,4 @@
-/** What the boot host does to a node during an upgrade, with a fake API, and what it checks before. */
+/** What the boot host does to a node during an upgrade, and what it checks before. */
 import { expect, test } from 'vitest';
 import { CORDONED, drainRound, takeBack } from '../../../../src/cluster/change/upgrade/nodes.ts';
 import { type Preflight, preflightFaults } from '../../../../src/cluster/change/upgrade/preflight.ts';
