@@ -35,6 +35,10 @@ export type Role = keyof typeof ROLES;
 
 export const isRole = (text: string): text is Role => Object.hasOwn(ROLES, text);
 
+/** Whether a role allows everything that another one allows. */
+export const covers = (role: Role, other: Role): boolean =>
+  ROLES[other].allows.every((access) => (ROLES[role].allows as readonly Access[]).includes(access));
+
 /** A role, for all clusters and everything else, or only for the clusters that are named. */
 export interface Grant {
   readonly role: Role;

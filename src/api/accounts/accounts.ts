@@ -6,7 +6,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Secret } from '../../base/secret.ts';
-import type { Grant, Principal } from '../access.ts';
+import { covers, type Grant, type Principal } from '../access.ts';
 import { Attempts } from './attempts.ts';
 import type { Operators } from './operators.ts';
 import { Passwords } from './passwords.ts';
@@ -136,7 +136,7 @@ const principalOf = (name: string, by: Principal['by'], grants: readonly Grant[]
 export function narrowed(wanted: readonly Grant[], had: readonly Grant[]): readonly Grant[] {
   return wanted.flatMap((one) =>
     had
-      .filter(({ role }) => role === one.role)
+      .filter(({ role }) => covers(role, one.role))
       .flatMap((owned): Grant[] => {
         if (owned.clusters === undefined) return [one];
         const clusters = owned.clusters.filter((name) => one.clusters?.includes(name) ?? true);
