@@ -92,7 +92,7 @@ probe_listener() {
 # Writes $run/probes/seen: what the listeners show and accept that the plan names. All are asked at
 # the same time, because one that hangs takes seconds.
 look_at_listeners() {
-  rm -f "$run"/probes/seen*
+  [ ! -e "$run/probes/seen" ] || rm -f "$run"/probes/seen*
   [ -s "$run/probes/listeners" ] || return 0
   probers=''
   while read -r probe_words; do
@@ -127,7 +127,10 @@ look_at_encryption() {
 # Sets kubelet_issuer to the authority key identifier of kubelet's client certificate, or to
 # nothing.
 look_at_kubelet_client() {
-  find_key_identifier "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
+  kubelet_issuer=''
+  client_file=$root/var/lib/kubelet/pki/kubelet-client-current.pem
+  [ -s "$client_file" ] || return 0
+  find_key_identifier "$client_file"
   kubelet_issuer=$key_identifier
 }
 

@@ -1373,7 +1373,7 @@ probe_listener() {
 }
 
 look_at_listeners() {
-  rm -f "$run"/probes/seen*
+  [ ! -e "$run/probes/seen" ] || rm -f "$run"/probes/seen*
   [ -s "$run/probes/listeners" ] || return 0
   probers=''
   while read -r probe_words; do
@@ -1401,7 +1401,10 @@ look_at_encryption() {
 }
 
 look_at_kubelet_client() {
-  find_key_identifier "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
+  kubelet_issuer=''
+  client_file=$root/var/lib/kubelet/pki/kubelet-client-current.pem
+  [ -s "$client_file" ] || return 0
+  find_key_identifier "$client_file"
   kubelet_issuer=$key_identifier
 }
 
