@@ -94,11 +94,14 @@ make_request() {
     -key "$1" -subj "/CN=$machine" -out "$2"
 }
 
-# Does plan line `request LEAF ALGORITHM`: makes the key if there is none, and a request, which the
-# next poll sends.
+# Does plan line `request LEAF ALGORITHM [PIN]`: makes the key if there is none, or instead of the
+# one with that pin, and a request, which the next poll sends.
 request() {
   key=$identity/keys/$1.key
   try key-failed mkdir -p "$run/requests" || return 1
+  if [ -n "$3" ] && [ -s "$key" ] && key_pin "$1" && [ "$key_pin" = "$3" ]; then
+    try key-failed rm -f "$run/pin.$1" "$key" || return 1
+  fi
   make_key "$2" "$key" || return 1
   make_request "$key" "$run/requests/$1"
 }

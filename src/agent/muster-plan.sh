@@ -32,6 +32,7 @@ is_known_line() {
   path=/
   case "${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
+    'request 4') names="$2 $3 $4" ;;
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
     'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
@@ -165,7 +166,7 @@ do_line() {
   shift
   case $verb in
     hold) hold_by_line "$line" ;;
-    request) request "$1" "$2" ;;
+    request) request "$1" "$2" "${3:-}" ;;
     create-data) create_data "$1" "$2" "${3:-}" ;;
     mount-data) mount_data "$1" ;;
     bind) bind "$1" "$2" ;;

@@ -120,8 +120,16 @@ export interface RestoreLine {
 
 /** A line of a plan; `do` says what the agent does. */
 export type PlanLine =
-  /** Makes the leaf's key if there is none, and sends a request (PKCS #10) with the next poll. */
-  | { readonly do: 'request'; readonly leaf: LeafName; readonly algorithm: KeyAlgorithm }
+  /**
+   * Makes the leaf's key if there is none, and sends a request (PKCS #10) with the next poll.
+   * `replaces`: the pin of a key instead of which another one is made.
+   */
+  | {
+      readonly do: 'request';
+      readonly leaf: LeafName;
+      readonly algorithm: KeyAlgorithm;
+      readonly replaces?: string;
+    }
   /**
    * Makes the data filesystem on `device` with that UUID, but only if the device still has no
    * partition table and no signature, and mounts it at AGENT_PATHS.state. Where the boot disk has

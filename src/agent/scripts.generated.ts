@@ -402,6 +402,9 @@ make_request() {
 request() {
   key=$identity/keys/$1.key
   try key-failed mkdir -p "$run/requests" || return 1
+  if [ -n "$3" ] && [ -s "$key" ] && key_pin "$1" && [ "$key_pin" = "$3" ]; then
+    try key-failed rm -f "$run/pin.$1" "$key" || return 1
+  fi
   make_key "$2" "$key" || return 1
   make_request "$key" "$run/requests/$1"
 }
@@ -1513,6 +1516,7 @@ is_known_line() {
   path=/
   case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
+    'request 4') names="$2 $3 $4" ;;
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
     'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
@@ -1631,7 +1635,7 @@ do_line() {
   shift
   case $verb in
     hold) hold_by_line "$line" ;;
-    request) request "$1" "$2" ;;
+    request) request "$1" "$2" "\${3:-}" ;;
     create-data) create_data "$1" "$2" "\${3:-}" ;;
     mount-data) mount_data "$1" ;;
     bind) bind "$1" "$2" ;;

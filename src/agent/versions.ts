@@ -10,6 +10,9 @@ export const AGENT_VERSION = 4;
 /** The first version that reports the programs besides etcd and API server. */
 export const REPORTS_PROGRAMS = 3;
 
+/** The first version that replaces a key when a `request` says so. */
+export const REPLACES_KEYS = 4;
+
 /** What came with a version: `before` returns a line as agents before that version know it. */
 interface Step {
   readonly version: number;

@@ -54,8 +54,10 @@ const sizeOf = ({ size }: { readonly size?: number }): readonly number[] =>
 function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): EncodedLine {
   const of = (...words: readonly (string | number)[]): string => [line.do, ...words].join(' ');
   switch (line.do) {
-    case 'request':
-      return { plain: [line.leaf, line.algorithm], text: of(line.leaf, line.algorithm) };
+    case 'request': {
+      const words = [line.leaf, line.algorithm, ...(line.replaces ? [line.replaces] : [])];
+      return { plain: words, text: of(...words) };
+    }
     case 'create-data': {
       const words = [line.filesystem, ...(line.encrypt === undefined ? [] : [line.encrypt])];
       return { plain: words, path: line.device, text: of(line.device, ...words) };

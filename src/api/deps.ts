@@ -132,7 +132,7 @@ export interface ApiDeps {
   };
   readonly pki: Pick<
     Pki,
-    'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys'
+    'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys' | 'renew'
   >;
   /** CAs and certificates that end soon. */
   readonly endings: Pick<EndingWatch, 'warnings'>;

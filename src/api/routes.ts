@@ -48,7 +48,15 @@ import { showRunning } from './running.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
 import { timestamp } from './times.ts';
-import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
+import {
+  etcdClient,
+  kubeconfig,
+  pkiExport,
+  pkiExported,
+  pkiStatus,
+  rearmMachine,
+  renewCertificates,
+} from './trust.ts';
 import { UPGRADE_ROUTES } from './upgrades.ts';
 
 const index: Handler<ApiDeps> = () =>
@@ -287,6 +295,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     access: 'administer',
     summary: 'Notes which keys an operator has a copy of: {"scopes": [{"scope", "generations"}]}.',
     handler: pkiExported,
+  },
+  {
+    method: 'POST',
+    path: '/v1/pki/:cluster/renew',
+    access: 'administer',
+    summary:
+      "Orders that certificates of the cluster's machines, and their keys, are replaced: {machine, leaf, newKeys}, all optional.",
+    handler: renewCertificates,
   },
   {
     method: 'GET',

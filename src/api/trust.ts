@@ -8,6 +8,7 @@ import { duration, type Millis, parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { type ExportedScope, exportScope } from '../pki/exported.ts';
+import { isOfMachines, isProbe, LEAF_NAMES } from '../pki/hierarchy.ts';
 import { type PkiStatusView, pkiStatusView } from '../pki/views.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { ApiDeps } from './deps.ts';
@@ -109,6 +110,37 @@ export const pkiStatus: H = async (request, deps) => {
   const wanted = await scopesOf(request.params.cluster, deps);
   const items = await Promise.all(wanted.map((scope) => statusOf(scope, within, deps)));
   return json({ kind: 'PkiStatus', items });
+};
+
+const renewBody = z.strictObject({
+  machine: z.string().optional(),
+  leaf: z.enum(LEAF_NAMES).optional(),
+  newKeys: z.boolean().optional(),
+});
+
+/**
+ * Orders that certificates of a cluster's machines are replaced at their next polls.
+ *
+ * @throws {MusterError} E_USAGE for a body of another form, or a certificate that no machine gets
+ *   with its plan; E_NOT_FOUND when the machine is not of the cluster; E_NO_KEYS
+ */
+export const renewCertificates: H = async (request, deps) => {
+  const read = renewBody.safeParse(parsed(await readText(request)));
+  if (!read.success) throw new MusterError('E_USAGE', 'the body is {"machine", "leaf", "newKeys"}');
+  const { machine, leaf, newKeys = false } = read.data;
+  const [cluster] = (await scopesOf(request.params.cluster, deps)) as [string];
+  const ofPlans = leaf === undefined || (isOfMachines(leaf) && !isProbe(leaf) && leaf !== 'agent');
+  if (!ofPlans)
+    throw new MusterError('E_USAGE', `"${leaf}" is no certificate that machines get by their plan`);
+  if (machine !== undefined && deps.agents.agentCluster(machine) !== cluster)
+    throw new MusterError('E_NOT_FOUND', `${machine} is no machine of cluster ${cluster}`);
+  await deps.pki.renew(cluster, { machine, leaf, newKeys });
+  deps.events.record({
+    kind: 'pki.renewal',
+    subject: machine ?? `Cluster/${cluster}`,
+    fields: { cluster, ...(leaf && { leaf }), newKeys },
+  });
+  return json({ cluster, machine, leaf, newKeys });
 };
 
 /** @throws {MusterError} E_USAGE when the query lacks the parameter or it is empty */

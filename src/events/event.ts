@@ -43,6 +43,8 @@ export const EVENT_KINDS = {
   'machine.phase': "A machine's phase changed.",
   'machine.held': 'A machine is held; the reason says how to release it.',
   'machine.conflict': 'Two machines claim one identity.',
+  'pki.renewal':
+    "An operator ordered that a machine's certificates, or those of all machines of a cluster, are replaced.",
   'pki.ends-soon':
     'A CA or a certificate ends within 30 days (reason soon) or 7 days (urgent), or within a part of a short life, and should have been renewed or rotated.',
   'certificate.refused': "A machine's request for a certificate was refused.",

@@ -459,5 +459,15 @@ export const isOfMachines = (name: LeafName): boolean =>
 export const leavesFor = (roles: readonly Role[]): readonly LeafName[] =>
   LEAF_NAMES.filter((name) => leafOf(name).roles.some((role) => roles.includes(role)));
 
+/**
+ * How long a leaf is good for where an operator or a test wishes `wanted`: leaves that live for a
+ * year take it, the others only if it is shorter.
+ */
+export function lifetimeOf(name: LeafName, wanted: Millis | undefined): Millis {
+  const { lifetime } = leafOf(name);
+  if (wanted === undefined) return lifetime;
+  return lifetime === ONE_YEAR || wanted < lifetime ? wanted : lifetime;
+}
+
 /** File modes by content, as kubeadm sets them. */
 export const MODES = { certificate: 0o644, key: 0o600, kubeconfig: 0o600, publicKey: 0o600 } as const;

@@ -9,6 +9,7 @@ import {
   type KeysetName,
   type LeafName,
   leafOf,
+  lifetimeOf,
   TRANSPORT_BEGINS,
 } from './hierarchy.ts';
 import { type KeyAlgorithm, PrivateKey, type PublicKey } from './keys.ts';
@@ -92,7 +93,7 @@ interface LeafOrder {
   /** From the machine's CSR, or of a key made here. The request decides nothing else. */
   readonly publicKey: PublicKey;
   readonly now: Millis;
-  /** As the table in hierarchy.ts says by default. */
+  /** See lifetimeOf of hierarchy.ts. */
   readonly lifetime?: Millis | undefined;
 }
 
@@ -106,7 +107,7 @@ function leafFacts({ leaf, holder, cluster, publicKey, now, lifetime }: LeafOrde
     purposes: row.purposes,
     ca: false,
     notBefore: beginning(row.begins, now),
-    notAfter: (now + (lifetime ?? row.lifetime)) as Millis,
+    notAfter: (now + lifetimeOf(leaf, lifetime)) as Millis,
   };
 }
 

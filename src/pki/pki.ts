@@ -51,6 +51,7 @@ import {
   type IssuedCertificate,
   rewrapKeyset,
 } from './records.ts';
+import { orderRenewal, type RenewalOrder, renewalsOf } from './renewals.ts';
 import { rewrapSecret } from './secrets.ts';
 import {
   anotherOf,
@@ -79,7 +80,7 @@ interface IssueOrder {
   readonly holder: Holder;
   readonly cluster: ClusterNames;
   readonly publicKey: PublicKey;
-  /** As hierarchy.ts says by default. */
+  /** See lifetimeOf of hierarchy.ts. */
   readonly lifetime?: Millis | undefined;
   /** The generation that signs, of a probe; the primary signs everything else. */
   readonly generation?: string;
@@ -157,6 +158,14 @@ export interface Pki {
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
   /** The keys of encrypted data filesystems. */
   readonly dataKeys: DataKeys;
+
+  /** The renewals that were ordered in a scope. */
+  renewals(scope: string): Promise<readonly RenewalOrder[]>;
+  /**
+   * Orders that certificates which were issued before now are replaced when their machines ask, and
+   * with `newKeys` their keys as well. Throws as orderRenewal of renewals.ts.
+   */
+  renew(scope: string, what: Omit<RenewalOrder, 'at'>, also?: readonly Write[]): Promise<void>;
   /** Names of the clusters that have keys, and Muster's own scope. */
   scopes(): Promise<readonly string[]>;
   /** The ledger's entry for this serial number (hexadecimal); undefined when there is none. */
@@ -351,6 +360,14 @@ class StorePki implements Pki {
     if (result.ok) return issued;
     const keys = result.conflicts.map(({ key }) => key).join(', ');
     throw new MusterError('E_CONFLICT', `somebody else was first: ${keys}`);
+  }
+
+  renewals(scope: string): Promise<readonly RenewalOrder[]> {
+    return renewalsOf(this.#store, scope);
+  }
+
+  renew(scope: string, what: Omit<RenewalOrder, 'at'>, also?: readonly Write[]): Promise<void> {
+    return orderRenewal(this.#store, scope, { ...what, at: this.#clock.now() }, also);
   }
 
   async scopes(): Promise<readonly string[]> {

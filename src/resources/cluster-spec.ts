@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { addon } from './addons.ts';
 import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
-import { domainName, name, nameOrAddress, networkText, trust } from './fields.ts';
+import { domainName, duration, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
@@ -106,6 +106,19 @@ export const kubernetesSpec = z.strictObject({
   keys: z.enum(['ECDSA-P256', 'RSA-2048', 'RSA-3072', 'RSA-4096']).optional().meta({
     description: 'Algorithm of all keys of the cluster. Default ECDSA-P256.',
   }),
+  pki: z
+    .strictObject({
+      leafLifetime: duration.optional().meta({
+        description:
+          'How long certificates of machines are good for: from 1h to 3650d. Default 365d. They are renewed at two thirds of it. Agents’ certificates always live for 30 days.',
+      }),
+      rotateAfter: duration.optional().meta({
+        description:
+          'The age at which the CAs and keys of the cluster are rotated: from 1d to 3285d. Default: never by itself.',
+      }),
+    })
+    .optional()
+    .meta({ description: 'How long certificates and CAs are used.' }),
   encryptSecrets: z.boolean().optional().meta({
     description:
       'Whether the API server encrypts Secrets before it writes them to etcd. Default true. With false, Secrets that are already encrypted can still be read.',

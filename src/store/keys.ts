@@ -92,6 +92,10 @@ export const KEYS = {
     room: 'pki',
     holds: 'the generations of keys that `muster pki export` has copied',
   }),
+  renewals: keys('pki/SCOPE/renewals', {
+    room: 'pki',
+    holds: 'which certificates and keys an operator or a rotation ordered to be replaced',
+  }),
   issued: keys('pki/SCOPE/issued/SERIAL', { room: 'pki', holds: 'a certificate that was issued' }),
   secret: keys(`pki/${MUSTER_SCOPE}/secret/NAME`, {
     room: 'pki',

@@ -68,6 +68,30 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(pins.get('etcd-peer')).toMatch(/^[0-9a-f]{64}$/);
   });
 
+  test('a key is replaced where the plan names its pin, and only that one', async () => {
+    const ask = (replaces?: string) =>
+      planner.plan([
+        { do: 'request', leaf: 'kubelet', algorithm: 'ECDSA-P256', ...(replaces && { replaces }) },
+      ]);
+    const pinNow = async (): Promise<string> => {
+      expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+      return planner.facts().pins.get('kubelet')!;
+    };
+    ask();
+    expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
+    const first = await pinNow();
+    ask(first);
+    await pinNow();
+    const second = await pinNow();
+    expect(second).not.toBe(first);
+    expect(second).toMatch(/^[0-9a-f]{64}$/);
+    // The plan still names the first key, which is gone: the second one stays.
+    expect(await pinNow()).toBe(second);
+    const key = openssl(['pkey', '-in', machine.path('/var/lib/muster/agent/keys/kubelet.key'), '-pubout']);
+    const request = planner.facts().requests.get('kubelet')!;
+    expect(openssl(['req', '-verify', '-noout', '-pubkey'], request)).toBe(key);
+  });
+
   test('a unit is restarted once for each digest, and starts again after a reboot', async () => {
     const said = async (digest: string, restart: 'run' | 'reload' = 'run') => {
       planner.plan([

@@ -130,6 +130,29 @@ export async function pkiStatus(name: string | undefined, options: Options, io: 
   return EXIT.ok;
 }
 
+/** `muster pki renew`: certificates of machines are replaced at their next polls. */
+export async function renew(
+  cluster: string,
+  options: ServerOptions & {
+    readonly machine?: string;
+    readonly certificate?: string;
+    readonly newKeys?: boolean;
+  },
+  io: Io,
+): Promise<number> {
+  const { machine, certificate: leaf, newKeys } = options;
+  await openClient(options, io).call('POST', `/v1/pki/${encodeURIComponent(cluster)}/renew`, {
+    body: { json: { machine, leaf, newKeys } },
+  });
+  const what = leaf === undefined ? 'all certificates' : `certificate ${leaf}`;
+  const whose = machine === undefined ? `the machines of ${cluster}` : machine;
+  const keys = newKeys ? ', with new keys' : '';
+  io.out(
+    `${what} of ${whose} will be replaced${keys}, each when its agent polls; see muster pki status ${cluster}\n`,
+  );
+  return EXIT.ok;
+}
+
 /**
  * `muster kubeconfig`: prints a kubeconfig with a certificate that is made for this call. The
  * default user is the caller, from SUDO_USER or USER.

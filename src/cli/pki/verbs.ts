@@ -47,6 +47,24 @@ export const registerPki: Register = (program, io, finish) => {
     ['muster pki status blue', "list a cluster's certificates, the next to expire first"],
     ['muster pki status --cluster blue --within 365d -o json', 'what a year brings, for a program'],
   );
+  const renewal = withServer(
+    pki
+      .command('renew')
+      .summary("replace certificates of a cluster's machines")
+      .description(
+        'Replaces the certificates that machines of a cluster have, at their next polls. They renew themselves, so this is for a certificate or key that may have leaked, or for a shorter life. With --new-keys, machines make new keys for them.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option('--machine <name>', 'only those of this machine', notEmpty)
+      .option('--certificate <name>', 'only this one, as `muster pki status` calls it', notEmpty)
+      .option('--new-keys', 'for new keys'),
+  ).action(async (cluster: string, options) =>
+    finish(await (await import('./trust.ts')).renew(cluster, options, io)),
+  );
+  withExamples(renewal, [
+    'muster pki renew blue --machine cp2 --new-keys',
+    'give a machine whose keys may have leaked new ones',
+  ]);
   const copy = withServer(
     pki
       .command('export')

@@ -4,12 +4,21 @@
  */
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
+import type { Millis } from '../../base/duration.ts';
 import { formatIp, parseIp } from '../../base/ip.ts';
-import { type ClusterNames, type Holder, isProbe, type LeafName, leafOf } from '../../pki/hierarchy.ts';
+import {
+  type ClusterNames,
+  type Holder,
+  isProbe,
+  type LeafName,
+  leafOf,
+  lifetimeOf,
+} from '../../pki/hierarchy.ts';
 import { PublicKey } from '../../pki/keys.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
-import { renewsAt } from '../../pki/renewal-time.ts';
+import { lifeOf, renewsAt } from '../../pki/renewal-time.ts';
+import { isToBeRenewed, needsNewKey, type RenewalOrder } from '../../pki/renewals.ts';
 
 interface CertificateOrder {
   readonly leaf: LeafName;
@@ -21,14 +30,28 @@ interface CertificateOrder {
   readonly publicKey?: PublicKey | undefined;
   /** The generation that signs a probe; the primary signs everything else. */
   readonly generation?: string | undefined;
+  /** See lifetimeOf of hierarchy.ts. */
+  readonly lifetime?: Millis | undefined;
+  /** Whether the machine's agent can replace a key. */
+  readonly replacesKeys?: boolean;
+}
+
+/** What certificates are judged by. */
+interface Rules {
+  readonly keysets: Keysets;
+  readonly renewals: readonly RenewalOrder[];
 }
 
 export interface Certificates {
   /**
    * The current certificate of this key, issued if necessary; undefined when the machine has to
-   * send a request first.
+   * send a request first; `new-key` when it has to make another key.
    */
-  get(scope: string, keysets: Keysets, order: CertificateOrder): Promise<IssuedCertificate | undefined>;
+  get(
+    scope: string,
+    rules: Rules,
+    order: CertificateOrder,
+  ): Promise<IssuedCertificate | 'new-key' | undefined>;
 }
 
 /** `generation`: of a probe, of which a key has one certificate for each generation. */
@@ -41,11 +64,11 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
    * The newest certificate of each machine, leaf and pin, by scope. They are read from the store
    * once; later certificates are issued here.
    */
-  const ledgers = new Map<string, Promise<Map<string, IssuedCertificate>>>();
+  const ledgers = new Map<string, Promise<Map<string, Known>>>();
   /** Certificates that are being issued now, so that two simultaneous polls get one certificate. */
   const ordered = new Map<string, Promise<IssuedCertificate>>();
 
-  const ledgerOf = (scope: string): Promise<Map<string, IssuedCertificate>> => {
+  const ledgerOf = (scope: string): Promise<Map<string, Known>> => {
     const reading = ledgers.get(scope) ?? read(scope);
     ledgers.set(scope, reading);
     // A failed read is repeated with the next request.
@@ -53,29 +76,34 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
     return reading;
   };
 
-  const read = async (scope: string): Promise<Map<string, IssuedCertificate>> => {
-    const ledger = new Map<string, IssuedCertificate>();
+  const read = async (scope: string): Promise<Map<string, Known>> => {
+    const ledger = new Map<string, Known>();
     const all = [...(await pki.issued(scope))].sort((a, b) => a.issuedAt - b.issuedAt);
-    for (const one of all) {
-      const generation = isProbe(one.leaf) ? one.issuer.generation : undefined;
-      ledger.set(keyOf(one.to, one.leaf, one.publicKey, generation), one);
-    }
+    for (const one of all) note(ledger, one);
     return ledger;
   };
 
+  const note = (ledger: Map<string, Known>, newest: IssuedCertificate): void => {
+    const generation = isProbe(newest.leaf) ? newest.issuer.generation : undefined;
+    const key = keyOf(newest.to, newest.leaf, newest.publicKey, generation);
+    ledger.set(key, { newest, keySince: ledger.get(key)?.keySince ?? newest.issuedAt });
+  };
+
   const issue = async (scope: string, order: CertificateOrder, publicKey: PublicKey) => {
-    const { leaf, holder, cluster, pin, generation } = order;
+    const { leaf, holder, cluster, lifetime, generation } = order;
     const signs = generation === undefined ? {} : { generation };
-    const issued = await pki.issue(scope, { leaf, holder, cluster, publicKey, ...signs });
-    (await ledgerOf(scope)).set(keyOf(holder.name, leaf, pin, generation), issued);
+    const issued = await pki.issue(scope, { leaf, holder, cluster, publicKey, lifetime, ...signs });
+    note(await ledgerOf(scope), issued);
     return issued;
   };
 
   return {
-    async get(scope, keysets, order) {
+    async get(scope, rules, order) {
       const key = keyOf(order.holder.name, order.leaf, order.pin, order.generation);
-      const known = (await ledgerOf(scope)).get(key);
-      if (known && stillGood(known, keysets, order, clock)) return known;
+      const { newest: known, keySince } = (await ledgerOf(scope)).get(key) ?? {};
+      if (known && order.replacesKeys && needsNewKey(rules.renewals, { ...known, issuedAt: keySince! }))
+        return 'new-key';
+      if (known && stillGood(known, rules, order, clock)) return known;
       const publicKey =
         order.publicKey ?? (known && new PublicKey(new X509Certificate(known.certificate).publicKey));
       if (publicKey === undefined || publicKey.pin() !== order.pin) return undefined;
@@ -86,13 +114,24 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
   };
 }
 
+/** The newest certificate of a key, and when the key got its first one. */
+interface Known {
+  readonly newest: IssuedCertificate;
+  readonly keySince: Millis;
+}
+
+/** Certificates count whole seconds, so one may be good for a second more or less. */
+const A_SECOND = 1000;
+
 function stillGood(
   known: IssuedCertificate,
-  keysets: Keysets,
+  { keysets, renewals }: Rules,
   order: CertificateOrder,
   clock: Clock,
 ): boolean {
-  if (clock.now() >= renewsAt(known)) return false;
+  if (clock.now() >= renewsAt(known) || isToBeRenewed(renewals, known)) return false;
+  if (order.lifetime !== undefined && lifeOf(known) > lifetimeOf(order.leaf, order.lifetime) + A_SECOND)
+    return false;
   const signs = order.generation ?? keysets.get(known.issuer.keyset)?.primary;
   if (signs !== known.issuer.generation) return false;
   return namesAre(known, order);

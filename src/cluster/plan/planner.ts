@@ -8,7 +8,7 @@ import type { ProbeName } from '../../agent/evidence.ts';
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Plan, PlanLine } from '../../agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../agent/protocol.ts';
-import { REPORTS_PROGRAMS } from '../../agent/versions.ts';
+import { REPLACES_KEYS, REPORTS_PROGRAMS } from '../../agent/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -21,6 +21,7 @@ import { type LeafName, leavesFor } from '../../pki/hierarchy.ts';
 import { PrivateKey, type PublicKey } from '../../pki/keys.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
+import type { RenewalOrder } from '../../pki/renewals.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
 import type { AppliedObjects } from '../objects/applied.ts';
@@ -166,6 +167,7 @@ interface Poll {
 interface Keys {
   readonly keysets: Keysets;
   readonly encryption: EncryptionKeyset | undefined;
+  readonly renewals: readonly RenewalOrder[];
 }
 
 class Planner {
@@ -275,7 +277,7 @@ class Planner {
     // An agent that reports no evidence asks no listener.
     const probing =
       Number(facts.agent) >= REPORTS_PROGRAMS ? probingOf(machine, keysets, keys.encryption) : { probes: [] };
-    const leaves = await this.#leaves(poll, keysets, objects !== undefined, probing);
+    const leaves = await this.#leaves(poll, keys, objects !== undefined, probing);
     if (leaves.limited !== undefined)
       return {
         lines: [...data.lines, ...(etcd?.lines ?? []), hold('too-many-certificates', leaves.limited)],
@@ -370,7 +372,8 @@ class Planner {
     const { pki } = this.#deps;
     const leaves = leavesOf(machine, false).map(async (leaf): Promise<[LeafName, Held]> => {
       const key = await PrivateKey.generate(resolved.keys);
-      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(resolved) };
+      const { leafLifetime: lifetime } = resolved.pki;
+      const order = { leaf, holder: holderOf(machine), cluster: clusterNames(resolved), lifetime };
       const { certificate } = await pki.issue(resolved.name, { ...order, publicKey: key.publicKey() });
       return [leaf, { certificate, key }];
     });
@@ -396,7 +399,11 @@ class Planner {
     const own = mayFound ? await pki.found(resolved.name, resolved.keys) : await founded(pki, resolved.name);
     if (own === undefined) return undefined;
     const keysets = new Map([...own, ...((await founded(pki, MUSTER_SCOPE)) ?? [])]);
-    const keys: Keys = { keysets, encryption: await pki.encryption(resolved.name) };
+    const keys: Keys = {
+      keysets,
+      encryption: await pki.encryption(resolved.name),
+      renewals: await pki.renewals(resolved.name),
+    };
     this.#keys.set(resolved.name, { ...keys, until: (clock.monotonic() + KEYSETS_FRESH) as Millis });
     return keys;
   }
@@ -427,7 +434,7 @@ class Planner {
    */
   async #leaves(
     { resolved, machine, facts }: Poll,
-    keysets: Keysets,
+    keys: Keys,
     applies: boolean,
     { probes: wanted }: Probing,
   ) {
@@ -441,11 +448,18 @@ class Planner {
       refused ||= request === 'refused';
       const publicKey = request === 'refused' ? undefined : request;
       const pin = facts.pins.get(leaf) ?? publicKey?.pin();
-      const names = { holder: holderOf(machine), cluster: clusterNames(resolved) };
-      const order = { leaf, ...names, publicKey, generation };
+      const order = {
+        leaf,
+        holder: holderOf(machine),
+        cluster: clusterNames(resolved),
+        publicKey,
+        generation,
+        lifetime: resolved.pki.leafLifetime,
+        replacesKeys: !(Number(facts.agent) < REPLACES_KEYS),
+      };
       return pin === undefined
         ? undefined
-        : this.#certificates.get(resolved.name, keysets, { ...order, pin }).catch((error: unknown) => {
+        : this.#certificates.get(resolved.name, keys, { ...order, pin }).catch((error: unknown) => {
             if (!(error instanceof MusterError) || error.code !== 'E_CERTIFICATE_LIMIT') throw error;
             limited = error.message;
             return undefined;
@@ -453,16 +467,23 @@ class Planner {
     };
     const issued = await Promise.all(leaves.map((leaf) => get(leaf)));
     const held = new Map<LeafName, Held>();
-    for (const [n, leaf] of leaves.entries()) if (issued[n]) held.set(leaf, issued[n]);
+    /** The leaves that lack a certificate, and whether their keys are to be replaced. */
+    const lacking = new Map<LeafName, boolean>();
+    for (const [n, leaf] of leaves.entries()) {
+      const made = issued[n];
+      if (made !== undefined && made !== 'new-key') held.set(leaf, made);
+      else lacking.set(leaf, made === 'new-key');
+    }
     const probes = new Map<ProbeName, string>();
     for (const { name, leaf, generation } of wanted) {
-      const found = await get(leaf, generation);
-      if (found) probes.set(name, found.certificate);
+      const made = await get(leaf, generation);
+      if (made !== undefined && made !== 'new-key') probes.set(name, made.certificate);
+      else lacking.set(leaf, made === 'new-key');
     }
-    const lacking = wanted.filter(({ name }) => !probes.has(name)).map(({ leaf }) => leaf);
-    const requests = [...leaves.filter((leaf) => !held.has(leaf)), ...new Set(lacking)].map(
-      (leaf): PlanLine => ({ do: 'request', leaf, algorithm: resolved.keys }),
-    );
+    const requests = [...lacking].map(([leaf, replaced]): PlanLine => {
+      const replaces = replaced ? facts.pins.get(leaf) : undefined;
+      return { do: 'request', leaf, algorithm: resolved.keys, ...(replaces && { replaces }) };
+    });
     if (limited !== undefined)
       this.#deps.events.record({
         kind: 'certificate.refused',

@@ -1,6 +1,7 @@
 /** Checks of a resolved Cluster, so that errors appear at apply and not on a machine that hangs. */
 
 import { parseReference } from '../../artifacts/reference.ts';
+import { duration, spanText } from '../../base/duration.ts';
 import { ipNetwork, networkHolds, overlap, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
 import { flagFaults } from './check-flags.ts';
 import { kubeletFaults } from './check-kubelet.ts';
@@ -23,6 +24,7 @@ export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[
   if (networksAreReadable) checkAddresses(resolved, found);
   found.push(...flagFaults(resolved));
   checkBackOff(resolved, found);
+  checkPkiTimes(resolved, found);
   checkJoining(resolved, found);
   found.push(...kubeletFaults(resolved), ...proxyFaults(resolved), ...policyFaults(resolved));
   checkAddons(resolved, found);
@@ -385,6 +387,22 @@ function checkVirtualAddress(
     );
   else if (CONTROL_PLANE_PORTS.has(port))
     found.push(clusterError('endpoint', `port ${port} is used by another program on control planes`));
+}
+
+const DAY = duration('1d');
+/** The least and the most of each time of `pki`. */
+const PKI_TIMES = {
+  leafLifetime: { least: duration('1h'), most: 3650 * DAY, text: 'from 1h to 3650d' },
+  // A CA lives for ten years. A rotation takes its time, so it begins a year before the end.
+  rotateAfter: { least: DAY, most: 3285 * DAY, text: 'from 1d to 3285d' },
+} as const;
+
+function checkPkiTimes({ pki }: ResolvedCluster, found: Found): void {
+  for (const [field, { least, most, text }] of Object.entries(PKI_TIMES)) {
+    const time = pki[field as keyof typeof PKI_TIMES];
+    if (time !== undefined && (time < least || time > most))
+      found.push(clusterError(`pki.${field}`, `${spanText(time)} is out of range; write a time ${text}`));
+  }
 }
 
 /** Joining by token needs API servers that accept bootstrap tokens. */

@@ -61,6 +61,8 @@ const FIXED: Readonly<Record<string, string>> = {
   'virtualAddress.addresses': 'spec.kubernetes.virtualAddress.addresses',
   'etcd.minor': 'overrides.versions.etcd',
   encryptSecrets: 'spec.kubernetes.encryptSecrets',
+  'pki.leafLifetime': 'spec.kubernetes.pki.leafLifetime',
+  'pki.rotateAfter': 'spec.kubernetes.pki.rotateAfter',
   joining: 'spec.kubernetes.joining',
   podSecurity: 'spec.kubernetes.podSecurity',
 };

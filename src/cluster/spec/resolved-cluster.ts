@@ -1,5 +1,6 @@
 /** A Cluster's resolved specification: everything from which its machines are configured. */
 
+import type { Millis } from '../../base/duration.ts';
 import type { KeyAlgorithm } from '../../pki/keys.ts';
 import type { Addon } from './addon.ts';
 import type { Minor } from './flags.ts';
@@ -93,6 +94,11 @@ export interface ResolvedCluster {
     >
   >;
   readonly keys: KeyAlgorithm;
+  /** How long certificates and CAs are used; absent fields: as src/pki/hierarchy.ts says, never. */
+  readonly pki: {
+    readonly leafLifetime?: Millis;
+    readonly rotateAfter?: Millis;
+  };
   /**
    * Whether Secrets are encrypted when they are written to etcd. Secrets that are encrypted already
    * can be read in either case.

@@ -2,6 +2,7 @@
  * Puts every value of a specification into a builder. A value is put after the values from which it
  * is derived, so that an override also reaches every value that is derived from it.
  */
+import { duration } from '../../base/duration.ts';
 import { formatIp, ipNetwork, nthAddress, parseIp } from '../../base/ip.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import type { Addon } from './addon.ts';
@@ -89,6 +90,7 @@ export function putValues(build: Builder, given: Given): void {
   const networks = putNetworks(build, spec);
   putCertificateNames(build, spec, endpoint.host);
   build.put(['keys'], spec.keys ?? 'ECDSA-P256', originOf(spec.keys), 'keys');
+  putLifetimes(build, spec);
   build.put(['encryptSecrets'], spec.encryptSecrets ?? true, originOf(spec.encryptSecrets), 'encryptSecrets');
   build.put(['joining'], spec.joining ?? 'certificate', originOf(spec.joining), 'joining');
   build.put(['podSecurity'], spec.podSecurity ?? 'baseline', originOf(spec.podSecurity), 'podSecurity');
@@ -124,6 +126,15 @@ export function putValues(build: Builder, given: Given): void {
       by === undefined ? 'default' : 'derived',
       by ?? 'kubeadm',
     );
+}
+
+/** How long certificates and CAs are used, in milliseconds; a time that is not set is left out. */
+function putLifetimes(build: Builder, { pki = {} }: Given['spec']): void {
+  build.mapping(['pki']);
+  for (const field of ['leafLifetime', 'rotateAfter'] as const) {
+    const text = pki[field];
+    if (text !== undefined) build.put(['pki', field], duration(text), 'spec', `pki.${field}`);
+  }
 }
 
 interface Networks {

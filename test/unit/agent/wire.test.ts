@@ -81,6 +81,10 @@ describe('a plan', () => {
     const sha = '2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881';
     const lines: readonly (readonly [PlanLine, string])[] = [
       [{ do: 'request', leaf: 'etcd-peer', algorithm: 'ECDSA-P256' }, 'request etcd-peer ECDSA-P256'],
+      [
+        { do: 'request', leaf: 'kubelet', algorithm: 'RSA-2048', replaces: 'ab12' },
+        'request kubelet RSA-2048 ab12',
+      ],
       [{ do: 'create-data', device: '/dev/vda', filesystem: 'u-1' }, 'create-data /dev/vda u-1'],
       [
         { do: 'create-data', device: '/dev/vda', filesystem: 'u-1', encrypt: 'boot-host' },

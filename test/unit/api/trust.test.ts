@@ -179,6 +179,23 @@ test('the status of keys says who renews what, what is due, and what depends on 
   expect((await muster('pki', 'status', '--within', 'soon')).code).toBe(2);
 });
 
+test('renewals are ordered for a cluster, a machine or a certificate, and refused for what no machine gets by its plan', async () => {
+  world = await openWorld(CLUSTER);
+  await world.pki.found('one');
+  const { code, out } = await muster('pki', 'renew', 'one', '--certificate', 'kubelet', '--new-keys');
+  expect([code, out]).toEqual([
+    0,
+    'certificate kubelet of the machines of one will be replaced, with new keys, each when its agent polls; see muster pki status one\n',
+  ]);
+  expect(await world.pki.renewals('one')).toEqual([
+    { at: world.clock.now(), leaf: 'kubelet', newKeys: true },
+  ]);
+  for (const leaf of ['agent', 'person', 'probe', 'nonsense'])
+    expect((await muster('pki', 'renew', 'one', '--certificate', leaf)).err, leaf).toContain('E_USAGE');
+  expect((await muster('pki', 'renew', 'one', '--machine', 'w9')).err).toContain('E_NOT_FOUND');
+  expect((await muster('pki', 'renew', 'two')).err).toContain('E_NOT_FOUND');
+});
+
 test('a certificate of a machine that has left the cluster is marked, with its expiry date', async () => {
   world = await openWorld(CLUSTER);
   await world.pki.found('one');

@@ -159,7 +159,9 @@ export class TestMachine {
       this.marker = marker;
     }
     if (line.do === 'request') {
-      const key = this.keys.get(line.leaf) ?? (await PrivateKey.generate(line.algorithm));
+      const known = this.keys.get(line.leaf);
+      const stays = known && known.publicKey().pin() !== line.replaces;
+      const key = stays ? known : await PrivateKey.generate(line.algorithm);
       this.keys.set(line.leaf, key);
       this.#requests.set(line.leaf, requestFor(key));
     }
