@@ -32,7 +32,6 @@ is_known_line() {
   path=/
   case "${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
-    'request 4') names="$2 $3 $4" ;;
     'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
     'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
@@ -41,7 +40,7 @@ is_known_line() {
     'check '*) names=${2:-.} ;;
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
-    'read-encryption 4') names="$2 $3 $4" ;;
+    'request 4' | 'read-encryption 4') names="$2 $3 $4" ;;
     'create-data 3' | 'create-data 4') path=$2 names="$3 ${4:-}" ;;
     'bind 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
