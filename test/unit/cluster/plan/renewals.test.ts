@@ -1,4 +1,4 @@
-/** Certificates and keys that are replaced because somebody asked, and a life that the Cluster says. */
+/** Certificates and keys that are replaced on order, and a life that the Cluster says. */
 import { expect, test } from 'vitest';
 import { duration } from '../../../../src/base/duration.ts';
 import type { Pki } from '../../../../src/pki/pki.ts';
