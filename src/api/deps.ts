@@ -124,7 +124,7 @@ export interface ApiDeps {
     readonly returnToEtcd: QuarantinedMembers['release'];
   };
   /** The machines of a cluster with their roles; undefined while its document is incomplete. */
-  readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'machines'> | undefined;
+  readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'machines' | 'keys'> | undefined;
   /** Secrets that operators give, and the documents that refer to them. */
   readonly secrets: {
     readonly given: GivenSecrets;
@@ -132,8 +132,21 @@ export interface ApiDeps {
   };
   readonly pki: Pick<
     Pki,
-    'adopt' | 'scopes' | 'keysets' | 'issued' | 'encryption' | 'isFounded' | 'dataKeys' | 'renew'
+    | 'adopt'
+    | 'scopes'
+    | 'keysets'
+    | 'issued'
+    | 'encryption'
+    | 'isFounded'
+    | 'dataKeys'
+    | 'renew'
+    | 'found'
+    | 'import'
+    | 'rewrap'
+    | 'vaultKeys'
   >;
+  /** Seals the keys of snapshots of etcd with the vault's first key; returns how many. */
+  readonly resealSnapshots: () => Promise<number>;
   /** CAs and certificates that end soon. */
   readonly endings: Pick<EndingWatch, 'warnings'>;
   /** Which keys operators have a copy of. */

@@ -8,6 +8,7 @@ import { approveMachine, listWaiting } from './approvals.ts';
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
 import { auditEntries, auditExport, auditStatus } from './audit.ts';
+import { importAuthority, resealStore } from './authorities.ts';
 import { acceptStore, showLife, writeBackup } from './backup.ts';
 import {
   foundCluster,
@@ -295,6 +296,20 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     access: 'administer',
     summary: 'Notes which keys an operator has a copy of: {"scopes": [{"scope", "generations"}]}.',
     handler: pkiExported,
+  },
+  {
+    method: 'POST',
+    path: '/v1/pki/reseal',
+    access: 'administer',
+    summary: "Seals the store with the vault's first key, and says which keys nothing needs. Query: dry-run.",
+    handler: resealStore,
+  },
+  {
+    method: 'POST',
+    path: '/v1/pki/:cluster/import',
+    access: 'administer',
+    summary: 'Takes a CA of an operator: {"keyset", "certificate", "key"}, in PEM; the body is secret.',
+    handler: importAuthority,
   },
   {
     method: 'POST',

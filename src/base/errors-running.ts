@@ -1,5 +1,11 @@
 /** The part of the catalogue of errors (errors.ts) about changes of running clusters. */
 export const RUNNING_ERRORS = {
+  E_CA_IMPORT: {
+    title: 'A CA cannot be imported.',
+    who: 'operator',
+    http: 400,
+    fix: 'The message says what is wrong with its certificate or key; docs/operating.md lists what a CA has to be.',
+  },
   E_ENDS_SOON: {
     title: 'A CA or a certificate ends soon and was not renewed.',
     who: 'operator',

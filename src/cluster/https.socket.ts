@@ -50,7 +50,18 @@ export function ask(url: string, credentials: Credentials, sent: Sent): Promise<
     const headers = body === undefined ? {} : { 'content-type': sent.contentType ?? 'application/json' };
     const request = https.request(
       url,
-      { method, headers, ca, cert, key, signal: ended, agent, minVersion: 'TLSv1.2' },
+      // An imported CA may be an intermediate one, which is trusted without the CA above it.
+      {
+        method,
+        headers,
+        ca,
+        cert,
+        key,
+        signal: ended,
+        agent,
+        minVersion: 'TLSv1.2',
+        allowPartialTrustChain: true,
+      },
       (response) => {
         const parts: Buffer[] = [];
         let octets = 0;

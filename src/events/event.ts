@@ -43,6 +43,8 @@ export const EVENT_KINDS = {
   'machine.phase': "A machine's phase changed.",
   'machine.held': 'A machine is held; the reason says how to release it.',
   'machine.conflict': 'Two machines claim one identity.',
+  'pki.imported': 'An operator brought a CA; it signs at once, or after the next rotation.',
+  'pki.resealed': 'The private keys in the store were sealed again with the first key of the vault.',
   'pki.renewal':
     "An operator ordered that a machine's certificates, or those of all machines of a cluster, are replaced.",
   'pki.ends-soon':

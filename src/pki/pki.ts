@@ -9,16 +9,14 @@ import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
 import { ADOPTED, type AdoptedKeys, adoptedKeyset } from './adopted.ts';
-import { type DataKeys, openDataKeys, rewrapDataKey } from './data-keys.ts';
+import { type DataKeys, openDataKeys } from './data-keys.ts';
 import {
   decodeEncryption,
   type EncryptionKeyset,
   encodeEncryption,
   foundEncryption,
   newEncryptionKey,
-  rewrapEncryption,
 } from './encryption.ts';
-import { rewrapGiven } from './given-secrets.ts';
 import {
   type AuthorityName,
   CLUSTER_KEYSETS,
@@ -38,25 +36,20 @@ import {
   type Aged,
   bridgesBehind,
   foundKeyset,
+  type Generation,
   type Keyset,
   type KeysetOf,
   primaryOf,
   signingPairOf,
 } from './keyset.ts';
-import {
-  decodeIssued,
-  decodeKeyset,
-  encodeIssued,
-  encodeKeyset,
-  type IssuedCertificate,
-  rewrapKeyset,
-} from './records.ts';
+import { decodeIssued, decodeKeyset, encodeIssued, encodeKeyset, type IssuedCertificate } from './records.ts';
 import { orderRenewal, type RenewalOrder, renewalsOf } from './renewals.ts';
-import { rewrapSecret } from './secrets.ts';
+import { resealAll, sealedBy } from './reseal.ts';
 import {
   anotherOf,
   applyTransition,
   generationOf,
+  givenTo,
   type KeysetState,
   type RotatedKeyset,
   stateOf,
@@ -178,11 +171,28 @@ export interface Pki {
    */
   prune(scope: string): Promise<number>;
   /**
-   * Seals all records with the vault's primary key. Returns how many were written.
+   * Takes a CA that an operator brought. It signs at once if its keyset has signed nothing yet;
+   * otherwise it is made, as the generation to which the next rotation leads.
    *
-   * @throws {MusterError} E_CONFLICT when a record changed meanwhile; the call can be repeated.
+   * @throws {MusterError} E_KEYSET when it is there already; E_CONFLICT; E_PKI without such a
+   *   keyset.
    */
+  import(
+    scope: string,
+    name: AuthorityName,
+    authority: Generation,
+  ): Promise<{ readonly generation: string; readonly signs: boolean }>;
+  /** The keys of the vault, and how many records of the store need each. */
+  vaultKeys(): Promise<VaultKeys>;
+  /** Seals all records with the vault's primary key: see resealAll of reseal.ts. */
   rewrap(): Promise<number>;
+}
+
+export interface VaultKeys {
+  /** The id of the key that seals. */
+  readonly primary: string;
+  /** Key id → the number of records that it sealed. */
+  readonly records: Readonly<Record<string, number>>;
 }
 
 /** How long the ledger shows a certificate that has ended. */
@@ -193,17 +203,6 @@ const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
 
 /** What two certificates have in common of which the newer one replaces the older. */
 const kindOf = ({ leaf, to }: IssuedCertificate): string => `${leaf} ${to}`;
-
-/**
- * The record sealed with the vault's primary key; undefined when it is already, or holds no secret.
- */
-function rewrapped(key: string, value: string, vault: Vault): string | undefined {
-  if (KEYS.givenSecret.parse(key)) return rewrapGiven(key, value, vault);
-  if (KEYS.dataKey.parse(key)) return rewrapDataKey(key, value, vault);
-  if (KEYS.secret.parse(key)) return rewrapSecret(key, value, vault);
-  if (KEYS.keyset.parse(key)) return rewrapKeyset(key, value, vault);
-  return KEYS.encryption.parse(key) ? rewrapEncryption(key, value, vault) : undefined;
-}
 
 /** Opens the PKI. It reads the store when a method is called. */
 export function openPki(deps: PkiDeps): Pki {
@@ -308,7 +307,7 @@ class StorePki implements Pki {
           )
         : await this.#changed(
             this.#keysetRecord(scope, name),
-            step((before: Keyset) => anotherOf(before, making)),
+            step((before: Keyset) => anotherOf(before, { ...making, given: givenTo(transition) })),
             writes,
           );
     return { generation, state: stateOf(after) };
@@ -403,17 +402,31 @@ class StorePki implements Pki {
     return over.length;
   }
 
-  async rewrap(): Promise<number> {
-    let written = 0;
-    const { records } = await this.#store.list(PKI_PREFIX);
-    for (const { key, value, revision } of records) {
-      const put = rewrapped(key, value, this.#vault);
-      if (put === undefined) continue;
-      const result = await this.#store.commit([{ key, put, expect: revision }]);
-      if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile; repeat`);
-      written++;
+  rewrap(): Promise<number> {
+    return resealAll({ store: this.#store, vault: this.#vault });
+  }
+
+  async vaultKeys(): Promise<VaultKeys> {
+    const counts = await sealedBy({ store: this.#store });
+    const all = new Set([...this.#vault.ids, ...counts.keys()]);
+    return {
+      primary: this.#vault.primary,
+      records: Object.fromEntries([...all].map((id) => [id, counts.get(id) ?? 0])),
+    };
+  }
+
+  async import(
+    scope: string,
+    name: AuthorityName,
+    authority: Generation,
+  ): Promise<{ readonly generation: string; readonly signs: boolean }> {
+    const unused = (await this.issued(scope)).every(({ issuer }) => issuer.keyset !== name);
+    if (unused) {
+      await this.change(scope, name, () => foundKeyset(name, authority));
+      return { generation: authority.id, signs: true };
     }
-    return written;
+    const { generation } = await this.transition(scope, name, { do: 'make', given: authority });
+    return { generation, signs: false };
   }
 
   /** @throws {MusterError} E_CERTIFICATE_LIMIT when a machine got many of these lately. */

@@ -26,7 +26,8 @@ export type RotatedKeyset = KeysetName | 'encryption';
 
 /** A step: makes a generation, or changes the state of one. See keyset.ts for what each does. */
 export type Transition =
-  | { readonly do: 'make' }
+  /** `given`: a CA that an operator brought, instead of a new one. */
+  | { readonly do: 'make'; readonly given?: Generation }
   | {
       readonly do: 'trust' | 'promote' | 'distrust' | 'trust-again' | 'forget';
       readonly generation: string;
@@ -59,7 +60,13 @@ interface Making {
   readonly now: Millis;
   /** How long a new CA is valid; as the table in hierarchy.ts says by default. */
   readonly lifetime?: Millis | undefined;
+  /** A CA that an operator brought. */
+  readonly given?: Generation | undefined;
 }
+
+/** The CA that a step brings, if it does. */
+export const givenTo = (transition: Transition): Generation | undefined =>
+  transition.do === 'make' ? transition.given : undefined;
 
 /**
  * Applies one step to a keyset. `another` makes a generation. Returns the keyset and the id of the
@@ -81,12 +88,12 @@ export async function applyTransition<N extends string, G extends Aged>(
 }
 
 /**
- * Another generation of a keyset, with the algorithm of the primary. A CA has a bridge from each
- * trusted generation that has room for one.
+ * Another generation of a keyset: the given one, or one with the algorithm of the primary. A CA
+ * has a bridge from each trusted generation that has room for one.
  */
-export async function anotherOf(keyset: Keyset, { now, lifetime }: Making): Promise<Generation> {
+export async function anotherOf(keyset: Keyset, { now, lifetime, given }: Making): Promise<Generation> {
   const { algorithm } = primaryOf(keyset).key;
-  const made = await newGeneration(keyset.name, { now, algorithm, ...(lifetime && { lifetime }) });
+  const made = given ?? (await newGeneration(keyset.name, { now, algorithm, ...(lifetime && { lifetime }) }));
   return withBridges(keyset, made, now);
 }
 

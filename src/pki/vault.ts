@@ -53,8 +53,8 @@ const bound = (kid: string, record: string): Buffer => Buffer.from(`muster-vault
 
 /**
  * Reads a vault from the text of its key file, which has a key on each line: the first one seals,
- * the others only open. To rotate: put a new line first, restart, rewrap, remove the old line.
- * `source` names the file in errors.
+ * the others only open. To rotate: put a new line first, restart, `muster pki reseal`, remove the
+ * old line. `source` names the file in errors.
  *
  * @throws {MusterError} E_VAULT_KEY when a line is not a vault key, or there is none
  */

@@ -46,6 +46,7 @@ export interface AuthorityCertificate {
   /** Purposes that its leaves may have, as OIDs; absent: any. */
   readonly purposes?: readonly string[];
   readonly pathLength?: number;
+  readonly constrainsNames: boolean;
   readonly notBefore: Millis;
   readonly notAfter: Millis;
   /** Subject key identifier in hexadecimal: what its leaves name as their issuer. */
@@ -302,6 +303,7 @@ export function readAuthority(pem: string): AuthorityCertificate {
     maySign: usage === undefined || (usage.toNumber() & asn.KeyUsageFlags.keyCertSign) !== 0,
     ...(purposes && { purposes: [...purposes] }),
     ...(constraints?.pathLenConstraint !== undefined && { pathLength: constraints.pathLenConstraint }),
+    constrainsNames: own.extensions?.some(({ extnID }) => extnID === asn.id_ce_nameConstraints) ?? false,
     notBefore: own.validity.notBefore.getTime().getTime() as Millis,
     notAfter: own.validity.notAfter.getTime().getTime() as Millis,
     ...(keyId && { keyId: hex(keyId) }),

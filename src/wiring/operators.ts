@@ -52,6 +52,7 @@ export async function listenToOperators(
     secretUsers,
     store,
     life,
+    snapshotFiles,
   } = state;
   const { socket, metricsListen, operatorsListen } = options;
   const accounts = new Accounts({ operators: await openOperators({ store, clock, log }), clock });
@@ -102,6 +103,7 @@ export async function listenToOperators(
       pki,
       exports: openExports({ store, pki, clock }),
       endings,
+      resealSnapshots: () => snapshotFiles.rewrap(),
       agents,
       daemon,
       metrics,

@@ -65,6 +65,7 @@ export const registerPki: Register = (program, io, finish) => {
     'muster pki renew blue --machine cp2 --new-keys',
     'give a machine whose keys may have leaked new ones',
   ]);
+  registerAuthorities(pki, io, finish);
   const copy = withServer(
     pki
       .command('export')
@@ -155,3 +156,34 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
     ['muster pki rotation blue rollback', 'have the old keys sign again, and forget the new ones'],
   );
 }
+
+const registerAuthorities: Register = (pki, io, finish) => {
+  const bring = withServer(
+    pki
+      .command('import')
+      .summary("use a CA of yours for a cluster's keyset")
+      .description(
+        'Takes a CA of yours, self-signed or intermediate, with its private key. It signs at once if the keyset has signed nothing yet, for example before the cluster is founded; otherwise after the next rotation of the keyset. Give the certificate of the CA alone: it is trusted itself, and nothing above it.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('<keyset>', 'ca, etcd-ca or front-proxy-ca')
+      .requiredOption('--certificate <file>', 'its certificate in PEM', notEmpty)
+      .requiredOption('--key <file>', 'its private key in PEM, without a passphrase', notEmpty),
+  ).action(async (cluster: string, keyset: string, options) =>
+    finish(await (await import('./authorities.files.ts')).importAuthority(cluster, keyset, options, io)),
+  );
+  withExamples(bring, [
+    'muster pki import blue ca --certificate blue-ca.crt --key blue-ca.key',
+    "let a cluster's certificates be signed by a CA of yours",
+  ]);
+  const seal = withServer(
+    pki
+      .command('reseal')
+      .summary("encrypt all stored keys with the vault's first key")
+      .description(
+        "Encrypts every private key in the store again with the first key of the vault's file, and says which other lines of that file nothing needs any more. Put the new line first and restart the server before. A call that was interrupted is finished by another one.",
+      )
+      .option('--dry-run', 'only show which key sealed how many records'),
+  ).action(async (options) => finish(await (await import('./authorities.files.ts')).reseal(options, io)));
+  withExamples(seal, ['muster pki reseal', 'after a new line was put first into the file of the vault key']);
+};

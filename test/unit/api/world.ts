@@ -291,6 +291,7 @@ export async function openWorld(
     pki,
     exports: openExports({ store, pki, clock }),
     endings: { warnings: () => [] },
+    resealSnapshots: async () => 0,
     agents,
     kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),

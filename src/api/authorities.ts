@@ -1,0 +1,80 @@
+/** Handlers that bring CAs of operators, and that seal the store with another vault key. */
+import { z } from 'zod';
+import { MusterError } from '../base/errors.ts';
+import { parsed } from '../base/foreign-json.ts';
+import { readImported } from '../pki/imported.ts';
+import type { VaultKeys } from '../pki/pki.ts';
+import type { ApiDeps } from './deps.ts';
+import { flag, type Handler, json, readText } from './handler.ts';
+
+type H = Handler<ApiDeps>;
+
+/** The CAs of a cluster that can be brought. */
+export const IMPORTED_KEYSETS = ['ca', 'etcd-ca', 'front-proxy-ca'] as const;
+
+const importBody = z.strictObject({
+  keyset: z.enum(IMPORTED_KEYSETS),
+  certificate: z.string(),
+  key: z.string(),
+});
+
+/** What `POST /v1/pki/:cluster/import` answers with. */
+export interface Imported {
+  readonly cluster: string;
+  readonly keyset: string;
+  readonly generation: string;
+  /** It signs at once, because the keyset had signed nothing yet. */
+  readonly signs: boolean;
+  readonly notes: readonly string[];
+}
+
+/**
+ * Takes a CA of an operator for a cluster, whose other keys are made now if it has none.
+ *
+ * @throws {MusterError} E_USAGE for a body of another form, E_NOT_FOUND without such a Cluster,
+ *   E_CA_IMPORT when the CA is not taken, E_KEYSET when it is there already
+ */
+export const importAuthority: H = async (request, deps) => {
+  const read = importBody.safeParse(parsed(await readText(request)));
+  if (!read.success)
+    throw new MusterError(
+      'E_USAGE',
+      `the body is {"keyset", "certificate", "key"}; keyset is one of ${IMPORTED_KEYSETS.join(', ')}`,
+    );
+  const cluster = request.params.cluster ?? '';
+  if (deps.catalog.get('Cluster', cluster) === undefined)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `there is no Cluster "${cluster}"; \`muster get clusters\` lists them`,
+    );
+  const { keyset, certificate, key } = read.data;
+  const { generation, notes } = readImported(certificate, key, deps.clock.now());
+  await deps.pki.found(cluster, deps.resolved(cluster)?.keys);
+  const { signs } = await deps.pki.import(cluster, keyset, generation);
+  deps.events.record({
+    kind: 'pki.imported',
+    subject: `Cluster/${cluster}`,
+    fields: { keyset, generation: generation.id, signs },
+  });
+  return json({ cluster, keyset, generation: generation.id, signs, notes } satisfies Imported);
+};
+
+/** What `POST /v1/pki/reseal` answers with. */
+export interface Resealed extends VaultKeys {
+  /** How many records were sealed again by this call. */
+  readonly written: number;
+  /** Keys that nothing needs any more. */
+  readonly unneeded: readonly string[];
+}
+
+/** Seals the store with the first key of the vault's file; with `?dry-run=true`, only counts. */
+export const resealStore: H = async (request, { pki, resealSnapshots, events }) => {
+  const dryRun = flag(request.query, 'dry-run');
+  const written = dryRun ? 0 : (await pki.rewrap()) + (await resealSnapshots());
+  const keys = await pki.vaultKeys();
+  const unneeded = dryRun
+    ? []
+    : Object.entries(keys.records).flatMap(([id, count]) => (count === 0 && id !== keys.primary ? [id] : []));
+  if (written > 0) events.record({ kind: 'pki.resealed', subject: 'muster', fields: { written } });
+  return json({ ...keys, written, unneeded } satisfies Resealed);
+};
