@@ -15,7 +15,7 @@ const leavesNow = async (pki: Pki) => {
 test('certificates that an operator renews are replaced for the same keys, those of one machine or of one kind alone', async () => {
   const { planner, pki, clock } = await rig();
   const machine = new TestMachine('cp1');
-  machine.said = { agent: '3' };
+  machine.said = { agent: '4' };
   await settle(planner, machine);
   const before = await leavesNow(pki);
   clock.advance(duration('10s'));
@@ -46,7 +46,7 @@ test('with new keys, each machine makes another key for every certificate, once;
     expect(publicKey, leaf).toBe(before.get(leaf)!.publicKey);
     expect(serial, leaf).not.toBe(before.get(leaf)!.serial);
   }
-  machine.said = { agent: '3' };
+  machine.said = { agent: '4' };
   clock.advance(duration('10s'));
   const plan = await settle(planner, machine);
   const after = await leavesNow(pki);
