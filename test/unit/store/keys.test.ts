@@ -53,6 +53,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'pki/SCOPE/exported',
     'pki/SCOPE/issued/SERIAL',
     'pki/SCOPE/keyset/NAME',
+    'pki/SCOPE/renewals',
     'pki/_muster/data/MACHINE/FILESYSTEM',
     'pki/_muster/given/NAME/KEY',
     'pki/_muster/secret/NAME',
