@@ -4,10 +4,10 @@
  */
 
 import type { Clock } from '../base/clock.ts';
-import { duration, type Millis } from '../base/duration.ts';
+import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
-import { MAX_OPERATIONS, type Store, type StoredRecord, type Write } from '../store/store.ts';
+import type { Store, StoredRecord, Write } from '../store/store.ts';
 import { ADOPTED, type AdoptedKeys, adoptedKeyset } from './adopted.ts';
 import { type DataKeys, openDataKeys } from './data-keys.ts';
 import {
@@ -42,6 +42,7 @@ import {
   primaryOf,
   signingPairOf,
 } from './keyset.ts';
+import { pruneLedger } from './prune.ts';
 import { decodeIssued, decodeKeyset, encodeIssued, encodeKeyset, type IssuedCertificate } from './records.ts';
 import { orderRenewal, type RenewalOrder, renewalsOf } from './renewals.ts';
 import { resealAll, sealedBy } from './reseal.ts';
@@ -166,7 +167,7 @@ export interface Pki {
   /** The ledger of a scope, by serial number. */
   issued(scope: string): Promise<readonly IssuedCertificate[]>;
   /**
-   * Deletes entries of the ledger whose certificates ended a while ago ({@link KEPT_AFTER_END}),
+   * Deletes entries of the ledger whose certificates ended a while ago (see prune.ts),
    * except the newest of its kind that somebody got. Returns how many.
    */
   prune(scope: string): Promise<number>;
@@ -195,14 +196,8 @@ export interface VaultKeys {
   readonly records: Readonly<Record<string, number>>;
 }
 
-/** How long the ledger shows a certificate that has ended. */
-export const KEPT_AFTER_END = duration('7d');
-
 const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
   [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
-
-/** What two certificates have in common of which the newer one replaces the older. */
-const kindOf = ({ leaf, to }: IssuedCertificate): string => `${leaf} ${to}`;
 
 /** Opens the PKI. It reads the store when a method is called. */
 export function openPki(deps: PkiDeps): Pki {
@@ -385,21 +380,8 @@ class StorePki implements Pki {
     return records.map(({ key, value }) => decodeIssued(key, value));
   }
 
-  async prune(scope: string): Promise<number> {
-    const before = this.#clock.now() - KEPT_AFTER_END;
-    const { records } = await this.#store.list(KEYS.issued.prefix(scope));
-    const all = records.map(({ key, value }) => ({ key, issued: decodeIssued(key, value) }));
-    const newest = new Map<string, Millis>();
-    for (const { issued } of all)
-      newest.set(kindOf(issued), Math.max(newest.get(kindOf(issued)) ?? 0, issued.issuedAt) as Millis);
-    const over = all.filter(
-      ({ issued }) => issued.notAfter < before && issued.issuedAt < newest.get(kindOf(issued))!,
-    );
-    for (let from = 0; from < over.length; from += MAX_OPERATIONS)
-      await this.#store.commit(
-        over.slice(from, from + MAX_OPERATIONS).map(({ key }) => ({ key, delete: true })),
-      );
-    return over.length;
+  prune(scope: string): Promise<number> {
+    return pruneLedger(this.#store, scope, this.#clock.now());
   }
 
   rewrap(): Promise<number> {

@@ -37,3 +37,36 @@ export type EtcdPlanner = (
   machine: ClusterMachine,
   facts: AgentFacts,
 ) => Promise<EtcdPart>;
+
+/**
+ * The marker for the data filesystem of a machine that is not a member of etcd, so that its disk is
+ * not mistaken for another machine's.
+ */
+export function markerOf({
+  resolved,
+  machine,
+  facts,
+}: {
+  readonly resolved: ResolvedCluster;
+  readonly machine: ClusterMachine;
+  readonly facts: AgentFacts;
+}): EtcdPart | undefined {
+  if (facts.disk.state !== 'ours') return undefined;
+  // Every value begins with a letter or digit: the agent refuses a value that a command could read
+  // as an option.
+  const marker = { cluster: resolved.name, founding: 'none', member: 'none', machine: machine.name };
+  const onDisk = facts.marker;
+  const foreign =
+    onDisk !== undefined &&
+    Object.entries(marker).some(([key, value]) => onDisk[key as keyof typeof marker] !== value);
+  if (foreign)
+    return {
+      lines: [],
+      hold: {
+        code: 'foreign-marker',
+        text: `The data disk belongs to ${onDisk.machine} in cluster ${onDisk.cluster}.`,
+        stop: true,
+      },
+    };
+  return { lines: [{ do: 'marker', ...marker }] };
+}

@@ -35,7 +35,7 @@ import { type Certificates, openCertificates } from './certificates.ts';
 import { dataPart } from './data.ts';
 import { type Departure, type Departures, departurePlan } from './departure.ts';
 import type { PresentOf } from './desired-objects.ts';
-import type { EtcdPart, EtcdPlanner } from './etcd-part.ts';
+import { type EtcdPlanner, markerOf } from './etcd-part.ts';
 import { hold } from './lines.ts';
 import { heldLines, type MachinePlan, type PlanOf, planLines } from './machine-plan.ts';
 import type { ObjectsPart } from './objects-unit.ts';
@@ -516,29 +516,4 @@ const leavesOf = (machine: ClusterMachine, applies: boolean): readonly LeafName[
 
 async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
   return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;
-}
-
-/**
- * The marker for the data filesystem of a machine that is not a member of etcd, so that its disk is
- * not mistaken for another machine's.
- */
-function markerOf({ resolved, machine, facts }: Poll): EtcdPart | undefined {
-  if (facts.disk.state !== 'ours') return undefined;
-  // Every value begins with a letter or digit: the agent refuses a value that a command could read
-  // as an option.
-  const marker = { cluster: resolved.name, founding: 'none', member: 'none', machine: machine.name };
-  const onDisk = facts.marker;
-  const foreign =
-    onDisk !== undefined &&
-    Object.entries(marker).some(([key, value]) => onDisk[key as keyof typeof marker] !== value);
-  if (foreign)
-    return {
-      lines: [],
-      hold: {
-        code: 'foreign-marker',
-        text: `The data disk belongs to ${onDisk.machine} in cluster ${onDisk.cluster}.`,
-        stop: true,
-      },
-    };
-  return { lines: [{ do: 'marker', ...marker }] };
 }

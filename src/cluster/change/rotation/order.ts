@@ -10,7 +10,10 @@ const keyset = z.strictObject({
   name: z.enum(ROTATED),
   /** The generation that signed when the rotation was ordered. */
   from: z.string(),
-  /** All generations that the keyset had then; the one that is not among them is the new one. */
+  /**
+   * The generations that the keyset had then, without one that only waited for a rotation; the one
+   * that is not among them is the new one.
+   */
   known: z.array(z.string()),
   /** The new generation; absent until it is made. */
   to: z.string().optional(),

@@ -166,7 +166,10 @@ async function keysetsOf(
       return {
         name,
         from: keyset.primary,
-        known: allGenerations(keyset).map(({ id }) => id),
+        // A CA that an operator brought was made already, and waits to be the new one.
+        known: allGenerations(keyset)
+          .filter((one) => one.id === keyset.primary || !keyset.made.includes(one))
+          .map(({ id }) => id),
         bridged: BRIDGED.includes(name) && hasRoom(keysets.get(name as 'ca')!, clock),
       };
     });

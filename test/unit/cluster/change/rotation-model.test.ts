@@ -22,6 +22,7 @@ import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
 import type { Kube } from '../../../../src/cluster/kube.ts';
 import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { type EncryptionKeyset, encryptionConfig } from '../../../../src/pki/encryption.ts';
+import { newGeneration } from '../../../../src/pki/issue.ts';
 import {
   allGenerations,
   bridgesBehind,
@@ -456,6 +457,18 @@ test('etcd restarts once and API servers once for the CAs and the encryption key
   await cluster.finish();
   const [plane] = cluster.machines;
   expect(plane!.restarts).toEqual({ etcd: 1, api: 1 });
+  await cluster.changes.close();
+});
+
+test('a rotation leads to the CA that an operator imported', async () => {
+  const cluster = await Cluster.open();
+  await cluster.settle();
+  const ours = await newGeneration('ca', { now: cluster.world.clock.now() });
+  await cluster.world.pki.transition('golden', 'ca', { do: 'make', given: ours });
+  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca'] }, 'root');
+  await cluster.finish();
+  const keyset = (await cluster.world.pki.keysets('golden')).get('ca')!;
+  expect(allGenerations(keyset).map(({ id }) => id)).toEqual([ours.id]);
   await cluster.changes.close();
 });
 
