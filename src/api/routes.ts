@@ -8,7 +8,7 @@ import { approveMachine, listWaiting } from './approvals.ts';
 import { ARTIFACT_ROUTES } from './artifacts.ts';
 import { ASSET_ROUTES } from './assets.ts';
 import { auditEntries, auditExport, auditStatus } from './audit.ts';
-import { importAuthority, resealStore } from './authorities.ts';
+import { AUTHORITY_ROUTES } from './authorities.ts';
 import { acceptStore, showLife, writeBackup } from './backup.ts';
 import {
   foundCluster,
@@ -49,15 +49,7 @@ import { showRunning } from './running.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
 import { timestamp } from './times.ts';
-import {
-  etcdClient,
-  kubeconfig,
-  pkiExport,
-  pkiExported,
-  pkiStatus,
-  rearmMachine,
-  renewCertificates,
-} from './trust.ts';
+import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
 import { UPGRADE_ROUTES } from './upgrades.ts';
 
 const index: Handler<ApiDeps> = () =>
@@ -77,6 +69,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
 export const API_ROUTES: readonly Route<ApiDeps>[] = [
   ...ACCOUNT_ROUTES,
   ...UPGRADE_ROUTES,
+  ...AUTHORITY_ROUTES,
   { method: 'GET', path: '/v1', access: 'view', summary: 'Lists the routes.', handler: index },
   {
     method: 'GET',
@@ -296,28 +289,6 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     access: 'administer',
     summary: 'Notes which keys an operator has a copy of: {"scopes": [{"scope", "generations"}]}.',
     handler: pkiExported,
-  },
-  {
-    method: 'POST',
-    path: '/v1/pki/reseal',
-    access: 'administer',
-    summary: "Seals the store with the vault's first key, and says which keys nothing needs. Query: dry-run.",
-    handler: resealStore,
-  },
-  {
-    method: 'POST',
-    path: '/v1/pki/:cluster/import',
-    access: 'administer',
-    summary: 'Takes a CA of an operator: {"keyset", "certificate", "key"}, in PEM; the body is secret.',
-    handler: importAuthority,
-  },
-  {
-    method: 'POST',
-    path: '/v1/pki/:cluster/renew',
-    access: 'administer',
-    summary:
-      "Orders that certificates of the cluster's machines, and their keys, are replaced: {machine, leaf, newKeys}, all optional.",
-    handler: renewCertificates,
   },
   {
     method: 'GET',
