@@ -324,9 +324,10 @@ describe('a poll', () => {
       return { put, next };
     };
     expect((await plan(certificate)).put).toBeUndefined();
-    bootHost.clock.leap(duration('14d'));
+    // Renewals are spread over a twelfth of the life, the 2.5 days before its half.
+    bootHost.clock.leap(duration('12d'));
     expect((await plan(certificate)).put).toBeUndefined();
-    bootHost.clock.leap(duration('2d'));
+    bootHost.clock.leap(duration('4d'));
     const { put, next } = await plan(certificate);
     expect(put).toMatch(/^put 0?600 [0-9a-f]{64} \/var\/lib\/muster\/agent\/agent\.crt$/);
     expect(new X509Certificate(next!).serialNumber).not.toBe(new X509Certificate(certificate).serialNumber);
