@@ -37,6 +37,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   try {
     const state = await openState(options, common, closing, ended.reject);
     const boot = createBoot(options, common, state, closing);
+    // Before the first listener opens: who has an answer may already stop the server.
+    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.resolve());
     // Listeners let the requests under way finish, all at the same time.
     const listeners: CloseListener[] = [];
     const opened = (close: CloseListener): void => void listeners.push(close);
@@ -71,7 +73,6 @@ export async function serve(options: ServeOptions): Promise<void> {
     // A terminal sends SIGHUP when it is closed; a service manager, to reload.
     if (onTerminal) process.once('SIGHUP', () => ended.resolve());
     else process.on('SIGHUP', () => void reload());
-    for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.resolve());
     await ready();
     await ended.promise;
     log.info({}, 'stopping');
