@@ -76,7 +76,10 @@ say 'reload of nonsense' $?
 rm /run/config/bad.yaml
 systemctl stop muster.service 2>/dev/null
 say stopped "$(systemctl is-active muster.service) $(systemctl show -P Result muster.service)"
-say 'http starts it' "$(get) $(systemctl is-active muster.service)"
+answer=$(get)
+# The start ends when operators are served as well: this waits for it.
+systemctl start muster.service
+say 'http starts it' "$answer $(systemctl is-active muster.service)"
 echo MUSTER_INTERFACE=rack0,rack1 >/run/defaults
 systemctl daemon-reload
 systemctl restart muster.service
