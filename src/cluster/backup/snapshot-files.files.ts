@@ -10,6 +10,7 @@ import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
 import { KEY_OCTETS, openedStream } from '../../pki/sealed-stream.ts';
 import type { Vault } from '../../pki/vault.ts';
+import { name } from '../../resources/fields.ts';
 import { Received, SnapshotCheck } from './received.ts';
 import { decodeSnapshot, encodeSnapshot, isSnapshotId, type Snapshot, sealName } from './snapshot.ts';
 
@@ -114,9 +115,10 @@ const noRoom = (directory: string): string =>
  */
 export async function openSnapshotFiles(deps: SnapshotFilesDeps): Promise<SnapshotFiles> {
   const { directory, vault } = deps;
+  const folder = (cluster: string): string => path.join(directory, nameOfCluster(cluster));
   const paths: SnapshotFiles['paths'] = ({ cluster, id }) => ({
-    data: path.join(directory, cluster, `${id}.etcd`),
-    description: path.join(directory, cluster, `${id}.json`),
+    data: path.join(folder(cluster), `${id}.etcd`),
+    description: path.join(folder(cluster), `${id}.json`),
   });
   const clusters = await unlessAbsent(readdir(directory), []);
   for (const cluster of clusters)
@@ -137,7 +139,7 @@ export async function openSnapshotFiles(deps: SnapshotFilesDeps): Promise<Snapsh
   };
 
   const list: SnapshotFiles['list'] = async (cluster) => {
-    const at = path.join(directory, cluster);
+    const at = folder(cluster);
     const items: Snapshot[] = [];
     const faults: string[] = [];
     for (const name of (await unlessAbsent(readdir(at), [])).toSorted()) {
@@ -187,6 +189,17 @@ export async function openSnapshotFiles(deps: SnapshotFilesDeps): Promise<Snapsh
       return changed;
     },
   };
+}
+
+/**
+ * The name, if a Cluster can have it: operators' requests name clusters, and a name must not lead
+ * out of the directory.
+ *
+ * @throws {MusterError} E_NOT_FOUND for any other text
+ */
+function nameOfCluster(text: string): string {
+  if (name.safeParse(text).success) return text;
+  throw new MusterError('E_NOT_FOUND', 'no Cluster can have this name; `muster get clusters` lists them');
 }
 
 const unreadable = (file: string, cause: unknown): string =>

@@ -497,3 +497,17 @@ describe('the server', () => {
     expect((failed as MusterError).code).toBe('E_NOT_FOUND');
   });
 });
+
+describe('names in paths', () => {
+  it('of backups never lead out of their directory', async () => {
+    for (const name of ['..', '%2e%2e%2f..', 'a%2f..%2fb', 'blue%00', 'Blue', 'a'.repeat(64)])
+      for (const [method, rest] of [
+        ['GET', 'backups'],
+        ['POST', 'backups/1/verify'],
+        ['POST', 'backups/1/content'],
+      ] as const) {
+        const { status } = await ask(method, `/v1/clusters/${name}/${rest}`);
+        expect([name, method, rest, status]).toEqual([name, method, rest, 404]);
+      }
+  });
+});
