@@ -97,8 +97,8 @@ describe('a machine of tier approved', () => {
     const code = await codeOn(machine);
     await bootHost.agents.approve('cp1', code);
     const approvedAt = Date.now();
-    await expect.poll(() => bootHost.asked.length, { timeout: 10_000, interval: 20 }).toBeGreaterThan(0);
-    expect(Date.now() - approvedAt).toBeLessThan(3_000);
+    await expect.poll(() => bootHost.asked.length, { timeout: 30_000, interval: 20 }).toBeGreaterThan(0);
+    expect(Date.now() - approvedAt).toBeLessThan(15_000);
     await expect.poll(() => machine.read('/dev/ttyS0'), { timeout: 5_000 }).toContain('not needed any more');
   });
 
