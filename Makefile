@@ -3,9 +3,9 @@ SHELL := /bin/sh
 export PATH := $(PATH):/usr/sbin:/sbin
 NODE := node_modules/.bin/node
 STAGES := check unit fuzz peers lab
-# The parts of the stage `peers`. Two run concurrently, because etcd's members wait for each other most
+# The parts of the stage `peers`. Three run concurrently, because etcd's members wait for each other most
 # of the time.
-PEERS := peers-others peers-etcd attacks
+PEERS := peers-others peers-etcd peers-changes attacks
 
 .PHONY: help
 help: ## List the tasks
@@ -42,8 +42,8 @@ fuzz: node_modules ## Give every decoder at least 200,000 damaged inputs: no roo
 
 .PHONY: peers $(PEERS)
 peers: node_modules ## Run the tests against real peers and attackers: root, in separate namespaces
-	@echo 'Two parts run concurrently; each prints its output when it is done.'
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 --output-sync=target $(PEERS)
+	@echo 'Three parts run concurrently; each prints its output when it is done.'
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target $(PEERS)
 
 $(PEERS): node_modules
 	@scripts/stage.sh $@ scripts/in-namespace.sh npx vitest run --project $@

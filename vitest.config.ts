@@ -7,9 +7,11 @@ process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compil
 
 /**
  * Tests whose programs wait most of the time, mainly etcd members for leases, elections and each
- * other. They run concurrently with all other peers; both halves take about the same time.
+ * other. They run concurrently with all other peers.
  */
-const ETCD = 'test/peers/{etcd-*,agent-restore,endpoint}.test.ts';
+const ETCD = 'test/peers/{etcd-{ha,members,turns,generations},agent-restore,endpoint}.test.ts';
+/** The same, for changes of a running cluster: backups, restores, rotations, upgrades. */
+const CHANGES = 'test/peers/etcd-{backup,boot-host,rotation,upgrade}.test.ts';
 
 /** Tests with hundreds of thousands of inputs: a separate stage, so that unit tests stay fast. */
 const FUZZ = 'test/unit/**/fuzz.test.ts';
@@ -35,9 +37,9 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
 });
 
 /**
- * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), three for `peers` (root,
- * namespaces; real peers, and attackers), of which two run concurrently, and `torture`, which runs
- * only on request.
+ * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), four for `peers` (root,
+ * namespaces; real peers, and attackers), of which three run concurrently, and `torture`, which
+ * runs only on request.
  */
 export default defineConfig({
   test: {
@@ -55,8 +57,9 @@ export default defineConfig({
         },
       },
       { test: { name: 'fuzz', include: [FUZZ], ...withoutRoot } },
-      peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD] }),
+      peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD, CHANGES] }),
       peers('peers-etcd', { include: [ETCD] }),
+      peers('peers-changes', { include: [CHANGES] }),
       peers('attacks', { include: ['test/attacks/**/*.test.ts'] }),
       {
         test: {
