@@ -87,9 +87,9 @@ test('two passphrases that differ, and Ctrl-C, write nothing', async () => {
   const command = [path.resolve('bin/muster'), 'pki', 'export', '--all', '-o', at('keys.age')];
   const shown = (error: { stdout: string }) => error.stdout;
   expect(await atTerminal([PASSPHRASE, 'another passphrase'], command).catch(shown)).toContain(
-    'the two passphrases differ',
+    'the two answers differ',
   );
-  expect(await atTerminal(['\u0003'], command).catch(shown)).toContain('no passphrase was given');
+  expect(await atTerminal(['\u0003'], command).catch(shown)).toContain('nothing was given');
   expect(fs.existsSync(at('keys.age'))).toBe(false);
 });
 
