@@ -2,6 +2,8 @@
  * Who may use which route: the roles of operators, what each allows, and for which clusters. Pure.
  */
 
+import { MusterError } from '../base/errors.ts';
+
 /** What a route needs. Every route names one. */
 export const ACCESS = {
   open: 'Everybody, also without logging in.',
@@ -107,6 +109,19 @@ export function decideAccess(
       (clusters === undefined || (cluster !== undefined && clusters.includes(cluster))),
   );
   return allowed ? { do: 'answer' } : { do: 'refuse', text: needed(route.access, cluster) };
+}
+
+/**
+ * Checks that a request may bring a machine into this cluster: the path names the machine only, and
+ * a role for one cluster must not reach another one.
+ *
+ * @throws {MusterError} E_FORBIDDEN
+ */
+export function checkJoins(principal: Principal | undefined, cluster: string): void {
+  const joins = { path: '/v1/clusters/:name', access: 'operate' } as const;
+  const decision = decideAccess(joins, { name: cluster }, principal, () => undefined);
+  if (principal !== undefined && decision.do === 'refuse')
+    throw new MusterError('E_FORBIDDEN', `${principal.name} may not do that: ${decision.text}`);
 }
 
 function needed(access: Access, cluster: string | undefined): string {

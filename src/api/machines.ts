@@ -6,6 +6,7 @@ import type { Provenance, Rendered } from '../ignition/rendered.ts';
 import type { Member } from '../machines/roster.ts';
 import type { ExplainQuestion } from '../pxe/decide/explain.ts';
 import { API_VERSION } from '../resources/kinds.ts';
+import { checkJoins } from './access.ts';
 import type { ApiDeps, LeaseView } from './deps.ts';
 import { type ApiRequest, type Handler, json, readText } from './handler.ts';
 import { machineView, timestamp } from './times.ts';
@@ -105,6 +106,7 @@ export const addMachine: H = async (request, deps) => {
 export const acceptMachine: H = async (request, deps) => {
   const { macs, ...given } = await fieldsOf(request, ['profile', 'name', 'cluster', 'macs']);
   const machine = findMachine(request.params.name ?? '', deps);
+  if (given.cluster !== undefined) checkJoins(request.principal, given.cluster);
   const named = (macs ?? '')
     .split(',')
     .filter((text) => text !== '')

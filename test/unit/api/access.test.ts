@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import {
   type Access,
+  checkJoins,
   decideAccess,
   EVERYTHING,
   type Grant,
@@ -35,6 +36,14 @@ describe('a request', () => {
     expect(does('audit', '/v1/audit', {}, as({ role: 'admin' }))).toBe('refuse');
     expect(does('audit', '/v1/audit', {}, as({ role: 'auditor' }))).toBe('answer');
     expect(does('view', '/v1/status', {}, as({ role: 'auditor' }))).toBe('refuse');
+  });
+
+  it('by a role for one cluster brings no machine into another', () => {
+    const blue = as({ role: 'operator', clusters: ['blue'] });
+    expect(() => checkJoins(blue, 'green')).toThrow('may not do that');
+    expect(() => checkJoins(as({ role: 'viewer' }), 'blue')).toThrow('may not do that');
+    checkJoins(blue, 'blue');
+    checkJoins(as({ role: 'operator' }), 'green');
   });
 
   it('by a role for certain clusters reaches these clusters and their machines only', () => {
