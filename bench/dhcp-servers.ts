@@ -97,7 +97,7 @@ spec:
   subnet: 10.90.0.0/16
   gateway: 10.90.0.254
   dns: [${SERVER}]
-  dhcp: {mode: server, probe: off, leaseTime: 1h, bootLeaseTime: 1h, pools: [{start: 10.90.1.1, end: 10.90.200.254}]}
+  dhcp: {mode: server, relays: [${CLIENT}], probe: off, leaseTime: 1h, bootLeaseTime: 1h, pools: [{start: 10.90.1.1, end: 10.90.200.254}]}
 ---
 apiVersion: muster/v1
 kind: Image

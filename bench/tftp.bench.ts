@@ -27,7 +27,10 @@ const PORTS = { ours: 69, atftpd: 6970, 'tftpd-hpa': 6971 } as const;
 const KNOWN = 10_000;
 
 const MISSED =
-  'Rates of one client are decided by where the scheduler puts the two sides: prototypes in C and in Node made the same rate as atftpd when both sides were pinned to one processor, and all of them a third of it on two. A long-lived thread changes between both from transfer to transfer; atftpd starts a thread for each transfer, which stays with its client. So compare the processor time per block: with one block a window it is nearly all in the kernel (91 % in perf of a prototype), and batching gains little. On a host with a load of 27 a block cost 11.4 µs with one client (atftpd 9.8) and 11.7 with 50 (atftpd 14.1); with windows of 16 blocks it was 2.3 and 3.2 µs (atftpd 6.8 and 6.5). Where other work fills the processors, a server with two threads also gets a smaller share of them than one with a thread for each client.';
+  'Rates of one client are decided by where the scheduler puts the two sides: pinned to one processor, Muster sends three times as much as ' +
+  'atftpd with windows of 16 blocks. On two processors the client (atftp, one system call for each block) is the slower side and uses all of ' +
+  'its own, so compare the processor time per block: Muster needs a third of what atftpd needs. With one block a window nearly all of that ' +
+  'time is in the kernel (91 % in perf of a prototype), and batching gains little; a transfer of 1 MiB also pays for being given to the worker.';
 
 type Server = keyof typeof PORTS;
 
