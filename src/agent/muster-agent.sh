@@ -27,7 +27,7 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=4
+version=5
 parts='base identity tpm crypt approval talk versions facts evidence
   plan files fetch units data etcd snapshot image kept'
 

@@ -5,7 +5,7 @@
 #
 # The names are those of CHECKS in src/agent/plan.ts. If a check fails, the reason is printed and
 # the exit code is 1. Nothing is changed, except that `module` loads the module. Paths are below
-# MUSTER_ROOT. Needs coreutils; `module` modprobe, `mtu` ping and ip.
+# MUSTER_ROOT. Needs coreutils; `module` modprobe, `mtu` ping and ip, `skew` curl.
 set -fu
 LC_ALL=C
 export LC_ALL
@@ -190,6 +190,49 @@ check_machine_id() {
   done
 }
 
+# skew VERSION PORT ADDRESS…: an API server of VERSION may run next to those at PORT of the
+# ADDRESSes: the minor versions differ by at most one. A machine that slept through an upgrade and
+# starts without the boot server would break that. An API server that does not answer proves
+# nothing.
+check_skew() {
+  wanted_version=$1
+  api_port=$2
+  shift 2
+  for address in "$@"; do
+    other_version=$(api_version "$address")
+    is_next_to "$wanted_version" "$other_version" ||
+      fail "the API server at $address is $other_version, and $wanted_version, which this machine \
+would start, must not run next to it; the boot server has a newer plan for this machine"
+  done
+}
+
+# Prints the version of the API server at address $1, like 1.36.3; nothing if it does not answer, or
+# cannot show that it belongs to this cluster.
+api_version() {
+  pki=$root/etc/kubernetes/pki
+  url_host=$1
+  case $1 in
+    *:*) url_host="[$1]" ;;
+  esac
+  curl -q --silent --noproxy '*' --connect-timeout 2 --max-time 5 --capath "$root/none" \
+    --cacert "$pki/ca-bundle.crt" --cert "$pki/apiserver-kubelet-client.crt" \
+    --key "$pki/apiserver-kubelet-client.key" "https://$url_host:$api_port/version" 2>/dev/null |
+    head -c 4000 |
+    sed -n 's/.*"gitVersion": *"v\([0-9]\{1,3\}\.[0-9]\{1,3\}\.[0-9]\{1,4\}\)["+-].*/\1/p' |
+    head -n 1
+}
+
+# Whether an API server of version $1 may run next to one of version $2, if that is known.
+is_next_to() {
+  [ -n "$2" ] || return 0
+  [ "${1%%.*}" = "${2%%.*}" ] || return 1
+  own_minor=${1#*.}
+  own_minor=${own_minor%%.*}
+  other_minor=${2#*.}
+  other_minor=${other_minor%%.*}
+  [ $((own_minor - other_minor)) -le 1 ] && [ $((other_minor - own_minor)) -le 1 ]
+}
+
 check=$1
 shift
 case $check in
@@ -201,6 +244,7 @@ case $check in
   port) check_port "$@" ;;
   mtu) check_mtu "$1" "$2" ;;
   fsync) check_fsync "$1" "$2" ;;
+  skew) check_skew "$@" ;;
   machine-id) check_machine_id "$@" ;;
   *) fail "no check is called $check" ;;
 esac

@@ -51,6 +51,7 @@ export const CHECKS = {
   port: 'N [COMMAND…]: no process but these listens on that port',
   mtu: 'ADDRESS OCTETS: packets as large as the device sends (OCTETS if that is not known) reach that member, if it answers at all',
   fsync: 'DIRECTORY MS: 99 of 100 calls of fdatasync end within this many milliseconds',
+  skew: 'VERSION PORT ADDRESS…: an API server of this version may run next to those that answer there',
   'machine-id': '[ID…]: the machine has one, and it is none of these, which images carry',
 } as const;
 export type CheckName = keyof typeof CHECKS;

@@ -13,7 +13,7 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=4
+version=5
 parts='base identity tpm crypt approval talk versions facts evidence
   plan files fetch units data etcd snapshot image kept'
 
@@ -3269,6 +3269,42 @@ check_machine_id() {
   done
 }
 
+check_skew() {
+  wanted_version=$1
+  api_port=$2
+  shift 2
+  for address in "$@"; do
+    other_version=$(api_version "$address")
+    is_next_to "$wanted_version" "$other_version" ||
+      fail "the API server at $address is $other_version, and $wanted_version, which this machine \\
+would start, must not run next to it; the boot server has a newer plan for this machine"
+  done
+}
+
+api_version() {
+  pki=$root/etc/kubernetes/pki
+  url_host=$1
+  case $1 in
+    *:*) url_host="[$1]" ;;
+  esac
+  curl -q --silent --noproxy '*' --connect-timeout 2 --max-time 5 --capath "$root/none" \\
+    --cacert "$pki/ca-bundle.crt" --cert "$pki/apiserver-kubelet-client.crt" \\
+    --key "$pki/apiserver-kubelet-client.key" "https://$url_host:$api_port/version" 2>/dev/null |
+    head -c 4000 |
+    sed -n 's/.*"gitVersion": *"v\\([0-9]\\{1,3\\}\\.[0-9]\\{1,3\\}\\.[0-9]\\{1,4\\}\\)["+-].*/\\1/p' |
+    head -n 1
+}
+
+is_next_to() {
+  [ -n "$2" ] || return 0
+  [ "\${1%%.*}" = "\${2%%.*}" ] || return 1
+  own_minor=\${1#*.}
+  own_minor=\${own_minor%%.*}
+  other_minor=\${2#*.}
+  other_minor=\${other_minor%%.*}
+  [ $((own_minor - other_minor)) -le 1 ] && [ $((other_minor - own_minor)) -le 1 ]
+}
+
 check=$1
 shift
 case $check in
@@ -3280,6 +3316,7 @@ case $check in
   port) check_port "$@" ;;
   mtu) check_mtu "$1" "$2" ;;
   fsync) check_fsync "$1" "$2" ;;
+  skew) check_skew "$@" ;;
   machine-id) check_machine_id "$@" ;;
   *) fail "no check is called $check" ;;
 esac

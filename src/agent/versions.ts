@@ -5,7 +5,7 @@
 import type { PlanLine } from './plan.ts';
 
 /** The version of the scripts in this folder; `version` of muster-agent.sh. */
-export const AGENT_VERSION = 4;
+export const AGENT_VERSION = 5;
 
 /** The first version that reports the programs besides etcd and API server. */
 export const REPORTS_PROGRAMS = 3;
@@ -25,6 +25,7 @@ const STEPS: readonly Step[] = [
   { version: 3, before: (line) => (PROBING.has(line.do) ? undefined : line) },
   // A member that cannot take snapshots is not asked for one.
   { version: 4, before: (line) => (SNAPSHOTS.has(line.do) ? undefined : line) },
+  { version: 5, before: (line) => (line.do === 'check' && line.check === 'skew' ? undefined : line) },
 ];
 
 const SNAPSHOTS: ReadonlySet<PlanLine['do']> = new Set(['snapshot-etcd', 'restore-snapshot']);

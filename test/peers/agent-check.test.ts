@@ -1,10 +1,13 @@
 /** The agent's checks of a machine, each with a machine that passes and one that fails. */
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
+import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
+import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
+import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
+import { selfSigned } from '../self-signed.ts';
 import { Machine, Planner, SHELLS, SOURCE } from './agent-kit.ts';
 
 let planner: Planner;
@@ -141,6 +144,55 @@ printf '1+0 records in\\n1+0 records out\\n2300 bytes (2.3 kB, 2.2 KiB) copied, 
   // No single write can have taken longer than all together.
   expect(said('147')).toEqual(['', 1]);
   expect(said('146')).toEqual(['', 101]);
+});
+
+/**
+ * Runs the check of versions for a machine that would start an API server of version `own`; the
+ * other one, at 127.0.0.1, says that it is `other`.
+ */
+async function skewCheck(own: string, other: string, address = '127.0.0.1'): Promise<string> {
+  const { certificate: cert, key } = selfSigned('apiserver', ['IP:127.0.0.1']);
+  for (const [name, text] of [
+    ['ca-bundle.crt', cert],
+    ['apiserver-kubelet-client.crt', cert],
+    ['apiserver-kubelet-client.key', key],
+  ] as const)
+    machine.write(`/etc/kubernetes/pki/${name}`, text);
+  // As an API server formats it.
+  const body = JSON.stringify({ major: '1', minor: '36', gitVersion: other, gitCommit: '' }, undefined, 2);
+  const options = { cert, key, ca: cert, requestCert: true, rejectUnauthorized: false };
+  const server = https.createServer(options, ({ url, socket }, answer) => {
+    const { authorized } = socket as TLSSocket;
+    answer.writeHead(url === '/version' && authorized ? 200 : 401).end(authorized ? body : '');
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as net.AddressInfo;
+  try {
+    const words = [path.join(SOURCE, 'muster-check.sh'), 'skew', own, String(port), address];
+    const said: string[] = [];
+    for (const [shell, ...args] of SHELLS)
+      said.push(
+        await new Promise<string>((resolve) =>
+          execFile(shell, [...args, ...words], { env: machine.env() }, (_, stdout) => resolve(stdout.trim())),
+        ),
+      );
+    expect(said[1]).toBe(said[0]);
+    return said[0]!;
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+test('a machine that slept through two minor versions does not start its API server next to newer ones', async () => {
+  expect(await skewCheck('1.34.9', 'v1.36.3')).toBe(
+    'the API server at 127.0.0.1 is 1.36.3, and 1.34.9, which this machine would start, must not run next to it; the boot server has a newer plan for this machine',
+  );
+  expect(await skewCheck('1.36.3', 'v1.34.9')).toContain('must not run next to it');
+  for (const other of ['v1.34.2', 'v1.35.6', 'v1.35.6+build', 'v1.36.0-rc.1', 'not a version'])
+    expect(await skewCheck('1.35.1', other)).toBe('');
+  // An API server that does not answer, or is of another cluster, proves nothing.
+  expect(await skewCheck('1.34.9', 'v1.36.3', '127.0.0.2')).toBe('');
 });
 
 test('a failed check is a hold with the check’s name, and checks that passed are not repeated', async () => {

@@ -205,6 +205,29 @@ test.for(SHELLS)(
   },
 );
 
+test('a kept plan that is two minor versions older than an API server that answers starts nothing', async () => {
+  planner.plan([CREATE, MARKER]);
+  await machine.poll();
+  const skew: PlanLine = { do: 'check', check: 'skew', of: ['1.34.9', '6443', '10.0.0.12'] };
+  planner.plan([...lines().slice(0, 2), skew, ...lines().slice(2)]);
+  expect((await machine.poll()).status).toBe(0);
+  machine.told();
+  startsByItself();
+  silence();
+  // The other API server was upgraded meanwhile.
+  const curl = execFileSync('sh', ['-c', 'command -v curl'], { encoding: 'utf8' }).trim();
+  machine.command(
+    'curl',
+    `#!/bin/sh
+case "$*" in *https://10.0.0.12:6443/version) echo '  "gitVersion": "v1.36.3",' ;; *) exec ${curl} "$@" ;; esac
+`,
+  );
+  const { said } = await machine.poll();
+  expect(said).toContain('skew: the API server at 10.0.0.12 is 1.36.3');
+  expect(machine.exists('/etc/name')).toBe(false);
+  expect(machine.told()).toEqual([]);
+});
+
 test('a member whose etcd data are gone does nothing without the boot server', async () => {
   planner.plan([CREATE, MARKER]);
   await machine.poll();

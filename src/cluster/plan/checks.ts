@@ -4,12 +4,13 @@
  */
 
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
-import { ROLE_PORTS } from '../spec/ports.ts';
+import { API_PORT, ROLE_PORTS } from '../spec/ports.ts';
 import {
   addressOf,
   balancedPort,
   type ClusterMachine,
   type ResolvedCluster,
+  withRole,
 } from '../spec/resolved-cluster.ts';
 import { MODULES } from './system.ts';
 
@@ -51,6 +52,17 @@ export function checkLines(
     ...needed.map((other) => check('mtu', addressOf(other), MTU)),
     ...(isMember && data ? [check('fsync', AGENT_PATHS.etcd, fsyncMs)] : []),
   ];
+}
+
+/**
+ * Holds a control plane whose API server must not run next to the others. The boot host never plans
+ * such a version; a plan that a machine kept can be that old. Needs the machine's certificates.
+ */
+export function skewLines(resolved: ResolvedCluster, machine: ClusterMachine): readonly PlanLine[] {
+  const others = withRole(resolved, 'control-plane').filter(({ name }) => name !== machine.name);
+  return machine.roles.includes('control-plane') && others.length > 0
+    ? [check('skew', resolved.versions['kube-apiserver'], API_PORT, ...others.map(addressOf))]
+    : [];
 }
 
 /** Whether the machine runs a kubelet. A machine that is only a member of etcd does not. */

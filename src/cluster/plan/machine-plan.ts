@@ -9,7 +9,7 @@ import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { apiserverLines } from './apiserver.ts';
 import { balancerPart } from './balancer.ts';
-import { checkLines, runsKubelet } from './checks.ts';
+import { checkLines, runsKubelet, skewLines } from './checks.ts';
 import { nameInContainerd } from './containerd.ts';
 import type { EtcdPart } from './etcd-part.ts';
 import { ETCD_SERVICE, etcdReads, etcdServiceLine, maskDistributionsEtcd } from './etcd-service.ts';
@@ -93,6 +93,7 @@ export function planLines(input: PlanOf): MachinePlan {
     ...pki,
     ...(input.probes ?? []),
     step('certificates'),
+    ...skewLines(resolved, machine),
     ...binaries,
     ...(runtime?.files ?? []),
     ...(balancer?.files ?? []),

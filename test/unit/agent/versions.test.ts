@@ -22,6 +22,13 @@ test('an agent gets the lines of its own version, and one with an unknown versio
     expect(linesFor(version, [FETCH, PROBE])).toEqual([FETCH, PROBE]);
 });
 
+test('an agent that cannot compare versions is not asked to', () => {
+  const skew: PlanLine = { do: 'check', check: 'skew', of: ['1.36.3', '6443', '10.0.0.12'] };
+  const memory: PlanLine = { do: 'check', check: 'memory', of: ['2048'] };
+  expect(linesFor('4', [memory, skew])).toEqual([memory]);
+  expect(linesFor('5', [memory, skew])).toEqual([memory, skew]);
+});
+
 test('the newest version is that of the scripts', () => {
   const script = fs.readFileSync('src/agent/muster-agent.sh', 'utf8');
   expect(script).toContain(`\nversion=${AGENT_VERSION}\n`);
