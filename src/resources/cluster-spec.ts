@@ -3,11 +3,11 @@ import { z } from 'zod';
 import { addon } from './addons.ts';
 import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
-import { domainName, duration, name, nameOrAddress, networkText, trust } from './fields.ts';
+import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
-const machineNames = (description: string) => z.array(name).optional().meta({ description });
+const machineNames = (description: string) => z.array(machineName).optional().meta({ description });
 const networks = (description: string) => z.array(networkText).optional().meta({ description });
 
 const CNIS = ['flannel', 'kube-router', 'none'] as const;
@@ -56,13 +56,18 @@ export const kubernetesSpec = z.strictObject({
       description:
         'Addresses that one control plane holds at a time. Absent: you provide a load balancer or DNS names.',
     }),
-  controlPlanes: z.array(name).min(1).meta({ description: 'Names of the Machines that are control planes.' }),
-  workers: machineNames('Names of the Machines that are workers.'),
+  controlPlanes: z
+    .array(machineName)
+    .min(1)
+    .meta({ description: 'Names of the Machines that are control planes.' }),
+  workers: machineNames(
+    'Names of the Machines that are workers. A control plane that is named here too runs pods of everybody, as its Node has no taint of control planes.',
+  ),
   nodes: z
     .array(
       z.strictObject({
         machines: z
-          .array(name)
+          .array(machineName)
           .min(1)
           .meta({ description: 'Names of control planes and workers of this cluster.' }),
         labels: z.record(z.string(), z.string()).optional().meta({ description: 'Labels of their Nodes.' }),

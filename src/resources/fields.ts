@@ -16,6 +16,26 @@ export const name = z
   )
   .meta({ description: 'Lower-case letters, digits and dashes; at most 63.' });
 
+/**
+ * The name of a machine, which is also its host name and the name of its Node: one DNS label or
+ * several with dots between them. It is the value of the label kubernetes.io/hostname, which has at
+ * most 63 characters.
+ */
+export const machineName = z
+  .string()
+  .max(63)
+  .regex(
+    /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/,
+    'use lower-case letters, digits and dashes, and dots between labels, at most 63, e.g. "node-1" or "node-1.lab.example"',
+  )
+  .refine(
+    (text) => !/^[0-9]+(\.[0-9]+)*$/.test(text) || !text.includes('.'),
+    'digits with dots look like an address; use a name, e.g. "node-1.lab.example"',
+  )
+  .meta({
+    description: 'Lower-case letters, digits and dashes, also with dots as a domain name; at most 63.',
+  });
+
 export const ipv4Text = z
   .string()
   .refine((text) => parseIpv4(text) !== undefined, 'not an IPv4 address; write it like "10.77.0.10"')
@@ -170,6 +190,9 @@ export const metadata = z.strictObject({
     .optional()
     .meta({ description: 'Notes of your choice; Muster does not read them.' }),
 });
+
+/** The metadata of a Machine, whose name may be a domain name. */
+export const machineMetadata = metadata.extend({ name: machineName });
 
 /**
  * One kernel argument. Line breaks are refused, because they would end the line of the boot script.

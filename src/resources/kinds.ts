@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
 import { dhcpOptions } from './dhcp-options.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
-import { ipText, kernelArgument, mac, metadata, name, trust, uuid } from './fields.ts';
+import { ipText, kernelArgument, mac, machineMetadata, metadata, name, trust, uuid } from './fields.ts';
 import { type asset, imageSpec } from './image-spec.ts';
 import { networkSpec, pxeOptions } from './network-spec.ts';
 import { nodeConfig } from './nodeconfig.ts';
@@ -92,12 +92,17 @@ const machineSpec = z.strictObject({
   config: nodeConfig.optional().meta({ description: 'Configuration of this machine.' }),
 });
 
-const document = <K extends string, S extends z.ZodType>(kind: K, spec: S, description: string) =>
+const document = <K extends string, S extends z.ZodType>(
+  kind: K,
+  spec: S,
+  description: string,
+  named: typeof metadata = metadata,
+) =>
   z
     .strictObject({
       apiVersion: z.literal(API_VERSION).meta({ description: 'Version of the format of documents.' }),
       kind: z.literal(kind).meta({ description: 'Kind of the document.' }),
-      metadata: metadata.meta({ description: 'Name, labels and annotations of the document.' }),
+      metadata: named.meta({ description: 'Name, labels and annotations of the document.' }),
       spec: spec.meta({ description: 'The settings.' }),
     })
     .meta({ title: kind, description });
@@ -112,7 +117,12 @@ export const KINDS = {
     profileSpec,
     'A role of machines: image, kernel arguments, configuration, selector.',
   ),
-  Machine: document('Machine', machineSpec, 'A machine: its addresses, its profile, its own configuration.'),
+  Machine: document(
+    'Machine',
+    machineSpec,
+    'A machine: its addresses, its profile, its own configuration.',
+    machineMetadata,
+  ),
 } as const;
 
 export type Kind = keyof typeof KINDS;

@@ -65,7 +65,7 @@ export function fromKubespray(
       'the inventory has no host in kube_control_plane; is it one of Kubespray?',
     );
   const etcd = inGroups(['etcd']);
-  const workers = inGroups(WORKERS).filter((host) => !controlPlanes.includes(host));
+  const workers = inGroups(WORKERS);
   const hosts = [...new Set([...controlPlanes, ...etcd, ...workers])];
   const names = new Map(hosts.map((host) => [host, nameOf(host)]));
   const twice = hosts.find((host) =>

@@ -11,7 +11,14 @@ import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
 import type { NodeSettings } from '../spec/nodes.ts';
-import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import {
+  addressOf,
+  type ClusterMachine,
+  CONTROL_PLANE_TAINT,
+  NO_BALANCERS,
+  type ResolvedCluster,
+  withRole,
+} from '../spec/resolved-cluster.ts';
 import { nodeChange, sameSettings } from './node-settings.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 
@@ -36,7 +43,23 @@ const record = z.strictObject({
   founding: z.string(),
   labels: z.record(z.string(), z.string()),
   taints: z.array(z.strictObject({ key: z.string(), value: z.string().optional(), effect: z.string() })),
+  /** Whether the node was that of a control plane that is a worker too. */
+  schedulable: z.boolean().optional(),
 });
+
+type Settings = Pick<ClusterMachine, 'labels' | 'taints' | 'schedulable'>;
+
+/**
+ * What a control plane's node has besides the settings of the document, where it is or was a worker
+ * too: the taint and the label that other control planes have.
+ */
+const withRoleSettings = ({ labels, taints = [] }: Settings): NodeSettings => ({
+  labels: { ...labels, [NO_BALANCERS]: '' },
+  taints: [...taints, CONTROL_PLANE_TAINT],
+});
+
+const isDue = (machine: ClusterMachine, before: Settings): boolean =>
+  !sameSettings(machine, before) || (machine.schedulable ?? false) !== (before.schedulable ?? false);
 
 /** What is kept of a cluster between two rounds. */
 interface Kept {
@@ -63,7 +86,7 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
   const given = await givenBefore(deps, place);
   const due = resolved.machines.filter(
     (machine) =>
-      machine.roles.some((role) => role !== 'etcd') && !sameSettings(machine, given.get(machine.name) ?? {}),
+      machine.roles.some((role) => role !== 'etcd') && isDue(machine, given.get(machine.name) ?? {}),
   );
   if (due.length === 0) {
     state.settled = { resolved, founding };
@@ -84,15 +107,15 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
 async function givenBefore(
   { store, log }: NodeKeeperDeps,
   { resolved, founding }: Place,
-): Promise<ReadonlyMap<string, NodeSettings>> {
-  const given = new Map<string, NodeSettings>();
+): Promise<ReadonlyMap<string, Settings>> {
+  const given = new Map<string, Settings>();
   const machines = new Set(resolved.machines.map(({ name }) => name));
   for (const { key, value } of (await store.list(KEYS.node.prefix(resolved.name))).records) {
     const [, name] = KEYS.node.parse(key)!;
     const read = record.safeParse(parsed(value));
     if (!read.success) log.warn({ key }, 'a stored record cannot be read and is skipped');
     else if (machines.has(name) && read.data.founding === founding)
-      given.set(name, read.data as NodeSettings);
+      given.set(name, read.data as Settings);
     else await store.commit([{ key, delete: true }]);
   }
   return given;
@@ -107,9 +130,9 @@ async function settle(
   { resolved, founding, state: { noted } }: Place,
   kube: Kube,
   machine: ClusterMachine,
-  before: NodeSettings,
+  before: Settings,
 ): Promise<void> {
-  const { name, labels = {}, taints = [] } = machine;
+  const { name, labels = {}, taints = [], schedulable } = machine;
   const say = (code: 'document' | 'refused', text: string): void =>
     events.record({
       kind: 'cluster.node-settings',
@@ -122,7 +145,7 @@ async function settle(
     if (node === undefined) return;
     const says = await written(kube, node, machine, before);
     noted.delete(name);
-    const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints] };
+    const value: z.output<typeof record> = { v: 1, founding, labels, taints: [...taints], schedulable };
     await store.commit([{ key: KEYS.node.key(resolved.name, name), put: JSON.stringify(value) }]);
     if (says.length > 0) say('document', says.join(', '));
   } catch (error) {
@@ -150,10 +173,15 @@ async function written(
   kube: Kube,
   node: unknown,
   machine: ClusterMachine,
-  before: NodeSettings,
+  before: Settings,
 ): Promise<readonly string[]> {
   const path = nodePath(machine);
-  const change = nodeChange(node, before, machine);
+  const differs = (machine.schedulable ?? false) !== (before.schedulable ?? false);
+  const change = nodeChange(
+    node,
+    differs && machine.schedulable ? withRoleSettings(before) : before,
+    differs && before.schedulable ? withRoleSettings(machine) : machine,
+  );
   if (change)
     await kube(path, { method: 'PATCH', body: change.patch, contentType: 'application/merge-patch+json' });
   return change?.says ?? [];

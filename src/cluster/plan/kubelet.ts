@@ -1,7 +1,13 @@
 /** kubelet's configuration and flags on one machine. */
+import { fieldsOf } from '../../base/foreign-json.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { labelsFlag } from '../spec/nodes.ts';
-import type { ClusterMachine, ResolvedCluster, Value } from '../spec/resolved-cluster.ts';
+import {
+  type ClusterMachine,
+  CONTROL_PLANE_TAINT,
+  type ResolvedCluster,
+  type Value,
+} from '../spec/resolved-cluster.ts';
 import { commandLine } from './manifests.ts';
 
 /** The KubeletConfiguration of a machine; on control planes it includes their own settings. */
@@ -16,7 +22,9 @@ export function kubeletConfiguration(
     ...(machine.roles.includes('control-plane') && resolved.kubelet.controlPlaneConfig),
   };
   const { registerWithTaints: given = [] } = config;
-  if (machine.taints) config.registerWithTaints = [given, machine.taints].flat() as readonly Value[];
+  const taints = machine.schedulable ? [given].flat().filter((taint) => !isOfControlPlanes(taint)) : given;
+  if (machine.taints || machine.schedulable)
+    config.registerWithTaints = [taints, machine.taints ?? []].flat() as readonly Value[];
   // With serverTLSBootstrap kubelet requests its serving certificate from the cluster. If these
   // files had a certificate, kubelet would use it until it nears its end.
   if (config.serverTLSBootstrap === true) {
@@ -25,6 +33,8 @@ export function kubeletConfiguration(
   }
   return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
+
+const isOfControlPlanes = (taint: unknown): boolean => fieldsOf(taint).key === CONTROL_PLANE_TAINT.key;
 
 /** Flags that kubeadm's drop-in for the unit sets; all others are in `kubeadm-flags.env`. */
 const OF_THE_UNIT = ['bootstrap-kubeconfig', 'config', 'kubeconfig'];

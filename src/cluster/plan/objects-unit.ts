@@ -9,7 +9,7 @@ import { AUTHORITIES } from '../../pki/hierarchy.ts';
 import type { RenderedAddon } from '../objects/addons/addon.ts';
 import { type Bundle, manifestText } from '../objects/bundle.ts';
 import { API_PORT } from '../spec/ports.ts';
-import type { ClusterMachine } from '../spec/resolved-cluster.ts';
+import { type ClusterMachine, NO_BALANCERS } from '../spec/resolved-cluster.ts';
 import { put, sections } from './lines.ts';
 
 const DIRECTORY = '/etc/muster/objects';
@@ -19,10 +19,9 @@ const CREDENTIAL = '/run/muster/applier.conf';
 const COMPLAINT = `${AGENT_PATHS.run}/objects`;
 const UNIT = '/etc/systemd/system/muster-objects.service';
 
-const LABELS = [
+const labelsOf = ({ schedulable }: ClusterMachine): readonly string[] => [
   'node-role.kubernetes.io/control-plane=',
-  // This label keeps load balancers of Services from sending traffic to control planes.
-  'node.kubernetes.io/exclude-from-external-load-balancers=',
+  ...(schedulable ? [] : [`${NO_BALANCERS}=`]),
 ];
 
 interface File {
@@ -60,7 +59,7 @@ done
  * The script of the unit. It also sets the labels that a kubelet may not give its own node; the
  * taint of control planes comes with kubelet's registration.
  */
-const script = ({ name }: ClusterMachine, addons: readonly File[]): string => `#!/bin/sh
+const script = (machine: ClusterMachine, addons: readonly File[]): string => `#!/bin/sh
 # Applies the in-cluster objects. systemd runs it again until everything is applied.
 set -eu
 umask 077
@@ -119,8 +118,8 @@ if ! printed=$(
     *) complain "$printed" ;;
   esac
 fi
-attempt kubectl label --overwrite node ${name} \\
-  ${LABELS.join(' \\\n  ')}
+attempt kubectl label --overwrite node ${machine.name} \\
+  ${labelsOf(machine).join(' \\\n  ')}
 rm -f ${COMPLAINT}
 ${addons.length === 0 ? '' : addonsScript(addons).slice(1)}rm -f ${AGENT_PATHS.keys}/applier.key ${CREDENTIAL}
 `;

@@ -63,7 +63,7 @@ function namedMachines({ controlPlanes, workers = [], etcd }: KubernetesSpec): r
   return [
     ...list('controlPlanes', controlPlanes, false, !isExternal),
     ...list('etcd.machines', etcd?.machines ?? [], false, true),
-    ...list('workers', workers, true, false),
+    ...list('workers', workers, true, false).filter(({ name }) => !controlPlanes.includes(name)),
   ];
 }
 

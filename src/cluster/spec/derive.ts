@@ -22,7 +22,7 @@ import {
   etcdClientUrl,
   KUBELET_HEALTH_PORT,
 } from './ports.ts';
-import { addressOf, type ClusterMachine, type Component, type Value } from './resolved-cluster.ts';
+import { addressOf, CONTROL_PLANE_TAINT, type ClusterMachine, type Component, type Value } from './resolved-cluster.ts';
 import { ETCD_RELEASES, type EtcdMinor } from './versions.ts';
 
 interface Derived {
@@ -291,7 +291,7 @@ export function kubeletConfig(facts: {
     controlPlaneConfig: {
       crashLoopBackOff: { value: { maxContainerRestartPeriod: '5s' } },
       registerWithTaints: {
-        value: [{ effect: 'NoSchedule', key: 'node-role.kubernetes.io/control-plane' }],
+        value: [{ ...CONTROL_PLANE_TAINT }],
       },
     },
   };

@@ -30,8 +30,10 @@ export function assignMachines(spec: KubernetesSpec, known: readonly MachineFact
   const facts = new Map(known.map((machine) => [machine.name, machine]));
   const machines: ClusterMachine[] = [];
   for (const [name, has] of roles) {
-    if (has.has('worker') && has.size > 1)
-      faults.push(clusterError('workers', twoRoles(name, has.has('control-plane'))));
+    // A control plane that is also a worker differs only in its taint: its API server listens where
+    // a worker has its balancer.
+    const schedulable = has.has('control-plane') && has.delete('worker');
+    if (has.has('worker') && has.size > 1) faults.push(clusterError('workers', twoRoles(name)));
     const addresses = facts.get(name)?.addresses;
     if (addresses === undefined)
       faults.push(absent(name, has, `there is no Machine "${name}"${didYouMean(name, facts.keys())}`));
@@ -39,14 +41,21 @@ export function assignMachines(spec: KubernetesSpec, known: readonly MachineFact
       faults.push(
         absent(name, has, `Machine "${name}" needs an address in spec.addresses, at which others reach it`),
       );
-    else machines.push({ name, roles: [...has], addresses, ...nodeSettings(spec.nodes ?? [], name) });
+    else
+      machines.push({
+        name,
+        roles: [...has],
+        addresses,
+        ...(schedulable && { schedulable }),
+        ...nodeSettings(spec.nodes ?? [], name),
+      });
   }
   return { machines, faults };
 }
 
 /** The roles by machine, in the order of the lists; and the faults of the lists themselves. */
 function rolesOf(spec: KubernetesSpec): {
-  readonly roles: ReadonlyMap<string, ReadonlySet<ClusterRole>>;
+  readonly roles: ReadonlyMap<string, Set<ClusterRole>>;
   readonly faults: ClusterFault[];
 } {
   const faults: ClusterFault[] = [];
@@ -72,11 +81,9 @@ function rolesOf(spec: KubernetesSpec): {
   return { roles, faults };
 }
 
-/** Why a worker is nothing else, and how pods of everybody get onto a control plane. */
-const twoRoles = (name: string, isControlPlane: boolean): string =>
-  isControlPlane
-    ? `${name} is a worker and control-plane; remove it here. To let all pods run on control planes, set overrides.kubelet.controlPlaneConfig.registerWithTaints: []`
-    : `${name} is a worker and etcd; remove it from one of the lists`;
+/** A member of etcd of its own runs no kubelet. */
+const twoRoles = (name: string): string =>
+  `${name} is a worker and a member of etcd; remove it from one of the lists, or use topology stacked, where a control plane can be named in workers as well`;
 
 /**
  * The fault of a machine that is left out. It is a warning for a worker, which may come later. It

@@ -38,7 +38,18 @@ export interface ClusterMachine {
   /** Labels of its node, in addition to those of all nodes. */
   readonly labels?: Readonly<Record<string, string>>;
   readonly taints?: readonly NodeTaint[];
+  /** A control plane that is a worker too: its node takes pods of everybody. */
+  readonly schedulable?: boolean;
 }
+
+/** The taint that keeps pods of everybody from control planes, as kubeadm sets it. */
+export const CONTROL_PLANE_TAINT: NodeTaint = {
+  key: 'node-role.kubernetes.io/control-plane',
+  effect: 'NoSchedule',
+};
+
+/** Load balancers of Services send no traffic to nodes with this label, as kubeadm sets it. */
+export const NO_BALANCERS = 'node.kubernetes.io/exclude-from-external-load-balancers';
 
 /**
  * Values of flags may contain placeholders that are filled in for each machine or at the founding:

@@ -183,6 +183,25 @@ test('settings removed from the document are removed from the node, changes by o
   await second.keeper.close();
 });
 
+test('a control plane that becomes a worker too loses the taint and the label of control planes, and gets them back', async () => {
+  const role: NodeTaint = { key: 'node-role.kubernetes.io/control-plane', effect: 'NoSchedule' };
+  const label = 'node.kubernetes.io/exclude-from-external-load-balancers';
+  const api = new Played();
+  api.nodes.set('cp1', node({ [label]: '', zone: 'a' }, NOT_READY, role));
+  const { keeper, state, settled, round, said } = world(api, []);
+  await settled();
+  expect(said()).toEqual([]);
+  state.workers = ['w1', 'cp1'];
+  await round();
+  expect(api.nodes.get('cp1')).toMatchObject({ spec: { taints: [NOT_READY] } });
+  expect(api.nodes.get('cp1')!.metadata.labels).toEqual({ zone: 'a' });
+  state.workers = ['w1'];
+  await round();
+  expect(api.nodes.get('cp1')).toMatchObject({ spec: { taints: [NOT_READY, role] } });
+  expect(api.nodes.get('cp1')!.metadata.labels).toEqual({ zone: 'a', [label]: '' });
+  await keeper.close();
+});
+
 test('between two documents labels and taints are everybody’s', async () => {
   const api = new Played();
   api.nodes.set('w1', node());

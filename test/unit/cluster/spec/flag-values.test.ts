@@ -195,9 +195,3 @@ describe('networks of pods are counted in addresses', () => {
     expect(pods('10.244.0.0/16', mask('28', { kubelet: { config: { maxPods: 13 } } }))).toEqual([]);
   });
 });
-
-test('a worker that is a control plane leads to the setting that lets pods onto control planes', () => {
-  expect(faults({ workers: ['cp1', 'w1'] })).toEqual([
-    'error workers: cp1 is a worker and control-plane; remove it here. To let all pods run on control planes, set overrides.kubelet.controlPlaneConfig.registerWithTaints: []',
-  ]);
-});

@@ -301,11 +301,6 @@ test.for([
     'error controlPlanes[2]: cp1 is listed twice',
   ],
   [
-    'a worker that is a control plane',
-    { workers: ['cp1'] },
-    'error workers: cp1 is a worker and control-plane; remove it here. To let all pods run on control planes, set overrides.kubelet.controlPlaneConfig.registerWithTaints: []',
-  ],
-  [
     'a control plane that does not exist',
     { controlPlanes: ['cp1', 'cp2', 'cp4'] },
     'error spec.kubernetes: there is no Machine "cp4"; did you mean "cp1"?',
