@@ -95,19 +95,26 @@ look_at_revisions() {
   done
 }
 
-# Sets api to ready or alive if an apiserver runs, else to nothing. An apiserver that refuses
-# anonymous requests (401) answers, so it counts as ready.
+# Sets api to ready or alive if an apiserver runs, else to nothing. Where apiservers refuse anonymous
+# requests the plan brings a certificate to ask with. Without one, an apiserver that refuses the
+# request (401) is about to get it, and counts as ready.
 look_at_api() {
   api=''
   [ -n "$api_revision" ] || return 0
   api=alive
+  set -- "$root/etc/muster/health.pem"
+  if [ -s "$1" ]; then
+    set -- --cert "$1" --key "$1"
+  else
+    set --
+  fi
   api_answer=$(
     curl -q --silent --noproxy '*' --max-time 2 --capath "$run/none" \
       --cacert "$root/etc/kubernetes/pki/ca-bundle.crt" \
-      --output /dev/null --write-out '%{http_code}' "$api_url/readyz"
+      "$@" --output /dev/null --write-out '%{http_code}' "$api_url/readyz"
   )
-  case $api_answer in
-    200 | 401) api=ready ;;
+  case $api_answer/$# in
+    200/* | 401/0) api=ready ;;
   esac
 }
 

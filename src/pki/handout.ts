@@ -162,6 +162,8 @@ function leafFiles(of: HandoutOf, leaf: LeafName, held: Held): MachineFile[] {
           ? secret(delivery.key, MODES.key, key.pem())
           : { path: delivery.key, mode: MODES.key, content: { kind: 'own-key', leaf } },
       ];
+    case 'one-file':
+      return [pairInOneFile(delivery.path, leaf, certificate, key)];
     case 'combined': {
       return [
         pairInOneFile(delivery.path, leaf, certificate, key),

@@ -182,6 +182,8 @@ export type Delivery =
       readonly pair: string;
       readonly embedded: string;
     }
+  /** Certificate and key in one file. */
+  | { readonly form: 'one-file'; readonly path: string }
   | { readonly form: 'none' };
 
 interface Leaf {
@@ -359,6 +361,14 @@ export const LEAVES = {
   ),
   scheduler: client('ca', named('system:kube-scheduler'), COMPONENT_KUBECONFIGS.scheduler, ['control-plane']),
   kubelet: client('ca', kubeletSubject, KUBELET_CLIENT, ['control-plane', 'worker']),
+  /**
+   * Asks API servers for their health where they refuse anonymous requests. It has no group, and
+   * Kubernetes lets everybody who is authenticated ask for health and version, and nothing else.
+   */
+  health: {
+    ...client('ca', named('muster-health'), { form: 'none' }, ['control-plane', 'worker']),
+    delivery: { form: 'one-file', path: '/etc/muster/health.pem' },
+  },
   /** The subject that Kubernetes' own signer requires of kubelet's serving certificate. */
   'kubelet-serving': {
     parent: 'ca',

@@ -9,7 +9,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { balancerBinds, balancerConfig } from '../../src/cluster/plan/balancer.ts';
 import { keepalivedConfig } from '../../src/cluster/plan/virtual-address.ts';
+import { HEALTH_CLIENT } from '../../src/cluster/spec/health-requests.ts';
 import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
+import type { KubernetesSpec } from '../../src/resources/kinds.ts';
 import { selfSigned } from '../self-signed.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { attach, bridge, daemon, ip, remove, run } from './dhcp-segment.ts';
@@ -21,9 +23,10 @@ const OTHERS = ['w1', 'person'] as const;
 const VIRTUAL = ['10.88.0.10', 'fd00:88::10'] as const;
 const addressesOf = (n: number): readonly string[] => [`10.88.0.${11 + n}`, `fd00:88::${11 + n}`];
 
-const clusterAt = (endpoint: string) =>
+const clusterAt = (endpoint: string, overrides: KubernetesSpec['overrides'] = {}) =>
   resolved(
     {
+      overrides,
       endpoint,
       sans: [],
       workers: ['w1'],
@@ -35,17 +38,25 @@ const CLUSTER = clusterAt(VIRTUAL[0]);
 /** The same cluster with a load balancer at the endpoint. */
 const BALANCED = clusterAt(`${VIRTUAL[0]}:8443`);
 
+/** A cluster whose API servers refuse anonymous requests. */
+const STRICT = clusterAt(VIRTUAL[0], { flags: { 'kube-apiserver': { 'anonymous-auth': 'false' } } });
+
 type Daemon = Awaited<ReturnType<typeof daemon>>;
 const apis = new Map<string, Daemon>();
 const holders = new Map<string, Daemon>();
 const balancers = new Map<string, Daemon>();
 
-/** A server that answers with the machine's name, or with 503 while a file exists. */
+/**
+ * A server that answers with the machine's name, or with 503 while a file exists. While the file
+ * `refuses-anonymous` exists it answers 401 to clients without a certificate.
+ */
 const API = `
 import fs from 'node:fs';
 import https from 'node:https';
 const [name, home] = process.argv.slice(2);
-https.createServer({ key: fs.readFileSync(home + '/key.pem'), cert: fs.readFileSync(home + '/cert.pem') }, (request, response) => {
+https.createServer({ key: fs.readFileSync(home + '/key.pem'), cert: fs.readFileSync(home + '/cert.pem'), requestCert: true, rejectUnauthorized: false }, (request, response) => {
+  if (fs.existsSync(home + '/refuses-anonymous') && !request.socket.getPeerCertificate()?.subject)
+    return void response.writeHead(401).end();
   const ready = !fs.existsSync(home + '/not-ready-' + name);
   response.writeHead(ready ? 200 : 503).end(name);
 }).listen(6443, '::', () => console.log('listening'));
@@ -55,7 +66,10 @@ const file = (name: string, text: string): string => {
   writeFileSync(join(HOME, name), text);
   return join(HOME, name);
 };
-const placed = (text: string): string => text.replaceAll(AUTHORITIES.ca.bundle.path, join(HOME, 'cert.pem'));
+const placed = (text: string): string =>
+  text
+    .replaceAll(AUTHORITIES.ca.bundle.path, join(HOME, 'cert.pem'))
+    .replaceAll(HEALTH_CLIENT.path, join(HOME, 'health.pem'));
 
 function holds(machine: string, address: string): boolean {
   return ip('-n', machine, '-o', 'address', 'show', 'dev', 'eth0').includes(` ${address}/`);
@@ -202,4 +216,20 @@ test('an endpoint with its own port reaches every apiserver, and the address sta
     .poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 })
     .toEqual([expect.not.stringMatching(holder)]);
   await expect.poll(() => ask(), { timeout: 20_000, interval: 100 }).not.toBe('');
+});
+
+test('where API servers refuse anonymous requests, balancer and keepalived ask with their certificate', async () => {
+  for (const one of [...holders.values(), ...balancers.values()]) await one.stop();
+  file('refuses-anonymous', '');
+  const client = selfSigned('muster-health', []);
+  file('health.pem', client.certificate + client.key);
+  const balancer = await startBalancer('w1', STRICT);
+  // haproxy begins with servers that are up; the first check of one that refuses takes it down.
+  const sign = file('not-ready-cp2', '');
+  await expect.poll(() => balancer.output(), { timeout: 20_000 }).toMatch(/control-planes\/cp2 is DOWN/);
+  rmSync(sign);
+  await expect.poll(() => balancer.output(), { timeout: 20_000 }).toMatch(/control-planes\/cp2 is UP/);
+  expect(balancer.output()).not.toMatch(/control-planes\/cp[13] is DOWN/);
+  await startKeepalived('cp1', STRICT);
+  await expect.poll(() => holdersOf(VIRTUAL[0]), { timeout: 40_000, interval: 200 }).toEqual(['cp1']);
 });

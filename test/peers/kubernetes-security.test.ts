@@ -211,4 +211,21 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     await apply();
     expect(refusal(pod('default'))).toContain('violates PodSecurity "restricted:latest"');
   });
+
+  test('an API server that refuses anonymous requests tells its health to the machine, by the certificate of the plan', async () => {
+    const flags = { 'kube-apiserver': { 'anonymous-auth': 'false' } };
+    world.known.put(clusterDocument({ ...SPEC, overrides: { flags } }));
+    await apply();
+    const file = placed.inside('/etc/muster/health.pem');
+    const status = (path: string, ...options: readonly string[]): string =>
+      execFileSync(
+        'curl',
+        ['-s', '-k', '-o', '/dev/null', '-w', '%{http_code}', ...options, `https://${ADDRESS}:6443${path}`],
+        { encoding: 'utf8' },
+      );
+    expect(status('/readyz')).toBe('401');
+    expect(status('/readyz', '--cert', file, '--key', file)).toBe('200');
+    expect(status('/api/v1/secrets', '--cert', file, '--key', file)).toBe('403');
+    expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  });
 });

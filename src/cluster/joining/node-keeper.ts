@@ -114,8 +114,7 @@ async function givenBefore(
     const [, name] = KEYS.node.parse(key)!;
     const read = record.safeParse(parsed(value));
     if (!read.success) log.warn({ key }, 'a stored record cannot be read and is skipped');
-    else if (machines.has(name) && read.data.founding === founding)
-      given.set(name, read.data as Settings);
+    else if (machines.has(name) && read.data.founding === founding) given.set(name, read.data as Settings);
     else await store.commit([{ key, delete: true }]);
   }
   return given;

@@ -8,6 +8,7 @@
 import type { PlanLine } from '../../agent/plan.ts';
 import { urlHost } from '../../base/ip.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
+import { healthClient } from '../spec/health-requests.ts';
 import { API_PORT } from '../spec/ports.ts';
 import {
   addressOf,
@@ -35,9 +36,10 @@ export function balancerConfig(resolved: ResolvedCluster, binds: readonly string
   const servers = withRole(resolved, 'control-plane').map(
     (machine) => `  server ${machine.name} ${urlHost(addressOf(machine))}:${API_PORT}`,
   );
+  const client = healthClient(resolved);
   return `global
   maxconn 8192
-  # Standard error goes to the journal.
+${client === undefined ? '' : UNPRIVILEGED}  # Standard error goes to the journal.
   log stderr format raw local0 notice
 
 defaults
@@ -64,15 +66,21 @@ backend control-planes
   http-check expect status 200
   # Connections to a server that is down are closed at once, so that kubelet connects to another.
   # A check that resumed a session would verify no certificate, and hide a CA that is not trusted.
-  default-server inter 2s fall 2 rise 1 on-marked-down shutdown-sessions check check-ssl no-ssl-reuse verify required ca-file ${AUTHORITIES.ca.bundle.path}
+  default-server inter 2s fall 2 rise 1 on-marked-down shutdown-sessions check check-ssl no-ssl-reuse verify required ca-file ${AUTHORITIES.ca.bundle.path}${client === undefined ? '' : ` crt ${client}`}
 ${servers.join('\n')}
 `;
 }
 
+/**
+ * haproxy starts as root where it reads the key of its checks, at each reload again. Its worker
+ * serves as nobody, whose number is the same on all distributions.
+ */
+const UNPRIVILEGED = '  uid 65534\n  gid 65534\n';
+
 /** Only root may listen at ports below this one. */
 const FIRST_FREE_PORT = 1024;
 
-const unit = (port: number) =>
+const unit = (port: number, client: string | undefined) =>
   sections(
     [
       'Unit',
@@ -91,8 +99,10 @@ const unit = (port: number) =>
         'KillMode=mixed',
         'Restart=always',
         'RestartSec=1',
-        'DynamicUser=yes',
-        ...(port < FIRST_FREE_PORT ? ['AmbientCapabilities=CAP_NET_BIND_SERVICE'] : []),
+        ...(client === undefined ? ['DynamicUser=yes'] : ['PrivateTmp=yes', 'ProtectSystem=strict']),
+        ...(client === undefined && port < FIRST_FREE_PORT
+          ? ['AmbientCapabilities=CAP_NET_BIND_SERVICE']
+          : []),
         'ProtectHome=yes',
         'LimitNOFILE=65536',
       ],
@@ -140,9 +150,10 @@ export function balancerPart(
       : undefined;
   const files = (revision?: string): readonly PlanLine[] => [
     put(CONFIG, balancerConfig(resolved, balancerBinds(resolved, machine), revision)),
-    put(UNIT, unit(port)),
+    put(UNIT, unit(port, healthClient(resolved))),
   ];
-  const reads = (path: string) => [CONFIG, UNIT, AUTHORITIES.ca.bundle.path].includes(path);
+  const reads = (path: string) =>
+    [CONFIG, UNIT, AUTHORITIES.ca.bundle.path, healthClient(resolved)].includes(path);
   const digest = digestOf([...files(), ...pki], reads);
   const revision = digest.slice(0, 16);
   return { files: files(revision), run: { do: 'reload', unit: SERVICE, digest }, revision };

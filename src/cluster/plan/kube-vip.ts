@@ -7,7 +7,8 @@ import type { PlanLine } from '../../agent/plan.ts';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import { API_PORT, ETCD_CLIENT_PORT } from '../spec/ports.ts';
+import { apiserverQuestion } from '../spec/health-requests.ts';
+import { ETCD_CLIENT_PORT } from '../spec/ports.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { digestOf } from './lines.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';
@@ -89,7 +90,7 @@ export function kubeVipManifest(
           // API server the probe ends the pod, and another machine takes the addresses.
           livenessProbe: {
             failureThreshold: 2,
-            httpGet: { host: '127.0.0.1', path: '/readyz', port: API_PORT, scheme: 'HTTPS' },
+            ...apiserverQuestion(resolved, '127.0.0.1', '/readyz'),
             periodSeconds: 2,
             timeoutSeconds: 2,
           },
@@ -100,7 +101,7 @@ export function kubeVipManifest(
           // addresses.
           startupProbe: {
             failureThreshold: 150,
-            httpGet: { host: '127.0.0.1', path: '/readyz', port: API_PORT, scheme: 'HTTPS' },
+            ...apiserverQuestion(resolved, '127.0.0.1', '/readyz'),
             periodSeconds: 2,
             timeoutSeconds: 2,
           },

@@ -8,6 +8,7 @@ import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import { apiserverMounts } from '../spec/apiserver-mounts.ts';
+import { apiserverQuestion } from '../spec/health-requests.ts';
 import {
   API_PORT,
   CONTROLLER_MANAGER_PORT,
@@ -70,30 +71,25 @@ export function commandLine(flags: Flags, machine: ClusterMachine, founding?: Fo
     .flatMap((flag) => [flags[flag]!].flat().map((value) => `--${flag}=${expand(value, machine, founding)}`));
 }
 
-interface ProbeSpot {
-  readonly host: string;
-  readonly scheme: 'HTTP' | 'HTTPS';
-}
+/** What a probe asks. */
+type Question = Pick<Probe, 'httpGet' | 'tcpSocket'>;
 
-const get = ({ host, scheme }: ProbeSpot, path: string): Probe['httpGet'] => ({
-  host,
-  path,
-  port: 'probe-port',
-  scheme,
+const get = (scheme: 'HTTP' | 'HTTPS', path: string): Question => ({
+  httpGet: { host: '127.0.0.1', path, port: 'probe-port', scheme },
 });
-const slow = (spot: ProbeSpot, path: string, failureThreshold: number): Probe => ({
+const slow = (question: Question, failureThreshold: number): Probe => ({
   failureThreshold,
-  httpGet: get(spot, path),
+  ...question,
   initialDelaySeconds: 10,
   periodSeconds: 10,
   timeoutSeconds: 15,
 });
-const liveness = (spot: ProbeSpot, path: string): Probe => slow(spot, path, 8);
+const liveness = (question: Question): Probe => slow(question, 8);
 /** A startup probe: by default four minutes, which are 24 tries ten seconds apart. */
-const startup = (spot: ProbeSpot, path: string, tries = 24): Probe => slow(spot, path, tries);
-const readiness = (spot: ProbeSpot, path: string): Probe => ({
+const startup = (question: Question, tries = 24): Probe => slow(question, tries);
+const readiness = (question: Question): Probe => ({
   failureThreshold: 3,
-  httpGet: get(spot, path),
+  ...question,
   periodSeconds: 1,
   timeoutSeconds: 15,
 });
@@ -124,7 +120,6 @@ const bySort = (mounts: readonly Mount[]): readonly Mount[] =>
 
 function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, founding: Founding): StaticPod {
   const { probes } = ETCD_RELEASES[resolved.etcd.minor];
-  const spot = { host: '127.0.0.1', scheme: 'HTTP' } as const;
   return {
     name: 'etcd',
     annotations: {
@@ -139,9 +134,9 @@ function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, founding: F
     command: ['etcd', ...commandLine(resolved.flags.etcd, machine, founding)],
     port: ETCD_METRICS_PORT,
     requests: { cpu: '100m', memory: '100Mi' },
-    livenessProbe: liveness(spot, probes.liveness),
-    readinessProbe: readiness(spot, probes.readiness),
-    startupProbe: startup(spot, probes.startup),
+    livenessProbe: liveness(get('HTTP', probes.liveness)),
+    readinessProbe: readiness(get('HTTP', probes.readiness)),
+    startupProbe: startup(get('HTTP', probes.startup)),
     mounts: [
       directory('etcd-data', flagValue(resolved, 'etcd', 'data-dir', resolved.etcd.dataDirectory), false),
       directory('etcd-certs', `${PKI_DIRECTORY}/etcd`, false),
@@ -151,7 +146,8 @@ function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, founding: F
 
 function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
   const port = Number(flagValue(resolved, 'kube-apiserver', 'secure-port', String(API_PORT)));
-  const spot = { host: addressOf(machine), scheme: 'HTTPS' } as const;
+  const asks = (path: '/livez' | '/readyz') =>
+    apiserverQuestion(resolved, addressOf(machine), path, 'probe-port');
   return {
     name: 'kube-apiserver',
     annotations: {
@@ -161,9 +157,9 @@ function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): Stati
     command: ['kube-apiserver', ...commandLine(resolved.flags['kube-apiserver'], machine)],
     port,
     requests: { cpu: '250m' },
-    livenessProbe: liveness(spot, '/livez'),
-    readinessProbe: readiness(spot, '/readyz'),
-    startupProbe: startup(spot, '/livez', 90),
+    livenessProbe: liveness(asks('/livez')),
+    readinessProbe: readiness(asks('/readyz')),
+    startupProbe: startup(asks('/livez'), 90),
     mounts: bySort([
       ...apiserverMounts(resolved).map(({ name, path, readOnly }) => directory(name, path, readOnly)),
       directory('ca-certs', '/etc/ssl/certs'),
@@ -174,7 +170,6 @@ function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): Stati
 }
 
 function controllerManagerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
-  const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
   return {
     name: 'kube-controller-manager',
     annotations: {},
@@ -182,8 +177,8 @@ function controllerManagerPod(resolved: ResolvedCluster, machine: ClusterMachine
     command: ['kube-controller-manager', ...commandLine(resolved.flags['kube-controller-manager'], machine)],
     port: CONTROLLER_MANAGER_PORT,
     requests: { cpu: '200m' },
-    livenessProbe: liveness(spot, '/healthz'),
-    startupProbe: startup(spot, '/healthz'),
+    livenessProbe: liveness(get('HTTPS', '/healthz')),
+    startupProbe: startup(get('HTTPS', '/healthz')),
     mounts: bySort([
       directory('ca-certs', '/etc/ssl/certs'),
       directory('k8s-certs', PKI_DIRECTORY),
@@ -194,7 +189,6 @@ function controllerManagerPod(resolved: ResolvedCluster, machine: ClusterMachine
 }
 
 function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine): StaticPod {
-  const spot = { host: '127.0.0.1', scheme: 'HTTPS' } as const;
   return {
     name: 'kube-scheduler',
     annotations: {},
@@ -202,9 +196,9 @@ function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine): Stati
     command: ['kube-scheduler', ...commandLine(resolved.flags['kube-scheduler'], machine)],
     port: SCHEDULER_PORT,
     requests: { cpu: '100m' },
-    livenessProbe: liveness(spot, '/livez'),
-    readinessProbe: readiness(spot, '/readyz'),
-    startupProbe: startup(spot, '/livez'),
+    livenessProbe: liveness(get('HTTPS', '/livez')),
+    readinessProbe: readiness(get('HTTPS', '/readyz')),
+    startupProbe: startup(get('HTTPS', '/livez')),
     mounts: [directory('kubeconfig', `${KUBERNETES_DIRECTORY}/scheduler`)],
   };
 }

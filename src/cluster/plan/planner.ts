@@ -27,6 +27,7 @@ import { MUSTER_SCOPE } from '../../store/keys.ts';
 import type { AppliedObjects } from '../objects/applied.ts';
 import { joinsByToken } from '../spec/by-token.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificate-names.ts';
+import { healthClient } from '../spec/health-requests.ts';
 import type { Releases } from '../spec/release.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
@@ -370,7 +371,7 @@ class Planner {
     if (keys === undefined)
       return wait('the keys of the cluster are made when its first member of etcd polls');
     const { pki } = this.#deps;
-    const leaves = leavesOf(machine, false).map(async (leaf): Promise<[LeafName, Held]> => {
+    const leaves = leavesOf(resolved, machine, false).map(async (leaf): Promise<[LeafName, Held]> => {
       const key = await PrivateKey.generate(resolved.keys);
       const { leafLifetime: lifetime } = resolved.pki;
       const order = { leaf, holder: holderOf(machine), cluster: clusterNames(resolved), lifetime };
@@ -438,7 +439,7 @@ class Planner {
     applies: boolean,
     { probes: wanted }: Probing,
   ) {
-    const leaves = leavesOf(machine, applies).filter(
+    const leaves = leavesOf(resolved, machine, applies).filter(
       (leaf) => leaf !== 'kubelet' || !joinsByToken(resolved, machine),
     );
     let refused = false;
@@ -509,10 +510,21 @@ class Planner {
 
 /**
  * The certificates that a plan brings. The agent's own is not one of them, because it comes with
- * the ticket. The applier's is one only while there are objects to apply.
+ * the ticket. The applier's is one only while there are objects to apply, and that for questions
+ * about health only where they need one.
  */
-const leavesOf = (machine: ClusterMachine, applies: boolean): readonly LeafName[] =>
-  leavesFor(pkiRoles(machine)).filter((leaf) => leaf !== 'agent' && (leaf !== 'applier' || applies));
+const leavesOf = (
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  applies: boolean,
+): readonly LeafName[] => {
+  const left: Partial<Record<LeafName, boolean>> = {
+    agent: true,
+    applier: !applies,
+    health: healthClient(resolved) === undefined,
+  };
+  return leavesFor(pkiRoles(machine)).filter((leaf) => !left[leaf]);
+};
 
 async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
   return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;

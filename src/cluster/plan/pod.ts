@@ -4,12 +4,13 @@ import type { Rolled } from './restarts.ts';
 
 export interface Probe {
   readonly failureThreshold: number;
-  readonly httpGet: {
+  readonly httpGet?: {
     readonly host: string;
     readonly path: string;
-    readonly port: string;
+    readonly port: string | number;
     readonly scheme: 'HTTP' | 'HTTPS';
   };
+  readonly tcpSocket?: { readonly host: string; readonly port: string | number };
   readonly initialDelaySeconds?: number;
   readonly periodSeconds: number;
   readonly timeoutSeconds: number;

@@ -6,6 +6,7 @@
 
 import type { PlanLine } from '../../agent/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
+import { curlOptions } from '../spec/health-requests.ts';
 import { API_PORT } from '../spec/ports.ts';
 import {
   addressOfFamily,
@@ -51,7 +52,7 @@ export function keepalivedConfig(
 }
 
 vrrp_script api {
-  script "/usr/bin/curl -sf -o /dev/null --max-time 2 --cacert ${AUTHORITIES.ca.bundle.path} https://${own}:${port ?? API_PORT}/readyz"
+  script "/usr/bin/curl -sf -o /dev/null --max-time 2 --cacert ${AUTHORITIES.ca.bundle.path}${curlOptions(resolved)} https://${own}:${port ?? API_PORT}/readyz"
   interval 2
   timeout 3
   fall 2

@@ -22,7 +22,13 @@ import {
   etcdClientUrl,
   KUBELET_HEALTH_PORT,
 } from './ports.ts';
-import { addressOf, CONTROL_PLANE_TAINT, type ClusterMachine, type Component, type Value } from './resolved-cluster.ts';
+import {
+  addressOf,
+  type ClusterMachine,
+  CONTROL_PLANE_TAINT,
+  type Component,
+  type Value,
+} from './resolved-cluster.ts';
 import { ETCD_RELEASES, type EtcdMinor } from './versions.ts';
 
 interface Derived {

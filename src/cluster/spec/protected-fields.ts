@@ -100,12 +100,6 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
     /^(0\.0\.0\.0|::)$/,
   ),
   ...flags('kube-apiserver', 'advertise-address', MACHINE),
-  ...flags(
-    'kube-apiserver',
-    'anonymous-auth',
-    'kubelet, the balancer and keepalived ask /livez and /readyz without a credential, and kubelet ends an API server that refuses them; to let nobody else ask anonymously, name an AuthenticationConfiguration in authentication-config with anonymous.conditions for /livez, /readyz and /healthz',
-    /^(1|t|T|TRUE|true|True)$/,
-  ),
   ...flags('kube-apiserver', 'etcd-servers', 'it is the members that the Cluster names'),
   ...flags('kube-apiserver', 'service-cluster-ip-range', SERVICES),
   ...flags(

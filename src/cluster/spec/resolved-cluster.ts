@@ -44,8 +44,8 @@ export interface ClusterMachine {
 
 /** The taint that keeps pods of everybody from control planes, as kubeadm sets it. */
 export const CONTROL_PLANE_TAINT: NodeTaint = {
-  key: 'node-role.kubernetes.io/control-plane',
   effect: 'NoSchedule',
+  key: 'node-role.kubernetes.io/control-plane',
 };
 
 /** Load balancers of Services send no traffic to nodes with this label, as kubeadm sets it. */

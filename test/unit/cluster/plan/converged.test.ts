@@ -49,7 +49,9 @@ test('load balancers of Services may send traffic to such a node', () => {
   const { cluster, machine } = machineOf({ workers: ['cp1'] }, 'cp1');
   const scriptOf = (one: typeof machine): string =>
     objectsPart(one, { created: [], applied: [], proposed: [] }, []).files.flatMap((line) =>
-      line.do === 'put' && 'text' in line.content && line.content.text.startsWith('#!') ? [line.content.text] : [],
+      line.do === 'put' && 'text' in line.content && line.content.text.startsWith('#!')
+        ? [line.content.text]
+        : [],
     )[0]!;
   expect(scriptOf(machine)).not.toContain('exclude-from-external-load-balancers');
   expect(scriptOf(cluster.machines[1]!)).toContain('exclude-from-external-load-balancers=');

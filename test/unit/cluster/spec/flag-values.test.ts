@@ -165,13 +165,6 @@ describe('files of static pods', () => {
   });
 });
 
-test('an API server that refuses anonymous requests is refused with the way that works', () => {
-  const told = flags('kube-apiserver', { 'anonymous-auth': 'false' });
-  expect(told).toHaveLength(1);
-  expect(told[0]).toMatch(/anonymous-auth: .*kubelet ends an API server.*authentication-config/);
-  expect(flags('kube-apiserver', { 'anonymous-auth': 'true' })).toEqual([]);
-});
-
 describe('networks of pods are counted in addresses', () => {
   const pods = (network: string, overrides: Overrides = {}): string[] =>
     faults({ networks: { pods: [network] }, overrides });
