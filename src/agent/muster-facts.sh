@@ -95,9 +95,9 @@ look_at_revisions() {
   done
 }
 
-# Sets api to ready or alive if an apiserver runs, else to nothing. Where apiservers refuse anonymous
-# requests the plan brings a certificate to ask with. Without one, an apiserver that refuses the
-# request (401) is about to get it, and counts as ready.
+# Sets api to ready or alive if an apiserver runs, else to nothing. Where apiservers refuse
+# anonymous requests the plan brings a certificate to ask with. Without one, an apiserver that
+# refuses the request (401) answers, and counts as ready.
 look_at_api() {
   api=''
   [ -n "$api_revision" ] || return 0
