@@ -18,6 +18,7 @@ import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
 import { firmwareDocument } from '../src/pxe/firmware/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
+import { diagnosisPage } from './diagnosis-page.ts';
 import { foundingPage } from './founding-page.ts';
 import { code, generatedFrom, table, wrapped } from './markdown.ts';
 import { agentTexts, reportTexts } from './script-texts.ts';
@@ -211,6 +212,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/errors.md', errorsPage()],
     ['docs/metrics.md', metricsPage()],
     ['docs/events.md', eventsPage()],
+    ['docs/diagnosis.md', diagnosisPage()],
     ['docs/founding.md', foundingPage()],
     ['docs/firmware.md', firmwareDocument()],
     ...resourcePages(),

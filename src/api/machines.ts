@@ -4,11 +4,12 @@ import { formatIpv4 } from '../base/ipv4.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import type { Provenance, Rendered } from '../ignition/rendered.ts';
 import type { Member } from '../machines/roster.ts';
-import type { ExplainQuestion } from '../pxe/decide/explain.ts';
+import type { ExplainQuestion, Explanation } from '../pxe/decide/explain.ts';
 import { API_VERSION } from '../resources/kinds.ts';
 import { checkJoins } from './access.ts';
 import type { ApiDeps, LeaseView } from './deps.ts';
 import { type ApiRequest, type Handler, json, readText } from './handler.ts';
+import { verdictsOf } from './timeline.ts';
 import { machineView, timestamp } from './times.ts';
 
 type H = Handler<ApiDeps>;
@@ -129,6 +130,11 @@ function choice<T extends string>(
   return value as T;
 }
 
+/** What a machine would get and why, and what is wrong with its last boot. */
+export interface ExplanationView extends Explanation {
+  readonly verdicts: ReturnType<typeof verdictsOf>;
+}
+
 export const explain: H = (request, deps) => {
   const { query } = request;
   const machine = query.get('machine');
@@ -145,7 +151,8 @@ export const explain: H = (request, deps) => {
     ...(arch ? { arch } : {}),
     ...(firmware ? { firmware } : {}),
   };
-  return json(deps.preview.explain(question));
+  const explanation = deps.preview.explain(question);
+  return json({ ...explanation, verdicts: verdictsOf(explanation.subject, deps) } satisfies ExplanationView);
 };
 
 /** A machine's first-boot configuration as the API shows it. */

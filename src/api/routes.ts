@@ -48,6 +48,7 @@ import { ROTATION_ROUTES } from './rotations.ts';
 import { showRunning } from './running.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
+import { showTimeline } from './timeline.ts';
 import { timestamp } from './times.ts';
 import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
 import { UPGRADE_ROUTES } from './upgrades.ts';
@@ -173,6 +174,14 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     summary:
       'Reads the configuration directory, the loader directories and the host’s addresses again; answers with the faults of the configuration directory.',
     handler: reloadDocuments,
+  },
+  {
+    method: 'GET',
+    path: '/v1/machines/:name/timeline',
+    access: 'view',
+    summary:
+      'Shows what happened in a boot of a machine, with durations, what was waited for, and verdicts. Query: boot (an id; 0 the last one, -1 the one before).',
+    handler: showTimeline,
   },
   {
     method: 'POST',

@@ -21,6 +21,8 @@ export const EVENT_KINDS = {
   'dhcp.decline':
     'A client found that its address is in use, and Muster does not lease the address for a while. A client that declines too many addresses gets none for a while.',
   'dhcp.release': 'A client gave its address back.',
+  'dhcp.noted':
+    'A message of a booting client got no answer, e.g. because the client chose another server; the reason says why.',
   'dhcp.exhausted': 'No free address was left for a client.',
   'dhcp.store': 'A lease could not be made durable; the client was not answered and will ask again.',
   'dhcp.conflict': 'A probe found a free address in use.',
@@ -32,6 +34,7 @@ export const EVENT_KINDS = {
     "A machine's secrets were served with its configuration (delivery: inline). This happens once for each boot.",
   'config.refused': 'A configuration document was requested and not served.',
   'asset.served': 'A whole file was served.',
+  'asset.cut': 'A client ended the download of a file before it had all of it.',
   'tftp.served': 'A file was sent by TFTP.',
   'tftp.failed': 'A TFTP transfer ended early or a request was refused.',
   'report.believed': "A machine's report moved its phase.",

@@ -16,6 +16,7 @@ const ROOMS = [
   'agent',
   'cluster',
   'pxe',
+  'diagnosis',
   'api',
   'lab',
   'cli',

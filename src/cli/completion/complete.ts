@@ -35,6 +35,7 @@ const ARGUMENTS: Readonly<Record<string, readonly Source[] | readonly (readonly 
   render: ['machines'],
   events: ['subjects'],
   'machine accept': ['machines'],
+  'machine timeline': ['machines'],
   'machine approve': ['machines'],
   'machine rearm': ['machines'],
   'cluster status': ['clusters'],

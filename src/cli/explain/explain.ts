@@ -1,8 +1,8 @@
 /** `muster explain`: explains a machine (by asking the server), a field of a kind, or a capture. */
 
+import type { ExplanationView } from '../../api/machines.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
-import type { Explanation } from '../../pxe/decide/explain.ts';
 import type { ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { kindNamed, kindOf } from '../names.ts';
@@ -44,11 +44,15 @@ export async function explain(what: string | undefined, options: ExplainOptions,
   if (mac === undefined && /^[A-Z][A-Za-z]*$/.test(first)) kindOf(first);
   const { openClient } = await import('../client.socket.ts');
   const { network, arch, firmware } = options;
-  const answer = await openClient(options, io).call<Explanation>('GET', '/v1/explain', {
+  const answer = await openClient(options, io).call<ExplanationView>('GET', '/v1/explain', {
     query: { ...(mac === undefined ? { machine: what } : { mac }), network, arch, firmware },
   });
   if (format === 'json') io.out(jsonText(answer));
   else if (format === 'yaml') io.out(yamlText(answer));
-  else io.out((await import('../../pxe/decide/explain.ts')).formatExplanation(answer));
+  else {
+    const { formatExplanation } = await import('../../pxe/decide/explain.ts');
+    const { verdictsText } = await import('../machine/timeline.ts');
+    io.out(formatExplanation(answer) + verdictsText(answer.verdicts, io.color));
+  }
   return EXIT.ok;
 }

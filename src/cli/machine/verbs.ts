@@ -1,4 +1,4 @@
-/** Registers `muster render` and `muster machine add|accept|waiting|approve|rearm`. */
+/** Registers `muster render` and `muster machine add|accept|timeline|waiting|approve|rearm`. */
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerMachine: Register = (program, io, finish) => {
@@ -24,7 +24,7 @@ export const registerMachine: Register = (program, io, finish) => {
 
   const machine = program
     .command('machine')
-    .summary('add, accept, approve and rearm machines')
+    .summary('add, accept, approve and rearm machines, and see their boots')
     .description('Adds machines to the inventory, and decides about those that are held.');
   const add = withServer(
     machine
@@ -67,6 +67,7 @@ export const registerMachine: Register = (program, io, finish) => {
     ['muster machine accept m-525400aa0001 --profile worker --name node-1', 'accept an unknown machine'],
     ['muster machine accept node-1', 'let a machine boot again that was held after failed boots'],
   );
+  registerTimeline(machine, io, finish);
   registerQuarantine(machine, io, finish);
   registerApproval(machine, io, finish);
   const rearm = withServer(
@@ -86,6 +87,27 @@ export const registerMachine: Register = (program, io, finish) => {
     'let a machine enrol again after you have looked at why two keys asked in its name',
   ]);
 };
+
+function registerTimeline(...[machine, io, finish]: Parameters<Register>): void {
+  const timeline = withServer(
+    machine
+      .command('timeline')
+      .summary('show what happened in a boot, and what is wrong')
+      .description(
+        'Shows what a machine and the boot host did in a boot: when, how long it took, what was waited for, and what is wrong.',
+      )
+      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .option('--boot <boot>', 'an id, or how many boots back: 0 the last one (default), -1 the one before')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./timeline.ts')).timeline(name, options, io)),
+  );
+  withExamples(
+    timeline,
+    ['muster machine timeline node-1', 'see how far its last boot came, and why it stopped there'],
+    ['muster machine timeline node-1 --boot -1', 'look at the boot before'],
+  );
+}
 
 function registerQuarantine(...[machine, io, finish]: Parameters<Register>): void {
   const quarantine = withServer(

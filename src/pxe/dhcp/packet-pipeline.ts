@@ -16,7 +16,9 @@ import type { ServedNetwork } from '../network.ts';
 import { handle } from './handle.ts';
 import type { LeaseBook, WriteResult } from './leases.ts';
 import { type Datagram, indexNetworks, type NetworkIndex } from './networks.ts';
+import { OPTION } from './options.ts';
 import { DHCP_OUTCOMES, type OutcomeCode, type SilentOutcome } from './outcomes.ts';
+import { addressOption, type DhcpPacket } from './packet.ts';
 import type { DhcpState, Durable, Step } from './step.ts';
 
 export interface PacketPipelineParts {
@@ -42,6 +44,14 @@ const EXHAUSTED_LOG_INTERVAL: Millis = millis(60_000);
 const REASONS = Object.fromEntries(
   Object.entries(DHCP_OUTCOMES).map(([code, { text }]) => [code, { code, text }]),
 ) as unknown as Readonly<Record<OutcomeCode, Reason>>;
+
+/** Adds what the timeline of a boot shows of a packet. */
+function addPacketFields(fields: Record<string, string | number>, packet: DhcpPacket, kind: EventKind): void {
+  fields.xid = `0x${packet.xid.toString(16)}`;
+  if (packet.secs > 0) fields.secs = packet.secs;
+  const server = kind === 'dhcp.noted' ? addressOption(packet, OPTION.serverId) : undefined;
+  if (server !== undefined) fields.server = formatIpv4(server);
+}
 
 /** The step of a packet that gets no reply after all. */
 function unanswered(step: Step, outcome: SilentOutcome, detail?: string): Step {
@@ -161,7 +171,8 @@ export class PacketPipeline {
     });
     if (step.refused) this.#noteRefusal(step.refused.why, step.refused.asker);
     const about: { readonly text: string; readonly event?: EventKind } = DHCP_OUTCOMES[outcome];
-    if (about.event === undefined || client === undefined) {
+    const kind = about.event ?? (client === undefined || client.stage === 'none' ? undefined : 'dhcp.noted');
+    if (kind === undefined || client === undefined) {
       if (this.#log.isLevelEnabled('debug'))
         this.#log.debug(
           { outcome, type, mac: client?.mac, network: network?.name, detail: step.detail },
@@ -170,12 +181,14 @@ export class PacketPipeline {
       return;
     }
     if (about.event === 'dhcp.exhausted') this.#warn(step, client.mac);
-    const fields: Record<string, string> = { mac: client.mac, stage: client.stage };
+    const fields: Record<string, string | number> = { mac: client.mac, stage: client.stage };
+    if (type !== undefined) fields.type = type;
+    if (step.packet !== undefined) addPacketFields(fields, step.packet, kind);
     if (address !== undefined) fields.address = formatIpv4(address);
     if (answer?.bootFile !== undefined) fields.file = answer.bootFile;
     if (step.detail !== undefined) fields.detail = step.detail;
     this.#parts.events.record({
-      kind: about.event,
+      kind,
       subject: answer?.subject ?? client.mac,
       reason: REASONS[outcome],
       ...(network ? { network: network.name } : {}),

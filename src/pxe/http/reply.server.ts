@@ -41,6 +41,8 @@ export interface Sent {
   readonly octets: number;
   /** The whole file was sent, to a GET without a range. */
   readonly whole: boolean;
+  /** The client left before it had all that it had asked for. */
+  readonly cut?: boolean;
 }
 
 export interface FileReply {
@@ -95,7 +97,7 @@ export async function sendFile(
   }
   response.writeHead(status, headers);
   const octets = await stream(fd, first, last, response);
-  return { status, octets, whole: range.kind === 'whole' && octets === length };
+  return { status, octets, whole: range.kind === 'whole' && octets === length, cut: octets < length };
 }
 
 /**

@@ -222,12 +222,12 @@ async function sent(
   context: ServeContext,
 ): Promise<number> {
   const startedAt = context.clock.monotonic();
-  const { status, octets, whole } = await sendFile(request, response, reply);
+  const { status, octets, whole, cut = false } = await sendFile(request, response, reply);
   context.metrics.add('muster_http_sent_bytes_total', {}, octets);
-  if (whole) {
+  if (whole || cut) {
     const who = context.subjectOf?.(context.peer);
     context.events.record({
-      kind: 'asset.served',
+      kind: whole ? 'asset.served' : 'asset.cut',
       subject: who?.subject ?? context.peer,
       ...(who?.session ? { session: who.session } : {}),
       ...(context.network ? { network: context.network.name } : {}),

@@ -91,6 +91,7 @@ const DIED: TransferEnd = {
   outcome: 'failed',
   why: 'the thread that sent the file died',
   octets: 0,
+  resent: 0,
   elapsed: 0 as Millis,
 };
 

@@ -341,7 +341,7 @@ class Server implements TftpServer {
   }
 
   #over(end: TransferEnd, request: TftpRequest, peer: Peer, network: ServedNetwork | undefined): void {
-    const { outcome, why, octets, elapsed } = end;
+    const { outcome, why, octets, resent, elapsed } = end;
     this.#count(outcome);
     this.#options.metrics.add('muster_tftp_sent_bytes_total', {}, octets);
     // A probe is neither a download nor a failure (quirk tftp-probe). A displaced request is
@@ -354,6 +354,7 @@ class Server implements TftpServer {
     this.#record(served ? 'tftp.served' : 'tftp.failed', request, peer, outcome, why, {
       octets,
       milliseconds: Math.round(elapsed),
+      ...(resent > 0 ? { resent } : {}),
       ...(network ? { network: network.name } : {}),
     });
   }

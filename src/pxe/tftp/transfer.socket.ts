@@ -31,6 +31,8 @@ export interface TransferEnd {
   readonly why: string;
   /** Octets of the file that the client has acknowledged. */
   readonly octets: number;
+  /** Windows of blocks that were sent again, in whole or in part, because packets were lost. */
+  readonly resent: number;
   readonly elapsed: Millis;
 }
 
@@ -70,6 +72,7 @@ export class Transfer {
   /** When the timer fires. */
   #timerDue = Number.POSITIVE_INFINITY as Millis;
   #ended = false;
+  #resent = 0;
   /** What went wrong on this side, for the log; the client gets a shorter message. */
   #fault: string | undefined;
 
@@ -183,6 +186,7 @@ export class Transfer {
     for (const effect of effects) {
       switch (effect.do) {
         case 'data':
+          if (!state.clean) this.#resent++;
           this.#send(running, effect.from, effect.to);
           break;
         case 'oack':
@@ -259,6 +263,7 @@ export class Transfer {
       outcome,
       why: this.#fault === undefined ? why : `${why}: ${this.#fault}`,
       octets,
+      resent: this.#resent,
       elapsed: (this.#options.clock.monotonic() - this.#startedAt) as Millis,
     });
   }
