@@ -149,7 +149,7 @@ const waitsFor = (boot: ObservedBoot, codes: readonly string[]): readonly Shown[
 const failures = ({ events }: ObservedBoot): readonly MusterEvent[] =>
   events.filter((event) => event.kind === 'report.believed' && fieldOf(event, 'step') === 'failed');
 
-/** How the initrd's report begins when the root image has another hash (images/debian/initramfs). */
+/** How the initrd's report begins when the root image has another hash. */
 export const WRONG_ROOT = 'the root image is not the one that was promised';
 const isWrongRoot = (event: MusterEvent): boolean =>
   fieldOf(event, 'detail').startsWith(`initrd: ${WRONG_ROOT}`);
@@ -172,7 +172,7 @@ export const RULES = [
     about:
       'The machine got an offer from Muster and took that of another server, whose address is in the evidence. Firmware takes the first offer with a boot file, or the first at all.',
     remedy:
-      'Switch the other server off on this segment, make it ignore this machine, or set the Network to `mode: proxy`, where it gives the addresses. `muster doctor` finds it.',
+      'Switch the other server off on this segment, make it ignore this machine, or set the Network to `mode: proxy`, where it gives the addresses.',
     find: (boot) =>
       withReason(boot, ['dhcp.noted'], outcomes('other_server'))
         .filter((event) => stageIn(event, BOOTING))
@@ -188,7 +188,7 @@ export const RULES = [
     about:
       'The machine asked several times, was answered each time, and never took an offer. Its messages arrive here and the answers do not arrive there: a firewall on this host, DHCP snooping on the switch that does not trust this port, a VLAN that is tagged in one direction, or a relay that does not forward replies. Firmware that finds no boot file that it accepts also asks again.',
     remedy:
-      'Trust the port of this boot host in the switch (DHCP snooping), allow UDP from port 67 here, and check the relay; `muster doctor` tests what this host can test.',
+      'Trust the port of this boot host in the switch (DHCP snooping), allow UDP from port 67 here, and check the relay.',
     find: offersIgnored,
   }),
   rule({
@@ -226,7 +226,7 @@ export const RULES = [
     about:
       'The firmware has its address and the name of its loader, and no TFTP request of it arrived, or nothing that was sent to it was acknowledged. TFTP answers from another port than 69; firewalls have to follow that. Firmware that does not want the file, e.g. under Secure Boot, looks the same.',
     remedy:
-      'Allow UDP port 69 to this host and all UDP ports from it, or let the firmware boot over HTTP; `muster doctor` fetches a file by TFTP.',
+      'Allow UDP port 69 to this host and all UDP ports from it, or let the firmware boot over HTTP.',
     find: tftpBlocked,
   }),
   rule({
@@ -376,7 +376,7 @@ export const RULES = [
     about:
       'It differs from that of the boot host by more than five minutes. Certificates and tokens would be refused.',
     remedy:
-      'Set it in the firmware, or name `timeServers`; compare the boot host’s own clock too (`muster doctor`).',
+      'Set it in the firmware, or name `timeServers`; compare the boot host’s own clock too.',
     find: (boot) => waitsFor(boot, ['clock']),
   }),
   rule({
@@ -407,7 +407,7 @@ export const RULES = [
     title: 'The agent cannot fetch a file',
     certainty: 'certain',
     about: 'A program or image that the plan names could not be fetched.',
-    remedy: 'The evidence has the words of the download; `muster artifacts list` shows what is missing here.',
+    remedy: 'The evidence has the words of the download; `muster get images` shows what is missing here.',
     find: (boot) => waitsFor(boot, ['fetch-failed']),
   }),
   rule({
