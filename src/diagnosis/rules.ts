@@ -225,8 +225,7 @@ export const RULES = [
     certainty: 'likely',
     about:
       'The firmware has its address and the name of its loader, and no TFTP request of it arrived, or nothing that was sent to it was acknowledged. TFTP answers from another port than 69; firewalls have to follow that. Firmware that does not want the file, e.g. under Secure Boot, looks the same.',
-    remedy:
-      'Allow UDP port 69 to this host and all UDP ports from it, or let the firmware boot over HTTP.',
+    remedy: 'Allow UDP port 69 to this host and all UDP ports from it, or let the firmware boot over HTTP.',
     find: tftpBlocked,
   }),
   rule({
@@ -375,8 +374,7 @@ export const RULES = [
     certainty: 'certain',
     about:
       'It differs from that of the boot host by more than five minutes. Certificates and tokens would be refused.',
-    remedy:
-      'Set it in the firmware, or name `timeServers`; compare the boot host’s own clock too.',
+    remedy: 'Set it in the firmware, or name `timeServers`; compare the boot host’s own clock too.',
     find: (boot) => waitsFor(boot, ['clock']),
   }),
   rule({
