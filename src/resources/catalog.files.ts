@@ -21,7 +21,7 @@ import type {
   Target,
 } from './catalog.ts';
 import { CatalogView, KIND_NAMES } from './catalog-view.ts';
-import { checkNumber } from './change-limit.ts';
+import { checkMarkers, checkNumber } from './change-limit.ts';
 import { checkDocuments } from './check.ts';
 import { ConfigDirectory } from './config-directory.files.ts';
 import { parseDocuments } from './document.ts';
@@ -134,6 +134,10 @@ class MergedCatalog implements LiveCatalog {
     options: ChangeOptions = {},
   ): Promise<ApplyResult> {
     return this.#next(() => {
+      checkMarkers(
+        texts.map(({ text }) => text),
+        options.most,
+      );
       const parsed = texts.map(({ text, file }) => parseDocuments(text, file));
       const faults = parsed.flatMap((one) => one.faults);
       if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });

@@ -244,6 +244,11 @@ describe('apply', () => {
       status: 413,
       json: { code: 'E_TOO_LARGE' },
     });
+    // 200,000 documents with faults would be read for seconds before the first fault is known.
+    expect(await ask('POST', '/v1/apply', { body: '---\na: 1\n'.repeat(200_000) })).toMatchObject({
+      status: 413,
+      json: { code: 'E_TOO_LARGE' },
+    });
     const documents = Array.from({ length: MAX_DOCUMENTS + 1 }, (_, n) => ({
       kind: 'Profile',
       name: `p${n}`,
