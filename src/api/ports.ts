@@ -52,7 +52,7 @@ export const PORTS: readonly Port[] = [
     where: `unix socket ${DEFAULT_SOCKET} (\`--socket\`), mode 0660`,
     protocol: 'HTTP/1.1',
     who: `operators: root and members of group ${OPERATORS_GROUP}`,
-    what: 'The routes for operators below. They are not served by TCP, because operators cannot authenticate yet.',
+    what: 'The routes for operators below. They need no log-in here: the system says who asks.',
     off: 'cannot be turned off; `--socket` moves it',
   },
   {
