@@ -5,7 +5,7 @@ NODE := node_modules/.bin/node
 STAGES := check unit fuzz peers lab
 # The parts of the stage `peers`. Three run concurrently, because etcd's members wait for each other most
 # of the time.
-PEERS := peers-others peers-etcd peers-changes attacks
+PEERS := peers-others peers-etcd peers-changes attacks peers-page
 
 .PHONY: help
 help: ## List the tasks
@@ -48,6 +48,8 @@ peers: node_modules ## Run the tests against real peers and attackers: root, in 
 $(PEERS): node_modules
 	@scripts/stage.sh $@ scripts/in-namespace.sh npx vitest run --project $@
 
+peers-page: dist/page/index.html
+
 .PHONY: lab
 lab: node_modules ## Run the scenarios of the virtual rack: real firmware in QEMU
 	@scripts/stage.sh lab npx vitest run --project lab
@@ -57,12 +59,18 @@ bench: ## Measure Muster and its peers in one run; writes bench/RESULTS.md (root
 	@scripts/prepare.sh bench
 	scripts/in-namespace.sh $(NODE) bench/run.ts $(SUITES)
 
+.PHONY: page
+page: dist/page/index.html ## Build the web page into dist/page
+
+dist/page/index.html: package-lock.json $(shell find src/page -type f) | node_modules
+	@npm run --silent build:page -- --logLevel warn
+
 .PHONY: docs
 docs: node_modules ## Write the generated pages: ports, errors, metrics, events, reference, schemas
 	@$(NODE) scripts/docs.ts
 
 .PHONY: install
-install: node_modules ## Install command, service and units: DESTDIR=, PREFIX=/usr
+install: node_modules page ## Install command, service and units: DESTDIR=, PREFIX=/usr
 	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh
 
 .PHONY: torture

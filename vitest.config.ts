@@ -37,9 +37,9 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
 });
 
 /**
- * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), four for `peers` (root,
- * namespaces; real peers, and attackers), of which three run concurrently, and `torture`, which
- * runs only on request.
+ * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), five for `peers` (root,
+ * namespaces; real peers, attackers, and a browser), of which three run concurrently, and
+ * `torture`, which runs only on request.
  */
 export default defineConfig({
   test: {
@@ -60,6 +60,7 @@ export default defineConfig({
       peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD, CHANGES] }),
       peers('peers-etcd', { include: [ETCD] }),
       peers('peers-changes', { include: [CHANGES] }),
+      peers('peers-page', { include: ['test/page/**/*.test.ts'] }),
       peers('attacks', { include: ['test/attacks/**/*.test.ts'] }),
       {
         test: {

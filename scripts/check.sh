@@ -5,6 +5,7 @@ set -u
 failed=0
 npx biome check --error-on-warnings . || failed=1
 npx tsc --noEmit -p . || failed=1
+npx tsc --noEmit -p src/page || failed=1
 # Every shell script that git knows, by its first line.
 shebang='^#!/bin/(ba)?sh|^#!/usr/bin/env (ba)?sh'
 scripts=$(git ls-files -co --exclude-standard | while read -r file; do

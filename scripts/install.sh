@@ -2,8 +2,8 @@
 # Installs Muster: scripts/install.sh. DESTDIR= is put before every path (for packages and tests),
 # PREFIX= is /usr.
 #
-#   PREFIX/lib/muster/   sources, production node_modules, its own Node in node/. Nothing is
-#                        compiled: Node strips the types. It refuses to do that below node_modules,
+#   PREFIX/lib/muster/   sources, the built page, production node_modules, its own Node in node/.
+#                        Nothing else is compiled: Node strips the types. It refuses to do that below node_modules,
 #                        so the sources are not a package there.
 #   PREFIX/bin/muster    link to the command
 #   /etc/muster, /etc/default/muster   kept if they exist
@@ -47,7 +47,7 @@ while read -r package; do
   cp -R "$package" "$new/$package"
 done <"$staging/packages"
 # The last line is there because pages link it; lab/ also has the scenarios for `muster lab run`.
-for part in bin src systemd images profiles docs package.json README.md LICENSE \
+for part in bin src dist systemd images profiles docs package.json README.md LICENSE \
   AGENTS.md CHANGELOG.md CONTRIBUTING.md SECURITY.md bench lab torture; do
   [ ! -e "$part" ] || cp -R "$part" "$new/$part"
 done

@@ -18,7 +18,7 @@ for stage in "$@"; do
     peers)
       # The images of the rack are built while the peers wait for each other.
       scripts/images-ahead.sh &
-      results="$results peers-others peers-etcd peers-changes attacks"
+      results="$results peers-others peers-etcd peers-changes attacks peers-page"
       ;;
     *) results="$results $stage" ;;
   esac

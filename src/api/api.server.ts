@@ -58,6 +58,8 @@ export async function startApi(options: {
   readonly deps: ApiDeps;
   /** More routes; they are matched before those of the table. */
   readonly routes?: readonly Route<ApiDeps>[];
+  /** The files of the web page; only the HTTPS listener has them. */
+  readonly page?: readonly Route<ApiDeps>[];
 }): Promise<ApiServer> {
   const { listen, deps } = options;
   const stopping = new AbortController();
@@ -74,7 +76,7 @@ export async function startApi(options: {
     }
     if (listen.https) {
       const access = { authenticate: byAccount(deps), clusterOf };
-      const app = appOf(routes, deps, stopping.signal, access);
+      const app = appOf([...(options.page ?? []), ...routes], deps, stopping.signal, access);
       secure = limited(https.createServer(tlsOptions(listen.https.pair), app));
       await listening(secure, listen.https, '--operators-listen');
     }

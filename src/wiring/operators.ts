@@ -9,6 +9,7 @@ import { startApi } from '../api/api.server.ts';
 import { artifactRoutes } from '../api/artifacts.ts';
 import { assetRoutes } from '../api/assets.ts';
 import type { Daemon } from '../api/deps.ts';
+import { pageRoutes } from '../api/page.files.ts';
 import { openSystemCalls } from '../base/system-calls.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
@@ -60,6 +61,7 @@ export async function listenToOperators(
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
   const quarantine = { roster, identities: agents.identities, events, clock };
+  const page = operatorsListen && pageRoutes();
   const api = await startApi({
     listen: {
       socket,
@@ -67,6 +69,7 @@ export async function listenToOperators(
       ...(operatorsListen && tls ? { https: { ...operatorsListen, pair: tls.pair } } : {}),
     },
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
+    ...(page && { page }),
     deps: {
       systemCalls: openSystemCalls({ env: process.env, log }),
       catalog,
@@ -116,6 +119,8 @@ export async function listenToOperators(
   const unfollow = followOperatorsTls(options, common, state, tls.pair, api.renew);
   opened(async () => unfollow());
   log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
+  if (page === undefined)
+    log.warn({}, 'the web page is not built, so only the API is there: run `make page`');
   if (accounts.operators.list().length === 0)
     log.warn({}, 'nobody can log in yet: `muster operator add NAME --role admin` prints a one-time link');
 }

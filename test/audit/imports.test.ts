@@ -18,6 +18,7 @@ const ROOMS = [
   'pxe',
   'diagnosis',
   'api',
+  'page',
   'lab',
   'cli',
   'wiring',
@@ -103,6 +104,16 @@ test('a file imports only from its own room and from rooms to the left', () => {
   expect(Object.keys(EXCEPTIONS).filter((line) => !used.has(line))).toEqual([]);
 });
 
+test('the page imports only types from other rooms, and no other room imports the page', () => {
+  const ofPage = (file: string | undefined): boolean => file?.startsWith('src/page/') ?? false;
+  const crossing = all.filter(({ file, found }) => ofPage(file) !== ofPage(target(file, found) ?? file));
+  expect(crossing.length).toBeGreaterThan(5);
+  const wrong = crossing
+    .filter(({ file, found }) => !ofPage(file) || !found.typeOnly)
+    .map(({ file, found }) => `${file} → ${found.specifier}`);
+  expect(wrong).toEqual([]);
+});
+
 test('within src/cluster a file imports only from its own room and from rooms to the left', () => {
   const orderOf = (file: string): number => {
     const folders = file.split('/').slice(2, -1);
@@ -150,7 +161,7 @@ test('the command line loads only commander at start, and a verb’s modules whe
 
 test('relative imports name their file with .ts, so that Node runs them as they are', () => {
   const wrong = all
-    .filter(({ found }) => found.specifier.startsWith('.') && !found.specifier.endsWith('.ts'))
+    .filter(({ found }) => found.specifier.startsWith('.') && !/\.tsx?$/.test(found.specifier))
     .map(({ file, found }) => `${file} → ${found.specifier}`);
   expect(wrong).toEqual([]);
 });

@@ -67,7 +67,7 @@ const isShell = (file: string, text: string): boolean =>
 
 /** The lines of `file` that people read as prose; none for other kinds of file. */
 function proseOf(file: string, text: string): TextLine[] {
-  if (file.endsWith('.ts')) return commentsOf(text);
+  if (/\.tsx?$/.test(file)) return commentsOf(text);
   if (file.endsWith('.md')) return pageLines(text);
   if (/\.ya?ml$/.test(file) || isShell(file, text)) return hashComments(text);
   return [];
@@ -109,7 +109,7 @@ export function proseFaults(file: string, text: string, tracked: readonly string
   const lines = proseOf(file, text);
   const before = new Map(lines.map((one) => [one.line, one.text]));
   for (const { line, raw, text: prose } of lines) {
-    if (file.endsWith('.ts') && raw.length > WIDTH.comment && !/https?:\/\/\S{40}/.test(raw))
+    if (/\.tsx?$/.test(file) && raw.length > WIDTH.comment && !/https?:\/\/\S{40}/.test(raw))
       add(line, 'width', raw);
     if (file.endsWith('.md') && raw.length > WIDTH.markdown && !UNBREAKABLE.test(raw))
       add(line, 'width', raw);

@@ -22,9 +22,9 @@ export function trackedFiles(): string[] {
 
 export const read = (file: string): string => fs.readFileSync(path.join(ROOT, file), 'utf8');
 
-/** TypeScript below `folder`. */
+/** TypeScript below `folder`, with that of the page. */
 export const sources = (folder: string): string[] =>
-  trackedFiles().filter((file) => file.startsWith(`${folder}/`) && file.endsWith('.ts'));
+  trackedFiles().filter((file) => file.startsWith(`${folder}/`) && /\.tsx?$/.test(file));
 
 /**
  * The code without comments but with its line breaks and texts, so that words in comments are no

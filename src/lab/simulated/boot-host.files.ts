@@ -63,6 +63,8 @@ export interface BootHostOptions {
   /** Flags of Node, e.g. for a profile. */
   readonly nodeFlags?: string;
   readonly loaders?: string;
+  /** More flags of the server. */
+  readonly flags?: readonly string[];
   /** Command line in front of the server's, e.g. `taskset`. */
   readonly wrapper?: readonly string[];
 }
@@ -71,7 +73,7 @@ const program = (): string => join(projectRoot(), 'bin/muster');
 
 /** Starts the server for a cluster of `size` machines. */
 export async function openBootHost(size: number, options: BootHostOptions = {}): Promise<BootHost> {
-  const { nodeFlags = '', loaders = '/usr/lib/ipxe', wrapper = [] } = options;
+  const { nodeFlags = '', loaders = '/usr/lib/ipxe', flags = [], wrapper = [] } = options;
   const segment = openSegment();
   const home = mkdtempSync(join(tmpdir(), 'muster-simulated-'));
   const [config, state, socket] = [join(home, 'config'), join(home, 'state'), join(home, 'm.sock')];
@@ -81,7 +83,7 @@ export async function openBootHost(size: number, options: BootHostOptions = {}):
     ...wrapper,
     program(),
     ...['serve', '--interface', segment.link, '--config', config, '--state', state, '--socket', socket],
-    ...['--loaders', loaders],
+    ...['--loaders', loaders, ...flags],
   ];
   const env = { ...process.env, ...(nodeFlags === '' ? {} : { NODE_OPTIONS: nodeFlags }) };
   const server = spawn(command[0]!, command.slice(1), { env, stdio: ['ignore', 'pipe', 'pipe'] });

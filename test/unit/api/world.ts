@@ -13,6 +13,7 @@ import { openOperators } from '../../../src/api/accounts/operators.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
+import type { Route } from '../../../src/api/handler.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -124,7 +125,12 @@ export async function openWorld(
   {
     lacking = new Set(),
     https = false,
-  }: { readonly lacking?: ReadonlySet<string>; readonly https?: boolean } = {},
+    page = [],
+  }: {
+    readonly lacking?: ReadonlySet<string>;
+    readonly https?: boolean;
+    readonly page?: readonly Route<ApiDeps>[];
+  } = {},
 ): Promise<World> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
   const config = path.join(directory, 'config');
@@ -329,6 +335,7 @@ export async function openWorld(
       }),
     },
     deps,
+    page,
   });
   return {
     directory,

@@ -1,0 +1,105 @@
+/** Requests to the API of the server that the page comes from. */
+import { signal } from '@preact/signals';
+import type { Fault } from '../../base/errors.ts';
+
+/** A problem (RFC 9457) that the API answered with, or that the network caused. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly code: string;
+  readonly fix: string;
+  readonly faults: readonly Fault[];
+  constructor(about: {
+    status: number;
+    code: string;
+    detail: string;
+    fix?: string;
+    errors?: readonly Fault[];
+  }) {
+    super(about.detail);
+    this.status = about.status;
+    this.code = about.code;
+    this.fix = about.fix ?? '';
+    this.faults = about.errors ?? [];
+  }
+}
+
+/** Whether the server refused a request because nobody is logged in; the page then shows its log-in. */
+export const loggedOut = signal(false);
+
+export interface Call {
+  readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  readonly json?: unknown;
+  readonly text?: { readonly type: string; readonly body: string };
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal;
+}
+
+export function address(path: string, query: Call['query'] = {}): string {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined);
+  const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
+  return text === '' ? path : `${path}?${text}`;
+}
+
+/** @throws {Problem} when the server refuses, fails, or cannot be reached */
+export async function request(method: string, path: string, call: Call = {}): Promise<Response> {
+  const headers: Record<string, string> = { ...call.headers };
+  let body: string | undefined;
+  if (call.json !== undefined) {
+    headers['content-type'] = 'application/json';
+    body = JSON.stringify(call.json);
+  } else if (call.text) {
+    headers['content-type'] = call.text.type;
+    body = call.text.body;
+  }
+  let response: Response;
+  try {
+    response = await fetch(address(path, call.query), {
+      method,
+      headers,
+      credentials: 'same-origin',
+      ...(body !== undefined && { body }),
+      ...(call.signal && { signal: call.signal }),
+    });
+  } catch (error) {
+    if (call.signal?.aborted) throw error;
+    throw new Problem({
+      status: 0,
+      code: 'E_UNREACHABLE',
+      detail: 'The boot host does not answer.',
+      fix: 'Check the network, and that `muster serve` runs.',
+    });
+  }
+  if (response.ok) return response;
+  throw await problemOf(response);
+}
+
+async function problemOf(response: Response): Promise<Problem> {
+  const { status } = response;
+  const text = await response.text();
+  let problem: Problem;
+  try {
+    const { detail, title, ...rest } = JSON.parse(text) as { detail?: string; title: string; code: string };
+    problem = new Problem({ ...rest, status, detail: sentence(detail ?? title) });
+  } catch {
+    problem = new Problem({ status, code: '', detail: `The server answered with status ${status}.` });
+  }
+  if (problem.code === 'E_UNAUTHENTICATED') loggedOut.value = true;
+  return problem;
+}
+
+/** Begins a text with a capital letter, unless it begins with a name of a file, field or document. */
+export const sentence = (text: string): string =>
+  /^[a-z]+( |,)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
+
+/** @throws {Problem} as {@link request} */
+export async function call<T>(method: string, path: string, what: Call = {}): Promise<T> {
+  return (await (await request(method, path, what)).json()) as T;
+}
+
+export const get = <T>(path: string, query?: Call['query'], signal?: AbortSignal): Promise<T> =>
+  call<T>('GET', path, { ...(query && { query }), ...(signal && { signal }) });
+export const post = <T>(path: string, json: unknown = {}, query?: Call['query']): Promise<T> =>
+  call<T>('POST', path, { json, ...(query && { query }) });
+
+/** A part of a path, escaped. */
+export const part = encodeURIComponent;

@@ -1,0 +1,18 @@
+/** What the operator may do, so that the page does not offer what the server would refuse. Pure. */
+import type { Access, Grant, Role } from '../../api/access.ts';
+
+/** As `ROLES` in src/api/access.ts, which a test compares; the server decides. */
+export const ALLOWS: Readonly<Record<Role, readonly Access[]>> = {
+  viewer: ['open', 'view'],
+  operator: ['open', 'view', 'operate'],
+  admin: ['open', 'view', 'operate', 'administer'],
+  auditor: ['open', 'audit'],
+};
+
+/** Whether grants allow it: everywhere, or, when a cluster is named, for that cluster. */
+export const allowed = (grants: readonly Grant[], access: Access, cluster?: string): boolean =>
+  grants.some(
+    ({ role, clusters }) =>
+      ALLOWS[role].includes(access) &&
+      (clusters === undefined || (cluster !== undefined && clusters.includes(cluster))),
+  );

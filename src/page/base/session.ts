@@ -1,0 +1,42 @@
+/** Who is logged in. */
+import { signal } from '@preact/signals';
+import type { Access, Principal } from '../../api/access.ts';
+import { get, loggedOut, Problem, post } from './http.ts';
+import { allowed } from './may.ts';
+
+/** Undefined: not known yet. */
+export const who = signal<Principal | undefined>(undefined);
+/** The server could not be asked who is logged in. */
+export const startFault = signal<Problem | undefined>(undefined);
+
+export async function learnWho(): Promise<void> {
+  startFault.value = undefined;
+  try {
+    who.value = await get<Principal>('/v1/whoami');
+    loggedOut.value = false;
+  } catch (error) {
+    who.value = undefined;
+    if (error instanceof Problem && error.status !== 401) startFault.value = error;
+    else loggedOut.value = true;
+  }
+}
+
+export async function logIn(operator: string, password: string): Promise<void> {
+  await post('/v1/login', { operator, password, client: 'page' });
+  await learnWho();
+}
+
+export async function redeem(invitation: string, password: string): Promise<void> {
+  await post('/v1/invitation', { invitation, password, client: 'page' });
+  await learnWho();
+}
+
+export async function logOut(): Promise<void> {
+  await post('/v1/logout');
+  who.value = undefined;
+  loggedOut.value = true;
+}
+
+/** Whether the operator may do it, everywhere or in this cluster. */
+export const may = (access: Access, cluster?: string): boolean =>
+  who.value !== undefined && allowed(who.value.grants, access, cluster);

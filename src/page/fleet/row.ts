@@ -1,0 +1,223 @@
+/** A machine as a row of the fleet, filters and orders of rows. Pure. */
+import type { Shown } from '../../api/documents.ts';
+import type { StatusView } from '../../api/times.ts';
+import type { ClusterSpec, MachineSpec } from '../../resources/kinds.ts';
+
+export type Phase = StatusView['phase'];
+/** How a value is coloured; its text says the same. */
+export type Tone = 'good' | 'busy' | 'bad' | 'warn' | 'new' | 'calm';
+
+export const TONES: Readonly<Record<Phase, Tone>> = {
+  discovered: 'new',
+  registered: 'calm',
+  booting: 'busy',
+  starting: 'busy',
+  configured: 'busy',
+  ready: 'good',
+  failed: 'bad',
+  held: 'warn',
+};
+
+/** What needs attention on a machine. */
+export interface Trouble {
+  readonly code: string;
+  readonly text: string;
+  readonly tone: Tone;
+}
+
+export interface Row {
+  readonly name: string;
+  /** Whether it has no document: it was only seen. */
+  readonly unknown: boolean;
+  readonly phase: Phase;
+  readonly tone: Tone;
+  readonly trouble: Trouble | undefined;
+  readonly profile: string;
+  readonly cluster: string;
+  readonly role: string;
+  readonly address: string;
+  readonly since: string;
+  readonly labels: Readonly<Record<string, string>>;
+  /** Everything that a search finds, in lower case. */
+  readonly haystack: string;
+  /** The name with numbers of equal length, so that node-9 comes before node-10. */
+  readonly order: string;
+}
+
+/** Machine → the cluster that names it, and its role there. */
+export type Memberships = ReadonlyMap<string, { readonly cluster: string; readonly role: string }>;
+
+/** The memberships that Cluster documents give. */
+export function membershipsOf(clusters: readonly Shown[]): Memberships {
+  const found = new Map<string, { cluster: string; role: string }>();
+  for (const { metadata, spec } of clusters) {
+    const kubernetes = (spec as ClusterSpec | undefined)?.kubernetes;
+    if (!kubernetes) continue;
+    const lists = [
+      ['control plane', kubernetes.controlPlanes],
+      ['worker', kubernetes.workers],
+      ['etcd', (kubernetes as { etcd?: { machines?: readonly string[] } }).etcd?.machines],
+    ] as const;
+    for (const [role, names] of lists)
+      for (const name of names ?? []) if (!found.has(name)) found.set(name, { cluster: metadata.name, role });
+  }
+  return found;
+}
+
+/** What needs attention, the most urgent first. */
+export function troubleOf({
+  alarm,
+  quarantine,
+  waits,
+  reason,
+  agent,
+  outlook,
+}: Shown['status']): Trouble | undefined {
+  if (alarm) return { ...pick(alarm), tone: 'bad' };
+  if (quarantine) return { code: 'quarantined', text: quarantine.text, tone: 'bad' };
+  if (waits) return { ...pick(waits), tone: 'warn' };
+  if (reason) return { ...pick(reason), tone: 'warn' };
+  if (agent?.hold) return { ...pick(agent.hold), tone: 'warn' };
+  return outlook && { ...pick(outlook), tone: 'warn' };
+}
+
+const pick = ({ code, text }: { readonly code: string; readonly text: string }) => ({ code, text });
+
+export function rowOf(machine: Shown, memberships: Memberships): Row {
+  const { metadata, status } = machine;
+  const spec = machine.spec as MachineSpec | undefined;
+  const { name, labels = {} } = metadata;
+  const phase = status.phase ?? 'registered';
+  const member = memberships.get(name);
+  const cluster = member?.cluster ?? spec?.cluster ?? '';
+  const address = status.lease ?? spec?.addresses?.[0] ?? status.seen?.address ?? '';
+  const { manufacturer = '', product = '', serial = '', macs = [] } = status.seen ?? {};
+  const trouble = troubleOf(status);
+  const profile = status.profile ?? spec?.profile ?? '';
+  const words = [name, phase, trouble?.code, profile, cluster, address, manufacturer, product, serial];
+  const given = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  return {
+    name,
+    unknown: spec === undefined,
+    phase,
+    tone: TONES[phase],
+    trouble,
+    profile,
+    cluster,
+    role: member?.role ?? '',
+    address,
+    since: status.since ?? '',
+    labels,
+    haystack: [...words, ...(spec?.macs ?? []), ...macs, ...given].join(' ').toLowerCase(),
+    order: orderOf(name),
+  };
+}
+
+/** `node-9` → `node-00000009`. */
+export const orderOf = (name: string): string => name.replace(/[0-9]+/g, (digits) => digits.padStart(8, '0'));
+
+/** What the address of the page says about the list. */
+export interface Filter {
+  /** Words that all must be found; `rack=a` is a label. */
+  readonly find: string;
+  readonly phase: string;
+  readonly cluster: string;
+  readonly profile: string;
+  /** Only those that need attention. */
+  readonly trouble: boolean;
+}
+
+export const filterOf = (query: Readonly<Record<string, string>>): Filter => ({
+  find: query.find ?? '',
+  phase: query.phase ?? '',
+  cluster: query.cluster ?? '',
+  profile: query.profile ?? '',
+  trouble: query.trouble === 'yes',
+});
+
+/** Stands for machines without a cluster or a profile in a filter. */
+export const NONE = '-';
+
+export function filtered(rows: readonly Row[], { find, phase, cluster, profile, trouble }: Filter): Row[] {
+  const words = find.toLowerCase().split(/\s+/).filter(Boolean);
+  const is = (wanted: string, value: string): boolean =>
+    wanted === '' || (wanted === NONE ? value === '' : value === wanted);
+  return rows.filter(
+    (row) =>
+      is(phase, row.phase) &&
+      is(cluster, row.cluster) &&
+      is(profile, row.profile) &&
+      (!trouble || row.trouble !== undefined || row.phase === 'failed') &&
+      words.every((word) => row.haystack.includes(word)),
+  );
+}
+
+export const SORTS = ['name', 'phase', 'cluster', 'profile', 'address', 'since'] as const;
+export type Sort = (typeof SORTS)[number];
+
+const PHASE_ORDER: readonly Phase[] = [
+  'failed',
+  'held',
+  'discovered',
+  'booting',
+  'starting',
+  'configured',
+  'registered',
+  'ready',
+];
+
+const keyOf: Readonly<Record<Sort, (row: Row) => string>> = {
+  name: ({ order }) => order,
+  phase: ({ phase }) => String(PHASE_ORDER.indexOf(phase)),
+  cluster: ({ cluster, role }) => `${cluster} ${role}`,
+  profile: ({ profile }) => profile,
+  address: ({ address }) => orderOf(address),
+  since: ({ since }) => since,
+};
+
+/** Sorts rows in place; rows that are equal are in the order of their names. */
+export function sorted(rows: Row[], sort: Sort, down: boolean): Row[] {
+  const key = keyOf[sort];
+  const keys = new Map(rows.map((row) => [row, key(row)]));
+  const sign = down ? -1 : 1;
+  return rows.sort((a, b) => {
+    const [x, y] = [keys.get(a)!, keys.get(b)!];
+    if (x !== y) return x < y ? -sign : sign;
+    return a.order < b.order ? -1 : a.order > b.order ? 1 : 0;
+  });
+}
+
+/** How many rows have each value. */
+export function counted(rows: readonly Row[], of: (row: Row) => string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const row of rows) counts.set(of(row), (counts.get(of(row)) ?? 0) + 1);
+  return counts;
+}
+
+/** A rack with its machines, the highest unit first. */
+export interface Rack {
+  readonly name: string;
+  readonly rows: readonly Row[];
+}
+
+const PLACES = ['site', 'room', 'row', 'rack'] as const;
+
+/** Machines by the labels `site`, `room`, `row` and `rack`; within a rack by `unit`. */
+export function racksOf(rows: readonly Row[]): readonly Rack[] {
+  const racks = new Map<string, Row[]>();
+  for (const row of rows) {
+    const name = PLACES.flatMap((label) => row.labels[label] ?? []).join(' / ');
+    const rack = racks.get(name);
+    if (rack) rack.push(row);
+    else racks.set(name, [row]);
+  }
+  const unit = ({ labels }: Row): number => Number.parseInt(labels.unit ?? '', 10) || 0;
+  return [...racks]
+    .map(([name, inside]) => ({
+      name,
+      rows: inside.sort((a, b) => unit(b) - unit(a) || (a.order < b.order ? -1 : 1)),
+    }))
+    .sort(
+      (a, b) => Number(a.name === '') - Number(b.name === '') || (orderOf(a.name) < orderOf(b.name) ? -1 : 1),
+    );
+}

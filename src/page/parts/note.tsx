@@ -1,0 +1,60 @@
+/** Notes about what happened or is missing. */
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { Problem } from '../base/http.ts';
+
+/** Shows why a request failed, all faults, and what to do. */
+export function ProblemNote({ error }: { readonly error: unknown }) {
+  const note = useRef<HTMLDivElement>(null);
+  useEffect(() => note.current?.scrollIntoView({ block: 'nearest' }), [error]);
+  if (error === undefined) return null;
+  const problem = error instanceof Problem ? error : undefined;
+  const text = error instanceof Error ? error.message : String(error);
+  return (
+    <div class="note bad" role="alert" ref={note}>
+      <p>
+        <strong>{text}</strong>
+      </p>
+      {problem && problem.faults.length > 0 && (
+        <ul>
+          {problem.faults.map((fault) => (
+            <li key={`${fault.path} ${fault.message}`}>
+              {fault.message}
+              {fault.at && <span class="dim"> (line {fault.at.line})</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem?.fix && <p class="dim">{commands(problem.fix)}</p>}
+    </div>
+  );
+}
+
+/** Shows what is between backquotes as a command. */
+export function commands(text: string) {
+  return text.split('`').map((piece, n) => (n % 2 === 1 ? <code key={`${n}`}>{piece}</code> : piece));
+}
+
+/** What is shown in place of an empty list. */
+export function Empty({
+  title,
+  children,
+}: {
+  readonly title: string;
+  readonly children?: ComponentChildren;
+}) {
+  return (
+    <div class="empty">
+      <p>
+        <strong>{title}</strong>
+      </p>
+      {children && <p class="dim">{children}</p>}
+    </div>
+  );
+}
+
+export const Loading = ({ what }: { readonly what: string }) => (
+  <p class="dim loading" role="status">
+    Loading {what} …
+  </p>
+);

@@ -1,0 +1,94 @@
+/** Hooks that several views use. */
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import type { EventView } from '../../api/times.ts';
+import { coalesce } from '../base/coalesce.ts';
+import { get } from '../base/http.ts';
+import { gap, onEvent } from '../base/live.ts';
+
+export interface Fetched<T> {
+  readonly value: T | undefined;
+  readonly error: unknown;
+  readonly reload: () => void;
+}
+
+/** How long events are collected before something is fetched again. */
+const SETTLE_MS = 150;
+
+/**
+ * Fetches a resource, and fetches it again after events that concern it. What was there stays on
+ * the screen meanwhile.
+ *
+ * @param path undefined: nothing is fetched
+ */
+export function useResource<T>(
+  path: string | undefined,
+  concerns?: (event: EventView) => boolean,
+): Fetched<T> {
+  const [state, setState] = useState<{ path?: string; value?: T; error?: unknown }>({});
+  const [round, setRound] = useState(0);
+  const latest = useRef(concerns);
+  latest.current = concerns;
+  const reload = useCallback(() => setRound((n) => n + 1), []);
+  useEffect(() => {
+    if (path === undefined) return;
+    const stop = new AbortController();
+    get<T>(path, {}, stop.signal).then(
+      (value) => setState({ path, value }),
+      (error: unknown) => {
+        if (!stop.signal.aborted) setState({ path, error });
+      },
+    );
+    return () => stop.abort();
+  }, [path, round]);
+  useEffect(() => {
+    if (path === undefined) return;
+    const soon = coalesce(SETTLE_MS, reload);
+    const unsubscribe = onEvent((event) => {
+      if (latest.current?.(event)) soon();
+    });
+    let first = true;
+    const untrack = gap.subscribe(() => {
+      if (!first) reload();
+      first = false;
+    });
+    return () => {
+      soon.cancel();
+      unsubscribe();
+      untrack();
+    };
+  }, [path, reload]);
+  const own = state.path === path;
+  return { value: own ? state.value : undefined, error: own ? state.error : undefined, reload };
+}
+
+/** Runs an order: whether it is under way, and why it failed. */
+export function useOrder(): {
+  readonly busy: boolean;
+  readonly error: unknown;
+  readonly clear: () => void;
+  readonly run: (work: () => Promise<void>) => Promise<void>;
+} {
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(undefined);
+  const run = useCallback(async (work: () => Promise<void>) => {
+    setBusy(true);
+    setError(undefined);
+    try {
+      await work();
+    } catch (thrown) {
+      setError(thrown);
+    }
+    setBusy(false);
+  }, []);
+  return { busy, error, run, clear: useCallback(() => setError(undefined), []) };
+}
+
+/** The time, again every `ms`, for ages on the screen. */
+export function useNow(ms = 1000): number {
+  const [now, setNow] = useState(Date.now());
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), ms);
+    return () => clearInterval(timer);
+  }, [ms]);
+  return now;
+}

@@ -1,0 +1,82 @@
+/** The log-in: with a name and a password, or with the invitation of a one-time link. */
+import { useState } from 'preact/hooks';
+import { logIn, redeem } from '../base/session.ts';
+import { TextField } from '../parts/field.tsx';
+import { ProblemNote } from '../parts/note.tsx';
+import { useOrder } from '../parts/use.ts';
+
+export function LogIn({
+  invitation,
+  used,
+}: {
+  readonly invitation: string | undefined;
+  readonly used: () => void;
+}) {
+  const [operator, setOperator] = useState('');
+  const [password, setPassword] = useState('');
+  const [again, setAgain] = useState('');
+  const { busy, error, run } = useOrder();
+  const [differ, setDiffer] = useState(false);
+  const submit = (event: Event): void => {
+    event.preventDefault();
+    setDiffer(invitation !== undefined && again !== password);
+    if (invitation === undefined) void run(() => logIn(operator, password));
+    else if (again === password)
+      void run(async () => {
+        await redeem(invitation, password);
+        used();
+      });
+  };
+  return (
+    <main class="log-in" id="main">
+      <h1>
+        <img src={new URL('../icon.svg', import.meta.url).href} alt="" width="32" height="32" /> Muster
+      </h1>
+      {invitation !== undefined && <p>Welcome. Choose a password, with which you log in from now on.</p>}
+      <form onSubmit={submit}>
+        {invitation === undefined && (
+          <TextField
+            label="Name"
+            value={operator}
+            set={setOperator}
+            autocomplete="username"
+            required
+            autoFocus
+          />
+        )}
+        <TextField
+          label="Password"
+          type="password"
+          value={password}
+          set={setPassword}
+          autocomplete={invitation === undefined ? 'current-password' : 'new-password'}
+          required
+        />
+        {invitation !== undefined && (
+          <TextField
+            label="Password again"
+            type="password"
+            value={again}
+            set={setAgain}
+            autocomplete="new-password"
+            required
+          />
+        )}
+        {differ && (
+          <p class="note bad" role="alert">
+            The two passwords are different.
+          </p>
+        )}
+        <ProblemNote error={error} />
+        <button type="submit" class="primary" disabled={busy}>
+          {invitation === undefined ? 'Log in' : 'Set password and log in'}
+        </button>
+      </form>
+      {invitation === undefined && (
+        <p class="dim">
+          Without a password, ask an administrator for an invitation: <code>muster operator invite NAME</code>
+        </p>
+      )}
+    </main>
+  );
+}

@@ -1,0 +1,141 @@
+/** The frame of all views: who is logged in, where one can go, and whether the page is up to date. */
+import type { ComponentType } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import type { Access } from '../../api/access.ts';
+import { loggedOut } from '../base/http.ts';
+import { followEvents, link } from '../base/live.ts';
+import { place } from '../base/place.ts';
+import { readPlace } from '../base/route.ts';
+import { learnWho, logOut, may, startFault, who } from '../base/session.ts';
+import { allRows, followMachines } from '../fleet/machines.ts';
+import { Badge, Link } from '../parts/badge.tsx';
+import { Loading, ProblemNote } from '../parts/note.tsx';
+import { Fleet } from './fleet.tsx';
+import { LogIn } from './log-in.tsx';
+
+interface View {
+  readonly path: string;
+  readonly label: string;
+  readonly access: Access;
+  readonly view: ComponentType;
+  /** A number beside the label. */
+  readonly count?: () => number;
+}
+
+const VIEWS: readonly View[] = [{ path: 'fleet', label: 'Fleet', access: 'view', view: Fleet }];
+
+/** Takes the invitation out of the address at once, so that it is not kept in the history. */
+function takeInvitation(): string | undefined {
+  const found = /^#invitation=([\w.~-]+)$/.exec(location.hash)?.[1];
+  if (found !== undefined) {
+    history.replaceState(null, '', '#/');
+    place.value = readPlace('');
+  }
+  return found;
+}
+
+export function Page() {
+  const [invitation, setInvitation] = useState(takeInvitation);
+  useEffect(() => void learnWho(), []);
+  if (invitation !== undefined)
+    return <LogIn invitation={invitation} used={() => setInvitation(undefined)} />;
+  if (startFault.value)
+    return (
+      <main class="log-in" id="main">
+        <h1>Muster</h1>
+        <ProblemNote error={startFault.value} />
+        <button type="button" onClick={() => void learnWho()}>
+          Try again
+        </button>
+      </main>
+    );
+  if (loggedOut.value) return <LogIn invitation={undefined} used={() => {}} />;
+  if (who.value === undefined) return <Loading what="the page" />;
+  return <Frame key={who.value.name} />;
+}
+
+function Frame() {
+  useEffect(() => {
+    if (!may('view')) return;
+    const stop = new AbortController();
+    void followEvents(stop.signal);
+    const unfollow = followMachines();
+    return () => {
+      stop.abort();
+      unfollow();
+    };
+  }, []);
+  const main = useRef<HTMLElement>(null);
+  const views = VIEWS.filter(({ access }) => may(access));
+  const [first = ''] = place.value.path;
+  const at = place.value.path.join('/');
+  const view = views.find(({ path }) => path === first) ?? (first === '' ? views[0] : undefined);
+  const started = useRef(false);
+  useEffect(() => {
+    document.title = `${[view?.label, ...place.value.path.slice(1)].filter(Boolean).join(' · ')} · Muster`;
+    // After a move within the page, screen reader and keyboard continue in the new view.
+    if (started.current) main.current?.focus();
+    started.current = true;
+  }, [at]);
+  return (
+    <div class="frame">
+      <button type="button" class="skip" onClick={() => main.current?.focus()}>
+        Skip to the content
+      </button>
+      <nav aria-label="Views">
+        <span class="brand">
+          <img src={new URL('../icon.svg', import.meta.url).href} alt="" width="24" height="24" /> Muster
+        </span>
+        <ul>
+          {views.map(({ path, label, count }) => (
+            <li key={path}>
+              <a href={`#/${path}`} aria-current={view?.path === path ? 'page' : undefined}>
+                {label}
+                {count && count() > 0 ? <span class="count">{count()}</span> : null}
+              </a>
+            </li>
+          ))}
+        </ul>
+        <div class="me">
+          <Connection />
+          <span class="name" title={who.value!.grants.map(({ role }) => role).join(', ')}>
+            {who.value!.name}
+          </span>
+          <button type="button" class="quiet" onClick={() => void logOut()}>
+            Log out
+          </button>
+        </div>
+      </nav>
+      <main id="main" ref={main} tabIndex={-1}>
+        {view ? <view.view /> : <NoView none={views.length === 0} />}
+      </main>
+    </div>
+  );
+}
+
+const LINKS = {
+  connecting: ['calm', 'connecting'],
+  live: ['good', 'live'],
+  lost: ['bad', 'no connection'],
+} as const;
+
+function Connection() {
+  const [tone, text] = LINKS[link.value];
+  return (
+    <span role="status" aria-label="Connection to the boot host">
+      <Badge tone={tone}>{text}</Badge>
+    </span>
+  );
+}
+
+const NoView = ({ none }: { readonly none: boolean }) => (
+  <div class="empty">
+    <h1>{none ? 'Your roles do not allow any view' : 'There is no such view'}</h1>
+    <p class="dim">
+      {none ? 'Ask an administrator for the role viewer.' : <Link to={['fleet']}>Show the fleet</Link>}
+    </p>
+  </div>
+);
+
+/** How many machines are unknown, for the number beside *Register*. */
+export const unknownCount = (): number => allRows.value.filter(({ unknown }) => unknown).length;

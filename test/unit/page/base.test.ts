@@ -1,0 +1,63 @@
+/** The parts of the page that need no browser: addresses, streams, roles, times. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { ROLES } from '../../../src/api/access.ts';
+import { Frames } from '../../../src/page/base/frames.ts';
+import { ALLOWS, allowed } from '../../../src/page/base/may.ts';
+import { readPlace, writePlace } from '../../../src/page/base/route.ts';
+import { age, span } from '../../../src/page/base/times.ts';
+
+test('the page knows the same roles as the server', () => {
+  const roles = Object.entries(ROLES).map(([role, { allows }]) => [role, allows]);
+  expect(ALLOWS).toEqual(Object.fromEntries(roles));
+});
+
+test('a grant for one cluster allows nothing elsewhere', () => {
+  const grants = [{ role: 'operator', clusters: ['blue'] }] as const;
+  expect(allowed(grants, 'operate', 'blue')).toBe(true);
+  expect(allowed(grants, 'operate', 'red')).toBe(false);
+  expect(allowed(grants, 'operate')).toBe(false);
+  expect(allowed(grants, 'administer', 'blue')).toBe(false);
+  expect(allowed([{ role: 'admin' }], 'administer', 'red')).toBe(true);
+});
+
+test('a place reads back as it was written', () => {
+  const word = fc.string({ minLength: 1 });
+  fc.assert(
+    fc.property(fc.array(word), fc.dictionary(fc.stringMatching(/^[a-z]+$/), word), (path, query) => {
+      expect(readPlace(writePlace(path, query))).toEqual({ path, query });
+    }),
+  );
+});
+
+test('a stream gives the same frames however it is cut into pieces', () => {
+  const stream =
+    ': muster\n\nid: 7\nevent: dhcp.offer\ndata: {"a":\ndata: 1}\n\nid: 8\r\ndata: x\r\n\r\n: alive\n\n';
+  fc.assert(
+    fc.property(fc.array(fc.nat(stream.length)), (cuts) => {
+      const frames = new Frames();
+      const ends = [...new Set([...cuts, stream.length])].sort((a, b) => a - b);
+      const found = ends.flatMap((end, n) => frames.push(stream.slice(ends[n - 1] ?? 0, end)));
+      expect(found).toEqual([
+        { id: '7', event: 'dhcp.offer', data: '{"a":\n1}' },
+        { id: '8', event: 'message', data: 'x' },
+      ]);
+    }),
+  );
+});
+
+test('times are short and carry their unit', () => {
+  expect([3_000, 119_000, 120_000, 7_200_000, 172_800_000].map(age)).toEqual([
+    '3s',
+    '119s',
+    '2m',
+    '2h',
+    '2d',
+  ]);
+  expect([850, 3_210, 250_000, 12_000_000].map(span)).toEqual([
+    '850 ms',
+    '3.2 s',
+    '4 min 10 s',
+    '3 h 20 min',
+  ]);
+});

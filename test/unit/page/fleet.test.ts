@@ -1,0 +1,73 @@
+/** The list of machines: rows, filters, orders, racks. */
+import { expect, test } from 'vitest';
+import type { Shown } from '../../../src/api/documents.ts';
+import {
+  filtered,
+  filterOf,
+  membershipsOf,
+  racksOf,
+  rowOf,
+  sorted,
+  troubleOf,
+} from '../../../src/page/fleet/row.ts';
+
+const shown = (name: string, more: object = {}, labels: object = {}): Shown =>
+  ({
+    apiVersion: 'muster/v1',
+    kind: 'Machine',
+    metadata: { name, labels },
+    spec: { macs: ['52:54:00:aa:00:01'], profile: 'node', addresses: ['10.0.0.1'] },
+    status: {
+      phase: 'ready',
+      since: '2026-11-26T00:00:00.000Z',
+      bootsWithoutReady: 0,
+      seen: { macs: [] },
+      ...more,
+    },
+  }) as unknown as Shown;
+
+const CLUSTER = {
+  metadata: { name: 'blue' },
+  spec: { kubernetes: { controlPlanes: ['node-1'], workers: ['node-10'] } },
+} as unknown as Shown;
+
+const rows = [
+  shown(
+    'node-10',
+    { phase: 'held', reason: { code: 'boot_loop', text: 'It booted too often.' } },
+    { rack: 'a', unit: '2' },
+  ),
+  shown('node-9', {}, { rack: 'b', unit: '1' }),
+  shown('node-1', { phase: 'booting' }, { rack: 'a', unit: '10' }),
+].map((one) => rowOf(one, membershipsOf([CLUSTER])));
+const names = (list: readonly { readonly name: string }[]): string[] => list.map(({ name }) => name);
+
+test('machines are in the order of the numbers in their names', () => {
+  expect(names(sorted([...rows], 'name', false))).toEqual(['node-1', 'node-9', 'node-10']);
+  expect(names(sorted([...rows], 'phase', false))).toEqual(['node-10', 'node-1', 'node-9']);
+});
+
+test('a filter finds words, labels, phases, clusters, and machines that need attention', () => {
+  const find = (query: Record<string, string>) => names(filtered(rows, filterOf(query)));
+  expect(find({ find: 'rack=a' })).toEqual(['node-10', 'node-1']);
+  expect(find({ find: 'RACK=A boot_loop' })).toEqual(['node-10']);
+  expect(find({ phase: 'ready' })).toEqual(['node-9']);
+  expect(find({ cluster: 'blue' })).toEqual(['node-10', 'node-1']);
+  expect(find({ cluster: '-' })).toEqual(['node-9']);
+  expect(find({ trouble: 'yes' })).toEqual(['node-10']);
+});
+
+test('a rack shows its highest unit first', () => {
+  expect(racksOf(rows).map(({ name, rows: inside }) => [name, names(inside)])).toEqual([
+    ['a', ['node-1', 'node-10']],
+    ['b', ['node-9']],
+  ]);
+});
+
+test('an alarm comes before everything else that needs attention', () => {
+  const status = {
+    alarm: { code: 'two', text: 'Two systems.', at: '' },
+    reason: { code: 'boot_loop', text: '' },
+  } as unknown as Shown['status'];
+  expect(troubleOf(status)).toMatchObject({ code: 'two', tone: 'bad' });
+});
