@@ -62,7 +62,7 @@ bench: ## Measure Muster and its peers in one run; writes bench/RESULTS.md (root
 .PHONY: page
 page: dist/page/index.html ## Build the web page into dist/page
 
-dist/page/index.html: package-lock.json $(shell find src/page -type f) | node_modules
+dist/page/index.html: package-lock.json vite.config.ts $(shell find src/page -type f) | node_modules
 	@npm run --silent build:page -- --logLevel warn
 
 .PHONY: docs

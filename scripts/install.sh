@@ -3,8 +3,8 @@
 # PREFIX= is /usr.
 #
 #   PREFIX/lib/muster/   sources, the built page, production node_modules, its own Node in node/.
-#                        Nothing else is compiled: Node strips the types. It refuses to do that below node_modules,
-#                        so the sources are not a package there.
+#                        Nothing else is compiled: Node strips the types. It refuses to do that
+#                        below node_modules, so the sources are not a package there.
 #   PREFIX/bin/muster    link to the command
 #   /etc/muster, /etc/default/muster   kept if they exist
 #   /usr/lib             units, generator, sysusers and tmpfiles, where systemd looks for those of

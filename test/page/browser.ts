@@ -21,7 +21,7 @@ export interface Look {
   readonly phone?: boolean;
 }
 
-/** What the pages of a context complained about: errors of scripts, and everything that the CSP stopped. */
+/** What the pages complained about: errors of scripts, and everything that the CSP stopped. */
 const complaints: string[] = [];
 const open = new Set<BrowserContext>();
 

@@ -11,7 +11,7 @@ export class Frames {
   #rest = '';
   #id: string | undefined;
 
-  /** Returns the frames that this piece completes; comments and frames without data are left out. */
+  /** The frames that this piece completes; comments and frames without data are left out. */
   push(piece: string): readonly Frame[] {
     const blocks = (this.#rest + piece).replaceAll('\r\n', '\n').split('\n\n');
     this.#rest = blocks.pop() ?? '';

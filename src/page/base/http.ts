@@ -23,7 +23,7 @@ export class Problem extends Error {
   }
 }
 
-/** Whether the server refused a request because nobody is logged in; the page then shows its log-in. */
+/** Whether the server refused a request because nobody is logged in: the log-in is shown. */
 export const loggedOut = signal(false);
 
 export interface Call {
@@ -87,7 +87,7 @@ async function problemOf(response: Response): Promise<Problem> {
   return problem;
 }
 
-/** Begins a text with a capital letter, unless it begins with a name of a file, field or document. */
+/** Begins a text with a capital letter, unless it begins with a name, path or field. */
 export const sentence = (text: string): string =>
   /^[a-z]+( |,)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 

@@ -1,6 +1,7 @@
 /** The stream of events, which keeps the page up to date. One for the whole page. */
 import { signal } from '@preact/signals';
 import type { EventView } from '../../api/times.ts';
+import { after } from './clock.ts';
 import { Frames } from './frames.ts';
 import { get, loggedOut, Problem, request } from './http.ts';
 
@@ -60,9 +61,9 @@ async function* framesOf(response: Response) {
 
 const pause = (ms: number, stop: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms);
+    const cancel = after(ms, resolve);
     stop.addEventListener('abort', () => {
-      clearTimeout(timer);
+      cancel();
       resolve();
     });
   });

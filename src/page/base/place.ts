@@ -12,7 +12,7 @@ export function go(path: readonly string[], query: Record<string, string | undef
   location.hash = writePlace(path, query);
 }
 
-/** Changes parts of the query, e.g. a filter, without a step back in the history for each letter. */
+/** Changes parts of the query, e.g. a filter. The history gets no step for each letter. */
 export function setQuery(change: Readonly<Record<string, string | undefined>>): void {
   const { path, query } = place.peek();
   history.replaceState(null, '', writePlace(path, { ...query, ...change }));

@@ -6,7 +6,7 @@
 import { computed, signal } from '@preact/signals';
 import type { Shown } from '../../api/documents.ts';
 import type { EventView } from '../../api/times.ts';
-import { coalesce } from '../base/coalesce.ts';
+import { coalesce } from '../base/clock.ts';
 import { get, Problem, part } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
 import { type Memberships, membershipsOf, type Phase, type Row, rowOf, TONES } from './row.ts';

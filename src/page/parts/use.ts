@@ -1,7 +1,7 @@
 /** Hooks that several views use. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { EventView } from '../../api/times.ts';
-import { coalesce } from '../base/coalesce.ts';
+import { coalesce, every, now } from '../base/clock.ts';
 import { get } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
 
@@ -85,10 +85,7 @@ export function useOrder(): {
 
 /** The time, again every `ms`, for ages on the screen. */
 export function useNow(ms = 1000): number {
-  const [now, setNow] = useState(Date.now());
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), ms);
-    return () => clearInterval(timer);
-  }, [ms]);
-  return now;
+  const [time, setTime] = useState(now);
+  useEffect(() => every(ms, () => setTime(now())), [ms]);
+  return time;
 }

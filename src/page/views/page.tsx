@@ -1,4 +1,4 @@
-/** The frame of all views: who is logged in, where one can go, and whether the page is up to date. */
+/** The frame of all views: who is logged in, where to go, and whether the page is up to date. */
 import type { ComponentType } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Access } from '../../api/access.ts';

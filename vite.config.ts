@@ -2,7 +2,7 @@
 import { defineConfig } from 'vite';
 
 export default defineConfig({
-  root: import.meta.dirname,
+  root: 'src/page',
   base: '/',
   cacheDir: '../../.cache/vite',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
