@@ -1,6 +1,7 @@
 /** The schema of Cluster documents. */
 import { z } from 'zod';
 import { addon } from './addons.ts';
+import { apiServer, staticPods } from './apiserver-spec.ts';
 import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
 import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
@@ -186,6 +187,13 @@ export const kubernetesSpec = z.strictObject({
       description:
         "URLs of registries that are asked before the one in an image's name, in this order. With a path that has /v2 in it (Harbor's proxy caches: https://harbor.example/v2/CACHE), images are asked for below that path. An https registry needs a certificate of Muster's CA.",
     }),
+  apiServer: apiServer.optional().meta({
+    description:
+      'Documents that API servers read: audit policy, authentication, authorization, kubeconfigs of webhooks. Muster writes the files, mounts them and sets the flags.',
+  }),
+  staticPods: staticPods.optional().meta({
+    description: 'Additions to the static pods of the control plane: volumes, environment, resources.',
+  }),
   overrides: z.record(z.string(), z.unknown()).optional().meta({
     description:
       'Replaces any derived value of the resolved Cluster, by its path; null leaves a flag out. `muster get cluster NAME --full` lists the values.',

@@ -1,6 +1,7 @@
 /** Which Secrets a document refers to. */
 import type { Document } from './kinds.ts';
 import { referenceIn } from './secret-spec.ts';
+import { webhookSecrets } from './webhook-secrets.ts';
 import type { Path } from './yaml.ts';
 
 /** What a machine does with the value. */
@@ -30,9 +31,11 @@ export function secretsOf(document: Document | undefined): readonly SecretUsed[]
 }
 
 function search({ spec }: Document): readonly SecretUsed[] {
-  if (!('config' in spec) || spec.config === undefined) return NONE;
-  const { users = [], files = [] } = spec.config;
   const found: SecretUsed[] = [];
+  if ('kubernetes' in spec)
+    for (const { from, at } of webhookSecrets(spec.kubernetes?.apiServer))
+      found.push({ ...from, use: 'file', path: ['spec', 'kubernetes', 'apiServer', ...at] });
+  const { users = [], files = [] } = ('config' in spec ? spec.config : undefined) ?? {};
   for (const [n, { passwordHash }] of users.entries()) {
     const named = referenceIn(passwordHash);
     if (named)

@@ -25,6 +25,7 @@ import { startTokenKeeper } from '../cluster/joining/token-keeper.ts';
 import { userEtcdClient, userKubeconfig } from '../cluster/joining/user-credentials.ts';
 import { createKubes } from '../cluster/kube.socket.ts';
 import { openAppliedObjects } from '../cluster/objects/applied.ts';
+import { withWebhookSecrets } from '../cluster/plan/apiserver.ts';
 import { openPresentObjects } from '../cluster/plan/desired-objects.ts';
 import { createPlanner } from '../cluster/plan/planner.ts';
 import { followClusters } from '../cluster/spec/resolved-clusters.ts';
@@ -127,7 +128,7 @@ export async function openClusters(
       planner: withSecrets(planner.plan, {
         given: state.given,
         users: state.secretUsers,
-        configuration: (machine) => boot.service.render(machine).merged,
+        configuration: withWebhookSecrets((name) => boot.service.render(name).merged, clusters),
       }),
       inline: planner.inline,
       snapshots: snapshots.agents,

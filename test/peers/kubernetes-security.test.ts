@@ -6,8 +6,10 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { duration } from '../../src/base/duration.ts';
+import { withWebhookSecrets } from '../../src/cluster/plan/apiserver.ts';
 import { newEncryptionKey } from '../../src/pki/encryption.ts';
 import { addTrusted, promote } from '../../src/pki/keyset.ts';
+import { kubernetesSpec } from '../../src/resources/cluster-spec.ts';
 import type { KubernetesSpec } from '../../src/resources/kinds.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { clusterDocument, rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
@@ -227,5 +229,75 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     expect(status('/readyz', '--cert', file, '--key', file)).toBe('200');
     expect(status('/api/v1/secrets', '--cert', file, '--key', file)).toBe('403');
     expect(fs.statSync(file).mode & 0o777).toBe(0o600);
+  });
+
+  test('an API server takes every document of apiServer, and health is told to everybody by conditions alone', async () => {
+    const kubeconfig = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: [{ name: 'hook', cluster: { server: 'https://127.0.0.1:1/ask' } }],
+      users: [{ name: 'api', user: { token: { valueFrom: { secret: 'hook', key: 'token' } } } }],
+      contexts: [{ name: 'hook', context: { cluster: 'hook', user: 'api' } }],
+      'current-context': 'hook',
+    };
+    const apiVersion = 'apiserver.config.k8s.io/v1';
+    const apiServer = kubernetesSpec.shape.apiServer.parse({
+      auditPolicy: { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', rules: [{ level: 'Metadata' }] },
+      auditWebhook: kubeconfig,
+      tokenWebhook: kubeconfig,
+      authentication: {
+        apiVersion,
+        kind: 'AuthenticationConfiguration',
+        jwt: [
+          {
+            issuer: { url: 'https://idp.example', audiences: ['kubernetes'] },
+            claimMappings: {
+              username: { claim: 'sub', prefix: 'idp:' },
+              groups: { expression: 'claims.groups' },
+            },
+          },
+        ],
+        anonymous: { enabled: true, conditions: [{ path: '/livez' }, { path: '/readyz' }] },
+      },
+      authorization: {
+        apiVersion,
+        kind: 'AuthorizationConfiguration',
+        authorizers: [
+          { type: 'Node', name: 'node' },
+          { type: 'RBAC', name: 'rbac' },
+          {
+            type: 'Webhook',
+            name: 'hook',
+            webhook: {
+              timeout: '1s',
+              subjectAccessReviewVersion: 'v1',
+              matchConditionSubjectAccessReviewVersion: 'v1',
+              failurePolicy: 'NoOpinion',
+              connectionInfo: { type: 'KubeConfig', kubeConfig: kubeconfig },
+              matchConditions: [{ expression: "request.user == 'nobody'" }],
+            },
+          },
+        ],
+      },
+    });
+    world.known.put(clusterDocument({ ...SPEC, ...(apiServer && { apiServer }) }));
+    const config = withWebhookSecrets(() => ({}), world.clusters)('cp1');
+    expect(config.files).toHaveLength(3);
+    for (const { path: file } of config.files ?? []) {
+      fs.mkdirSync(placed.inside('/etc/kubernetes/apiserver/webhooks'), { recursive: true });
+      fs.writeFileSync(placed.inside(file), 'a-token');
+    }
+    await apply();
+    const status = (path: string): string =>
+      execFileSync(
+        'curl',
+        ['-s', '-k', '-o', '/dev/null', '-w', '%{http_code}', `https://${ADDRESS}:6443${path}`],
+        {
+          encoding: 'utf8',
+        },
+      );
+    expect([status('/readyz'), status('/livez'), status('/version')]).toEqual(['200', '200', '401']);
+    kubectl('get', 'namespaces');
+    expect(audit().some(({ requestURI }) => requestURI.startsWith('/readyz'))).toBe(true);
   });
 });

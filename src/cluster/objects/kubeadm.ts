@@ -45,7 +45,8 @@ const endpointUrl = ({ endpoint }: ResolvedCluster): string =>
  * Flags that kubeadm has to keep when it writes kube-apiserver's manifest. Without these flags
  * kube-apiserver cannot read Secrets, writes no audit log and admits every pod.
  */
-const KEPT = /^(encryption-provider-config|admission-control-config-file|audit-.*)$/;
+const KEPT =
+  /^(encryption-provider-config|admission-control-config-file|audit-.*|(authentication|authorization)-config|authentication-token-webhook-config-file|oidc-.*)$/;
 
 function apiserverSettings(resolved: ResolvedCluster): { readonly [field: string]: Plain } {
   const kept = Object.entries(resolved.flags['kube-apiserver']).filter(([flag]) => KEPT.test(flag));

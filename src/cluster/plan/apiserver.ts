@@ -3,8 +3,12 @@
  */
 import type { PlanLine } from '../../agent/plan.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
+import type { NodeConfig, NodeFile } from '../../resources/nodeconfig.ts';
+import { webhookSecrets } from '../../resources/webhook-secrets.ts';
 import { ADMISSION_CONFIG, AUDIT_POLICY } from '../spec/derive.ts';
+import { policyFiles } from '../spec/policies.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { auditPolicy } from './audit-policy.ts';
 import { put } from './lines.ts';
 
@@ -42,6 +46,29 @@ export const apiserverLines = (resolved: ResolvedCluster, machine: ClusterMachin
   machine.roles.includes('control-plane')
     ? [
         put(ADMISSION_CONFIG, yamlText(admission(resolved)), 0o600),
-        put(AUDIT_POLICY, yamlText(auditPolicy), 0o600),
+        put(AUDIT_POLICY, yamlText((resolved.apiServer?.auditPolicy as Plain) ?? auditPolicy), 0o600),
+        ...policyFiles(resolved.apiServer).map(({ path, content }) =>
+          put(path, isText(content) ? content.text : yamlText(content), 0o600),
+        ),
       ]
     : [];
+
+const isText = (content: Plain | { readonly text: string }): content is { readonly text: string } =>
+  typeof content === 'object' && content !== null && typeof (content as { text?: unknown }).text === 'string';
+
+/**
+ * Adds the secrets of API servers' webhooks to the configurations of control planes, whose agents
+ * bring them like those of their documents.
+ */
+export const withWebhookSecrets =
+  (configuration: (machine: string) => NodeConfig, clusters: Pick<ResolvedClusters, 'clusterOf'>) =>
+  (name: string): NodeConfig => {
+    const config = configuration(name);
+    const { resolved } = clusters.clusterOf(name) ?? {};
+    const machine = resolved?.machines.find((one) => one.name === name);
+    if (!machine?.roles.includes('control-plane')) return config;
+    const secrets = webhookSecrets(resolved?.apiServer).map(
+      ({ path, from }): NodeFile => ({ path, mode: '0600', content: { valueFrom: from } }),
+    );
+    return secrets.length === 0 ? config : { ...config, files: [...(config.files ?? []), ...secrets] };
+  };

@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
+import type { PodAddition } from '../../resources/apiserver-spec.ts';
 import { apiserverMounts } from '../spec/apiserver-mounts.ts';
 import { apiserverQuestion } from '../spec/health-requests.ts';
 import {
@@ -220,6 +221,34 @@ export const REVISION = 'MUSTER_REVISION';
 export const revisionOf = (text: string): string =>
   createHash('sha256').update(text).digest('hex').slice(0, 16);
 
+/** The pod with what the Cluster adds to it. */
+function added(pod: StaticPod, more: PodAddition | undefined): StaticPod {
+  if (more === undefined) return pod;
+  const { volumes = [], env, resources, priorityClassName } = more;
+  const given = <T>(values: Readonly<Record<string, T | undefined>> = {}): Record<string, T> =>
+    Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as Record<
+      string,
+      T
+    >;
+  const limits = given(resources?.limits);
+  return {
+    ...pod,
+    ...(env && { env: { ...pod.env, ...env } }),
+    requests: { ...pod.requests, ...given(resources?.requests) },
+    ...(Object.keys(limits).length > 0 && { limits }),
+    ...(priorityClassName && { priorityClassName }),
+    mounts: [
+      ...pod.mounts,
+      ...volumes.map(({ path, type = 'DirectoryOrCreate', readOnly = true }, n) => ({
+        name: `added-${n}`,
+        path,
+        type,
+        readOnly,
+      })),
+    ],
+  };
+}
+
 const textOf = (pod: StaticPod): string => yamlText(podManifest(pod) as unknown as Plain);
 
 export interface ManifestFile {
@@ -233,7 +262,12 @@ export interface ManifestFile {
 function manifestFile(pod: StaticPod): ManifestFile {
   const file = { path: `${MANIFEST_DIRECTORY}/${pod.name}.yaml`, mode: 0o600 };
   const revision = revisionOf(textOf(pod));
-  return { ...file, text: textOf({ ...pod, env: { [REVISION]: revision } }), pod: pod.name, revision };
+  return {
+    ...file,
+    text: textOf({ ...pod, env: { ...pod.env, [REVISION]: revision } }),
+    pod: pod.name,
+    revision,
+  };
 }
 
 /**
@@ -256,5 +290,7 @@ export function manifestFiles(
       controllerManagerPod(resolved, machine),
       schedulerPod(resolved, machine),
     );
-  return pods.map((pod) => manifestFile(annotated(pod, reads(pod.name))));
+  return pods.map((pod) =>
+    manifestFile(annotated(added(pod, resolved.staticPods?.[pod.name]), reads(pod.name))),
+  );
 }

@@ -20,7 +20,7 @@ export interface Mount {
   readonly name: string;
   /** The same path on the host and in the pod. */
   readonly path: string;
-  readonly type: 'DirectoryOrCreate' | 'FileOrCreate';
+  readonly type: 'Directory' | 'DirectoryOrCreate' | 'File' | 'FileOrCreate' | 'Socket';
   readonly readOnly: boolean;
 }
 
@@ -32,15 +32,24 @@ export interface StaticPod {
   readonly env?: Readonly<Record<string, string>>;
   readonly port: number;
   readonly requests: Readonly<Record<string, string>>;
+  readonly limits?: Readonly<Record<string, string>>;
+  /** Default: system-node-critical. */
+  readonly priorityClassName?: keyof typeof PRIORITIES;
   readonly livenessProbe: Probe;
   readonly readinessProbe?: Probe;
   readonly startupProbe: Probe;
   readonly mounts: readonly Mount[];
 }
 
+/** Values of Kubernetes' own classes, which no API server adds to a static pod. */
+const PRIORITIES = {
+  'system-node-critical': 2_000_001_000,
+  'system-cluster-critical': 2_000_000_000,
+} as const;
+
 /** The manifest, with its fields in kubeadm's (alphabetical) order. */
 export function podManifest(pod: StaticPod) {
-  const mounts = pod.mounts;
+  const { mounts, priorityClassName = 'system-node-critical' } = pod;
   return {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -61,7 +70,7 @@ export function podManifest(pod: StaticPod) {
           name: pod.name,
           ports: [{ containerPort: pod.port, name: 'probe-port', protocol: 'TCP' }],
           ...(pod.readinessProbe && { readinessProbe: pod.readinessProbe }),
-          resources: { requests: pod.requests },
+          resources: { ...(pod.limits && { limits: pod.limits }), requests: pod.requests },
           startupProbe: pod.startupProbe,
           volumeMounts: mounts.map(({ name, path, readOnly }) => ({
             mountPath: path,
@@ -71,8 +80,8 @@ export function podManifest(pod: StaticPod) {
         },
       ],
       hostNetwork: true,
-      priority: 2_000_001_000,
-      priorityClassName: 'system-node-critical',
+      priority: PRIORITIES[priorityClassName],
+      priorityClassName,
       securityContext: { seccompProfile: { type: 'RuntimeDefault' } },
       volumes: mounts.map(({ name, path, type }) => ({ hostPath: { path, type }, name })),
     },

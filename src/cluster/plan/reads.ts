@@ -7,6 +7,7 @@
 import { ENCRYPTION } from '../../pki/encryption.ts';
 import { AUTHORITIES, COMPONENT_KUBECONFIGS, SERVICE_ACCOUNT } from '../../pki/hierarchy.ts';
 import { ADMISSION_CONFIG, AUDIT_POLICY } from '../spec/derive.ts';
+import { POLICIES_READ_AT_START } from '../spec/policies.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { minorOf } from '../spec/versions.ts';
 import type { Rolled } from './restarts.ts';
@@ -34,6 +35,7 @@ const READS: Readonly<Record<StaticPodName, readonly Read[]>> = {
   'kube-apiserver': [
     { path: ADMISSION_CONFIG },
     { path: AUDIT_POLICY },
+    ...POLICIES_READ_AT_START.map((path) => ({ path })),
     { path: SERVICE_ACCOUNT.key },
     { path: SERVICE_ACCOUNT.verifiers },
     { path: ETCD_CA },

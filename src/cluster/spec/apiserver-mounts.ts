@@ -30,16 +30,17 @@ export const HOST_CAS = '/etc/ssl/certs';
 
 /** Directories of the host from which a static pod of the control plane can read files. */
 export function mountedDirectories(
-  resolved: Pick<ResolvedCluster, 'flags' | 'hostCertificates'>,
+  resolved: Pick<ResolvedCluster, 'flags' | 'hostCertificates' | 'staticPods'>,
   component: 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler',
 ): readonly string[] {
-  const shared = [PKI_DIRECTORY, HOST_CAS, ...resolved.hostCertificates];
+  const added = resolved.staticPods?.[component]?.volumes?.map(({ path }) => path) ?? [];
+  const shared = [PKI_DIRECTORY, HOST_CAS, ...resolved.hostCertificates, ...added];
   switch (component) {
     case 'kube-apiserver':
       return [...apiserverMounts(resolved).map(({ path }) => path), ...shared];
     case 'kube-controller-manager':
       return [`${KUBERNETES_DIRECTORY}/controller-manager`, ...shared];
     case 'kube-scheduler':
-      return [`${KUBERNETES_DIRECTORY}/scheduler`];
+      return [`${KUBERNETES_DIRECTORY}/scheduler`, ...added];
   }
 }

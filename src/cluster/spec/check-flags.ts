@@ -93,7 +93,11 @@ function fileFaults(
   const files = flag === 'tls-sni-cert-key' ? text.split(':')[0]!.split(',') : FILES.test(flag) ? [text] : [];
   const mounted = mountedDirectories(resolved, component);
   return files
-    .filter((file) => file.startsWith('/') && !mounted.some((directory) => file.startsWith(`${directory}/`)))
+    .filter(
+      (file) =>
+        file.startsWith('/') &&
+        !mounted.some((directory) => file === directory || file.startsWith(`${directory}/`)),
+    )
     .map((file) => `${component} does not see ${file}: put the file below ${mounted.join(' or ')}`);
 }
 

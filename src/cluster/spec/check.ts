@@ -9,6 +9,7 @@ import { policyFaults } from './check-policy.ts';
 import { proxyFaults } from './check-proxy.ts';
 import { nodePrefix } from './derive.ts';
 import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
+import { documentFaults } from './policies.ts';
 import { API_PORT, CONTROL_PLANE_PORTS } from './ports.ts';
 import { addressOfFamily, type ResolvedCluster, withRole } from './resolved-cluster.ts';
 import { compareVersions, ETCD_MINORS, kubeletGates, minorOf, RELEASES } from './versions.ts';
@@ -22,7 +23,7 @@ export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[
   checkEtcd(resolved, found);
   const networksAreReadable = checkNetworks(resolved, found);
   if (networksAreReadable) checkAddresses(resolved, found);
-  found.push(...flagFaults(resolved));
+  found.push(...flagFaults(resolved), ...documentFaults(resolved));
   checkBackOff(resolved, found);
   checkPkiTimes(resolved, found);
   checkJoining(resolved, found);

@@ -14,6 +14,8 @@ import {
   PKI_DIRECTORY,
   SERVICE_ACCOUNT,
 } from '../../pki/hierarchy.ts';
+import type { ApiServerSpec } from '../../resources/apiserver-spec.ts';
+import { policyFlags } from './policies.ts';
 import {
   API_PORT,
   ETCD_CLIENT_PORT,
@@ -46,6 +48,7 @@ interface FlagFacts {
   readonly etcdMinor: EtcdMinor;
   readonly dataDirectory: string;
   readonly etcdMembers: readonly ClusterMachine[];
+  readonly apiServer?: ApiServerSpec | undefined;
 }
 
 const fixed = (flags: Readonly<Record<string, string>>): DerivedFlags =>
@@ -133,7 +136,7 @@ const AUDIT_LOG = {
   'audit-policy-file': AUDIT_POLICY,
 };
 
-function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): DerivedFlags {
+function apiserverFlags({ services, dnsDomain, etcdMembers, apiServer }: FlagFacts): DerivedFlags {
   return {
     'advertise-address': { value: '${machine.address}', by: 'machine' },
     'etcd-servers': {
@@ -146,7 +149,7 @@ function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): Derive
       ...AUDIT_LOG,
       'admission-control-config-file': ADMISSION_CONFIG,
       'allow-privileged': 'true',
-      'authorization-mode': 'Node,RBAC',
+      ...(apiServer?.authorization === undefined && { 'authorization-mode': 'Node,RBAC' }),
       'client-ca-file': BUNDLE.ca,
       'enable-admission-plugins': 'NodeRestriction',
       'enable-bootstrap-token-auth': 'true',
@@ -173,6 +176,7 @@ function apiserverFlags({ services, dnsDomain, etcdMembers }: FlagFacts): Derive
       'tls-cert-file': `${PKI_DIRECTORY}/apiserver.crt`,
       'tls-private-key-file': `${PKI_DIRECTORY}/apiserver.key`,
     }),
+    ...policyFlags(apiServer),
   };
 }
 

@@ -13,8 +13,15 @@ export const HEALTH_PATHS = ['/livez', '/readyz'] as const;
 /** Go's strconv.ParseBool, for values that are false. */
 const FALSE = /^(0|f|F|false|FALSE|False)$/;
 
+type Answering = Pick<ResolvedCluster, 'flags' | 'apiServer'>;
+
 /** Whether API servers answer {@link HEALTH_PATHS} to requests without a credential. */
-export function answersAnonymous({ flags }: Pick<ResolvedCluster, 'flags'>): boolean {
+export function answersAnonymous({ flags, apiServer }: Answering): boolean {
+  const anonymous = apiServer?.authentication?.anonymous;
+  if (anonymous !== undefined) {
+    const paths = anonymous.conditions?.map(({ path }) => path);
+    return anonymous.enabled && (paths === undefined || HEALTH_PATHS.every((one) => paths.includes(one)));
+  }
   const given = [flags['kube-apiserver']['anonymous-auth'] ?? 'true'].flat().at(-1)!;
   return !FALSE.test(given);
 }
@@ -23,18 +30,18 @@ export function answersAnonymous({ flags }: Pick<ResolvedCluster, 'flags'>): boo
 export const HEALTH_CLIENT = LEAVES.health.delivery;
 
 /** The file with which a machine asks; undefined where it needs none. */
-export const healthClient = (resolved: Pick<ResolvedCluster, 'flags'>): string | undefined =>
+export const healthClient = (resolved: Answering): string | undefined =>
   answersAnonymous(resolved) ? undefined : HEALTH_CLIENT.path;
 
 /** curl's options for a question with that file. */
-export const curlOptions = (resolved: Pick<ResolvedCluster, 'flags'>): string => {
+export const curlOptions = (resolved: Answering): string => {
   const file = healthClient(resolved);
   return file === undefined ? '' : ` --cert ${file} --key ${file}`;
 };
 
 /** What a probe of kubelet asks an API server at `host`. */
 export const apiserverQuestion = (
-  resolved: Pick<ResolvedCluster, 'flags'>,
+  resolved: Answering,
   host: string,
   path: (typeof HEALTH_PATHS)[number],
   port: string | number = API_PORT,

@@ -98,7 +98,13 @@ export function resolveCluster(
   const build = new Builder(spec.overrides ?? {}, isOpen);
   putValues(build, { name, spec, ...release, endpoint, machines: assigned.machines });
   const { tree, unknown } = build.finish();
-  const resolved = { ...(tree as object), machines: assigned.machines } as ResolvedCluster;
+  const { apiServer, staticPods } = spec;
+  const resolved = {
+    ...(tree as object),
+    machines: assigned.machines,
+    ...(apiServer && { apiServer }),
+    ...(staticPods && { staticPods }),
+  } as ResolvedCluster;
   const draft: Draft = {
     assigned: assigned.faults,
     overrides: spec.overrides ?? {},

@@ -2,6 +2,7 @@
 
 import type { Millis } from '../../base/duration.ts';
 import type { KeyAlgorithm } from '../../pki/keys.ts';
+import type { ApiServerSpec, PodAddition } from '../../resources/apiserver-spec.ts';
 import type { Addon } from './addon.ts';
 import type { Minor } from './flags.ts';
 import { API_PORT } from './ports.ts';
@@ -15,6 +16,7 @@ export const COMPONENTS = [
   'kubelet',
 ] as const;
 export type Component = (typeof COMPONENTS)[number];
+export type StaticPodName = Exclude<Component, 'kubelet'>;
 
 /** Flag → value; for a list, the flag is given once for each item. */
 export type Flags = Readonly<Record<string, string | readonly string[]>>;
@@ -192,6 +194,10 @@ export interface ResolvedCluster {
   };
   readonly flags: Readonly<Record<Component, Flags>>;
   readonly machines: readonly ClusterMachine[];
+  /** Documents that API servers read; policies.ts says where. */
+  readonly apiServer?: ApiServerSpec;
+  /** Additions to static pods. */
+  readonly staticPods?: Readonly<Partial<Record<StaticPodName, PodAddition>>>;
 }
 
 /** The origin of a value. */

@@ -111,6 +111,7 @@ export function putValues(build: Builder, given: Given): void {
     etcdMinor: etcd.minor,
     dataDirectory: etcd.dataDirectory,
     etcdMembers: machines.filter(({ roles }) => roles.includes('etcd')),
+    apiServer: spec.apiServer,
   });
   putKubelet(build, {
     dns: networks.dns,
