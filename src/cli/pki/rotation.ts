@@ -71,8 +71,8 @@ const BREAKS: Readonly<Record<string, string>> = {
 /**
  * `muster pki distrust`: ends the old keys at once, because they are in the wrong hands.
  *
- * @throws {MusterError} E_USAGE without `--now`, and without `--confirm NAME`: the message says
- *   what would break
+ * @throws {MusterError} E_USAGE without `--now`, and without `--confirm NAME`: then it prints what
+ *   would restart and break
  */
 export async function distrust(
   keysets: readonly string[],
@@ -85,18 +85,22 @@ export async function distrust(
       'E_USAGE',
       'a rotation in steps is `muster pki rotate`; `--now` ends the old keys at once',
     );
-  if (confirm !== cluster)
+  const client = openClient(options, io);
+  const body = { json: { keysets: listed(keysets), without: listed(without), emergency: cluster } };
+  if (confirm !== cluster) {
+    const preview = await client.call<ChangePreview>('POST', pathOf(cluster), {
+      query: { dryRun: 'true' },
+      body,
+    });
+    io.out(previewText(preview));
+    const cut = keysets.includes('all') ? Object.keys(BREAKS) : keysets;
+    for (const name of cut) io.out(`${name} cuts off: ${BREAKS[name] ?? 'what uses it'}\n`);
     throw new MusterError(
       'E_USAGE',
-      [
-        'this ends the old keys at once, and cannot be taken back. It cuts off:',
-        ...keysets.map((name) => `${name}: ${BREAKS[name] ?? 'whatever uses it'};`),
-        `if that is right, add --confirm ${cluster}`,
-      ].join(' '),
+      `this ends the old keys at once, and cannot be taken back; if that is right, add --confirm ${cluster}`,
     );
-  const view = await openClient(options, io).call<ChangeView>('POST', pathOf(cluster), {
-    body: { json: { keysets: listed(keysets), without: listed(without), emergency: cluster } },
-  });
+  }
+  const view = await client.call<ChangeView>('POST', pathOf(cluster), { body });
   print(view, 'table', io);
   io.out(`muster pki rotation ${cluster} shows how far it is\n`);
   return EXIT.ok;

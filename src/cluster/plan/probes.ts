@@ -81,7 +81,9 @@ export function probingOf(
   const frontProxy = keysets.get('front-proxy-ca');
   const rotates = encryption !== undefined && allGenerations(encryption).length > 1;
   if (!rotates || !frontProxy || !machine.roles.includes('control-plane')) return { probes };
-  const asks = wanted('front-proxy-ca', frontProxy.primary);
+  // The one that signs may be accepted only by its bridge, and no bridge is sent behind a probe.
+  const newest = frontProxy.trusted.reduce((a, b) => (b.createdAt > a.createdAt ? b : a));
+  const asks = wanted('front-proxy-ca', newest.id);
   const known = probes.some(({ name }) => name === asks.name);
   return { probes: known ? probes : [...probes, asks], encryption: asks.name };
 }

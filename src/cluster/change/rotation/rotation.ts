@@ -198,6 +198,14 @@ const ACTS: Readonly<Record<string, (deps: RotationDeps, at: At) => Promise<Rota
     }
     return { ...order, keysets };
   },
+  // Who has the old CA's key may have those of the machines as well: they all make new ones.
+  async replace(deps, at) {
+    const states = await statesOf(deps.pki, at.cluster, await deps.pki.keysets(at.cluster));
+    const signsAlready = at.order.keysets.every(({ name, to }) => states.get(name)?.primary === to);
+    if (!signsAlready) await deps.pki.renew(at.cluster, { newKeys: true });
+    await transitions(deps, at);
+    return at.order;
+  },
   rewrite: rewriteSecrets,
   'write-back': rewriteSecrets,
   async publish(deps, { cluster, order }) {

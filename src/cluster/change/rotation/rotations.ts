@@ -92,7 +92,7 @@ export function createRotations(deps: RotationsDeps): Rotations {
       if (!resolved.machines.some((machine) => machine.name === name))
         throw new MusterError('E_USAGE', `${name} is not a machine of ${cluster}`);
     const order: RotationOrder = {
-      keysets: await keysetsOf(deps, cluster, keysets),
+      keysets: await keysetsOf(deps, cluster, keysets, emergency),
       leave: [...leave],
       ...(emergency && { emergency }),
     };
@@ -147,13 +147,16 @@ async function keysetsOf(
   { pki, clock }: RotationsDeps,
   cluster: string,
   names: readonly string[],
+  emergency: boolean,
 ): Promise<RotatedKeyset[]> {
   const keysets = await pki.keysets(cluster);
   const encryption = await pki.encryption(cluster);
   const known = new Map<string, KeysetOf<string, Aged>>(keysets);
   if (encryption) known.set('encryption', encryption);
   const all = ROTATED.filter((name) => known.has(name));
-  const wanted = names.length === 1 && names[0] === 'all' ? all : names;
+  // A key that encrypts Secrets cannot end at once.
+  const every = emergency ? all.filter((name) => name !== 'encryption') : all;
+  const wanted = names.length === 1 && names[0] === 'all' ? every : names;
   if (wanted.length === 0)
     throw new MusterError('E_USAGE', `name the keysets to rotate: all, or some of ${all.join(', ')}`);
   for (const name of wanted)

@@ -9,7 +9,7 @@
  * the trust changes once, when the old one ends. Therefore etcd restarts once.
  *
  * In an emergency (`muster pki distrust --now`) one step, replace, takes the place of trust, issue,
- * search and distrust.
+ * search and distrust, and machines make new keys for all of their certificates.
  *
  * Taking it back: the old generation signs again, and the new one stays trusted until nothing
  * depends on it; then it is forgotten.
@@ -123,7 +123,8 @@ const distrust = (order: RotationOrder): RotationStep => ({
 const replace = (order: RotationOrder): RotationStep => ({
   ...distrust(order),
   name: 'replace',
-  sentence: 'The new keys sign, and nothing trusts the old ones: whoever still uses them is cut off.',
+  sentence:
+    'The new keys sign, every machine makes new keys, and nothing trusts the old ones: what still uses them is cut off.',
   takes: { total: duration('1m'), eachTurn: duration('30s') },
 });
 

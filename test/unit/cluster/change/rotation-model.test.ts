@@ -15,6 +15,7 @@ import { type Changes, openChanges } from '../../../../src/cluster/change/change
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
 import { listenersOf } from '../../../../src/cluster/change/rotation/evidence.ts';
+import type { RotationOrder } from '../../../../src/cluster/change/rotation/order.ts';
 import { rotation } from '../../../../src/cluster/change/rotation/rotation.ts';
 import { createRotations, type Rotations } from '../../../../src/cluster/change/rotation/rotations.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
@@ -548,8 +549,14 @@ test('in an emergency the old CAs end in one step, and members of etcd still res
   const after = await cluster.world.pki.keysets('golden');
   expect(allGenerations(after.get('etcd-ca')!)).toHaveLength(1);
   expect(after.get('etcd-ca')!.primary).not.toBe(before.get('etcd-ca')!.primary);
+  // The thief of the CA's key may have those of machines.
+  expect(await cluster.world.pki.renewals('golden')).toMatchObject([{ newKeys: true }]);
   await expect(
     cluster.rotations.rotate('golden', { ...ALL, keysets: ['encryption'], emergency: true }, 'root'),
   ).rejects.toThrow('cannot end at once');
+  const all = await cluster.rotations.rotate('golden', { ...ALL, emergency: true }, 'root');
+  expect((all.order as RotationOrder).keysets.map(({ name }) => name)).toEqual([
+    ...['ca', 'etcd-ca', 'front-proxy-ca', 'sa'],
+  ]);
   await cluster.changes.close();
 });

@@ -106,6 +106,21 @@ test('members of etcd probe etcd, and API servers are asked for the encryption t
   expect(probing(await polled('w1'))).toEqual([]);
 });
 
+test('API servers are asked for their encryption by a client whose CA they trust, not by one that only a bridge makes good', async () => {
+  const { polled, make, pki, clock } = await cluster();
+  const before = (await pki.keysets('golden')).get('front-proxy-ca')!.primary;
+  const next = await make('front-proxy-ca');
+  await make('encryption');
+  await pki.transition('golden', 'front-proxy-ca', { do: 'promote', generation: next });
+  const asks = async () => {
+    clock.advance(duration('6s'));
+    return (await polled('cp1')).flatMap((line) => (line.do === 'read-encryption' ? [line.probe] : []));
+  };
+  expect(await asks()).toEqual([`front-proxy-ca.${before}`]);
+  await pki.transition('golden', 'front-proxy-ca', { do: 'distrust', generation: before });
+  expect(await asks()).toEqual([`front-proxy-ca.${next}`]);
+});
+
 test('an agent that knows no probes is not asked for keys of them', async () => {
   const { polled, make } = await cluster();
   await make('ca');
