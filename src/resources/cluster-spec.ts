@@ -6,6 +6,7 @@ import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk } from './disk-spec.ts';
 import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
+import { proxySpec } from './proxy-spec.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
 const machineNames = (description: string) => z.array(machineName).optional().meta({ description });
@@ -187,6 +188,19 @@ export const kubernetesSpec = z.strictObject({
       description:
         "URLs of registries that are asked before the one in an image's name, in this order. With a path that has /v2 in it (Harbor's proxy caches: https://harbor.example/v2/CACHE), images are asked for below that path. An https registry needs a certificate of Muster's CA.",
     }),
+  proxy: proxySpec.optional().meta({
+    description:
+      'Proxies through which container runtimes and kubelets reach other networks, mostly for images. The list of what is reached directly is derived.',
+  }),
+  coreDNS: z
+    .strictObject({
+      replicas: z.int().min(1).max(100).optional().meta({
+        description:
+          'How many pods of CoreDNS run, until an operator or an autoscaler sets another number. Default 2.',
+      }),
+    })
+    .optional()
+    .meta({ description: 'The DNS server of the cluster.' }),
   apiServer: apiServer.optional().meta({
     description:
       'Documents that API servers read: audit policy, authentication, authorization, kubeconfigs of webhooks. Muster writes the files, mounts them and sets the flags.',

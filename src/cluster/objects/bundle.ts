@@ -40,7 +40,7 @@ export function bundleOf(resolved: ResolvedCluster, caBundle: string): Bundle {
       ...isolationObjects(resolved),
     ],
     created: [corednsConfig(resolved)],
-    proposed: [corednsReplicas],
+    proposed: [corednsReplicas(resolved)],
   };
 }
 

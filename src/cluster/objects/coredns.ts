@@ -47,15 +47,15 @@ const probe = (path: string, at: string, failureThreshold: number, timing: objec
 });
 
 /**
- * Two replicas, so that one may fail. The number is proposed, not enforced: as with kubeadm, an
- * operator or an autoscaler may set another number.
+ * The replicas: two unless the Cluster says otherwise, so that one may fail. The number is proposed,
+ * not enforced: as with kubeadm, an operator or an autoscaler may set another number.
  */
-export const corednsReplicas: KubeObject = {
+export const corednsReplicas = ({ coreDNS: { replicas } }: ResolvedCluster): KubeObject => ({
   apiVersion: 'apps/v1',
   kind: 'Deployment',
   metadata: { name: 'coredns', namespace: SYSTEM },
-  spec: { replicas: 2 },
-};
+  spec: { replicas },
+});
 
 const deployment = (resolved: ResolvedCluster): KubeObject => ({
   apiVersion: 'apps/v1',

@@ -12,6 +12,7 @@ import {
   type ResolvedCluster,
   withRole,
 } from '../spec/resolved-cluster.ts';
+import { kubeletConfiguration } from './kubelet.ts';
 import { MODULES } from './system.ts';
 
 const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine => ({
@@ -38,6 +39,7 @@ export function checkLines(
     ...(kubernetes ? ROLE_PORTS.kubelet : []),
     ...(balanced === undefined ? [] : [[balanced, 'haproxy'] as const]),
   ];
+  const takesSwap = kubernetes && kubeletConfiguration(resolved, machine).failSwapOn === false;
   const needed = resolved.machines.filter(
     ({ name, roles }) => name !== machine.name && !(roles.length === 1 && roles[0] === 'worker'),
   );
@@ -46,7 +48,11 @@ export function checkLines(
     check('memory', Math.max(...machine.roles.map((role) => memoryMiB[role]))),
     check('cpus', cpus),
     ...(kubernetes
-      ? [check('cgroup2'), check('swapless'), ...MODULES.map((name) => check('module', name))]
+      ? [
+          check('cgroup2'),
+          ...(takesSwap ? [] : [check('swapless')]),
+          ...MODULES.map((name) => check('module', name)),
+        ]
       : []),
     ...ports.map(([port, own]) => check('port', port, own)),
     ...needed.map((other) => check('mtu', addressOf(other), MTU)),

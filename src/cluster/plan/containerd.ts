@@ -8,7 +8,7 @@ import { formatReference, parseReference } from '../../artifacts/reference.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { parseVersion } from '../spec/versions.ts';
 import { crictlLine, networkLines } from './cri.ts';
-import { digestOf, put, sections } from './lines.ts';
+import { digestOf, proxyLines, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/containerd/config.toml';
 const CERTS = '/etc/containerd/certs.d';
@@ -77,28 +77,30 @@ export function nameInContainerd(reference: string): string {
  * Muster's own unit, because an archive of binaries contains none. It differs from Debian's unit
  * only in the path.
  */
-const unit = sections(
-  ['Unit', ['Description=containerd, set up by Muster', 'After=network.target local-fs.target']],
-  [
-    'Service',
+const unit = (resolved: ResolvedCluster): string =>
+  sections(
+    ['Unit', ['Description=containerd, set up by Muster', 'After=network.target local-fs.target']],
     [
-      'ExecStartPre=-/sbin/modprobe overlay',
-      'ExecStart=containerd',
-      'Type=notify',
-      // Containers outlive a restart of containerd.
-      'KillMode=process',
-      'Delegate=yes',
-      'Restart=always',
-      'RestartSec=5',
-      'LimitNOFILE=1048576',
-      'LimitNPROC=infinity',
-      'LimitCORE=infinity',
-      'TasksMax=infinity',
-      'OOMScoreAdjust=-999',
+      'Service',
+      [
+        'ExecStartPre=-/sbin/modprobe overlay',
+        'ExecStart=containerd',
+        ...proxyLines(resolved),
+        'Type=notify',
+        // Containers outlive a restart of containerd.
+        'KillMode=process',
+        'Delegate=yes',
+        'Restart=always',
+        'RestartSec=5',
+        'LimitNOFILE=1048576',
+        'LimitNPROC=infinity',
+        'LimitCORE=infinity',
+        'TasksMax=infinity',
+        'OOMScoreAdjust=-999',
+      ],
     ],
-  ],
-  ['Install', ['WantedBy=multi-user.target']],
-);
+    ['Install', ['WantedBy=multi-user.target']],
+  );
 
 /**
  * The files and the unit of containerd. `binaries`: lines that install binaries. A new version of
@@ -113,7 +115,7 @@ export function containerdLines(
 } {
   const files = [
     put(CONFIG, containerdConfig(resolved)),
-    put(UNIT, unit),
+    put(UNIT, unit(resolved)),
     crictlLine(CONTAINERD_SOCKET),
     // This makes nerdctl show the containers that kubelet started.
     put('/etc/nerdctl/nerdctl.toml', 'namespace = "k8s.io"\n'),

@@ -7,7 +7,7 @@ import type { PlanLine } from '../../agent/plan.ts';
 import { parseReference } from '../../artifacts/reference.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { crictlLine, networkLines } from './cri.ts';
-import { digestOf, put, sections } from './lines.ts';
+import { digestOf, proxyLines, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/crio/crio.conf.d/90-muster.conf';
 const POLICY = '/etc/crio/policy.json';
@@ -98,36 +98,38 @@ const authorities = (mirrors: readonly string[]): readonly PlanLine[] =>
  * The publisher's unit with two differences: systemd finds `crio` in its search path, and restarts
  * it however it exited.
  */
-const unit = sections(
-  [
-    'Unit',
+const unit = (resolved: ResolvedCluster): string =>
+  sections(
     [
-      'Description=CRI-O, set up by Muster',
-      'Wants=network-online.target',
-      'After=network-online.target local-fs.target',
-      'Before=kubelet.service',
+      'Unit',
+      [
+        'Description=CRI-O, set up by Muster',
+        'Wants=network-online.target',
+        'After=network-online.target local-fs.target',
+        'Before=kubelet.service',
+      ],
     ],
-  ],
-  [
-    'Service',
     [
-      'ExecStartPre=-/sbin/modprobe overlay',
-      'ExecStart=crio',
-      'ExecReload=/bin/kill -s HUP $MAINPID',
-      'Type=notify',
-      'TimeoutStartSec=0',
-      'WatchdogSec=60s',
-      'Restart=always',
-      'RestartSec=5',
-      'LimitNOFILE=1048576',
-      'LimitNPROC=1048576',
-      'LimitCORE=infinity',
-      'TasksMax=infinity',
-      'OOMScoreAdjust=-999',
+      'Service',
+      [
+        'ExecStartPre=-/sbin/modprobe overlay',
+        'ExecStart=crio',
+        ...proxyLines(resolved),
+        'ExecReload=/bin/kill -s HUP $MAINPID',
+        'Type=notify',
+        'TimeoutStartSec=0',
+        'WatchdogSec=60s',
+        'Restart=always',
+        'RestartSec=5',
+        'LimitNOFILE=1048576',
+        'LimitNPROC=1048576',
+        'LimitCORE=infinity',
+        'TasksMax=infinity',
+        'OOMScoreAdjust=-999',
+      ],
     ],
-  ],
-  ['Install', ['WantedBy=multi-user.target']],
-);
+    ['Install', ['WantedBy=multi-user.target']],
+  );
 
 /**
  * The files and the unit of CRI-O. `binaries`: lines that install binaries. A new version of CRI-O
@@ -146,7 +148,7 @@ export function crioLines(
     ...(resolved.mirrors.length > 0
       ? [put(REGISTRIES, crioRegistries(resolved)), ...authorities(resolved.mirrors)]
       : []),
-    put(UNIT, unit),
+    put(UNIT, unit(resolved)),
     crictlLine(CRIO_SOCKET),
     ...networkLines(resolved),
   ];

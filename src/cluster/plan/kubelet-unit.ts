@@ -9,7 +9,7 @@ import { RESOLVER } from '../spec/derive.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { IMAGES_SERVICE } from './images-unit.ts';
 import { kubeletFiles, kubeletUnitFlags } from './kubelet.ts';
-import { digestOf, put, sections } from './lines.ts';
+import { digestOf, proxyLines, put, sections } from './lines.ts';
 import { REVISION } from './manifests.ts';
 import { RUNTIMES } from './runtime.ts';
 
@@ -60,6 +60,7 @@ function dropIn(resolved: ResolvedCluster, machine: ClusterMachine, revision?: s
     [
       `Environment="KUBELET_KUBECONFIG_ARGS=${quoted(kubeconfig.join(' '))}"`,
       `Environment="KUBELET_CONFIG_ARGS=${quoted(config.join(' '))}"`,
+      ...proxyLines(resolved),
       ...(revision === undefined ? [] : [`Environment=${REVISION}=${revision}`]),
       'EnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env',
       'EnvironmentFile=-/etc/default/kubelet',

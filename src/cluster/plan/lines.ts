@@ -2,6 +2,8 @@
 import { createHash } from 'node:crypto';
 import type { PlanContent, PlanLine } from '../../agent/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
+import { proxyVariables } from '../spec/proxies.ts';
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 
 /** The line that writes a file; by default with mode 0644. */
 export const put = (path: string, text: string, mode = 0o644): PlanLine => ({
@@ -70,3 +72,9 @@ export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => b
 /** The text of a systemd unit or another file of sections: `[Name]` and `Key=Value` lines. */
 export const sections = (...all: readonly (readonly [string, readonly string[]])[]): string =>
   all.map(([name, lines]) => `[${name}]\n${lines.map((line) => `${line}\n`).join('')}`).join('\n');
+
+/** The lines of a service that give it the variables of the cluster's proxies. */
+export const proxyLines = (resolved: ResolvedCluster): readonly string[] =>
+  Object.entries(proxyVariables(resolved) ?? {}).map(
+    ([name, value]) => `Environment="${name}=${value.replaceAll('%', '%%')}"`,
+  );

@@ -31,7 +31,8 @@ const version = z
   .refine((text) => parseVersion(text) !== undefined, {
     error: (issue) => `"${issue.input}" is not a version like "1.36.3"`,
   });
-const { keys, mirrors, timeServers, virtualAddress } = kubernetesSpec.shape;
+const { coreDNS, keys, mirrors, proxy, timeServers, virtualAddress } = kubernetesSpec.shape;
+const { http, https, noProxy } = proxy.unwrap().shape;
 const { interface: device, routerId } = virtualAddress.unwrap().shape;
 const least = (smallest: number) => z.int().min(smallest);
 
@@ -64,6 +65,10 @@ const VALUES: Readonly<Record<string, z.ZodType>> = {
   hostCertificates: z.array(absolutePath),
   timeServers,
   mirrors,
+  'proxy.http': http,
+  'proxy.https': https,
+  'proxy.noProxy': noProxy,
+  'coreDNS.replicas': coreDNS.unwrap().shape.replicas,
   'checks.memoryMiB.*': least(0),
   'checks.cpus': least(1),
   'checks.fsyncMs': least(1),

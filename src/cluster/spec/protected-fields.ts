@@ -151,6 +151,7 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
   ...kubelet('authentication.x509.clientCAFile', PLACED),
   ...kubelet('containerRuntimeEndpoint', RUNTIME),
   ...kubelet('cgroupDriver', RUNTIME),
+  ...kubelet('clusterDomain', 'CoreDNS serves dnsDomain alone; set that'),
   ...kubelet('registerNode', 'Muster waits for the Node of every machine'),
   ...proxy('clusterCIDR', PODS),
   ...proxy('hostnameOverride', MACHINE),

@@ -174,6 +174,15 @@ export interface ResolvedCluster {
   readonly timeServers: readonly string[];
   /** URLs of registries to ask before the one in an image's name. */
   readonly mirrors: readonly string[];
+  /** Proxies of container runtimes and kubelets. Absent: they reach everything directly. */
+  readonly proxy?: {
+    readonly http?: string;
+    /** Default: `http`. */
+    readonly https?: string;
+    /** Names, addresses and networks that are reached directly. */
+    readonly noProxy: readonly string[];
+  };
+  readonly coreDNS: { readonly replicas: number };
   /** Limits of the checks that machines make before they start anything. */
   readonly checks: {
     readonly memoryMiB: { readonly 'control-plane': number; readonly etcd: number; readonly worker: number };

@@ -12,6 +12,7 @@ import { componentFlags, kubeletConfig, proxyConfig } from './derive.ts';
 import { defaultOrigin } from './deviations.ts';
 import type { Endpoint } from './endpoint.ts';
 import type { Minor } from './flags.ts';
+import { directOf } from './proxies.ts';
 import {
   type ClusterMachine,
   COMPONENTS,
@@ -103,6 +104,7 @@ export function putValues(build: Builder, given: Given): void {
   putPodNetwork(build, spec);
   build.put(['addons'], addonsOf(spec) as unknown as readonly Value[], originOf(spec.addons), 'addons');
   putMachineSettings(build, spec);
+  putProxy(build, given, networks);
   putFlags(build, {
     name,
     pods: networks.pods,
@@ -322,9 +324,32 @@ const addonsOf = ({ addons = [] }: KubernetesSpec): readonly Addon[] =>
     images,
   }));
 
+function putProxy(build: Builder, { spec, endpoint, machines }: Given, networks: Networks): void {
+  const { proxy, virtualAddress } = spec;
+  if (proxy === undefined) return;
+  for (const field of ['http', 'https'] as const)
+    if (proxy[field] !== undefined) build.put(['proxy', field], proxy[field], 'spec', `proxy.${field}`);
+  const direct = directOf({
+    networks: { ...networks, machines: spec.networks?.machines ?? [] },
+    machines,
+    host: endpoint.host,
+    virtual: virtualAddress?.addresses ?? [],
+    dnsDomain: networks.dnsDomain,
+    given: proxy.noProxy ?? [],
+  });
+  build.put(
+    ['proxy', 'noProxy'],
+    direct,
+    'derived',
+    'networks, machines, endpoint, dnsDomain and proxy.noProxy',
+  );
+}
+
 function putMachineSettings(build: Builder, spec: KubernetesSpec): void {
   build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'the directory that CNI installers write to');
   build.put(['timeServers'], spec.timeServers ?? [], originOf(spec.timeServers), 'timeServers');
+  const { replicas } = spec.coreDNS ?? {};
+  build.put(['coreDNS', 'replicas'], replicas ?? 2, originOf(replicas), 'coreDNS.replicas');
   build.put(['mirrors'], spec.mirrors ?? [], originOf(spec.mirrors), 'mirrors');
   for (const [role, mebibytes] of Object.entries(MEMORY_MIB))
     build.put(['checks', 'memoryMiB', role], mebibytes, 'default', 'kubeadm and Kubespray');
