@@ -47,8 +47,8 @@ const probe = (path: string, at: string, failureThreshold: number, timing: objec
 });
 
 /**
- * The replicas: two unless the Cluster says otherwise, so that one may fail. The number is proposed,
- * not enforced: as with kubeadm, an operator or an autoscaler may set another number.
+ * The replicas: two unless the Cluster says otherwise, so that one may fail. The number is
+ * proposed, not enforced: as with kubeadm, an operator or an autoscaler may set another one.
  */
 export const corednsReplicas = ({ coreDNS: { replicas } }: ResolvedCluster): KubeObject => ({
   apiVersion: 'apps/v1',
