@@ -18,6 +18,7 @@ import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
 import { firmwareDocument } from '../src/pxe/firmware/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
+import { apiPage } from './api-page.ts';
 import { diagnosisPage } from './diagnosis-page.ts';
 import { foundingPage } from './founding-page.ts';
 import { code, generatedFrom, table, wrapped } from './markdown.ts';
@@ -26,7 +27,7 @@ import { agentTexts, reportTexts } from './script-texts.ts';
 export function portsPage(): string {
   return (
     generatedFrom(
-      'src/api/ports.ts, src/api/routes.ts, src/api/assets.ts, src/pxe/http/routes.ts, src/agent/protocol.ts and src/cli/serve/options.ts',
+      'src/api/ports.ts, src/api/contract/*.ts, src/pxe/http/routes.ts, src/agent/protocol.ts and src/cli/serve/options.ts',
     ) +
     '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
     table(
@@ -208,6 +209,7 @@ const CLI_RULES =
 export async function pages(): Promise<ReadonlyMap<string, string>> {
   const generated: readonly (readonly [string, string])[] = [
     ['docs/ports.md', portsPage()],
+    ['docs/reference/api.md', apiPage()],
     ['docs/cli.md', cliPage()],
     ['docs/errors.md', errorsPage()],
     ['docs/metrics.md', metricsPage()],

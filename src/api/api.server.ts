@@ -12,6 +12,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
 import { decideAccess, EVERYTHING, type Principal } from './access.ts';
 import type { Action, Actions } from './actions.ts';
+import { checkQuery } from './contract/query.ts';
 import type { ApiDeps } from './deps.ts';
 import type { ApiRequest, ApiResponse, Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
@@ -286,6 +287,7 @@ async function answer<D extends ServerDeps>(
     try {
       if ('error' in who) throw who.error;
       if (access) permit(route, request.params, who.principal, access);
+      checkQuery(route.query, request.query);
       response = await route.handler({ ...request, ...who }, deps);
     } catch (error) {
       if (!(error instanceof MusterError) && req.destroyed && !req.complete) {

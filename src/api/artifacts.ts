@@ -8,8 +8,9 @@ import { type Arch, contentsOf, MAX_MANIFEST_BYTES } from '../artifacts/oci.ts';
 import { formatReference, isDigest, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Assets } from '../pxe/assets/assets.files.ts';
+import { ARTIFACTS } from './contract/files.ts';
 import type { ApiDeps } from './deps.ts';
-import { type Handler, json, type Route, readText } from './handler.ts';
+import { bind, type Handler, json, type Route, readText } from './handler.ts';
 
 const arch = z.enum(['x86_64', 'aarch64']);
 const entered = z.strictObject({
@@ -46,31 +47,6 @@ export interface ArtifactView {
   readonly missing: readonly string[];
   readonly artifact: Artifact;
 }
-
-export const ARTIFACT_ROUTES = [
-  {
-    name: 'list',
-    method: 'GET',
-    path: '/v1/artifacts',
-    access: 'view',
-    summary: 'Lists the artifacts of clusters (binaries, manifests, container images) with their files.',
-  },
-  {
-    name: 'enter',
-    method: 'POST',
-    path: '/v1/artifacts',
-    access: 'administer',
-    summary:
-      'Enters artifacts, all or none, for files that were uploaded: {"artifacts": [{"kind": "binary", "manifest" or "image", …}]}.',
-  },
-  {
-    name: 'remove',
-    method: 'DELETE',
-    path: '/v1/artifacts',
-    access: 'administer',
-    summary: 'Removes an artifact, but not its files. Query: name.',
-  },
-] as const;
 
 /**
  * The routes of artifacts, for `startApi`.
@@ -114,8 +90,11 @@ export function artifactRoutes(book: ArtifactBook, assets: Assets): readonly Rou
       unused: filesOf(artifact).flatMap(({ sha256 }) => (users.has(sha256) ? [] : [sha256])),
     });
   };
-  const handlers = { list, enter, remove };
-  return ARTIFACT_ROUTES.map(({ name, ...route }) => ({ ...route, handler: handlers[name] }));
+  return bind(ARTIFACTS, {
+    'GET /v1/artifacts': list,
+    'POST /v1/artifacts': enter,
+    'DELETE /v1/artifacts': remove,
+  });
 }
 
 function readEntries(text: string): readonly ArtifactEntry[] {

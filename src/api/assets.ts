@@ -7,8 +7,9 @@ import type { ArtifactBook } from '../artifacts/book.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Assets, Upload } from '../pxe/assets/assets.files.ts';
 import { assetsOf } from '../pxe/assets/assets.ts';
+import { ASSETS } from './contract/files.ts';
 import type { ApiDeps } from './deps.ts';
-import { flag, type Handler, json, type Route } from './handler.ts';
+import { bind, flag, type Handler, json, type Route } from './handler.ts';
 
 export { assetsOf };
 
@@ -64,54 +65,6 @@ function uploadRange(header: string | undefined): Pick<Upload, 'offset' | 'total
 function contentLength(header: string | undefined): number | undefined {
   return header !== undefined && /^[0-9]{1,15}$/.test(header) ? Number(header) : undefined;
 }
-
-/** The routes for assets; each names its handler in {@link assetRoutes}. */
-export const ASSET_ROUTES = [
-  {
-    name: 'list',
-    method: 'GET',
-    path: '/v1/assets',
-    access: 'view',
-    summary: 'Lists verified files, with the images and artifacts that need them.',
-  },
-  {
-    name: 'uploads',
-    method: 'GET',
-    path: '/v1/uploads',
-    access: 'view',
-    summary: 'Lists incomplete uploads: how much of each file the server has, and since when.',
-  },
-  {
-    name: 'get',
-    method: 'GET',
-    path: '/v1/assets/:sha256',
-    access: 'view',
-    summary: 'Shows how much of a file the server has, and whether it is complete.',
-  },
-  {
-    name: 'put',
-    method: 'PUT',
-    path: '/v1/assets/:sha256',
-    access: 'administer',
-    summary:
-      'Uploads a file, or with Content-Range a piece of it. 200: complete and verified; 202: more pieces are needed.',
-  },
-  {
-    name: 'verify',
-    method: 'POST',
-    path: '/v1/assets/:sha256/verify',
-    access: 'administer',
-    summary: 'Reads a file again and compares its hash. A file that has changed is no longer served.',
-  },
-  {
-    name: 'remove',
-    method: 'DELETE',
-    path: '/v1/assets/:sha256',
-    access: 'administer',
-    summary:
-      'Removes a file or an incomplete upload. Query: force (also when an image or artifact needs it).',
-  },
-] as const;
 
 /**
  * The routes of assets, for `startApi`.
@@ -172,6 +125,12 @@ export function assetRoutes(
     await assets.remove(params.sha256!);
     return json({ sha256: params.sha256! });
   };
-  const handlers = { list, uploads, get, put, verify, remove };
-  return ASSET_ROUTES.map(({ name, ...route }) => ({ ...route, handler: handlers[name] }));
+  return bind(ASSETS, {
+    'GET /v1/assets': list,
+    'GET /v1/uploads': uploads,
+    'GET /v1/assets/:sha256': get,
+    'PUT /v1/assets/:sha256': put,
+    'POST /v1/assets/:sha256/verify': verify,
+    'DELETE /v1/assets/:sha256': remove,
+  });
 }

@@ -5,7 +5,7 @@ import { parsed } from '../base/foreign-json.ts';
 import { readImported } from '../pki/imported.ts';
 import type { VaultKeys } from '../pki/pki.ts';
 import type { ApiDeps } from './deps.ts';
-import { flag, type Handler, json, type Route, readText } from './handler.ts';
+import { flag, type Handler, json, readText } from './handler.ts';
 import { renewCertificates } from './trust.ts';
 
 type H = Handler<ApiDeps>;
@@ -81,27 +81,8 @@ export const resealStore: H = async (request, { pki, resealSnapshots, events }) 
 };
 
 /** Routes that change keys and certificates, besides rotations. */
-export const AUTHORITY_ROUTES: readonly Route<ApiDeps>[] = [
-  {
-    method: 'POST',
-    path: '/v1/pki/reseal',
-    access: 'administer',
-    summary: "Seals the store with the vault's first key, and says which keys nothing needs. Query: dry-run.",
-    handler: resealStore,
-  },
-  {
-    method: 'POST',
-    path: '/v1/pki/:cluster/import',
-    access: 'administer',
-    summary: 'Takes a CA of an operator: {"keyset", "certificate", "key"}, in PEM; the body is secret.',
-    handler: importAuthority,
-  },
-  {
-    method: 'POST',
-    path: '/v1/pki/:cluster/renew',
-    access: 'administer',
-    summary:
-      "Orders that certificates of the cluster's machines, and their keys, are replaced: {machine, leaf, newKeys}, all optional.",
-    handler: renewCertificates,
-  },
-];
+export const AUTHORITY_HANDLERS = {
+  'POST /v1/pki/reseal': resealStore,
+  'POST /v1/pki/:cluster/import': importAuthority,
+  'POST /v1/pki/:cluster/renew': renewCertificates,
+} as const;

@@ -4,7 +4,9 @@
  */
 import { MusterError } from '../base/errors.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
-import type { Access, Principal } from './access.ts';
+import type { Principal } from './access.ts';
+import type { Contracts, Method, RouteContract, RouteKey } from './contract/contract.ts';
+import type { ApiDeps } from './deps.ts';
 
 /** A request as handlers get it. */
 export interface ApiRequest {
@@ -43,22 +45,30 @@ export type Handler<Deps> = (request: ApiRequest, deps: Deps) => ApiResponse | P
  *   method: 'GET',
  *   path: '/v1/networks/:name/version',
  *   access: 'view',
- *   summary: 'The version of a network.',
+ *   summary: 'Shows the version of a network.',
+ *   answer: z.strictObject({ name: z.string(), version: z.string() }),
  *   handler: ({ params }, { daemon }) => json({ name: params.name, version: daemon.version }),
  * };
  */
-export interface Route<Deps> {
-  readonly method: 'GET' | 'PUT' | 'POST' | 'DELETE';
+export interface Route<Deps> extends RouteContract {
+  readonly method: Method;
   /** `:name` is a parameter: one path segment. */
   readonly path: string;
-  /** What a client must be allowed to do. */
-  readonly access: Access;
-  /** The handler records what happened; the request itself is not recorded as an action. */
-  readonly unrecorded?: true;
-  /** One sentence, for the index of the API and the docs. */
-  readonly summary: string;
   readonly handler: Handler<Deps>;
 }
+
+/** Adds method and path to the contracts of a table, in its order. */
+export const rowsOf = <T extends Contracts>(table: T) =>
+  (Object.keys(table) as (keyof T & RouteKey)[]).map((operation) => {
+    const [method, path] = operation.split(' ') as [Method, string];
+    return { ...(table[operation] as RouteContract), operation, method, path };
+  });
+
+/** Makes routes of a table of contracts and a handler for each. */
+export const bind = <T extends Contracts, Deps = ApiDeps>(
+  table: T,
+  handlers: { readonly [O in keyof T]: Handler<NoInfer<Deps>> },
+): readonly Route<Deps>[] => rowsOf(table).map((row) => ({ ...row, handler: handlers[row.operation] }));
 
 /** Makes a JSON answer. It ends with a line break, because people read it with curl. */
 export function json(

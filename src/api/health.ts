@@ -2,8 +2,9 @@
  * Handlers for monitoring: liveness, readiness, metrics, version. The TCP listener serves these and
  * nothing else.
  */
+import { HEALTH } from './contract/server.ts';
 import type { ApiDeps } from './deps.ts';
-import { type Handler, json, type Route, text } from './handler.ts';
+import { bind, type Handler, json, type Route, text } from './handler.ts';
 import { timestamp } from './times.ts';
 
 export type HealthDeps = Pick<ApiDeps, 'daemon' | 'metrics'>;
@@ -29,33 +30,9 @@ const version: H = (_request, { daemon }) =>
   json({ version: daemon.version, node: process.versions.node, startedAt: timestamp(daemon.startedAt) });
 
 /** The health routes; `--metrics-listen` serves only these. */
-export const HEALTH_ROUTES: readonly Route<HealthDeps>[] = [
-  {
-    method: 'GET',
-    path: '/healthz',
-    access: 'open',
-    summary: 'Liveness: 200 while the process runs.',
-    handler: healthz,
-  },
-  {
-    method: 'GET',
-    path: '/readyz',
-    access: 'open',
-    summary: 'Readiness: 200 when the server is ready for machines, else 503; one line for each check.',
-    handler: readyz,
-  },
-  {
-    method: 'GET',
-    path: '/metrics',
-    access: 'view',
-    summary: 'Shows metrics in the Prometheus text format.',
-    handler: metricsText,
-  },
-  {
-    method: 'GET',
-    path: '/version',
-    access: 'open',
-    summary: 'Shows the versions of Muster and Node.',
-    handler: version,
-  },
-];
+export const HEALTH_ROUTES: readonly Route<HealthDeps>[] = bind(HEALTH, {
+  'GET /healthz': healthz,
+  'GET /readyz': readyz,
+  'GET /metrics': metricsText,
+  'GET /version': version,
+});

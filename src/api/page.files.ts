@@ -7,6 +7,7 @@ import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { projectRoot } from '../base/paths.ts';
+import { raw } from './contract/contract.ts';
 import type { ApiResponse, Handler, Route } from './handler.ts';
 
 /**
@@ -83,7 +84,14 @@ function routeOf(name: string, type: string, plain: Buffer): Route<unknown> {
     };
   };
   const path = name === 'index.html' ? '/' : `/${name}`;
-  return { method: 'GET', path, access: 'open', summary: 'A file of the web page.', handler };
+  return {
+    method: 'GET',
+    path,
+    access: 'open',
+    summary: 'A file of the web page.',
+    answer: raw(type, name),
+    handler,
+  };
 }
 
 async function* piecesOf(body: Uint8Array): AsyncGenerator<Uint8Array> {

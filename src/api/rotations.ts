@@ -4,7 +4,7 @@ import type { ChangeProgress, StepProgress } from '../cluster/change/progress.ts
 import type { RotateRequest } from '../cluster/change/rotation/rotations.ts';
 import { actorText } from '../events/actor.ts';
 import type { ApiDeps } from './deps.ts';
-import { flag, type Handler, json, type Route } from './handler.ts';
+import { flag, type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
 import { type WithTimestamps, withTimestamps } from './times.ts';
 
@@ -63,7 +63,8 @@ async function requestOf(request: Parameters<H>[0]): Promise<RotateRequest> {
   };
 }
 
-const byOf = ({ peer, principal }: Parameters<H>[0], { actions }: ApiDeps): string =>
+/** Who ordered a change, for its record. */
+export const byOf = ({ peer, principal }: Parameters<H>[0], { actions }: ApiDeps): string =>
   actorText(actions.actor(peer, principal));
 
 /**
@@ -97,48 +98,11 @@ const leaveOutOfRotation: H = async (request, deps) => {
 };
 
 /** The routes of rotations. */
-export const ROTATION_ROUTES: readonly Route<ApiDeps>[] = [
-  {
-    method: 'GET',
-    path: '/v1/clusters/:name/rotation',
-    access: 'view',
-    summary: "Shows the rotation of a cluster's keys that is under way, or the last one: steps and evidence.",
-    handler: showRotation,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/rotation',
-    access: 'administer',
-    summary:
-      'Rotates keys of a cluster: {"keysets", "pauseBefore", "without", "leave", "emergency"}, lists with commas; "all" keysets. Query: dryRun.',
-    handler: rotateKeys,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/rotation/pause',
-    access: 'administer',
-    summary: 'Pauses the rotation: nothing else restarts, and no other step begins.',
-    handler: pauseRotation,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/rotation/resume',
-    access: 'administer',
-    summary: 'Continues a paused rotation.',
-    handler: resumeRotation,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/rotation/roll-back',
-    access: 'administer',
-    summary: 'Takes the rotation back: the old keys sign again, and the new ones are forgotten.',
-    handler: rollBackRotation,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/rotation/leave-out',
-    access: 'administer',
-    summary: 'Waits no longer for machines, or leaves behind what depends on old keys: {"without", "leave"}.',
-    handler: leaveOutOfRotation,
-  },
-];
+export const ROTATION_HANDLERS = {
+  'GET /v1/clusters/:name/rotation': showRotation,
+  'POST /v1/clusters/:name/rotation': rotateKeys,
+  'POST /v1/clusters/:name/rotation/pause': pauseRotation,
+  'POST /v1/clusters/:name/rotation/resume': resumeRotation,
+  'POST /v1/clusters/:name/rotation/roll-back': rollBackRotation,
+  'POST /v1/clusters/:name/rotation/leave-out': leaveOutOfRotation,
+} as const;

@@ -2,11 +2,10 @@
 import { MusterError } from '../base/errors.ts';
 import type { ChangeProgress } from '../cluster/change/progress.ts';
 import type { UpgradeRequest } from '../cluster/change/upgrade/upgrades.ts';
-import { actorText } from '../events/actor.ts';
 import type { ApiDeps } from './deps.ts';
-import { flag, type Handler, json, type Route } from './handler.ts';
+import { flag, type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
-import { changeView } from './rotations.ts';
+import { byOf, changeView } from './rotations.ts';
 
 type H = Handler<ApiDeps>;
 
@@ -26,8 +25,6 @@ async function requestOf(request: Parameters<H>[0]): Promise<UpgradeRequest> {
     ...(to !== undefined && to !== '' && { to }),
   };
 }
-
-const byOf = ({ peer }: Parameters<H>[0], { actions }: ApiDeps): string => actorText(actions.actor(peer));
 
 /** Upgrades a cluster. Body: `{to?, pauseBefore?, without?, maxUnavailable?}`. Query: dryRun. */
 const upgradeCluster: H = async (request, deps) => {
@@ -55,48 +52,11 @@ const leaveOutOfUpgrade: H = async (request, deps) => {
   return json(changeView(await deps.upgrades.leaveOut(name, namesIn(without), byOf(request, deps))));
 };
 
-export const UPGRADE_ROUTES: readonly Route<ApiDeps>[] = [
-  {
-    method: 'GET',
-    path: '/v1/clusters/:name/upgrade',
-    access: 'view',
-    summary: 'Shows the upgrade of a cluster that is under way, or the last one: steps and evidence.',
-    handler: showUpgrade,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/upgrade',
-    access: 'administer',
-    summary:
-      'Upgrades a cluster: {"to", "pauseBefore", "without", "maxUnavailable"}; without "to", to what its document asks for. Query: dryRun.',
-    handler: upgradeCluster,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/upgrade/pause',
-    access: 'administer',
-    summary: 'Pauses the upgrade: no other machine gets its turn.',
-    handler: pauseUpgrade,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/upgrade/resume',
-    access: 'administer',
-    summary: 'Continues a paused upgrade.',
-    handler: resumeUpgrade,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/upgrade/roll-back',
-    access: 'administer',
-    summary: 'Takes the upgrade back, until the first API server of another minor version has started.',
-    handler: rollBackUpgrade,
-  },
-  {
-    method: 'POST',
-    path: '/v1/clusters/:name/upgrade/leave-out',
-    access: 'administer',
-    summary: 'Waits no longer for workers: {"without"}.',
-    handler: leaveOutOfUpgrade,
-  },
-];
+export const UPGRADE_HANDLERS = {
+  'GET /v1/clusters/:name/upgrade': showUpgrade,
+  'POST /v1/clusters/:name/upgrade': upgradeCluster,
+  'POST /v1/clusters/:name/upgrade/pause': pauseUpgrade,
+  'POST /v1/clusters/:name/upgrade/resume': resumeUpgrade,
+  'POST /v1/clusters/:name/upgrade/roll-back': rollBackUpgrade,
+  'POST /v1/clusters/:name/upgrade/leave-out': leaveOutOfUpgrade,
+} as const;

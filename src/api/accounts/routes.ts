@@ -6,7 +6,7 @@ import { parsed } from '../../base/foreign-json.ts';
 import type { Secret } from '../../base/secret.ts';
 import type { Grant, Principal } from '../access.ts';
 import type { ApiDeps } from '../deps.ts';
-import { type ApiRequest, type Handler, json, type Route, readText } from '../handler.ts';
+import { type ApiRequest, type Handler, json, readText } from '../handler.ts';
 import { type Timestamp, timestamp } from '../times.ts';
 import { COOKIE, narrowed } from './accounts.ts';
 import { checkGrants, type Operator, type OperatorToken } from './operators.ts';
@@ -213,85 +213,16 @@ const addToken: H = async (request, { accounts, clock }) => {
 const removeToken: H = async ({ params }, { accounts }) =>
   json(tokenView(await accounts.operators.removeToken(params.id ?? '')));
 
-export const ACCOUNT_ROUTES: readonly Route<ApiDeps>[] = [
-  {
-    method: 'POST',
-    path: '/v1/login',
-    access: 'open',
-    unrecorded: true,
-    summary: 'Logs an operator in: {"operator", "password", "client": page (a cookie) or program}.',
-    handler: logIn,
-  },
-  {
-    method: 'POST',
-    path: '/v1/invitation',
-    access: 'open',
-    unrecorded: true,
-    summary: 'Redeems an invitation, once: {"invitation", "password", "client"}; sets the password.',
-    handler: redeem,
-  },
-  {
-    method: 'POST',
-    path: '/v1/logout',
-    access: 'open',
-    unrecorded: true,
-    summary: 'Ends the session of the cookie.',
-    handler: logOut,
-  },
-  {
-    method: 'GET',
-    path: '/v1/whoami',
-    access: 'open',
-    summary: 'Shows who is logged in, and with which roles.',
-    handler: whoAmI,
-  },
-  {
-    method: 'GET',
-    path: '/v1/operators',
-    access: 'administer',
-    summary: 'Lists operators with their roles.',
-    handler: listOperators,
-  },
-  {
-    method: 'PUT',
-    path: '/v1/operators/:name',
-    access: 'administer',
-    summary: 'Makes an operator or changes its roles: {"grants": [{"role", "clusters"}]}. Its sessions end.',
-    handler: putOperator,
-  },
-  {
-    method: 'DELETE',
-    path: '/v1/operators/:name',
-    access: 'administer',
-    summary: 'Removes an operator, with sessions and tokens.',
-    handler: removeOperator,
-  },
-  {
-    method: 'POST',
-    path: '/v1/operators/:name/invite',
-    access: 'administer',
-    summary: 'Makes an invitation for a day, with which the operator sets a password; it is secret.',
-    handler: invite,
-  },
-  {
-    method: 'GET',
-    path: '/v1/tokens',
-    access: 'administer',
-    summary: 'Lists tokens of operators, without their texts.',
-    handler: listTokens,
-  },
-  {
-    method: 'POST',
-    path: '/v1/tokens',
-    access: 'administer',
-    summary: 'Makes a token: {"operator", "label", "grants", "expires"}. Its text is shown once.',
-    handler: addToken,
-  },
-  {
-    method: 'DELETE',
-    path: '/v1/tokens/:id',
-    access: 'administer',
-    summary: 'Ends a token.',
-    handler: removeToken,
-  },
-];
+export const ACCOUNT_HANDLERS = {
+  'POST /v1/login': logIn,
+  'POST /v1/invitation': redeem,
+  'POST /v1/logout': logOut,
+  'GET /v1/whoami': whoAmI,
+  'GET /v1/operators': listOperators,
+  'PUT /v1/operators/:name': putOperator,
+  'DELETE /v1/operators/:name': removeOperator,
+  'POST /v1/operators/:name/invite': invite,
+  'GET /v1/tokens': listTokens,
+  'POST /v1/tokens': addToken,
+  'DELETE /v1/tokens/:id': removeToken,
+} as const;

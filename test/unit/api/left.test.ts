@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import net from 'node:net';
 import { expect, it } from 'vitest';
+import { z } from 'zod';
 import { createServer } from '../../../src/api/api.server.ts';
 import { json, type Route, readText } from '../../../src/api/handler.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -23,6 +24,7 @@ it('is logged at level debug, without a stack', async () => {
     path: '/file',
     access: 'operate',
     summary: 'Takes a file.',
+    answer: z.int(),
     handler: async (request) => {
       reading.resolve();
       return json((await readText(request)).length);

@@ -14,6 +14,7 @@ import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
 import type { Route } from '../../../src/api/handler.ts';
+import { API_ROUTES } from '../../../src/api/routes.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -67,6 +68,7 @@ import { secretCheck } from '../../../src/resources/check-secrets.ts';
 import { openLife } from '../../../src/store/life.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
+import { checkedRoutes } from './contract-check.ts';
 
 export interface World {
   readonly directory: string;
@@ -323,6 +325,7 @@ export async function openWorld(
     },
   };
   const socket = path.join(directory, 'run', 'muster.sock');
+  const checked = checkedRoutes(API_ROUTES);
   const pair = https
     ? await serverCertificate({ pki, secrets, clock, listener: 'operators' }, ['127.0.0.1'])
     : undefined;
@@ -336,6 +339,7 @@ export async function openWorld(
     },
     deps,
     page,
+    routes: checked.routes,
   });
   return {
     directory,
@@ -369,6 +373,7 @@ export async function openWorld(
       await catalog.close();
       await security.close();
       fs.rmSync(directory, { recursive: true, force: true });
+      checked.complain();
     },
   };
 }

@@ -1,0 +1,141 @@
+/** Changes of running clusters: rotations of keys and upgrades. */
+import { z } from 'zod';
+import { type Contracts, dryRun, fault, names, texts, time } from './contract.ts';
+
+const step = z.strictObject({
+  name: z.string(),
+  sentence: z.string(),
+  state: z.enum(['done', 'now', 'next', 'rolled-back']),
+  since: time.optional(),
+  until: time.optional(),
+  machines: z.int().optional().meta({ description: 'How many machines have shown the evidence.' }),
+  text: z.string().optional(),
+  noReturn: z.boolean().meta({ description: 'The change cannot be rolled back from this step on.' }),
+});
+
+export const change = z
+  .strictObject({
+    cluster: z.string(),
+    id: z.string(),
+    kind: z.enum(['rotation', 'upgrade']),
+    by: z.string(),
+    at: time,
+    order: z.unknown().meta({ description: 'What was ordered; its form depends on the kind.' }),
+    back: z.boolean().meta({ description: 'It is being rolled back.' }),
+    steps: z.array(step),
+    step: z.string(),
+    paused: z.strictObject({ at: time, by: z.string() }).optional(),
+    holding: z.strictObject({ at: time, code: z.string(), text: z.string(), remedy: z.string() }).optional(),
+    waiting: texts.meta({ description: 'Machine → what it is waited for; `` is the whole cluster.' }),
+    evidence: z
+      .record(z.string(), z.strictObject({ at: time, text: z.string() }))
+      .meta({ description: 'Machine → what it has shown in this step.' }),
+    without: z.array(z.string()),
+    notBack: z.string().optional().meta({ description: 'Why it cannot be rolled back.' }),
+    ended: z.strictObject({ at: time, as: z.enum(['done', 'rolled-back']) }).optional(),
+  })
+  .meta({ id: 'Change' });
+
+const preview = {
+  steps: z.array(
+    z.strictObject({
+      name: z.string(),
+      sentence: z.string(),
+      restarts: z.record(z.string(), z.array(z.string())),
+      minutes: z.number(),
+      noReturn: z.boolean(),
+    }),
+  ),
+  minutes: z.number(),
+  restarts: z.record(z.string(), z.int()),
+};
+const rotationPreview = z.strictObject(preview).meta({ id: 'RotationPreview' });
+const upgradePreview = z
+  .strictObject({ ...preview, from: z.string(), to: z.string(), faults: z.array(fault) })
+  .meta({ id: 'UpgradePreview' });
+
+const pauseBefore = names('Steps before which it pauses.');
+const without = names('Machines that are not waited for.');
+const leave = names('Things that are left behind.');
+
+export const CHANGES = {
+  'GET /v1/clusters/:name/upgrade': {
+    access: 'view',
+    summary: 'Shows the upgrade of a cluster that is under way, or the last one: steps and evidence.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/upgrade': {
+    access: 'administer',
+    summary: 'Upgrades a cluster; without "to", to what its document asks for.',
+    query: z.strictObject({ dryRun }),
+    body: z.strictObject({
+      to: z.string().optional(),
+      pauseBefore,
+      without,
+      maxUnavailable: z.string().optional().meta({ description: 'A number of workers.' }),
+    }),
+    answer: z.union([change, upgradePreview]),
+  },
+  'POST /v1/clusters/:name/upgrade/pause': {
+    access: 'administer',
+    summary: 'Pauses the upgrade: no other machine gets its turn.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/upgrade/resume': {
+    access: 'administer',
+    summary: 'Continues a paused upgrade.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/upgrade/roll-back': {
+    access: 'administer',
+    summary: 'Takes the upgrade back, until the first API server of another minor version has started.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/upgrade/leave-out': {
+    access: 'administer',
+    summary: 'Waits no longer for workers.',
+    body: z.strictObject({ without }),
+    answer: change,
+  },
+  'GET /v1/clusters/:name/rotation': {
+    access: 'view',
+    summary: "Shows the rotation of a cluster's keys that is under way, or the last one: steps and evidence.",
+    answer: change,
+  },
+  'POST /v1/clusters/:name/rotation': {
+    access: 'administer',
+    summary: 'Rotates keys of a cluster.',
+    query: z.strictObject({ dryRun }),
+    body: z.strictObject({
+      keysets: names('Keysets, or `all`.'),
+      pauseBefore,
+      without,
+      leave,
+      emergency: z.string().optional().meta({
+        description: 'The cluster’s name, repeated: the old keys end at once.',
+      }),
+    }),
+    answer: z.union([change, rotationPreview]),
+  },
+  'POST /v1/clusters/:name/rotation/pause': {
+    access: 'administer',
+    summary: 'Pauses the rotation: nothing else restarts, and no other step begins.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/rotation/resume': {
+    access: 'administer',
+    summary: 'Continues a paused rotation.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/rotation/roll-back': {
+    access: 'administer',
+    summary: 'Takes the rotation back: the old keys sign again, and the new ones are forgotten.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/rotation/leave-out': {
+    access: 'administer',
+    summary: 'Waits no longer for machines, or leaves behind what depends on old keys.',
+    body: z.strictObject({ without, leave }),
+    answer: change,
+  },
+} as const satisfies Contracts;

@@ -1,0 +1,103 @@
+/**
+ * What a route takes and answers, as data: the server checks queries and bodies by it, and OpenAPI,
+ * the client and the reference pages are made from it. Pure; imports nothing of the server.
+ */
+import { z } from 'zod';
+import type { Access } from '../access.ts';
+
+export type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
+/** `METHOD /path`; `:name` in the path is a parameter: one segment. */
+export type RouteKey = `${Method} /${string}`;
+
+/** A body or an answer that is not JSON. */
+export interface Raw {
+  readonly raw: string;
+  readonly about: string;
+}
+
+/** What one route takes and answers. */
+export interface RouteContract {
+  /** What a client must be allowed to do. */
+  readonly access: Access;
+  /** One sentence, for the index of the API and the docs. */
+  readonly summary: string;
+  /** The handler records what happened; the request itself is not recorded as an action. */
+  readonly unrecorded?: true;
+  /** The parameters of the query: texts, whole numbers, switches or one of several words. */
+  readonly query?: z.ZodObject;
+  /** The JSON of the body. */
+  readonly body?: z.ZodType;
+  /** A body that is not JSON; with `body` as well, the client chooses by its content type. */
+  readonly rawBody?: Raw;
+  /** The JSON of the answer, or what it is instead. */
+  readonly answer: z.ZodType | Raw;
+  /** The answer is a stream of events when the client asks for one. */
+  readonly streams?: true;
+  /** The statuses of answers that are no problem. Default: 200. */
+  readonly statuses?: readonly number[];
+  /** It reads If-Match and If-None-Match, and its answers have an ETag. */
+  readonly conditional?: true;
+}
+
+export type Contracts = Readonly<Record<RouteKey, RouteContract>>;
+
+export const raw = (type: string, about: string): Raw => ({ raw: type, about });
+export const isRaw = (shape: z.ZodType | Raw): shape is Raw => 'raw' in shape;
+
+/** A switch of a query: on with no value, `true` or `1`. */
+export const on = (about: string) => z.boolean().optional().meta({ description: about });
+/** A whole number of a query. */
+export const count = (about: string, max: number) =>
+  z.int().min(0).max(max).optional().meta({ description: about });
+/** A text of a query. */
+export const word = (about: string) => z.string().optional().meta({ description: about });
+
+export const dryRun = on('Checks everything, answers what would happen, and changes nothing.');
+
+/** RFC 3339 in UTC. */
+export const time = z.iso.datetime({ precision: 3 }).meta({ description: 'RFC 3339, in UTC.' });
+export const texts = z.record(z.string(), z.string());
+/** A list of names in a body, as one text: `a,b`. */
+export const names = (about: string) =>
+  z
+    .string()
+    .optional()
+    .meta({ description: `${about} Names with commas between them.` });
+
+export const reason = z
+  .strictObject({
+    code: z.string().meta({ description: 'A stable word from a table.' }),
+    text: z.string().meta({ description: 'A sentence for people.' }),
+  })
+  .meta({ id: 'Reason', description: 'Why something was decided.' });
+
+const spot = z.strictObject({ file: z.string(), line: z.int(), column: z.int() });
+
+export const fault = z
+  .strictObject({
+    code: z.string().meta({ description: 'A code of docs/errors.md.' }),
+    message: z.string(),
+    path: z.string().optional().meta({ description: 'The field, e.g. `spec.files[0].mode`.' }),
+    document: z.string().optional().meta({ description: 'The document that holds the field.' }),
+    at: spot.optional(),
+  })
+  .meta({ id: 'Fault' });
+
+/** Where a document is kept. */
+export const origin = z.discriminatedUnion('from', [
+  z.strictObject({ from: z.literal('file'), at: spot }),
+  z.strictObject({ from: z.literal('api'), revision: z.int() }),
+]);
+
+/** RFC 9457, with `code`, `fix` and `errors` of Muster. */
+export const problem = z
+  .strictObject({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.string().meta({ description: 'A code of docs/errors.md.' }),
+    fix: z.string().meta({ description: 'What to do about it.' }),
+    errors: z.array(fault).meta({ description: 'All faults.' }),
+  })
+  .meta({ id: 'Problem', description: 'RFC 9457, with a code of the catalogue.' });

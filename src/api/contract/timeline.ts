@@ -1,0 +1,60 @@
+/** The timeline of a boot, with its diagnosis. */
+import { z } from 'zod';
+import { type Contracts, time, word } from './contract.ts';
+
+const boot = z.strictObject({
+  id: z.string(),
+  from: z.enum(['network', 'own-disk']),
+  at: time,
+  until: time,
+  outcome: z.enum(['ready', 'failed', 'held', 'left', 'underway']),
+});
+const stage = z.enum(['firmware', 'loader', 'kernel', 'system', 'agent', 'cluster']);
+
+export const verdict = z
+  .strictObject({
+    code: z.string(),
+    title: z.string(),
+    certainty: z.enum(['certain', 'likely']),
+    evidence: z.array(z.strictObject({ sequence: z.int(), at: time, text: z.string() })),
+    remedy: z.string(),
+    page: z.string(),
+  })
+  .meta({ id: 'Verdict', description: 'What is wrong with a boot.' });
+
+const entry = z.strictObject({
+  sequence: z.int(),
+  at: time,
+  kind: z.string(),
+  stage,
+  sinceStart: z.number().meta({ description: 'Milliseconds since the boot began.' }),
+  gap: z.number().meta({ description: 'Milliseconds in which nothing was heard before.' }),
+  waitedFor: z.string().optional(),
+  duration: z.number().optional().meta({ description: 'Milliseconds that a transfer took.' }),
+  bytesPerSecond: z.number().optional(),
+  text: z.string(),
+  code: z.string().optional(),
+  claim: z.literal(true).optional().meta({ description: 'The machine said so; nobody else saw it.' }),
+  fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
+});
+
+export const TIMELINE = {
+  'GET /v1/machines/:name/timeline': {
+    access: 'view',
+    summary: 'Shows what happened in a boot of a machine, with durations, what was waited for, and verdicts.',
+    query: z.strictObject({ boot: word('An id; 0 the last one, -1 the one before.') }),
+    answer: z
+      .strictObject({
+        kind: z.literal('Timeline'),
+        machine: z.string(),
+        boots: z.array(boot),
+        boot: boot.optional(),
+        stages: z.array(
+          z.strictObject({ stage, text: z.string(), from: time, to: time, silent: z.number() }),
+        ),
+        entries: z.array(entry),
+        verdicts: z.array(verdict),
+      })
+      .meta({ id: 'Timeline' }),
+  },
+} as const satisfies Contracts;
