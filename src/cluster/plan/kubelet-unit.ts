@@ -87,8 +87,8 @@ export function kubeletPart(
 ): KubeletPart {
   const files = (revision?: string): readonly PlanLine[] => [
     ...kubeletFiles(resolved, machine).map(({ path, mode, text }) => put(path, text, mode)),
-    put(UNIT, unit(RUNTIMES[resolved.runtime].unit)),
-    put(DROP_IN, dropIn(resolved, machine, revision)),
+    put(UNIT, unit(RUNTIMES[resolved.runtime].unit), 0o600),
+    put(DROP_IN, dropIn(resolved, machine, revision), 0o600),
   ];
   const digest = digestOf([...files(), ...reads], readByKubelet);
   const revision = digest.slice(0, 16);

@@ -55,7 +55,7 @@ export function kubeletFiles(
   return [
     {
       path: '/var/lib/kubelet/config.yaml',
-      mode: 0o644,
+      mode: 0o600,
       text: yamlText(kubeletConfiguration(resolved, machine) as Plain),
     },
     ...(typeof runtime === 'string'
