@@ -143,6 +143,7 @@ export interface ApiDeps {
     | 'found'
     | 'import'
     | 'rewrap'
+    | 'transition'
     | 'vaultKeys'
   >;
   /** Seals the keys of snapshots of etcd with the vault's first key; returns how many. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
+import { trustKeysOf } from '../cluster/backup/readers.ts';
 import type { NodeRole } from '../cluster/change/membership.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import { ADOPTED, type AdoptedKeys } from '../pki/adopted.ts';
@@ -105,7 +106,9 @@ export const restoreCluster: H = async (request, { founding, snapshots, pki }) =
   const encryption = await pki.encryption(name);
   const keys = encryption ? [...encryption.trusted, ...encryption.distrusted].map(({ id }) => id) : [];
   const member = given.member === '' ? undefined : given.member;
-  return shown(await founding.restoreSnapshot(name, { snapshot, member, without, keys }));
+  const record = await founding.restoreSnapshot(name, { snapshot, member, without, keys });
+  const readers = await trustKeysOf(pki, snapshot);
+  return json({ record: foundingView(record), readers });
 };
 
 /**

@@ -88,7 +88,7 @@ export async function openClusterChanges(
       closing.defer(
         followDocuments({
           ...{ catalog, clusters, running: releases, upgrades, events, log },
-          isUnderWay: (cluster) => record(cluster) !== undefined,
+          underWay: record,
         }),
       );
       return upgrades;

@@ -337,7 +337,12 @@ export const CLUSTERS = {
       backup: z.string().optional(),
       without: names('Abandoned members.'),
     }),
-    answer: ordered,
+    answer: ordered.extend({
+      readers: z
+        .array(z.string())
+        .optional()
+        .meta({ description: 'Encryption keys that API servers read with because of the snapshot.' }),
+    }),
   },
   'POST /v1/clusters/:name/adopt-kubeadm': {
     access: 'administer',

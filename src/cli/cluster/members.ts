@@ -212,16 +212,17 @@ async function restoreBackup(
         `\`muster cluster backup verify ${cluster} ${backup}\` checks the snapshot. If that is right, add --confirm ${cluster}`,
       ].join(' '),
     );
-  const { record } = await order<{ record: FoundingRecordView }>(
-    cluster,
-    'restore',
-    { confirm, backup, member: on ?? '', without: without.join(',') },
-    options,
-    io,
-  );
+  const { record, readers } = await order<{
+    record: FoundingRecordView;
+    readers: readonly string[];
+  }>(cluster, 'restore', { confirm, backup, member: on ?? '', without: without.join(',') }, options, io);
   io.out(
     `cluster/${cluster}: snapshot ${backup} becomes founding ${record.restoring?.id ?? record.id} on ${record.restoring?.member ?? 'a member'}; the others join it afterwards\n`,
   );
+  if (readers.length > 0)
+    io.out(
+      `Its Secrets are encrypted with ${readers.join(', ')}, from before a rotation: API servers can read them again. When the cluster is healthy, \`muster pki rotate all --cluster ${cluster}\` writes them again, ends the old keys, and takes old CAs out of what the snapshot published\n`,
+    );
   return EXIT.ok;
 }
 

@@ -248,8 +248,12 @@ class RunningChanges implements Changes {
     const expect = before?.revision ?? 'absent';
     const result = await store.commit([{ key, put: encodeChange(record), expect }, ...also]);
     if (!result.ok) throw new MusterError('E_CONFLICT', `the change of ${cluster} was changed meanwhile`);
+    const resumed = before?.record.paused !== undefined && record.paused === undefined;
     const same =
-      before?.record.step === record.step && before.record.route === record.route && before.record.acted;
+      before?.record.step === record.step &&
+      before.record.route === record.route &&
+      before.record.acted &&
+      !resumed;
     this.#kept.set(cluster, {
       record,
       revision: result.revision,

@@ -65,6 +65,12 @@ interface Write<Order> {
 /** After this time without a report, a machine that is waited for holds the change. */
 export const SILENT_AFTER: Millis = duration('5m');
 
+/**
+ * After this time without new evidence in a step, a machine that reports and is waited for holds
+ * the change, so that operators hear of it.
+ */
+export const STALLED_AFTER: Millis = duration('15m');
+
 export const routeOf = <Order, Seen>(
   { route, order }: ChangeRecord<Order>,
   table: ChangeTable<Order, Seen>,
@@ -143,6 +149,7 @@ function lookAtMachines<Order, Seen>(
   const waiting: Record<string, string> = {};
   const notes: Note[] = [];
   let hold: Hold | undefined;
+  const stillFor = stillSince(record, input, now);
   for (const machine of input.machines) {
     const { name } = machine;
     const known = record.evidence[name];
@@ -154,7 +161,7 @@ function lookAtMachines<Order, Seen>(
       waiting[name] = 'other machines come first';
       continue;
     }
-    const verdict = verdictOf(step, machine, input);
+    const verdict = verdictOf(step, machine, input, stillFor);
     if (verdict.is === 'done') {
       evidence[name] = { at: now, text: verdict.evidence };
       notes.push({ code: 'evidence', text: verdict.evidence, machine: name });
@@ -194,14 +201,39 @@ function verdictOf<Order, Seen>(
   step: Step<Order, Seen>,
   machine: MachineSeen,
   input: StepInput<Order, Seen>,
+  stillFor: Millis,
 ): Verdict {
   if (machine.facts === undefined)
     return silent(machine.silentFor ?? input.age)
       ? silence(machine)
       : { is: 'waiting', text: 'it has not reported since the step began' };
   const verdict = step.machine?.(machine, input) ?? { is: 'done', evidence: 'nothing is asked of it' };
-  return verdict.is === 'waiting' && silent(machine.silentFor) ? silence(machine) : verdict;
+  if (verdict.is !== 'waiting') return verdict;
+  if (silent(machine.silentFor)) return silence(machine);
+  return stillFor >= STALLED_AFTER ? stalled(machine, verdict.text) : verdict;
 }
+
+/**
+ * For how long the step has had no new evidence. A clock that jumps, or a server that has just
+ * started, makes it shorter and never longer.
+ */
+function stillSince<Order, Seen>(
+  { since, evidence }: ChangeRecord<Order>,
+  { age }: StepInput<Order, Seen>,
+  now: number,
+): Millis {
+  const last = Math.max(since, ...Object.values(evidence).map(({ at }) => at));
+  return Math.min(age, now - last) as Millis;
+}
+
+const stalled = ({ name }: MachineSeen, text: string): Verdict => ({
+  is: 'held',
+  hold: {
+    code: 'machine-stalled',
+    text: `${name} has shown nothing new for 15 minutes: ${text}.`,
+    remedy: `\`muster explain ${name}\` and the logs of the program on it say why. The change continues by itself when it is repaired; a worker can be left out with --without ${name}.`,
+  },
+});
 
 const silent = (silentFor: Millis | undefined): boolean =>
   silentFor !== undefined && silentFor >= SILENT_AFTER;

@@ -4,8 +4,10 @@ import type { Log } from '../../../base/log.ts';
 import type { EventSink } from '../../../events/event.ts';
 import type { Catalog } from '../../../resources/catalog.ts';
 import { askedFor, sameRelease } from '../../spec/mixed.ts';
-import { type Running, releaseOf } from '../../spec/release.ts';
+import { type Release, type Running, releaseOf } from '../../spec/release.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { ChangeRecord } from '../record.ts';
+import type { UpgradeOrder } from './order.ts';
 import type { Upgrades } from './upgrades.ts';
 
 interface FollowDeps {
@@ -13,8 +15,8 @@ interface FollowDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly running: Running;
   readonly upgrades: Pick<Upgrades, 'begin'>;
-  /** Whether an upgrade of the cluster is under way. */
-  readonly isUnderWay: (cluster: string) => boolean;
+  /** The upgrade of a cluster that is under way. */
+  readonly underWay: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
   readonly events: EventSink;
   readonly log: Log;
 }
@@ -45,28 +47,44 @@ export function followDocuments(deps: FollowDeps): () => void {
   });
 }
 
-async function begin(
-  { clusters, running, upgrades, isUnderWay, events, log }: FollowDeps,
-  cluster: string,
-): Promise<void> {
+async function begin(deps: FollowDeps, cluster: string): Promise<void> {
+  const { clusters, running, upgrades, underWay, log } = deps;
   const known = running.of(cluster);
   const resolved = clusters.get(cluster)?.resolved;
-  if (known === undefined || resolved === undefined || sameRelease(known.release, releaseOf(resolved)))
-    return;
+  if (known === undefined || resolved === undefined) return;
+  const wanted = releaseOf(resolved);
+  const before = underWay(cluster);
+  if (before) return warnUnless(deps, before, wanted);
+  if (sameRelease(known.release, wanted)) return;
   try {
     await upgrades.begin(cluster, { pauseBefore: [], without: [], maxUnavailable: 1 }, 'its document');
   } catch (error) {
     // `muster cluster upgrade --to` edits the document, and begins the upgrade itself.
-    if (error instanceof MusterError && error.code === 'E_CHANGE' && isUnderWay(cluster)) return;
+    const now = underWay(cluster);
+    if (error instanceof MusterError && error.code === 'E_CHANGE' && now)
+      return warnUnless(deps, now, wanted);
     const text = error instanceof Error ? error.message : String(error);
     log.warn({ cluster, err: error }, 'an upgrade cannot begin');
-    events.record({
-      kind: 'cluster.change',
-      subject: `Cluster/${cluster}`,
-      reason: {
-        code: 'upgrade-refused',
-        text: `The upgrade to ${resolved.kubernetes.version} does not begin: ${text}`,
-      },
-    });
+    refused(deps, cluster, `The upgrade to ${wanted.version} does not begin: ${text}`);
   }
 }
+
+/**
+ * An upgrade that is under way goes to where it was ordered. When the document asks for something
+ * else meanwhile, nothing happens by itself afterwards either: operators have to know.
+ */
+function warnUnless(deps: FollowDeps, { cluster, order }: ChangeRecord<UpgradeOrder>, wanted: Release): void {
+  if (sameRelease(order.to, wanted) || sameRelease(order.from, wanted)) return;
+  refused(
+    deps,
+    cluster,
+    `The upgrade to ${order.to.version} continues, although the document asks for ${wanted.version} now. When it has ended, \`muster cluster upgrade ${cluster} start\` goes there; \`muster cluster upgrade ${cluster} rollback\` takes it back first.`,
+  );
+}
+
+const refused = ({ events }: FollowDeps, cluster: string, text: string): void =>
+  events.record({
+    kind: 'cluster.change',
+    subject: `Cluster/${cluster}`,
+    reason: { code: 'upgrade-refused', text },
+  });

@@ -11,6 +11,7 @@ import {
   hasTurn,
   type Observed,
   SILENT_AFTER,
+  STALLED_AFTER,
   stepOf,
 } from '../../../../src/cluster/change/engine.ts';
 import {
@@ -176,6 +177,33 @@ test('a machine that does not report holds the change until it is left out', () 
   expect(holds.record.holding?.code).toBe('machine-silent');
   const { record } = leaveOut(holds.record, ['w1'], OCCASION);
   expect(run(record, observed).record.step).toBe('turns');
+});
+
+test('a machine that reports and shows nothing for long holds the change with what it waits for', () => {
+  const runs = { ...everywhere('new'), cp1: 'new!' };
+  const spread = run(begun(), seen(everywhere('new'))).record;
+  const turned = run(spread, seen(runs)).record;
+  expect(turned).toMatchObject({ step: 'turns', turns: ['cp2'] });
+  const at = (now: number, age: Millis) => advance(turned, TABLE, seen(runs, { age }), now);
+  const later = 2000 + STALLED_AFTER;
+  expect(at(later - 1, STALLED_AFTER).do).toBe('wait');
+  // A server that has just started, or whose clock jumped, does not know for how long.
+  expect(at(later, (STALLED_AFTER - 1) as Millis).do).toBe('wait');
+  const move = at(later, STALLED_AFTER);
+  expect(move).toMatchObject({
+    do: 'write',
+    record: {
+      turns: ['cp2'],
+      holding: {
+        code: 'machine-stalled',
+        text: 'cp2 has shown nothing new for 15 minutes: it runs new.',
+        remedy: expect.stringContaining('muster explain cp2'),
+      },
+    },
+  });
+  // It goes further by itself when the machine is repaired.
+  const held = (move as Extract<typeof move, { do: 'write' }>).record;
+  expect(run(held, seen({ ...runs, cp2: 'new!' })).codes).toContain('evidence cp2');
 });
 
 test('it pauses before a step as ordered, nothing moves until it is resumed', () => {
