@@ -24,6 +24,7 @@ const AGENT_SCRIPTS = [
   'muster-talk.sh',
   'muster-versions.sh',
   'muster-facts.sh',
+  'muster-inventory.sh',
   'muster-evidence.sh',
   'muster-plan.sh',
   'muster-files.sh',

@@ -10,6 +10,7 @@ import type { Log } from '../base/log.ts';
 import type { Reason } from '../events/event.ts';
 import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
 import { printable } from '../machines/identity.ts';
+import type { Inventories } from '../machines/inventories.ts';
 import type { AgentStatus } from '../machines/machine.ts';
 import { plainAddress } from '../machines/reports.ts';
 import type { Member } from '../machines/roster.ts';
@@ -61,6 +62,8 @@ interface AgentApiDeps extends RedeemDeps {
   readonly configuration?: ConfigurationOf | undefined;
   /** The addresses that are a machine's own. */
   readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  /** Keeps what machines report of their parts. */
+  readonly inventories?: Pick<Inventories, 'take'> | undefined;
   /** Compares the checkpoints that machines remember with the security log. */
   readonly witness?: Witness | undefined;
   /** Snapshots of etcd; absent: nobody takes any. */
@@ -168,6 +171,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       if (hasEnded(deps, shown)) return renewEnded(deps, record, shown, read.facts, address);
       const facts = await factsOfThisLife(deps, liars, member.name, read.facts);
       await heard(deps, member, facts, address);
+      if (facts.inventory) void deps.inventories?.take(member.name, facts.inventory);
       const revision = await deps.revision();
       if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
       const restored = deps.life?.state === 'restored';

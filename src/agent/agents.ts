@@ -12,6 +12,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import { PREVIEW_SESSION } from '../ignition/input.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
+import { type Inventories, openInventories } from '../machines/inventories.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Memberships } from '../machines/membership.ts';
 import type { Roster } from '../machines/roster.ts';
@@ -137,6 +138,8 @@ export interface AgentBoot {
 
 export interface Agents extends AgentBoot {
   readonly identities: Identities;
+  /** What agents report of their machines' parts. */
+  readonly inventories: Inventories;
   /**
    * Listens as soon as there is a cluster.
    *
@@ -174,6 +177,12 @@ const PRUNE_EVERY = duration('1d');
 
 const notUp = (): MusterError => new MusterError('E_AGENT_WAIT', 'the listener for agents is not up yet');
 
+/** @throws {MusterError} E_AGENT_WAIT before {@link Agents.listen} */
+function listened(options: AgentsListen | undefined): AgentsListen {
+  if (options === undefined) throw notUp();
+  return options;
+}
+
 /**
  * Opens the part that serves agents: reads their identities from the store. The listener opens with
  * {@link Agents.listen}.
@@ -181,6 +190,7 @@ const notUp = (): MusterError => new MusterError('E_AGENT_WAIT', 'the listener f
 export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   const { store, secrets, memberships, secretUsers, clock, log } = deps;
   const identities = await openIdentities({ store, log });
+  const inventories = await openInventories(deps);
   supposeReady(deps, identities);
   // A machine that has still to leave its cluster gets plans until it has left.
   const agentCluster = (machine: string): string | undefined =>
@@ -203,7 +213,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   const authority = (): string => transport.certificate?.authority ?? '';
   const start = async (listen: AgentsListen): Promise<void> => {
     tickets ??= createTickets(await secrets.key('tickets'));
-    const { ticketed } = listen;
+    const { host, port, ticketed } = listen;
     approve = (machine, code) =>
       approveMachine(
         { ...deps, tickets: tickets!, identities, waiting, challenges, ticketed, authority },
@@ -215,6 +225,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       ...listen,
       tickets,
       identities,
+      inventories,
       waiting,
       challenges,
       trusted: transport.trusted,
@@ -223,7 +234,6 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       claims: createRevisionClaims(await secrets.key('revisions')),
       revision: async () => (await store.list(KEYS.founding.prefix())).revision,
     });
-    const { host, port } = listen;
     const { certificate } = await transport.refresh(listen.addresses());
     server = await startAgentServer({ ...deps, ...listen, api, listen: { host, port }, certificate });
     log.info({ agents: server.port }, 'listening for agents');
@@ -251,15 +261,13 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
 
   return {
     identities,
+    inventories,
     get version() {
       return transport.version;
     },
     agentCluster,
     hasAgent,
-    async inline(machine) {
-      if (options === undefined) throw notUp();
-      return options.inline(machine);
-    },
+    inline: async (machine) => listened(options).inline(machine),
     alarm: (machine, reason, address) => raiseAlarm(deps, machine, reason, address),
     layer(request) {
       const { certificate } = transport;

@@ -3,6 +3,7 @@
  * about the machine that its certificate belongs to.
  */
 import type { Checkpoint } from '../events/audit-chain.ts';
+import type { Inventory } from '../machines/inventory.ts';
 import type { LeafName } from '../pki/hierarchy.ts';
 import type { DataEncryption } from '../resources/disk-spec.ts';
 import type { Evidence } from './evidence.ts';
@@ -119,6 +120,8 @@ export interface AgentFacts {
   readonly image?: string;
   /** Absent: no plan wanted images ahead of their use since the machine booted. */
   readonly prefetched?: PrefetchedFacts;
+  /** What the machine is made of; agents send it once an hour. */
+  readonly inventory?: Inventory;
   /** kubelet has a client certificate, from whichever CA. */
   readonly joined?: true;
   /** Secrets whose values are in place: NAME:KEY → the tag of the value. Absent: none. */

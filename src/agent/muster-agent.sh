@@ -28,7 +28,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=5
-parts='base identity tpm crypt approval talk versions facts evidence
+parts='base identity tpm crypt approval talk versions facts inventory evidence
   plan files fetch units data etcd snapshot image kept'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
@@ -116,7 +116,11 @@ poll() {
   unlock_data
   remember_identity
   get_configuration
+  take_inventory
   post_facts
+  case $http_status in
+    200 | 204) inventory_arrived ;;
+  esac
   case $http_status in
     200) apply_plan ;;
     204) ;;

@@ -204,6 +204,7 @@ post_facts_of_files() {
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
   [ ! -s "$run/probes/seen" ] || set -- "$@" "listeners@$run/probes/seen"
+  [ ! -s "$run/inventory.new" ] || set -- "$@" "inventory@$run/inventory.new"
   [ ! -s "$run/secrets" ] || set -- "$@" "secrets@$run/secrets"
   for key_file in "$identity"/keys/*.key; do
     [ -s "$key_file" ] || continue

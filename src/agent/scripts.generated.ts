@@ -14,7 +14,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=5
-parts='base identity tpm crypt approval talk versions facts evidence
+parts='base identity tpm crypt approval talk versions facts inventory evidence
   plan files fetch units data etcd snapshot image kept'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
@@ -93,7 +93,11 @@ poll() {
   unlock_data
   remember_identity
   get_configuration
+  take_inventory
   post_facts
+  case $http_status in
+    200 | 204) inventory_arrived ;;
+  esac
   case $http_status in
     200) apply_plan ;;
     204) ;;
@@ -1288,6 +1292,7 @@ post_facts_of_files() {
   first_line "$root/var/lib/kubelet/pki/kubelet-client-current.pem"
   set -- "$@" joined="$first_line"
   [ ! -s "$run/probes/seen" ] || set -- "$@" "listeners@$run/probes/seen"
+  [ ! -s "$run/inventory.new" ] || set -- "$@" "inventory@$run/inventory.new"
   [ ! -s "$run/secrets" ] || set -- "$@" "secrets@$run/secrets"
   for key_file in "$identity"/keys/*.key; do
     [ -s "$key_file" ] || continue
@@ -1304,6 +1309,69 @@ post_facts_of_files() {
     shift
   done
   ask /agent/poll --cert "$identity/agent.crt" --key "$identity/agent.key" "$@"
+}
+`,
+  'muster-inventory.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-inventory.sh of Muster.
+
+inventory_files() {
+  inventory_kind=$1
+  shift
+  for inventory_file in "$@"; do
+    first_line "$inventory_file"
+    [ -z "$first_line" ] || echo "$inventory_kind \${inventory_file##*/} $first_line"
+  done
+}
+
+inventory_cards() {
+  for inventory_card in "$root"/sys/class/net/*; do
+    [ -e "$inventory_card/device" ] || continue
+    first_line "$inventory_card/address"
+    inventory_mac=$first_line
+    first_line "$inventory_card/carrier"
+    inventory_link=\${first_line:-0}
+    first_line "$inventory_card/speed"
+    inventory_link="$inventory_link \${first_line:-0}"
+    inventory_driver=$(readlink "$inventory_card/device/driver")
+    echo "nic \${inventory_card##*/} $inventory_mac $inventory_link \${inventory_driver##*/}"
+  done
+}
+
+inventory_bmc() {
+  [ -e "$root/dev/ipmi0" ] && command -v ipmitool >/dev/null || return 0
+  timeout 10 ipmitool lan print | sed -n 's/^IP Address  *: */bmc /p'
+}
+
+inventory_neighbours() {
+  inventory_lldp=$(timeout 5 networkctl --json=short lldp 2>/dev/null)
+  case $inventory_lldp in
+    '{'*) echo "lldp $inventory_lldp" ;;
+  esac
+}
+
+inventory_lines() {
+  grep -c '^processor' "$root/proc/cpuinfo" | sed 's/^/cpu threads /'
+  sed -n 's/^model name[^:]*: */cpu model /p' "$root/proc/cpuinfo" | head -n 1
+  sed -n 's/^MemTotal: *\\([0-9]*\\) kB/memory \\1/p' "$root/proc/meminfo"
+  inventory_files dmi "$root"/sys/class/dmi/id/bios_vendor "$root"/sys/class/dmi/id/bios_version \\
+    "$root"/sys/class/dmi/id/bios_date "$root"/sys/class/dmi/id/sys_vendor \\
+    "$root"/sys/class/dmi/id/product_name "$root"/sys/class/dmi/id/product_serial
+  lsblk --nodeps --noheadings --bytes --pairs --exclude 1,2,7,11 \\
+    --output NAME,SIZE,ROTA,TRAN,SERIAL,WWN,MODEL | sed 's/^/disk /'
+  inventory_cards
+  inventory_bmc
+  inventory_neighbours
+}
+
+take_inventory() {
+  if [ -n "$(find "$run/inventory" -mmin -60 2>/dev/null)" ]; then
+    return 0
+  fi
+  inventory_lines 2>/dev/null | head -c 32768 >"$run/inventory.new"
+}
+
+inventory_arrived() {
+  [ ! -e "$run/inventory.new" ] || mv "$run/inventory.new" "$run/inventory"
 }
 `,
   'muster-evidence.sh': `#!/bin/sh

@@ -1,6 +1,7 @@
 /** Encodes plans (as tar) and decodes facts (from a form); see README.md. Pure. */
 import { createHash } from 'node:crypto';
 import { readCheckpoint } from '../events/audit-chain.ts';
+import { readInventory } from '../machines/inventory.ts';
 import { LEAF_NAMES, type LeafName } from '../pki/hierarchy.ts';
 import { DATA_ENCRYPTIONS, type DataEncryption } from '../resources/disk-spec.ts';
 import { readEvidence } from './evidence.ts';
@@ -327,6 +328,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   // The kernel's command line can have any word.
   const image = HEX64.exec(form.get('image') ?? '')?.[0];
   const prefetched = prefetchedOf(text('prefetched'));
+  const inventory = readInventory(form.get('inventory') ?? '');
   return {
     agent: needed('agent'),
     bootId: needed('bootid'),
@@ -345,6 +347,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(runs && { runs }),
     ...(image !== undefined && { image }),
     ...(prefetched && { prefetched }),
+    ...(inventory && { inventory }),
     ...(joined && { joined }),
     ...(secrets.size > 0 && { secrets }),
     ...(applied !== undefined && { applied }),

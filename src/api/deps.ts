@@ -24,6 +24,7 @@ import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
 import type { EventLog, Reason } from '../events/event.ts';
 import type { SecurityLog } from '../events/security-log.files.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
+import type { Inventories } from '../machines/inventories.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
 import type { SecretUsers } from '../machines/secret-users.ts';
@@ -84,6 +85,8 @@ export interface ApiDeps {
    */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
   readonly leases: Pick<LeaseBook, 'list'>;
+  /** What machines report of their parts. */
+  readonly inventories: Pick<Inventories, 'get' | 'list'>;
   /** Explains what a machine would get, and renders its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'trust' | 'missingFiles'>;
   /** Add-ons of clusters, with their files. */

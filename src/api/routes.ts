@@ -21,6 +21,7 @@ import { CHANGES } from './contract/changes.ts';
 import { CLUSTERS } from './contract/clusters.ts';
 import { DOCUMENTS, DOCUMENTS_BY_KIND } from './contract/documents.ts';
 import { EVENTS } from './contract/events.ts';
+import { INVENTORY } from './contract/inventory.ts';
 import { MACHINES } from './contract/machines.ts';
 import { PKI, SECRETS } from './contract/pki.ts';
 import { SERVER } from './contract/server.ts';
@@ -39,6 +40,7 @@ import {
 import { listEvents } from './events.ts';
 import { bind, type Handler, json, type Route, rowsOf } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
+import { listInventory } from './inventory.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
 import {
   addNodes,
@@ -115,6 +117,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     'GET /v1/machines/:name/plan': showPlan,
   }),
   ...bind(TIMELINE, { 'GET /v1/machines/:name/timeline': showTimeline }),
+  ...bind(INVENTORY, { 'GET /v1/inventory': listInventory }),
   ...bind(DOCUMENTS, {
     'POST /v1/apply': applyDocuments,
     'POST /v1/delete': deleteDocuments,

@@ -110,6 +110,10 @@ export const KEYS = {
     holds: "the key of a machine's encrypted data filesystem (`encrypt: boot-host`), sealed",
   }),
   machine: keys('machine/NAME', { room: 'machines', holds: 'the status of a machine' }),
+  inventory: keys('inventory/MACHINE', {
+    room: 'machines',
+    holds: "what a machine's agent last reported of its parts",
+  }),
   session: keys('session/ID', { room: 'machines', holds: 'a boot session' }),
   artifact: keys('artifact/NAME…', {
     room: 'artifacts',

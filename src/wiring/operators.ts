@@ -75,6 +75,7 @@ export async function listenToOperators(
       catalog,
       roster,
       leases,
+      inventories: agents.inventories,
       events,
       security,
       accounts,

@@ -13,6 +13,7 @@ import type { RouteContract } from './contract.ts';
 import { DOCUMENTS, DOCUMENTS_BY_KIND } from './documents.ts';
 import { EVENTS } from './events.ts';
 import { ARTIFACTS, ASSETS } from './files.ts';
+import { INVENTORY } from './inventory.ts';
 import { MACHINES } from './machines.ts';
 import { PKI, SECRETS } from './pki.ts';
 import { HEALTH, SERVER } from './server.ts';
@@ -26,6 +27,7 @@ export const CONTRACTS = {
   ...EVENTS,
   ...MACHINES,
   ...TIMELINE,
+  ...INVENTORY,
   ...DOCUMENTS,
   ...SECRETS,
   ...PKI,

@@ -2,6 +2,7 @@
 import type { ResolvedClusterView } from '../../api/clusters.ts';
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
+import type { InventoryList } from '../../api/inventory.ts';
 import type { EventView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
@@ -23,6 +24,7 @@ import {
   yamlText,
 } from '../output.ts';
 import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from './columns.ts';
+import { INVENTORY_COLUMNS, inventoryText } from './inventory.ts';
 import { watchDocuments } from './watch.ts';
 
 export interface GetOptions extends ServerOptions {
@@ -63,6 +65,7 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
   if (other !== undefined && options.watch) return await watchOther(other, names, options, io);
   if (other === 'leases') return await getLeases(client, names, look, io);
   if (other === 'events') return await getEvents(client, names, look, io);
+  if (other === 'inventory') return await getInventory(client, names, look, io);
   const kind = kindOf(word, Object.keys(OTHER_LISTS));
   if (options.full) return await getFull(client, kind, names, look, io);
   const fits = selected(options.selector);
@@ -214,10 +217,10 @@ async function watchOther(
   { socket, output }: GetOptions,
   io: Io,
 ): Promise<number> {
-  if (list === 'leases')
+  if (list !== 'events')
     throw new MusterError(
       'E_USAGE',
-      'leases cannot be watched; `muster events --follow` shows when one is given',
+      `${list} cannot be watched; \`muster events --follow\` shows what happens`,
     );
   const options = { follow: true, ...(socket === undefined ? {} : { socket }) };
   return await events(names[0], { ...options, ...(output === undefined ? {} : { output }) }, io);
@@ -289,6 +292,32 @@ async function getLeases(client: ApiClient, names: readonly string[], look: Look
   if (format === 'name') io.out(wanted.map((lease) => `lease/${lease.network}/${lease.address}\n`).join(''));
   else if (wanted.length > 0 || missing.length === 0)
     print(wanted, LEASE_COLUMNS, { ...look, format, single: false, what: 'leases' }, io);
+  return missingCode(missing, io);
+}
+
+async function getInventory(
+  client: ApiClient,
+  names: readonly string[],
+  look: Look,
+  io: Io,
+): Promise<number> {
+  const { format } = look;
+  const { items } = await client.call<InventoryList>('GET', '/v1/inventory');
+  const missing = names
+    .filter((name) => !items.some(({ machine }) => machine === name))
+    .map(
+      (name) =>
+        new MusterError(
+          'E_NOT_FOUND',
+          `no inventory of "${name}" is known: its agent reports one when it has its certificate`,
+        ),
+    );
+  const wanted = items.filter(({ machine }) => names.length === 0 || names.includes(machine));
+  const single = names.length === 1 && wanted.length === 1;
+  if (format === 'name') io.out(wanted.map(({ machine }) => `inventory/${machine}\n`).join(''));
+  else if (single && format === 'table') io.out(inventoryText(wanted[0]!));
+  else if (wanted.length > 0 || missing.length === 0)
+    print(wanted, INVENTORY_COLUMNS, { ...look, format, single, what: 'inventory' }, io);
   return missingCode(missing, io);
 }
 

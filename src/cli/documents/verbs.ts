@@ -48,9 +48,9 @@ export const registerDocuments: Register = (program, io, finish) => {
   const get = withServer(
     program
       .command('get')
-      .summary('list documents, machines, leases and events')
+      .summary('list documents, machines, leases, events and inventory')
       .description(
-        'Lists documents of a kind with their status: networks (net), images (img), clusters (cl), profiles (prof) and machines (m); also leases and events.',
+        'Lists documents of a kind with their status: networks (net), images (img), clusters (cl), profiles (prof) and machines (m); also leases, events and the inventory that machines report.',
       )
       .argument('<kind>', 'kind, KIND,KIND, KIND/NAME, or all')
       .argument('[name...]', 'only these; after KIND/NAME, further KIND/NAME of any kind')
@@ -69,6 +69,7 @@ export const registerDocuments: Register = (program, io, finish) => {
     ['muster get machines -l rack=a -w', 'watch the machines of one rack'],
     ['muster get cluster blue --full', 'print everything that follows from a short Cluster document'],
     ['muster get leases', 'list the addresses that are in use'],
+    ['muster get inventory node-1', 'show processors, memory, disks and cards of a machine'],
   );
 
   const remove = withServer(

@@ -46,6 +46,10 @@ const POLLS = [
     ...{ wal: 'absent', etcd: 'down', hold: 'guard', holdtext: 'etcd does not begin\tanew' },
     runs: 'kubelet 1.36.3\nkube-apiserver 1.35.6\n',
     image: 'd'.repeat(64),
+    inventory:
+      'cpu threads 8\nmemory 65536\ndmi bios_version 2.1\nnic eno1 52:54:00:aa:00:01 1 10000 ixgbe\n' +
+      'disk NAME="sda" SIZE="480103981056" ROTA="0" SERIAL="S4"\nbmc 10.0.0.9\n' +
+      'lldp {"Neighbors":[{"InterfaceName":"eno1","Neighbors":[{"PortID":"1"}]}]}\n',
     prefetched: `${'0'.repeat(16)} failed registry.k8s.io/pause:3.10 is not found`,
   },
   {

@@ -50,6 +50,7 @@ import { createEventLog } from '../../../src/events/log.ts';
 import { openSecurityLog } from '../../../src/events/security-log.files.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
+import { type Inventories, openInventories } from '../../../src/machines/inventories.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
 import { followSecretUsers } from '../../../src/machines/secret-users.ts';
@@ -78,6 +79,7 @@ export interface World {
   readonly clock: ManualClock;
   readonly roster: Roster;
   readonly leases: LeaseBook;
+  readonly inventories: Inventories;
   readonly boot: RunningBootService;
   readonly pki: Pki;
   readonly agents: Agents;
@@ -173,6 +175,7 @@ export async function openWorld(
   const memberships = followMemberships(catalog);
   const secretUsers = followSecretUsers(catalog, memberships);
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
+  const inventories = await openInventories({ store, clock, log, roster: { get: () => true } });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const file = { path: '/', size: 1, modified: new Date(0) };
   const boot = createBootService({
@@ -276,6 +279,7 @@ export async function openWorld(
     roster,
     accept: (name, options) => acceptMachine({ catalog, roster, events }, name, options),
     leases,
+    inventories,
     preview: boot,
     founding,
     membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
@@ -349,6 +353,7 @@ export async function openWorld(
     clock,
     roster,
     leases,
+    inventories,
     boot,
     pki,
     agents,

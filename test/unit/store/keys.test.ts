@@ -40,6 +40,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'change/CLUSTER',
     'document/KIND/NAME',
     'founding/CLUSTER',
+    'inventory/MACHINE',
     'join-tokens/CLUSTER/MACHINE',
     'lease/NETWORK/ADDRESS',
     'life',

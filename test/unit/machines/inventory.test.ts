@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { millis } from '../../../src/base/duration.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { openInventories } from '../../../src/machines/inventories.ts';
+import { MAX_PARTS, readInventory } from '../../../src/machines/inventory.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+
+const LINES = `cpu threads 64
+cpu model Intel(R) Xeon(R) Gold 6430
+memory 263794236
+dmi bios_vendor Dell Inc.
+dmi bios_version 2.1.5
+dmi bios_date 09/24/2025
+dmi sys_vendor Dell Inc.
+dmi product_name PowerEdge R760
+dmi product_serial 7XK2LM3
+disk NAME="nvme0n1" SIZE="960197124096" ROTA="0" TRAN="nvme" SERIAL="S6CKNT0W1" WWN="eui.002538" MODEL="SAMSUNG MZQL2960"
+disk NAME="sr0" SIZE="0" ROTA="1" TRAN="usb" SERIAL="" WWN="" MODEL="Virtual Media"
+nic eno1 52:54:00:aa:00:01 1 25000 bnxt_en
+nic eno2 52:54:00:aa:00:02 0 -1 bnxt_en
+bmc 10.0.0.9
+lldp {"Neighbors":[{"InterfaceIndex":2,"InterfaceName":"eno1","Neighbors":[{"ChassisID":"aa:bb:cc:00:11:22","PortID":"Ethernet7","SystemName":"leaf-3","PortDescription":"rack 12, node 7"}]}]}
+`;
+
+test('the lines of an agent become an inventory', () => {
+  expect(readInventory(LINES)).toEqual({
+    processors: { threads: 64, model: 'Intel(R) Xeon(R) Gold 6430' },
+    memoryBytes: 263794236 * 1024,
+    system: { manufacturer: 'Dell Inc.', product: 'PowerEdge R760', serial: '7XK2LM3' },
+    firmware: { vendor: 'Dell Inc.', version: '2.1.5', date: '09/24/2025' },
+    bmc: { address: '10.0.0.9' },
+    disks: [
+      {
+        ...{ name: 'nvme0n1', bytes: 960197124096, rotational: false, transport: 'nvme' },
+        ...{ serial: 'S6CKNT0W1', wwn: 'eui.002538', model: 'SAMSUNG MZQL2960' },
+      },
+    ],
+    cards: [
+      {
+        ...{ name: 'eno1', mac: '52:54:00:aa:00:01', link: true, mbits: 25000, driver: 'bnxt_en' },
+        neighbour: {
+          ...{ system: 'leaf-3', chassis: 'aa:bb:cc:00:11:22' },
+          ...{ port: 'Ethernet7', portDescription: 'rack 12, node 7' },
+        },
+      },
+      { name: 'eno2', mac: '52:54:00:aa:00:02', link: false, driver: 'bnxt_en' },
+    ],
+  });
+});
+
+test('nothing is kept of a text without anything that is understood, and too much is cut', () => {
+  expect(readInventory('')).toBeUndefined();
+  expect(readInventory('hello\nworld x y\nmemory lots')).toBeUndefined();
+  expect(readInventory('x'.repeat(70_000))).toBeUndefined();
+  const cards = Array.from({ length: 200 }, (_, n) => `nic eth${n} 52:54:00:aa:00:01 1 1000 e1000`).join(
+    '\n',
+  );
+  expect(readInventory(cards)?.cards).toHaveLength(MAX_PARTS);
+  expect(
+    readInventory(`memory 1\ndmi product_name ${'long '.repeat(100)}`)?.system?.product?.length,
+  ).toBeLessThan(100);
+  expect(readInventory('memory 1\ndmi product_name a\u202eb\u0007c')?.system?.product).not.toMatch(
+    /[\u202e\u0007]/,
+  );
+});
+
+test('inventories are stored when they change, survive a restart, and go with their machine', async () => {
+  const store = openMemoryStore();
+  const clock = new ManualClock();
+  const deps = { store, clock, log: silentLog };
+  const first = await openInventories({ ...deps, roster: { get: () => 'known' } });
+  const inventory = readInventory(LINES)!;
+  await first.take('node-1', inventory);
+  const at = first.get('node-1')!.at;
+  clock.advance(millis(5000));
+  await first.take('node-1', readInventory(LINES)!);
+  await first.take('node-2', inventory);
+  expect(first.get('node-1')!.at).toBe(at);
+  const second = await openInventories({
+    ...deps,
+    roster: { get: (machine) => (machine === 'node-1' ? 'known' : undefined) },
+  });
+  expect(second.list()).toEqual([{ machine: 'node-1', at, inventory }]);
+  const third = await openInventories({ ...deps, roster: { get: () => 'known' } });
+  expect(third.list()).toHaveLength(1);
+});
