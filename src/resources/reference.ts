@@ -2,9 +2,11 @@
  * Generates JSON Schemas for editors and the reference pages from the schemas. `make docs` writes
  * both.
  */
+import { load } from 'js-yaml';
 import { z } from 'zod';
 import { KINDS, type Kind, PLURAL } from './kinds.ts';
 import { nodeConfig } from './nodeconfig.ts';
+import { defaultIn, placeOf } from './places.ts';
 import { bare, describe, fieldsOf, isOptional, itemOf, typeText } from './walk.ts';
 
 /**
@@ -13,7 +15,29 @@ import { bare, describe, fieldsOf, isOptional, itemOf, typeText } from './walk.t
  */
 function jsonSchemaText(kind: Kind): string {
   const { $schema, ...rest } = z.toJSONSchema(KINDS[kind], { io: 'input', target: 'draft-2020-12' });
+  place(kind, rest as Json, []);
   return `${JSON.stringify({ $schema, $id: `muster/v1/${kind}.json`, ...rest }, null, 2)}\n`;
+}
+
+interface Json {
+  properties?: Record<string, Json>;
+  items?: Json;
+  description?: string;
+  [key: string]: unknown;
+}
+
+/** Adds to each property of a JSON Schema where its setting lands, as editors show it. */
+function place(kind: Kind, schema: Json, path: readonly string[]): void {
+  for (const [name, field] of Object.entries(schema.properties ?? {})) {
+    const here = [...path, name];
+    const found = placeOf(kind, here);
+    const above = placeOf(kind, path);
+    if (found !== undefined && found.lands !== above?.lands) field['x-muster-lands'] = found.lands;
+    if (found?.since !== undefined) field['x-muster-since'] = found.since;
+    if (found?.example !== undefined) field.examples = [load(found.example)];
+    place(kind, field, here);
+    if (field.items) place(kind, field.items, here);
+  }
 }
 
 /** The smallest useful document of each kind. */
@@ -151,13 +175,49 @@ function rowsOf(schema: z.ZodType, prefix: string): readonly Row[] {
   return rows;
 }
 
+const cell = (text: string): string => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+
 function fieldTable(rows: readonly Row[]): string {
-  const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', ' ');
   const lines = rows.map(
     (row) =>
       `| \`${row.path}\` | ${cell(row.type)}${row.required ? ', required' : ''} | ${cell(row.about)} |`,
   );
   return `| field | type | meaning |\n| --- | --- | --- |\n${lines.join('\n')}\n`;
+}
+
+/** A setting: its kind and path, as {@link rowsOf} lists them. */
+export interface Setting {
+  readonly kind: Kind;
+  readonly path: readonly string[];
+  readonly row: Row;
+}
+
+/** Every setting of every kind. Those of `config` are listed once, with the kind Machine. */
+export function settings(): readonly Setting[] {
+  const of = (kind: Kind, prefix: readonly string[], rows: readonly Row[]): readonly Setting[] =>
+    rows.map((row) => ({ kind, path: [...prefix, ...row.path.replaceAll('[]', '').split('.')], row }));
+  return [
+    ...(Object.keys(KINDS) as Kind[]).flatMap((kind) => of(kind, [], rowsOf(KINDS[kind], ''))),
+    ...of('Machine', ['spec', 'config'], rowsOf(nodeConfig, '')),
+  ];
+}
+
+/** `docs/reference/settings.md`: where every setting lands. */
+function settingsPage(): string {
+  const lines = settings()
+    .filter(({ path }) => path[0] === 'spec' && path.length > 1)
+    .map(({ kind, path, row }) => {
+      const { lands = '', since } = placeOf(kind, path) ?? {};
+      const name = path[1] === 'config' && path.length > 2 ? `config: ${row.path}` : `${kind}: ${row.path}`;
+      const usual = row.required ? 'required' : (defaultIn(row.about) ?? '');
+      return `| \`${name}\` | ${cell(row.type)} | ${cell(usual)} | ${cell(lands)} | ${since ?? ''} |`;
+    });
+  return [
+    MADE,
+    '# Every setting, and where it lands\n',
+    'What has the value of a setting: a file or a flag on a machine, an object in the cluster, an answer of the boot host. `muster explain Cluster.spec.kubernetes.mirrors` shows the same for one setting, with what it means. The settings of `config` are those of Cluster, Profile and Machine.\n',
+    `| setting | type | default | where it lands | since Kubernetes |\n| --- | --- | --- | --- | --- |\n${lines.join('\n')}\n`,
+  ].join('\n');
 }
 
 /** Returns all pages and schemas as pairs of path (from the root of the tree) and text. */
@@ -167,5 +227,6 @@ export function resourcePages(): readonly (readonly [string, string])[] {
     ...kinds.map((kind) => [`docs/schemas/${kind}.json`, jsonSchemaText(kind)] as const),
     ...kinds.map((kind) => [`docs/reference/${kind}.md`, kindPage(kind)] as const),
     [`docs/reference/${NODE_CONFIG_PAGE}`, nodeConfigPage()],
+    ['docs/reference/settings.md', settingsPage()],
   ];
 }

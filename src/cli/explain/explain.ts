@@ -3,6 +3,7 @@
 import type { ExplanationView } from '../../api/machines.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
+import { machineName } from '../../resources/fields.ts';
 import type { ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { kindNamed, kindOf } from '../names.ts';
@@ -16,6 +17,8 @@ export interface ExplainOptions extends ServerOptions {
   readonly packet?: string;
   readonly config?: string;
 }
+
+const isMachineName = (text: string): boolean => machineName.safeParse(text).success;
 
 /**
  * `muster explain`: prints what a machine would get and why, the fields of a kind, or the handling
@@ -36,8 +39,12 @@ export async function explain(what: string | undefined, options: ExplainOptions,
   const mac = parseMac(what);
   const kind = mac === undefined ? kindNamed(first) : undefined;
   if (kind !== undefined) {
-    io.out((await import('./kind.ts')).explainKind(kind, path));
-    return EXIT.ok;
+    const { explainKind, isFieldOf } = await import('./kind.ts');
+    // A machine may be called machine.lab.example.
+    if (path.length === 0 || first !== first.toLowerCase() || isFieldOf(kind, path) || !isMachineName(what)) {
+      io.out(explainKind(kind, path));
+      return EXIT.ok;
+    }
   }
   // Names of machines have no capital letters, and kinds in documents do, so this word is a
   // misspelt kind.

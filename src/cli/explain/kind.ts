@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { KINDS, type Kind } from '../../resources/kinds.ts';
+import { defaultIn, placeOf } from '../../resources/places.ts';
 import { describe, fieldsOf, isOptional, itemOf, schemaAt, typeText } from '../../resources/walk.ts';
 
 /** The fields of an object, or of the objects in a list or a mapping. */
@@ -38,12 +39,32 @@ export function explainKind(kind: Kind, path: readonly string[]): string {
   }
   const about = describe(here);
   const lines = [`KIND:    ${kind}`];
-  if (full.length > 0) lines.push(`FIELD:   ${full.join('.')} <${typeText(here)}>`);
+  if (full.length > 0)
+    lines.push(`FIELD:   ${full.join('.')} <${typeText(here)}>`, ...placeLines(kind, full, here));
   if (about) lines.push('', ...wrapped(about, ''));
   const fields = Object.entries(innerFields(here) ?? {});
   if (fields.length > 0)
     lines.push('', 'FIELDS:', ...fields.flatMap(([name, field]) => fieldLines(name, field)));
   return `${lines.join('\n')}\n`;
+}
+
+/** The default of a field, where its value lands, since when, and an example. */
+function placeLines(kind: Kind, path: readonly string[], field: z.ZodType): readonly string[] {
+  const { lands, since, example } = placeOf(kind, path) ?? {};
+  const usual = isOptional(field) ? defaultIn(describe(field)) : 'none; the field is required';
+  return [
+    ...(usual === undefined ? [] : [`DEFAULT: ${usual}`]),
+    ...(lands === undefined ? [] : [`LANDS:   ${lands}`]),
+    ...(since === undefined ? [] : [`SINCE:   Kubernetes ${since}`]),
+    ...(example === undefined ? [] : [`EXAMPLE: ${path.at(-1)}: ${example}`]),
+  ];
+}
+
+/** Whether the first step of a path is a field of the kind, with `spec` or without. */
+export function isFieldOf(kind: Kind, [first = '']: readonly string[]): boolean {
+  const top = fieldsOf(KINDS[kind])!;
+  const name = first.replace(/\[[0-9]*\]$/, '');
+  return Object.hasOwn(top, name) || Object.hasOwn(fieldsOf(top.spec!) ?? {}, name);
 }
 
 function fieldLines(name: string, field: z.ZodType): string[] {
