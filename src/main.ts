@@ -4,6 +4,7 @@ import { systemClock } from './base/clock.ts';
 import { createMetrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
 import { createLog } from './base/pino.files.ts';
+import { openSystemCalls } from './base/system-calls.socket.ts';
 import type { ServeOptions } from './cli/serve/options.ts';
 import { type CloseListener, createBoot } from './wiring/boot.ts';
 import { openClusters } from './wiring/clusters.ts';
@@ -27,7 +28,8 @@ export async function serve(options: ServeOptions): Promise<void> {
     dropped: (lines) => metrics.add('muster_log_lines_dropped_total', {}, lines),
   });
   const stopping = new AbortController();
-  const common = { clock: systemClock, log, metrics, signal: stopping.signal };
+  const systemCalls = openSystemCalls({ env: process.env, log });
+  const common = { clock: systemClock, log, metrics, signal: stopping.signal, systemCalls };
   const manager = connectServiceManager({ env: process.env, clock: systemClock, log });
   const ended = Promise.withResolvers<void>();
   // The part that was opened last is closed first, also when starting fails half-way.

@@ -34,7 +34,7 @@ export type CloseListener = () => Promise<void>;
  */
 export function createBoot(
   options: ServeOptions,
-  { clock, log, metrics, signal }: Common,
+  { clock, log, metrics, signal, systemCalls }: Common,
   { catalog, memberships, roster, assets, events, agents, leases, store }: BootState,
   closing: AsyncDisposableStack,
 ) {
@@ -104,6 +104,7 @@ export function createBoot(
       subjectOf,
       admits: (address) => gate.admits('http', address),
       standing,
+      sendCached: systemCalls?.sendCached,
       clock,
       log,
       metrics,

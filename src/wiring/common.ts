@@ -2,6 +2,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { DaemonLog } from '../base/pino.files.ts';
+import type { SystemCalls } from '../base/system-calls.socket.ts';
 
 export interface Common {
   readonly clock: Clock;
@@ -9,4 +10,6 @@ export interface Common {
   readonly metrics: Metrics;
   /** Aborts when the server stops. */
   readonly signal: AbortSignal;
+  /** Undefined where they cannot be used. */
+  readonly systemCalls?: SystemCalls | undefined;
 }

@@ -10,7 +10,6 @@ import { artifactRoutes } from '../api/artifacts.ts';
 import { assetRoutes } from '../api/assets.ts';
 import type { Daemon } from '../api/deps.ts';
 import { pageRoutes } from '../api/page.files.ts';
-import { openSystemCalls } from '../base/system-calls.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { acceptMachine } from '../machines/accept.ts';
@@ -35,7 +34,7 @@ export async function listenToOperators(
   daemon: Daemon,
   opened: (close: CloseListener) => void,
 ): Promise<void> {
-  const { clock, log, metrics } = common;
+  const { clock, log, metrics, systemCalls } = common;
   const {
     catalog,
     releases,
@@ -71,7 +70,7 @@ export async function listenToOperators(
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
     ...(page && { page }),
     deps: {
-      systemCalls: openSystemCalls({ env: process.env, log }),
+      systemCalls,
       catalog,
       roster,
       leases,

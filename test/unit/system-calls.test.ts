@@ -85,7 +85,9 @@ test('a TCP socket and a closed socket have no peer process', async () => {
 test('MUSTER_NATIVE=0 turns system calls off, and the log says so', () => {
   const { log, lines } = logged();
   expect(openSystemCalls({ env: { MUSTER_NATIVE: '0' }, log })).toBeUndefined();
-  expect(lines).toEqual(['system calls are not used (MUSTER_NATIVE=0): the uid of operators is not known']);
+  expect(lines).toEqual([
+    'system calls are not used (MUSTER_NATIVE=0): the uid of operators is not known, and files cost more processor time',
+  ]);
 });
 
 test('a Node without node:ffi does without system calls, and the log says so', () => {
@@ -98,5 +100,7 @@ test('a Node without node:ffi does without system calls, and the log says so', (
     ['--no-experimental-ffi', '--input-type=module', '-e', script],
     { encoding: 'utf8', cwd: path.join(import.meta.dirname, '../..') },
   );
-  expect(printed).toBe('system calls cannot be used: the uid of operators is not known\ntrue\n');
+  expect(printed).toBe(
+    'system calls cannot be used: the uid of operators is not known, and files cost more processor time\ntrue\n',
+  );
 });

@@ -2,6 +2,7 @@
 import { close, createReadStream, fstat, open, read } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
+import type { SystemCalls } from '../../base/system-calls.socket.ts';
 import type { ServedFile } from '../assets/assets.ts';
 import { type Answer, wait } from './answer.ts';
 import { selectRange } from './range.ts';
@@ -17,8 +18,14 @@ const READ_AHEAD = 512 * 1024;
  * {@link READ_AHEAD} for two minutes, so these cost at most 128 MiB.
  */
 const AHEAD = 128;
-/** Octets that every other transfer holds; it reads on when the socket has taken them. */
+/**
+ * Octets that every other transfer holds; it reads on when the socket has taken them. With
+ * {@link SendCached} all transfers go like this, and most octets are never read into the process.
+ */
 const STEP = 64 * 1024;
+
+/** Sends what the kernel has in memory without copying it, where system calls can be used. */
+export type SendCached = SystemCalls['sendCached'];
 
 /**
  * Sends `answer`, always with Content-Length and never with an empty header value (quirk
@@ -64,6 +71,7 @@ export async function sendFile(
   request: IncomingMessage,
   response: ServerResponse,
   reply: FileReply,
+  sendCached?: SendCached,
 ): Promise<Sent> {
   if (!(await isNext(response))) return { status: 499, octets: 0, whole: false };
   const opened = await openFile(reply.file.path);
@@ -96,7 +104,7 @@ export async function sendFile(
     return { ...sent, whole: request.method !== 'HEAD' && range.kind === 'whole' };
   }
   response.writeHead(status, headers);
-  const octets = await stream(fd, first, last, response);
+  const octets = await stream(fd, first, last, response, sendCached);
   return { status, octets, whole: range.kind === 'whole' && octets === length, cut: octets < length };
 }
 
@@ -124,14 +132,27 @@ let ahead = 0;
  * Sends octets `first` to `last` of `fd` and closes it. Resolves to the number that the socket
  * took.
  */
-async function stream(fd: number, first: number, last: number, response: ServerResponse): Promise<number> {
-  if (ahead >= AHEAD) return inSteps(fd, first, last, response).finally(() => close(fd, () => {}));
+async function stream(
+  fd: number,
+  first: number,
+  last: number,
+  response: ServerResponse,
+  sendCached: SendCached | undefined,
+): Promise<number> {
+  if (sendCached || ahead >= AHEAD)
+    return inSteps(fd, first, last, response, sendCached).finally(() => close(fd, () => {}));
   ahead++;
   return readingAhead(fd, first, last, response).finally(() => ahead--);
 }
 
 /** As {@link stream}, but holds at most {@link STEP} octets, and does not close `fd`. */
-async function inSteps(fd: number, first: number, last: number, response: ServerResponse): Promise<number> {
+async function inSteps(
+  fd: number,
+  first: number,
+  last: number,
+  response: ServerResponse,
+  sendCached: SendCached | undefined,
+): Promise<number> {
   const buffer = Buffer.allocUnsafe(Math.min(STEP, last - first + 1));
   let at = first;
   while (at <= last) {
@@ -143,6 +164,8 @@ async function inSteps(fd: number, first: number, last: number, response: Server
       return at - first;
     }
     at += octets;
+    const { socket } = response;
+    if (sendCached && socket && at <= last) at += sendCached(socket, fd, at, last - at + 1);
   }
   response.end();
   return at - first;
