@@ -1,4 +1,6 @@
-/** Files of images over HTTP, beside nginx: one client and fifty, the server's processor time per octet. */
+/**
+ * Files of images over HTTP, beside nginx: one client and fifty, and the server's processor time.
+ */
 
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
