@@ -5,6 +5,7 @@ import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
+import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
 import { createRotations } from '../cluster/change/rotation/rotations.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
@@ -14,6 +15,7 @@ import { upgrade } from '../cluster/change/upgrade/upgrade.ts';
 import { createUpgrades, type Upgrades } from '../cluster/change/upgrade/upgrades.ts';
 import { allowedVersions } from '../cluster/change/upgrade/versions.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
+import type { Founder } from '../cluster/etcd/founder.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
 import type { PlannerDeps } from '../cluster/plan/planner.ts';
@@ -27,6 +29,7 @@ interface ChangesOf {
   readonly snapshots: Snapshots;
   readonly clusters: ResolvedClusters;
   readonly kubes: (cluster: string, address: string) => Kube;
+  readonly founder: Pick<Founder, 'records'>;
   readonly founding: Pick<FoundingOrders, 'status'>;
 }
 
@@ -34,7 +37,7 @@ interface ChangesOf {
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
   { store, events, pki, life, releases, catalog, artifacts }: State,
-  { clusters, kubes, founding, supplies, snapshots }: ChangesOf,
+  { clusters, kubes, founder, founding, supplies, snapshots }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
   // The rollouts ask whether a change is paused, and the changes whether a machine runs as planned.
@@ -60,6 +63,12 @@ export async function openClusterChanges(
     settled,
   });
   closing.defer(() => changes.close());
+  const rotations = createRotations({ changes, kind, pki, clusters, founding: founding.status, clock });
+  const byAge = startRotationsByAge({
+    ...{ founder, clusters, pki, changes, rotations, clock, log },
+    serves: () => life.state === 'usual',
+  });
+  closing.defer(() => byAge.close());
   const planned: PlannedPoll = (machine, poll) => {
     const cluster = clusters.clusterOf(machine)?.resolved?.name;
     if (cluster !== undefined) changes.heard(cluster, machine, poll);
@@ -93,6 +102,6 @@ export async function openClusterChanges(
       );
       return upgrades;
     },
-    rotations: createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
+    rotations,
   };
 }

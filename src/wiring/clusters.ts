@@ -77,7 +77,7 @@ export async function openClusters(
   const membersWait = (cluster: string) => whyMembersWait(changes.running(cluster));
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
-  const changesOf = { clusters, kubes, founding, supplies, snapshots };
+  const changesOf = { clusters, kubes, founder, founding, supplies, snapshots };
   const changes = await openClusterChanges(common, state, changesOf, closing);
   const planner = createPlanner({
     running: changes.running,

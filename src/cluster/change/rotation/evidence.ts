@@ -125,6 +125,14 @@ function kubeletClient(machine: MachineSeen, { order, cluster }: Input, which: '
 }
 
 /**
+ * Whether a listener may refuse the front proxy altogether: a scheduler does that from its start to
+ * its end if its API server did not answer when it started, since it tolerates that
+ * (`--authentication-tolerate-lookup-failure`). The front proxy never speaks to it.
+ */
+const takesNoFrontProxy = (listener: ListenerName, keyset: string): boolean =>
+  listener === 'kube-scheduler' && keyset === 'front-proxy-ca';
+
+/**
  * Every listener that takes clients of the keyset accepts both generations, or only the new one.
  * Bridged CAs are in no bundle before the old one is distrusted, so `both` does not ask for them.
  */
@@ -140,6 +148,8 @@ export const accepts =
           ? undefined
           : seen.answers.get(probeName(keyset.name as ProbedKeyset, generation));
       const [old, next] = [answer(keyset.from), answer(keyset.to)];
+      if (takesNoFrontProxy(listener, keyset.name) && old === 'refused' && next === 'refused')
+        return done(`${listener} takes no clients of the front proxy`);
       const wanted = which === 'both' ? 'accepted' : 'refused';
       if (next !== 'accepted')
         return waiting(

@@ -106,6 +106,36 @@ test.for([
   },
 );
 
+test.for([
+  ['kube-scheduler', 'kube-scheduler takes no clients of the front proxy'],
+  [
+    'kube-controller-manager',
+    'its kube-controller-manager does not accept clients of the new front-proxy-ca: refused',
+  ],
+] as const)('%s refuses the front proxy of both generations', ([name, expected]) => {
+  const answers = new Map([
+    [`front-proxy-ca.${OLD}`, 'refused'] as const,
+    [`front-proxy-ca.${NEW}`, 'refused'] as const,
+  ]);
+  const others = new Map([
+    [`front-proxy-ca.${OLD}`, 'refused'] as const,
+    [`front-proxy-ca.${NEW}`, 'accepted'] as const,
+  ]);
+  const machine = machineOf(
+    {
+      listeners: new Map<ListenerName, ListenerEvidence>([
+        ['kube-apiserver', { answers: others }],
+        ['kube-controller-manager', { answers: others }],
+        ['kube-scheduler', { answers: others }],
+        [name, { answers }],
+      ]),
+    },
+    'control-plane',
+  );
+  const judge = accepts('new', { published: true });
+  expect(said(judge(machine, inputOf(orderOf(keyset('front-proxy-ca')))))).toContain(expected);
+});
+
 test('an agent that does not say what a listener accepts proves nothing', () => {
   expect(said(accepts('new', { published: true })(machineOf({}), inputOf(orderOf(keyset('ca')))))).toBe(
     'its agent does not report what its kubelet shows',

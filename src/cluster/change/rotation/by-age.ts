@@ -1,0 +1,96 @@
+/**
+ * Rotates the keys of clusters that have reached the age which their Cluster names
+ * (`pki.rotateAfter`). The rotation is an ordinary one: it takes the same steps on the same
+ * evidence, is held for the same reasons, and an operator can pause it or roll it back.
+ */
+import type { Clock } from '../../../base/clock.ts';
+import { duration, type Millis } from '../../../base/duration.ts';
+import { type Aged, allGenerations, type KeysetOf } from '../../../pki/keyset.ts';
+import type { Pki } from '../../../pki/pki.ts';
+import { type Rounds, type RoundsDeps, startRounds } from '../../joining/rounds.ts';
+import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
+import type { Changes } from '../changes.ts';
+import type { ChangeRecord } from '../record.ts';
+import { ROTATED, type Rotated } from './order.ts';
+import type { Rotations } from './rotations.ts';
+
+interface ByAgeDeps {
+  readonly clock: Clock;
+  readonly pki: Pick<Pki, 'keysets' | 'encryption'>;
+  readonly changes: Pick<Changes, 'record'>;
+  readonly rotations: Pick<Rotations, 'rotate'>;
+  /** Whether this server may act; a restored one may not, until it is known to be the only one. */
+  readonly serves: () => boolean;
+}
+
+const EVERY = duration('1m');
+/**
+ * Keysets that will reach the age within this part of it are rotated together with those that have
+ * reached it, so that machines restart once. For the same time nothing begins by itself after a
+ * rotation was rolled back.
+ */
+const SOON = 0.1;
+
+/** Looks at the age of all clusters' keys from now on, until it is closed. */
+export const startRotationsByAge = (deps: ByAgeDeps & RoundsDeps): Rounds =>
+  startRounds<undefined>(
+    deps,
+    { every: EVERY, what: 'rotation by age', begin: () => undefined },
+    ({ resolved }) => rotateIfDue(deps, resolved),
+  );
+
+/**
+ * Begins a rotation of a cluster's keys if one is due.
+ *
+ * @throws {MusterError} what {@link Rotations.rotate} throws; the next round tries again
+ */
+export async function rotateIfDue(
+  deps: ByAgeDeps,
+  { name, pki }: Pick<ResolvedCluster, 'name' | 'pki'>,
+): Promise<void> {
+  if (pki.rotateAfter === undefined || !deps.serves()) return;
+  const now = deps.clock.now();
+  if (isQuiet(deps.changes.record(name), pki.rotateAfter, now)) return;
+  const keysets = keysetsDue(await birthsOf(deps.pki, name), pki.rotateAfter, now);
+  if (keysets.length === 0) return;
+  await deps.rotations.rotate(
+    name,
+    { keysets, pauseBefore: [], without: [], leave: [], emergency: false },
+    'muster',
+  );
+}
+
+/** Whether nothing may begin by itself: a change is under way, or was taken back lately. */
+const isQuiet = (last: ChangeRecord | undefined, rotateAfter: Millis, now: number): boolean =>
+  last !== undefined &&
+  (last.ended === undefined || (last.ended.as === 'rolled-back' && now - last.ended.at < rotateAfter * SOON));
+
+/** When the generation that signs was made, for each keyset of a cluster. */
+async function birthsOf(pki: ByAgeDeps['pki'], cluster: string): Promise<ReadonlyMap<Rotated, number>> {
+  const keysets = await pki.keysets(cluster);
+  const encryption = await pki.encryption(cluster);
+  return new Map(
+    ROTATED.flatMap((name) => {
+      const keyset: KeysetOf<string, Aged> | undefined =
+        name === 'encryption' ? encryption : keysets.get(name);
+      const signs = keyset && allGenerations(keyset).find(({ id }) => id === keyset.primary);
+      return signs === undefined ? [] : [[name, signs.createdAt] as const];
+    }),
+  );
+}
+
+/**
+ * The keysets to rotate now: none while all are younger than `rotateAfter`; otherwise all that have
+ * reached it or will soon.
+ *
+ * @param births When the generation that signs was made, ms since 1970.
+ */
+export function keysetsDue(
+  births: ReadonlyMap<Rotated, number>,
+  rotateAfter: Millis,
+  now: number,
+): readonly Rotated[] {
+  const olderThan = (age: number): readonly Rotated[] =>
+    [...births].filter(([, born]) => now - born >= age).map(([name]) => name);
+  return olderThan(rotateAfter).length === 0 ? [] : olderThan(rotateAfter * (1 - SOON));
+}

@@ -1,0 +1,417 @@
+/**
+ * A simulated cluster for tests of rotations. Keysets, engine, table, evidence and turns are the
+ * real ones; the machines are simulated: what a program reads at its start stays in it until it
+ * starts again.
+ */
+import { createHash } from 'node:crypto';
+import { expect } from 'vitest';
+import type { Evidence, ListenerEvidence, ListenerName, ProbeName } from '../../../../src/agent/evidence.ts';
+import { LISTENERS, probeName } from '../../../../src/agent/evidence.ts';
+import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import { duration } from '../../../../src/base/duration.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import { type Changes, openChanges } from '../../../../src/cluster/change/changes.ts';
+import { anyKind } from '../../../../src/cluster/change/kind.ts';
+import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
+import { listenersOf } from '../../../../src/cluster/change/rotation/evidence.ts';
+import { rotation } from '../../../../src/cluster/change/rotation/rotation.ts';
+import { createRotations, type Rotations } from '../../../../src/cluster/change/rotation/rotations.ts';
+import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
+import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
+import type { Kube } from '../../../../src/cluster/kube.ts';
+import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import { type EncryptionKeyset, encryptionConfig } from '../../../../src/pki/encryption.ts';
+import {
+  allGenerations,
+  bridgesBehind,
+  type Generation,
+  type Keyset,
+  trustBundle,
+} from '../../../../src/pki/keyset.ts';
+import type { Keysets } from '../../../../src/pki/pki.ts';
+import { readAuthority } from '../../../../src/pki/x509.ts';
+import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
+import { type World, world } from '../../pki/kit.ts';
+import { resolved } from '../kit.ts';
+
+/** A certificate: the generation that signed it, and those that signed its bridges. */
+interface Leaf {
+  readonly generation: string;
+  readonly bridges: readonly string[];
+}
+
+type Ids = readonly string[];
+const trusts = (ids: Ids, { generation, bridges }: Leaf): boolean =>
+  ids.includes(generation) || bridges.some((id) => ids.includes(id));
+const digest = (value: unknown): string =>
+  createHash('sha256').update(JSON.stringify(value)).digest('hex').slice(0, 16);
+
+/** What a machine has of the keys: files that most programs read again by themselves. */
+interface Files {
+  readonly trust: Readonly<Record<'ca' | 'etcd-ca' | 'front-proxy-ca' | 'sa', Ids>>;
+  readonly leaf: Readonly<Record<'ca' | 'etcd-ca' | 'front-proxy-ca', Leaf>>;
+  readonly sa: string;
+  /** Encryption keys, the one that encrypts first. */
+  readonly encryption: Ids;
+  readonly encryptionHash: string;
+}
+
+const leafOf = (keyset: Keyset): Leaf => {
+  const signs = allGenerations(keyset).find(({ id }) => id === keyset.primary)!;
+  const sent = bridgesBehind(keyset, signs);
+  const bridges = (signs.bridges ?? []).filter(({ certificate }) => sent.includes(certificate));
+  return { generation: signs.id, bridges: bridges.map(({ issuer }) => issuer) };
+};
+
+function filesOf(keysets: Keysets, encryption: EncryptionKeyset): Files {
+  const trusted = (name: 'ca' | 'etcd-ca' | 'front-proxy-ca' | 'sa') =>
+    keysets.get(name)!.trusted.map(({ id }) => id);
+  const others = encryption.trusted.map(({ id }) => id).filter((id) => id !== encryption.primary);
+  return {
+    trust: {
+      ca: trusted('ca'),
+      'etcd-ca': trusted('etcd-ca'),
+      'front-proxy-ca': trusted('front-proxy-ca'),
+      sa: trusted('sa'),
+    },
+    leaf: {
+      ca: leafOf(keysets.get('ca')!),
+      'etcd-ca': leafOf(keysets.get('etcd-ca')!),
+      'front-proxy-ca': leafOf(keysets.get('front-proxy-ca')!),
+    },
+    sa: keysets.get('sa')!.primary,
+    encryption: [encryption.primary, ...others],
+    encryptionHash: createHash('sha256').update(encryptionConfig(encryption, true)).digest('hex'),
+  };
+}
+
+/** The programs of a machine, with what they read when they started. */
+class Machine {
+  readonly spec: ClusterMachine;
+  files: Files;
+  etcd: { trust: Ids; revision: string };
+  api: { etcdTrust: Ids; verifiers: Ids; signs: string; revision: string };
+  kubelet: { trust: Ids; client: Leaf };
+  controller: { rootCa: Ids };
+  /** The keys that the API server has loaded; it looks once in a while. */
+  encryption: { ids: Ids; hash: string };
+  /** Ticks until a restarted program answers. */
+  etcdStarts = 0;
+  apiStarts = 0;
+  off = 0;
+  restarts = { etcd: 0, api: 0 };
+  applied = '';
+  tokensOf: string;
+
+  constructor(spec: ClusterMachine, files: Files) {
+    this.spec = spec;
+    this.files = files;
+    this.etcd = { trust: files.trust['etcd-ca'], revision: etcdRevision(files) };
+    this.api = apiOf(files);
+    this.kubelet = { trust: files.trust.ca, client: files.leaf.ca };
+    this.controller = { rootCa: files.trust.ca };
+    this.encryption = { ids: files.encryption, hash: files.encryptionHash };
+    this.tokensOf = files.sa;
+  }
+
+  has(role: string): boolean {
+    return this.spec.roles.some((one) => one === role);
+  }
+
+  get etcdUp(): boolean {
+    return this.has('etcd') && this.off === 0 && this.etcdStarts === 0;
+  }
+
+  get apiUp(): boolean {
+    return this.has('control-plane') && this.off === 0 && this.apiStarts === 0;
+  }
+
+  /** Ticks until the API server looks at its encryption keys again. */
+  looks = 0;
+
+  readEncryption(): void {
+    this.encryption = { ids: this.files.encryption, hash: this.files.encryptionHash };
+    this.looks = 7 + this.spec.name.length + (this.spec.name.charCodeAt(2) % 5);
+  }
+
+  /** Everything starts again with the files that are there. */
+  boot(): void {
+    const { files } = this;
+    this.etcd = { trust: files.trust['etcd-ca'], revision: etcdRevision(files) };
+    this.api = apiOf(files);
+    this.kubelet = { trust: files.trust.ca, client: files.leaf.ca };
+    this.controller = { rootCa: files.trust.ca };
+    this.encryption = { ids: files.encryption, hash: files.encryptionHash };
+    this.tokensOf = files.sa;
+  }
+
+  evidence(keysets: Keysets, published: Ids): Evidence {
+    const listeners = new Map<ListenerName, ListenerEvidence>();
+    for (const name of listenersOf(this.spec.roles)) {
+      const { accepts, serves } = LISTENERS[name] as {
+        readonly accepts: readonly ('ca' | 'etcd-ca' | 'front-proxy-ca')[];
+        readonly serves?: 'ca' | 'etcd-ca';
+      };
+      const up = name.startsWith('etcd') ? this.etcdUp : name === 'kube-apiserver' ? this.apiUp : true;
+      const issuer =
+        serves && up ? keyIdOf(keysets.get(serves)!, this.files.leaf[serves].generation) : undefined;
+      const answers = new Map<ProbeName, 'accepted' | 'refused' | 'unreachable'>();
+      for (const keyset of accepts)
+        for (const { id } of allGenerations(keysets.get(keyset)!)) {
+          const trust = name.startsWith('etcd')
+            ? this.etcd.trust
+            : name === 'kube-scheduler' && keyset === 'ca'
+              ? [...new Set([...published, ...this.files.trust.ca])]
+              : this.files.trust[keyset];
+          answers.set(
+            probeName(keyset, id),
+            up ? (trust.includes(id) ? 'accepted' : 'refused') : 'unreachable',
+          );
+        }
+      listeners.set(name, { answers, ...(issuer !== undefined && { issuer }) });
+    }
+    const { generation } = this.kubelet.client;
+    const kid = keyIdOfTokens(
+      keysets.get('sa')!.trusted.find(({ id }) => id === this.tokensOf)?.publicKey ??
+        keysets.get('sa')!.distrusted.find(({ id }) => id === this.tokensOf)!.publicKey,
+    );
+    return {
+      listeners,
+      programs: new Map(),
+      kubeletIssuer: keyIdOf(keysets.get('ca')!, generation),
+      ...(this.has('control-plane') && { encryption: this.encryption.hash }),
+      tokens: new Map([[kid, 3]]),
+    };
+  }
+}
+
+const memoKeyIds = new Map<string, string>();
+function keyIdOf(keyset: Keyset, id: string): string {
+  const known = memoKeyIds.get(id);
+  if (known !== undefined) return known;
+  const keyId = readAuthority(allGenerations(keyset).find((one) => one.id === id)!.certificate!).keyId!;
+  memoKeyIds.set(id, keyId);
+  return keyId;
+}
+
+const etcdRevision = (files: Files): string => digest(files.trust['etcd-ca']);
+const apiOf = (files: Files) => ({
+  etcdTrust: files.trust['etcd-ca'],
+  verifiers: files.trust.sa,
+  signs: files.sa,
+  revision: digest([files.trust['etcd-ca'], files.trust.sa, files.sa]),
+});
+
+export class Cluster {
+  readonly world: World;
+  readonly spec: ResolvedCluster;
+  readonly machines: Machine[];
+  /** Whether every server so far was killed at its start. */
+  changes!: Changes;
+  rotations!: Rotations;
+  rollouts!: Rollouts;
+  /** What extension-apiserver-authentication holds of client CAs. */
+  published: Ids;
+  /** Secret → the key that encrypted it. */
+  secrets: string[];
+
+  constructor(made: World, files: Files, spec: Partial<KubernetesSpec>) {
+    this.world = made;
+    this.spec = resolved(spec);
+    this.machines = this.spec.machines.map((machine) => new Machine(machine, files));
+    this.published = files.trust.ca;
+    this.secrets = [files.encryption[0]!, files.encryption[0]!];
+  }
+
+  static async open(spec: Partial<KubernetesSpec> = {}): Promise<Cluster> {
+    const made = await world();
+    const files = filesOf(await made.pki.keysets('golden'), (await made.pki.encryption('golden'))!);
+    const cluster = new Cluster(made, files, spec);
+    await cluster.startServer();
+    return cluster;
+  }
+
+  async startServer(): Promise<void> {
+    const { pki, store, clock } = this.world;
+    await this.changes?.close();
+    this.rollouts = openRollouts({
+      clock,
+      events: { record: () => undefined },
+      paused: (name) => this.changes.running(name)?.paused === true,
+    });
+    const clusters = { get: () => ({ resolved: this.spec, faults: [] }) as never };
+    const kind = anyKind(
+      rotation({
+        pki,
+        clusters,
+        clock,
+        kubes: () => this.kube,
+        storedValues: async () => this.secrets.map((key) => Buffer.from(`k8s:enc:secretbox:v1:${key}:x`)),
+      }),
+    );
+    this.changes = await openChanges({
+      store,
+      clock,
+      log: silentLog,
+      events: { record: () => undefined },
+      clusters,
+      kinds: [kind],
+      settled: this.rollouts.settled,
+    });
+    const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
+    this.rotations = createRotations({ changes: this.changes, kind, pki, clusters, founding, clock });
+  }
+
+  readonly kube: Kube = async (path, call) => {
+    const up = this.machines.filter(({ apiUp }) => apiUp);
+    if (up.length === 0) throw new Error('no API server');
+    const answer = (body: unknown) => ({ body, text: '', date: 0 });
+    const keysets = await this.world.pki.keysets('golden');
+    const bundle = (ids: Ids) =>
+      (allGenerations(keysets.get('ca')!) as readonly Generation[])
+        .filter(({ id }) => ids.includes(id))
+        .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))
+        .map(({ certificate }) => certificate)
+        .join('');
+    if (path === '/api/v1/namespaces') return answer({ items: [{ metadata: { name: 'default' } }] });
+    if (path.startsWith('/api/v1/configmaps?fieldSelector')) {
+      const data = { 'ca.crt': bundle(up[0]!.controller.rootCa) };
+      return answer({ items: [{ metadata: { namespace: 'default' }, data }] });
+    }
+    if (path.endsWith('/extension-apiserver-authentication')) {
+      if (call?.method === 'PATCH') this.published = keysets.get('ca')!.trusted.map(({ id }) => id);
+      const front = keysets.get('front-proxy-ca')!;
+      return answer({
+        data: {
+          'client-ca-file': bundle(this.published),
+          'requestheader-client-ca-file': trustBundle(front),
+        },
+      });
+    }
+    if (path.startsWith('/api/v1/secrets?limit'))
+      return answer({
+        items: this.secrets.map((_, n) => ({ metadata: { namespace: 'a', name: `${n}` } })),
+        metadata: {},
+      });
+    if (call?.method === 'PUT') {
+      const [key] = up[0]!.encryption.ids;
+      this.secrets[Number(path.split('/').at(-1))] = key!;
+    }
+    return answer({ items: [] });
+  };
+
+  /** Two seconds: programs start, machines poll, the engine looks. */
+  async tick(asking: readonly Machine[], startTakes = 3): Promise<void> {
+    const { pki, clock } = this.world;
+    clock.leap(duration('2s'));
+    const keysets = await pki.keysets('golden');
+    const files = filesOf(keysets, (await pki.encryption('golden'))!);
+    for (const machine of this.machines) {
+      if (machine.etcdStarts > 0) machine.etcdStarts--;
+      if (machine.apiStarts > 0) machine.apiStarts--;
+      if (machine.off > 0 && --machine.off === 0) machine.boot();
+      // An API server looks at its encryption keys once in a minute.
+      if (machine.apiUp && --machine.looks <= 0) machine.readEncryption();
+    }
+    for (const machine of asking) if (machine.off === 0) this.poll(machine, files, keysets, startTakes);
+    this.check();
+    await this.changes.look('golden');
+  }
+
+  poll(machine: Machine, files: Files, keysets: Keysets, startTakes: number): void {
+    const facts = {
+      etcd: machine.has('etcd')
+        ? { wal: 'present', health: machine.etcdUp ? 'serving' : 'alive', revision: machine.etcd.revision }
+        : { wal: 'absent', health: 'down' },
+      ...(machine.has('control-plane') && {
+        apiserver: { health: machine.apiUp ? 'ready' : 'alive', revision: machine.api.revision },
+      }),
+      evidence: machine.evidence(keysets, this.published),
+    } as unknown as AgentFacts;
+    const wanted = {
+      ...(machine.has('etcd') && { etcd: etcdRevision(files) }),
+      ...(machine.has('control-plane') && { 'kube-apiserver': apiOf(files).revision }),
+    };
+    const { turn } = machine.has('worker')
+      ? { turn: { do: 'go', changes: [] } as const }
+      : this.rollouts.ask(this.spec, machine.spec, facts, wanted);
+    const plan = digest([files, turn.do === 'wait' ? turn.changes : []]);
+    this.changes.heard('golden', machine.spec.name, {
+      facts,
+      since: this.world.clock.monotonic(),
+      applied: plan === machine.applied && turn.do === 'go',
+    });
+    if (plan === machine.applied) return;
+    machine.applied = plan;
+    // kubelet and controller manager restart at once.
+    machine.files = files;
+    machine.kubelet = { trust: files.trust.ca, client: files.leaf.ca };
+    machine.controller = { rootCa: files.trust.ca };
+    machine.tokensOf = files.sa;
+    for (const program of turn.do === 'go' ? turn.changes : []) {
+      if (program === 'etcd') {
+        machine.etcd = { trust: files.trust['etcd-ca'], revision: etcdRevision(files) };
+        machine.etcdStarts = startTakes;
+        machine.restarts.etcd++;
+      } else {
+        machine.api = apiOf(files);
+        machine.readEncryption();
+        machine.apiStarts = startTakes;
+        machine.restarts.api++;
+      }
+    }
+  }
+
+  /** What has to hold at every moment. */
+  check(): void {
+    const members = this.machines.filter(({ etcdUp }) => etcdUp);
+    const apis = this.machines.filter(({ apiUp }) => apiUp);
+    const restarting = this.machines.filter(({ etcdStarts, off }) => etcdStarts > 0 && off === 0);
+    expect(restarting.length, 'members of etcd that restart at once').toBeLessThanOrEqual(1);
+    for (const a of members)
+      for (const b of members)
+        expect(trusts(a.etcd.trust, b.files.leaf['etcd-ca']), `${b.spec.name} speaks to ${a.spec.name}`).toBe(
+          true,
+        );
+    for (const api of apis)
+      for (const member of members) {
+        expect(trusts(api.api.etcdTrust, member.files.leaf['etcd-ca']), 'API server trusts etcd').toBe(true);
+        expect(trusts(member.etcd.trust, api.files.leaf['etcd-ca']), 'etcd trusts API server').toBe(true);
+      }
+    for (const api of apis)
+      for (const machine of this.machines.filter(({ off }) => off === 0)) {
+        expect(trusts(api.files.trust.ca, machine.kubelet.client), 'API server trusts kubelet').toBe(true);
+        expect(trusts(machine.kubelet.trust, api.files.leaf.ca), 'kubelet trusts API server').toBe(true);
+      }
+    for (const api of apis)
+      for (const other of apis) {
+        expect(other.api.verifiers.includes(api.api.signs), 'API servers accept each others tokens').toBe(
+          true,
+        );
+        expect(
+          other.encryption.ids.includes(api.encryption.ids[0]!),
+          'API servers read what others wrote',
+        ).toBe(true);
+      }
+    for (const api of apis)
+      for (const key of this.secrets)
+        expect(api.encryption.ids.includes(key), 'every Secret can be read').toBe(true);
+  }
+
+  /** Runs until the change has ended. */
+  async finish(): Promise<void> {
+    for (let n = 0; n < 600; n++) {
+      const record = this.changes.record('golden');
+      if (record?.ended) return;
+      if (record?.paused) await this.changes.resume('golden', 'root');
+      await this.tick(this.machines);
+    }
+    throw new Error(
+      JSON.stringify([this.changes.record('golden'), this.changes.waiting('golden')], undefined, 1),
+    );
+  }
+
+  async settle(): Promise<void> {
+    for (let n = 0; n < 35; n++) await this.tick(this.machines);
+  }
+}
