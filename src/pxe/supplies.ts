@@ -4,8 +4,8 @@
  */
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
-import type { PlannerDeps, Supplies } from '../cluster/plan/planner.ts';
-import { binaryLines } from '../cluster/plan/supplies.ts';
+import type { PlannerDeps } from '../cluster/plan/planner.ts';
+import { binaryLines, type Supplies } from '../cluster/plan/supplies.ts';
 import type { Roster } from '../machines/roster.ts';
 import { machinePath } from './http/routes.ts';
 import type { ServedNetwork } from './network.ts';

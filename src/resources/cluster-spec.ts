@@ -7,6 +7,7 @@ import { bootDisk, dataDisk } from './disk-spec.ts';
 import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { proxySpec } from './proxy-spec.ts';
+import { registries } from './registry-spec.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
 const machineNames = (description: string) => z.array(machineName).optional().meta({ description });
@@ -179,14 +180,14 @@ export const kubernetesSpec = z.strictObject({
         .url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' })
         .refine(
           (text) => !URL.canParse(text) || new URL(text).username + new URL(text).password === '',
-          'container runtimes drop a login in a URL; use a mirror without one, or give pods imagePullSecrets',
+          'container runtimes drop a login in a URL; write the mirror below `registries`, which takes a `login`',
         )
         .refine((text) => !/[?#]/.test(text), 'the URL of a mirror has no "?" and no "#"'),
     )
     .optional()
     .meta({
       description:
-        "URLs of registries that are asked before the one in an image's name, in this order. With a path that has /v2 in it (Harbor's proxy caches: https://harbor.example/v2/CACHE), images are asked for below that path. An https registry needs a certificate of Muster's CA.",
+        "URLs of registries that are asked before the one in an image's name, in this order. With a path that has /v2 in it (Harbor's proxy caches: https://harbor.example/v2/CACHE), images are asked for below that path. An https registry needs a certificate of Muster's CA or of one that the machines trust; for a CA or login of its own write it below `registries`.",
     }),
   proxy: proxySpec.optional().meta({
     description:
@@ -208,6 +209,7 @@ export const kubernetesSpec = z.strictObject({
   staticPods: staticPods.optional().meta({
     description: 'Additions to the static pods of the control plane: volumes, environment, resources.',
   }),
+  registries: registries.optional(),
   overrides: z.record(z.string(), z.unknown()).optional().meta({
     description:
       'Replaces any derived value of the resolved Cluster, by its path; null leaves a flag out. `muster get cluster NAME --full` lists the values.',

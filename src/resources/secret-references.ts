@@ -1,11 +1,13 @@
 /** Which Secrets a document refers to. */
-import type { Document } from './kinds.ts';
+import type { Document, KubernetesSpec } from './kinds.ts';
+import type { NodeConfig } from './nodeconfig.ts';
+import type { RegistryLogin, RegistrySpec } from './registry-spec.ts';
 import { referenceIn } from './secret-spec.ts';
 import { webhookSecrets } from './webhook-secrets.ts';
 import type { Path } from './yaml.ts';
 
 /** What a machine does with the value. */
-export type SecretUse = 'file' | 'password';
+export type SecretUse = 'file' | 'password' | 'login';
 
 /** A reference in a document. */
 export interface SecretUsed {
@@ -31,11 +33,42 @@ export function secretsOf(document: Document | undefined): readonly SecretUsed[]
 }
 
 function search({ spec }: Document): readonly SecretUsed[] {
+  const kubernetes = 'kubernetes' in spec ? spec.kubernetes : undefined;
+  const config = 'config' in spec ? spec.config : undefined;
+  const found = [
+    ...inWebhooks(kubernetes),
+    ...inRegistries(kubernetes?.registries ?? []),
+    ...(config === undefined ? [] : inConfig(config)),
+  ];
+  return found.length === 0 ? NONE : found;
+}
+
+const inWebhooks = (kubernetes: KubernetesSpec | undefined): readonly SecretUsed[] =>
+  webhookSecrets(kubernetes?.apiServer).map(({ from, at }) => ({
+    ...from,
+    use: 'file',
+    path: ['spec', 'kubernetes', 'apiServer', ...at],
+  }));
+
+function inRegistries(registries: readonly RegistrySpec[]): readonly SecretUsed[] {
+  const used = (login: RegistryLogin | undefined, ...at: Path): SecretUsed[] =>
+    login === undefined
+      ? []
+      : [
+          {
+            ...login.password.valueFrom,
+            use: 'login',
+            path: ['spec', 'kubernetes', 'registries', ...at, 'login', 'password'],
+          },
+        ];
+  return registries.flatMap(({ login, mirrors = [] }, n) => [
+    ...used(login, n),
+    ...mirrors.flatMap((mirror, k) => used(mirror.login, n, 'mirrors', k)),
+  ]);
+}
+
+function inConfig({ users = [], files = [] }: NodeConfig): readonly SecretUsed[] {
   const found: SecretUsed[] = [];
-  if ('kubernetes' in spec)
-    for (const { from, at } of webhookSecrets(spec.kubernetes?.apiServer))
-      found.push({ ...from, use: 'file', path: ['spec', 'kubernetes', 'apiServer', ...at] });
-  const { users = [], files = [] } = ('config' in spec ? spec.config : undefined) ?? {};
   for (const [n, { passwordHash }] of users.entries()) {
     const named = referenceIn(passwordHash);
     if (named)
@@ -45,5 +78,5 @@ function search({ spec }: Document): readonly SecretUsed[] {
     const named = referenceIn(content);
     if (named) found.push({ ...named, use: 'file', path: ['spec', 'config', 'files', n, 'content'] });
   }
-  return found.length === 0 ? NONE : found;
+  return found;
 }

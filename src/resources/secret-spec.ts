@@ -40,4 +40,4 @@ export const meansSecret = (value: unknown): boolean =>
 
 /** Says of a field that cannot take a Secret why not, and what to do instead. */
 export const NO_SECRET_HERE =
-  'a Secret cannot be used here, because this is in the first configuration or read before the agent runs; Secrets fill config.files[].content and config.users[].passwordHash';
+  'a Secret cannot be used here, because this is in the first configuration or read before the agent runs; Secrets fill config.files[].content, config.users[].passwordHash and the passwords of registries';

@@ -50,10 +50,9 @@ export async function openClusters(
   boot: Boot,
   closing: AsyncDisposableStack,
 ) {
-  const { releases, life } = state;
   const { clock, log, metrics, signal } = common;
-  const { catalog, memberships, roster, events, store, agents, pki, tokens, artifacts, addons, assets } =
-    state;
+  const { catalog, memberships, roster, events, store, agents, pki, tokens } = state;
+  const { releases, life, artifacts, addons, assets, given } = state;
   const networks = boot.networks.served;
   const founder = createFounder({
     store,
@@ -96,6 +95,7 @@ export async function openClusters(
     allowed: changes.allowed,
     present,
     applied,
+    given,
     snapshot: snapshots.line,
   });
 
@@ -126,7 +126,7 @@ export async function openClusters(
       host: '0.0.0.0',
       port: options.agentPort,
       planner: withSecrets(planner.plan, {
-        given: state.given,
+        given,
         users: state.secretUsers,
         configuration: withWebhookSecrets((name) => boot.service.render(name).merged, clusters),
       }),

@@ -6,6 +6,7 @@
 import type { PlanLine } from '../../agent/plan.ts';
 import { bundleOf } from '../objects/bundle.ts';
 import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { previewLogins } from './logins.ts';
 import { planLines } from './machine-plan.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';
 import { objectsPart } from './objects-unit.ts';
@@ -30,6 +31,7 @@ function linesOf(resolved: ResolvedCluster, machine: ClusterMachine): readonly P
     data: [],
     etcd: isMember ? { lines: [], founding: { state: 'existing', token: 'founding', members } } : undefined,
     pki: [],
+    logins: previewLogins(resolved),
     objects: machine.roles.includes('control-plane')
       ? objectsPart(machine, bundleOf(resolved, 'CA'), [])
       : undefined,

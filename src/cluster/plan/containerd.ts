@@ -9,6 +9,15 @@ import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { parseVersion } from '../spec/versions.ts';
 import { crictlLine, networkLines } from './cri.ts';
 import { digestOf, proxyLines, put, sections } from './lines.ts';
+import {
+  accessByHost,
+  authorityLines,
+  authorityOf,
+  type Cluster,
+  generalMirrors,
+  type Login,
+  mirrorsOf,
+} from './registries.ts';
 
 const CONFIG = '/etc/containerd/config.toml';
 const CERTS = '/etc/containerd/certs.d';
@@ -22,8 +31,15 @@ const CONTAINERD_SOCKET = 'unix:///run/containerd/containerd.sock';
 /** A basic string of TOML. TOML has the same escapes as JSON. */
 const toml = (text: string): string => JSON.stringify(text);
 
-/** The text of containerd's configuration file. */
-export function containerdConfig(resolved: ResolvedCluster): string {
+/** Docker Hub answers at another host than its images' names have. */
+const HOSTS: Readonly<Record<string, string>> = { 'docker.io': 'registry-1.docker.io' };
+
+/**
+ * The text of containerd's configuration file. hosts.toml has no logins, and the authorization
+ * header that it could have does not reach token services before containerd 2.1; `auth` works in
+ * all versions from 1.6 on, and containerd asks mirrors with it as well.
+ */
+export function containerdConfig(resolved: ResolvedCluster, logins: readonly Login[] = []): string {
   const newer = parseVersion(resolved.versions.containerd)![0] >= 2;
   const images = newer ? 'io.containerd.cri.v1.images' : 'io.containerd.grpc.v1.cri';
   const runtime = newer ? 'io.containerd.cri.v1.runtime' : 'io.containerd.grpc.v1.cri';
@@ -35,6 +51,12 @@ export function containerdConfig(resolved: ResolvedCluster): string {
       ? table(images, '.pinned_images', [`sandbox = ${toml(resolved.images.pause)}`])
       : table(images, '', [`sandbox_image = ${toml(resolved.images.pause)}`]),
     table(images, '.registry', [`config_path = ${toml(CERTS)}`]),
+    ...logins.map(({ host, username, password }) =>
+      table(images, `.registry.configs.${toml(HOSTS[host] ?? host)}.auth`, [
+        `username = ${toml(username)}`,
+        `password = ${toml(password)}`,
+      ]),
+    ),
     table(runtime, '.cni', [
       `bin_dir = ${toml(resolved.cniPlugins)}`,
       `conf_dir = ${toml('/etc/cni/net.d')}`,
@@ -47,18 +69,51 @@ export function containerdConfig(resolved: ResolvedCluster): string {
 /** Whether the path of a mirror names the place of the registry's API itself. */
 export const hasApiPath = (url: string): boolean => /\/v2(\/|$)/.test(new URL(url).pathname);
 
+/** One place that containerd asks, as keys of a table of hosts.toml. */
+function hostKeys(url: string, authority: string): readonly string[] {
+  return [
+    'capabilities = ["pull", "resolve"]',
+    // Otherwise containerd adds another /v2 to the path.
+    ...(hasApiPath(url) ? ['override_path = true'] : []),
+    ...(url.startsWith('https:') ? [`ca = ${toml(authority)}`] : []),
+  ];
+}
+
+const hostTable = (url: string, authority: string): string =>
+  [`[host.${toml(url)}]`, ...hostKeys(url, authority), ''].join('\n');
+
 /** The mirrors, which containerd asks first; it asks the registry in the image's name last. */
-function mirrorHosts(mirrors: readonly string[]): string {
-  const host = (url: string): string =>
-    [
-      `[host.${toml(url)}]`,
-      'capabilities = ["pull", "resolve"]',
-      // Otherwise containerd adds another /v2 to the path.
-      ...(hasApiPath(url) ? ['override_path = true'] : []),
-      ...(url.startsWith('https:') ? ['ca = "/etc/muster/ca.crt"'] : []),
-      '',
-    ].join('\n');
-  return mirrors.map(host).join('\n');
+const mirrorHosts = (mirrors: readonly string[]): string =>
+  mirrors.map((url) => hostTable(url, '/etc/muster/ca.crt')).join('\n');
+
+/**
+ * The hosts.toml of each registry that has its own. containerd always asks the server of the file
+ * last, and without one the registry itself: so the last mirror is the server where the registry is
+ * never asked.
+ */
+export function registryHosts(cluster: Cluster): ReadonlyMap<string, string> {
+  const access = accessByHost(cluster);
+  return new Map(
+    cluster.registries.map((one) => {
+      const asked = mirrorsOf(cluster, one).map(({ url }) => url);
+      const authority = (url: string) => authorityOf(access, new URL(url).host);
+      const last = one.upstream ? undefined : asked.at(-1);
+      const server =
+        last !== undefined
+          ? [`server = ${toml(last)}`, ...hostKeys(last, authority(last)), '']
+          : one.ca === undefined
+            ? []
+            : [`ca = ${toml(authorityOf(access, one.registry))}`, ''];
+      const tables = asked.slice(0, last === undefined ? undefined : -1);
+      return [
+        `${CERTS}/${one.registry}/hosts.toml`,
+        [
+          ...(server.length > 0 ? [server.join('\n')] : []),
+          ...tables.map((url) => hostTable(url, authority(url))),
+        ].join('\n'),
+      ] as const;
+    }),
+  );
 }
 
 /**
@@ -109,20 +164,38 @@ const unit = (resolved: ResolvedCluster): string =>
 export function containerdLines(
   resolved: ResolvedCluster,
   binaries: readonly PlanLine[] = [],
+  logins: readonly Login[] = [],
 ): {
   readonly files: readonly PlanLine[];
   readonly run: PlanLine;
 } {
-  const files = [
-    put(CONFIG, containerdConfig(resolved)),
+  const configWith = (used: readonly Login[]): PlanLine =>
+    used.length === 0
+      ? put(CONFIG, containerdConfig(resolved))
+      : {
+          do: 'put',
+          mode: 0o600,
+          path: CONFIG,
+          content: { text: containerdConfig(resolved, used), secret: true },
+        };
+  const others = [
     put(UNIT, unit(resolved)),
     crictlLine(CONTAINERD_SOCKET),
     // This makes nerdctl show the containers that kubelet started.
     put('/etc/nerdctl/nerdctl.toml', 'namespace = "k8s.io"\n'),
     ...networkLines(resolved),
-    ...(resolved.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(resolved.mirrors))] : []),
+    ...authorityLines(resolved),
+    ...(resolved.mirrors.length > 0 ? [put(MIRRORS, mirrorHosts(generalMirrors(resolved)))] : []),
+    ...[...registryHosts(resolved)].map(([path, text]) => put(path, text)),
   ];
-  // hosts.toml is not part of the digest: containerd reads it with every pull.
-  const digest = digestOf([...files, ...binaries], (path) => [CONFIG, UNIT, ...PROGRAM].includes(path));
-  return { files, run: { do: 'run', unit: 'containerd.service', digest } };
+  // hosts.toml is not part of the digest: containerd reads it with every pull. Instead of passwords
+  // the digest has their tags, because digests are reported.
+  const tagged = configWith(logins.map((login) => ({ ...login, password: login.tag })));
+  const digest = digestOf([tagged, ...others, ...binaries], (path) =>
+    [CONFIG, UNIT, ...PROGRAM].includes(path),
+  );
+  return {
+    files: [configWith(logins), ...others],
+    run: { do: 'run', unit: 'containerd.service', digest },
+  };
 }

@@ -16,6 +16,7 @@ import { ETCD_SERVICE, etcdReads, etcdServiceLine, maskDistributionsEtcd } from 
 import { imagesLines } from './images-unit.ts';
 import { kubeletPart } from './kubelet-unit.ts';
 import { digestOf, directory, hold, lineOf, put, step } from './lines.ts';
+import type { Logins } from './logins.ts';
 import { MANIFEST_DIRECTORY, manifestFiles } from './manifests.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { prefetchLines } from './prefetch-unit.ts';
@@ -37,6 +38,8 @@ export interface PlanOf {
   readonly pki: readonly MachineFile[];
   /** Lines that install binaries, before the units that run them. */
   readonly binaries?: readonly PlanLine[] | undefined;
+  /** How the machine logs in to registries; absent: it has no logins. */
+  readonly logins?: Logins | undefined;
   /** In-cluster objects that this machine has not applied yet. */
   readonly objects?: ObjectsPart | undefined;
   /** Orders a snapshot of etcd. */
@@ -71,6 +74,7 @@ export interface MachinePlan {
  */
 export function planLines(input: PlanOf): MachinePlan {
   const { resolved, machine, data, etcd, binaries = [], objects, preflight } = input;
+  const { logins, reports = [], holds = [] } = input.logins ?? {};
   const kubernetes = runsKubelet(machine);
   const system = [
     ...data,
@@ -82,7 +86,7 @@ export function planLines(input: PlanOf): MachinePlan {
   ];
   if (preflight) return { lines: [...system, hold(preflight.code, preflight.text)], soon: false };
   const pki = input.pki.map(lineOf);
-  const runtime = kubernetes ? runtimeLines(resolved, binaries) : undefined;
+  const runtime = kubernetes ? runtimeLines(resolved, binaries, logins) : undefined;
   const address = virtualAddressLines(resolved, machine, pki);
   const apiserver = apiserverLines(resolved, machine);
   const started = startedLines(input, [...pki, ...apiserver]);
@@ -95,7 +99,7 @@ export function planLines(input: PlanOf): MachinePlan {
     step('certificates'),
     ...skewLines(resolved, machine),
     ...binaries,
-    ...(runtime?.files ?? []),
+    ...(runtime ? [...runtime.files, ...reports] : []),
     ...(balancer?.files ?? []),
     ...(address?.files ?? []),
     ...(kubernetes ? imagesLines(resolved, machine) : []),
@@ -115,6 +119,7 @@ export function planLines(input: PlanOf): MachinePlan {
     ...(input.snapshot ? [input.snapshot] : []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
     ...(started.waits === undefined ? [] : [hold('waiting-for-turn', started.waits)]),
+    ...(runtime ? holds : []),
   ];
   return { lines, soon: started.soon };
 }
@@ -128,9 +133,10 @@ export function heldLines({
   data,
   etcd,
   binaries = [],
-}: Pick<PlanOf, 'resolved' | 'data' | 'etcd' | 'binaries'>): readonly PlanLine[] {
+  logins,
+}: Pick<PlanOf, 'resolved' | 'data' | 'etcd' | 'binaries' | 'logins'>): readonly PlanLine[] {
   const { lines = [], restore, hold: why } = etcd ?? {};
-  const runtime = runtimeLines(resolved, binaries);
+  const runtime = runtimeLines(resolved, binaries, logins?.logins);
   return [
     ...data,
     ...lines,

@@ -16,6 +16,7 @@ import type { Secret } from '../../base/secret.ts';
 import type { EventSink } from '../../events/event.ts';
 import { readCsr } from '../../pki/csr.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';
+import type { GivenSecrets } from '../../pki/given-secrets.ts';
 import { type HandoutOf, type Held, handout } from '../../pki/handout.ts';
 import { type LeafName, leavesFor } from '../../pki/hierarchy.ts';
 import { PrivateKey, type PublicKey } from '../../pki/keys.ts';
@@ -38,6 +39,7 @@ import { type Departure, type Departures, departurePlan } from './departure.ts';
 import type { PresentOf } from './desired-objects.ts';
 import { type EtcdPlanner, markerOf } from './etcd-part.ts';
 import { hold } from './lines.ts';
+import { loginsOf } from './logins.ts';
 import { heldLines, type MachinePlan, type PlanOf, planLines } from './machine-plan.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { aheadImages } from './prefetch-unit.ts';
@@ -45,7 +47,7 @@ import { openPreflight, type Preflight } from './preflight.ts';
 import { type Probing, probeLines, probingOf } from './probes.ts';
 import type { Restarts } from './restarts.ts';
 import type { RunningChangeOf } from './running-change.ts';
-import { pinImages } from './supplies.ts';
+import { pinImages, type Supplies, withMirrors } from './supplies.ts';
 
 export interface PlannerDeps {
   readonly catalog: Catalog;
@@ -72,6 +74,8 @@ export interface PlannerDeps {
   readonly newFilesystem: () => string;
   /** Binaries and registries that this boot host has; absent: the machines' images contain them. */
   readonly supplies?: (resolved: ResolvedCluster, machine: ClusterMachine) => Supplies;
+  /** Where passwords of registries are; without it, machines log in nowhere. */
+  readonly given?: Pick<GivenSecrets, 'value' | 'tag'>;
   /** The line that orders a snapshot of etcd from the machine that polls, when it is its turn. */
   readonly snapshot?: (
     resolved: ResolvedCluster,
@@ -90,16 +94,6 @@ export interface MachineTokens {
   of(cluster: string, machine: string): Promise<Secret>;
   /** Records that the machine's kubelet has a certificate, so that its token ends. */
   joined(cluster: string, machine: string): Promise<void>;
-}
-
-/** What this boot host supplies to a machine in addition to its configuration. */
-export interface Supplies {
-  /** Lines that install binaries. */
-  readonly binaries: readonly PlanLine[];
-  /** Registries that are asked before {@link ResolvedCluster.mirrors}. */
-  readonly mirrors: readonly string[];
-  /** The digest of an image that this boot host has. */
-  readonly digestOf: (reference: string) => string | undefined;
 }
 
 export interface ClusterPlanner {
@@ -347,12 +341,15 @@ class Planner {
   }
 
   /** The cluster with this boot host's images and mirrors, and the binaries for the machine. */
-  #supplied(resolved: ResolvedCluster, machine: ClusterMachine): Pick<PlanOf, 'resolved' | 'binaries'> {
+  #supplied(
+    resolved: ResolvedCluster,
+    machine: ClusterMachine,
+  ): Pick<PlanOf, 'resolved' | 'binaries' | 'logins'> {
     const supplies = this.#deps.supplies?.(resolved, machine);
-    const pinned = supplies ? pinImages(resolved, supplies.digestOf) : resolved;
     return {
-      resolved: { ...pinned, mirrors: [...(supplies?.mirrors ?? []), ...resolved.mirrors] },
+      resolved: supplies ? withMirrors(pinImages(resolved, supplies.digestOf), supplies.mirrors) : resolved,
       binaries: supplies?.binaries,
+      logins: loginsOf(resolved, machine.name, this.#deps.given),
     };
   }
 

@@ -3,6 +3,7 @@ import type { PlanLine } from '../../agent/plan.ts';
 import type { RenderedAddon } from '../objects/addons/addon.ts';
 import { bundleOf } from '../objects/bundle.ts';
 import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { previewLogins } from './logins.ts';
 import { planLines } from './machine-plan.ts';
 import { objectsPart } from './objects-unit.ts';
 
@@ -27,6 +28,7 @@ export function previewText(
     data: [],
     etcd: isMember ? { lines: [], founding } : undefined,
     pki: [],
+    logins: previewLogins(resolved),
     objects: machine.roles.includes('control-plane')
       ? objectsPart(machine, bundleOf(resolved, '[CA of the cluster]'), addons)
       : undefined,

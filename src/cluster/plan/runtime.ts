@@ -3,6 +3,7 @@ import type { PlanLine } from '../../agent/plan.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { containerdLines } from './containerd.ts';
 import { crioLines } from './cri-o.ts';
+import type { Login } from './registries.ts';
 
 interface RuntimeOf {
   readonly unit: string;
@@ -20,5 +21,8 @@ export const RUNTIMES: Readonly<Record<ResolvedCluster['runtime'], RuntimeOf>> =
 };
 
 /** The files of the cluster's runtime, and the line that runs it. */
-export const runtimeLines = (resolved: ResolvedCluster, binaries: readonly PlanLine[]) =>
-  RUNTIMES[resolved.runtime].lines(resolved, binaries);
+export const runtimeLines = (
+  resolved: ResolvedCluster,
+  binaries: readonly PlanLine[],
+  logins: readonly Login[] = [],
+) => RUNTIMES[resolved.runtime].lines(resolved, binaries, logins);

@@ -6,6 +6,7 @@
 import type { PlanLine } from '../../agent/plan.ts';
 import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
 import { type Arch, OCI_ARCH } from '../../artifacts/oci.ts';
+import { plainUrl } from '../../resources/registry-spec.ts';
 import { type BinaryName, type RequiredBinary, requiredArtifacts } from '../spec/artifacts.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { CRIO_BUNDLE } from './cri-o.ts';
@@ -18,6 +19,16 @@ interface SuppliesOf {
   readonly book: Pick<ArtifactBook, 'binary'>;
   /** Returns the URL at which the machine fetches the file with that hash. */
   readonly urlOf: (sha256: string, name: string) => string;
+}
+
+/** What this boot host supplies to a machine in addition to its configuration. */
+export interface Supplies {
+  /** Lines that install binaries. */
+  readonly binaries: readonly PlanLine[];
+  /** Registries that are asked before {@link ResolvedCluster.mirrors}. */
+  readonly mirrors: readonly string[];
+  /** The digest of an image that this boot host has. */
+  readonly digestOf: (reference: string) => string | undefined;
 }
 
 const PROGRAMS = '/usr/local/bin';
@@ -95,6 +106,16 @@ export function pinImages(
     ...resolved,
     images: { ...resolved.images, ...ofPods },
     ...(address?.image !== undefined && { virtualAddress: { ...address, image: pinned(address.image) } }),
+  };
+}
+
+/** Adds registries of this boot host: they are asked first for images of every registry. */
+export function withMirrors(resolved: ResolvedCluster, mirrors: readonly string[]): ResolvedCluster {
+  const own = mirrors.map((url) => ({ url: plainUrl(url) }));
+  return {
+    ...resolved,
+    mirrors: [...mirrors, ...resolved.mirrors],
+    registries: resolved.registries.map((one) => ({ ...one, mirrors: [...own, ...one.mirrors] })),
   };
 }
 

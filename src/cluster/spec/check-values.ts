@@ -31,7 +31,7 @@ const version = z
   .refine((text) => parseVersion(text) !== undefined, {
     error: (issue) => `"${issue.input}" is not a version like "1.36.3"`,
   });
-const { coreDNS, keys, mirrors, proxy, timeServers, virtualAddress } = kubernetesSpec.shape;
+const { coreDNS, keys, mirrors, proxy, registries, timeServers, virtualAddress } = kubernetesSpec.shape;
 const { http, https, noProxy } = proxy.unwrap().shape;
 const { interface: device, routerId } = virtualAddress.unwrap().shape;
 const least = (smallest: number) => z.int().min(smallest);
@@ -69,6 +69,7 @@ const VALUES: Readonly<Record<string, z.ZodType>> = {
   'proxy.https': https,
   'proxy.noProxy': noProxy,
   'coreDNS.replicas': coreDNS.unwrap().shape.replicas,
+  registries: registries.unwrap(),
   'checks.memoryMiB.*': least(0),
   'checks.cpus': least(1),
   'checks.fsyncMs': least(1),

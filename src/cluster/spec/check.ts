@@ -7,6 +7,7 @@ import { flagFaults } from './check-flags.ts';
 import { kubeletFaults } from './check-kubelet.ts';
 import { policyFaults } from './check-policy.ts';
 import { proxyFaults } from './check-proxy.ts';
+import { registryFaults } from './check-registries.ts';
 import { nodePrefix } from './derive.ts';
 import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
 import { documentFaults } from './policies.ts';
@@ -29,6 +30,7 @@ export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[
   checkJoining(resolved, found);
   found.push(...kubeletFaults(resolved), ...proxyFaults(resolved), ...policyFaults(resolved));
   checkAddons(resolved, found);
+  found.push(...registryFaults(resolved));
   return found;
 }
 

@@ -3,6 +3,7 @@
 import type { Millis } from '../../base/duration.ts';
 import type { KeyAlgorithm } from '../../pki/keys.ts';
 import type { ApiServerSpec, PodAddition } from '../../resources/apiserver-spec.ts';
+import type { SecretReference } from '../../resources/secret-spec.ts';
 import type { Addon } from './addon.ts';
 import type { Minor } from './flags.ts';
 import { API_PORT } from './ports.ts';
@@ -183,6 +184,8 @@ export interface ResolvedCluster {
     readonly noProxy: readonly string[];
   };
   readonly coreDNS: { readonly replicas: number };
+  /** What single registries have besides these mirrors. */
+  readonly registries: readonly ResolvedRegistry[];
   /** Limits of the checks that machines make before they start anything. */
   readonly checks: {
     readonly memoryMiB: { readonly 'control-plane': number; readonly etcd: number; readonly worker: number };
@@ -208,6 +211,22 @@ export interface ResolvedCluster {
   /** Additions to static pods. */
   readonly staticPods?: Readonly<Partial<Record<StaticPodName, PodAddition>>>;
 }
+
+/** A registry, or a mirror: the CA that it is trusted by, and how machines log in. */
+export type RegistryAccess = {
+  /** PEM; absent: Muster's CA for a mirror, the system's for a registry. */
+  readonly ca?: string;
+  readonly login?: { readonly username: string; readonly password: SecretReference };
+};
+
+export type ResolvedRegistry = RegistryAccess & {
+  /** As image names have it. */
+  readonly registry: string;
+  /** Asked in this order; `url` has no default port and no slash at its end. */
+  readonly mirrors: readonly (RegistryAccess & { readonly url: string })[];
+  /** Whether the registry itself is asked last. */
+  readonly upstream: boolean;
+};
 
 /** The origin of a value. */
 export interface Provenance {

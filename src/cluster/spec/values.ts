@@ -5,6 +5,7 @@
 import { duration } from '../../base/duration.ts';
 import { formatIp, ipNetwork, nthAddress, parseIp } from '../../base/ip.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
+import { plainUrl } from '../../resources/registry-spec.ts';
 import type { Addon } from './addon.ts';
 import type { Builder } from './builder.ts';
 import { enforcingAddon } from './check-policy.ts';
@@ -345,12 +346,27 @@ function putProxy(build: Builder, { spec, endpoint, machines }: Given, networks:
   );
 }
 
+/** Without the fields that are absent, since every value of a resolved Cluster is one of YAML. */
+const registriesOf = ({ registries = [] }: KubernetesSpec): ResolvedCluster['registries'] =>
+  registries.map(({ registry, mirrors = [], upstream = true, ca, login }) => ({
+    registry,
+    mirrors: mirrors.map((one) => ({
+      url: plainUrl(one.url),
+      ...(one.ca !== undefined && { ca: one.ca }),
+      ...(one.login && { login: one.login }),
+    })),
+    upstream,
+    ...(ca !== undefined && { ca }),
+    ...(login && { login }),
+  }));
+
 function putMachineSettings(build: Builder, spec: KubernetesSpec): void {
   build.put(['cniPlugins'], '/opt/cni/bin', 'default', 'the directory that CNI installers write to');
   build.put(['timeServers'], spec.timeServers ?? [], originOf(spec.timeServers), 'timeServers');
   const { replicas } = spec.coreDNS ?? {};
   build.put(['coreDNS', 'replicas'], replicas ?? 2, originOf(replicas), 'coreDNS.replicas');
   build.put(['mirrors'], spec.mirrors ?? [], originOf(spec.mirrors), 'mirrors');
+  build.put(['registries'], registriesOf(spec), originOf(spec.registries), 'registries');
   for (const [role, mebibytes] of Object.entries(MEMORY_MIB))
     build.put(['checks', 'memoryMiB', role], mebibytes, 'default', 'kubeadm and Kubespray');
   build.put(['checks', 'cpus'], 1, 'default', 'the smallest number that Kubernetes starts with');

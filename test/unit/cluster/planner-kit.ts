@@ -75,6 +75,7 @@ export async function rig(
     /** The id of etcd's founding, asked each time. */
     readonly founding?: () => string;
     readonly supplies?: PlannerDeps['supplies'];
+    readonly given?: PlannerDeps['given'];
     /** What the boot host's clock says at first, ms since 1970. */
     readonly start?: number;
   } = {},
@@ -103,6 +104,7 @@ export async function rig(
     etcd: options.etcd ?? granted,
     present: openPresentObjects(options.addons, options.founding ?? (() => 'F')),
     ...(options.supplies && { supplies: options.supplies }),
+    ...(options.given && { given: options.given }),
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });
   clocks.set(planner, clock);
