@@ -1,4 +1,4 @@
-/** Every file in examples/ is applied: its machines are rendered and the plans of its clusters made. */
+/** Every file in examples/ is applied: its machines are rendered, and its clusters planned. */
 import { copyFileSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

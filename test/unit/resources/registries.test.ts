@@ -1,4 +1,4 @@
-/** Registries of a Cluster: what could have no effect on a machine is refused with what to write. */
+/** Registries of a Cluster: what could have no effect on a machine is refused. */
 import { describe, expect, test } from 'vitest';
 import { registries } from '../../../src/resources/registry-spec.ts';
 import { selfSigned } from '../../self-signed.ts';
