@@ -131,3 +131,26 @@ function needed(access: Access, cluster: string | undefined): string {
   const where = cluster === undefined ? 'for the whole site' : `for cluster ${cluster}`;
   return `this needs the role ${roles.join(' or ')} ${where}`;
 }
+
+/** The headers by which browsers say from where a request comes. */
+interface Origins {
+  readonly host?: string | undefined;
+  readonly origin?: string | undefined;
+  readonly 'sec-fetch-site'?: string | string[] | undefined;
+  readonly 'sec-fetch-mode'?: string | string[] | undefined;
+}
+
+/**
+ * Whether a browser sends the request for another site than this server's page. Browsers add the
+ * cookie also to requests that another port of this host caused. A change by cookie must name the
+ * page as its origin; a log-in without a cookie must not name another one, because that would log a
+ * person in to somebody else's account. Programs send none of these headers. Links to the page may
+ * come from anywhere.
+ */
+export function isForeign(method: string, headers: Origins, byCookie: boolean): boolean {
+  const { host, origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode } = headers;
+  const elsewhere = site !== undefined && site !== 'same-origin' && site !== 'none';
+  if (method === 'GET' || method === 'HEAD') return byCookie && elsewhere && mode !== 'navigate';
+  const named = origin === undefined ? !byCookie : origin === `https://${host}`;
+  return elsewhere || !named;
+}

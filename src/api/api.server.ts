@@ -10,13 +10,14 @@ import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
-import { decideAccess, EVERYTHING, type Principal } from './access.ts';
+import { decideAccess, EVERYTHING, isForeign, type Principal } from './access.ts';
 import type { Action, Actions } from './actions.ts';
 import { checkQuery } from './contract/query.ts';
 import type { ApiDeps } from './deps.ts';
 import type { ApiRequest, ApiResponse, Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { listenOnSocket } from './listen.socket.ts';
+import { withSecond } from './pending.ts';
 import { problemOf, problemResponse } from './problem.ts';
 import { API_ROUTES } from './routes.ts';
 
@@ -64,7 +65,7 @@ export async function startApi(options: {
 }): Promise<ApiServer> {
   const { listen, deps } = options;
   const stopping = new AbortController();
-  const routes = [...(options.routes ?? []), ...API_ROUTES];
+  const routes = [...(options.routes ?? []), ...API_ROUTES].map(withSecond);
   const clusterOf = deps.agents.agentCluster;
   const operators = createServer(routes, deps, stopping.signal, { authenticate: bySocket(deps), clusterOf });
   const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
@@ -138,17 +139,14 @@ function limited<S extends Server>(server: S): S {
   return server;
 }
 
-/**
- * Operators log in over HTTPS. A browser sends its cookie with requests that another site caused,
- * too; those are refused, unless they only read, and the other site cannot read the answer.
- */
+/** Operators log in over HTTPS, and no other site may use their browsers. */
 const byAccount =
   ({ accounts }: Pick<ApiDeps, 'accounts'>): AccessDeps['authenticate'] =>
   ({ method = '', headers }) => {
-    const { cookie, authorization, origin, host } = headers;
+    const { cookie, authorization } = headers;
     const principal = accounts.authenticate({ cookie, authorization });
-    const reads = method === 'GET' || method === 'HEAD';
-    if (principal?.by === 'session' && authorization === undefined && !reads && origin !== `https://${host}`)
+    const byCookie = principal?.by === 'session' && authorization === undefined;
+    if (isForeign(method, headers, byCookie))
       throw new MusterError('E_FORBIDDEN', 'the request does not come from the page of this server');
     return principal;
   };
@@ -273,7 +271,7 @@ async function answer<D extends ServerDeps>(
   const who = await asker(access, req, peer);
   // Pieces of a file that is not complete change nothing yet; the last one is recorded.
   const acted = async (status: number, code?: string): Promise<void> => {
-    if (route.method === 'GET' || status === 202 || route.unrecorded) return;
+    if (route.method === 'GET' || (status === 202 && route.method === 'PUT') || route.unrecorded) return;
     const { method, path } = req;
     const by = peer ? { uid: peer.uid, pid: peer.pid } : {};
     deps.log.info({ method, path, status, ...by }, 'an operator requested a change');

@@ -2,15 +2,17 @@
  * Handlers for artifacts: binaries, manifests and container images. An artifact gives names to
  * files that the asset store already has.
  */
+
 import { z } from 'zod';
 import { type Artifact, type ArtifactBook, artifactName, checkArtifact, filesOf } from '../artifacts/book.ts';
 import { type Arch, contentsOf, MAX_MANIFEST_BYTES } from '../artifacts/oci.ts';
 import { formatReference, isDigest, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Assets } from '../pxe/assets/assets.files.ts';
+import { bind } from './bind.ts';
 import { ARTIFACTS } from './contract/files.ts';
 import type { ApiDeps } from './deps.ts';
-import { bind, type Handler, json, type Route, readText } from './handler.ts';
+import { type Handler, json, type Route, readText } from './handler.ts';
 
 const arch = z.enum(['x86_64', 'aarch64']);
 const entered = z.strictObject({

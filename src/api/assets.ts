@@ -3,13 +3,15 @@
  * command line reads the file and uploads it in pieces. Each piece names its place in the file
  * (Content-Range), so that an interrupted upload can be continued.
  */
+
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Assets, Upload } from '../pxe/assets/assets.files.ts';
 import { assetsOf } from '../pxe/assets/assets.ts';
+import { bind } from './bind.ts';
 import { ASSETS } from './contract/files.ts';
 import type { ApiDeps } from './deps.ts';
-import { bind, flag, type Handler, json, type Route } from './handler.ts';
+import { flag, type Handler, json, type Route } from './handler.ts';
 
 export { assetsOf };
 

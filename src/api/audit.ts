@@ -1,7 +1,8 @@
 /** The security log over the operators' API: its newest entries, its lines, and what signs them. */
 import type { AuditEntry } from '../events/audit-chain.ts';
+import { MAX_LIMIT } from './contract/events.ts';
 import type { ApiDeps } from './deps.ts';
-import { EVENT_STREAM, MAX_LIMIT, resumePoint, subjectsOf } from './events.ts';
+import { EVENT_STREAM, resumePoint, subjectsOf } from './events.ts';
 import { follow } from './follow.ts';
 import { flag, type Handler, json, wholeNumber } from './handler.ts';
 

@@ -37,6 +37,7 @@ import type { LiveCatalog } from '../resources/catalog.ts';
 import type { Life } from '../store/life.ts';
 import type { Accounts } from './accounts/accounts.ts';
 import type { Actions } from './actions.ts';
+import type { PendingOrders } from './pending-orders.ts';
 import type { Timestamp } from './times.ts';
 
 /** A text with documents, and the file name that its faults carry. */
@@ -187,6 +188,8 @@ export interface ApiDeps {
   readonly security: Pick<SecurityLog, 'status' | 'list' | 'subscribe' | 'checkpoint' | 'read'>;
   /** Operators, their sessions and tokens. */
   readonly accounts: Accounts;
+  /** Where orders wait for a second person; undefined where the site does not ask for one. */
+  readonly pending?: PendingOrders | undefined;
   /** Where operators log in, `https://HOST:PORT`; undefined without an HTTPS listener. */
   readonly page?: string | undefined;
   /** The SHA-256 fingerprint of the CA of that listener, if it is Muster's own. */

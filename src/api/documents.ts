@@ -13,6 +13,7 @@ import { consequencesOf } from './consequences.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
 import { checkImagesInUse } from './in-use.ts';
+import { listText, wantedOf } from './listing.ts';
 import { clusterOutlook, imageOutlook, leasedAddresses, machineOutlook, type Outlook } from './outlook.ts';
 import { type StatusView, statusView } from './times.ts';
 
@@ -136,41 +137,26 @@ function namesOf(kind: Kind, { catalog, roster }: ApiDeps): string[] {
   return seen.length === 0 ? written : [...written, ...seen].sort();
 }
 
-/**
- * Items that are formatted without a pause. Between batches other work runs, so that a list of ten
- * thousand machines does not delay DHCP packets.
- */
-const LIST_BATCH = 100;
-
-/**
- * Formats the list as JSON, batch by batch. A document that changes meanwhile is shown as it is
- * when its batch is formatted.
- */
-async function* listText(kind: Kind, deps: ApiDeps): AsyncGenerator<string> {
-  const names = namesOf(kind, deps);
+/** Returns a function from a name to the document or the machine that was seen, as it is shown. */
+function showing(kind: Kind, deps: ApiDeps): (name: string) => Shown | undefined {
   const selected = selection(deps);
   const leased = kind === 'Machine' ? leasedAddresses(deps) : NO_LEASES;
-  yield `{"apiVersion":"${API_VERSION}","kind":"${kind}List","items":[`;
-  let between = '';
-  for (let from = 0; from < names.length; from += LIST_BATCH) {
-    const items = names.slice(from, from + LIST_BATCH).flatMap((name) => {
-      const entry = deps.catalog.get(kind, name);
-      if (entry) return [JSON.stringify(shown(entry, deps, selected, leased))];
-      const member = kind === 'Machine' ? deps.roster.get(name) : undefined;
-      return member ? [JSON.stringify(shownUnwritten(deps.roster.view(member), deps, leased))] : [];
-    });
-    if (items.length === 0) continue;
-    yield between + items.join(',');
-    between = ',';
-  }
-  yield ']}\n';
+  return (name) => {
+    const entry = deps.catalog.get(kind, name);
+    if (entry) return shown(entry, deps, selected, leased);
+    const member = kind === 'Machine' ? deps.roster.get(name) : undefined;
+    return member && shownUnwritten(deps.roster.view(member), deps, leased);
+  };
 }
 
-export const listDocuments: H = (request, deps) => ({
-  status: 200,
-  headers: { 'content-type': 'application/json' },
-  body: listText(kindOf(request), deps),
-});
+export const listDocuments: H = (request, deps) => {
+  const kind = kindOf(request);
+  return {
+    status: 200,
+    headers: { 'content-type': 'application/json' },
+    body: listText(kind, namesOf(kind, deps), showing(kind, deps), wantedOf<Shown>(request.query)),
+  };
+};
 
 export const getDocument: H = (request, deps) => {
   const kind = kindOf(request);

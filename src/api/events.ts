@@ -4,12 +4,11 @@ import { parseMac } from '../base/mac.ts';
 import { didYouMean } from '../base/suggest.ts';
 import type { EventLog, MusterEvent } from '../events/event.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
+import { MAX_LIMIT } from './contract/events.ts';
 import type { ApiDeps } from './deps.ts';
 import { follow } from './follow.ts';
 import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handler.ts';
 import { eventView } from './times.ts';
-
-export const MAX_LIMIT = 100_000;
 
 export const EVENT_STREAM = 'text/event-stream';
 
@@ -24,7 +23,8 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
   const subject = query.get('subject');
   const subjects = subject === null ? undefined : knownSubjects(subject, deps);
   const limit = wholeNumber(query, 'limit', MAX_LIMIT);
-  const after = resumePoint(request, deps.events.list({ limit: 1 }).at(-1)?.sequence ?? 0);
+  const run = deps.daemon.startedAt.toString(36);
+  const after = resumePoint(request, deps.events.list({ limit: 1 }).at(-1)?.sequence ?? 0, run);
   const filter: Filter = { subjects, after, limit };
   if (!flag(query, 'follow') && !request.headers.accept?.includes(EVENT_STREAM))
     return json({ kind: 'EventList', items: kept(deps.events, filter).map(eventView) });
@@ -38,6 +38,7 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
         wanted: (event) => subjects === undefined || subjects.has(event.subject),
         view: eventView,
         after: after ?? 0,
+        run,
       },
       deps.clock,
       request.signal,
@@ -126,11 +127,14 @@ function kept(events: EventLog, { subjects, after, limit }: Filter): readonly Mu
 }
 
 /**
- * The sequence number after which a stream continues. A number beyond the newest event is from
- * before a restart, when numbers began again: then all events are sent.
+ * The sequence number after which a stream continues. Numbers of events begin again with each run
+ * of the server, so the ids of their streams name the run: after another one all events are sent.
+ * They are also sent after a number beyond the newest event.
  */
-export function resumePoint(request: ApiRequest, newest: number): number | undefined {
-  const last = request.headers['last-event-id'];
-  const after = /^[0-9]{1,15}$/.test(last ?? '') ? Number(last) : wholeNumber(request.query, 'after');
+export function resumePoint(request: ApiRequest, newest: number, run?: string): number | undefined {
+  const [, of, last] =
+    /^(?:([0-9a-z]{1,15})\.)?([0-9]{1,15})$/.exec(request.headers['last-event-id'] ?? '') ?? [];
+  if (of !== undefined && of !== run) return undefined;
+  const after = last === undefined ? wholeNumber(request.query, 'after') : Number(last);
   return after === undefined || after > newest ? undefined : after;
 }

@@ -26,16 +26,18 @@ export interface Followed<T extends Numbered> {
   readonly view: (item: T) => unknown;
   /** The number of the last item that the reader has; 0 for none. */
   readonly after: number;
+  /** Where numbers begin again when the server restarts: a name of this run, for the ids. */
+  readonly run?: string;
 }
 
 /** Yields the frames of a stream until `signal` aborts or the reader lags too far. */
 export async function* follow<T extends Numbered>(
-  { kept, subscribe, wanted, view, after }: Followed<T>,
+  { kept, subscribe, wanted, view, after, run }: Followed<T>,
   clock: Clock,
   signal: AbortSignal,
 ): AsyncGenerator<string> {
   const frame = (item: T): string =>
-    `id: ${item.sequence}\nevent: ${item.kind}\ndata: ${JSON.stringify(view(item))}\n\n`;
+    `id: ${run === undefined ? '' : `${run}.`}${item.sequence}\nevent: ${item.kind}\ndata: ${JSON.stringify(view(item))}\n\n`;
   const queue: { readonly sequence: number; readonly text: string }[] = [];
   let wake = (): void => {};
   let lagged = false;

@@ -6,7 +6,6 @@ import { MusterError } from '../base/errors.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
 import type { Principal } from './access.ts';
 import type { Contracts, Method, RouteContract, RouteKey } from './contract/contract.ts';
-import type { ApiDeps } from './deps.ts';
 
 /** A request as handlers get it. */
 export interface ApiRequest {
@@ -63,12 +62,6 @@ export const rowsOf = <T extends Contracts>(table: T) =>
     const [method, path] = operation.split(' ') as [Method, string];
     return { ...(table[operation] as RouteContract), operation, method, path };
   });
-
-/** Makes routes of a table of contracts and a handler for each. */
-export const bind = <T extends Contracts, Deps = ApiDeps>(
-  table: T,
-  handlers: { readonly [O in keyof T]: Handler<NoInfer<Deps>> },
-): readonly Route<Deps>[] => rowsOf(table).map((row) => ({ ...row, handler: handlers[row.operation] }));
 
 /** Makes a JSON answer. It ends with a line break, because people read it with curl. */
 export function json(

@@ -2,9 +2,10 @@
  * Handlers for monitoring: liveness, readiness, metrics, version. The TCP listener serves these and
  * nothing else.
  */
+import { bind } from './bind.ts';
 import { HEALTH } from './contract/server.ts';
 import type { ApiDeps } from './deps.ts';
-import { bind, type Handler, json, type Route, text } from './handler.ts';
+import { type Handler, json, type Route, text } from './handler.ts';
 import { timestamp } from './times.ts';
 
 export type HealthDeps = Pick<ApiDeps, 'daemon' | 'metrics'>;

@@ -2,11 +2,13 @@
  * The handlers of the routes of contract/table.ts. The first route that matches answers, so the
  * paths that begin with a parameter come last.
  */
+
 import { ACCOUNT_HANDLERS } from './accounts/routes.ts';
 import { approveMachine, listWaiting } from './approvals.ts';
 import { auditEntries, auditExport, auditStatus } from './audit.ts';
 import { AUTHORITY_HANDLERS } from './authorities.ts';
 import { acceptStore, showLife, writeBackup } from './backup.ts';
+import { bind } from './bind.ts';
 import {
   foundCluster,
   showAddons,
@@ -23,6 +25,7 @@ import { DOCUMENTS, DOCUMENTS_BY_KIND } from './contract/documents.ts';
 import { EVENTS } from './contract/events.ts';
 import { INVENTORY } from './contract/inventory.ts';
 import { MACHINES } from './contract/machines.ts';
+import { PENDING } from './contract/pending.ts';
 import { PKI, SECRETS } from './contract/pki.ts';
 import { SERVER } from './contract/server.ts';
 import { CONTRACTS } from './contract/table.ts';
@@ -38,7 +41,7 @@ import {
   reloadDocuments,
 } from './documents.ts';
 import { listEvents } from './events.ts';
-import { bind, type Handler, json, type Route, rowsOf } from './handler.ts';
+import { type Handler, json, type Route, rowsOf } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { listInventory } from './inventory.ts';
 import { acceptMachine, addMachine, explain, listLeases, render } from './machines.ts';
@@ -53,6 +56,7 @@ import {
 } from './membership.ts';
 import { openApiText } from './openapi.ts';
 import { incompleteImages } from './outlook.ts';
+import { PENDING_HANDLERS } from './pending.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
 import { ROTATION_HANDLERS } from './rotations.ts';
 import { showRunning } from './running.ts';
@@ -97,6 +101,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     'POST /v1/backup/accept': acceptStore,
     'GET /openapi.json': openApi,
   }),
+  ...bind(PENDING, PENDING_HANDLERS),
   ...bind(EVENTS, {
     'GET /v1/events': listEvents,
     'GET /v1/audit': auditStatus,

@@ -99,6 +99,12 @@ export const ERRORS = {
     http: 429,
     fix: 'Wait as long as the answer says (Retry-After). Other addresses are not affected.',
   },
+  E_SECOND_PERSON: {
+    title: 'The order waits for a second person.',
+    who: 'operator',
+    http: 428,
+    fix: 'Another operator looks at `muster pending ls` and confirms it with `muster pending confirm ID`.',
+  },
   E_FORBIDDEN: {
     title: 'The operator does not have the role that this needs.',
     who: 'operator',

@@ -10,6 +10,7 @@ import { artifactRoutes } from '../api/artifacts.ts';
 import { assetRoutes } from '../api/assets.ts';
 import type { Daemon } from '../api/deps.ts';
 import { pageRoutes } from '../api/page.files.ts';
+import { PendingOrders } from '../api/pending-orders.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { acceptMachine } from '../machines/accept.ts';
@@ -78,6 +79,7 @@ export async function listenToOperators(
       events,
       security,
       accounts,
+      pending: options.requireSecondPerson ? new PendingOrders(clock) : undefined,
       page: operatorsListen && pageOf(operatorsListen),
       pageAuthority: tls?.fingerprint,
       actions: createActions({ acting, events, security, userName: openUserNames(), clock }),

@@ -104,6 +104,7 @@ export const CHANGES = {
   },
   'POST /v1/clusters/:name/rotation': {
     access: 'administer',
+    second: 'emergency',
     summary: 'Rotates keys of a cluster.',
     query: z.strictObject({ dryRun }),
     body: z.strictObject({

@@ -284,6 +284,7 @@ export const CLUSTERS = {
   },
   'POST /v1/clusters/:name/remove-node': {
     access: 'administer',
+    second: 'clear',
     summary: 'Removes machines from a Cluster.',
     body: z.strictObject({
       machines: names('The machines.'),
@@ -295,6 +296,7 @@ export const CLUSTERS = {
   },
   'POST /v1/clusters/:name/reset': {
     access: 'administer',
+    second: true,
     summary: 'Clears all machines of a cluster.',
     body: z.strictObject({ confirm }),
     answer: ordered,

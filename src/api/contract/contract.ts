@@ -35,6 +35,11 @@ export interface RouteContract {
   readonly streams?: true;
   /** The statuses of answers that are no problem. Default: 200. */
   readonly statuses?: readonly number[];
+  /**
+   * It cannot be undone: where the site asks for it, another operator confirms it. A text is the
+   * field of the body with which that holds.
+   */
+  readonly second?: true | string;
   /** It reads If-Match and If-None-Match, and its answers have an ETag. */
   readonly conditional?: true;
 }

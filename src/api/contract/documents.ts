@@ -1,7 +1,20 @@
 /** Documents of all kinds, with what the server knows of them. */
 import { z } from 'zod';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
-import { type Contracts, dryRun, fault, on, origin, raw, reason, texts, time, word } from './contract.ts';
+import {
+  type Contracts,
+  count,
+  dryRun,
+  fault,
+  on,
+  origin,
+  raw,
+  reason,
+  texts,
+  time,
+  word,
+} from './contract.ts';
+import { MAX_LIMIT } from './events.ts';
 
 export const PHASES_SHOWN = [
   'discovered',
@@ -209,11 +222,19 @@ export const DOCUMENTS = {
 export const DOCUMENTS_BY_KIND = {
   'GET /v1/:kind': {
     access: 'view',
-    summary: 'Lists all documents of a kind: networks, images, clusters, profiles, machines (with status).',
+    summary:
+      'Lists documents of a kind by name: networks, images, clusters, profiles, machines (with status).',
+    query: z.strictObject({
+      labels: word('Only with these labels: `rack=a,role!=db`.'),
+      fields: word('Only with these values of fields: `status.phase=ready,spec.profile!=worker`.'),
+      limit: count('At most so many items.', MAX_LIMIT),
+      continue: word('Only items after this one: what an answer with a limit had as `continue`.'),
+    }),
     answer: z.strictObject({
       apiVersion: z.literal(API_VERSION),
       kind: z.string().meta({ description: '`MachineList`, `ClusterList` …' }),
       items: z.array(anyShown),
+      continue: z.string().optional().meta({ description: 'There are more items after this one.' }),
     }),
   },
   'GET /v1/:kind/:name': {

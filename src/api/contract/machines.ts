@@ -171,6 +171,7 @@ export const MACHINES = {
   },
   'POST /v1/machines/:name/quarantine': {
     access: 'administer',
+    second: true,
     summary: 'Puts a machine in quarantine. It gets nothing until it is released.',
     body: z.strictObject({
       reason: z.string().optional(),

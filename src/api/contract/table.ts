@@ -15,6 +15,7 @@ import { EVENTS } from './events.ts';
 import { ARTIFACTS, ASSETS } from './files.ts';
 import { INVENTORY } from './inventory.ts';
 import { MACHINES } from './machines.ts';
+import { PENDING } from './pending.ts';
 import { PKI, SECRETS } from './pki.ts';
 import { HEALTH, SERVER } from './server.ts';
 import { TIMELINE } from './timeline.ts';
@@ -24,6 +25,7 @@ export const CONTRACTS = {
   ...ARTIFACTS,
   ...ACCOUNTS,
   ...SERVER,
+  ...PENDING,
   ...EVENTS,
   ...MACHINES,
   ...TIMELINE,

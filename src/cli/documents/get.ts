@@ -3,6 +3,7 @@ import type { ResolvedClusterView } from '../../api/clusters.ts';
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
 import type { InventoryList } from '../../api/inventory.ts';
+import { byLabels } from '../../api/selectors.ts';
 import type { EventView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
@@ -260,19 +261,10 @@ export async function fetchItems(
 /**
  * Makes a filter for labels such as `a=b,c!=d`.
  *
- * @throws {MusterError} E_USAGE when the selector is malformed.
+ * @throws {MusterError} E_USAGE when the selector is malformed
  */
-export function selected(selector: string | undefined): (item: Shown) => boolean {
-  if (selector === undefined) return () => true;
-  const terms = selector.split(',').map((term) => /^([^=!\s]+)(==?|!=)([^=!\s]*)$/.exec(term));
-  if (terms.some((term) => term === null))
-    throw new MusterError(
-      'E_USAGE',
-      `-l ${selector}: write key=value or key!=value, several separated by commas`,
-    );
-  return ({ metadata }) =>
-    terms.every((term) => (metadata.labels?.[term![1]!] === term![3]) === (term![2] !== '!='));
-}
+export const selected = (selector: string | undefined): ((item: Shown) => boolean) =>
+  byLabels(selector, '-l');
 
 async function getLeases(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
   const { format } = look;

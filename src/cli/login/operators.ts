@@ -1,6 +1,8 @@
 /** The verbs of `muster operator` and `muster token`. */
 import type { Grant, Role } from '../../api/access.ts';
 import type { OperatorView, TokenView } from '../../api/accounts/routes.ts';
+import { requestOf } from '../../api/contract/request.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, type Format, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
@@ -111,5 +113,42 @@ async function printList<T>(
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
   else io.out(tableText(columns, items, lookOf(io)));
+  return EXIT.ok;
+}
+
+type PendingView = Answer<'GET /v1/pending'>['items'][number];
+
+/** `muster pending ls`: lists orders that wait for a second person. */
+export async function pending(options: ListOptions, io: Io): Promise<number> {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const path = requestOf('GET /v1/pending').path;
+  const { items } = await openClient(options, io).call<Answer<'GET /v1/pending'>>('GET', path);
+  if (format === 'json') io.out(jsonText(items));
+  else if (format === 'yaml') io.out(yamlText(items));
+  else if (items.length === 0) io.err('No order waits.\n');
+  else io.out(tableText(PENDING_COLUMNS, items, lookOf(io)));
+  return EXIT.ok;
+}
+
+const PENDING_COLUMNS: readonly Column<PendingView>[] = [
+  { heading: 'ID', cell: ({ id }) => id },
+  { heading: 'BY', cell: ({ by }) => by },
+  { heading: 'UNTIL', cell: ({ until }) => timeText(until) },
+  { heading: 'ORDER', cell: ({ path, body }) => `${path} ${JSON.stringify(body)}` },
+];
+
+/** `muster pending confirm`: carries out the order of another operator. */
+export async function confirm(id: string, options: ServerOptions, io: Io): Promise<number> {
+  const { method, path } = requestOf('POST /v1/pending/:id/confirm', { params: { id } });
+  await openClient(options, io).call(method, path, { works: true });
+  io.err(`order/${id} is carried out\n`);
+  return EXIT.ok;
+}
+
+/** `muster pending withdraw`: forgets an order that waits. */
+export async function withdraw(id: string, options: ServerOptions, io: Io): Promise<number> {
+  const { method, path } = requestOf('DELETE /v1/pending/:id', { params: { id } });
+  await openClient(options, io).call(method, path);
+  io.err(`order/${id} is withdrawn\n`);
   return EXIT.ok;
 }

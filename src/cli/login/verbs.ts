@@ -50,6 +50,7 @@ export const registerLogin: Register = (program, io, finish) => {
   withExamples(whoami, ['muster whoami', 'see your roles']);
   registerOperators(program, io, finish);
   registerTokens(program, io, finish);
+  registerPending(program, io, finish);
 };
 
 const registerOperators: Register = (program, io, finish) => {
@@ -147,4 +148,41 @@ const registerTokens: Register = (program, io, finish) => {
     finish(await (await import('./operators.ts')).removeToken(id, options, io)),
   );
   withExamples(remove, ['muster token rm 4f2c81a09b3d', 'end a token']);
+};
+
+const registerPending: Register = (program, io, finish) => {
+  const pending = program
+    .command('pending')
+    .summary('confirm orders of other operators')
+    .description(
+      'Lists and confirms orders that wait for a second person, where the server has --require-second-person.',
+    );
+  const list = withServer(
+    pending
+      .command('ls')
+      .summary('list orders that wait')
+      .description('Lists orders that wait for a second person: who gave them, what, and until when.')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (options) => finish(await (await import('./operators.ts')).pending(options, io)));
+  withExamples(list, ['muster pending ls', 'see what waits for you']);
+  const confirm = withServer(
+    pending
+      .command('confirm')
+      .summary('carry out an order of another operator')
+      .description('Carries out an order that another operator gave. You need the same role.')
+      .argument('<id>', 'its id'),
+  ).action(async (id: string, options) =>
+    finish(await (await import('./operators.ts')).confirm(id, options, io)),
+  );
+  withExamples(confirm, ['muster pending confirm 4f2c81a0', 'agree to an order']);
+  const withdraw = withServer(
+    pending
+      .command('withdraw')
+      .summary('forget an order that waits')
+      .description('Forgets an order that waits, so that nobody can confirm it.')
+      .argument('<id>', 'its id'),
+  ).action(async (id: string, options) =>
+    finish(await (await import('./operators.ts')).withdraw(id, options, io)),
+  );
+  withExamples(withdraw, ['muster pending withdraw 4f2c81a0', 'refuse an order']);
 };

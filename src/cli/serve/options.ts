@@ -47,6 +47,8 @@ export interface ServeOptions {
    * Muster's own CA issues one.
    */
   readonly operatorsPair: { readonly certificate: string; readonly key: string } | undefined;
+  /** Orders that cannot be undone wait until another operator confirms them. */
+  readonly requireSecondPerson: boolean;
   /** Directories with boot loaders, searched in order. */
   readonly loaders: readonly string[];
   readonly logLevel: LogLevel;
@@ -143,6 +145,13 @@ export const SERVE_SETTINGS = {
     env: 'MUSTER_OPERATORS_KEY',
     about: 'the private key of that certificate (PEM)',
     fallback: '',
+  },
+  requireSecondPerson: {
+    flag: '--require-second-person <yes|no>',
+    env: 'MUSTER_REQUIRE_SECOND_PERSON',
+    about:
+      'whether quarantine, reset, clearing of machines and emergency rotations wait until another operator confirms them: yes or no',
+    fallback: 'no',
   },
   loaders: {
     flag: '--loaders <dir>',
@@ -243,6 +252,7 @@ export function serveOptions(
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
     operatorsListen: operators.value === undefined ? undefined : hostPort(operators.value, operators.source),
     operatorsPair: pairOf(one('operatorsCert').value, one('operatorsKey').value),
+    requireSecondPerson: yesOrNo(one('requireSecondPerson')),
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,
     auditBytes: Number(audit.value) * 1024 * 1024,
@@ -275,6 +285,17 @@ function pairOf(certificate: string | undefined, key: string | undefined): Serve
   if (certificate !== undefined || key !== undefined)
     throw new MusterError('E_USAGE', '--operators-cert and --operators-key are given together');
   return undefined;
+}
+
+function yesOrNo({
+  value,
+  source,
+}: {
+  readonly value: string | undefined;
+  readonly source: string;
+}): boolean {
+  if (value === 'yes' || value === 'no') return value === 'yes';
+  throw new MusterError('E_USAGE', `${source}: "${value}" is neither yes nor no`);
 }
 
 /** Names and addresses that agents can be told. */

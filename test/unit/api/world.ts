@@ -14,6 +14,7 @@ import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
 import type { Route } from '../../../src/api/handler.ts';
+import { PendingOrders } from '../../../src/api/pending-orders.ts';
 import { API_ROUTES } from '../../../src/api/routes.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
@@ -130,10 +131,12 @@ export async function openWorld(
     lacking = new Set(),
     https = false,
     page = [],
+    second = false,
   }: {
     readonly lacking?: ReadonlySet<string>;
     readonly https?: boolean;
     readonly page?: readonly Route<ApiDeps>[];
+    readonly second?: boolean;
   } = {},
 ): Promise<World> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
@@ -311,6 +314,7 @@ export async function openWorld(
     security,
     accounts: new Accounts({ operators: await openOperators({ store, clock, log }), clock }),
     actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
+    pending: second ? new PendingOrders(clock) : undefined,
     systemCalls: openSystemCalls({ env: process.env, log }),
     metrics,
     clock,

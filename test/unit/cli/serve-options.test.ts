@@ -20,6 +20,7 @@ describe('settings of the server', () => {
       metricsListen: undefined,
       operatorsListen: undefined,
       operatorsPair: undefined,
+      requireSecondPerson: false,
       loaders: ['/usr/lib/ipxe'],
       logLevel: 'info',
       auditBytes: 256 * 1024 * 1024,
@@ -112,4 +113,9 @@ describe('the state directory', () => {
   it('is refused at once where nothing can be made', () => {
     expect(() => makeStateDirectory('/proc/x/y')).toThrow(/^--state \/proc\/x\/y: ENOENT/);
   });
+});
+
+it('whether a second person confirms is yes or no, and nothing else', () => {
+  expect(serveOptions({ requireSecondPerson: 'yes' }, {}).requireSecondPerson).toBe(true);
+  expect(() => serveOptions({}, { MUSTER_REQUIRE_SECOND_PERSON: 'true' })).toThrow('neither yes nor no');
 });

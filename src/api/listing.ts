@@ -1,0 +1,71 @@
+/** Lists of documents: which items a request asks for, and their JSON, batch by batch. Pure. */
+import { API_VERSION, type Kind } from '../resources/kinds.ts';
+import { MAX_LIMIT } from './contract/events.ts';
+import { wholeNumber } from './handler.ts';
+import { byFields, byLabels } from './selectors.ts';
+
+/** Which items of a list are wanted. */
+export interface Wanted<T> {
+  readonly fits: (item: T) => boolean;
+  /** The most items of one answer. */
+  readonly limit: number;
+  /** Only items whose names come after this one. */
+  readonly after: string;
+}
+
+/** @throws {MusterError} E_USAGE for a malformed selector or limit */
+export function wantedOf<T extends Parameters<ReturnType<typeof byLabels>>[0]>(
+  query: URLSearchParams,
+): Wanted<T> {
+  const labels = byLabels(query.get('labels') ?? undefined, 'labels');
+  const fields = byFields(query.get('fields') ?? undefined, 'fields');
+  return {
+    fits: (item) => labels(item) && fields(item),
+    limit: wholeNumber(query, 'limit', MAX_LIMIT) ?? Number.POSITIVE_INFINITY,
+    after: query.get('continue') ?? '',
+  };
+}
+
+/**
+ * Items that are formatted without a pause. Between batches other work runs, so that a list of ten
+ * thousand machines does not delay DHCP packets.
+ */
+const LIST_BATCH = 100;
+
+/**
+ * Formats a list as JSON. An item that changes meanwhile is shown as it is when its batch is
+ * formatted. When the limit is reached before the end, `continue` is the name of the last item.
+ *
+ * @param names sorted
+ */
+export async function* listText<T>(
+  kind: Kind,
+  names: readonly string[],
+  show: (name: string) => T | undefined,
+  { fits, limit, after }: Wanted<T>,
+): AsyncGenerator<string> {
+  const rest = after === '' ? names : names.filter((name) => name > after);
+  yield `{"apiVersion":"${API_VERSION}","kind":"${kind}List","items":[`;
+  let between = '';
+  let left = limit;
+  let last = '';
+  for (let from = 0; from < rest.length && left > 0; from += LIST_BATCH) {
+    const items: string[] = [];
+    for (const name of rest.slice(from, from + LIST_BATCH)) {
+      if (left === 0) break;
+      const item = show(name);
+      last = name;
+      if (item === undefined || !fits(item)) continue;
+      items.push(JSON.stringify(item));
+      left--;
+    }
+    if (items.length === 0) {
+      yield '';
+      continue;
+    }
+    yield between + items.join(',');
+    between = ',';
+  }
+  const more = last !== rest.at(-1) && rest.length > 0;
+  yield more ? `],"continue":${JSON.stringify(last || after)}}\n` : ']}\n';
+}

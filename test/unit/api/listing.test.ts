@@ -1,0 +1,127 @@
+/** Lists in parts, by labels and by fields; and where streams of events continue. */
+import fc from 'fast-check';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { isForeign } from '../../../src/api/access.ts';
+import type { Answer } from '../../../src/api/contract/table.ts';
+import { listText, wantedOf } from '../../../src/api/listing.ts';
+import { byFields, byLabels } from '../../../src/api/selectors.ts';
+import { openWorld, type World } from './world.ts';
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld();
+});
+afterEach(() => world.close());
+
+type List = Answer<'GET /v1/:kind'>;
+const list = (query: Record<string, string>) => world.client.call<List>('GET', '/v1/machines', { query });
+
+it('machines are listed in parts, by label and by field', async () => {
+  const machine = (n: number) =>
+    `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: x${n}, labels: {rack: ${n % 2 ? 'b' : 'c'}}}\nspec: {macs: ["52:54:00:aa:01:0${n}"], profile: worker}\n`;
+  await world.client.call('POST', '/v1/apply', { body: [1, 2, 3, 4, 5].map(machine).join('---\n') });
+  const names = ({ items }: List) => items.map(({ metadata }) => metadata.name);
+  const first = await list({ limit: '4' });
+  expect(names(first)).toEqual(['node-1', 'x1', 'x2', 'x3']);
+  const second = await list({ limit: '4', continue: first.continue! });
+  expect(names(second)).toEqual(['x4', 'x5']);
+  expect(second.continue).toBeUndefined();
+  expect(names(await list({ labels: 'rack=b' }))).toEqual(['x1', 'x3', 'x5']);
+  expect(names(await list({ labels: 'rack!=b', fields: 'status.origin.from=api' }))).toEqual(['x2', 'x4']);
+  expect(names(await list({ fields: 'spec.macs=52:54:00:aa:01:04' }))).toEqual(['x4']);
+  await expect(list({ labels: 'rack' })).rejects.toThrow('labels rack: write key=value');
+});
+
+it('parts of a list put together are the whole list, whatever the selector and the limit', async () => {
+  const item = fc.record({ even: fc.boolean(), n: fc.integer({ min: 0, max: 3 }) });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.dictionary(fc.stringMatching(/^[a-z]{1,3}$/), item, { noNullPrototype: true }),
+      fc.integer({ min: 1, max: 5 }),
+      fc.constantFrom(undefined, 'n=1', 'even=true', 'even!=true'),
+      async (all, limit, fields) => {
+        const names = Object.keys(all).sort();
+        const show = (name: string) => ({ metadata: {}, name, ...all[name]! });
+        const page = async (after: string) => {
+          const given = {
+            limit: String(limit),
+            ...(fields && { fields }),
+            ...(after && { continue: after }),
+          };
+          let text = '';
+          for await (const piece of listText('Profile', names, show, wantedOf(new URLSearchParams(given))))
+            text += piece;
+          return JSON.parse(text) as { items: { name: string }[]; continue?: string };
+        };
+        const found: string[] = [];
+        let after: string | undefined = '';
+        while (after !== undefined) {
+          const { items, continue: next } = await page(after);
+          expect(items.length).toBeLessThanOrEqual(limit);
+          found.push(...items.map(({ name }) => name));
+          after = next;
+        }
+        const fits = byFields(fields, 'fields');
+        expect(found).toEqual(names.filter((name) => fits(show(name))));
+      },
+    ),
+  );
+});
+
+it('a selector never throws anything but a usage error, and selects nothing by inherited names', () => {
+  fc.assert(
+    fc.property(fc.string(), (text) => {
+      try {
+        byLabels(text, 'labels')({ metadata: { labels: { a: 'b' } } });
+        byFields(text, 'fields')({ a: [{ b: 1 }] });
+      } catch (error) {
+        expect((error as { code?: string }).code).toBe('E_USAGE');
+      }
+    }),
+  );
+  expect(byFields('constructor.name=Object', 'fields')({})).toBe(false);
+});
+
+it('a stream of events continues after its last one, and begins again after a restart of the server', async () => {
+  const stop = new AbortController();
+  const frames = async (last?: string): Promise<readonly string[]> => {
+    const headers = { ...(last !== undefined && { 'last-event-id': last }) };
+    const found: string[] = [];
+    const query = { follow: 'true', subject: 'Profile/p' };
+    for await (const piece of world.client.stream('/v1/events', { query, headers, signal: stop.signal })) {
+      found.push(...[...piece.matchAll(/^id: (.*)$/gm)].map(([, id]) => id!));
+      if (found.length > 0) break;
+    }
+    return found;
+  };
+  const put = (boot: string) =>
+    world.client.call('PUT', '/v1/profiles/p', {
+      body: `apiVersion: muster/v1\nkind: Profile\nmetadata: {name: p}\nspec: {boot: ${boot}}\n`,
+    });
+  await put('hold');
+  const [first] = await frames();
+  expect(first).toMatch(/^[0-9a-z]+\.[0-9]+$/);
+  await put('disk');
+  const [second] = await frames(first);
+  expect(second).not.toBe(first);
+  const number = second!.split('.')[1]!;
+  expect(await frames(`otherrun.${number}`)).toEqual([first]);
+  expect(await frames(String(Number(number) - 1))).toEqual([second]);
+});
+
+it('requests that another site caused are foreign, and those of the page and of programs are not', () => {
+  const host = 'boot:8444';
+  const page = { host, origin: 'https://boot:8444', 'sec-fetch-site': 'same-origin' };
+  expect(isForeign('POST', page, true)).toBe(false);
+  expect(isForeign('POST', { host }, false)).toBe(false);
+  expect(isForeign('POST', { host }, true)).toBe(true);
+  expect(isForeign('POST', { host, origin: 'https://evil.example' }, false)).toBe(true);
+  expect(isForeign('POST', { ...page, 'sec-fetch-site': 'same-site' }, true)).toBe(true);
+  expect(isForeign('GET', { host, 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors' }, true)).toBe(
+    true,
+  );
+  expect(isForeign('GET', { host, 'sec-fetch-site': 'same-site', 'sec-fetch-mode': 'navigate' }, true)).toBe(
+    false,
+  );
+  expect(isForeign('GET', { host, 'sec-fetch-site': 'none' }, true)).toBe(false);
+});
