@@ -7,6 +7,8 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
   'test/lab/scenarios.test.ts':
     'scenarios with `artifacts: {given: true}`: what each says in its first lines',
   'test/peers/agent-restore-crio.test.ts': 'bin/ with crio, conmon, pinns, runc and crictl',
+  'test/peers/binaries.test.ts':
+    'bin/ with kube-apiserver, kube-controller-manager, kube-scheduler and kubelet, of one version of Kubernetes',
   'test/peers/bridges.test.ts': 'bin/ with etcd, for that version as well',
   'test/peers/kubernetes-addons.test.ts':
     'bin/ with etcd, kube-apiserver and kubectl; with cluster-proportional-autoscaler, dns-autoscaler as well',
