@@ -107,10 +107,8 @@ export async function openClusters(
   const members = { founder, departures, membersWait };
   const membership = createMembership({ catalog, clusters, ...members, releases, clock });
   const health = createHealth({
-    clusters,
+    ...{ clusters, running: releases, kubes, pki },
     founding: founding.status,
-    kubes,
-    pki,
     objects: { present, applied },
     roster,
     stopped: (machine) => agents.waits(machine) ?? boot.service.outlook(machine),

@@ -10,6 +10,7 @@ import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import type { Kube } from '../kube.ts';
+import type { Running } from '../spec/release.ts';
 import type { Resolution } from '../spec/resolve.ts';
 import { addressOf, type ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
@@ -22,7 +23,9 @@ import { observeKubernetes } from './observe.ts';
 import { type Probed, probe } from './probe.ts';
 
 export interface HealthDeps {
-  readonly clusters: Pick<ResolvedClusters, 'get'>;
+  readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
+  /** What founded clusters run; without it, all run what their documents say. */
+  readonly running?: Pick<Running, 'of'>;
   readonly founding: (cluster: string) => Promise<FoundingStatus>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly pki: Pick<Pki, 'isFounded' | 'issued' | 'keysets'>;
@@ -59,7 +62,7 @@ export function createHealth(deps: HealthDeps): Health {
     async look(cluster, at) {
       const completed = deps.clusters.get(cluster);
       if (completed === undefined) throw noCluster(cluster);
-      const { resolved } = completed;
+      const resolved = completed.resolved && released(deps, completed.resolved);
       const findings =
         resolved === undefined
           ? await incomplete(deps, cluster, completed)
@@ -73,6 +76,15 @@ export function createHealth(deps: HealthDeps): Health {
       };
     },
   };
+}
+
+/**
+ * The Cluster with the versions that its machines may have: a document that asks for newer ones has
+ * not reached them before an upgrade, and an upgrade begins only where all is well.
+ */
+function released({ clusters, running }: HealthDeps, resolved: ResolvedCluster): ResolvedCluster {
+  const known = running?.of(resolved.name);
+  return (known && clusters.at(resolved.name, known.release)) ?? resolved;
 }
 
 const scopeOf = ({ etcdOnly, probe: probes }: LookAt): string => {

@@ -16,7 +16,7 @@ const torn = completed(
   {},
   MACHINES.filter(({ name }) => name !== 'cp2'),
 );
-const clusters = { get: () => torn };
+const clusters = { get: () => torn, at: () => undefined };
 const clock = new ManualClock();
 const pki = openPki({ store: openMemoryStore(), vault: vaultFrom(newVaultKey(), 'test'), clock });
 

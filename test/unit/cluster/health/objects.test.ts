@@ -14,9 +14,11 @@ import {
 } from '../../../../src/cluster/health/objects-status.ts';
 import { openAppliedObjects } from '../../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../../src/cluster/plan/desired-objects.ts';
+import { releaseOf } from '../../../../src/cluster/spec/release.ts';
 import { followClusters } from '../../../../src/cluster/spec/resolved-clusters.ts';
 import { followMemberships } from '../../../../src/machines/membership.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
+import { resolved } from '../kit.ts';
 import { clusterDocument, rig, settle, TestMachine } from '../planner-kit.ts';
 
 const NOW = millis(1_000_000_000);
@@ -110,6 +112,37 @@ test('the report has the line: status gives the objects five minutes, verify non
   expect([await line(false), await line(true)]).toEqual([[true], [false]]);
   clock.advance(duration('5m'));
   expect(await line(false)).toEqual([false]);
+});
+
+test('an edited version is no fault of machines that have not been upgraded yet', async () => {
+  const { planner, known, pki, clock, store } = await rig();
+  await settle(planner, new TestMachine('cp1'));
+  const runs = releaseOf(resolved({ version: '1.35.6' }));
+  const health = createHealth({
+    stopped: () => undefined,
+    clusters: followClusters(known.catalog, followMemberships(known.catalog)),
+    running: { of: () => ({ release: runs, machines: new Map() }) as never },
+    founding: async () => ({ cluster: 'golden', members: [] }),
+    kubes: () => async (path) => ({
+      body: path === '/version' ? { gitVersion: 'v1.35.6' } : { items: [] },
+      text: '',
+      date: clock.now(),
+    }),
+    pki,
+    objects: {
+      present: openPresentObjects(undefined, () => 'F'),
+      applied: openAppliedObjects({ store, log: silentLog, clock }),
+    },
+    roster: { get: () => undefined, heartbeats: { alive: () => undefined } as never },
+    certificateState: () => 'valid',
+    clock,
+    newId: () => 'probe',
+  });
+  known.put(clusterDocument({ version: '1.36.3' }));
+  const { findings } = await health.look('golden', { etcdOnly: false });
+  const servers = findings.filter(({ check }) => check === 'apiserver');
+  expect(servers.map(({ says }) => says)).toEqual(servers.map(() => 'ready, v1.35.6'));
+  expect(servers.length).toBeGreaterThan(0);
 });
 
 test('planner and health mean the same objects: given, refused, applied, and new ones after the document changed', async () => {
