@@ -60,6 +60,17 @@ export const METRICS = {
     help: 'Boot decisions, by kind and reason.',
     labels: ['kind', 'reason'],
   },
+  muster_boots_total: {
+    type: 'counter',
+    help: "Boots that have ended, by outcome: 'ready', 'failed' (the machine said so), 'silent' (it reported nothing in time) or 'held'.",
+    labels: ['outcome'],
+  },
+  muster_boot_seconds: {
+    type: 'histogram',
+    help: "Seconds from a machine's first DHCP message to its report that it is ready.",
+    labels: [],
+    buckets: [15, 30, 60, 90, 120, 180, 300, 600, 1800],
+  },
   muster_change_under_way: {
     type: 'gauge',
     help: '1 while a change of a cluster (a rotation) is under way, by cluster and kind; 0 when it has ended.',

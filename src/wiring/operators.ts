@@ -13,6 +13,7 @@ import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
+import { countBoots } from '../diagnosis/boot-metrics.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { openExports } from '../pki/exported.ts';
 import { hostArchive } from './backup.files.ts';
@@ -60,6 +61,8 @@ export async function listenToOperators(
   const tls = operatorsListen && (await operatorsTls(options, common, state));
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
+  const uncount = countBoots(events, metrics);
+  opened(async () => uncount());
   const quarantine = { roster, identities: agents.identities, events, clock };
   const page = operatorsListen && pageRoutes();
   const api = await startApi({
