@@ -12,6 +12,7 @@ import { registerAudit } from './audit/verbs.ts';
 import { registerBackup } from './backup/verbs.ts';
 import { registerCluster } from './cluster/verbs.ts';
 import { registerCompletion } from './completion/verbs.ts';
+import { registerDoctor } from './doctor/verbs.ts';
 import { registerDocuments } from './documents/verbs.ts';
 import { registerEvents } from './events/verbs.ts';
 import { registerExplain } from './explain/verbs.ts';
@@ -34,7 +35,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ['Machines:', registerExplain, registerMachine, registerEvents],
   ['Clusters:', registerCluster, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
-  ['Server:', registerServer, registerBackup, registerAudit],
+  ['Server:', registerServer, registerDoctor, registerBackup, registerAudit],
   ['Operators:', registerLogin],
   ['Other:', registerCompletion, registerHelp],
 ];

@@ -172,7 +172,7 @@ export const RULES = [
     about:
       'The machine got an offer from Muster and took that of another server, whose address is in the evidence. Firmware takes the first offer with a boot file, or the first at all.',
     remedy:
-      'Switch the other server off on this segment, make it ignore this machine, or set the Network to `mode: proxy`, where it gives the addresses.',
+      'Switch the other server off on this segment, make it ignore this machine, or set the Network to `mode: proxy`, where it gives the addresses. `muster doctor` finds it.',
     find: (boot) =>
       withReason(boot, ['dhcp.noted'], outcomes('other_server'))
         .filter((event) => stageIn(event, BOOTING))
@@ -188,7 +188,7 @@ export const RULES = [
     about:
       'The machine asked several times, was answered each time, and never took an offer. Its messages arrive here and the answers do not arrive there: a firewall on this host, DHCP snooping on the switch that does not trust this port, a VLAN that is tagged in one direction, or a relay that does not forward replies. Firmware that finds no boot file that it accepts also asks again.',
     remedy:
-      'Trust the port of this boot host in the switch (DHCP snooping), allow UDP from port 67 here, and check the relay.',
+      'Trust the port of this boot host in the switch (DHCP snooping), allow UDP from port 67 here, and check the relay; `muster doctor` tests what this host can test.',
     find: offersIgnored,
   }),
   rule({

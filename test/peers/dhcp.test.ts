@@ -1,11 +1,13 @@
 /** DHCP: the shipped command against other projects' clients, relays and servers. */
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { chmodSync, copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatIpv4 } from '../../src/base/ipv4.ts';
 import { type Mac, macToBytes } from '../../src/base/mac.ts';
+import type { Finding } from '../../src/cli/doctor/judge.ts';
 import { BROADCAST_FLAG, type DhcpPacket, decode } from '../../src/pxe/dhcp/packet.ts';
 import { BIOS, message, UEFI } from '../unit/pxe/dhcp/kit.ts';
 import { attach, bridge, daemon, ip, type Muster, remove, run, startMuster } from './dhcp-segment.ts';
@@ -289,6 +291,23 @@ describe('where another DHCP server (dnsmasq) gives the addresses', () => {
       expect(ours!.packet.file).toMatch(/\.(efi|kpxe)$/);
       expect(formatIpv4(theirs!.packet.yiaddr)).toMatch(/^10\.77\.0\.[56][0-9]$/);
     }
+    expect(await muster.leases()).toEqual([]);
+  });
+
+  it('muster doctor finds the other DHCP server, and fetches by TFTP and HTTP as machines do', async () => {
+    const command = ['bin/muster', 'doctor', '--socket', muster.socket, '-o', 'json'];
+    const asked = promisify(execFile)(command[0]!, command.slice(1), { env: process.env });
+    const { stdout } = await asked.catch((error: { readonly stdout: string }) => error);
+    const findings = (JSON.parse(stdout) as Finding[]).filter(({ network }) => network !== undefined);
+    expect(findings.map(({ check, state }) => [check, state])).toEqual([
+      ['address', 'ok'],
+      ['link', 'ok'],
+      ['mtu', 'ok'],
+      ['dhcp servers', 'ok'],
+      ['tftp', 'ok'],
+      ['http', 'ok'],
+    ]);
+    expect(findings[3]!.text).toBe('10.77.0.9 gives the addresses');
     expect(await muster.leases()).toEqual([]);
   });
 

@@ -1,0 +1,52 @@
+/** What this host says of its interfaces, clock and firewall. */
+import { execFile } from 'node:child_process';
+import { networkInterfaces } from 'node:os';
+import { promisify } from 'node:util';
+import { fieldsOf, listOf, parsed } from '../../base/foreign-json.ts';
+import { contains, ipv4, parseCidr } from '../../base/ipv4.ts';
+import { droppingChains, type Segment } from './judge.ts';
+
+const run = promisify(execFile);
+const TIMEOUT_MS = 5000;
+
+/** This host's interface with an address in the subnet. */
+export function interfaceIn(subnet: string): Pick<Segment, 'interface' | 'address'> {
+  const network = parseCidr(subnet);
+  if (network === undefined) return {};
+  for (const [name, addresses = []] of Object.entries(networkInterfaces()))
+    for (const { family, address } of addresses)
+      if (family === 'IPv4' && contains(network, ipv4(address))) return { interface: name, address };
+  return {};
+}
+
+/** The state and MTU that the kernel has for an interface. */
+export async function linkOf(name: string): Promise<{ readonly operstate?: string; readonly mtu?: number }> {
+  const said = await run('ip', ['-json', 'link', 'show', 'dev', name], { timeout: TIMEOUT_MS }).catch(
+    () => undefined,
+  );
+  const { operstate, mtu } = fieldsOf(listOf(parsed(said?.stdout ?? ''))[0]);
+  return {
+    ...(typeof operstate === 'string' && { operstate: operstate.toLowerCase() }),
+    ...(typeof mtu === 'number' && { mtu }),
+  };
+}
+
+/** Whether the clock follows a time server; undefined where systemd does not say. */
+export async function isSynchronized(): Promise<boolean | undefined> {
+  const said = await run('timedatectl', ['show', '--property', 'NTPSynchronized', '--value'], {
+    timeout: TIMEOUT_MS,
+  }).catch(() => undefined);
+  const text = said?.stdout.trim();
+  return text === 'yes' ? true : text === 'no' ? false : undefined;
+}
+
+/** The chains of nftables that drop what comes in by default; a text says why nobody could look. */
+export async function firewallOf(): Promise<readonly string[] | string> {
+  try {
+    return droppingChains((await run('nft', ['list', 'ruleset'], { timeout: TIMEOUT_MS })).stdout);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT'
+      ? 'there is no program nft to ask'
+      : 'root only may look: run it with sudo';
+  }
+}

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import {
+  droppingChains,
+  judgeHost,
+  judgeSegment,
+  type Observed,
+  type Offer,
+} from '../../../src/cli/doctor/judge.ts';
+
+const segment = { network: 'rack', subnet: '10.77.0.0/24', interface: 'eth1', address: '10.77.0.1' };
+const fine: Observed = {
+  ...{ operstate: 'up', mtu: 1500, offers: [] },
+  ...{ tftp: { ok: true, text: 'ipxe.efi is sent' }, http: { ok: true, text: 'it answers' } },
+};
+const own: Offer = { server: '10.77.0.1', address: '10.77.0.100', file: '' };
+const other: Offer = { server: '10.77.0.254', address: '10.77.0.180', file: '' };
+const states = (mode: string, observed: Partial<Observed>, mtu?: number) =>
+  judgeSegment({ ...segment, mode, ...(mtu !== undefined && { mtu }) }, { ...fine, ...observed })
+    .filter(({ state }) => state !== 'ok')
+    .map(({ check, state }) => `${check} ${state}`);
+
+test.each<[string, string, Partial<Observed>, number | undefined, readonly string[]]>([
+  ['a healthy segment', 'server', { offers: [own] }, undefined, []],
+  ['another server beside ours', 'server', { offers: [own, other] }, undefined, ['dhcp servers fail']],
+  ['another server in proxy mode', 'proxy', { offers: [other] }, undefined, []],
+  ['no server in proxy mode', 'proxy', { offers: [] }, undefined, ['dhcp servers fail']],
+  ['another server beside reservations', 'reservations', { offers: [other] }, undefined, []],
+  [
+    'another server with a boot file',
+    'proxy',
+    { offers: [{ ...other, file: 'pxelinux.0' }] },
+    undefined,
+    ['dhcp servers fail'],
+  ],
+  ['nobody may ask', 'server', { offers: 'root only may ask' }, undefined, ['dhcp servers unknown']],
+  ['a cable that is out', 'server', { operstate: 'down' }, undefined, ['link fail']],
+  ['an MTU below that of the Network', 'server', { mtu: 1500 }, 9000, ['mtu fail']],
+  ['a blocked TFTP', 'server', { tftp: { ok: false, text: 'nothing came' } }, undefined, ['tftp fail']],
+  ['a blocked HTTP', 'server', { http: { ok: false, text: 'refused' } }, undefined, ['http fail']],
+])('%s', (_what, mode, observed, mtu, expected) => {
+  expect(states(mode, observed, mtu)).toEqual(expected);
+});
+
+test('whatever fails or warns says what to change', () => {
+  const bad = judgeSegment(
+    { ...segment, mode: 'server', mtu: 9000 },
+    {
+      ...fine,
+      ...{ operstate: 'down', offers: [other], tftp: { ok: false, text: '' }, http: { ok: false, text: '' } },
+    },
+  );
+  const away = judgeSegment({ network: 'far', mode: 'server', subnet: '10.9.0.0/24' }, undefined);
+  const host = judgeHost({
+    synchronized: false,
+    dropping: ['inet filter input'],
+    unready: ['dhcp (no socket)'],
+  });
+  const found = [...bad, ...away, ...host].filter(({ state }) => state === 'fail' || state === 'warn');
+  expect(found).toHaveLength(9);
+  for (const { remedy } of found) expect(remedy).toMatch(/\.$/);
+});
+
+test('chains that drop what comes in are found in the words of nft', () => {
+  const ruleset = `table inet filter {
+	chain input {
+		type filter hook input priority filter; policy drop;
+		ct state established accept
+	}
+	chain forward {
+		type filter hook forward priority filter; policy drop;
+	}
+}
+table ip nat {
+	chain in {
+		type nat hook input priority 100; policy accept;
+	}
+}
+`;
+  expect(droppingChains(ruleset)).toEqual(['inet filter input']);
+  expect(droppingChains('')).toEqual([]);
+});
