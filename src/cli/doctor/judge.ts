@@ -27,7 +27,7 @@ export interface Segment {
 export interface Observed {
   readonly operstate?: string | undefined;
   readonly mtu?: number | undefined;
-  /** The addresses of servers that offered something, of which kind; a text: nothing could be asked. */
+  /** A text: nothing could be asked, and why. */
   readonly offers: readonly Offer[] | string;
   /** `sent` a block of the loader, or why not. */
   readonly tftp: { readonly ok: boolean; readonly text: string };
