@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { Reason } from '../events/event.ts';
+import type { EventKind, Reason } from '../events/event.ts';
 import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
 import { printable } from '../machines/identity.ts';
 import type { Inventories } from '../machines/inventories.ts';
@@ -16,12 +16,13 @@ import { plainAddress } from '../machines/reports.ts';
 import type { Member } from '../machines/roster.ts';
 import type { Life } from '../store/life.ts';
 import { raiseAlarm } from './alarm.ts';
+import { shortBuild } from './bundle.ts';
 import { dataKey } from './data-key.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
 import { factsOfThisLife, mustServe, RESTORED_PLAN, revisionHeader } from './life-gate.ts';
-import type { AgentApiAnswer, AgentIdentity, AgentPlanner, AgentSnapshots } from './protocol.ts';
+import type { AgentApiAnswer, AgentBuilds, AgentIdentity, AgentPlanner, AgentSnapshots } from './protocol.ts';
 import { type RedeemAnswer, type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
 import type { RevisionClaims } from './revision-claim.ts';
@@ -68,6 +69,8 @@ interface AgentApiDeps extends RedeemDeps {
   readonly witness?: Witness | undefined;
   /** Snapshots of etcd; absent: nobody takes any. */
   readonly snapshots?: AgentSnapshots | undefined;
+  /** Which agent machines run; absent: none is upgraded. */
+  readonly builds?: AgentBuilds | undefined;
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
   readonly primary: () => string;
@@ -130,6 +133,13 @@ export interface AgentApi extends SnapshotApi<ShownCertificate | undefined> {
    */
   dataKey(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
   /**
+   * Answers with a bundle of the agent.
+   *
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
+   *   the form is malformed, E_NOT_FOUND when there is no bundle with that digest.
+   */
+  bundle(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
+  /**
    * Notes that the machine shuts down.
    *
    * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
@@ -189,6 +199,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         // the store was rolled back.
         ...revisionHeader(deps, member.name, Math.max(revision, facts.seenRevision ?? 0)),
         ...deps.witness?.hear(member.name, facts.seenCheckpoint),
+        ...(!restored && (await agentHeader(deps, member.name))),
       };
       const applied = digest === facts.applied;
       deps.planned?.(identity.machine, { facts, since, applied });
@@ -216,6 +227,13 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       return { status: 200, contentType: TEXT, body: key.reveal(), headers: {} };
     },
 
+    async bundle(body, certificate, peer) {
+      authenticate(deps, certificate, plainAddress(peer));
+      const bundle = deps.builds?.bundle(readForm(body).get('digest') ?? '');
+      if (bundle === undefined) throw new MusterError('E_NOT_FOUND', 'there is no such agent here');
+      return { status: 200, contentType: TAR, body: bundle, headers: {} };
+    },
+
     async leave(body, certificate, peer) {
       const address = plainAddress(peer);
       const { member } = authenticate(deps, certificate, address);
@@ -231,6 +249,12 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       (certificate, peer) => authenticate(deps, certificate, plainAddress(peer)).identity.machine,
     ),
   };
+}
+
+/** The header that names the agent which the machine may take. */
+async function agentHeader({ builds }: AgentApiDeps, machine: string): Promise<Record<string, string>> {
+  const offered = await builds?.offer(machine);
+  return offered === undefined ? {} : { 'muster-agent': offered };
 }
 
 /**
@@ -381,6 +405,7 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
     text: printable(facts.bootDisk.text, MAX_TEXT),
   };
   const version = printable(facts.agent, MAX_CODE);
+  const { build, refused } = facts;
   const rebooted = before?.bootId !== bootId;
   const stepChanged = before?.step !== step;
   const holdChanged = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
@@ -388,7 +413,16 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
     before?.bootDisk?.code !== bootDisk?.code || before?.bootDisk?.text !== bootDisk?.text;
   const secrets = Object.fromEntries(facts.secrets ?? []);
   const secretsChanged = !isDeepStrictEqual(before?.secrets ?? {}, secrets);
-  const changed = rebooted || stepChanged || holdChanged || bootDiskChanged || secretsChanged;
+  const buildChanged = before?.build !== build;
+  const refusedChanged = !isDeepStrictEqual(before?.refused, refused);
+  const changed =
+    rebooted ||
+    stepChanged ||
+    holdChanged ||
+    bootDiskChanged ||
+    secretsChanged ||
+    buildChanged ||
+    refusedChanged;
   if (!changed && before?.version === version) return;
   const agent: AgentStatus = {
     since: clock.now(),
@@ -398,19 +432,26 @@ async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, addr
     ...(hold === undefined ? {} : { hold }),
     ...(bootDisk === undefined ? {} : { bootDisk }),
     ...(facts.secrets && { secrets }),
+    ...(build !== undefined && { build }),
+    ...(refused && { refused }),
   };
   roster.change(member, { agent });
   const session = member.status.session;
-  const record = (
-    kind: 'agent.alive' | 'agent.step' | 'agent.held' | 'agent.boot-disk' | 'agent.secrets',
-    more: object,
-  ): void => events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
+  const record = (kind: Extract<EventKind, `agent.${string}`>, more: object): void =>
+    events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
   if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
   if (stepChanged && step !== undefined) record('agent.step', { fields: { step } });
   if (hold !== undefined && numbersAside(before?.hold) !== numbersAside(hold))
     record('agent.held', { reason: hold });
   if (secretsChanged)
     record('agent.secrets', { fields: { secrets: [...(facts.secrets?.keys() ?? [])].join(' ') } });
+  if (buildChanged && !rebooted && build !== undefined && before?.build !== undefined)
+    record('agent.upgraded', { fields: { from: shortBuild(before.build), to: shortBuild(build) } });
+  if (refusedChanged && refused)
+    record('agent.taken-back', {
+      reason: { code: refused.code, text: printable(refused.text, MAX_TEXT) },
+      fields: { agent: shortBuild(refused.digest) },
+    });
   if (bootDiskChanged && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
 }
 

@@ -33,7 +33,7 @@ import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer } from './layer.ts';
 import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machine-layer.ts';
 import type { Plan } from './plan.ts';
-import type { AgentPlanner, AgentSnapshots } from './protocol.ts';
+import type { AgentBuilds, AgentPlanner, AgentSnapshots } from './protocol.ts';
 import { waitingReason } from './redeem.ts';
 import { type KnownTpm, knownTpm } from './redeem-tpm.ts';
 import { createRevisionClaims } from './revision-claim.ts';
@@ -95,6 +95,8 @@ interface AgentsListen {
   readonly configuration?: ConfigurationOf;
   /** Snapshots of etcd; absent: nobody takes any. */
   readonly snapshots?: AgentSnapshots;
+  /** Which agent machines run; absent: none is upgraded. */
+  readonly builds?: AgentBuilds;
   /** Told about every poll that was answered with a plan. */
   readonly planned?: PlannedPoll;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */

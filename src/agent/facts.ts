@@ -94,9 +94,23 @@ interface PrefetchedFacts {
   readonly fault?: string;
 }
 
+/** A bundle of the agent that a machine did not keep. */
+export interface RefusedAgent {
+  /** SHA-256 of the bundle. */
+  readonly digest: string;
+  /** The attempt in which it was offered; a later attempt is not refused by this. */
+  readonly attempt: number;
+  readonly code: string;
+  readonly text: string;
+}
+
 export interface AgentFacts {
   /** Version of the agent script. */
   readonly agent: string;
+  /** SHA-256 of the agent's bundle; absent: an agent that cannot be upgraded in place. */
+  readonly build?: string;
+  /** Absent: the machine refused none. */
+  readonly refused?: RefusedAgent;
   /** The kernel's boot id, which changes with every boot. */
   readonly bootId: string;
   readonly machineId: string;

@@ -6,8 +6,9 @@ import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { templateLiteral } from '../ignition/template.ts';
 import type { DataEncryption } from '../resources/disk-spec.ts';
+import { AGENT_BUNDLE } from './bundle.ts';
 import { AGENT_PATHS } from './plan.ts';
-import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT } from './scripts.generated.ts';
+import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT, START_SCRIPT } from './scripts.generated.ts';
 
 /** Selects the disk for a machine's data; exactly one disk must match all the fields. */
 export interface DataSelector {
@@ -113,6 +114,7 @@ export const settingsText = (settings: AgentSettings): string =>
     ...(settings.standby && { standby: settings.standby.join(' ') }),
     machine: settings.machine,
     session: settings.session,
+    agent: AGENT_BUNDLE.digest,
     ...(settings.ticket !== undefined && { ticket: settings.ticket }),
     ...(settings.data && { data: selectorText(settings.data) }),
     ...(settings.encrypt && { encrypt: settings.encrypt }),
@@ -141,6 +143,7 @@ const scriptFile = (name: string, text: string) => ({
 
 /** The scripts as files of a configuration. */
 const SCRIPT_FILES = Object.entries(AGENT_SCRIPTS).map(([name, text]) => scriptFile(name, text));
+const START_FILE = scriptFile('muster-start.sh', START_SCRIPT);
 /**
  * Sent only to machines with a boot disk, because every machine fetches its first configuration at
  * every boot.
@@ -161,7 +164,7 @@ export const agentLayer = (settings: AgentSettings): ConfigLayer =>
   layerOf({
     authority: settings.authority,
     settings: settingsText(settings),
-    ...(settings.boot && { files: [BOOT_DISK_SCRIPT] }),
+    files: settings.boot ? [START_FILE, BOOT_DISK_SCRIPT] : [START_FILE],
     unit: { name: 'muster-agent.service', contents: AGENT_UNIT },
   });
 

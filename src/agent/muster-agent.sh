@@ -29,7 +29,7 @@ unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=5
 parts='base identity tpm crypt approval talk versions facts inventory evidence
-  plan files fetch units data etcd snapshot image kept'
+  plan files fetch units data etcd snapshot image kept upgrade'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
@@ -92,21 +92,13 @@ take_lock() {
   rm -rf "$run/plan" "$run/ticket" "$run/key"
 }
 
-# Sets own_digest to the SHA-256 over the agent's own files.
-own_digest() {
-  set -- "$0"
-  for part in $parts; do
-    set -- "$@" "$here/muster-$part.sh"
-  done
-  own_digest=$(cat "$@" | sha256sum)
-}
-
 # Reports the facts and does the plan that the answer holds. Mounts the data filesystem and makes
 # the machine's key first, where that has not been done. Fails if the poll must be repeated soon.
 poll() {
   hold_code=$plan_hold_code
   hold_text=$plan_hold_text
   held=
+  wanted_agent=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
@@ -118,18 +110,23 @@ poll() {
   get_configuration
   take_inventory
   post_facts
+  wanted_agent=$answer_agent
   case $http_status in
     200 | 204) inventory_arrived ;;
   esac
   case $http_status in
-    200) apply_plan ;;
-    204) ;;
+    200)
+      keep_agent
+      apply_plan
+      ;;
+    204) keep_agent ;;
     401)
       # The next poll uses the new certificate.
       redeem
       return 1
       ;;
     *)
+      forget_failed_trial
       say "$asked_url: $http_status $answer_text"
       return 1
       ;;
@@ -209,13 +206,6 @@ wait_for_next_poll() {
   sleep $((random % (pause / 4 + 1)))
 }
 
-# Replaces this process by a new agent if the plan that was just done brought one.
-restart_if_replaced() {
-  [ "$http_status" = 200 ] || return 0
-  own_digest
-  [ "$own_digest" = "$started_digest" ] || exec sh "$0"
-}
-
 if [ ! -r "$etc/agent.conf" ]; then
   say "there is no $etc/agent.conf"
   exit 1
@@ -229,6 +219,7 @@ failures=0
 http_status=''
 retry_after=''
 held=''
+wanted_agent=''
 shown_nonce=''
 code_shown=0
 verified_digest=''
@@ -241,8 +232,7 @@ tpm_fault=''
 hold_code=''
 hold_text=''
 take_lock
-own_digest
-started_digest=$own_digest
+find_own_build
 first_line "$run/hold"
 plan_hold_code=${first_line%% *}
 plan_hold_text=${first_line#* }
@@ -265,6 +255,6 @@ while :; do
     [ -z "$hold_code$held" ] && [ "$failures" = 0 ]
     exit
   fi
-  restart_if_replaced
+  take_wanted_agent
   wait_for_next_poll
 done

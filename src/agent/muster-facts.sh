@@ -174,7 +174,7 @@ post_facts() {
   look_at_encryption
   look_at_kubelet_client
   look_at_tokens
-  set -- agent="$version" clock="$(date +%s)"
+  set -- agent="$version" build="$own_build" clock="$(date +%s)"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" encrypt="$encrypt" encrypted="$encrypted"
@@ -193,6 +193,8 @@ post_facts_of_files() {
   set -- "$@" bootid="$first_line"
   first_line "$root/etc/machine-id"
   set -- "$@" machineid="$first_line"
+  first_line "$agents/refused"
+  set -- "$@" refused="$first_line"
   first_line "$run/applied"
   set -- "$@" applied="$first_line"
   first_line "$run/step"

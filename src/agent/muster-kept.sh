@@ -42,6 +42,7 @@ keep_plan() {
   ! grep -Eq "^($moment) " "$stage/lines" || return 0
   keep_fetched_files || return 1
   try keep-failed write_line "$shelf/wal" "$wal" || return 1
+  try keep-failed keep_own_agent || return 1
   try keep-failed replace "$run/body" 600 "$shelf/plan.tar" || return 1
   for kept_file in "$shelf"/*; do
     case $kept_names in
@@ -101,7 +102,7 @@ pack_kept_plan() {
 # Brings every file that the plan fetches to the shelf. Sets kept_names to the names of all files
 # that belong there.
 keep_fetched_files() {
-  kept_names=' plan.tar wal '
+  kept_names=' plan.tar wal agent agent.tar '
   while read -r verb first second third fourth fifth; do
     case $verb in
       fetch)
@@ -139,6 +140,7 @@ do_kept_plan() {
     say 'the data of etcd are gone; nothing is done without the boot server'
     return 0
   fi
+  use_kept_agent
   say 'the boot server does not answer; this machine does what it did last'
   doing_kept_plan=yes
   if cp "$shelf/plan.tar" "$run/body"; then

@@ -7,7 +7,8 @@ carriage_return=$(printf '\r')
 
 # Posts to path $1 with the further curl arguments $2 …. Writes the answer to $run/body and sets
 # http_status (000 if there was no answer), answer_text (curl's complaint), retry_after (seconds,
-# or nothing), answer_hold and answer_nonce (what the machine waits for, or nothing) and asked_url.
+# or nothing), answer_hold and answer_nonce (what the machine waits for, or nothing), answer_agent
+# (the agent that the server wants here, or nothing) and asked_url.
 # The answer's headers may also set clock, revision and checkpoint.
 ask() {
   asked_url=$server$1
@@ -26,6 +27,7 @@ ask() {
   retry_after=
   answer_hold=
   answer_nonce=
+  answer_agent=
   [ "$curl_status" = 0 ] || http_status=000
   [ "$curl_status" != 60 ] || report_distrust
   [ -r "$run/headers" ] || return 0
@@ -34,6 +36,7 @@ ask() {
     case $header_name in
       [Mm]uster-[Cc]heckpoint) take_checkpoint ;;
       [Mm]uster-[Rr]evision) take_revision ;;
+      [Mm]uster-[Aa]gent) take_agent_header ;;
       [Mm]uster-[Hh]old) answer_hold=$header_value ;;
       [Mm]uster-[Nn]once) answer_nonce=$header_value ;;
       *) ! is_number "$header_value" || take_header ;;

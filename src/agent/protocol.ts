@@ -22,7 +22,8 @@ export const AGENT_ROUTES = {
   },
   /**
    * Client certificate. Form: facts. 200 with a plan (tar), 204 when the agent has applied it
-   * already. Retry-After says when to poll again.
+   * already. Retry-After says when to poll again; Muster-Agent (DIGEST.ATTEMPT) says which agent
+   * to take.
    */
   poll: {
     method: 'POST',
@@ -67,6 +68,12 @@ export const AGENT_ROUTES = {
     method: 'POST',
     path: '/agent/data-key',
     about: "Answers with the key of the machine's encrypted data filesystem.",
+  },
+  /** Client certificate. Form: digest. 200 with that bundle of the agent (tar). */
+  bundle: {
+    method: 'POST',
+    path: '/agent/bundle',
+    about: "Answers with the agent's own scripts, for an upgrade in place.",
   },
   /** Client certificate. Form: bootid. 204. */
   leave: {
@@ -139,3 +146,14 @@ export interface AgentSnapshots {
  * with a MusterError while something is not ready, which the agent gets as 503.
  */
 export type AgentPlanner = (identity: AgentIdentity, facts: AgentFacts) => Promise<Plan>;
+
+/** Decides which agent a machine runs. */
+export interface AgentBuilds {
+  /**
+   * The agent that the machine may take now, as `DIGEST.ATTEMPT`; undefined: it keeps its own. It
+   * is asked after the facts of the poll are recorded.
+   */
+  offer(machine: string): Promise<string | undefined>;
+  /** The bundle with that digest, if it is one that machines are offered. */
+  bundle(digest: string): Uint8Array | undefined;
+}

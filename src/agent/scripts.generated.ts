@@ -15,7 +15,7 @@ unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=5
 parts='base identity tpm crypt approval talk versions facts inventory evidence
-  plan files fetch units data etcd snapshot image kept'
+  plan files fetch units data etcd snapshot image kept upgrade'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -72,18 +72,11 @@ take_lock() {
   rm -rf "$run/plan" "$run/ticket" "$run/key"
 }
 
-own_digest() {
-  set -- "$0"
-  for part in $parts; do
-    set -- "$@" "$here/muster-$part.sh"
-  done
-  own_digest=$(cat "$@" | sha256sum)
-}
-
 poll() {
   hold_code=$plan_hold_code
   hold_text=$plan_hold_text
   held=
+  wanted_agent=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
@@ -95,17 +88,22 @@ poll() {
   get_configuration
   take_inventory
   post_facts
+  wanted_agent=$answer_agent
   case $http_status in
     200 | 204) inventory_arrived ;;
   esac
   case $http_status in
-    200) apply_plan ;;
-    204) ;;
+    200)
+      keep_agent
+      apply_plan
+      ;;
+    204) keep_agent ;;
     401)
       redeem
       return 1
       ;;
     *)
+      forget_failed_trial
       say "$asked_url: $http_status $answer_text"
       return 1
       ;;
@@ -174,12 +172,6 @@ wait_for_next_poll() {
   sleep $((random % (pause / 4 + 1)))
 }
 
-restart_if_replaced() {
-  [ "$http_status" = 200 ] || return 0
-  own_digest
-  [ "$own_digest" = "$started_digest" ] || exec sh "$0"
-}
-
 if [ ! -r "$etc/agent.conf" ]; then
   say "there is no $etc/agent.conf"
   exit 1
@@ -193,6 +185,7 @@ failures=0
 http_status=''
 retry_after=''
 held=''
+wanted_agent=''
 shown_nonce=''
 code_shown=0
 verified_digest=''
@@ -205,8 +198,7 @@ tpm_fault=''
 hold_code=''
 hold_text=''
 take_lock
-own_digest
-started_digest=$own_digest
+find_own_build
 first_line "$run/hold"
 plan_hold_code=\${first_line%% *}
 plan_hold_text=\${first_line#* }
@@ -228,7 +220,7 @@ while :; do
     [ -z "$hold_code$held" ] && [ "$failures" = 0 ]
     exit
   fi
-  restart_if_replaced
+  take_wanted_agent
   wait_for_next_poll
 done
 `,
@@ -968,6 +960,7 @@ ask() {
   retry_after=
   answer_hold=
   answer_nonce=
+  answer_agent=
   [ "$curl_status" = 0 ] || http_status=000
   [ "$curl_status" != 60 ] || report_distrust
   [ -r "$run/headers" ] || return 0
@@ -976,6 +969,7 @@ ask() {
     case $header_name in
       [Mm]uster-[Cc]heckpoint) take_checkpoint ;;
       [Mm]uster-[Rr]evision) take_revision ;;
+      [Mm]uster-[Aa]gent) take_agent_header ;;
       [Mm]uster-[Hh]old) answer_hold=$header_value ;;
       [Mm]uster-[Nn]once) answer_nonce=$header_value ;;
       *) ! is_number "$header_value" || take_header ;;
@@ -1263,7 +1257,7 @@ post_facts() {
   look_at_encryption
   look_at_kubelet_client
   look_at_tokens
-  set -- agent="$version" clock="$(date +%s)"
+  set -- agent="$version" build="$own_build" clock="$(date +%s)"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" encrypt="$encrypt" encrypted="$encrypted"
@@ -1281,6 +1275,8 @@ post_facts_of_files() {
   set -- "$@" bootid="$first_line"
   first_line "$root/etc/machine-id"
   set -- "$@" machineid="$first_line"
+  first_line "$agents/refused"
+  set -- "$@" refused="$first_line"
   first_line "$run/applied"
   set -- "$@" applied="$first_line"
   first_line "$run/step"
@@ -2601,6 +2597,7 @@ keep_plan() {
   ! grep -Eq "^($moment) " "$stage/lines" || return 0
   keep_fetched_files || return 1
   try keep-failed write_line "$shelf/wal" "$wal" || return 1
+  try keep-failed keep_own_agent || return 1
   try keep-failed replace "$run/body" 600 "$shelf/plan.tar" || return 1
   for kept_file in "$shelf"/*; do
     case $kept_names in
@@ -2651,7 +2648,7 @@ pack_kept_plan() {
 }
 
 keep_fetched_files() {
-  kept_names=' plan.tar wal '
+  kept_names=' plan.tar wal agent agent.tar '
   while read -r verb first second third fourth fifth; do
     case $verb in
       fetch)
@@ -2685,6 +2682,7 @@ do_kept_plan() {
     say 'the data of etcd are gone; nothing is done without the boot server'
     return 0
   fi
+  use_kept_agent
   say 'the boot server does not answer; this machine does what it did last'
   doing_kept_plan=yes
   if cp "$shelf/plan.tar" "$run/body"; then
@@ -2726,6 +2724,120 @@ update_boot_disk() {
   setting kernel
   kernel=$setting
   sh "$here/muster-boot.sh" keep "$boot" $kernel $initrds 9>&- </dev/null >/dev/null 2>&1 &
+}
+`,
+  'muster-upgrade.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-upgrade.sh of Muster.
+
+agents=$etc/agents
+
+find_own_build() {
+  case $here in
+    "$agents"/*) own_build=\${here##*/} ;;
+    *)
+      setting agent
+      own_build=$setting
+      ;;
+  esac
+}
+
+take_agent_header() {
+  header_digest=\${header_value%%.*}
+  case $header_digest in
+    *[!0-9a-f]*) return 0 ;;
+  esac
+  [ "\${#header_digest}" = 64 ] || return 0
+  is_number "\${header_value#*.}" || return 0
+  answer_agent=$header_value
+}
+
+keep_agent() {
+  first_line "$agents/failed"
+  if [ -n "$first_line" ]; then
+    write_line "$agents/refused" "$first_line" && rm -f "$agents/failed"
+  fi
+  first_line "$agents/trial"
+  [ -n "$first_line" ] || return 0
+  [ "\${first_line%% *}" = "$own_build" ] || return 0
+  write_line "$agents/current" "$own_build" || return 1
+  rm -f "$agents/trial" "$agents/refused"
+  if keeps_plans && [ -e "$shelf/plan.tar" ]; then
+    keep_own_agent
+  fi
+  for other_agent in "$agents"/*/; do
+    other_agent=\${other_agent%/}
+    [ "$other_agent" = "$here" ] || rm -rf "$other_agent"
+  done
+}
+
+forget_failed_trial() {
+  rm -f "$agents/failed"
+}
+
+refuse_agent() {
+  say "the agent $wanted_agent is refused: $2"
+  write_line "$agents/refused" "$wanted_agent $1 $2"
+}
+
+take_wanted_agent() {
+  [ -n "$wanted_agent" ] || return 0
+  wanted_build=\${wanted_agent%.*}
+  [ "$wanted_build" != "$own_build" ] || return 0
+  first_line "$agents/refused"
+  [ "\${first_line%% *}" != "$wanted_agent" ] || return 0
+  [ -r "$etc/muster-start.sh" ] || return 0
+  ask /agent/bundle --cert "$identity/agent.crt" --key "$identity/agent.key" \\
+    --data-urlencode "digest=$wanted_build"
+  if [ "$http_status" != 200 ]; then
+    say "$asked_url: $http_status $answer_text"
+    return 0
+  fi
+  if ! sha256 "$run/body" || [ "$sha256" != "$wanted_build" ]; then
+    refuse_agent wrong-hash "What the server sent has the SHA-256 $sha256."
+    return 0
+  fi
+  if ! upgrade_output=$(unpack_agent "$run/body" "$wanted_build" 2>&1); then
+    refuse_agent write-failed "It could not be unpacked: $(printf '%.200s' "$upgrade_output")"
+    return 0
+  fi
+  write_line "$agents/trial" "$wanted_build \${wanted_agent#*.} 0" || return 0
+  say "the agent $wanted_build begins its trial"
+  exec sh "$etc/muster-start.sh"
+}
+
+unpack_agent() {
+  make_parent "$agents/$2" || return 1
+  rm -rf "$agents/.new" "\${agents:?}/$2"
+  mkdir "$agents/.new" || return 1
+  tar --no-same-owner -xf "$1" -C "$agents/.new" || return 1
+  [ -s "$agents/.new/muster-agent.sh" ] || return 1
+  sync -f "$agents/.new" || return 1
+  mv -T "$agents/.new" "$agents/$2"
+}
+
+keep_own_agent() {
+  first_line "$shelf/agent"
+  [ "\${first_line%% *}" != "$own_build" ] || return 0
+  (cd "$here" && tar -cf "$run/agent.tar" muster-*.sh) || return 1
+  sha256 "$run/agent.tar" || return 1
+  rm -f "$shelf/agent"
+  replace "$run/agent.tar" 600 "$shelf/agent.tar" || return 1
+  rm -f "$run/agent.tar"
+  write_line "$shelf/agent" "$own_build $sha256"
+}
+
+use_kept_agent() {
+  first_line "$shelf/agent"
+  kept_build=\${first_line%% *}
+  [ -n "$kept_build" ] || return 0
+  [ "$kept_build" != "$own_build" ] || return 0
+  [ -r "$etc/muster-start.sh" ] || return 0
+  sha256 "$shelf/agent.tar" || return 0
+  [ "$sha256" = "\${first_line#* }" ] || return 0
+  unpack_agent "$shelf/agent.tar" "$kept_build" 2>/dev/null || return 0
+  write_line "$agents/current" "$kept_build" || return 0
+  say "the agent $kept_build made the kept plan, and does it"
+  exec sh "$etc/muster-start.sh"
 }
 `,
   'muster-disk.sh': `#!/bin/sh
@@ -3397,7 +3509,81 @@ esac
 `,
 };
 
-/** Only machines with a boot disk get this script. */
+/** Starts the agent; the only script that an upgrade of the agent does not replace. */
+export const START_SCRIPT = `#!/bin/sh
+# The same with comments: src/agent/muster-start.sh of Muster.
+set -u
+umask 077
+LC_ALL=C
+export LC_ALL
+exec 9>&-
+
+root=$(readlink -f "\${MUSTER_ROOT:-/}")
+root=\${root%/}
+etc=$root/etc/muster
+agents=$etc/agents
+limit=$(sed -n 's/^trial=\\([0-9]\\{1,4\\}\\)$/\\1/p' "$etc/agent.conf" 2>/dev/null)
+limit=\${limit:-120}
+
+write() {
+  printf '%s\\n' "$2" >"$agents/.new.$1" || return 1
+  mv -f "$agents/.new.$1" "$agents/$1" || return 1
+  sync "$agents"
+}
+
+take_back() {
+  write failed "$digest.$attempt silent $1"
+  rm -f "$agents/trial"
+}
+
+is_on_trial() {
+  trial_digest=
+  if [ -r "$agents/trial" ]; then
+    read -r trial_digest _ <"$agents/trial"
+  fi
+  [ "$trial_digest" = "$digest" ]
+}
+
+watch() {
+  seconds=0
+  while [ "$seconds" -lt "$limit" ]; do
+    sleep 1
+    is_on_trial || return 0
+    kill -0 "$1" 2>/dev/null || return 0
+    seconds=$((seconds + 1))
+  done
+  take_back "It did not report to the server within $limit seconds."
+  kill -TERM "$1"
+  sleep 5
+  ! kill -0 "$1" 2>/dev/null || kill -KILL "$1"
+}
+
+digest=''
+starts=0
+if [ -r "$agents/trial" ]; then
+  read -r digest attempt starts <"$agents/trial"
+fi
+if [ -n "$digest" ]; then
+  case \${starts:-3} in
+    0 | 1 | 2)
+      write trial "$digest $attempt $((starts + 1))"
+      watch $$ </dev/null >/dev/null 2>&1 &
+      exec sh "$agents/$digest/muster-agent.sh"
+      ;;
+  esac
+  take_back 'It ended three times without a report to the server.'
+fi
+digest=''
+if [ -r "$agents/current" ]; then
+  read -r digest <"$agents/current"
+fi
+if [ -n "$digest" ] && [ -r "$agents/$digest/muster-agent.sh" ]; then
+  exec sh "$agents/$digest/muster-agent.sh"
+fi
+exec sh "$etc/muster-agent.sh"
+`;
+
+/** Only machines with a boot disk get this script with their first configuration. */
 export const BOOT_SCRIPT = `#!/bin/sh
 # The same with comments: src/agent/muster-boot.sh of Muster.
 set -u
@@ -3648,7 +3834,7 @@ StartLimitIntervalSec=0
 [Service]
 # All disks must be there before the agent chooses one, or it could miss a second disk that fits.
 ExecStartPre=-udevadm settle --timeout=60
-ExecStart=/bin/sh /etc/muster/muster-agent.sh
+ExecStart=/bin/sh /etc/muster/muster-start.sh
 Restart=always
 RestartSec=2
 UMask=0077

@@ -329,8 +329,12 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const image = HEX64.exec(form.get('image') ?? '')?.[0];
   const prefetched = prefetchedOf(text('prefetched'));
   const inventory = readInventory(form.get('inventory') ?? '');
+  const build = optional('build', HEX64);
+  const refused = refusedOf(text('refused'));
   return {
     agent: needed('agent'),
+    ...(build !== undefined && { build }),
+    ...(refused && { refused }),
     bootId: needed('bootid'),
     // A machine may have none yet; the check `machine-id` reports that.
     machineId: optional('machineid') ?? '',
@@ -391,6 +395,15 @@ function prefetchedOf(text: string): AgentFacts['prefetched'] {
   const [, list, fault] = /^([0-9a-f]{16,64}) (?:ok|failed (.+))$/.exec(text) ?? [];
   return list === undefined ? undefined : { list, ...(fault !== undefined && { fault }) };
 }
+
+/** Reads `DIGEST.ATTEMPT CODE TEXT`; undefined for any other text. */
+function refusedOf(text: string): AgentFacts['refused'] {
+  const [, digest, attempt, code, why] = REFUSED_LINE.exec(text) ?? [];
+  if (digest === undefined) return undefined;
+  return { digest, attempt: Number(attempt), code: code!, text: why! };
+}
+
+const REFUSED_LINE = /^([0-9a-f]{64})\.([0-9]{1,9}) ([a-z-]{1,40}) (.+)$/;
 
 /** A line of the fact `secrets`: NAME:KEY and the tag of its value. */
 const SECRET_LINE = /^([a-z0-9-]{1,63}:[A-Za-z0-9._-]{1,63}) ([0-9a-f]{32})$/;

@@ -11,6 +11,7 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
+import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
 import type { Membership } from '../cluster/change/membership.ts';
 import type { QuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import type { Rotations } from '../cluster/change/rotation/rotations.ts';
@@ -111,6 +112,8 @@ export interface ApiDeps {
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'get' | 'verify' | 'read'>;
   readonly rotations: Rotations;
   readonly upgrades: Upgrades;
+  /** Which agents the machines of clusters run. */
+  readonly builds: Pick<ClusterAgents, 'show' | 'of' | 'pause' | 'resume' | 'retry'>;
   readonly membership: Membership;
   /** Machine that is being removed from a cluster → what its removal waits for. */
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;

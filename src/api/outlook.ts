@@ -32,6 +32,8 @@ export interface Outlook {
   readonly waits?: Reason;
   /** For a machine: the TPM without which nobody gets its certificates. */
   readonly tpm?: KnownTpm;
+  /** For a machine with an agent: which one it runs, which it shall run, and what is due. */
+  readonly build?: ReturnType<ApiDeps['builds']['of']>;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
@@ -50,13 +52,14 @@ export function leasedAddresses({ leases }: Pick<ApiDeps, 'leases'>): ReadonlyMa
 /** The outlook of a machine. `leased` is from {@link leasedAddresses}, computed once per list. */
 export function machineOutlook(
   name: string,
-  { preview, roster, agents }: Pick<ApiDeps, 'preview' | 'roster' | 'agents'>,
+  { preview, roster, agents, builds }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'builds'>,
   leased: ReadonlyMap<string, string>,
 ): Outlook {
   const outlook = preview.outlook(name);
   const trust = preview.trust(name);
   const waits = agents.waits(name);
   const tpm = agents.tpm(name);
+  const build = builds.of(name);
   const member = roster.get(name);
   const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
   const lease = macs.map((mac) => leased.get(mac)).find((address) => address !== undefined);
@@ -65,6 +68,7 @@ export function machineOutlook(
     ...(trust && { trust }),
     ...(waits && { waits }),
     ...(tpm && { tpm }),
+    ...(build && { build }),
     ...(lease !== undefined && { lease }),
   };
 }

@@ -4,6 +4,7 @@
  */
 
 import { ACCOUNT_HANDLERS } from './accounts/routes.ts';
+import { AGENT_BUILD_HANDLERS } from './agents.ts';
 import { approveMachine, listWaiting } from './approvals.ts';
 import { auditEntries, auditExport, auditStatus } from './audit.ts';
 import { AUTHORITY_HANDLERS } from './authorities.ts';
@@ -142,7 +143,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     'POST /v1/pki/exported': pkiExported,
     'GET /v1/pki/:cluster': pkiStatus,
   }),
-  ...bind(CHANGES, { ...UPGRADE_HANDLERS, ...ROTATION_HANDLERS }),
+  ...bind(CHANGES, { ...UPGRADE_HANDLERS, ...ROTATION_HANDLERS, ...AGENT_BUILD_HANDLERS }),
   ...bind(CLUSTERS, {
     'GET /v1/clusters/:name/compromised/:machine': compromised,
     'POST /v1/clusters/:name/kubeconfig': kubeconfig,

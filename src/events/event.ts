@@ -58,6 +58,8 @@ export const EVENT_KINDS = {
   'cluster.rollout': 'A rolling restart moved on to a machine, or has stalled.',
   'cluster.change':
     'A change of a cluster (a rotation of keys) came to a step, was held, paused, or ended; or a machine has shown the evidence of a step.',
+  'cluster.agents':
+    'The upgrade of the agents of a cluster: the reason says which machine is first, or what an operator ordered.',
   'cluster.kubeconfig': 'A kubeconfig was made for a user.',
   'cluster.etcd-client': 'A client certificate of etcd was made for a user.',
   'cluster.join-token':
@@ -87,6 +89,9 @@ export const EVENT_KINDS = {
   'agent.quarantined': 'An operator put a machine in quarantine; the reason says why.',
   'agent.released': 'An operator ended the quarantine of a machine.',
   'agent.alive': "A machine's agent polled for the first time in this boot.",
+  'agent.upgraded': 'A machine runs another agent, which arrived while it ran.',
+  'agent.taken-back':
+    'A machine did not keep the agent that the boot host gave it, and runs the old one; the reason says why.',
   'agent.left':
     "A machine's agent reported that the machine shuts down, so that its next boot does not have to wait.",
   'agent.revoked':

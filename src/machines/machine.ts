@@ -80,6 +80,10 @@ export interface AgentStatus {
    * about it.
    */
   readonly secrets?: Readonly<Record<string, string>>;
+  /** SHA-256 of the agent's bundle; absent: an agent that cannot be upgraded in place. */
+  readonly build?: string;
+  /** A bundle of the agent that the machine did not keep, and the attempt in which it got it. */
+  readonly refused?: Reason & { readonly digest: string; readonly attempt: number };
   /** The state of its boot disk; absent when it has none or has not reported it yet. */
   readonly bootDisk?: Reason;
 }

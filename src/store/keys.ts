@@ -162,6 +162,11 @@ export const KEYS = {
     room: 'cluster',
     holds: 'the versions that the machines of a founded cluster may have, and how it was founded',
   }),
+  agentBuild: keys('agent-build/CLUSTER', {
+    room: 'cluster',
+    holds:
+      'which agent the machines of a cluster shall run, which machine takes it first, and whether that is paused',
+  }),
   running: keys('running/CLUSTER/MACHINE', {
     room: 'cluster',
     holds: "what a machine's agent last reported that it runs",

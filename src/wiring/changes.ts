@@ -1,6 +1,8 @@
 /** Wires the changes of running clusters: the engine, its kinds, and the rolling restarts. */
 import type { PlannedPoll } from '../agent/agent-api.ts';
+import { AGENT_BUNDLE } from '../agent/bundle.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
+import { openBuilds } from '../cluster/change/agents/builds.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
@@ -36,7 +38,7 @@ interface ChangesOf {
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
-  { store, events, pki, life, releases, catalog, artifacts }: State,
+  { store, events, pki, life, releases, catalog, artifacts, roster }: State,
   { clusters, kubes, founder, founding, supplies, snapshots }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
@@ -73,8 +75,10 @@ export async function openClusterChanges(
     const cluster = clusters.clusterOf(machine)?.resolved?.name;
     if (cluster !== undefined) changes.heard(cluster, machine, poll);
   };
+  const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   return {
     rollouts,
+    builds,
     running: changes.running,
     planned,
     /** Which versions a machine may have now. */

@@ -98,12 +98,8 @@ export async function openClusters(
     given,
     snapshot: snapshots.line,
   });
-
-  const departures = createDepartures({ founder, clusters, kubes, clock, log });
-  closing.defer(() => departures.close());
-  for (const { cluster } of founder.records()) departures.go(cluster);
+  const departures = startDepartures({ founder, clusters, kubes }, common, closing);
   startKeepers({ founder, clusters, kubes }, common, state, closing);
-
   const members = { founder, departures, membersWait };
   const membership = createMembership({ catalog, clusters, ...members, releases, clock });
   const health = createHealth({
@@ -113,6 +109,7 @@ export async function openClusters(
     roster,
     stopped: (machine) => agents.waits(machine) ?? boot.service.outlook(machine),
     certificateState: agents.certificateState,
+    agents: (cluster) => changes.builds.show(cluster),
     clock,
     newId: () => randomBytes(4).toString('hex'),
   });
@@ -130,6 +127,7 @@ export async function openClusters(
       }),
       inline: planner.inline,
       snapshots: snapshots.agents,
+      builds: changes.builds,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: (session) => boot.service.ticketed(session),
       ownAddresses: boot.service.ownAddresses,
@@ -147,6 +145,7 @@ export async function openClusters(
     rotations: changes.rotations,
     upgrades: changes.upgrades(health),
     health,
+    builds: changes.builds,
     membership,
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,
@@ -211,6 +210,22 @@ function snapshotsOf(
 }
 
 type Founded = Pick<Parameters<typeof startNodeKeeper>[0], 'founder' | 'clusters' | 'kubes'>;
+
+/** Continues to drain the nodes of leaving machines. */
+function startDepartures(
+  {
+    founder,
+    clusters,
+    kubes,
+  }: Pick<Parameters<typeof createDepartures>[0], 'clusters' | 'kubes'> & { readonly founder: Founder },
+  { clock, log }: Common,
+  closing: AsyncDisposableStack,
+): ReturnType<typeof createDepartures> {
+  const departures = createDepartures({ founder, clusters, kubes, clock, log });
+  closing.defer(() => departures.close());
+  for (const { cluster } of founder.records()) departures.go(cluster);
+  return departures;
+}
 
 /** Starts the rounds that work on certificate requests, tokens and nodes of all clusters. */
 function startKeepers(

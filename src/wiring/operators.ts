@@ -95,6 +95,7 @@ export async function listenToOperators(
       hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
       rotations: clusters.rotations,
       upgrades: clusters.upgrades,
+      builds: clusters.builds,
       health: clusters.health,
       membership: clusters.membership,
       waiting: clusters.waiting,

@@ -68,6 +68,8 @@ const AGENT_ANSWERS = {
   snapshotGet: { none: 401, certificate: 409 },
   // The address is not the machine's.
   dataKey: { none: 401, certificate: 403 },
+  // The form names no bundle.
+  bundle: { none: 401, certificate: 404 },
   leave: { none: 401, certificate: 204 },
 } as const satisfies Record<
   keyof typeof AGENT_ROUTES,

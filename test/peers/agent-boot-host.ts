@@ -8,6 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { openAgents } from '../../src/agent/agents.ts';
+import { AGENT_BUNDLE, type AgentBundle } from '../../src/agent/bundle.ts';
 import type { AgentFacts } from '../../src/agent/facts.ts';
 import type { AgentSettings } from '../../src/agent/layer.ts';
 import type { Plan } from '../../src/agent/plan.ts';
@@ -16,12 +17,15 @@ import { createRevisionClaims, type RevisionClaims } from '../../src/agent/revis
 import { withSecrets } from '../../src/agent/secret-plan.ts';
 import type { ManualClock } from '../../src/base/clock.ts';
 import type { Mac } from '../../src/base/mac.ts';
+import { type ClusterAgents, openBuilds } from '../../src/cluster/change/agents/builds.ts';
+import { followClusters } from '../../src/cluster/spec/resolved-clusters.ts';
 import type { SecretUsers } from '../../src/machines/secret-users.ts';
 import { type GivenSecrets, openGivenSecrets } from '../../src/pki/given-secrets.ts';
 import { openPki, type Pki } from '../../src/pki/pki.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
 import { newVaultKey, type Vault, vaultFrom } from '../../src/pki/vault.ts';
 import type { ScriptAnswer } from '../../src/pxe/boot.ts';
+import type { LiveCatalog } from '../../src/resources/catalog.ts';
 import * as boot from '../unit/pxe/boot/world.ts';
 
 export const CP1_MAC = '52:54:00:aa:00:11' as Mac;
@@ -51,6 +55,9 @@ export interface Answer {
 }
 
 export interface AgentBootHost extends boot.World {
+  /** Which agents machines run, and the bundle that they shall run, which tests change. */
+  readonly builds: ClusterAgents;
+  bundle: AgentBundle;
   readonly agents: Awaited<ReturnType<typeof openAgents>>;
   readonly pki: Pki;
   /** What machines' claims to have seen a revision are checked with. */
@@ -101,6 +108,7 @@ export async function open(
   const settings = new Map<string, AgentSettings>();
   const state = {
     plan: { lines: [], pollSeconds: 5 } as Plan,
+    bundle: AGENT_BUNDLE,
     inline: (async () => ({ lines: [], pollSeconds: 0 })) as AgentBootHost['inline'],
   };
   const asked: AgentBootHost['asked'] = [];
@@ -108,6 +116,7 @@ export async function open(
   let pki!: Pki;
   let given!: GivenSecrets;
   let users!: SecretUsers;
+  let builds!: ClusterAgents;
   const base = await boot.world(kept.base ? [] : documents, {
     ...(kept.clock && { clock: kept.clock }),
     ...(kept.base && {
@@ -121,6 +130,13 @@ export async function open(
       const secrets = openSecrets({ store: parts.store, vault });
       given = await openGivenSecrets({ ...parts, vault, secrets });
       users = parts.secretUsers as SecretUsers;
+      builds = await openBuilds({
+        ...parts,
+        clusters: followClusters(parts.catalog as LiveCatalog, parts.memberships),
+        get bundle() {
+          return state.bundle;
+        },
+      });
       agents = await openAgents({
         ...parts,
         pki,
@@ -143,6 +159,7 @@ export async function open(
       configuration: (machine) => base.boot.render(machine).merged,
     }),
     inline: (machine) => state.inline(machine),
+    builds,
     addresses: () => ['10.77.0.1', LOOPBACK],
     // All machines of the test send from loopback.
     ownAddresses: (machine) =>
@@ -196,6 +213,13 @@ export async function open(
     directory,
     asked,
     settings,
+    builds,
+    get bundle() {
+      return state.bundle;
+    },
+    set bundle(bundle) {
+      state.bundle = bundle;
+    },
     get plan() {
       return state.plan;
     },

@@ -8,7 +8,9 @@ import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { bundleOf } from '../../src/agent/bundle.ts';
 import type { PlanLine } from '../../src/agent/plan.ts';
+import { AGENT_SCRIPTS, START_SCRIPT } from '../../src/agent/scripts.generated.ts';
 import { askDisk, Disks } from './agent-disks.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 
@@ -87,6 +89,14 @@ function startsByItself(): void {
   );
 }
 
+/** Resolves when `is` says so. */
+async function until(is: () => boolean): Promise<void> {
+  for (let tries = 0; !is(); tries += 1) {
+    if (tries > 400) throw new Error(`it did not happen: ${is}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
 /** Stops the server, so that no request is answered from now on. */
 function silence(): void {
   planner.close();
@@ -120,6 +130,50 @@ test.for(SHELLS)(
     expect(machine.told()).toEqual([]);
   },
 );
+
+test('a machine whose boot disk has an older agent does its kept plan with the agent that made it, and without the server', async () => {
+  const install = (): void => {
+    for (const [name, text] of Object.entries({ ...AGENT_SCRIPTS, 'muster-start.sh': START_SCRIPT }))
+      machine.write(`/etc/muster/${name}`, text);
+  };
+  const conf = machine.read('/etc/muster/agent.conf');
+  machine.write('/etc/muster/agent.conf', `${conf}agent=${'a'.repeat(64)}\n`);
+  install();
+  const AGENT = machine.path('/etc/muster/muster-start.sh');
+  planner.plan([CREATE, MARKER]);
+  expect((await machine.poll(SHELLS[0], { AGENT: machine.path('/etc/muster/muster-agent.sh') })).status).toBe(
+    0,
+  );
+  // The agent of the first configuration is replaced by one that calls itself by another version.
+  const newer = bundleOf({
+    ...AGENT_SCRIPTS,
+    'muster-agent.sh': AGENT_SCRIPTS['muster-agent.sh']!.replace(/^version=.*$/m, 'version=77'),
+  });
+  planner.bundle = newer;
+  planner.standing = lines();
+  machine.start(SHELLS[0], [], { AGENT });
+  // The file is absent for a moment while another agent is kept.
+  const kept = (): string => {
+    try {
+      return machine.read('/var/lib/muster/kept/agent');
+    } catch {
+      return '';
+    }
+  };
+  await until(() => kept().startsWith(newer.digest));
+  await machine.stop();
+
+  startsByItself();
+  fs.rmSync(machine.path('/etc/muster/agents'), { recursive: true });
+  silence();
+  const child = machine.start(SHELLS[0], [], { AGENT });
+  let said = '';
+  child.stderr!.on('data', (part) => (said += part));
+  await until(() => machine.exists('/run/muster/applied'));
+  expect(said).toContain(`the agent ${newer.digest} made the kept plan, and does it`);
+  expect(machine.read('/etc/muster/agents/current')).toBe(`${newer.digest}\n`);
+  expect(machine.read('/etc/name')).toBe('cp1\n');
+});
 
 test('a machine that booted from the network waits for its server, and reports later that it went on without it', async () => {
   planner.plan([CREATE, MARKER]);

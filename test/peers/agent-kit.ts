@@ -11,6 +11,7 @@ import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { TLSSocket } from 'node:tls';
+import type { AgentBundle } from '../../src/agent/bundle.ts';
 import type { AgentFacts } from '../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../src/agent/plan.ts';
 import { tar } from '../../src/agent/tar.ts';
@@ -72,6 +73,8 @@ export class Planner {
   configuration: Readonly<Record<string, string>> = { 'user-data': 'the user-data', 'meta-data': '{}' };
   /** The keys of data filesystems, by UUID; null: the boot host does not give them. */
   dataKeys: Map<string, string> | null = new Map();
+  /** The agent that machines are asked to become. */
+  bundle?: AgentBundle;
   /** Instead of the real answer to `redeem`. */
   readonly redeemAnswers: Answer[] = [];
   authority = '';
@@ -155,6 +158,7 @@ export class Planner {
       const files = Object.entries(this.configuration);
       return { status: 200, body: tar(files.map(([name, text]) => ({ name, content: Buffer.from(text) }))) };
     }
+    if (asked === '/agent/bundle') return { status: 200, body: this.bundle!.tar };
     if (asked === '/agent/data-key') {
       const filesystem = form.get('filesystem')!;
       if (form.get('make') === 'yes' && this.dataKeys?.has(filesystem) === false)
@@ -164,11 +168,12 @@ export class Planner {
     }
     const given = this.answers.shift();
     if (given) return given;
+    const headers = { 'Retry-After': '1', ...(this.bundle && { 'Muster-Agent': `${this.bundle.digest}.1` }) };
     if (this.standing) {
       const plan = encodePlan({ lines: this.standing, pollSeconds: 0 });
-      if (form.get('applied') !== plan.digest) return { status: 200, body: plan.tar };
+      if (form.get('applied') !== plan.digest) return { status: 200, body: plan.tar, headers };
     }
-    return { status: 204, headers: { 'Retry-After': '1' } };
+    return { status: 204, headers };
   }
 
   /** Answers the next poll with this plan. Returns its digest. */

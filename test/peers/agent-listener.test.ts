@@ -134,6 +134,7 @@ describe('the listener for agents', () => {
         snapshotPart: async () => ({ status: 200, headers: {} }),
         snapshotEnd: async () => ({ status: 204, headers: {} }),
         snapshotGet: async () => ({ status: 200, headers: {} }),
+        bundle: async () => ({ status: 200, headers: {} }),
         dataKey: async () => ({ status: 200, headers: {} }),
       },
       log: silentLog,

@@ -1,4 +1,4 @@
-/** Changes of running clusters: rotations of keys and upgrades. */
+/** Changes of running clusters: rotations of keys, upgrades, and the agents of machines. */
 import { z } from 'zod';
 import { type Contracts, dryRun, fault, names, texts, time } from './contract.ts';
 
@@ -54,11 +54,49 @@ const upgradePreview = z
   .strictObject({ ...preview, from: z.string(), to: z.string(), faults: z.array(fault) })
   .meta({ id: 'UpgradePreview' });
 
+const agentStates = ['current', 'at-boot', 'refused', 'paused', 'stopped', 'waits', 'taking'] as const;
+export const agentOfMachine = z.strictObject({
+  machine: z.string(),
+  runs: z.string().optional().meta({ description: 'The first characters of the SHA-256 of its agent.' }),
+  state: z.enum(agentStates),
+  text: z.string(),
+});
+const agents = z
+  .strictObject({
+    cluster: z.string(),
+    wanted: z.string(),
+    attempt: z.int(),
+    first: z.string().optional().meta({ description: 'The machine that takes a new agent first.' }),
+    pausedBy: z.string().optional(),
+    machines: z.array(agentOfMachine),
+  })
+  .meta({ id: 'ClusterAgents' });
+
 const pauseBefore = names('Steps before which it pauses.');
 const without = names('Machines that are not waited for.');
 const leave = names('Things that are left behind.');
 
 export const CHANGES = {
+  'GET /v1/clusters/:name/agents': {
+    access: 'view',
+    summary: 'Shows which agent each machine of a cluster runs, which it shall run, and what is due.',
+    answer: agents,
+  },
+  'POST /v1/clusters/:name/agents/pause': {
+    access: 'administer',
+    summary: 'Pauses the upgrade of agents: no other machine gets the new one.',
+    answer: agents,
+  },
+  'POST /v1/clusters/:name/agents/resume': {
+    access: 'administer',
+    summary: 'Continues the upgrade of agents.',
+    answer: agents,
+  },
+  'POST /v1/clusters/:name/agents/retry': {
+    access: 'administer',
+    summary: 'Tries again to upgrade the agents of machines that did not keep the new one, one first.',
+    answer: agents,
+  },
   'GET /v1/clusters/:name/upgrade': {
     access: 'view',
     summary: 'Shows the upgrade of a cluster that is under way, or the last one: steps and evidence.',

@@ -1,6 +1,7 @@
 /** Documents of all kinds, with what the server knows of them. */
 import { z } from 'zod';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
+import { agentOfMachine } from './changes.ts';
 import {
   type Contracts,
   count,
@@ -68,6 +69,11 @@ const status = {
       hold: reason.optional(),
       secrets: texts.optional(),
       bootDisk: reason.optional(),
+      build: z.string().optional().meta({ description: "SHA-256 of the agent's bundle." }),
+      refused: z
+        .strictObject({ code: z.string(), text: z.string(), digest: z.string(), attempt: z.int() })
+        .optional()
+        .meta({ description: 'A bundle of the agent that the machine did not keep.' }),
     })
     .optional(),
   alarm: z.strictObject(alarm).optional(),
@@ -81,6 +87,10 @@ const outlook = {
   outlook: reason.optional().meta({ description: 'Why the machine would be held if it booted now.' }),
   trust: trust.optional(),
   waits: reason.optional().meta({ description: 'Why its agent waits for an operator.' }),
+  build: agentOfMachine
+    .extend({ wanted: z.string() })
+    .optional()
+    .meta({ description: 'Which agent it runs, which it shall run, and what is due.' }),
   tpm: z
     .strictObject({
       ek: z.string(),

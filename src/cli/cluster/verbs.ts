@@ -103,6 +103,24 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
     finish(await (await import('./running.ts')).running(name, options, io)),
   );
   withExamples(running, ['muster cluster running blue', 'see which versions the machines run']);
+  const agents = withServer(
+    cluster
+      .command('agents')
+      .summary('show and upgrade the agents of machines')
+      .description(
+        'Shows which agent each machine runs, which it shall run, and what is due. Agents follow the version of Muster by themselves: one control plane first, the others when it has reported. A machine whose new agent does not report runs the old one again, and no further machine gets the new one until `retry` orders another attempt.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('[order]', 'pause, resume or retry')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, order: string | undefined, options) =>
+    finish(await (await import('./agents.ts')).agents(name, order, options, io)),
+  );
+  withExamples(
+    agents,
+    ['muster cluster agents blue', 'see which agents the machines run'],
+    ['muster cluster agents blue retry', 'try again where a new agent was taken back'],
+  );
   const upgrade = withServer(
     cluster
       .command('upgrade')

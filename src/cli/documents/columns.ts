@@ -44,6 +44,12 @@ const profile = (item: Shown) => item.spec as ProfileSpec;
 /** The document of a machine; undefined for a machine that was only seen. */
 const machine = (item: Shown) => item.spec as MachineSpec | undefined;
 
+/** The agent that a machine runs, and behind an arrow the one that it shall run instead. */
+function agentText({ status: { agent, build } }: Shown): string | undefined {
+  const runs = build?.runs ?? (agent && `version ${agent.version}`);
+  return build === undefined || build.state === 'current' ? runs : `${runs} → ${build.wanted}`;
+}
+
 const stateColor = ({ status }: Shown): Color | undefined =>
   status.state === 'incomplete' || status.state === 'reset' ? 'yellow' : undefined;
 
@@ -136,7 +142,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'TRUST', wide: true, cell: (item) => item.status.trust?.tier },
     { heading: 'TPM', wide: true, cell: (item) => item.status.tpm?.ek.slice(0, 12) },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
-    { heading: 'AGENT', wide: true, cell: (item) => item.status.agent?.version },
+    { heading: 'AGENT', wide: true, cell: agentText },
     {
       heading: 'MACS',
       wide: true,

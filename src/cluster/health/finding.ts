@@ -11,6 +11,7 @@ export interface Finding {
     | 'objects'
     | 'network'
     | 'certificate'
+    | 'agent'
     | 'machine';
   /** The machine, lease or cluster that was checked. */
   readonly subject: string;

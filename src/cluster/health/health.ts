@@ -16,6 +16,7 @@ import { addressOf, type ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { bad, type ClusterHealth, type Finding } from './finding.ts';
 import { judgeCertificates, judgeKubernetes, judgeMachines, judgeProbes, type MachineSeen } from './judge.ts';
+import { type AgentsSeen, judgeAgents } from './judge-agents.ts';
 import { judgeEtcd } from './judge-etcd.ts';
 import { judgeObjects } from './judge-objects.ts';
 import { type ObjectsStatusDeps, objectsStatus } from './objects-status.ts';
@@ -35,6 +36,8 @@ export interface HealthDeps {
   readonly stopped: (machine: string) => Reason | undefined;
   /** `valid` when this certificate of the machine's agent is in force. */
   readonly certificateState: (machine: string, serial: string) => string;
+  /** Which agents the machines of a cluster run. */
+  readonly agents?: (cluster: string) => AgentsSeen;
   readonly clock: Clock;
   readonly newId: () => string;
 }
@@ -138,6 +141,7 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
     ...(at.etcdOnly ? [] : await kubernetes(deps, resolved, at)),
     ...judgeCertificates(resolved.name, names, issued, deps.clock.now()),
     ...judgeMachines([...names].map((name) => seen(deps, name))),
+    ...(deps.agents ? judgeAgents(resolved.name, deps.agents(resolved.name)) : []),
   ];
 }
 

@@ -48,6 +48,6 @@ fi
 path=/tools:/usr/sbin:/usr/bin:/sbin:/bin
 exec chroot . /usr/bin/env -i PATH=$path HOME=/root LC_ALL=C /bin/sh -c '
   while :; do
-    sh /etc/muster/muster-agent.sh >>/run/agent.log 2>&1 || :
+    sh /etc/muster/muster-start.sh >>/run/agent.log 2>&1 || :
     sleep 1
   done'

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { withoutComments } from '../../../scripts/script-texts.ts';
+import { AGENT_BUNDLE } from '../../../src/agent/bundle.ts';
 import { type AgentSettings, agentLayer, selectorText, settingsText } from '../../../src/agent/layer.ts';
 import { AGENT_HOLDS, CHECKS } from '../../../src/agent/plan.ts';
 import { expand } from '../../../src/ignition/template.ts';
@@ -39,7 +40,7 @@ test('scripts (without comments), CA and unit are those of the files; only root 
   expect(files.get('/etc/muster/ca.crt')).toMatchObject({ mode: '0644', content: 'PEM\n' });
   expect(files.get('/etc/muster/agent.conf')).toMatchObject({ mode: '0600' });
   expect(files.get('/etc/muster/agent.conf')!.content).toBe(
-    'server=https://10.0.0.1:8443\nmachine=cp1\nsession=S-1\nticket=T-1\ndata=serial=WD-1 size=10000-\nclock=set\ntime=1700000000\n',
+    `server=https://10.0.0.1:8443\nmachine=cp1\nsession=S-1\nagent=${AGENT_BUNDLE.digest}\nticket=T-1\ndata=serial=WD-1 size=10000-\nclock=set\ntime=1700000000\n`,
   );
   expect(config.units).toEqual([
     {
@@ -96,7 +97,7 @@ test('every shell accepts the scripts', () => {
 
 test('the agent sources every script that is not a command, and those are installed with it', () => {
   const parts = /^parts='([^']*)'$/m.exec(source('muster-agent.sh'))![1]!.split(/\s+/);
-  const commands = ['agent', 'boot', 'check', 'disk', 'luks'];
+  const commands = ['agent', 'boot', 'check', 'disk', 'luks', 'start'];
   expect([...parts, ...commands].map((part) => `muster-${part}.sh`).sort()).toEqual(scriptNames.sort());
 });
 

@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type Agents, openAgents, previewAgents } from '../../../src/agent/agents.ts';
+import { AGENT_BUNDLE } from '../../../src/agent/bundle.ts';
 import { quarantineMachine, releaseMachine } from '../../../src/agent/quarantine.ts';
 import { Accounts } from '../../../src/api/accounts/accounts.ts';
 import { openOperators } from '../../../src/api/accounts/operators.ts';
@@ -26,6 +27,7 @@ import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import { createCopies, nameOfCopy } from '../../../src/cluster/backup/copies.files.ts';
 import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.files.ts';
 import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
+import { openBuilds } from '../../../src/cluster/change/agents/builds.ts';
 import { openChanges } from '../../../src/cluster/change/changes.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { anyKind } from '../../../src/cluster/change/kind.ts';
@@ -294,6 +296,7 @@ export async function openWorld(
       ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
       has: () => true,
     }),
+    builds: await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE }),
     addons: openAddons(async () => undefined),
     quarantine: {
       hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),

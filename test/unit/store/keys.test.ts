@@ -34,6 +34,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'artifact/image/registry.k8s.io/pause:3.10',
   );
   expect(all.map(({ pattern }) => pattern).sort()).toEqual([
+    'agent-build/CLUSTER',
     'agent/MACHINE',
     'artifact/NAME…',
     'change-evidence/CLUSTER/ID/ROUTE/STEP',

@@ -1,0 +1,49 @@
+/** `muster cluster agents`: shows which agents run, or orders something of their upgrade. */
+import { MusterError } from '../../base/errors.ts';
+import type { AgentsOfCluster } from '../../cluster/change/agents/builds.ts';
+import { openClient, type ServerOptions } from '../client.socket.ts';
+import { EXIT, type Io } from '../io.ts';
+import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+
+type Row = AgentsOfCluster['machines'][number];
+
+const COLUMNS: readonly Column<Row>[] = [
+  { heading: 'MACHINE', cell: ({ machine }) => machine },
+  { heading: 'RUNS', cell: ({ runs }) => runs },
+  {
+    heading: 'STATE',
+    cell: ({ state }) => state,
+    color: ({ state }) => (state === 'current' ? 'green' : state === 'refused' ? 'red' : 'yellow'),
+  },
+  { heading: 'SAYS', cell: ({ text }) => text },
+];
+
+const ORDERS: readonly string[] = ['pause', 'resume', 'retry'];
+
+/**
+ * @param order `pause`, `resume` or `retry`; absent: shows the agents.
+ * @throws {MusterError} E_USAGE for an unknown order, and what the server answers
+ */
+export async function agents(
+  cluster: string,
+  order: string | undefined,
+  options: ServerOptions & { readonly output?: string },
+  io: Io,
+): Promise<number> {
+  if (order !== undefined && !ORDERS.includes(order))
+    throw new MusterError('E_USAGE', `"${order}" is not an order; the orders are ${ORDERS.join(', ')}`);
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const path = `/v1/clusters/${encodeURIComponent(cluster)}/agents`;
+  const client = openClient(options, io);
+  const view = await (order === undefined
+    ? client.call<AgentsOfCluster>('GET', path)
+    : client.call<AgentsOfCluster>('POST', `${path}/${order}`));
+  if (format === 'json') io.out(jsonText(view));
+  else if (format === 'yaml') io.out(yamlText(view));
+  else {
+    const paused = view.pausedBy === undefined ? '' : `, paused by ${view.pausedBy}`;
+    io.out(`${cluster} shall run the agent ${view.wanted} (attempt ${view.attempt}${paused})\n`);
+    io.out(tableText(COLUMNS, view.machines, lookOf(io)));
+  }
+  return EXIT.ok;
+}
