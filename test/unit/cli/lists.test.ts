@@ -219,6 +219,12 @@ describe('the wide list of machines', () => {
     const at = head!.indexOf('AGENT');
     expect(at).toBeGreaterThan(0);
     expect(row!.slice(at, at + 1)).toBe('3');
+    const build = { machine: 'cp1', runs: 'aaaaaaaa', wanted: 'bbbbbbbb', state: 'waits', text: '' } as const;
+    const later = tableText(COLUMNS.Machine, [{ ...machine, status: { agent, build } }], {
+      wide: true,
+      headings: true,
+    });
+    expect(later).toContain('aaaaaaaa → bbbbbbbb');
   });
 });
 
