@@ -44,7 +44,10 @@ const profile = (item: Shown) => item.spec as ProfileSpec;
 /** The document of a machine; undefined for a machine that was only seen. */
 const machine = (item: Shown) => item.spec as MachineSpec | undefined;
 
-/** The agent that a machine runs (an older one by its version), and behind an arrow the one that it shall run instead. */
+/**
+ * The agent that a machine runs (an older one by its version), and behind an arrow the one that it
+ * shall run instead.
+ */
 function agentText({ status: { agent, build } }: Shown): string | undefined {
   const runs = build?.runs ?? agent?.version;
   return build === undefined || build.state === 'current' ? runs : `${runs} → ${build.wanted}`;
