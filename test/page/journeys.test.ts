@@ -2,15 +2,16 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { BootHost } from '../../src/lab/simulated/boot-host.files.ts';
+import { orderOf } from '../../src/lab/simulated/documents.files.ts';
 import { afterPages, barriers, openBrowser, openContext, shoot } from './browser.ts';
-import { firstLogIn, invited, openServer, PAGE } from './server.ts';
+import { firstLogIn, invited, openServer, PAGE, setPassword } from './server.ts';
 
 const MACHINES = 12;
 let host: BootHost;
 let browser: Browser;
 
 beforeAll(async () => {
-  [host, browser] = await Promise.all([openServer(MACHINES), openBrowser()]);
+  [host, browser] = await Promise.all([openServer(MACHINES, { stranger: true }), openBrowser()]);
 });
 afterEach(({ task }) => afterPages(task.result?.state === 'fail'));
 afterAll(async () => {
@@ -23,7 +24,7 @@ test('an operator logs in with the one-time link and sees machines become ready 
   const page = await firstLogIn(context, invited(host, 'ada', 'operator'));
   expect(page.url()).not.toContain('invitation');
   await page.getByRole('link', { name: 'worker-9', exact: true }).waitFor();
-  await host.powerOn({ machines: host.machines, perSecond: 0, keep: false, until: 'ticket' });
+  await host.powerOn({ machines: host.machines, perSecond: 0, keep: false });
   await page
     .getByText('ready', { exact: true })
     .nth(MACHINES - 1)
@@ -41,4 +42,183 @@ test('nobody sees anything without logging in', async () => {
   const page = await context.newPage();
   await page.goto(`${PAGE}/#/fleet`);
   await page.getByLabel('Name').waitFor();
+});
+
+test('a machine that has just appeared is accepted and moves on to ready', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invited(host, 'grace', 'admin'));
+  await page.getByRole('link', { name: /^Register/ }).click();
+  await page.getByText('No unknown machine has asked').waitFor();
+  await shoot(page, 'register-empty');
+  const order = { ...host.stranger!, firmware: 'ipxe' as const };
+  const booted = host.powerOn({ machines: [order], perSecond: 0, keep: false, until: 'ready' });
+  const form = page.getByRole('form', { name: /^Accept m-/ });
+  await form.waitFor();
+  await page.getByText('Simulated Machine').waitFor();
+  await shoot(page, 'register');
+  expect(await barriers(page)).toEqual([]);
+  await form.getByLabel('Name').fill('newcomer');
+  await form.getByLabel('Profile').selectOption('node');
+  await form.getByRole('button', { name: 'Accept' }).click();
+  await page.getByText('No unknown machine has asked').waitFor();
+  await page.getByRole('link', { name: 'Fleet' }).click();
+  await page.getByLabel('Find').fill('newcomer');
+  await page.getByText('1 of 13 machines').waitFor();
+  await page.getByText('ready', { exact: true }).waitFor();
+  await booted;
+  await page.getByRole('link', { name: 'newcomer' }).click();
+  await page.getByText('Everything that was heard').waitFor({ state: 'attached' });
+  await shoot(page, 'machine-timeline');
+  expect(await barriers(page)).toEqual([]);
+  for (const tab of ['Why', 'Configuration', 'Facts', 'Events']) {
+    await page.getByRole('link', { name: tab, exact: true }).first().click();
+    await page.getByText('Loading', { exact: false }).waitFor({ state: 'detached' });
+    await shoot(page, `machine-${tab.toLowerCase()}`);
+    expect(await barriers(page), tab).toEqual([]);
+  }
+});
+
+test('a whole rack is registered from a pasted table, after a check that shows faults', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invited(host, 'edsger', 'admin'));
+  await page.goto(`${PAGE}/#/register`);
+  const table = page.getByLabel('Paste rows');
+  await table.fill('name,mac,profile\nrow-1,52:54:00:bb:00:01,node\nrow-2,52:54:00:bb:00:xx,node');
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByRole('alert').waitFor();
+  await shoot(page, 'rack-faults');
+  await table.fill('name\tmac\tprofile\tlabels\nrow-1\t52:54:00:bb:00:01\tnode\track=a unit=1\n');
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByRole('button', { name: 'Register 1 machine' }).click();
+  await page.getByText('Registered: 1 machine').waitFor();
+  await page.goto(`${PAGE}/#/fleet?view=racks&find=rack%3Da`);
+  await page.getByRole('heading', { name: 'a', exact: true }).waitFor();
+  await shoot(page, 'racks');
+  expect(await barriers(page)).toEqual([]);
+});
+
+test('an operator finds out why a machine is stuck, and gets it going', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invited(host, 'radia', 'operator'));
+  const stuck = { ...orderOf(MACHINES + 1), firmware: 'ipxe' as const };
+  host.muster('machine', 'add', stuck.mac, '--name', 'stuck', '--address', stuck.address);
+  const booted = host.powerOn({ machines: [stuck], perSecond: 0, keep: false, until: 'ready' });
+  await page.getByLabel('Needs attention').check();
+  await page.getByRole('link', { name: 'stuck' }).waitFor();
+  await shoot(page, 'fleet-stuck');
+  await page.getByRole('link', { name: 'stuck' }).click();
+  await page.getByRole('heading', { name: /^(certain|likely)/ }).waitFor();
+  await page.getByText('Evidence').first().click();
+  await shoot(page, 'machine-stuck');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Accept …' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Profile').selectOption('node');
+  await shoot(page, 'machine-accept');
+  expect(await barriers(page)).toEqual([]);
+  await dialog.getByRole('button', { name: 'Accept', exact: true }).click();
+  await page
+    .getByRole('banner')
+    .or(page.locator('main'))
+    .getByText('ready', { exact: true })
+    .first()
+    .waitFor();
+  await booted;
+});
+
+test('an administrator sees the cluster, and what a rotation of its CA would do', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invited(host, 'margaret', 'admin'));
+  await page.getByRole('link', { name: 'Clusters', exact: true }).click();
+  await page.getByRole('link', { name: 'rack', exact: true }).waitFor();
+  await shoot(page, 'clusters');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('main').getByRole('link', { name: 'rack', exact: true }).click();
+  await page.getByText('founded', { exact: false }).first().waitFor();
+  for (const tab of ['Members', 'Health', 'Changes', 'Snapshots']) {
+    await page.getByRole('link', { name: tab, exact: true }).click();
+    await page.getByText('Loading', { exact: false }).waitFor({ state: 'detached' });
+    await shoot(page, `cluster-${tab.toLowerCase()}`);
+    expect(await barriers(page), tab).toEqual([]);
+  }
+  await page.getByRole('main').getByRole('link', { name: 'Keys', exact: true }).click();
+  await page.getByRole('heading', { name: 'Keys of rack' }).waitFor();
+  await page.getByRole('button', { name: 'Rotate keys …' }).waitFor();
+  await shoot(page, 'keys');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Rotate keys …' }).click();
+  await page.getByRole('checkbox', { name: /^etcd-ca/ }).check();
+  await page.getByRole('button', { name: 'Show what it would do' }).click();
+  await page.getByRole('button', { name: 'Begin the rotation' }).waitFor();
+  await shoot(page, 'rotation-preview');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Begin the rotation' }).click();
+  await page.getByText('under way').waitFor();
+  await shoot(page, 'rotation');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Pause …' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Pause', exact: true }).click();
+  await page.getByText('paused by', { exact: false }).waitFor();
+});
+
+test('a document is edited: a fault is shown in its line, then the difference, then it is applied', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invited(host, 'adele', 'admin'));
+  await page.getByRole('link', { name: 'Documents' }).click();
+  await page.getByRole('link', { name: 'node', exact: true }).waitFor();
+  await shoot(page, 'documents');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'New Profile' }).click();
+  const text = page.getByLabel('Document (YAML)');
+  await text.fill('apiVersion: muster/v1\nkind: Profile\nmetadata:\n  name: spare\nspec:\n  imag: debian\n');
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page
+    .getByRole('button', { name: /^Go to line/ })
+    .first()
+    .click();
+  await shoot(page, 'document-fault');
+  expect(await barriers(page)).toEqual([]);
+  await text.fill('apiVersion: muster/v1\nkind: Profile\nmetadata:\n  name: spare\nspec:\n  image: debian\n');
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByRole('button', { name: 'Apply' }).click();
+  await page.getByRole('heading', { name: 'Profile spare' }).waitFor();
+  await text.fill((await text.inputValue()).replace('image: debian', 'image: debian\n  boot: hold'));
+  await page.getByRole('button', { name: 'Check' }).click();
+  await page.getByText('+   boot: hold').waitFor();
+  await shoot(page, 'document-difference');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Apply' }).click();
+  await page.getByRole('button', { name: 'Apply' }).waitFor({ state: 'detached' });
+  expect(host.muster('get', 'profile', 'spare', '-o', 'yaml')).toContain('boot: hold');
+});
+
+test('events are followed and searched; an auditor reads the security log and nothing else', async () => {
+  const context = await openContext(browser, { dark: true });
+  const page = await firstLogIn(context, invited(host, 'whitfield', 'viewer'));
+  await page.getByRole('link', { name: 'Events' }).click();
+  await page.getByText('machine.phase').first().waitFor();
+  await shoot(page, 'events-dark');
+  expect(await barriers(page)).toEqual([]);
+  const auditor = await openContext(browser);
+  const log = await auditor.newPage();
+  await log.goto(invited(host, 'peggy', 'auditor'));
+  await setPassword(log);
+  await log.getByText('operator.login').first().waitFor();
+  await shoot(log, 'audit');
+  expect(await barriers(log)).toEqual([]);
+  expect(await log.getByRole('link', { name: 'Fleet' }).count()).toBe(0);
+});
+
+test('a viewer sees everything and is offered nothing that would be refused', async () => {
+  const context = await openContext(browser, { dark: true, phone: true });
+  const page = await firstLogIn(context, invited(host, 'barbara', 'viewer'));
+  await page.getByRole('link', { name: 'cp1', exact: true }).waitFor();
+  await shoot(page, 'fleet-phone-dark');
+  expect(await barriers(page)).toEqual([]);
+  expect(await page.getByRole('checkbox', { name: 'Select cp1' }).count()).toBe(0);
+  await page.getByRole('link', { name: 'cp1', exact: true }).click();
+  await page.getByText('Everything that was heard').waitFor({ state: 'attached' });
+  await shoot(page, 'machine-phone-dark');
+  expect(await page.getByRole('button', { name: 'Accept' }).count()).toBe(0);
+  expect(await barriers(page)).toEqual([]);
 });

@@ -1,5 +1,8 @@
 /** A boot host with simulated machines, its page, and operators who log in there. */
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
+import { RELEASES } from '../../src/cluster/spec/versions.ts';
 import {
   type BootHost,
   type BootHostOptions,
@@ -10,9 +13,17 @@ const ADDRESS = '127.0.0.1:8444';
 export const PAGE = `https://${ADDRESS}`;
 export const PASSWORD = 'correct horse battery staple';
 
-/** Starts `bin/muster serve` with `size` machines and with the page. */
-export const openServer = (size: number, options: BootHostOptions = {}): Promise<BootHost> =>
-  openBootHost(size, { ...options, flags: ['--operators-listen', ADDRESS, ...(options.flags ?? [])] });
+const KUBELET = `1.36.${RELEASES['1.36'].patch}`;
+
+/** Starts `bin/muster serve` with `size` machines of one cluster and with the page. */
+export async function openServer(size: number, options: BootHostOptions = {}): Promise<BootHost> {
+  const flags = ['--operators-listen', ADDRESS, ...(options.flags ?? [])];
+  const host = await openBootHost(size, { ...options, flags });
+  const kubelet = join(host.state, 'kubelet');
+  writeFileSync(kubelet, 'a program\n');
+  host.muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${kubelet}`);
+  return host;
+}
 
 /** Makes an operator and returns the one-time link. */
 export function invited(host: BootHost, name: string, ...roles: readonly string[]): string {
@@ -24,9 +35,13 @@ export function invited(host: BootHost, name: string, ...roles: readonly string[
 export async function firstLogIn(context: BrowserContext, link: string): Promise<Page> {
   const page = await context.newPage();
   await page.goto(link);
+  await setPassword(page);
+  await page.getByText('live', { exact: true }).waitFor();
+  return page;
+}
+
+export async function setPassword(page: Page): Promise<void> {
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await page.getByLabel('Password again').fill(PASSWORD);
   await page.getByRole('button', { name: 'Set password and log in' }).click();
-  await page.getByText('live', { exact: true }).waitFor();
-  return page;
 }

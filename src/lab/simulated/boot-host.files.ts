@@ -51,6 +51,8 @@ export interface BootHost {
   readonly socket: string;
   /** In the order of the documents, control planes first. */
   readonly machines: readonly MachineOrder[];
+  /** The machine without a document. */
+  readonly stranger?: MachineOrder;
   /** Runs `bin/muster` with these arguments and returns its output. */
   muster(...words: readonly string[]): string;
   /** Powers machines on, `perSecond` of them a second. Rejects when one did not settle. */
@@ -63,6 +65,8 @@ export interface BootHostOptions {
   /** Flags of Node, e.g. for a profile. */
   readonly nodeFlags?: string;
   readonly loaders?: string;
+  /** Whether there is one more machine, which has no document. */
+  readonly stranger?: boolean;
   /** More flags of the server. */
   readonly flags?: readonly string[];
   /** Command line in front of the server's, e.g. `taskset`. */
@@ -78,7 +82,8 @@ export async function openBootHost(size: number, options: BootHostOptions = {}):
   const home = mkdtempSync(join(tmpdir(), 'muster-simulated-'));
   const [config, state, socket] = [join(home, 'config'), join(home, 'state'), join(home, 'm.sock')];
   const machines = Array.from({ length: size }, (_, n) => orderOf(n));
-  writeDocuments(config, machines, state);
+  const stranger = options.stranger ? orderOf(size) : undefined;
+  writeDocuments(config, machines, state, stranger);
   const command = [
     ...wrapper,
     program(),
@@ -106,6 +111,7 @@ export async function openBootHost(size: number, options: BootHostOptions = {}):
     state,
     socket,
     machines,
+    ...(stranger && { stranger }),
     muster,
     powerOn: (order) => runFleet(segment.namespace, home, { ...order, members: MEMBERS }, fleets),
     log: () => output,

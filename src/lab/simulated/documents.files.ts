@@ -34,24 +34,39 @@ const USER = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBenchBenchBenchBenchBenchBenc
 /**
  * Writes the documents into directory `config`, and the image's files into the asset store in
  * `state`.
+ *
+ * @param stranger a machine without a document; its address is the only one of the network's pool
  */
-export function writeDocuments(config: string, machines: readonly MachineOrder[], state: string): void {
+export function writeDocuments(
+  config: string,
+  machines: readonly MachineOrder[],
+  state: string,
+  stranger?: MachineOrder,
+): void {
   const assets = join(state, 'assets/sha256');
   for (const directory of [config, assets]) mkdirSync(directory, { recursive: true });
   for (const text of IMAGE) writeFileSync(join(assets, sha256(text)), text);
   // JSON is YAML.
-  const texts = documentsOf(machines).map((one) => JSON.stringify({ apiVersion: 'muster/v1', ...one }));
+  const texts = documentsOf(machines, stranger).map((one) =>
+    JSON.stringify({ apiVersion: 'muster/v1', ...one }),
+  );
   writeFileSync(join(config, 'all.yaml'), texts.map((text) => `--- ${text}\n`).join(''));
 }
 
-function documentsOf(machines: readonly MachineOrder[]): readonly object[] {
+function documentsOf(
+  machines: readonly MachineOrder[],
+  stranger: MachineOrder | undefined,
+): readonly object[] {
   const names = machines.map(({ name }) => name);
   const [kernel, initrd, root] = IMAGE.map((text) => ({ sha256: sha256(text) }));
   const rack = {
     subnet: '10.92.0.0/16',
     gateway: '10.92.0.254',
     dns: [SERVER],
-    dhcp: { mode: 'reservations' },
+    dhcp: stranger
+      ? // A probe would find the address in use: all are local in the machines' namespace.
+        { mode: 'server', pools: [{ start: stranger.address, end: stranger.address }], probe: 'off' }
+      : { mode: 'reservations' },
   };
   const debian = {
     os: 'debian',

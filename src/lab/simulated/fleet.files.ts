@@ -29,8 +29,11 @@ export interface FleetOrder {
   readonly perSecond: number;
   /** Whether the result contains what each machine got, or only how long it took. */
   readonly keep: boolean;
-  /** How far they go: to their first certificate, or until their plans are applied (default). */
-  readonly until?: 'ticket' | 'rest';
+  /**
+   * How far they go: until they report ready, to their first certificate, or until their plans are
+   * applied (default).
+   */
+  readonly until?: 'ready' | 'ticket' | 'rest';
   /** Whether a machine that fails is only reported, and does not make the run fail. */
   readonly partial?: boolean;
 }
@@ -122,7 +125,7 @@ async function run(order: FleetOrder): Promise<FleetResult> {
     );
     const result = resultOf(machine, { began, on }, error, order.keep);
     // A machine that stops answering is reported at the end.
-    if (error === undefined && order.until !== 'ticket')
+    if (error === undefined && (order.until ?? 'rest') === 'rest')
       beating.push(machine.beat().catch((reason: unknown) => void silent.push(`${wanted.name}: ${reason}`)));
     return result;
   };

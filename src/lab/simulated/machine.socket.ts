@@ -148,9 +148,10 @@ export class SimulatedMachine {
    * Runs from power-on until it has a certificate, or until its plan is applied completely and the
    * server has no other one.
    */
-  async powerOn(until: 'ticket' | 'rest'): Promise<void> {
+  async powerOn(until: 'ready' | 'ticket' | 'rest'): Promise<void> {
     const session = await this.#started();
-    await this.#configure(session);
+    await this.#configure(session, until !== 'ready');
+    if (until === 'ready') return;
     await this.#redeem();
     this.#at('ticket');
     if (until === 'ticket') return;
@@ -256,8 +257,8 @@ export class SimulatedMachine {
     await this.#good('report', `${session}/report`, `step=${step}`);
   }
 
-  /** Fetches cloud-init's four documents and reads the agent's files from them. */
-  async #configure(session: string): Promise<void> {
+  /** Fetches cloud-init's four documents, reads the agent's files if it has one, and reports. */
+  async #configure(session: string, agent: boolean): Promise<void> {
     const documents: Record<string, string> = {};
     for (const name of ['meta-data', 'user-data', 'vendor-data', 'network-config'])
       documents[name] = String((await this.#good('configuration', `${session}/${name}`)).body);
@@ -267,8 +268,14 @@ export class SimulatedMachine {
       readonly write_files: readonly { readonly path: string; readonly content: string }[];
     };
     this.hostname = userData.hostname;
+    if (agent) this.#settle(userData.write_files);
+    for (const step of ['configured', 'ready']) await this.#report(session, step);
+  }
+
+  /** Reads the agent's settings from the files of the configuration. */
+  #settle(files: readonly { readonly path: string; readonly content: string }[]): void {
     const file = (path: string): string => {
-      const found = userData.write_files.find((one) => one.path === path);
+      const found = files.find((one) => one.path === path);
       if (found === undefined) throw new Error(`${this.order.name}: its configuration lacks ${path}`);
       return found.content;
     };
@@ -278,7 +285,6 @@ export class SimulatedMachine {
     }
     this.#authority = file('/etc/muster/ca.crt');
     if (this.#settings.has('data')) this.has.disk = 'blank';
-    for (const step of ['configured', 'ready']) await this.#report(session, step);
   }
 
   async #redeem(): Promise<void> {

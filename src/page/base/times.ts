@@ -10,6 +10,9 @@ export function age(ms: number): string {
   return hours < 48 ? `${hours}h` : `${Math.floor(hours / 24)}d`;
 }
 
+/** `1 machine`, `3 machines`. */
+export const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`;
+
 /** `850 ms`, `3.2 s`, `4 min 10 s`, `3 h 20 min`. */
 export function span(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;

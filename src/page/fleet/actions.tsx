@@ -4,6 +4,7 @@ import type { Shown } from '../../api/documents.ts';
 import type { Fault } from '../../base/errors.ts';
 import { part, post } from '../base/http.ts';
 import { may } from '../base/session.ts';
+import { count } from '../base/times.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { Choice } from '../parts/field.tsx';
 import { commands, ProblemNote } from '../parts/note.tsx';
@@ -75,7 +76,7 @@ function Accept({ names, close }: ActProps) {
   );
   const unknown = allRows.value.filter((row) => row.unknown && names.includes(row.name)).length;
   return (
-    <Dialog title={`Accept ${names.length} machines`} close={close}>
+    <Dialog title={`Accept ${count(names.length, 'machine')}`} close={close}>
       <p>
         {unknown > 0 && `${unknown} of them get a Machine document and may boot. `}
         {unknown < names.length &&
@@ -118,7 +119,7 @@ function Delete({ names, close }: ActProps) {
   };
   useState(() => void send(true));
   return (
-    <Dialog title={`Delete ${names.length} machines`} close={close}>
+    <Dialog title={`Delete ${count(names.length, 'machine')}`} close={close}>
       <p>
         Their documents are removed, and machines that were only seen are forgotten. Their disks are not
         changed.

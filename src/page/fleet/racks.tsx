@@ -1,5 +1,6 @@
 /** Machines where they are, by their location labels. */
 import { useEffect } from 'preact/hooks';
+import { count } from '../base/times.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { commands } from '../parts/note.tsx';
 import { show } from './machines.ts';
@@ -27,7 +28,7 @@ export function Racks({ rows }: { readonly rows: readonly Row[] }) {
         {racks.map((rack) => (
           <li key={rack.name}>
             <h2>{rack.name === '' ? 'no location' : rack.name}</h2>
-            <p class="dim">{rack.rows.length} machines</p>
+            <p class="dim">{count(rack.rows.length, 'machine')}</p>
             <ol>
               {rack.rows.map((row) => (
                 <li key={row.name} class={`unit ${row.tone}`}>

@@ -9,18 +9,21 @@ export function ProblemNote({ error }: { readonly error: unknown }) {
   useEffect(() => note.current?.scrollIntoView({ block: 'nearest' }), [error]);
   if (error === undefined) return null;
   const problem = error instanceof Problem ? error : undefined;
+  const faults = problem?.faults ?? [];
   const text = error instanceof Error ? error.message : String(error);
   return (
     <div class="note bad" role="alert" ref={note}>
-      <p>
-        <strong>{text}</strong>
-      </p>
-      {problem && problem.faults.length > 0 && (
+      {faults.length !== 1 && (
+        <p>
+          <strong>{text}</strong>
+        </p>
+      )}
+      {faults.length > 0 && (
         <ul>
-          {problem.faults.map((fault) => (
+          {faults.map((fault) => (
             <li key={`${fault.path} ${fault.message}`}>
-              {fault.message}
-              {fault.at && <span class="dim"> (line {fault.at.line})</span>}
+              {fault.at && <strong>Line {fault.at.line}: </strong>}
+              {fault.path && <code>{fault.path}</code>} {commands(fault.message)}
             </li>
           ))}
         </ul>

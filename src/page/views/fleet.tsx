@@ -2,7 +2,7 @@
 import { useMemo, useRef, useState } from 'preact/hooks';
 import { place, setQuery } from '../base/place.ts';
 import { may } from '../base/session.ts';
-import { age, moment } from '../base/times.ts';
+import { age, count, moment } from '../base/times.ts';
 import { Actions } from '../fleet/actions.tsx';
 import { allRows, fault, loading, show } from '../fleet/machines.ts';
 import { Racks } from '../fleet/racks.tsx';
@@ -90,8 +90,8 @@ export function Fleet() {
         <h1>Fleet</h1>
         <p class="dim" role="status">
           {found.length === rows.length
-            ? `${rows.length} machines`
-            : `${found.length} of ${rows.length} machines`}
+            ? count(rows.length, 'machine')
+            : `${found.length} of ${count(rows.length, 'machine')}`}
         </p>
         <fieldset class="switch">
           <legend class="hidden">How machines are shown</legend>

@@ -10,19 +10,39 @@ import { learnWho, logOut, may, startFault, who } from '../base/session.ts';
 import { allRows, followMachines } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { Loading, ProblemNote } from '../parts/note.tsx';
+import { Clusters } from './clusters.tsx';
+import { Documents } from './documents.tsx';
+import { Audit, Events } from './events.tsx';
 import { Fleet } from './fleet.tsx';
+import { Keys } from './keys.tsx';
 import { LogIn } from './log-in.tsx';
+import { Machine } from './machine.tsx';
+import { Register } from './register.tsx';
 
 interface View {
   readonly path: string;
   readonly label: string;
   readonly access: Access;
   readonly view: ComponentType;
+  /** The view in whose place in the list it is shown. */
+  readonly of?: string;
   /** A number beside the label. */
   readonly count?: () => number;
 }
 
-const VIEWS: readonly View[] = [{ path: 'fleet', label: 'Fleet', access: 'view', view: Fleet }];
+/** How many machines are unknown, for the number beside *Register*. */
+const unknownCount = (): number => allRows.value.filter(({ unknown }) => unknown).length;
+
+const VIEWS: readonly View[] = [
+  { path: 'fleet', label: 'Fleet', access: 'view', view: Fleet },
+  { path: 'machines', label: 'Fleet', access: 'view', view: Machine, of: 'fleet' },
+  { path: 'register', label: 'Register', access: 'view', view: Register, count: unknownCount },
+  { path: 'clusters', label: 'Clusters', access: 'view', view: Clusters },
+  { path: 'keys', label: 'Keys', access: 'view', view: Keys },
+  { path: 'documents', label: 'Documents', access: 'view', view: Documents },
+  { path: 'events', label: 'Events', access: 'view', view: Events },
+  { path: 'audit', label: 'Security log', access: 'audit', view: Audit },
+];
 
 /** Takes the invitation out of the address at once, so that it is not kept in the history. */
 function takeInvitation(): string | undefined {
@@ -87,14 +107,16 @@ function Frame() {
           <img src={new URL('../icon.svg', import.meta.url).href} alt="" width="24" height="24" /> Muster
         </span>
         <ul>
-          {views.map(({ path, label, count }) => (
-            <li key={path}>
-              <a href={`#/${path}`} aria-current={view?.path === path ? 'page' : undefined}>
-                {label}
-                {count && count() > 0 ? <span class="count">{count()}</span> : null}
-              </a>
-            </li>
-          ))}
+          {views
+            .filter(({ of }) => of === undefined)
+            .map(({ path, label, count }) => (
+              <li key={path}>
+                <a href={`#/${path}`} aria-current={(view?.of ?? view?.path) === path ? 'page' : undefined}>
+                  {label}
+                  {count && count() > 0 ? <span class="count">{count()}</span> : null}
+                </a>
+              </li>
+            ))}
         </ul>
         <div class="me">
           <Connection />
@@ -107,7 +129,7 @@ function Frame() {
         </div>
       </nav>
       <main id="main" ref={main} tabIndex={-1}>
-        {view ? <view.view /> : <NoView none={views.length === 0} />}
+        {view ? <view.view key={at} /> : <NoView none={views.length === 0} />}
       </main>
     </div>
   );
@@ -136,6 +158,3 @@ const NoView = ({ none }: { readonly none: boolean }) => (
     </p>
   </div>
 );
-
-/** How many machines are unknown, for the number beside *Register*. */
-export const unknownCount = (): number => allRows.value.filter(({ unknown }) => unknown).length;

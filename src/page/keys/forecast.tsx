@@ -1,0 +1,91 @@
+/** What ends when, as a line of time. */
+import type { ScopeStatus } from '../../api/trust.ts';
+import { now } from '../base/clock.ts';
+import { moment } from '../base/times.ts';
+import { ticks } from '../machine/scale.ts';
+import { Badge } from '../parts/badge.tsx';
+
+const WIDTH = 1000;
+const SIDE = 40;
+const DAY_MS = 86_400_000;
+/** As far as the server is asked to look ahead. */
+export const AHEAD_DAYS = 400;
+
+type Forecast = ScopeStatus['forecast'];
+
+/** Certificates that are renewed by themselves are small; what ends without that is large. */
+export function Endings({ forecast }: { readonly forecast: Forecast }) {
+  const start = now();
+  const length = AHEAD_DAYS * DAY_MS;
+  const x = (at: number): number => SIDE + (Math.max(0, at - start) / length) * (WIDTH - 2 * SIDE);
+  const loud = forecast.filter((one) => one.does === 'ends' || one.alarm);
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so it takes the keyboard */}
+      <section class="drawing" tabIndex={0} aria-label="What ends when">
+        <svg
+          viewBox={`0 0 ${WIDTH} 74`}
+          role="img"
+          aria-label={`${forecast.length} renewals and ends in ${AHEAD_DAYS} days`}
+        >
+          {ticks(length, 14, (ms) => (ms === 0 ? 'now' : `${Math.round(ms / DAY_MS)} d`)).map(
+            ({ at, text }) => (
+              <g key={at}>
+                <line class="grid" x1={x(start + at)} x2={x(start + at)} y1={4} y2={50} />
+                <text x={x(start + at)} y={66} text-anchor="middle">
+                  {text}
+                </text>
+              </g>
+            ),
+          )}
+          {forecast.map((one) => (
+            <circle
+              key={`${one.what} ${one.of} ${one.at} ${one.does}`}
+              class={one.alarm ? 'alarm' : one.does}
+              cx={x(Date.parse(one.at))}
+              cy={one.does === 'ends' ? 18 : 38}
+              r={one.does === 'ends' ? 6 : 4}
+            >
+              <title>
+                {one.what} of {one.of} {one.does === 'ends' ? 'ends' : 'is renewed'} {moment(one.at)}
+              </title>
+            </circle>
+          ))}
+        </svg>
+      </section>
+      <p class="dim">
+        Upper row: ends, and nothing renews it by itself. Lower row: is renewed by itself. The table says the
+        same.
+      </p>
+      {loud.length > 0 && (
+        <table>
+          <caption>What ends without being renewed by itself</caption>
+          <thead>
+            <tr>
+              <th scope="col">What</th>
+              <th scope="col">Of</th>
+              <th scope="col">Ends</th>
+              <th scope="col">Renewed by</th>
+            </tr>
+          </thead>
+          <tbody>
+            {loud.map((one) => (
+              <tr key={`${one.what} ${one.of} ${one.at}`}>
+                <td>
+                  {one.alarm ? (
+                    <Badge tone={one.alarm === 'urgent' ? 'bad' : 'warn'}>{one.what}</Badge>
+                  ) : (
+                    one.what
+                  )}
+                </td>
+                <td>{one.of}</td>
+                <td>{moment(one.ends)}</td>
+                <td>{one.by}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </>
+  );
+}

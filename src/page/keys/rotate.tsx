@@ -1,0 +1,133 @@
+/** The wizard of a rotation: choose keysets, read what it would do, and begin. */
+import { useState } from 'preact/hooks';
+import type { ChangePreview } from '../../cluster/change/preview.ts';
+import { part, post } from '../base/http.ts';
+import { go } from '../base/place.ts';
+import { count } from '../base/times.ts';
+import { Dialog } from '../parts/dialog.tsx';
+import { ProblemNote } from '../parts/note.tsx';
+import { useOrder } from '../parts/use.ts';
+
+/** What each keyset is for. The server refuses others. */
+const ABOUT: Readonly<Record<string, string>> = {
+  ca: 'the CA of Kubernetes: API servers, kubelets, administrators',
+  'etcd-ca': 'the CA of etcd',
+  'front-proxy-ca': 'the CA of extension API servers',
+  sa: 'signs tokens of service accounts',
+  encryption: 'encrypts Secrets in etcd',
+};
+
+interface RotateProps {
+  readonly cluster: string;
+  readonly keysets: readonly string[];
+}
+
+export function Rotate({ cluster, keysets }: RotateProps) {
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <button type="button" onClick={() => setOpen(true)}>
+        Rotate keys …
+      </button>
+      {open && <Wizard cluster={cluster} keysets={keysets} close={() => setOpen(false)} />}
+    </>
+  );
+}
+
+function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () => void }) {
+  const known = keysets.filter((name) => name in ABOUT);
+  const [chosen, setChosen] = useState<readonly string[]>([]);
+  const [careful, setCareful] = useState(true);
+  const [preview, setPreview] = useState<ChangePreview | undefined>(undefined);
+  const { busy, error, run } = useOrder();
+  const path = `/v1/clusters/${part(cluster)}/rotation`;
+  const order = (): object => {
+    const from = preview?.steps.find(({ noReturn }) => noReturn)?.name;
+    return { keysets: chosen.join(','), ...(careful && from !== undefined && { pauseBefore: from }) };
+  };
+  const look = (event: Event): void => {
+    event.preventDefault();
+    void run(async () =>
+      setPreview(await post<ChangePreview>(path, { keysets: chosen.join(',') }, { dryRun: true })),
+    );
+  };
+  const begin = (): void =>
+    void run(async () => {
+      await post(path, order());
+      go(['clusters', cluster], { tab: 'changes' });
+    });
+  return (
+    <Dialog title={`Rotate keys of ${cluster}`} close={close} wide>
+      <form onSubmit={look}>
+        <fieldset class="plain" disabled={preview !== undefined}>
+          <legend>Which keys get a successor?</legend>
+          {known.map((name) => (
+            <label key={name} class="check">
+              <input
+                type="checkbox"
+                checked={chosen.includes(name)}
+                onChange={() =>
+                  setChosen(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name])
+                }
+              />
+              {name} <span class="dim">{ABOUT[name]}</span>
+            </label>
+          ))}
+        </fieldset>
+        <ProblemNote error={error} />
+        {preview && <Preview preview={preview} />}
+        {preview?.steps.some(({ noReturn }) => noReturn) && (
+          <label class="check">
+            <input type="checkbox" checked={careful} onChange={() => setCareful(!careful)} />
+            Pause before the step from which it cannot be rolled back
+          </label>
+        )}
+        <footer>
+          {preview === undefined ? (
+            <button type="submit" class="primary" disabled={busy || chosen.length === 0}>
+              Show what it would do
+            </button>
+          ) : (
+            <>
+              <button type="button" class="primary" disabled={busy} onClick={begin}>
+                Begin the rotation
+              </button>
+              <button type="button" onClick={() => setPreview(undefined)}>
+                Back
+              </button>
+            </>
+          )}
+          <button type="button" onClick={close}>
+            Cancel
+          </button>
+        </footer>
+      </form>
+    </Dialog>
+  );
+}
+
+export function Preview({ preview: { steps, minutes, restarts } }: { readonly preview: ChangePreview }) {
+  return (
+    <section aria-label="What it would do">
+      <p>
+        {count(steps.length, 'step')}, about {count(Math.max(1, Math.round(minutes)), 'minute')}. Programs
+        restart on {count(Object.keys(restarts).length, 'machine')}; the cluster keeps serving.
+      </p>
+      <ol class="steps">
+        {steps.map((step) => (
+          <li key={step.name}>
+            <div>
+              <strong>{step.name}</strong> {step.sentence}
+              {step.noReturn && <span class="warn"> From here on it cannot be rolled back.</span>}
+              {Object.entries(step.restarts).map(([program, machines]) => (
+                <p key={program} class="dim">
+                  {program} restarts on {machines.join(', ')}
+                </p>
+              ))}
+            </div>
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}

@@ -1,0 +1,120 @@
+/** All clusters, and one cluster. */
+import type { Shown } from '../../api/documents.ts';
+import type { ClusterSpec } from '../../resources/kinds.ts';
+import { part } from '../base/http.ts';
+import { place } from '../base/place.ts';
+import { Changes } from '../cluster/change.tsx';
+import { Health, Members } from '../cluster/health.tsx';
+import { Snapshots } from '../cluster/snapshots.tsx';
+import { allRows } from '../fleet/machines.ts';
+import type { Tone } from '../fleet/row.ts';
+import { Badge, Link } from '../parts/badge.tsx';
+import { commands, Empty, Loading, ProblemNote } from '../parts/note.tsx';
+import { openTab, Tabs } from '../parts/tabs.tsx';
+import { useResource } from '../parts/use.ts';
+
+const STATES: Readonly<Record<string, Tone>> = {
+  founded: 'good',
+  founding: 'busy',
+  changing: 'busy',
+  restoring: 'warn',
+  reset: 'warn',
+  incomplete: 'warn',
+};
+
+const aboutClusters = ({ subject, kind }: { readonly subject: string; readonly kind: string }): boolean =>
+  subject.startsWith('Cluster/') || kind.startsWith('cluster.');
+
+export function Clusters() {
+  const [, name] = place.value.path;
+  return name === undefined ? <AllClusters /> : <OneCluster name={name} />;
+}
+
+function AllClusters() {
+  const { value, error } = useResource<{ items: readonly Shown[] }>('/v1/clusters', aboutClusters);
+  return (
+    <>
+      <header class="head">
+        <h1>Clusters</h1>
+      </header>
+      <ProblemNote error={error} />
+      {value === undefined && error === undefined && <Loading what="clusters" />}
+      {value?.items.length === 0 && (
+        <Empty title="There is no cluster yet">
+          {commands('A Cluster document names the machines of one. `docs/first-cluster.md` shows the way.')}
+        </Empty>
+      )}
+      <ul class="cards">
+        {value?.items.map((cluster) => (
+          <ClusterCard key={cluster.metadata.name} cluster={cluster} />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function ClusterCard({ cluster: { metadata, spec, status } }: { readonly cluster: Shown }) {
+  const { kubernetes } = (spec ?? {}) as ClusterSpec;
+  const machines = allRows.value.filter((row) => row.cluster === metadata.name);
+  const ready = machines.filter(({ phase }) => phase === 'ready').length;
+  return (
+    <li class="card">
+      <h2>
+        <Link to={['clusters', metadata.name]}>{metadata.name}</Link>
+      </h2>
+      <p>
+        {status.state && <Badge tone={STATES[status.state] ?? 'calm'}>{status.state}</Badge>}{' '}
+        {kubernetes ? `Kubernetes ${kubernetes.version}` : 'without Kubernetes'}
+      </p>
+      <p class="dim">
+        {kubernetes &&
+          `${kubernetes.controlPlanes.length} control planes, ${kubernetes.workers?.length ?? 0} workers; `}
+        {ready} of {machines.length} machines ready
+      </p>
+    </li>
+  );
+}
+
+const TABS = [
+  ['members', 'Members'],
+  ['health', 'Health'],
+  ['changes', 'Changes'],
+  ['snapshots', 'Snapshots'],
+] as const;
+
+function OneCluster({ name }: { readonly name: string }) {
+  const { value, error } = useResource<Shown>(`/v1/clusters/${part(name)}`, aboutClusters);
+  if (error !== undefined)
+    return (
+      <>
+        <h1>{name}</h1>
+        <ProblemNote error={error} />
+      </>
+    );
+  if (value === undefined) return <Loading what={name} />;
+  const { kubernetes } = (value.spec ?? {}) as ClusterSpec;
+  const tab = openTab(TABS);
+  return (
+    <>
+      <header class="head">
+        <h1>{name}</h1>
+        {value.status.state && (
+          <Badge tone={STATES[value.status.state] ?? 'calm'}>{value.status.state}</Badge>
+        )}
+        {kubernetes && (
+          <span class="dim">
+            Kubernetes {kubernetes.version} at {kubernetes.endpoint}
+          </span>
+        )}
+        <span class="push">
+          <Link to={['keys', name]}>Keys</Link> · <Link to={['documents', 'Cluster', name]}>Document</Link>
+        </span>
+      </header>
+      <Tabs label={`Views of ${name}`} tabs={TABS} />
+      {tab === 'members' && <Members cluster={name} />}
+      {tab === 'health' && <Health cluster={name} />}
+      {tab === 'changes' && <Changes cluster={name} />}
+      {tab === 'snapshots' && <Snapshots cluster={name} />}
+    </>
+  );
+}

@@ -1,0 +1,154 @@
+/** Keys and certificates: what ends when, the generations of each keyset, and their rotation. */
+import type { ScopeStatus } from '../../api/trust.ts';
+import { part } from '../base/http.ts';
+import { place } from '../base/place.ts';
+import { may } from '../base/session.ts';
+import { count, moment } from '../base/times.ts';
+import type { Tone } from '../fleet/row.ts';
+import { AHEAD_DAYS, Endings } from '../keys/forecast.tsx';
+import { Rotate } from '../keys/rotate.tsx';
+import { Badge, Link } from '../parts/badge.tsx';
+import { Empty, Loading, ProblemNote } from '../parts/note.tsx';
+import { type Column, Rows } from '../parts/rows.tsx';
+import { useResource } from '../parts/use.ts';
+
+export function Keys() {
+  const [, scope] = place.value.path;
+  const path = scope === undefined || scope === 'muster' ? '/v1/pki' : `/v1/pki/${part(scope)}`;
+  const { value, error } = useResource<{ items: readonly ScopeStatus[] }>(
+    `${path}?within=${AHEAD_DAYS}d`,
+    ({ kind }) => kind.startsWith('pki.') || kind === 'cluster.change' || kind === 'agent.certificate',
+  );
+  const items = value?.items.filter((one) => scope === undefined || one.scope === scope) ?? [];
+  return (
+    <>
+      <header class="head">
+        <h1>{scope === undefined ? 'Keys' : `Keys of ${scope}`}</h1>
+        {scope !== undefined && <Link to={['keys']}>all keys</Link>}
+      </header>
+      <ProblemNote error={error} />
+      {value === undefined && error === undefined && <Loading what="keys" />}
+      {value && items.length === 0 && (
+        <Empty title="There are no keys yet">
+          A cluster gets its keys when its first machine asks for them.
+        </Empty>
+      )}
+      {items.map((one) => (
+        <Scope key={one.scope} status={one} whole={scope !== undefined} />
+      ))}
+    </>
+  );
+}
+
+function Scope({ status, whole }: { readonly status: ScopeStatus; readonly whole: boolean }) {
+  const { scope, of, keysets, certificates, forecast, withoutBootHost } = status;
+  return (
+    <section class="block card" aria-label={scope}>
+      <header class="head">
+        <h2>
+          <Link to={['keys', scope]}>{of === 'muster' ? "Muster's own" : scope}</Link>
+        </h2>
+        {withoutBootHost && (
+          <span class="dim">
+            does without the boot host for {count(Math.floor(withoutBootHost.leftSeconds / 86_400), 'day')},
+            then {withoutBootHost.what} of {withoutBootHost.of} ends
+          </span>
+        )}
+        {of === 'cluster' && may('administer', scope) && (
+          <span class="push">
+            <Rotate cluster={scope} keysets={keysets.map(({ name }) => name)} />
+          </span>
+        )}
+      </header>
+      <div class="stack">
+        <Endings forecast={forecast} />
+        <Keysets keysets={keysets} />
+        {whole ? (
+          <>
+            <h3>{count(certificates.length, 'certificate')}</h3>
+            <div class="tall">
+              <Rows
+                label="Certificates"
+                rows={certificates}
+                columns={CERTIFICATES}
+                keyOf={({ serial }) => serial}
+              />
+            </div>
+          </>
+        ) : (
+          <p>
+            <Link to={['keys', scope]}>Show its {count(certificates.length, 'certificate')}</Link>
+          </p>
+        )}
+      </div>
+    </section>
+  );
+}
+
+type Generation = ScopeStatus['keysets'][number]['generations'][number];
+const GENERATIONS: Readonly<Record<Generation['state'], Tone>> = {
+  primary: 'good',
+  made: 'busy',
+  trusted: 'calm',
+  distrusted: 'bad',
+};
+
+const Keysets = ({ keysets }: Pick<ScopeStatus, 'keysets'>) => (
+  <table>
+    <caption class="hidden">Keysets</caption>
+    <thead>
+      <tr>
+        <th scope="col">Keyset</th>
+        <th scope="col">Generation</th>
+        <th scope="col">Since</th>
+        <th scope="col">Ends</th>
+        <th scope="col" class="wide-only">
+          Signed certificates of
+        </th>
+      </tr>
+    </thead>
+    <tbody>
+      {keysets.flatMap(({ name, generations }) =>
+        generations.map((one) => (
+          <tr key={`${name} ${one.id}`}>
+            <td>{name}</td>
+            <td>
+              <Badge tone={GENERATIONS[one.state]}>{one.state}</Badge> <span class="mono dim">{one.id}</span>
+            </td>
+            <td class="moment">{moment(one.createdAt)}</td>
+            <td class="moment">{one.notAfter && moment(one.notAfter)}</td>
+            <td class="wide-only">{dependentsOf(one)}</td>
+          </tr>
+        )),
+      )}
+    </tbody>
+  </table>
+);
+
+const dependentsOf = ({ dependents = {} }: Generation): string =>
+  Object.entries(dependents)
+    .map(([leaf, holders]) => `${leaf}: ${holders.length}`)
+    .join(', ');
+
+type Certificate = ScopeStatus['certificates'][number];
+const STATES: Readonly<Record<Certificate['state'], Tone>> = {
+  valid: 'good',
+  expiring: 'warn',
+  expired: 'bad',
+  superseded: 'calm',
+  revoked: 'bad',
+  removed: 'calm',
+};
+const CERTIFICATES: readonly Column<Certificate>[] = [
+  { key: 'leaf', label: 'Certificate', cell: ({ leaf }) => leaf },
+  { key: 'to', label: 'Of', cell: ({ to }) => to },
+  { key: 'state', label: 'State', cell: ({ state }) => <Badge tone={STATES[state]}>{state}</Badge> },
+  { key: 'notAfter', label: 'Ends', cell: ({ notAfter }) => moment(notAfter) },
+  {
+    key: 'renewed',
+    label: 'Renewed',
+    class: 'wide-only',
+    cell: ({ renewsAt, renewedBy }) => (renewsAt ? `by ${renewedBy}, ${moment(renewsAt)}` : renewedBy),
+  },
+  { key: 'issuer', label: 'Signed by', class: 'wide-only', cell: ({ issuer }) => issuer },
+];

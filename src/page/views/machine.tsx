@@ -1,0 +1,175 @@
+/** One machine: its boot, why it gets what it gets, its configuration, its facts, its events. */
+import type { Shown } from '../../api/documents.ts';
+import type { EventView } from '../../api/times.ts';
+import type { MachineSpec } from '../../resources/kinds.ts';
+import { part } from '../base/http.ts';
+import { place } from '../base/place.ts';
+import { moment } from '../base/times.ts';
+import { allRows } from '../fleet/machines.ts';
+import { TONES, troubleOf } from '../fleet/row.ts';
+import { MachineActions } from '../machine/actions.tsx';
+import { Configuration } from '../machine/configuration.tsx';
+import { BootTimeline } from '../machine/timeline.tsx';
+import { Why } from '../machine/why.tsx';
+import { Badge, Link } from '../parts/badge.tsx';
+import { EventRows } from '../parts/event-list.tsx';
+import { Facts } from '../parts/facts.tsx';
+import { commands, Empty, Loading, ProblemNote } from '../parts/note.tsx';
+import { Scrolled } from '../parts/scrolled.tsx';
+import { openTab, Tabs } from '../parts/tabs.tsx';
+import { useResource } from '../parts/use.ts';
+
+const TABS = [
+  ['timeline', 'Timeline'],
+  ['why', 'Why'],
+  ['configuration', 'Configuration'],
+  ['plan', 'Plan'],
+  ['facts', 'Facts'],
+  ['events', 'Events'],
+] as const;
+
+export function Machine() {
+  const [, name = ''] = place.value.path;
+  const { value, error, reload } = useResource<Shown>(
+    `/v1/machines/${part(name)}`,
+    ({ subject }) => subject === name || subject === `Machine/${name}`,
+  );
+  const cluster = allRows.value.find((row) => row.name === name)?.cluster || undefined;
+  if (error !== undefined)
+    return (
+      <>
+        <h1>{name}</h1>
+        <ProblemNote error={error} />
+      </>
+    );
+  if (value === undefined) return <Loading what={name} />;
+  const { status } = value;
+  const trouble = troubleOf(status);
+  const phase = status.phase ?? 'registered';
+  const tabs = TABS.filter(([key]) => key !== 'plan' || cluster !== undefined);
+  const tab = openTab(tabs);
+  return (
+    <>
+      <header class="head">
+        <h1>{name}</h1>
+        <Badge tone={TONES[phase]}>{phase}</Badge>
+        {status.since && <span class="dim">since {moment(status.since)}</span>}
+        {cluster && (
+          <span>
+            in <Link to={['clusters', cluster]}>{cluster}</Link>
+          </span>
+        )}
+        <MachineActions machine={value} cluster={cluster} done={reload} />
+      </header>
+      {trouble && <p class={`note ${trouble.tone}`}>{commands(trouble.text)}</p>}
+      <Tabs label={`Views of ${name}`} tabs={tabs} />
+      {tab === 'timeline' && <BootTimeline name={name} />}
+      {tab === 'why' && <Why name={name} />}
+      {tab === 'configuration' && <Configuration name={name} />}
+      {tab === 'plan' && <Plan name={name} />}
+      {tab === 'facts' && <MachineFacts machine={value} />}
+      {tab === 'events' && <MachineEvents name={name} />}
+    </>
+  );
+}
+
+function Plan({ name }: { readonly name: string }) {
+  const { value, error } = useResource<{ plan: string }>(`/v1/machines/${part(name)}/plan`, ({ kind }) =>
+    kind.startsWith('document.'),
+  );
+  if (error !== undefined) return <ProblemNote error={error} />;
+  if (value === undefined) return <Loading what="the plan" />;
+  return (
+    <>
+      <p class="dim">What its agent does, line by line. Contents of secret files are not shown.</p>
+      <Scrolled label="Plan" text={value.plan} />
+    </>
+  );
+}
+
+function MachineFacts({ machine }: { readonly machine: Shown }) {
+  const { status, metadata } = machine;
+  const spec = machine.spec as MachineSpec | undefined;
+  const { seen, agent, origin } = status;
+  const labels = Object.entries(metadata.labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return (
+    <div class="cards">
+      <section class="card">
+        <h2>Document</h2>
+        {spec === undefined ? (
+          <p class="dim">None: the machine was only seen.</p>
+        ) : (
+          <Facts
+            facts={[
+              ['Hardware addresses', spec.macs.join(', ')],
+              ['Serial number', spec.serial],
+              ['UUID', spec.uuid],
+              ['Profile', status.profile ?? spec.profile],
+              ['Fixed addresses', spec.addresses?.join(', ')],
+              ['Labels', labels.join(', ')],
+              [
+                'Kept in',
+                origin?.from === 'file' ? `${origin.at.file}, line ${origin.at.line}` : origin && 'the store',
+              ],
+              ['Edit', <Link to={['documents', 'Machine', metadata.name]}>show the document</Link>],
+            ]}
+          />
+        )}
+      </section>
+      <section class="card">
+        <h2>Seen on the network</h2>
+        <Facts
+          facts={[
+            ['Manufacturer', seen?.manufacturer],
+            ['Product', seen?.product],
+            ['Serial number', seen?.serial],
+            ['UUID', seen?.uuid],
+            ['Asset tag', seen?.assetTag],
+            ['Architecture', [seen?.arch, seen?.firmware].filter(Boolean).join(', ')],
+            ['Hardware addresses', seen?.macs.join(', ')],
+            ['Network', seen?.network],
+            ['Address', status.lease ?? seen?.address],
+            ['First seen', status.firstSeen && moment(status.firstSeen)],
+            ['Last seen', status.lastSeen && moment(status.lastSeen)],
+            ['Boots without success', status.bootsWithoutReady],
+          ]}
+        />
+      </section>
+      <section class="card">
+        <h2>Agent and trust</h2>
+        <Facts
+          facts={[
+            ['Agent', agent && `version ${agent.version}, since ${moment(agent.since)}`],
+            ['Reached step', agent?.step],
+            ['Waits for', agent?.hold?.text],
+            ['Boot disk', agent?.bootDisk?.text],
+            ['Must show before its certificate', status.trust && JSON.stringify(status.trust)],
+            ['TPM', status.tpm && 'recorded: only this TPM gets its certificates'],
+          ]}
+        />
+      </section>
+      {status.logTail && (
+        <section class="card">
+          <h2>Log of the boot that failed</h2>
+          <p class="dim">The machine sent it; nobody checked it.</p>
+          <Scrolled label="Log" text={status.logTail} />
+        </section>
+      )}
+    </div>
+  );
+}
+
+function MachineEvents({ name }: { readonly name: string }) {
+  const { value, error } = useResource<{ items: readonly EventView[] }>(
+    `/v1/events?subject=${part(name)}`,
+    ({ subject }) => subject === name,
+  );
+  if (error !== undefined) return <ProblemNote error={error} />;
+  if (value === undefined) return <Loading what="events" />;
+  if (value.items.length === 0) return <Empty title="Nothing happened yet" />;
+  return (
+    <div class="tall">
+      <EventRows events={value.items.toReversed()} />
+    </div>
+  );
+}
