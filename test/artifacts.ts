@@ -21,6 +21,8 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
     'bin/ with etcd, kube-apiserver, kube-controller-manager, kubectl and kubeadm, static, of one version of Kubernetes',
   'test/peers/kubernetes-operate.test.ts':
     'bin/ with etcd, kube-apiserver and kubectl, static, of one version of Kubernetes',
+  'test/peers/kubernetes-rotate-all.test.ts':
+    'bin/ with kube-apiserver, kube-controller-manager, kube-scheduler and kubectl, static, of one version of Kubernetes',
   'test/peers/kubernetes-rotation.test.ts':
     'bin/ with kube-apiserver, kube-controller-manager and kubectl, static, of one version of Kubernetes',
   'test/peers/kubernetes-security.test.ts':

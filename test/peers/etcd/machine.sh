@@ -5,25 +5,32 @@
 #
 #     machine.sh ROOT FIRST DISK SECTORS TOOLS
 #
+# It is started in the repository, which the machine sees as /repo.
+#
 # FIRST: directory with the files of the first configuration. DISK: MAJOR:MINOR of the data disk,
-# or `none`. TOOLS: directory of systemctl and etcd.
+# or `none`. TOOLS: directory of systemctl and the cluster's programs.
 set -eu
 root=$1
 first=$2
 disk=$3
 sectors=$4
 tools=$5
+repository=$PWD
 
 mount --make-rprivate /
-mount -t tmpfs -o mode=755,size=256m tmpfs "$root"
+mount -t tmpfs -o mode=755,size=1g tmpfs "$root"
 cd "$root"
 mkdir -p usr proc sys/block dev etc/systemd/system var/lib/muster var/lib/etcd var/tmp
-mkdir -p run/muster run/service tmp root tools opt
+mkdir -p run/muster run/service tmp root tools opt repo
+# What kubelet requires of the kernel, and a test's host may lack.
+mkdir -p sys/fs/cgroup sys/module/overlay sys/module/br_netfilter
+touch sys/fs/cgroup/cgroup.controllers
 mount --bind /usr usr
 for name in bin sbin lib lib64; do
   [ ! -L "/$name" ] || ln -s "$(readlink "/$name")" "$name"
 done
 mount --bind "$tools" tools
+mount --bind "$repository" repo
 mount -t proc proc proc
 cp -R "$first/." .
 cp /etc/passwd /etc/group etc/

@@ -523,18 +523,23 @@ export interface RackOptions {
   readonly document?: 'file' | 'api';
   /** The size of a data disk; a restore needs room for a copy. */
   readonly diskMiB?: number;
+  /** The Cluster's document instead of one with external members: MEMBERS and ETCD are replaced. */
+  readonly cluster?: string;
+  /** More programs in the machines' search path: name → file. */
+  readonly programs?: Readonly<Record<string, string>>;
 }
 
 /** A new rack: machines that are off, with blank disks, and an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
-  const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192 } = options;
+  const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192, programs = {} } = options;
   // In memory, since the disks of a busy host would delay etcd, and no test needs real disks.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
   fs.mkdirSync(join(home, 'tools'));
   fs.copyFileSync('test/peers/etcd/tools/systemctl', join(home, 'tools/systemctl'));
   fs.chmodSync(join(home, 'tools/systemctl'), 0o755);
-  for (const { name, program } of [{ name: 'etcd', program: etcd.program }, etcd.restore]) {
+  const tools = { etcd: etcd.program, [etcd.restore.name]: etcd.restore.program, ...programs };
+  for (const [name, program] of Object.entries(tools)) {
     fs.copyFileSync(program, join(home, 'tools', name));
     fs.chmodSync(join(home, 'tools', name), 0o755);
   }
@@ -549,7 +554,9 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
 `,
   );
   const here = (text: string): string => text.replaceAll('10.9.0.', `10.9.${segment.number}.`);
-  const cluster = here(CLUSTER).replace('MEMBERS', members.join(', ')).replace('ETCD', etcd.version);
+  const cluster = here(options.cluster ?? CLUSTER)
+    .replace('MEMBERS', members.join(', '))
+    .replace('ETCD', etcd.version);
   const texts = [here(DOCUMENTS).replace('KERNEL', hash), ...documents];
   if (document === 'file') texts.push(`---\n${cluster}`);
   const host = new BootHost(home, segment.host, texts.join(''));

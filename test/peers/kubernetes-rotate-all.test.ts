@@ -1,0 +1,116 @@
+/**
+ * Every key of a cluster of three control planes is replaced under a client of the API, a writer of
+ * etcd and watches: with the shipped boot host, real agents and the programs of Kubernetes. Needs
+ * MUSTER_ARTIFACTS: test/artifacts.ts.
+ */
+import https from 'node:https';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ChangeView } from '../../src/api/rotations.ts';
+import { ARTIFACTS } from '../artifacts.ts';
+import { callApi } from './etcd/api.ts';
+import { type Rack, until } from './etcd/rack.ts';
+import { Watch } from './etcd/watch.ts';
+import { ApiClient } from './kubernetes/client.ts';
+import { type Kubectl, kubectlOf, openKubernetes, stops } from './kubernetes/rack.ts';
+
+describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
+  let rack: Rack;
+  /** With the credentials of before the rotation. */
+  let kubectl: Kubectl;
+
+  const rotation = async (): Promise<ChangeView> =>
+    JSON.parse((await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation')).text) as ChangeView;
+  const state = async (): Promise<string> =>
+    [
+      JSON.stringify(await rotation().catch(String), undefined, 1),
+      ...rack.all.map((machine) => `${machine.name}: ${machine.read('/run/kubelet.pods.log')}`),
+      rack.host.log(),
+    ].join('\n');
+
+  beforeAll(async () => {
+    rack = await openKubernetes();
+    await Promise.all(rack.all.map((machine) => machine.powerOn()));
+    await rack.healthy();
+    const applied = () =>
+      rack.all.every(
+        (machine) => machine.has('/etc/muster/objects') && !machine.has('/run/muster/applier.conf'),
+      );
+    await until('every control plane has applied the objects', applied, rack.state);
+    kubectl = await kubectlOf(rack);
+  }, 600_000);
+  afterAll(() => rack?.close(), 60_000);
+
+  /** A client with a service account of its own, and its token of now. */
+  function client(): { readonly load: ApiClient; readonly token: string } {
+    kubectl.run('create', 'serviceaccount', 'load');
+    kubectl.run('create', 'configmap', 'counter', '--from-literal=n=-');
+    kubectl.run('create', 'secret', 'generic', 'word', '--from-literal=word=hush');
+    const admin = ['create', 'clusterrolebinding', 'load', '--clusterrole=cluster-admin'];
+    kubectl.run(...admin, '--serviceaccount=default:load');
+    const token = kubectl.run('create', 'token', 'load', '--duration=2h').trim();
+    const ca = kubectl.run('get', 'configmap', 'kube-root-ca.crt', '-o', 'jsonpath={.data.ca\\.crt}');
+    const servers = rack.all.map(({ address }) => address);
+    return { load: new ApiClient(servers, token, ca), token };
+  }
+
+  test('all keys are replaced, and no request fails beyond one retry', { timeout: 1_800_000 }, async () => {
+    const { load, token } = client();
+    const etcdClient = rack.writer.credentials();
+    load.start();
+    rack.writer.start();
+    const watches = rack.all.map((machine) => new Watch(machine, rack.writer));
+    const before = rack.all.map(stops);
+    const { code, output } = await rack.muster('pki', 'rotate', 'all', '--cluster', 'one');
+    expect(code, output).toBe(0);
+    const ended = async () => {
+      const view = await rotation();
+      return view.ended && view;
+    };
+    const { steps, ...view } = await until('the rotation ends', ended, state, 1500);
+    await load.stop();
+    expect(view.ended?.as).toBe('done');
+    expect(steps.map(({ name }) => name)).toEqual([
+      ...['generate', 'trust', 'issue', 'rewrite', 'search', 'distrust', 'publish', 'forget'],
+    ]);
+
+    // Nobody noticed.
+    expect(load.failedTwice).toEqual([]);
+    expect(load.requests).toBeGreaterThan(500);
+    for (const seen of load.seen) expect([...load.written].filter((n) => !seen.has(n))).toEqual([]);
+    await rack.nothingLost();
+    expect(rack.writer.failedTwice).toEqual([]);
+    await Promise.all(watches.map((watch) => watch.stop()));
+    for (const [n, machine] of rack.all.entries()) {
+      const since = (name: string) => (stops(machine)[name] ?? 0) - (before[n]![name] ?? 0);
+      expect([since('etcd'), since('kube-apiserver')]).toEqual([1, 3]);
+    }
+
+    // Nothing takes the old keys any more.
+    for (const { address } of rack.all) {
+      const api = `https://${address}:6443/api/v1/namespaces`;
+      expect(await statusOf(api, { headers: { authorization: `Bearer ${token}` } })).toBe(401);
+      expect(await statusOf(api, kubectl.credentials)).toBe(401);
+      await expect(statusOf(`https://${address}:2379/version`, etcdClient)).rejects.toThrow(
+        /alert|reset|EPIPE/,
+      );
+    }
+    const again = await kubectlOf(rack);
+    expect(again.run('get', 'secret', 'word', '-o', 'jsonpath={.data.word}')).toBe(
+      Buffer.from('hush').toString('base64'),
+    );
+  });
+});
+
+/** The status with which a server answers a client, whatever the server's own certificate is. */
+const statusOf = (url: string, client: https.RequestOptions): Promise<number | undefined> =>
+  new Promise((done, fail) => {
+    const { ca: _, ...own } = client;
+    const options = { ...own, agent: false, rejectUnauthorized: false, timeout: 10_000 } as const;
+    https
+      .get(url, options, (answer) => {
+        answer.resume();
+        answer.on('error', fail);
+        answer.on('end', () => done(answer.statusCode));
+      })
+      .on('error', fail);
+  });
