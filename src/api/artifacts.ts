@@ -3,42 +3,19 @@
  * files that the asset store already has.
  */
 
-import { z } from 'zod';
+import type { z } from 'zod';
 import { type Artifact, type ArtifactBook, artifactName, checkArtifact, filesOf } from '../artifacts/book.ts';
 import { type Arch, contentsOf, MAX_MANIFEST_BYTES } from '../artifacts/oci.ts';
 import { formatReference, isDigest, parseReference } from '../artifacts/reference.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Assets } from '../pxe/assets/assets.files.ts';
 import { bind } from './bind.ts';
-import { ARTIFACTS } from './contract/files.ts';
+import { ARTIFACTS, enteredArtifacts } from './contract/files.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json, type Route, readText } from './handler.ts';
 
-const arch = z.enum(['x86_64', 'aarch64']);
-const entered = z.strictObject({
-  artifacts: z.array(
-    z.discriminatedUnion('kind', [
-      z.strictObject({
-        kind: z.literal('binary'),
-        name: z.string(),
-        version: z.string(),
-        arch,
-        sha256: z.string(),
-        form: z.enum(['file', 'tar']),
-      }),
-      z.strictObject({ kind: z.literal('manifest'), addon: z.string(), sha256: z.string() }),
-      z.strictObject({
-        kind: z.literal('image'),
-        reference: z.string(),
-        digest: z.string(),
-        /** The architectures of an index whose files must all be in the asset store. */
-        archs: z.array(arch).min(1),
-      }),
-    ]),
-  ),
-});
 /** An artifact as it is entered. The server finds out which files it consists of. */
-export type ArtifactEntry = z.output<typeof entered>['artifacts'][number];
+export type ArtifactEntry = z.output<typeof enteredArtifacts>['artifacts'][number];
 
 /** An artifact as the API shows it. */
 export interface ArtifactView {
@@ -106,7 +83,7 @@ function readEntries(text: string): readonly ArtifactEntry[] {
   } catch (cause) {
     throw new MusterError('E_USAGE', 'the body is not JSON', { cause });
   }
-  const read = entered.safeParse(value);
+  const read = enteredArtifacts.safeParse(value);
   if (read.success) return read.data.artifacts;
   const [issue] = read.error.issues;
   throw new MusterError('E_ARTIFACT', `${issue?.path.join('.')}: ${issue?.message}`);

@@ -1,23 +1,14 @@
 /** Handlers that bring CAs of operators, and that seal the store with another vault key. */
-import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { readImported } from '../pki/imported.ts';
 import type { VaultKeys } from '../pki/pki.ts';
+import { IMPORTED_KEYSETS, PKI } from './contract/pki.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json, readText } from './handler.ts';
 import { renewCertificates } from './trust.ts';
 
 type H = Handler<ApiDeps>;
-
-/** The CAs of a cluster that can be brought. */
-export const IMPORTED_KEYSETS = ['ca', 'etcd-ca', 'front-proxy-ca'] as const;
-
-const importBody = z.strictObject({
-  keyset: z.enum(IMPORTED_KEYSETS),
-  certificate: z.string(),
-  key: z.string(),
-});
 
 /** What `POST /v1/pki/:cluster/import` answers with. */
 export interface Imported {
@@ -36,7 +27,7 @@ export interface Imported {
  *   E_CA_IMPORT when the CA is not taken, E_KEYSET when it is there already
  */
 export const importAuthority: H = async (request, deps) => {
-  const read = importBody.safeParse(parsed(await readText(request)));
+  const read = PKI['POST /v1/pki/:cluster/import'].body.safeParse(parsed(await readText(request)));
   if (!read.success)
     throw new MusterError(
       'E_USAGE',

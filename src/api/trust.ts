@@ -2,15 +2,15 @@
  * Handlers for keys, certificates and alarms. The only private keys that leave the server are those
  * of the certificates that operators request, and all of them in the export that they request.
  */
-import { z } from 'zod';
 import { pkiStandings } from '../agent/pki-standings.ts';
 import { duration, type Millis, parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { type ExportedScope, exportScope } from '../pki/exported.ts';
-import { isOfMachines, isProbe, LEAF_NAMES } from '../pki/hierarchy.ts';
+import { isOfMachines, isProbe } from '../pki/hierarchy.ts';
 import { type PkiStatusView, pkiStatusView } from '../pki/views.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
+import { PKI } from './contract/pki.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, readText, text } from './handler.ts';
 import { findMachine } from './machines.ts';
@@ -87,13 +87,9 @@ export const pkiExport: H = async (request, deps) => {
   return json(exported, 200, { 'cache-control': 'no-store' });
 };
 
-const copiedBody = z.strictObject({
-  scopes: z.array(z.strictObject({ scope: z.string(), generations: z.array(z.string()) })),
-});
-
 /** Notes which keys an operator has a copy of. */
 export const pkiExported: H = async (request, deps) => {
-  const read = copiedBody.safeParse(parsed(await readText(request)));
+  const read = PKI['POST /v1/pki/exported'].body.safeParse(parsed(await readText(request)));
   if (!read.success) throw new MusterError('E_USAGE', 'the body is {"scopes": [{"scope", "generations"}]}');
   await deps.exports.copied(read.data.scopes);
   return json({ warnings: await deps.exports.warnings() });
@@ -112,12 +108,6 @@ export const pkiStatus: H = async (request, deps) => {
   return json({ kind: 'PkiStatus', items });
 };
 
-const renewBody = z.strictObject({
-  machine: z.string().optional(),
-  leaf: z.enum(LEAF_NAMES).optional(),
-  newKeys: z.boolean().optional(),
-});
-
 /**
  * Orders that certificates of a cluster's machines are replaced at their next polls.
  *
@@ -125,7 +115,7 @@ const renewBody = z.strictObject({
  *   with its plan; E_NOT_FOUND when the machine is not of the cluster; E_NO_KEYS
  */
 export const renewCertificates: H = async (request, deps) => {
-  const read = renewBody.safeParse(parsed(await readText(request)));
+  const read = PKI['POST /v1/pki/:cluster/renew'].body.safeParse(parsed(await readText(request)));
   if (!read.success) throw new MusterError('E_USAGE', 'the body is {"machine", "leaf", "newKeys"}');
   const { machine, leaf, newKeys = false } = read.data;
   const [cluster] = (await scopesOf(request.params.cluster, deps)) as [string];

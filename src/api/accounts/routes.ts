@@ -1,10 +1,11 @@
 /** Routes with which operators log in and out, and administrators manage operators and tokens. */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { duration, type Millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { Secret } from '../../base/secret.ts';
 import type { Grant, Principal } from '../access.ts';
+import { ACCOUNTS } from '../contract/accounts.ts';
 import type { ApiDeps } from '../deps.ts';
 import { type ApiRequest, type Handler, json, readText } from '../handler.ts';
 import { type Timestamp, timestamp } from '../times.ts';
@@ -65,14 +66,6 @@ const tokenView = ({ hash: _hash, createdAt, until, ...rest }: OperatorToken): T
   until: timestamp(until),
 });
 
-const client = z.enum(['page', 'program']).default('program');
-const loginBody = z.strictObject({ operator: z.string().max(64), password: z.string().max(2048), client });
-const redeemBody = z.strictObject({
-  invitation: z.string().max(256),
-  password: z.string().max(2048),
-  client,
-});
-
 /** The answer to a log-in: for the page, the session is in a cookie that no script can read. */
 function loggedIn(
   { principal, session, until }: { principal: Principal; session: Secret; until: Millis },
@@ -122,7 +115,7 @@ const safe = (name: string): string => name.replace(/[^A-Za-z0-9._@-]/g, '?').sl
 
 const logIn: H = async (request, deps) => {
   const form = '{"operator", "password", "client": page or program}';
-  const body = await bodyOf(request, loginBody, form);
+  const body = await bodyOf(request, ACCOUNTS['POST /v1/login'].body, form);
   const done = await attempt(request, deps, body.operator, () =>
     deps.accounts.logIn(body.operator, body.password, request.address ?? ''),
   );
@@ -131,7 +124,7 @@ const logIn: H = async (request, deps) => {
 
 const redeem: H = async (request, deps) => {
   const form = '{"invitation", "password", "client": page or program}';
-  const body = await bodyOf(request, redeemBody, form);
+  const body = await bodyOf(request, ACCOUNTS['POST /v1/invitation'].body, form);
   const done = await attempt(request, deps, 'an invitation', () =>
     deps.accounts.redeem(body.invitation, body.password, request.address ?? ''),
   );
@@ -155,7 +148,7 @@ const listOperators: H = (_request, { accounts }) =>
   json({ kind: 'OperatorList', items: accounts.operators.list().map(operatorView) });
 
 const putOperator: H = async (request, { accounts }) => {
-  const body = await bodyOf(request, z.strictObject({ grants: z.unknown() }), '{"grants": […]}');
+  const body = await bodyOf(request, ACCOUNTS['PUT /v1/operators/:name'].body, '{"grants": […]}');
   const name = request.params.name ?? '';
   const existed = accounts.operators.get(name) !== undefined;
   const operator = await accounts.operators.put(name, checkGrants(body.grants));
@@ -181,17 +174,11 @@ const invite: H = async ({ params }, { accounts, page }) => {
 const listTokens: H = (_request, { accounts }) =>
   json({ kind: 'TokenList', items: accounts.operators.tokens().map(tokenView) });
 
-const tokenBody = z.strictObject({
-  operator: z.string(),
-  label: z.string().min(1).max(100),
-  grants: z.unknown(),
-  expires: z.string(),
-});
 const LONGEST_TOKEN = duration('366d');
 
 const addToken: H = async (request, { accounts, clock }) => {
   const form = '{"operator", "label", "grants", "expires": a duration such as 30d}';
-  const body = await bodyOf(request, tokenBody, form);
+  const body = await bodyOf(request, ACCOUNTS['POST /v1/tokens'].body, form);
   const owner = accounts.operators.get(body.operator);
   if (owner === undefined) throw new MusterError('E_NOT_FOUND', `there is no operator "${body.operator}"`);
   const grants = checkGrants(body.grants);

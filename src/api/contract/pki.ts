@@ -1,5 +1,6 @@
 /** Keys, certificates, and Secrets that operators give. */
 import { z } from 'zod';
+import { LEAF_NAMES } from '../../pki/hierarchy.ts';
 import { type Contracts, fault, on, raw, time, word } from './contract.ts';
 
 const renewer = z.enum(['agent', 'kubelet', 'muster', 'demand', 'person', 'nobody']);
@@ -137,7 +138,7 @@ export const PKI = {
     summary: "Orders that certificates of the cluster's machines, and their keys, are replaced.",
     body: z.strictObject({
       machine: z.string().optional(),
-      leaf: z.string().optional().meta({ description: 'One certificate; default: all.' }),
+      leaf: z.enum(LEAF_NAMES).optional().meta({ description: 'One certificate; default: all.' }),
       newKeys: z.boolean().optional(),
     }),
     answer: z.strictObject({
