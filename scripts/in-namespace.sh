@@ -8,7 +8,8 @@ if [ "$(id -u)" != 0 ]; then
     echo "in-namespace.sh: needs root (network namespaces); run it with sudo" >&2
     exit 1
   fi
-  exec sudo --preserve-env=PATH,CI,MUSTER_TEST_STAGE,MUSTER_ARTIFACTS "$0" "$@"
+  kept=PATH,CI,MUSTER_TEST_STAGE,MUSTER_ARTIFACTS,MUSTER_FORMER_ARTIFACTS
+  exec sudo --preserve-env="$kept" "$0" "$@"
 fi
 export PATH="$PATH:/usr/sbin:/sbin"
 # shellcheck disable=SC2016 # expanded by the inner shell

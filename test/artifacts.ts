@@ -29,7 +29,12 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
     'bin/ with etcd, kube-apiserver and kubectl, static, of one version of Kubernetes',
   'test/peers/kubernetes-tokens.test.ts':
     'bin/ with etcd, kube-apiserver, kube-controller-manager and kubectl, static, of one version of Kubernetes',
+  'test/peers/kubernetes-upgrade.test.ts':
+    'bin/ with kubectl, kube-apiserver, kube-controller-manager and kube-scheduler, MUSTER_FORMER_ARTIFACTS with the last three of the minor version before, and cc',
 };
 
 /** The directory that MUSTER_ARTIFACTS names, if it is set. */
 export const ARTIFACTS = process.env.MUSTER_ARTIFACTS;
+
+/** The directory that MUSTER_FORMER_ARTIFACTS names, if it is set: the minor version before. */
+export const FORMER_ARTIFACTS = process.env.MUSTER_FORMER_ARTIFACTS;

@@ -52,7 +52,9 @@ if [ "$disk" != none ]; then
   echo 0 >sys/block/vda/ro
   echo data >sys/block/vda/serial
 fi
-path=/tools:/usr/sbin:/usr/bin:/sbin:/bin
+# Where agents install programs.
+mount -t tmpfs -o mode=755,size=64m tmpfs usr/local/bin
+path=/usr/local/bin:/tools:/usr/sbin:/usr/bin:/sbin:/bin
 exec chroot . /usr/bin/env -i PATH=$path HOME=/root LC_ALL=C /bin/sh -c '
   while :; do
     sh /etc/muster/muster-start.sh >>/run/agent.log 2>&1 || :

@@ -271,6 +271,16 @@ export class Machine {
     fs.rmSync(`/proc/${this.#pid}/root${path}`, { recursive: true, force: true });
   }
 
+  /** Kills the agent and what it is doing; the machine starts it again after a second. */
+  killAgent(): void {
+    const namespace = this.#segment.namespace(this.name);
+    for (const pid of execFileSync('ip', ['netns', 'pids', namespace], { encoding: 'utf8' }).split('\n')) {
+      if (pid === '' || Number(pid) === this.#pid) continue;
+      const words = fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0');
+      if (words.includes('/etc/muster/muster-agent.sh')) process.kill(Number(pid), 'SIGKILL');
+    }
+  }
+
   /** Cuts the power without notice. */
   async powerOff(): Promise<void> {
     this.#process?.kill('SIGKILL');
