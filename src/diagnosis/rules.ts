@@ -4,6 +4,7 @@
  * events of each.
  */
 
+import { duration } from '../base/duration.ts';
 import type { HoldCode } from '../cluster/etcd/holds.ts';
 import type { MusterEvent } from '../events/event.ts';
 import { TICKET_REFUSALS } from '../machines/tickets.ts';
@@ -145,6 +146,38 @@ const waitsFor = (boot: ObservedBoot, codes: readonly string[]): readonly Shown[
   );
   return held ? shown([held]) : NOTHING;
 };
+
+/** A file of so many octets takes seconds, even where it is slow. */
+const LARGE_OCTETS = 4_000_000;
+const SLOW_HTTP = 1_000_000;
+
+function httpSlow({ events }: ObservedBoot): readonly Shown[] {
+  return events.flatMap((event): Shown[] => {
+    const [octets, milliseconds] = [numberOf(event, 'octets'), numberOf(event, 'milliseconds')];
+    const slow =
+      event.kind === 'asset.served' && octets >= LARGE_OCTETS && octets * 1000 < SLOW_HTTP * milliseconds;
+    if (!slow && event.kind !== 'asset.cut') return [];
+    const name = fieldOf(event, 'file').slice(0, 12);
+    return [
+      {
+        event,
+        text: `${name}: ${octets} octets in ${milliseconds} ms${slow ? '' : ', then the client left'}`,
+      },
+    ];
+  });
+}
+
+/** kubelet asks within seconds, and certificates are approved within a minute. */
+const KUBELET_PATIENCE = duration('3m');
+
+function kubeletWithoutApi(boot: ObservedBoot): readonly Shown[] {
+  const isToken = ({ kind }: MusterEvent): boolean => kind === 'cluster.join-token';
+  const token = boot.events.findLast(isToken);
+  const units = boot.events.findLast(({ kind, fields }) => kind === 'agent.step' && fields?.step === 'units');
+  const waits =
+    token?.reason?.code === 'handed-out' && units !== undefined && isOverdue(boot, units, KUBELET_PATIENCE);
+  return waits ? shown([token, units]) : NOTHING;
+}
 
 const failures = ({ events }: ObservedBoot): readonly MusterEvent[] =>
   events.filter((event) => event.kind === 'report.believed' && fieldOf(event, 'step') === 'failed');
@@ -416,6 +449,26 @@ export const RULES = [
       'The first member starts when all members have asked; a member without data starts when the others have a quorum.',
     remedy: 'Power on the members that are missing; `muster cluster founding` names them.',
     find: (boot) => waitsFor(boot, holds('waiting-for-members', 'no-quorum', 'replacing-other', 'restoring')),
+  }),
+  rule({
+    code: 'http-slow',
+    title: 'Downloads over HTTP are slow or break off',
+    certainty: 'certain',
+    about:
+      'The machine fetched a file of at least 4 MB at less than 1 MB/s, or ended a download before it had all of it. Root images take minutes then.',
+    remedy:
+      'Look for errors on the port (duplex, cable), and at the load of this host; give the network more bandwidth if many machines boot at once.',
+    find: httpSlow,
+  }),
+  rule({
+    code: 'kubelet-no-api',
+    title: 'kubelet does not get its certificate',
+    certainty: 'likely',
+    about:
+      'The machine has its token and its units, and kubelet has had no certificate from the API server for three minutes: it does not reach the endpoint of the cluster, no API server runs yet, or kubelet does not start.',
+    remedy:
+      '`muster cluster status` says whether the API answers. From the machine, the endpoint of the Cluster must be reachable on its port; `journalctl -u kubelet` there has the reason.',
+    find: kubeletWithoutApi,
   }),
 ] as const;
 

@@ -24,7 +24,7 @@ const read = (file: string): readonly MusterEvent[] =>
     });
 const trace = (name: string): readonly MusterEvent[] => read(path.join(TRACES, `${name}.jsonl`));
 const healthy = read(path.join(import.meta.dirname, '../../golden/one-boot/events.jsonl'));
-const after = (events: readonly MusterEvent[], ms = 60_000) => millis(events.at(-1)!.at + ms);
+const after = (events: readonly MusterEvent[], ms = 200_000) => millis(events.at(-1)!.at + ms);
 const codes = (events: readonly MusterEvent[], now = after(events)) =>
   diagnose({ machine: 'node-2', events, now, over: false }).map(({ code }) => code);
 
