@@ -113,6 +113,7 @@ const health = z
           'objects',
           'network',
           'certificate',
+          'agent',
           'machine',
         ]),
         subject: z.string(),

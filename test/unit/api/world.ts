@@ -257,7 +257,9 @@ export async function openWorld(
   const upgradeKind = anyKind(upgrade({ clusters, kubes, releases, snapshots, record: () => undefined }));
   const kinds = [kind, upgradeKind];
   const changes = await openChanges({ store, clock, log, events, clusters, kinds, settled });
+  const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   const health = createHealth({
+    agents: (cluster) => builds.show(cluster),
     stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
     clusters: clusters,
     founding: founding.status,
@@ -296,7 +298,7 @@ export async function openWorld(
       ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
       has: () => true,
     }),
-    builds: await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE }),
+    builds,
     addons: openAddons(async () => undefined),
     quarantine: {
       hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
