@@ -1,5 +1,5 @@
 /** Debian's Chromium, in which the tests of the page run, and the screenshots that they leave. */
-import { mkdirSync } from 'node:fs';
+import { copyFileSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import axe from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
@@ -55,10 +55,16 @@ export async function openContext(browser: Browser, { dark, phone }: Look = {}):
   return context;
 }
 
+/** The screenshot that docs/page.png shows; `MUSTER_SHOTS=docs` writes that file again. */
+const SHOWN = 'fleet';
+
 /** Takes a screenshot of what is on the screen. */
 export async function shoot(page: Page, name: string): Promise<void> {
   mkdirSync(SHOTS, { recursive: true });
-  await page.screenshot({ path: join(SHOTS, `${name}.png`) });
+  const path = join(SHOTS, `${name}.png`);
+  await page.screenshot({ path });
+  if (name === SHOWN && process.env.MUSTER_SHOTS === 'docs')
+    copyFileSync(path, join(projectRoot(), 'docs/page.png'));
 }
 
 /** What axe finds against the guidelines WCAG 2.2 (A, AA) and its own best practices. */
