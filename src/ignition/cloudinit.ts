@@ -11,6 +11,7 @@ import {
 } from './cloudinit-network.ts';
 import { diskScript, fetchScript, shellWord } from './cloudinit-scripts.ts';
 import { behaviourOf } from './cloudinit-versions.ts';
+import { kernelCommands, kernelFiles } from './kernel-settings.ts';
 import { usesNetworkManager } from './keyfiles.ts';
 import { networkdFiles } from './networkd.ts';
 import type { PlainConfig, PlainFile, PlainUser } from './secrets.ts';
@@ -110,7 +111,7 @@ function cloudConfig(input: CloudInitInput, networkd: readonly PlainFile[]): Map
   const { hostname, fqdn } = names(input.hostname, input.domain);
   const paths = new Set(config.files?.map((file) => file.path));
   const files = [
-    ...networkd.filter((file) => !paths.has(file.path)),
+    ...[...networkd, ...kernelFiles(config)].filter((file) => !paths.has(file.path)),
     ...(config.files ?? []).filter((file) => file.source === undefined),
   ];
   const fetched = (config.files ?? []).filter((file) => file.source !== undefined);
@@ -121,6 +122,8 @@ function cloudConfig(input: CloudInitInput, networkd: readonly PlainFile[]): Map
   ];
   const commands = [
     ...(networkd.length > 0 ? [NETWORKD_RELOAD] : []),
+    ...kernelCommands(config),
+    ...files.flatMap(chownCommand),
     ...(fetched.length > 0 ? [fetchScript(fetched)] : []),
     ...unitCommands(config.units ?? []),
   ];
@@ -136,6 +139,7 @@ function cloudConfig(input: CloudInitInput, networkd: readonly PlainFile[]): Map
     ...((config.users ?? []).length > 0 && { users: config.users!.map(user) }),
     ...(rootKeys && { disable_root: false }),
     ...(written.length > 0 && { write_files: written }),
+    ...((config.packages ?? []).length > 0 && { package_update: true, packages: config.packages! }),
     ...disks(config),
     // All commands are one shell script: the first that fails ends it, and cloud-init reports it.
     ...(commands.length > 0 && { runcmd: ['set -e', ...commands, 'set +e'] }),
@@ -152,8 +156,15 @@ function names(
   return domain === undefined ? { hostname: name } : { hostname: name, fqdn: `${name}.${domain}` };
 }
 
+const ownerOf = ({ owner = 'root', group = 'root' }: PlainFile): string => `${owner}:${group}`;
+const isNumeric = ({ owner = '', group = '' }: PlainFile): boolean => /^\d/.test(owner) || /^\d/.test(group);
+
+/** cloud-init looks owners up by name only, so numbers are set afterwards. */
+const chownCommand = (file: PlainFile): readonly string[] =>
+  isNumeric(file) ? [`chown ${ownerOf(file)} ${shellWord(file.path)}`] : [];
+
 function writeFile(file: PlainFile, homes: readonly string[]): Mapping {
-  const owner = `${file.owner ?? 'root'}:${file.group ?? 'root'}`;
+  const owner = isNumeric(file) ? 'root:root' : ownerOf(file);
   return {
     path: file.path,
     permissions: fourDigits(file.mode),
@@ -217,6 +228,8 @@ function user(one: PlainUser): Mapping {
     name: one.name,
     ...(one.uid !== undefined && { uid: one.uid }),
     ...(one.system && { system: true }),
+    ...(one.gecos && { gecos: one.gecos }),
+    ...(one.primaryGroup && { primary_group: one.primaryGroup }),
     ...((one.groups ?? []).length > 0 && { groups: one.groups!.join(', ') }),
     ...(one.shell ? { shell: one.shell } : one.system || one.name === 'root' ? {} : { shell: '/bin/bash' }),
     ...(one.home && { homedir: one.home }),
@@ -244,7 +257,7 @@ function disks(config: PlainConfig): Mapping {
  * The keys that we write as lists. An extra document with another type there would replace ours,
  * reporting included.
  */
-export const LISTS: readonly string[] = ['users', 'write_files', 'bootcmd', 'runcmd', 'mounts'];
+export const LISTS: readonly string[] = ['users', 'write_files', 'bootcmd', 'runcmd', 'mounts', 'packages'];
 
 /** Why an extra document may not be merged over ours. */
 export function mergeFaults(theirs: Mapping): readonly string[] {

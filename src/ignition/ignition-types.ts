@@ -43,6 +43,8 @@ export interface IgnitionUser {
   readonly sshAuthorizedKeys?: readonly string[];
   readonly uid?: number;
   readonly groups?: readonly string[];
+  readonly primaryGroup?: string;
+  readonly gecos?: string;
   readonly homeDir?: string;
   readonly shell?: string;
   readonly system?: boolean;

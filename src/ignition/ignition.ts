@@ -11,6 +11,7 @@ import type {
   IgnitionVersion,
   Resource,
 } from './ignition-types.ts';
+import { kernelFiles } from './kernel-settings.ts';
 import { networkFiles } from './keyfiles.ts';
 import type { PlainConfig, PlainFile, PlainUser } from './secrets.ts';
 
@@ -69,6 +70,7 @@ function allFiles({ config, hostname, os, bootMac }: IgnitionInput): IgnitionFil
     { path: '/etc/hostname', content: `${hostname}\n` },
     ...networkFiles(config.network?.interfaces ?? [], os, bootMac),
     ...(config.users ?? []).filter((one) => one.sudo).map(sudoers),
+    ...kernelFiles(config),
   ].filter((one) => !paths.has(one.path));
   return [...derived, ...own].map(file);
 }
@@ -84,11 +86,14 @@ function file(one: PlainFile): IgnitionFile {
     path: one.path,
     overwrite: true,
     mode: Number.parseInt(one.mode ?? '0644', 8),
-    ...(one.owner !== undefined && { user: { name: one.owner } }),
-    ...(one.group !== undefined && { group: { name: one.group } }),
+    ...(one.owner !== undefined && { user: nameOrId(one.owner) }),
+    ...(one.group !== undefined && { group: nameOrId(one.group) }),
     contents: contents(one),
   };
 }
+
+const nameOrId = (text: string): { readonly name: string } | { readonly id: number } =>
+  /^\d/.test(text) ? { id: Number(text) } : { name: text };
 
 function contents(one: PlainFile): Resource {
   if (one.source) return { source: one.source.url, verification: { hash: `sha256-${one.source.sha256}` } };
@@ -115,6 +120,8 @@ function user(one: PlainUser): IgnitionUser {
     ...(one.sshKeys && { sshAuthorizedKeys: [...new Set(one.sshKeys)] }),
     ...(one.uid !== undefined && { uid: one.uid }),
     ...(one.groups && { groups: [...new Set(one.groups)] }),
+    ...(one.primaryGroup && { primaryGroup: one.primaryGroup }),
+    ...(one.gecos && { gecos: one.gecos }),
     ...(one.home && { homeDir: one.home }),
     ...(one.shell && { shell: one.shell }),
     ...(one.system && { system: true }),

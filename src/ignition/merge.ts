@@ -3,7 +3,8 @@
  * knows where it came from.
  *
  * Mappings merge by key. Lists whose items have a key merge by that key; new items are appended. A
- * file's content is one value, whatever its form. A user's SSH keys and groups are united. Every
+ * file's content is one value, whatever its form. A user's SSH keys and groups,
+ * kernel modules and packages are united. Every
  * other list and every plain value is replaced.
  */
 import { pathText } from '../resources/document.ts';
@@ -43,7 +44,7 @@ const KEYS: Readonly<Record<string, (item: Item) => string>> = {
   'network.interfaces': (item) => String(interfaceKey(item as NodeInterface)),
   disks: (item) => String(item.device),
 };
-const UNITED = new Set(['users.sshKeys', 'users.groups']);
+const UNITED = new Set(['users.sshKeys', 'users.groups', 'kernelModules', 'packages']);
 const CONTENTS = ['content', 'contentBase64', 'source'];
 
 type Item = Readonly<Record<string, unknown>>;

@@ -95,6 +95,14 @@ function write(
       url,
       extras: extras.ignition,
     });
+    if ((config.packages ?? []).length > 0)
+      faults.push(
+        configFault(
+          merged,
+          ['packages'],
+          'Ignition installs no packages; build them into the image, or use an image with cloud-init',
+        ),
+      );
     if (usesNetworkManager(image.os))
       for (const { path, message } of keyfileFaults(config.network?.interfaces ?? []))
         faults.push(configFault(merged, ['network', 'interfaces', ...path], message));

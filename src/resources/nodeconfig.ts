@@ -15,12 +15,20 @@ import { sshKeyFault, trimmedKey } from './ssh-key.ts';
 
 const groupName = z.string().regex(/^[A-Za-z_][-A-Za-z0-9_.]{0,31}$/, 'not a user or group name');
 
+/** A name, or a number, which needs no account of that name on the machine. */
+const ownerName = z
+  .string()
+  .regex(
+    /^([A-Za-z_][-A-Za-z0-9_.]{0,31}|0|[1-9][0-9]{0,8})$/,
+    'neither a user or group name nor a number; write numbers quoted',
+  );
+
 const nodeFile = z
   .strictObject({
     path: filePath.meta({ description: 'Absolute path of the file.' }),
     mode: fileMode.optional().meta({ description: 'Default "0644".' }),
-    owner: groupName.optional().meta({ description: 'User name; default root.' }),
-    group: groupName.optional().meta({ description: 'Group name; default root.' }),
+    owner: ownerName.optional().meta({ description: 'User name, or a quoted number; default root.' }),
+    group: ownerName.optional().meta({ description: 'Group name, or a quoted number; default root.' }),
     content: z.union([z.string(), secretReference]).optional().meta({
       description:
         "Content as text; templates are expanded. Or valueFrom: the machine's agent writes the file with the value of a Secret.",
@@ -100,6 +108,15 @@ const nodeUser = z.strictObject({
         "Password hash as crypt(3) makes it. Written here it is not secret: a host that has the machine's address can fetch its configuration. With valueFrom, the machine's agent sets the hash that a Secret holds. Prefer SSH keys.",
     }),
   groups: z.array(groupName).optional().meta({ description: 'Supplementary groups.' }),
+  primaryGroup: groupName.optional().meta({
+    description:
+      "Primary group. cloud-init makes it if there is none; with Ignition the image must have it. Default: a group with the user's name.",
+  }),
+  gecos: z
+    .string()
+    .regex(/^[^:\n\r\0]{1,255}$/, 'not a comment of /etc/passwd: one line without ":"')
+    .optional()
+    .meta({ description: 'Full name or comment of the account.' }),
   shell: absolutePath
     .optional()
     .meta({ description: 'Default /bin/bash; for system users the default of the operating system.' }),
@@ -195,6 +212,41 @@ export const nodeConfig = z.strictObject({
     .check(distinct('the disk', (disk) => disk.device))
     .optional()
     .meta({ description: 'Disks to partition; merged by device.' }),
+  sysctls: z
+    .record(
+      z
+        .string()
+        .regex(
+          /^[a-z0-9_]+([./*-][A-Za-z0-9_*-]+)+$/,
+          'not a setting of the kernel; write it like "vm.max_map_count"',
+        ),
+      z.union([z.int(), z.string().regex(/^[^\n\r\0]+$/, 'the value of a setting is one line')]),
+    )
+    .optional()
+    .meta({
+      description:
+        'Settings of the kernel, e.g. vm.max_map_count: 262144; merged by name. They win over those that Muster sets on machines of clusters.',
+    }),
+  kernelModules: z
+    .array(z.string().regex(/^[A-Za-z0-9_-]{1,55}$/, 'not the name of a kernel module, like "br_netfilter"'))
+    .optional()
+    .meta({
+      description: 'Kernel modules that are loaded at every boot. Those of all layers are combined.',
+    }),
+  packages: z
+    .array(
+      z
+        .string()
+        .regex(
+          /^[A-Za-z0-9][A-Za-z0-9+._:~=-]{0,127}$/,
+          'not the name of a package; write "name" or "name=version"',
+        ),
+    )
+    .optional()
+    .meta({
+      description:
+        'Packages that cloud-init installs from the repositories of the image, which takes time at every boot from memory. Those of all layers are combined. Ignition installs none.',
+    }),
   variables: z
     .record(
       z

@@ -67,8 +67,9 @@ const optional = <T extends object>(shape: { [K in keyof T]: fc.Arbitrary<T[K]> 
 const unique = <T>(item: fc.Arbitrary<T>, by: (one: T) => unknown, maxLength = 4) =>
   fc.uniqueArray(item, { selector: by, maxLength });
 
+const owner = fc.oneof(word, fc.constantFrom('0', '65534'));
 const file = fc.oneof(
-  optional({ path, content: text, mode: fc.constantFrom('0644', '755', '4755'), owner: word, group: word }, [
+  optional({ path, content: text, mode: fc.constantFrom('0644', '755', '4755'), owner, group: owner }, [
     'path',
     'content',
   ]),
@@ -112,6 +113,8 @@ const user = optional(
     name: word,
     sshKeys: fc.uniqueArray(key, { maxLength: 2 }),
     groups: fc.uniqueArray(word, { maxLength: 3 }),
+    primaryGroup: word,
+    gecos: fc.constantFrom('Ops', 'Ända "x", Room 7'),
     passwordHash: fc.constant('$6$salt$hash'),
     uid: fc.integer({ min: 1000, max: 60_000 }),
     sudo: fc.boolean(),
@@ -284,6 +287,11 @@ export const anyConfig: fc.Arbitrary<NodeConfig> = optional(
   {
     hostname: word,
     timezone: fc.constantFrom('Etc/UTC', 'Europe/Berlin'),
+    sysctls: fc.dictionary(
+      fc.constantFrom('vm.swappiness', 'kernel.core_pattern'),
+      fc.constantFrom(1, '|/x %p'),
+    ),
+    kernelModules: fc.uniqueArray(word, { maxLength: 2 }),
     files: unique(file, (one) => one.path),
     units: unique(unit, (one) => one.name),
     users: unique(user, (one) => one.name, 3),

@@ -17,7 +17,7 @@ const ignition = (text: string) => faults({ ignition: text }, FLATCAR);
 describe('cloud-config', () => {
   test.each([
     ['runcmdd: [x]', /runcmdd: .*did you mean "runcmd"/],
-    ['packages: htop', /packages: must be a list, found text/],
+    ['packages: htop', /packages must be a list/],
     ['network: {version: 2}', /network: .*config\.network/],
     ['write_files: [{pth: /a}]', /write_files\[0\]\.pth: .*"path"/],
     ['write_files: [{path: 5}]', /write_files\[0\]\.path: must be text, found a number/],

@@ -220,6 +220,7 @@ describe('cloud-init', () => {
     const written = userData({
       users: [{ name: 'ops' }],
       files: [{ path: '/a', content: 'a' }],
+      packages: ['htop'],
       units: [{ name: 'a.service', enabled: true }],
       disks: [{ device: '/dev/a', partitions: [{ label: 'a', filesystem: 'ext4', mount: '/srv' }] }],
     });
