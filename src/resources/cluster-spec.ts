@@ -7,7 +7,7 @@ import { bootDisk, dataDisk } from './disk-spec.ts';
 import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { proxySpec } from './proxy-spec.ts';
-import { registries } from './registry-spec.ts';
+import { charactersFault, registries } from './registry-spec.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
 const machineNames = (description: string) => z.array(machineName).optional().meta({ description });
@@ -47,7 +47,7 @@ export const kubernetesSpec = z.strictObject({
       }),
       interface: z
         .string()
-        .regex(/^[a-zA-Z0-9._-]{1,15}$/, 'not the name of a network device')
+        .regex(/^[a-zA-Z0-9._][a-zA-Z0-9._-]{0,14}$/, 'not the name of a network device')
         .meta({ description: 'Network device of the control planes that gets the addresses, e.g. eth0.' }),
       routerId: z.int().min(1).max(255).optional().meta({
         description:
@@ -182,7 +182,11 @@ export const kubernetesSpec = z.strictObject({
           (text) => !URL.canParse(text) || new URL(text).username + new URL(text).password === '',
           'container runtimes drop a login in a URL; write the mirror below `registries`, which takes a `login`',
         )
-        .refine((text) => !/[?#]/.test(text), 'the URL of a mirror has no "?" and no "#"'),
+        .refine((text) => !/[?#]/.test(text), 'the URL of a mirror has no "?" and no "#"')
+        .superRefine((text, context) => {
+          const message = /[?#@]/.test(text) ? undefined : charactersFault(text);
+          if (message !== undefined) context.addIssue({ code: 'custom', message });
+        }),
     )
     .optional()
     .meta({

@@ -85,6 +85,10 @@ const KUBERNETES: Readonly<Record<string, Place>> = {
   addons: at('objects that control planes apply', '[{name: dashboard, manifests: []}]'),
   timeServers: at('/etc/systemd/timesyncd.conf.d/90-muster.conf', '[time.lab.example]'),
   mirrors: at('/etc/containerd/certs.d, or /etc/containers/registries.conf.d', '["http://10.77.0.1:5000"]'),
+  registries: at(
+    '/etc/containerd/certs.d and config.toml, or /etc/containers/registries.conf.d and /etc/crio/auth.json',
+    '[{registry: docker.io, mirrors: [{url: "https://harbor.example/v2/dockerhub"}]}]',
+  ),
   proxy: at(
     'environment of containerd.service, crio.service and kubelet.service',
     '{http: "http://proxy.example:3128"}',

@@ -30,6 +30,16 @@ const registryName = z.string().superRefine((text, context) => {
   if (message !== undefined) context.addIssue({ code: 'custom', message });
 });
 
+/**
+ * Why a URL has characters that the API of no registry has in a path; undefined when it has none.
+ * A parser of URLs would drop, encode or resolve them, each one in its own way.
+ */
+export function charactersFault(text: string): string | undefined {
+  if (!/^https?:\/\/[A-Za-z0-9:/._~[\]-]*$/.test(text))
+    return 'a URL of a registry has only letters, digits and the signs "-", ".", "_", "~", ":" and "/"';
+  return /\/\.{1,2}(\/|$)/.test(text) ? 'the path has a part "." or ".."; write it without' : undefined;
+}
+
 /** Why a text is not the URL of a mirror of one registry; undefined when it is one. */
 function mirrorFault(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
@@ -37,6 +47,8 @@ function mirrorFault(text: string): string | undefined {
   if (url.username + url.password !== '')
     return 'container runtimes drop a login in a URL; write it as `login`, with the password in a Secret';
   if (/[?#]/.test(text)) return 'the URL of a mirror has no "?" and no "#"';
+  const characters = charactersFault(text);
+  if (characters !== undefined) return characters;
   if (url.host.includes('['))
     return 'Muster cannot write the brackets of an IPv6 address into a path; give the mirror a DNS name';
   if (url.pathname !== '/' && !/\/v2(\/|$)/.test(url.pathname))

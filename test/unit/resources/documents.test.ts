@@ -149,9 +149,9 @@ test('paths are written and read back', () => {
 });
 
 test('every field of every kind has a description', () => {
-  const rows = resourcePages().flatMap(([, text]) =>
-    text.split('\n').filter((line) => line.startsWith('| `')),
-  );
+  // The page of all settings says where each lands; the pages of the kinds describe them.
+  const pages = resourcePages().filter(([name]) => !name.endsWith('/settings.md'));
+  const rows = pages.flatMap(([, text]) => text.split('\n').filter((line) => line.startsWith('| `')));
   expect(rows.filter((row) => /\| +\|$/.test(row))).toEqual([]);
   expect(rows.length).toBeGreaterThan(150);
 });

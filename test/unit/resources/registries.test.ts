@@ -73,6 +73,11 @@ describe('a mirror', () => {
     ['https://harbor.example/v2x', /\/v2/],
     ['https://harbor.example/v2/a?ns=docker.io', /no "\?"/],
     ['https://[fd00::1]:5000', /DNS name/],
+    ['https://m.example/v2/x\n  evil: true', /only letters/],
+    ['https://m.example/v2/x"; id; "', /only letters/],
+    ['https://m.example/v2/${HOME}', /only letters/],
+    ['https://m.example/v2/../../etc', /a part "\."/],
+    ['https://m.example/v2/a%2fb', /only letters/],
   ])('cannot be %s', (url, message) => {
     expect(faultsOf(mirrored({ url }))).toEqual([expect.stringMatching(message)]);
   });

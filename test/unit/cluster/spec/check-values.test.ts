@@ -35,6 +35,10 @@ test.for([
   [{ mirrors: ['mirror.example'] }, 'mirrors'],
   [{ mirrors: ['https://user:pass@mirror.example'] }, 'mirrors'],
   [{ mirrors: ['https://mirror.example/v2/cache?x'] }, 'mirrors'],
+  [{ mirrors: ['https://mirror.example/x\n  evil: true'] }, 'mirrors'],
+  [{ mirrors: ['https://mirror.example/${HOME}'] }, 'mirrors'],
+  [{ mirrors: ['https://mirror.example/../../etc'] }, 'mirrors'],
+  [{ virtualAddress: { interface: '-x' } }, 'virtualAddress.interface'],
 ] as const)('the override %j is refused', ([overrides, path]) => {
   const told = faults({ ...VIRTUAL, overrides });
   expect(told.length, told.join()).toBeGreaterThan(0);
