@@ -6,6 +6,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { selfSigned } from '../self-signed.ts';
 import { Machine, Planner, SHELLS } from './agent-kit.ts';
@@ -58,11 +59,13 @@ function pretend(name: string, pid: number, { cgroup, network }: { cgroup: strin
 }
 
 /** A server that answers /readyz, with a certificate that the machine trusts. */
-async function answering(status: () => number): Promise<https.Server> {
+async function answering(status: (hasCertificate: boolean) => number): Promise<https.Server> {
   const { key, certificate } = selfSigned('api', ['IP:127.0.0.1']);
   machine.write('/etc/kubernetes/pki/ca-bundle.crt', certificate);
-  const server = https.createServer({ key, cert: certificate }, ({ url }, response) => {
-    response.statusCode = url === '/readyz' ? status() : 404;
+  const options = { key, cert: certificate, requestCert: true, rejectUnauthorized: false };
+  const server = https.createServer(options, ({ url, socket }, response) => {
+    const { subject } = (socket as TLSSocket).getPeerCertificate();
+    response.statusCode = url === '/readyz' ? status(subject !== undefined) : 404;
     response.end();
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -161,6 +164,27 @@ test.for([
     server.close();
   }
 });
+
+test.for([
+  ['ready', (has: boolean) => (has ? 200 : 401)],
+  ['alive', (has: boolean) => (has ? 500 : 401)],
+  // With a certificate that is not taken, nothing is known about the API server.
+  ['alive', () => 401],
+] as const)(
+  'with the certificate of its plan the agent sees that an apiserver is %s',
+  async ([health, status]) => {
+    const { key, certificate } = selfSigned('muster-health');
+    machine.write('/etc/muster/health.pem', certificate + key);
+    const server = await answering(status);
+    try {
+      start('kube-apiserver', { MUSTER_REVISION: 'a1' });
+      await machine.poll();
+      expect(planner.facts().apiserver).toEqual({ health, revision: 'a1' });
+    } finally {
+      server.close();
+    }
+  },
+);
 
 test('an answer of a server outside the cluster’s CA does not count', async () => {
   const server = await answering(() => 200);
