@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
+import { get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ANY, formatIpv4 } from '../../base/ipv4.ts';
 import { MESSAGE, OPTION } from '../../pxe/dhcp/options.ts';
@@ -91,14 +92,19 @@ export async function fetchByTftp(
   }
 }
 
-/** Asks the server for machines for a script, as a loader does. Any answer will do. */
+/**
+ * Asks the server for machines for a script, as a loader does, and through no proxy. Any answer
+ * will do.
+ */
 export async function askByHttp(url: string): Promise<{ readonly ok: boolean; readonly text: string }> {
+  const asking = get(url, { timeout: PATIENCE_MS });
+  asking.on('timeout', () => asking.destroy(new Error(`no answer within ${PATIENCE_MS / 1000} s`)));
   try {
-    const answer = await fetch(url, { signal: AbortSignal.timeout(PATIENCE_MS) });
-    await answer.body?.cancel();
+    await once(asking, 'response');
     return { ok: true, text: `${url} answers` };
   } catch (error) {
-    const cause = (error as Error & { cause?: Error }).cause ?? (error as Error);
-    return { ok: false, text: `${url}: ${cause.message}` };
+    return { ok: false, text: `${url}: ${(error as Error).message}` };
+  } finally {
+    asking.on('error', () => {}).destroy();
   }
 }
