@@ -59,9 +59,9 @@ export interface Resealed extends VaultKeys {
   readonly unneeded: readonly string[];
 }
 
-/** Seals the store with the first key of the vault's file; with `?dry-run=true`, only counts. */
+/** Seals the store with the first key of the vault's file; with `?dryRun=true`, only counts. */
 export const resealStore: H = async (request, { pki, resealSnapshots, events }) => {
-  const dryRun = flag(request.query, 'dry-run');
+  const dryRun = flag(request.query, 'dryRun') || flag(request.query, 'dry-run');
   const written = dryRun ? 0 : (await pki.rewrap()) + (await resealSnapshots());
   const keys = await pki.vaultKeys();
   const unneeded = dryRun

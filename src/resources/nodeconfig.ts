@@ -118,6 +118,7 @@ const nodeUser = z.strictObject({
     .optional()
     .meta({ description: 'Full name or comment of the account.' }),
   shell: absolutePath
+    .refine((text) => /^[A-Za-z0-9/._+-]+$/.test(text), 'not the path of a shell')
     .optional()
     .meta({ description: 'Default /bin/bash; for system users the default of the operating system.' }),
   home: absolutePath.optional().meta({ description: 'Default /home/NAME.' }),

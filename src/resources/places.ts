@@ -49,6 +49,9 @@ export const CONFIG_PLACES: Readonly<Record<string, Place>> = {
   disks: at('partitions, filesystems and mount units', '[{device: /dev/sdb, partitions: []}]'),
   variables: at('templates of the same configuration', '{contact: ops@lab.example}'),
   timezone: at('/etc/localtime', 'Europe/Berlin'),
+  sysctls: at('/etc/sysctl.d', '{vm.swappiness: 10}'),
+  kernelModules: at('/etc/modules-load.d', '[br_netfilter]'),
+  packages: at('installed by cloud-init at the first boot', '[tcpdump]'),
   configTimeout: at('boot host: how long it waits for the report of the machine', '10m'),
   extra: at('the Ignition config or the user-data of cloud-init, merged over that of Muster'),
 };

@@ -1,7 +1,8 @@
 /** `muster pki import` and `muster pki reseal`, through the socket. */
 import fs from 'node:fs';
+import http from 'node:http';
 import path from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { newGeneration } from '../../../src/pki/issue.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { NO_CLUSTER } from '../../../src/pki/server-certificate.ts';
@@ -80,4 +81,19 @@ test('the store is sealed again, and the command says which keys are needed', as
   const { out, err } = await muster('pki', 'reseal');
   expect(out).toMatch(/0 were sealed again\n$/);
   expect(err).toContain('put a new line first in its file and restart the server');
+});
+
+test.each(['dryRun=true', 'dry-run=true'])('the store is not sealed again with ?%s', async (query) => {
+  world = await openWorld(CLUSTER);
+  const rewrap = vi.spyOn(world.pki, 'rewrap');
+  const asked = (search: string) =>
+    new Promise<number | undefined>((done, fail) => {
+      const to = { socketPath: world.socket, method: 'POST', path: `/v1/pki/reseal?${search}` };
+      http
+        .request(to, (answer) => answer.resume().on('end', () => done(answer.statusCode)))
+        .on('error', fail)
+        .end();
+    });
+  expect([await asked(query), rewrap.mock.calls.length]).toEqual([200, 0]);
+  expect([await asked(''), rewrap.mock.calls.length]).toEqual([200, 1]);
 });

@@ -50,8 +50,8 @@ const FILES: Readonly<Record<string, string>> = {
   'host-bits.yaml':
     'apiVersion: muster/v1\nkind: Network\nmetadata: {name: n}\nspec: {subnet: 10.88.0.1/24, dhcp: {mode: off}}\n',
   'twice.yaml': 'apiVersion: muster/v1\nkind: Machine\nkind: Machine\nmetadata: {name: x}\nspec: {}\n',
-  'packages.yaml':
-    'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: x}\nspec: {config: {packages: [vim]}}\n',
+  'repositories.yaml':
+    'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: x}\nspec: {config: {repositories: [vim]}}\n',
   'future.yaml': 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: x}\nspec: {image: smal}\n',
   'mac-twice.yaml':
     'apiVersion: muster/v1\nkind: Machine\nmetadata: {name: x}\nspec: {macs: ["52:54:00:aa:00:01"]}\n',
@@ -146,7 +146,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['apply -f @number.yaml', 1, 'put it in quotes'],
   ['apply -f @host-bits.yaml', 1, 'host bits zero; write it like "10.77.0.0/24"'],
   ['apply -f @twice.yaml', 1, /twice\.yaml:3:1: /],
-  ['apply -f @packages.yaml', 1, 'unknown key "packages"'],
+  ['apply -f @repositories.yaml', 1, 'unknown key "repositories"'],
   ['apply -f @mac-twice.yaml', 1, /also claimed by Machine\/node-1/],
   ['apply -f @old-kubernetes.yaml', 1, /1\.34, 1\.35, 1\.36/],
   ['apply -f @cni.yaml', 1, 'write "cni: none" and add it as an add-on'],

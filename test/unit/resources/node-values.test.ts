@@ -100,3 +100,11 @@ describe('SSH keys', () => {
     expect(fault(key)).toMatch(message);
   });
 });
+
+test.each(['/bin/bash', '/usr/bin/fish', '/usr/sbin/nologin'])('%s can be a shell', (shell) => {
+  expect(faultOf({ users: [{ name: 'a', shell }] })).toBeUndefined();
+});
+
+test.each(['/x"; id; "', "/x'$(id)'", '/x`id`', '/x y', '/x:0:0'])('%s cannot be a shell', (shell) => {
+  expect(faultOf({ users: [{ name: 'a', shell }] })).toMatch(/not the path of a shell/);
+});
