@@ -111,7 +111,11 @@ describe.skipIf(ARTIFACTS === undefined || FORMER_ARTIFACTS === undefined)(
       // A busy host may miss an answer of etcd just when the checks ask.
       await until(
         'the upgrade begins',
-        async () => (await of.rack.muster('cluster', 'upgrade', 'one', '--to', of.to)).code === 0,
+        async () => {
+          const { code, output } = await of.rack.muster('cluster', 'upgrade', 'one', '--to', of.to);
+          if (code !== 0) throw new Error(output);
+          return true;
+        },
         state,
       );
       await reaches('the first API server is new', () => timeline.has('kube-apiserver', of.to));

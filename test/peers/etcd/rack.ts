@@ -550,6 +550,7 @@ export async function openRack(options: RackOptions = {}): Promise<Rack> {
   fs.chmodSync(join(home, 'tools/systemctl'), 0o755);
   const tools = { etcd: etcd.program, [etcd.restore.name]: etcd.restore.program, ...programs };
   for (const [name, program] of Object.entries(tools)) {
+    fs.mkdirSync(dirname(join(home, 'tools', name)), { recursive: true });
     fs.copyFileSync(program, join(home, 'tools', name));
     fs.chmodSync(join(home, 'tools', name), 0o755);
   }

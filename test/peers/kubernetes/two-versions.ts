@@ -67,7 +67,7 @@ export async function openTwoVersions(): Promise<TwoVersions> {
     [from, former],
     [to, later],
   ] as const) {
-    for (const name of PROGRAMS) programs[`${name}-v${version}`] = path.join(bin, name);
+    for (const name of PROGRAMS) programs[`v${version}/${name}`] = path.join(bin, name);
     const kubelet = path.join(made, `kubelet-${version}`);
     execFileSync('cc', [
       '-O1',

@@ -99,7 +99,8 @@ const tagOf = (image: string): string => /:(v?[0-9.]+(-[0-9]+)?)(@|$)/.exec(imag
 
 /** The program of an image: that of its tag where the machine has several versions. */
 function programOf(image: string, command: string): string {
-  const own = `/tools/${command}-${tagOf(image)}`;
+  // The agent knows programs by the names of their files.
+  const own = `/tools/${tagOf(image)}/${command}`;
   return fs.existsSync(own) ? own : command;
 }
 
