@@ -11,18 +11,18 @@ const of = (event: MusterEvent, name: string, before = ' '): string =>
 const fileOf = (event: MusterEvent): string =>
   field(event, 'file').replace(/\b([0-9a-f]{12})[0-9a-f]{52}\b/, '$1…');
 
-const SOFTWARE: Readonly<Record<string, string>> = {
-  pxe: 'the firmware',
-  http: 'the firmware (HTTP boot)',
-  ipxe: 'iPXE',
-  'ipxe-tftp': 'iPXE without HTTP',
-  none: 'the system',
-};
+const SOFTWARE: ReadonlyMap<string, string> = new Map([
+  ['pxe', 'the firmware'],
+  ['http', 'the firmware (HTTP boot)'],
+  ['ipxe', 'iPXE'],
+  ['ipxe-tftp', 'iPXE without HTTP'],
+  ['none', 'the system'],
+]);
 
 const dhcp =
   (reply: string): Describe =>
   (event) =>
-    `${field(event, 'type') || 'DHCP'} of ${SOFTWARE[field(event, 'stage')] ?? 'a client'} → ${reply}` +
+    `${field(event, 'type') || 'DHCP'} of ${SOFTWARE.get(field(event, 'stage')) ?? 'a client'} → ${reply}` +
     `${of(event, 'address')}${event.fields?.file === undefined ? '' : `, file ${fileOf(event)}`}`;
 
 const because = (event: MusterEvent): string => (event.reason ? `: ${event.reason.text}` : '');
@@ -66,7 +66,7 @@ const TEXTS: Partial<Record<EventKind, Describe>> = {
 
 /** What happened, for people. */
 export const textOf = (event: MusterEvent): string =>
-  TEXTS[event.kind]?.(event) ?? event.reason?.text ?? event.kind;
+  (Object.hasOwn(TEXTS, event.kind) && TEXTS[event.kind]?.(event)) || event.reason?.text || event.kind;
 
 /** The kinds whose fields `octets` and `milliseconds` describe a transfer that ended then. */
 const TRANSFERS: ReadonlySet<EventKind> = new Set([

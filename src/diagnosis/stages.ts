@@ -16,20 +16,20 @@ const ORDER = Object.keys(STAGES) as Stage[];
 const later = (one: Stage, other: Stage): Stage => (ORDER.indexOf(one) >= ORDER.indexOf(other) ? one : other);
 
 /** The client's software as DHCP saw it → the stage that it is in. */
-const OF_CLIENTS: Readonly<Record<string, Stage>> = {
-  pxe: 'firmware',
-  http: 'firmware',
-  ipxe: 'loader',
-  'ipxe-tftp': 'loader',
-};
+const OF_CLIENTS: ReadonlyMap<unknown, Stage> = new Map([
+  ['pxe', 'firmware'],
+  ['http', 'firmware'],
+  ['ipxe', 'loader'],
+  ['ipxe-tftp', 'loader'],
+]);
 
 /** The stage of an event whose boot was in stage `now` before it. */
 export function stageOf(event: MusterEvent, now: Stage): Stage {
   const { kind, fields } = event;
   if (kind.startsWith('dhcp.') || kind === 'boot.session')
-    return OF_CLIENTS[String(fields?.stage)] ?? later(now, 'kernel');
+    return OF_CLIENTS.get(fields?.stage) ?? later(now, 'kernel');
   if (kind === 'boot.decision')
-    return fields?.stage === 'script' ? 'loader' : (OF_CLIENTS[String(fields?.stage)] ?? now);
+    return fields?.stage === 'script' ? 'loader' : (OF_CLIENTS.get(fields?.stage) ?? now);
   if (kind === 'boot.script') return 'loader';
   if (kind === 'config.served') return later(now, 'system');
   if (kind === 'report.believed') return fields?.step === 'kernel' ? 'kernel' : later(now, 'system');

@@ -91,3 +91,18 @@ test('what only the machine says is marked as its claim', () => {
     events.filter(({ kind }) => kind === 'report.believed').map(({ kind }) => kind),
   );
 });
+
+test.each(['constructor', '__proto__', 'toString'])(
+  'an event that names %s is described by its text',
+  (name) => {
+    const odd = [
+      next('dhcp.offer', 1, { fields: { stage: name } }),
+      next('boot.decision', 2, { fields: { stage: name } }),
+      next(name as MusterEvent['kind'], 3),
+    ];
+    const timeline = timelineOf({ machine, events: [...events, ...odd], now })!;
+    for (const { stage, text } of timeline.entries.slice(-3))
+      expect([typeof stage, typeof text]).toEqual(['string', 'string']);
+    expect(timelineText(timelineView(timeline), false)).toContain('DHCP of a client → OFFER');
+  },
+);
