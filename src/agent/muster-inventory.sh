@@ -31,12 +31,13 @@ inventory_cards() {
 # Prints the address of the BMC, where the kernel has a driver for it and there is a program to ask.
 inventory_bmc() {
   [ -e "$root/dev/ipmi0" ] && command -v ipmitool >/dev/null || return 0
-  timeout 10 ipmitool lan print | sed -n 's/^IP Address  *: */bmc /p'
+  timeout 10 ipmitool lan print 9>&- | sed -n 's/^IP Address  *: */bmc /p'
 }
 
-# Prints what systemd-networkd heard by LLDP. Older versions cannot print it as JSON.
+# Prints what systemd-networkd heard by LLDP. Older versions cannot print it as JSON. busybox's
+# `timeout` leaves a process behind for a second, which must not hold the agent's lock.
 inventory_neighbours() {
-  inventory_lldp=$(timeout 5 networkctl --json=short lldp 2>/dev/null)
+  inventory_lldp=$(timeout 5 networkctl --json=short lldp 2>/dev/null 9>&-)
   case $inventory_lldp in
     '{'*) echo "lldp $inventory_lldp" ;;
   esac

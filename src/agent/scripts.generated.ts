@@ -1335,11 +1335,11 @@ inventory_cards() {
 
 inventory_bmc() {
   [ -e "$root/dev/ipmi0" ] && command -v ipmitool >/dev/null || return 0
-  timeout 10 ipmitool lan print | sed -n 's/^IP Address  *: */bmc /p'
+  timeout 10 ipmitool lan print 9>&- | sed -n 's/^IP Address  *: */bmc /p'
 }
 
 inventory_neighbours() {
-  inventory_lldp=$(timeout 5 networkctl --json=short lldp 2>/dev/null)
+  inventory_lldp=$(timeout 5 networkctl --json=short lldp 2>/dev/null 9>&-)
   case $inventory_lldp in
     '{'*) echo "lldp $inventory_lldp" ;;
   esac

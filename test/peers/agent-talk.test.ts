@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Machine, openssl, Planner, put, SHELLS, SOURCE } from './agent-kit.ts';
+import { Machine, openssl, Planner, SHELLS } from './agent-kit.ts';
 
 let planner: Planner;
 let machine: Machine;
@@ -242,15 +242,6 @@ test('the agent polls again after the server’s interval, and waits longer afte
   expect(least.map(Math.floor)).toEqual([30, 0, 10, 300, 2, 3, 7, 15, 31, 63]);
   // The pause is random, so only its bounds are known.
   for (const [n, pause] of least.entries()) expect(more[n]).toBeLessThanOrEqual(Math.floor(pause) / 4);
-});
-
-test('a new agent script that came with a plan takes over', async () => {
-  for (const name of fs.readdirSync(SOURCE).filter((file) => file.endsWith('.sh')))
-    fs.copyFileSync(path.join(SOURCE, name), machine.path(`/etc/muster/${name}`));
-  const newer = machine.read('/etc/muster/muster-agent.sh').replace(/^version=.*$/m, 'version=next');
-  planner.plan([put('/etc/muster/muster-agent.sh', newer, 0o755)]);
-  machine.start(SHELLS[0], [], { AGENT: machine.path('/etc/muster/muster-agent.sh') });
-  await expect.poll(() => planner.asked.at(-1)?.form.get('agent'), { timeout: 100_000 }).toBe('next');
 });
 
 test('processes that an agent left behind do not prevent the next agent from running', async () => {
