@@ -23,6 +23,10 @@ import {
 const MIB = 1024 * 1024;
 const PORTS = { ours: 8090, nginx: 8091 } as const;
 type Server = keyof typeof PORTS;
+/**
+ * Each client has an address of its own, because the server limits the connections of an address.
+ */
+const CLIENTS = '10.91.1';
 
 interface Load {
   /** MiB of the file. */
@@ -54,7 +58,7 @@ async function measure(server: Server, { pids, hashes }: Running, { size, client
   const url = `http://${SERVER}:${PORTS[server]}/assets/${hashes[size]}/root`;
   const urls = Array.from({ length: times }, () => `-o /dev/null ${url}`).join(' ');
   const script = `
-    pids=; for c in $(seq ${clients}); do curl -sf ${urls} & pids="$pids $!"; done
+    pids=; for c in $(seq ${clients}); do curl -sf --interface ${CLIENTS}.$c ${urls} & pids="$pids $!"; done
     for p in $pids; do wait "$p" || exit 1; done`;
   const spent = () => pids[server].reduce((sum, pid) => sum + processorMicros(pid), 0);
   const used = spent();
@@ -131,6 +135,8 @@ export const suite: BenchSuite = {
   async open() {
     const home = mkdtempSync(join(tmpdir(), 'muster-bench-images-'));
     const segment = openSegment();
+    const most = Math.max(...LOADS.map(({ clients }) => clients));
+    await asClient(['sh', '-c', `for c in $(seq ${most}); do ip addr add ${CLIENTS}.$c/16 dev eth0; done`]);
     writeDocuments(home, 100);
     const state = join(home, 'state');
     const sizes = [...new Set(LOADS.map(({ size }) => size))];

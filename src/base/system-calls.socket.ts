@@ -33,6 +33,8 @@ export interface SystemCalls {
    * something else is queued: then send some through the socket, which tells when to go on.
    */
   sendCached(socket: Socket, fd: number, position: number, length: number): number;
+  /** Whether the kernel has the octet of a file in memory, so that reading it waits for no disk. */
+  isCached(fd: number, position: number): boolean;
 }
 
 type Ffi = typeof import('node:ffi');
@@ -119,6 +121,7 @@ function systemCalls(ffi: Ffi, libc: Libc): SystemCalls {
     return libc.preadv2!(fd, ffi.getRawPointer(vector.buffer), 1, BigInt(position), RWF_NOWAIT) === 1n;
   };
   return {
+    isCached: inMemory,
     sendCached(socket, fd, position, wanted) {
       const out = descriptorOf(socket);
       // What a TLS socket sends is encrypted by Node, not by the kernel.

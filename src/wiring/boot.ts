@@ -104,7 +104,7 @@ export function createBoot(
       subjectOf,
       admits: (address) => gate.admits('http', address),
       standing,
-      sendCached: systemCalls?.sendCached,
+      cached: systemCalls,
       clock,
       log,
       metrics,

@@ -186,7 +186,7 @@ function contextOf(
   const baseUrl = network
     ? `http://${formatIpv4(network.serverAddress)}:${network.httpPort}`
     : `http://${local}:${socket.localPort}`;
-  const { boot, assets, subjectOf, events, metrics, clock, sendCached } = options;
+  const { boot, assets, subjectOf, events, metrics, clock, cached } = options;
   const context: ServeContext = {
     boot,
     assets,
@@ -194,7 +194,7 @@ function contextOf(
     events,
     metrics,
     clock,
-    sendCached,
+    cached,
     peer,
     network,
     baseUrl,

@@ -1,5 +1,5 @@
 /** Sends answers and files to machines. */
-import { close, createReadStream, fstat, open, read } from 'node:fs';
+import { close, createReadStream, fstat, open, read, readSync } from 'node:fs';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import type { SystemCalls } from '../../base/system-calls.socket.ts';
@@ -20,12 +20,14 @@ const READ_AHEAD = 512 * 1024;
 const AHEAD = 128;
 /**
  * Octets that every other transfer holds; it reads on when the socket has taken them. With
- * {@link SendCached} all transfers go like this, and most octets are never read into the process.
+ * {@link CachedFiles} all transfers go like this, and most octets are never read into the process.
  */
 const STEP = 64 * 1024;
 
 /** Sends what the kernel has in memory without copying it, where system calls can be used. */
-export type SendCached = SystemCalls['sendCached'];
+export type CachedFiles = Pick<SystemCalls, 'sendCached' | 'isCached'>;
+/** Octets that are read at once when they are in memory: enough to learn when there is room. */
+const CACHED_STEP = 16 * 1024;
 
 /**
  * Sends `answer`, always with Content-Length and never with an empty header value (quirk
@@ -71,7 +73,7 @@ export async function sendFile(
   request: IncomingMessage,
   response: ServerResponse,
   reply: FileReply,
-  sendCached?: SendCached,
+  cached?: CachedFiles,
 ): Promise<Sent> {
   if (!(await isNext(response))) return { status: 499, octets: 0, whole: false };
   const opened = await openFile(reply.file.path);
@@ -104,7 +106,7 @@ export async function sendFile(
     return { ...sent, whole: request.method !== 'HEAD' && range.kind === 'whole' };
   }
   response.writeHead(status, headers);
-  const octets = await stream(fd, first, last, response, sendCached);
+  const octets = await stream(fd, first, last, response, cached);
   return { status, octets, whole: range.kind === 'whole' && octets === length, cut: octets < length };
 }
 
@@ -137,10 +139,10 @@ async function stream(
   first: number,
   last: number,
   response: ServerResponse,
-  sendCached: SendCached | undefined,
+  cached: CachedFiles | undefined,
 ): Promise<number> {
-  if (sendCached || ahead >= AHEAD)
-    return inSteps(fd, first, last, response, sendCached).finally(() => close(fd, () => {}));
+  if (cached || ahead >= AHEAD)
+    return inSteps(fd, first, last, response, cached).finally(() => close(fd, () => {}));
   ahead++;
   return readingAhead(fd, first, last, response).finally(() => ahead--);
 }
@@ -151,12 +153,14 @@ async function inSteps(
   first: number,
   last: number,
   response: ServerResponse,
-  sendCached: SendCached | undefined,
+  cached: CachedFiles | undefined,
 ): Promise<number> {
   const buffer = Buffer.allocUnsafe(Math.min(STEP, last - first + 1));
   let at = first;
   while (at <= last) {
-    const octets = await readAt(fd, buffer, Math.min(buffer.length, last - at + 1), at);
+    const octets = cached?.isCached(fd, at)
+      ? readNow(fd, buffer, Math.min(buffer.length, CACHED_STEP, last - at + 1), at)
+      : await readAt(fd, buffer, Math.min(buffer.length, last - at + 1), at);
     // The disk failed, or the file has become shorter: the client would wait for octets that never
     // come.
     if (octets === 0 || !(await isTaken(response, buffer.subarray(0, octets)))) {
@@ -165,10 +169,19 @@ async function inSteps(
     }
     at += octets;
     const { socket } = response;
-    if (sendCached && socket && at <= last) at += sendCached(socket, fd, at, last - at + 1);
+    if (cached && socket && at <= last) at += cached.sendCached(socket, fd, at, last - at + 1);
   }
   response.end();
   return at - first;
+}
+
+/** As {@link readAt}, at once; for octets that are in memory. */
+function readNow(fd: number, buffer: Buffer, length: number, position: number): number {
+  try {
+    return readSync(fd, buffer, 0, length, position);
+  } catch {
+    return 0;
+  }
 }
 
 /** Reads up to `length` octets at `position`; 0 when there are none or the disk fails. */

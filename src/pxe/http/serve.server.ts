@@ -11,7 +11,7 @@ import type { ServedNetwork } from '../network.ts';
 import { entryScript, startScript } from '../script/script.ts';
 import { type Answer, script, TEXT, textAnswer, wait } from './answer.ts';
 import { askedBy, reportIn } from './asked.ts';
-import { type FileReply, type SendCached, send, sendFile } from './reply.server.ts';
+import { type CachedFiles, type FileReply, send, sendFile } from './reply.server.ts';
 import type { Target } from './target.ts';
 
 /** What the routes need. */
@@ -25,7 +25,7 @@ export interface ServeDeps {
   readonly events: EventSink;
   readonly metrics: Metrics;
   readonly clock: Clock;
-  readonly sendCached?: SendCached | undefined;
+  readonly cached?: CachedFiles | undefined;
 }
 
 /** {@link ServeDeps}, with what is known about the connection. */
@@ -223,7 +223,7 @@ async function sent(
   context: ServeContext,
 ): Promise<number> {
   const startedAt = context.clock.monotonic();
-  const { status, octets, whole, cut = false } = await sendFile(request, response, reply, context.sendCached);
+  const { status, octets, whole, cut = false } = await sendFile(request, response, reply, context.cached);
   context.metrics.add('muster_http_sent_bytes_total', {}, octets);
   if (whole || cut) {
     const who = context.subjectOf?.(context.peer);
