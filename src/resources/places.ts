@@ -136,7 +136,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     spec: at(HOST),
     'spec.subnet': at('boot host: which segment it serves; DHCP option 1', '10.77.0.0/24'),
     'spec.interface': at('boot host: where it listens', 'eth1'),
-    'spec.address': at('boot host: the address that machines are told', '10.77.0.1'),
+    'spec.address': at('boot host: the address that machines get from it', '10.77.0.1'),
     'spec.dhcp': at('boot host: what its DHCP server answers', '{mode: server}'),
     'spec.gateway': at('DHCP option 3; static addresses of machines', '10.77.0.254'),
     'spec.dns': at('DHCP option 6; static addresses of machines', '[10.77.0.1]'),

@@ -7,7 +7,7 @@ import { get, loggedOut, Problem, request } from './http.ts';
 
 /** Whether what is shown is up to date. */
 export const link = signal<'connecting' | 'live' | 'lost'>('connecting');
-/** Goes up by one when events may have been missed: whoever keeps a list fetches it again. */
+/** Goes up by one when events may have been missed: a view that keeps a list fetches it again. */
 export const gap = signal(0);
 
 type Listener = (event: EventView) => void;
