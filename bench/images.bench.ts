@@ -46,7 +46,7 @@ const LOADS: readonly Load[] = [
 ];
 
 const IF_MISSED =
-  'The clients (curl) use one of the two processors and more, so compare the processor time for each MiB as well.';
+  'nginx sends from a worker on each processor, and Muster from one thread, so compare the processor time for each MiB as well. Most of what a file of 1 MiB costs is its request, with event and log line.';
 
 interface Running {
   readonly pids: Readonly<Record<Server, readonly number[]>>;
