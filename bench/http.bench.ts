@@ -3,12 +3,15 @@
  * configurations and files.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { MACHINE_HTTP_LIMITS } from '../src/base/limits.server.ts';
 import type { BenchSuite } from './compare.ts';
 import {
+  addAddresses,
   asClient,
+  fromOwnAddress,
   get,
   macOf,
   openSegment,
@@ -20,11 +23,14 @@ import {
 
 const KNOWN = 10_000;
 const SECONDS = 2;
+/** So many instances of wrk run concurrently, each from an address of its own. */
+const CLIENTS = 6;
 /**
- * This many machines ask concurrently: a session is durable before its script is sent, and writes
- * that arrive together share a commit.
+ * Of each instance; an address of no known machine may have no more. So 192 machines ask
+ * concurrently: a session is durable before its script is sent, and writes that arrive together
+ * share a commit.
  */
-const CONNECTIONS = 192;
+const CONNECTIONS = MACHINE_HTTP_LIMITS.perStranger;
 /** Number of sessions whose configurations are fetched in turn. */
 const SESSIONS = 2_000;
 const FILE_MIB = 256;
@@ -44,6 +50,8 @@ let nextPort = 8081;
  */
 async function fresh(link: string, machines: number): Promise<Served> {
   const home = mkdtempSync(join(tmpdir(), 'muster-bench-http-'));
+  // wrk reads its script as another user.
+  chmodSync(home, 0o755);
   writeDocuments(home, machines);
   const port = nextPort++;
   const daemon = await startMuster(home, link, port);
@@ -64,23 +72,20 @@ const scriptPath = (mac: string) =>
   `/script.ipxe?mac=${mac}&macs=${mac},,,,,,,&uuid=&arch=x86_64&platform=efi&serial=&manufacturer=QEMU&product=Standard%20PC&asset=`;
 
 /**
- * Requests a second that wrk completes, going through `paths` in turn. Rejects when an answer was
- * not 2xx.
+ * Requests a second that all instances of wrk complete together, going through `paths` in turn.
+ * Rejects when an answer was not 2xx.
  */
-async function load(served: Served, paths: readonly string[], connections = CONNECTIONS): Promise<number> {
+async function load(served: Served, paths: readonly string[]): Promise<number> {
   const list = join(served.home, 'paths');
   writeFileSync(list, `${paths.join('\n')}\n`);
   const lua = join(served.home, 'paths.lua');
-  // wrk has two threads; each begins with its own half.
   writeFileSync(
     lua,
     `local paths = {}
 for line in io.lines("${list}") do paths[#paths + 1] = line end
-local threads = 0
-function setup(thread) thread:set("offset", threads); threads = threads + 1 end
 local n
+function init(args) n = math.floor(tonumber(args[1]) * #paths) end
 function request()
-  if not n then n = offset * math.floor(#paths / 2) end
   n = n % #paths + 1
   return wrk.format("GET", paths[n])
 end
@@ -90,20 +95,20 @@ end
 `,
   );
   const url = `http://${SERVER}:${served.port}`;
-  const output = await asClient([
-    'wrk',
-    '-t2',
-    '--timeout',
-    '10s',
-    `-c${connections}`,
-    `-d${SECONDS}s`,
-    '-s',
-    lua,
-    url,
-  ]);
-  const found = /RESULT (\d+) (\d+) (\d+)/.exec(output);
-  if (found?.[3] !== '0') throw new Error(`some answers were not 2xx:\n${output}`);
-  return Number(found[1]) / (Number(found[2]) / 1e6);
+  const settings = ['-t1', '--timeout', '10s', `-c${CONNECTIONS}`, `-d${SECONDS}s`, '-s', lua];
+  const outputs = await Promise.all(
+    // Each instance begins with its own part of the paths.
+    Array.from({ length: CLIENTS }, (_, n) =>
+      asClient([...fromOwnAddress(n), 'wrk', ...settings, url, '--', String(n / CLIENTS)]),
+    ),
+  );
+  return outputs
+    .map((output) => {
+      const found = /RESULT (\d+) (\d+) (\d+)/.exec(output);
+      if (found?.[3] !== '0') throw new Error(`some answers were not 2xx:\n${output}`);
+      return Number(found[1]) / (Number(found[2]) / 1e6);
+    })
+    .reduce((sum, rate) => sum + rate, 0);
 }
 
 /**
@@ -155,6 +160,7 @@ export const suite: BenchSuite = {
   async open() {
     const segment = openSegment();
     const link = segment.link;
+    addAddresses(CLIENTS);
     const withServer = async <T>(machines: number, run: (served: Served) => Promise<T>): Promise<T> => {
       const served = await fresh(link, machines);
       try {

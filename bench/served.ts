@@ -45,6 +45,29 @@ export function asClient(command: readonly string[], input = ''): Promise<string
   );
 }
 
+const FIRST_USER = 61_000;
+
+/**
+ * Gives the clients' namespace `count` further addresses. Programs that cannot choose their own
+ * address, as wrk, get one by the user that they run as: see `fromOwnAddress`.
+ */
+export function addAddresses(count: number): void {
+  for (let n = 0; n < count; n++) {
+    const address = `10.91.1.${n + 1}`;
+    const table = String(100 + n);
+    const user = `${FIRST_USER + n}-${FIRST_USER + n}`;
+    ip('-n', CLIENT, 'addr', 'add', `${address}/16`, 'dev', 'eth0');
+    ip('-n', CLIENT, 'route', 'add', '10.91.0.0/16', 'dev', 'eth0', 'src', address, 'table', table);
+    ip('-n', CLIENT, 'rule', 'add', 'uidrange', user, 'lookup', table);
+  }
+}
+
+/** The words in front of a command that let it ask from address `n` of `addAddresses`. */
+export function fromOwnAddress(n: number): readonly string[] {
+  const user = String(FIRST_USER + n);
+  return ['setpriv', '--reuid', user, '--regid', user, '--clear-groups'];
+}
+
 /**
  * Where the scheduler may put the two sides: `any` leaves it to the kernel, `one` puts both on the
  * first processor, `two` the server on the first and the clients on the second.

@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process';
 import { resolve } from 'node:path';
 import type { StormFigures } from '../src/lab/simulated/storm.ts';
 import type { BenchCase, BenchSuite } from './compare.ts';
+import { stormAgainstPeers } from './storm-peer.ts';
 
 const PLOT = new URL('storm.svg', import.meta.url).pathname;
 const MACHINES = 1000;
@@ -49,6 +50,7 @@ const atOnce: BenchCase = {
   async ours() {
     const figures = await storm('--machines', String(MACHINES), '--plot', PLOT);
     const { stages, steps, lost, fairness, server } = figures;
+    if (stages.configuration) capacity = MACHINES / stages.configuration.lastSeconds;
     return {
       last: stages.configuration?.lastSeconds ?? Number.NaN,
       half: stages.configuration?.halfSeconds ?? Number.NaN,
@@ -68,8 +70,116 @@ const atOnce: BenchCase = {
   },
 };
 
+/** Machines a second that get their configuration when more are powered on; from `atOnce`. */
+let capacity = MACHINES / 15;
+
+const MANY = 10_000;
+const many = `Storm of ${MANY.toLocaleString('en')} machines`;
+
+const tenThousand: BenchCase = {
+  rounds: 1,
+  figures: {
+    last: { name: `${many}: last configuration`, unit: 's', better: 'less', aim: 120, ifMissed: IF_MISSED },
+    half: { name: `${many}: half of the configurations`, unit: 's', better: 'less' },
+    ticket: { name: `${many}: last certificate`, unit: 's', better: 'less' },
+    lost: { name: `${many}: machines without a configuration`, unit: 'in all', better: 'less', aim: 0 },
+    over: { name: `${many}: times that firmware gave up and started over`, unit: 'in all', better: 'less' },
+    fairness: { name: `${many}: fairness (Jain's index)`, unit: 'of 1', better: 'more' },
+    memory: { name: `${many}: most memory of the server`, unit: 'MiB', better: 'less' },
+  },
+  async ours() {
+    const { stages, lost, fairness, startedOver, server } = await storm('--machines', String(MANY));
+    return {
+      last: stages.configuration?.lastSeconds ?? Number.NaN,
+      half: stages.configuration?.halfSeconds ?? Number.NaN,
+      ticket: stages.ticket?.lastSeconds ?? Number.NaN,
+      lost,
+      over: startedOver,
+      fairness,
+      memory: server.peakMiB,
+    };
+  },
+};
+
+/** Answers that a machine waits for, without those that compute for it. */
+const ANSWERS = ['dhcp', 'script', 'configuration'] as const;
+
+const halfLoad: BenchCase = {
+  rounds: 1,
+  figures: {
+    p99: {
+      name: `${MACHINES.toLocaleString('en')} machines at half of the capacity: slowest p99 of DHCP, script, configuration`,
+      unit: 'ms',
+      better: 'less',
+      aim: 50,
+      ifMissed: IF_MISSED,
+    },
+    p50: {
+      name: `${MACHINES.toLocaleString('en')} machines at half of the capacity: slowest p50 of DHCP, script, configuration`,
+      unit: 'ms',
+      better: 'less',
+    },
+  },
+  async ours() {
+    const seconds = Math.ceil((2 * MACHINES) / capacity);
+    const { steps } = await storm('--machines', String(MACHINES), '--over', String(seconds));
+    const worst = (share: 'p50Ms' | 'p99Ms') =>
+      Math.max(...ANSWERS.map((step) => steps[step]?.[share] ?? Number.NaN));
+    return { p50: worst('p50Ms'), p99: worst('p99Ms') };
+  },
+};
+
+const OVERLOAD = 3000;
+const overloadName = `${OVERLOAD.toLocaleString('en')} machines at three times the capacity`;
+
+const overload: BenchCase = {
+  rounds: 1,
+  figures: {
+    lost: { name: `${overloadName}: machines without a configuration`, unit: 'in all', better: 'less', aim: 0 },
+    last: { name: `${overloadName}: last configuration after the last power-on`, unit: 's', better: 'less' },
+    again: { name: `${overloadName}: packets that were sent again`, unit: 'in all', better: 'less' },
+  },
+  async ours() {
+    const seconds = Math.max(1, Math.round(OVERLOAD / (3 * capacity)));
+    const { stages, steps, lost } = await storm('--machines', String(OVERLOAD), '--over', String(seconds));
+    return {
+      lost,
+      last: (stages.configuration?.lastSeconds ?? Number.NaN) - seconds,
+      again: Object.values(steps).reduce((sum, step) => sum + step.again, 0),
+    };
+  },
+};
+
+/** dnsmasq with plain reservations does not answer port 4011. */
+const PEER_MIX = 'uefi=6,bios=2,uefi-http=1,ipxe=1';
+const beside = `${name}, no port 4011`;
+
+const besidePeers: BenchCase = {
+  rounds: 1,
+  figures: {
+    last: { name: `${beside}: last configuration`, unit: 's', better: 'less' },
+    half: { name: `${beside}: half of the configurations`, unit: 's', better: 'less' },
+    lost: { name: `${beside}: machines without a configuration`, unit: 'in all', better: 'less' },
+    again: { name: `${beside}: packets that were sent again`, unit: 'in all', better: 'less' },
+    processor: { name: `${beside}: processor time of the server`, unit: 's', better: 'less' },
+  },
+  ours: async () => besideFigures(await storm('--machines', String(MACHINES), '--firmware', PEER_MIX)),
+  peers: {
+    'dnsmasq and nginx, without tickets': async () =>
+      besideFigures(await stormAgainstPeers(MACHINES, PEER_MIX)),
+  },
+};
+
+const besideFigures = ({ stages, steps, lost, server }: StormFigures) => ({
+  last: stages.configuration?.lastSeconds ?? Number.NaN,
+  half: stages.configuration?.halfSeconds ?? Number.NaN,
+  lost,
+  again: Object.values(steps).reduce((sum, step) => sum + step.again, 0),
+  processor: server.processorSeconds,
+});
+
 export const suite: BenchSuite = {
   about:
-    'A thousand simulated machines are powered on at once: half UEFI, the others BIOS, UEFI with port 4011, UEFI HTTP boot and iPXE in ROM. Each goes from DHCP to its certificate, with loaders of 256 KiB. The server is the shipped command; the machines run on the same processors. ![How many machines have reached each stage when](storm.svg)',
-  open: async () => ({ cases: [atOnce], close: async () => {} }),
+    'A thousand simulated machines are powered on at once: half UEFI, the others BIOS, UEFI with port 4011, UEFI HTTP boot and iPXE in ROM. Each goes from DHCP to its certificate, with loaders of 256 KiB. The server is the shipped command; the machines run on the same processors. The capacity is what that storm shows: machines a second. dnsmasq and nginx serve reservations and plain files, and issue no certificates. ![How many machines have reached each stage when](storm.svg)',
+  open: async () => ({ cases: [atOnce, halfLoad, overload, tenThousand, besidePeers], close: async () => {} }),
 };

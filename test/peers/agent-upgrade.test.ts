@@ -124,12 +124,16 @@ test('a new agent goes to one control plane first and then to all; one that fail
   expect(events('cluster.agents').map(({ reason }) => reason?.code)).toEqual(['first']);
   await until(() => (events('agent.upgraded').length === 3 ? true : undefined), 'three events');
   for (const machine of machines.values()) {
+    // The agent notes both as soon as it has read the answer to its first poll.
     await until(
-      () => (machine.exists('/etc/muster/agents/current') ? true : undefined),
-      'the agent is the current one',
+      () =>
+        machine.exists('/etc/muster/agents/current') &&
+        machine.read('/etc/muster/agents/current') === `${host.bundle.digest}\n` &&
+        !machine.exists('/etc/muster/agents/trial')
+          ? true
+          : undefined,
+      'the agent is the current one and its trial is over',
     );
-    expect(machine.read('/etc/muster/agents/current')).toBe(`${host.bundle.digest}\n`);
-    expect(machine.exists('/etc/muster/agents/trial')).toBe(false);
     expect(machine.read('/etc/motd')).toBe('one\n');
   }
 

@@ -19,11 +19,17 @@ const ip = (...words: string[]): void =>
 
 let segments = 0;
 
+export interface Segment {
+  readonly link: string;
+  readonly namespace: string;
+  close(): void;
+}
+
 /**
  * A pair of interfaces: the server's, and the machines' in a namespace where all their addresses
  * are local.
  */
-function openSegment(): { readonly link: string; readonly namespace: string; close(): void } {
+export function openSegment(): Segment {
   const number = ++segments;
   const [link, namespace] = [`sim-s${number}`, `sim-m${number}`];
   ip('netns', 'add', namespace);
@@ -147,8 +153,12 @@ async function said(server: ChildProcess, wanted: RegExp, output: () => string):
 
 let orders = 0;
 
-/** Runs a process, which is in `running` until it ends. */
-async function runFleet(
+/**
+ * Powers machines on in a process of their own, in their namespace. Its files are in `home`; it is
+ * in `running` until it ends. Rejects when a machine did not settle, unless the order says
+ * `partial`.
+ */
+export async function runFleet(
   namespace: string,
   home: string,
   order: FleetOrder,
