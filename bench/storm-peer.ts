@@ -96,6 +96,7 @@ bind-interfaces
 user=root
 no-ping
 quiet-dhcp
+dhcp-broadcast
 dhcp-range=10.92.64.0,static,255.255.0.0,1h
 dhcp-lease-max=100000
 dhcp-leasefile=${home}/leases

@@ -35,6 +35,13 @@ async function withSocket<T>(from: string, use: (socket: Socket) => Promise<T>):
 
 const OPCODE = { data: 3, error: 5, oack: 6 } as const;
 
+/** The window that the server accepted: 1 when its OACK does not name the option (RFC 7440 §3). */
+function windowOf(oack: Buffer): number {
+  const words = oack.toString('latin1', 2).split('\0');
+  const at = words.findIndex((word, n) => n % 2 === 0 && word.toLowerCase() === 'windowsize');
+  return at < 0 ? 1 : Number(words[at + 1]);
+}
+
 /** One transfer. `probe`: it ends when the size is known. */
 function transfer(socket: Socket, order: TftpFetch, probe: boolean): Promise<number> {
   const { server, file, client } = order;
@@ -51,6 +58,7 @@ function transfer(socket: Socket, order: TftpFetch, probe: boolean): Promise<num
   let timer: NodeJS.Timeout;
   let block = 0;
   let size = 0;
+  let window = 1;
   const send = (packet: Buffer, to: number) => {
     clearTimeout(timer);
     last = packet;
@@ -71,6 +79,7 @@ function transfer(socket: Socket, order: TftpFetch, probe: boolean): Promise<num
       reject(new Error(`TFTP ${file}: ${packet.toString('latin1', 4)}`));
     } else if (packet[1] === OPCODE.oack && block === 0) {
       attempts = 0;
+      window = windowOf(packet);
       if (!probe) send(encodeAck(0), tid);
       else {
         socket.send(encodeError(8, 'User aborted the transfer'), tid, server);
@@ -82,7 +91,7 @@ function transfer(socket: Socket, order: TftpFetch, probe: boolean): Promise<num
       block++;
       size += packet.length - 4;
       const over = packet.length - 4 < client.blockSize;
-      if (over || block % client.window === 0) send(encodeAck(block), tid);
+      if (over || block % window === 0) send(encodeAck(block), tid);
       if (over) resolve(size);
     }
   });
