@@ -28,6 +28,7 @@ const AGENT_SCRIPTS = [
   'muster-evidence.sh',
   'muster-plan.sh',
   'muster-files.sh',
+  'muster-pairs.sh',
   'muster-fetch.sh',
   'muster-units.sh',
   'muster-data.sh',

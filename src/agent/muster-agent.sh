@@ -27,9 +27,9 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=5
+version=6
 parts='base identity tpm crypt approval talk versions facts inventory evidence
-  plan files fetch units data etcd snapshot image kept upgrade'
+  plan files pairs fetch units data etcd snapshot image kept upgrade'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}

@@ -48,6 +48,7 @@ is_known_line() {
     'put-owned 6') path=$4 names="$2 $3 $5 $6" ;;
     'put-password 3' | 'secret 3') names="$2 $3" ;;
     'put-with-key 6') path=$4 names="$2 $3 $5 $6" ;;
+    'put-pair 5') path=${4%.crt} names="$2 $3 $5 ${4##*.}" ;;
     'unpack 4' | 'link 4') path=$3 names=$2 ;;
     'unpack 5') path=$3 names="$2 $5" ;;
     'remove 2') path=$2 names='' ;;
@@ -80,6 +81,13 @@ check_lines() {
         file_digest=${line#* * }
         file_digest=${file_digest%% *}
         echo "$file_digest  files/$file_digest" >>"$stage/sums" || return 1
+        ;;
+    esac
+    case $line in
+      'put-pair '*)
+        file_digest=${line##* }
+        [ "${#file_digest}" != 64 ] ||
+          echo "$file_digest  files/$file_digest" >>"$stage/sums" || return 1
         ;;
     esac
   done <"$stage/lines"
@@ -185,6 +193,7 @@ do_line() {
     put-password) put_password "$1" "$stage/files/$2" ;;
     secret) try write-failed note_secret "$1 $2" ;;
     put-with-key) put_with_key "$1" "$2" "$3" "$4" "$5" ;;
+    put-pair) put_pair "$@" ;;
     fetch) fetch "$1" "$2" "$root$3" "$4" "${5:-}" ;;
     unpack) unpack "$1" "$root$2" "$3" "${4:-}" ;;
     link) link "$1" "$root$2" "$3" ;;

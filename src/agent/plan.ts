@@ -222,6 +222,18 @@ export type PlanLine =
       readonly append: 'pem' | 'base64';
     }
   /**
+   * Puts a certificate at `path`, which ends in `.crt`, and its key next to it (`.key`, mode 0600),
+   * so that a program which reads both never finds one that does not belong to the other. The key
+   * is the machine's own of `leaf`, or comes along.
+   */
+  | {
+      readonly do: 'put-pair';
+      readonly mode: number;
+      readonly path: string;
+      readonly content: PlanContent;
+      readonly key: PairKey;
+    }
+  /**
    * Like `put`, for a file of a document whose content is in a Secret: it belongs to the owner and
    * group that the document names.
    */
@@ -306,6 +318,11 @@ export type PlanLine =
   | { readonly do: 'step'; readonly step: string }
   /** Ends the plan; the reason is reported with every poll until another plan comes. */
   | { readonly do: 'hold'; readonly code: string; readonly text: string };
+
+/** The path of the key that belongs to a certificate of `put-pair`. */
+export const keyPathOf = (certificate: string): string => certificate.replace(/\.crt$/, '.key');
+
+export type PairKey = { readonly leaf: LeafName } | { readonly content: PlanContent };
 
 export type PlanContent =
   | { readonly text: string; readonly secret?: true }

@@ -13,9 +13,9 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=5
+version=6
 parts='base identity tpm crypt approval talk versions facts inventory evidence
-  plan files fetch units data etcd snapshot image kept upgrade'
+  plan files pairs fetch units data etcd snapshot image kept upgrade'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -1602,6 +1602,7 @@ is_known_line() {
     'put-owned 6') path=$4 names="$2 $3 $5 $6" ;;
     'put-password 3' | 'secret 3') names="$2 $3" ;;
     'put-with-key 6') path=$4 names="$2 $3 $5 $6" ;;
+    'put-pair 5') path=\${4%.crt} names="$2 $3 $5 \${4##*.}" ;;
     'unpack 4' | 'link 4') path=$3 names=$2 ;;
     'unpack 5') path=$3 names="$2 $5" ;;
     'remove 2') path=$2 names='' ;;
@@ -1632,6 +1633,13 @@ check_lines() {
         file_digest=\${line#* * }
         file_digest=\${file_digest%% *}
         echo "$file_digest  files/$file_digest" >>"$stage/sums" || return 1
+        ;;
+    esac
+    case $line in
+      'put-pair '*)
+        file_digest=\${line##* }
+        [ "\${#file_digest}" != 64 ] ||
+          echo "$file_digest  files/$file_digest" >>"$stage/sums" || return 1
         ;;
     esac
   done <"$stage/lines"
@@ -1724,6 +1732,7 @@ do_line() {
     put-password) put_password "$1" "$stage/files/$2" ;;
     secret) try write-failed note_secret "$1 $2" ;;
     put-with-key) put_with_key "$1" "$2" "$3" "$4" "$5" ;;
+    put-pair) put_pair "$@" ;;
     fetch) fetch "$1" "$2" "$root$3" "$4" "\${5:-}" ;;
     unpack) unpack "$1" "$root$2" "$3" "\${4:-}" ;;
     link) link "$1" "$root$2" "$3" ;;
@@ -1846,6 +1855,77 @@ remove() {
     note_change "$1" || return 1
     try write-failed rm -f "$root$1"
   fi
+}
+`,
+  'muster-pairs.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-pairs.sh of Muster.
+
+put_pair() {
+  pair=$root\${3%.crt}
+  pair_name=\${pair##*/}
+  pair_home=\${pair%/*}/.$pair_name
+  pair_mode=$1
+  pair_key=$identity/keys/$4.key
+  [ "\${#4}" != 64 ] || pair_key=$stage/files/$4
+  [ -s "$pair_key" ] || hold no-key "this machine has no key $4.key" || return 1
+  if is_pair_in_place "$2"; then
+    try write-failed remove_other_pairs
+    return
+  fi
+  note_change "$3" || return 1
+  if [ -f "$pair.crt" ] && [ ! -L "$pair.crt" ] && [ -f "$pair.key" ] && [ ! -L "$pair.key" ]; then
+    try write-failed turn_pair "$pair.crt" "$pair.key" || return 1
+  elif [ ! -s "$pair_home/current/$pair_name.crt" ] || [ ! -s "$pair_home/current/$pair_name.key" ]
+  then
+    try write-failed turn_pair "$stage/files/$2" "$pair_key" || return 1
+  fi
+  try write-failed link_pair crt || return 1
+  try write-failed link_pair key || return 1
+  is_pair_in_place "$2" || try write-failed turn_pair "$stage/files/$2" "$pair_key"
+}
+
+is_pair_in_place() {
+  is_pair_linked crt || return 1
+  is_pair_linked key || return 1
+  is_as_planned "$pair_home/current/$pair_name.crt" "$pair_mode" "$1" || return 1
+  sha256 "$pair_key" || return 1
+  is_as_planned "$pair_home/current/$pair_name.key" 600 "$sha256"
+}
+
+is_pair_linked() {
+  [ -L "$pair.$1" ] && [ "$(readlink "$pair.$1")" = ".$pair_name/current/$pair_name.$1" ]
+}
+
+link_pair() {
+  ! is_pair_linked "$1" || return 0
+  new_link=$pair_home/.muster-new.$1
+  ln -sfn ".$pair_name/current/$pair_name.$1" "$new_link" || return 1
+  mv -fT "$new_link" "$pair.$1" || return 1
+  sync "\${pair%/*}"
+}
+
+turn_pair() {
+  next=1
+  [ "$(readlink "$pair_home/current")" != 1 ] || next=2
+  (umask 022 && mkdir -p "$pair_home") || return 1
+  rm -rf "\${pair_home:?}/$next" || return 1
+  mkdir "$pair_home/$next" || return 1
+  cp "$1" "$pair_home/$next/$pair_name.crt" || return 1
+  cp "$2" "$pair_home/$next/$pair_name.key" || return 1
+  chmod "$pair_mode" "$pair_home/$next/$pair_name.crt" || return 1
+  chmod 600 "$pair_home/$next/$pair_name.key" || return 1
+  chmod 755 "$pair_home/$next" || return 1
+  sync "$pair_home/$next"/* "$pair_home/$next" || return 1
+  ln -sfn "$next" "$pair_home/.muster-new" || return 1
+  mv -fT "$pair_home/.muster-new" "$pair_home/current" || return 1
+  sync "$pair_home" || return 1
+  remove_other_pairs
+}
+
+remove_other_pairs() {
+  other=1
+  [ "$(readlink "$pair_home/current")" != 1 ] || other=2
+  [ ! -e "$pair_home/$other" ] || rm -rf "\${pair_home:?}/$other"
 }
 `,
   'muster-fetch.sh': `#!/bin/sh

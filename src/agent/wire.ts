@@ -104,6 +104,14 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
         path: line.path,
         text: of(modeText(line.mode), hash(line.content), line.path, line.leaf, line.append),
       };
+    case 'put-pair': {
+      const key = 'leaf' in line.key ? line.key.leaf : hash(line.key.content);
+      return {
+        plain: [key, line.path.slice(line.path.lastIndexOf('.') + 1)],
+        path: line.path,
+        text: of(modeText(line.mode), hash(line.content), line.path, key),
+      };
+    }
     case 'put-owned':
       return {
         plain: [line.owner, line.group],

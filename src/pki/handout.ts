@@ -31,8 +31,15 @@ type FileContent =
    * exists is kept.
    */
   | { readonly kind: 'link'; readonly to: string; readonly onlyIfAbsent?: true }
-  /** The machine writes the PEM of its own key for that leaf here. */
-  | { readonly kind: 'own-key'; readonly leaf: LeafName }
+  /**
+   * A certificate whose key is next to it and changes with it: the machine's own, or one that was
+   * made here.
+   */
+  | {
+      readonly kind: 'pair';
+      readonly certificate: string;
+      readonly key: { readonly leaf: LeafName } | { readonly secret: Secret };
+    }
   /**
    * The machine appends its key to the text: as PEM, or as base64 and a line break (a kubeconfig's
    * last field).
@@ -157,10 +164,11 @@ function leafFiles(of: HandoutOf, leaf: LeafName, held: Held): MachineFile[] {
       return [];
     case 'pair':
       return [
-        text(delivery.cert, MODES.certificate, certificate),
-        key
-          ? secret(delivery.key, MODES.key, key.pem())
-          : { path: delivery.key, mode: MODES.key, content: { kind: 'own-key', leaf } },
+        {
+          path: delivery.cert,
+          mode: MODES.certificate,
+          content: { kind: 'pair', certificate, key: key ? { secret: new Secret(key.pem()) } : { leaf } },
+        },
       ];
     case 'one-file':
       return [pairInOneFile(delivery.path, leaf, certificate, key)];

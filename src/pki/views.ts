@@ -219,7 +219,7 @@ export function machineFileView(file: MachineFile): {
     secret: 'secret',
     link: `link to ${content.kind === 'link' ? content.to : ''}`,
     absent: 'taken away',
-    'own-key': 'made on the machine',
+    pair: 'public, and next to it the key',
     'with-own-key': 'public, and a key made on the machine',
   }[content.kind];
   return { path, mode: mode.toString(8).padStart(4, '0'), content: shown };

@@ -84,6 +84,8 @@ beforeAll(async () => {
     put('/etc/kubernetes/pki/ca.crt', 'ca\n'),
     put('/etc/systemd/system/a.service', '[Service]\n', 0o600),
     { do: 'put-with-key', mode: 0o600, path: '/etc/kubelet.pem', leaf: 'kubelet', append: 'pem', content },
+    // It replaces plain files.
+    { do: 'put-pair', mode: 0o644, path: '/etc/pair.crt', content, key: { leaf: 'kubelet' } },
     { do: 'link', path: '/etc/kubelet-current.pem', to: 'kubelet.pem', onlyIfAbsent: true },
     { do: 'fetch', mode: 0o755, path: '/opt/archive', url, sha256 },
     { do: 'unpack', directory: '/opt/tools', url, sha256 },
@@ -163,12 +165,13 @@ class Victim {
 
   /**
    * Returns what outlives a boot (without keys and certificates) and what runs. Only the names
-   * count in etcd's restored data.
+   * count in etcd's restored data, and not which of its two directories a pair is in.
    */
   state() {
     const tree = Object.entries(this.machine.tree(/^\/var\/lib\/muster\/etcd\//)).map(([at, text]) => [
-      at,
+      at.replace(/\/\.pair\/[12]/, '/.pair/N'),
       text
+        .replace(/^-> [12]$/, '-> N')
         .replace(/-----BEGIN ([A-Z ]+)-----[^-]*-----END [A-Z ]+-----\n/g, '<$1>\n')
         .replace(/^time=.*$/m, ''),
     ]);
@@ -255,8 +258,13 @@ test(
   () =>
     killedAnywhere({
       lines,
-      prepare: (machine) => machine.write('/etc/old', 'old'),
+      prepare(machine) {
+        machine.write('/etc/old', 'old');
+        for (const name of ['crt', 'key']) machine.write(`/etc/pair.${name}`, 'plain');
+      },
       whole({ units, tree }, effects) {
+        expect(tree['/etc/pair.crt']).toBe('-> .pair/current/pair.crt');
+        expect(Object.keys(tree).filter((at) => at.endsWith('/pair.key'))).toHaveLength(1 + 1);
         expect(units).toEqual(['a.service.active', 'a.service.enabled']);
         expect(tree['/etc/kubelet.pem']).toBe('600 certificate\n<EC PRIVATE KEY>\n');
         expect(effects).toBeGreaterThan(100);

@@ -124,3 +124,30 @@ test(
     { etcd: DEBIAN_13 },
   ),
 );
+
+test(
+  'in an emergency every key of etcd is replaced, and its clients notice nothing',
+  { timeout: 600_000 },
+  withRack(
+    async (rack) => {
+      const watches = await founded(rack);
+      const old = rack.writer.credentials();
+      const keys = rack.all.map((machine) => machine.read(`${PKI}/server.key`));
+      const words = ['pki', 'distrust', 'etcd-ca', '--cluster', 'one', '--without', 'cp', '--now'];
+      const asked = await rack.muster(...words);
+      expect(asked.code).not.toBe(0);
+      expect(asked.output).toContain('restarts etcd on m1, m2, m3');
+      expect(asked.output).toContain('--confirm one');
+      const { code, output } = await rack.muster(...words, '--confirm', 'one');
+      expect(code, output).toBe(0);
+      expect((await reaches(rack)).ended?.as).toBe('done');
+      await rack.healthy();
+      for (const [n, machine] of rack.all.entries()) {
+        expect(machine.read(`${PKI}/server.key`)).not.toBe(keys[n]);
+        expect(caOf(machine)).not.toContain(old.ca);
+      }
+      await nobodyNoticed(rack, watches);
+    },
+    { etcd: DEBIAN_13 },
+  ),
+);

@@ -24,6 +24,7 @@ import { ARTIFACTS } from '../artifacts.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { until } from './etcd/rack.ts';
+import { placePair } from './placed-pair.ts';
 
 const ADDRESS = '10.0.0.11';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
@@ -76,6 +77,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     pki = made.pki;
     const machine = new TestMachine('cp1');
     for (const line of (await settle(planner, machine)).lines) {
+      if (line.do === 'put-pair') placePair(root, line, machine);
       if (line.do !== 'put' && line.do !== 'put-with-key') continue;
       if (!('text' in line.content)) continue;
       const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';

@@ -20,6 +20,7 @@ import { ARTIFACTS } from '../artifacts.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { until } from './etcd/rack.ts';
+import { placePair } from './placed-pair.ts';
 import { unpacked } from './unpacked.ts';
 
 const ADDRESS = '10.0.0.11';
@@ -60,6 +61,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
         fs.rmSync(inside(line.path), { force: true });
         fs.symlinkSync(placed(line.to), inside(line.path));
       }
+      if (line.do === 'put-pair') placePair(root, line, machine);
       if (line.do !== 'put' && line.do !== 'put-with-key') continue;
       if (!('text' in line.content)) continue;
       const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';

@@ -10,6 +10,7 @@ import { load } from 'js-yaml';
 import type { Plan } from '../../src/agent/plan.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import type { TestMachine } from '../unit/cluster/planner-kit.ts';
+import { placePair } from './placed-pair.ts';
 
 export class PlacedPlan {
   readonly bin = path.join(ARTIFACTS ?? '', 'bin');
@@ -33,6 +34,7 @@ export class PlacedPlan {
         fs.rmSync(this.inside(line.path), { force: true });
         fs.symlinkSync(this.inside(line.to), this.inside(line.path));
       }
+      if (line.do === 'put-pair') placePair(this.root, line, machine);
       if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) continue;
       const key = line.do === 'put-with-key' ? machine.keys.get(line.leaf)!.pem() : '';
       const appended =

@@ -33,8 +33,11 @@ export function lineOf({ path, mode, content }: MachineFile): PlanLine {
       return { do: 'remove', path };
     case 'link':
       return { do: 'link', to: content.to, path, onlyIfAbsent: content.onlyIfAbsent === true };
-    case 'own-key':
-      return { do: 'put-with-key', mode, path, content: { text: '' }, leaf: content.leaf, append: 'pem' };
+    case 'pair': {
+      const { certificate, key } = content;
+      const made = 'leaf' in key ? key : { content: { text: key.secret.reveal(), secret: true } as const };
+      return { do: 'put-pair', mode, path, content: { text: certificate }, key: made };
+    }
     case 'with-own-key':
       return {
         do: 'put-with-key',
@@ -59,7 +62,8 @@ export function digestOf(lines: readonly PlanLine[], chosen: (path: string) => b
   const parts = lines.flatMap((line) => {
     if (line.do === 'fetch') return chosen(line.path) ? [`${line.path} ${line.mode} ${line.sha256}\n`] : [];
     if (line.do === 'unpack') return chosen(line.directory) ? [`${line.directory} ${line.sha256}\n`] : [];
-    if ((line.do !== 'put' && line.do !== 'put-with-key') || !chosen(line.path)) return [];
+    if (line.do !== 'put' && line.do !== 'put-with-key' && line.do !== 'put-pair') return [];
+    if (!chosen(line.path)) return [];
     return [
       `${line.path} ${line.mode} ${createHash('sha256').update(octetsOf(line.content)).digest('hex')}\n`,
     ];

@@ -1,5 +1,6 @@
 /** Reads plans as a machine does, and applies their lines to a machine in memory. */
 import { createHash } from 'node:crypto';
+import { keyPathOf } from '../../agent/plan.ts';
 import { MachineKey } from './keys.ts';
 
 const sha256 = (octets: Uint8Array): string => createHash('sha256').update(octets).digest('hex');
@@ -143,6 +144,13 @@ async function perform(what: string, words: readonly string[], of: Performing): 
       if (key === undefined) return { code: 'no-key', text: fourth };
       const own = fifth === 'base64' ? `${Buffer.from(key.pem).toString('base64')}\n` : key.pem;
       has.files.set(third, content(second) + own);
+      return undefined;
+    }
+    case 'put-pair': {
+      const own = has.keys.get(fourth)?.pem;
+      if (own === undefined) return { code: 'no-key', text: fourth };
+      has.files.set(third, content(second));
+      has.files.set(keyPathOf(third), own);
       return undefined;
     }
     case 'fetch':

@@ -29,6 +29,30 @@ test('an agent that cannot compare versions is not asked to', () => {
   expect(linesFor('5', [memory, skew])).toEqual([memory, skew]);
 });
 
+test('an agent that knows no pairs gets certificate and key as two files', () => {
+  const content = { text: 'certificate' };
+  const pair = { do: 'put-pair', mode: 0o644, path: '/d/server.crt', content } as const;
+  const own: PlanLine = { ...pair, key: { leaf: 'etcd-server' } };
+  const given: PlanLine = { ...pair, key: { content: { text: 'key', secret: true } } };
+  const certificate = { do: 'put', mode: 0o644, path: '/d/server.crt', content };
+  expect(linesFor('5', [own])).toEqual([
+    certificate,
+    {
+      do: 'put-with-key',
+      mode: 0o600,
+      path: '/d/server.key',
+      content: { text: '' },
+      leaf: 'etcd-server',
+      append: 'pem',
+    },
+  ]);
+  expect(linesFor('5', [given])).toEqual([
+    certificate,
+    { do: 'put', mode: 0o600, path: '/d/server.key', content: { text: 'key', secret: true } },
+  ]);
+  expect(linesFor('6', [own, given])).toEqual([own, given]);
+});
+
 test('the newest version is that of the scripts', () => {
   const script = fs.readFileSync('src/agent/muster-agent.sh', 'utf8');
   expect(script).toContain(`\nversion=${AGENT_VERSION}\n`);

@@ -119,6 +119,14 @@ describe('a plan', () => {
         `put-with-key 600 ${sha} /p kubelet pem`,
       ],
       [
+        { do: 'put-pair', mode: 0o644, path: '/p.crt', content, key: { leaf: 'etcd-peer' } },
+        `put-pair 644 ${sha} /p.crt etcd-peer`,
+      ],
+      [
+        { do: 'put-pair', mode: 0o644, path: '/p.crt', content, key: { content: { ...content, secret: true } } },
+        `put-pair 644 ${sha} /p.crt ${sha}`,
+      ],
+      [
         { do: 'put-owned', mode: 0o600, path: '/p', content, owner: 'app', group: 'adm' },
         `put-owned 600 ${sha} /p app adm`,
       ],

@@ -7,6 +7,7 @@ import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import type { Document } from '../../../src/resources/kinds.ts';
+import { linesFor } from '../../../src/agent/versions.ts';
 import { rig, settle, TestMachine } from '../cluster/planner-kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them
@@ -36,7 +37,9 @@ async function planned(): Promise<readonly PlanLine[]> {
 
 const lines = await planned();
 const written = (path: string): Loose =>
-  lines.find((line) => (line.do === 'put' || line.do === 'put-with-key') && line.path === path);
+  lines
+    .flatMap((line) => linesFor('5', [line]))
+    .find((line) => (line.do === 'put' || line.do === 'put-with-key') && line.path === path);
 const mode = (path: string, most: number): boolean => {
   const found = written(path);
   return found !== undefined && (found.mode & ~most) === 0;

@@ -25,6 +25,8 @@ function shown(line: PlanLine): string {
   const words = Object.entries(line).flatMap(([key, value]) =>
     key === 'content'
       ? []
+      : key === 'key'
+        ? [(value as { leaf: string }).leaf]
       : [key === 'mode' ? `0${(value as number).toString(8)}` : key === 'digest' ? 'DIGEST' : String(value)],
   );
   if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) return words.join(' ');
