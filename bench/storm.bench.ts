@@ -135,7 +135,12 @@ const overloadName = `${OVERLOAD.toLocaleString('en')} machines at three times t
 const overload: BenchCase = {
   rounds: 1,
   figures: {
-    lost: { name: `${overloadName}: machines without a configuration`, unit: 'in all', better: 'less', aim: 0 },
+    lost: {
+      name: `${overloadName}: machines without a configuration`,
+      unit: 'in all',
+      better: 'less',
+      aim: 0,
+    },
     last: { name: `${overloadName}: last configuration after the last power-on`, unit: 's', better: 'less' },
     again: { name: `${overloadName}: packets that were sent again`, unit: 'in all', better: 'less' },
   },
@@ -181,5 +186,8 @@ const besideFigures = ({ stages, steps, lost, server }: StormFigures) => ({
 export const suite: BenchSuite = {
   about:
     'A thousand simulated machines are powered on at once: half UEFI, the others BIOS, UEFI with port 4011, UEFI HTTP boot and iPXE in ROM. Each goes from DHCP to its certificate, with loaders of 256 KiB. The server is the shipped command; the machines run on the same processors. The capacity is what that storm shows: machines a second. dnsmasq and nginx serve reservations and plain files, and issue no certificates. ![How many machines have reached each stage when](storm.svg)',
-  open: async () => ({ cases: [atOnce, halfLoad, overload, tenThousand, besidePeers], close: async () => {} }),
+  open: async () => ({
+    cases: [atOnce, halfLoad, overload, tenThousand, besidePeers],
+    close: async () => {},
+  }),
 };

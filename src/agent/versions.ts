@@ -60,8 +60,5 @@ function oneFileAfterTheOther(line: PlanLine): readonly PlanLine[] {
  */
 export function linesFor(version: string, lines: readonly PlanLine[]): readonly PlanLine[] {
   const older = STEPS.filter((step) => Number(version) < step.version);
-  return older.reduce<readonly PlanLine[]>(
-    (left, { before }) => left.flatMap(before),
-    lines,
-  );
+  return older.reduce<readonly PlanLine[]>((left, { before }) => left.flatMap(before), lines);
 }

@@ -60,7 +60,7 @@ async function nobodyNoticed(rack: Rack, watches: readonly Watch[]): Promise<voi
   await Promise.all(watches.map((watch) => watch.stop()));
 }
 
-test(
+test.concurrent(
   "etcd's CA is replaced with one restart of each member, although the boot host dies twice meanwhile",
   { timeout: 600_000 },
   withRack(
@@ -96,7 +96,7 @@ test(
   ),
 );
 
-test(
+test.concurrent(
   "a rotation of etcd's CA that paused before the old one ends is rolled back without a restart, although a machine lost its power",
   { timeout: 600_000 },
   withRack(
@@ -125,7 +125,7 @@ test(
   ),
 );
 
-test(
+test.concurrent(
   'in an emergency every key of etcd is replaced, and its clients notice nothing',
   { timeout: 600_000 },
   withRack(

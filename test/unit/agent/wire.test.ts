@@ -123,7 +123,13 @@ describe('a plan', () => {
         `put-pair 644 ${sha} /p.crt etcd-peer`,
       ],
       [
-        { do: 'put-pair', mode: 0o644, path: '/p.crt', content, key: { content: { ...content, secret: true } } },
+        {
+          do: 'put-pair',
+          mode: 0o644,
+          path: '/p.crt',
+          content,
+          key: { content: { ...content, secret: true } },
+        },
         `put-pair 644 ${sha} /p.crt ${sha}`,
       ],
       [

@@ -27,7 +27,13 @@ function shown(line: PlanLine): string {
       ? []
       : key === 'key'
         ? [(value as { leaf: string }).leaf]
-      : [key === 'mode' ? `0${(value as number).toString(8)}` : key === 'digest' ? 'DIGEST' : String(value)],
+        : [
+            key === 'mode'
+              ? `0${(value as number).toString(8)}`
+              : key === 'digest'
+                ? 'DIGEST'
+                : String(value),
+          ],
   );
   if ((line.do !== 'put' && line.do !== 'put-with-key') || !('text' in line.content)) return words.join(' ');
   const { text, secret } = line.content;
