@@ -26,8 +26,8 @@ const SECONDS = 2;
 /** So many instances of wrk run concurrently, each from an address of its own. */
 const CLIENTS = 6;
 /**
- * Of each instance; an address of no known machine may have no more. So 192 machines ask
- * concurrently: a session is durable before its script is sent, and writes that arrive together
+ * Each instance has this many, and an address of no known machine may have no more. So 192 machines
+ * ask concurrently: a session is durable before its script is sent, and writes that arrive together
  * share a commit.
  */
 const CONNECTIONS = MACHINE_HTTP_LIMITS.perStranger;
