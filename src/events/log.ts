@@ -26,7 +26,7 @@ interface EventLogOptions {
   /** Maximum number of events in the list of all subjects; default 10,000. */
   readonly recent?: number;
   /**
-   * Maximum number of events of all subjects together; default 200,000, about 100 MB. Subjects
+   * Maximum number of events of all subjects together; default 100,000, about 50 MB. Subjects
    * without recent events lose their older events first.
    */
   readonly total?: number;
@@ -117,7 +117,7 @@ class RingEventLog implements MemoryEventLog {
   }
 
   #keep(event: MusterEvent, text: string): void {
-    const { perSubject, subjects, total = 200_000 } = this.#options;
+    const { perSubject, subjects, total = 100_000 } = this.#options;
     const kept = this.#texts.put(text, event.sequence);
     this.#recent.push(kept);
     const subject = this.#subjects.get(event.subject) ?? new Ring(perSubject, this.#texts);
