@@ -32,21 +32,24 @@ export function keepNode({ version, address, note }: NodeOf): void {
   const ask = (method: string, path: string, body?: object): Promise<Answer> =>
     new Promise((done, fail) => {
       const type = method === 'PATCH' ? 'application/strategic-merge-patch+json' : 'application/json';
-      const headers = { 'content-type': type, accept: 'application/json' };
+      const text = body && JSON.stringify(body);
+      // Node frames the body of a DELETE only if its length is given.
+      const length = text === undefined ? {} : { 'content-length': Buffer.byteLength(text) };
+      const headers = { 'content-type': type, accept: 'application/json', ...length };
       const options = { method, headers, agent, timeout: 5000 };
       const asking = https.request(`https://127.0.0.1:6443${path}`, options, (answer) => {
-        let text = '';
+        let all = '';
         answer.setEncoding('utf8');
-        answer.on('data', (part) => (text += part));
+        answer.on('data', (part) => (all += part));
         answer.on('error', fail);
         answer.on('end', () => {
           const { statusCode: status = 0 } = answer;
-          done({ status, body: text.startsWith('{') ? JSON.parse(text) : text });
+          done({ status, body: all.startsWith('{') ? JSON.parse(all) : all });
         });
       });
       asking.on('error', fail);
       asking.on('timeout', () => asking.destroy(new Error('no answer')));
-      asking.end(body && JSON.stringify(body));
+      asking.end(text);
     });
 
   const node = `/api/v1/nodes/${name}`;
