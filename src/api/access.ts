@@ -54,6 +54,8 @@ export interface Principal {
   readonly name: string;
   /** How it was authenticated. */
   readonly by: 'socket' | 'session' | 'token' | 'certificate';
+  /** The identity provider's own name for the person, which does not change. */
+  readonly subject?: string;
   readonly grants: readonly Grant[];
 }
 

@@ -5,7 +5,7 @@
  */
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
-import { decideAccess } from './access.ts';
+import { decideAccess, type Principal } from './access.ts';
 import type { ApiDeps } from './deps.ts';
 import {
   type ApiRequest,
@@ -82,6 +82,10 @@ const needed = ({ pending }: ApiDeps): PendingOrders => {
 const list: H = (_request, { pending }) =>
   json({ kind: 'PendingOrderList', items: (pending?.list() ?? []).map(view) });
 
+/** Somebody may get another name at the identity provider between order and confirmation. */
+const isSame = (one: Principal, other: Principal): boolean =>
+  one.name === other.name || (one.subject !== undefined && one.subject === other.subject);
+
 /**
  * Carries out an order that waits. Both persons must be allowed to give it now.
  *
@@ -91,10 +95,10 @@ const confirm: H = async ({ params, principal, signal }, deps): Promise<ApiRespo
   const pending = needed(deps);
   const order = pending.get(params.id ?? '');
   const { id, principal: first } = order;
-  if (principal !== undefined && principal.by !== 'socket' && principal.name === first.name)
+  if (principal !== undefined && principal.by !== 'socket' && isSame(principal, first))
     throw new MusterError('E_FORBIDDEN', `${first.name} ordered it; another operator confirms it`);
-  const now = deps.accounts.operators.get(first.name);
-  const still = now && { ...first, grants: now.grants };
+  const grants = deps.accounts.grantsNow(first.name);
+  const still = grants && { ...first, grants };
   for (const one of [still, principal]) {
     const decision = decideAccess(order.route, order.params, one, deps.agents.agentCluster);
     if (decision.do === 'answer') continue;

@@ -3,6 +3,7 @@
  * paths that begin with a parameter come last.
  */
 
+import { LOG_IN_HANDLERS } from './accounts/provider-routes.ts';
 import { ACCOUNT_HANDLERS } from './accounts/routes.ts';
 import { AGENT_BUILD_HANDLERS } from './agents.ts';
 import { approveMachine, listWaiting } from './approvals.ts';
@@ -25,6 +26,7 @@ import { CLUSTERS } from './contract/clusters.ts';
 import { DOCUMENTS, DOCUMENTS_BY_KIND } from './contract/documents.ts';
 import { EVENTS } from './contract/events.ts';
 import { INVENTORY } from './contract/inventory.ts';
+import { LOG_IN } from './contract/log-in.ts';
 import { MACHINES } from './contract/machines.ts';
 import { PENDING } from './contract/pending.ts';
 import { PKI, SECRETS } from './contract/pki.ts';
@@ -94,6 +96,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
 
 export const API_ROUTES: readonly Route<ApiDeps>[] = [
   ...bind(ACCOUNTS, ACCOUNT_HANDLERS),
+  ...bind(LOG_IN, LOG_IN_HANDLERS),
   ...bind(SERVER, {
     'GET /v1': index,
     'GET /v1/status': status,

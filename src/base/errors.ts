@@ -6,6 +6,7 @@
 
 import { AGENT_ERRORS } from './errors-agents.ts';
 import { BACKUP_ERRORS } from './errors-backup.ts';
+import { OPERATOR_ERRORS } from './errors-operators.ts';
 import { RUNNING_ERRORS } from './errors-running.ts';
 
 export interface ErrorKind {
@@ -81,36 +82,7 @@ export const ERRORS = {
     http: 400,
     fix: 'See `muster help`.',
   },
-  E_UNAUTHENTICATED: {
-    title: 'The request does not say who sends it.',
-    who: 'operator',
-    http: 401,
-    fix: 'Log in again: a session or token may have ended.',
-  },
-  E_LOGIN: {
-    title: 'Name and password, or the invitation, do not fit.',
-    who: 'operator',
-    http: 401,
-    fix: 'Try again; an administrator makes a new invitation with `muster operator invite NAME`.',
-  },
-  E_LOGIN_LIMIT: {
-    title: 'Too many log-ins came from this address.',
-    who: 'operator',
-    http: 429,
-    fix: 'Wait as long as the answer says (Retry-After). Other addresses are not affected.',
-  },
-  E_SECOND_PERSON: {
-    title: 'The order waits for a second person.',
-    who: 'operator',
-    http: 428,
-    fix: 'Another operator looks at `muster pending ls` and confirms it with `muster pending confirm ID`.',
-  },
-  E_FORBIDDEN: {
-    title: 'The operator does not have the role that this needs.',
-    who: 'operator',
-    http: 403,
-    fix: 'Ask an administrator for the role that the message names.',
-  },
+  ...OPERATOR_ERRORS,
   E_UNREACHABLE: {
     title: 'The server does not answer on its socket.',
     who: 'operator',

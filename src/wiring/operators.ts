@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { startEndingWatch } from '../agent/ending-watch.ts';
 import { quarantineMachine, releaseMachine } from '../agent/quarantine.ts';
 import { Accounts } from '../api/accounts/accounts.ts';
+import { firstLink } from '../api/accounts/first-link.ts';
 import { openOperators } from '../api/accounts/operators.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
@@ -20,6 +21,8 @@ import { hostArchive } from './backup.files.ts';
 import type { Boot, CloseListener } from './boot.ts';
 import type { Clusters } from './clusters.ts';
 import type { Common } from './common.ts';
+import { showFirstLink } from './first-link.files.ts';
+import { providerLogins } from './identity-provider.files.ts';
 import { followOperatorsTls, operatorsTls } from './operators-tls.files.ts';
 import type { State } from './state.ts';
 
@@ -57,7 +60,11 @@ export async function listenToOperators(
     snapshotFiles,
   } = state;
   const { socket, metricsListen, operatorsListen } = options;
-  const accounts = new Accounts({ operators: await openOperators({ store, clock, log }), clock });
+  const accounts = new Accounts({
+    operators: await openOperators({ store, clock, log }),
+    provider: providerLogins(options, clock),
+    clock,
+  });
   const tls = operatorsListen && (await operatorsTls(options, common, state));
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
@@ -121,14 +128,14 @@ export async function listenToOperators(
     },
   });
   opened(() => api.close());
-  if (tls === undefined) return;
+  if (tls === undefined || operatorsListen === undefined) return;
   const unfollow = followOperatorsTls(options, common, state, tls.pair, api.renew);
   opened(async () => unfollow());
   log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
   if (page === undefined)
     log.warn({}, 'the web page is not built, so only the API is there: run `make page`');
-  if (accounts.operators.list().length === 0)
-    log.warn({}, 'nobody can log in yet: `muster operator add NAME --role admin` prints a one-time link');
+  const first = await firstLink(accounts.operators, pageOf(operatorsListen));
+  showFirstLink(first, options, log);
 }
 
 /** The address of the page. A listener on all addresses is named by this host's name. */

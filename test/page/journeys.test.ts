@@ -3,20 +3,26 @@ import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { BootHost } from '../../src/lab/simulated/boot-host.files.ts';
 import { orderOf } from '../../src/lab/simulated/documents.files.ts';
+import { type IdentityProvider, openIdentityProvider } from '../identity-provider.ts';
 import { afterPages, barriers, openBrowser, openContext, shoot } from './browser.ts';
-import { firstLogIn, invited, openServer, PAGE, setPassword } from './server.ts';
+import { firstLogIn, flagsFor, invited, openServer, PAGE, setPassword } from './server.ts';
 
 const MACHINES = 12;
 let host: BootHost;
 let browser: Browser;
+let identity: IdentityProvider;
 
 beforeAll(async () => {
-  [host, browser] = await Promise.all([openServer(MACHINES, { stranger: true }), openBrowser()]);
+  identity = await openIdentityProvider();
+  identity.open(PAGE);
+  const options = { stranger: true, flags: flagsFor(identity) };
+  [host, browser] = await Promise.all([openServer(MACHINES, options), openBrowser()]);
 });
 afterEach(({ task }) => afterPages(task.result?.state === 'fail'));
 afterAll(async () => {
   await browser?.close();
   await host?.close();
+  await identity?.close();
 });
 
 test('an operator logs in with the one-time link and sees machines become ready as it happens', async () => {
@@ -42,6 +48,25 @@ test('nobody sees anything without logging in', async () => {
   const page = await context.newPage();
   await page.goto(`${PAGE}/#/fleet`);
   await page.getByLabel('Name').waitFor();
+});
+
+test("people log in at the site's identity provider, and learn there when they have no role", async () => {
+  for (const [name, shown] of [
+    ['ada', 'oidc+ada'],
+    ['eve', 'no rule of this server gives you a role'],
+  ] as const) {
+    const context = await openContext(browser);
+    const page = await context.newPage();
+    await page.goto(PAGE);
+    await page.getByRole('button', { name: 'Log in with Example' }).click();
+    await page.locator('input[name=login]').fill(name);
+    await page.locator('input[name=password]').fill('anything');
+    await page.getByRole('button', { name: 'Sign-in' }).click();
+    await page.getByRole('button', { name: 'Continue' }).click();
+    await page.getByText(shown).waitFor();
+    await shoot(page, `identity-provider-${name}`);
+    expect(await barriers(page)).toEqual([]);
+  }
 });
 
 test('a machine that has just appeared is accepted and moves on to ready', async () => {

@@ -1,5 +1,6 @@
 /** A boot host with simulated machines, its page, and operators who log in there. */
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
 import { RELEASES } from '../../src/cluster/spec/versions.ts';
@@ -8,6 +9,7 @@ import {
   type BootHostOptions,
   openBootHost,
 } from '../../src/lab/simulated/boot-host.files.ts';
+import { CLIENT, type IdentityProvider } from '../identity-provider.ts';
 
 const ADDRESS = '127.0.0.1:8444';
 export const PAGE = `https://${ADDRESS}`;
@@ -23,6 +25,22 @@ export async function openServer(size: number, options: BootHostOptions = {}): P
   writeFileSync(kubelet, 'a program\n');
   host.muster('artifacts', 'import', '--binary', `kubelet:${KUBELET}=${kubelet}`);
   return host;
+}
+
+/** The flags of a server whose operators may log in at this identity provider. */
+export function flagsFor({ issuer, authority }: IdentityProvider): readonly string[] {
+  const directory = mkdtempSync(join(tmpdir(), 'muster-oidc-'));
+  const write = (name: string, text: string): string => {
+    writeFileSync(join(directory, name), text, { mode: 0o600 });
+    return join(directory, name);
+  };
+  write('secret', CLIENT.secret);
+  write('ca.pem', authority);
+  const settings = {
+    ...{ issuer, name: 'Example', clientId: CLIENT.id, clientSecretFile: 'secret', authorityFile: 'ca.pem' },
+    roles: [{ role: 'operator', claims: { groups: 'rack-admins' } }],
+  };
+  return ['--oidc', write('oidc.yaml', JSON.stringify(settings))];
 }
 
 /** Makes an operator and returns the one-time link. */

@@ -2,6 +2,7 @@
  * Who asks: turns what a request over HTTPS carries (a session's cookie, or a token) into a
  * principal, and logs operators in and out.
  */
+
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -10,7 +11,9 @@ import { covers, type Grant, type Principal } from '../access.ts';
 import { Attempts } from './attempts.ts';
 import type { Operators } from './operators.ts';
 import { Passwords } from './passwords.ts';
-import { Sessions } from './sessions.ts';
+import type { ProviderLogins } from './provider-logins.ts';
+import type { ProviderUser } from './provider-settings.ts';
+import { type Owner, Sessions } from './sessions.ts';
 
 /**
  * The name of the cookie. Browsers take a cookie with this prefix only over HTTPS and send it only
@@ -23,7 +26,7 @@ interface Credentials {
   readonly authorization?: string | undefined;
 }
 
-interface LoggedIn {
+export interface LoggedIn {
   readonly principal: Principal;
   readonly session: Secret;
   readonly until: Millis;
@@ -32,16 +35,20 @@ interface LoggedIn {
 export interface AccountsDeps {
   readonly operators: Operators;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
+  /** The site's identity provider, where it has one. */
+  readonly provider?: ProviderLogins | undefined;
 }
 
 export class Accounts {
   readonly operators: Operators;
+  readonly provider: ProviderLogins | undefined;
   readonly #sessions: Sessions;
   readonly #attempts: Attempts;
   readonly #passwords = new Passwords();
 
-  constructor({ operators, clock }: AccountsDeps) {
+  constructor({ operators, clock, provider }: AccountsDeps) {
     this.operators = operators;
+    this.provider = provider;
     this.#sessions = new Sessions(clock);
     this.#attempts = new Attempts(clock);
   }
@@ -50,17 +57,21 @@ export class Accounts {
   authenticate(credentials: Credentials): Principal | undefined {
     const bearer = bearerIn(credentials.authorization);
     const token = bearer === undefined ? undefined : this.operators.bearer(bearer);
-    const owner = token && this.operators.get(token.operator);
-    if (token && owner) return principalOf(owner.name, 'token', narrowed(token.grants, owner.grants));
+    const holder = token && this.operators.get(token.operator);
+    if (token && holder) return principalOf(holder.name, 'token', narrowed(token.grants, holder.grants));
     // Programs send their session as a bearer token.
     const session = bearer ?? sessionIn(credentials.cookie);
-    const name = session === undefined ? undefined : this.#sessions.operator(session);
-    const operator = name === undefined ? undefined : this.operators.get(name);
-    return operator && principalOf(operator.name, 'session', operator.grants);
+    const owner = session === undefined ? undefined : this.#sessions.owner(session);
+    return owner === undefined ? undefined : this.#ofSession(owner);
+  }
+
+  /** What an operator may do now; undefined when the account, or the last session, is gone. */
+  grantsNow(name: string): readonly Grant[] | undefined {
+    return (this.operators.get(name) ?? this.#sessions.user(name))?.grants;
   }
 
   /**
-   * Begins a session.
+   * Begins a session by name and password.
    *
    * @throws {MusterError} E_LOGIN when name and password do not fit; E_LOGIN_LIMIT
    */
@@ -98,6 +109,28 @@ export class Accounts {
     return this.#begin(operator.name);
   }
 
+  /**
+   * Begins a session of the user that `work` finds at the identity provider; undefined while the
+   * person has not logged in there.
+   *
+   * @throws {MusterError} what `work` throws, which counts as a failed log-in; E_LOGIN_LIMIT
+   */
+  async logInAt(
+    work: () => Promise<ProviderUser | undefined>,
+    address: string,
+  ): Promise<LoggedIn | undefined> {
+    this.#limit(address, '');
+    try {
+      const user = await work();
+      return user && this.#begin(user);
+    } catch (error) {
+      // A provider that does not answer is not the fault of this address.
+      const silent = error instanceof MusterError && error.code === 'E_PROVIDER';
+      if (!silent) this.#attempts.failed(address, '');
+      throw error;
+    }
+  }
+
   logOut(credentials: Credentials): void {
     const session = bearerIn(credentials.authorization) ?? sessionIn(credentials.cookie);
     if (session !== undefined) this.#sessions.end(session);
@@ -116,10 +149,18 @@ export class Accounts {
       );
   }
 
-  #begin(name: string): LoggedIn {
-    const { text, until } = this.#sessions.begin(name);
-    const principal = principalOf(name, 'session', this.operators.get(name)?.grants ?? []);
+  #begin(owner: Owner): LoggedIn {
+    const { text, until } = this.#sessions.begin(owner);
+    const principal = this.#ofSession(owner);
+    if (principal === undefined) throw new MusterError('E_LOGIN', 'the account was removed meanwhile');
     return { principal, session: text, until };
+  }
+
+  #ofSession(owner: Owner): Principal | undefined {
+    if (typeof owner !== 'string')
+      return { ...principalOf(owner.name, 'session', owner.grants), subject: owner.subject };
+    const operator = this.operators.get(owner);
+    return operator && principalOf(operator.name, 'session', operator.grants);
   }
 }
 
@@ -149,8 +190,11 @@ function bearerIn(authorization: string | undefined): string | undefined {
   return /^Bearer ([A-Za-z0-9._~+/=-]{1,512})$/i.exec(authorization ?? '')?.[1];
 }
 
-function sessionIn(cookie: string | undefined): string | undefined {
+const sessionIn = (cookie: string | undefined): string | undefined => cookieNamed(COOKIE, cookie);
+
+/** The value of a cookie in the header of a request. */
+export function cookieNamed(wanted: string, cookie: string | undefined): string | undefined {
   if (cookie === undefined || cookie.length > 8192) return undefined;
   const pairs = cookie.split(';').map((pair) => pair.trim().split('='));
-  return pairs.find(([name]) => name === COOKIE)?.[1];
+  return pairs.find(([name]) => name === wanted)?.[1];
 }

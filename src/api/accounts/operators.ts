@@ -201,9 +201,12 @@ export class Operators {
    *
    * @throws {MusterError} E_NOT_FOUND
    */
-  async invite(name: string): Promise<{ readonly text: Secret; readonly until: Millis }> {
+  async invite(
+    name: string,
+    lifetime = INVITATION_LIFETIME,
+  ): Promise<{ readonly text: Secret; readonly until: Millis }> {
     const text = randomText();
-    const until = (this.#deps.clock.now() + INVITATION_LIFETIME) as Millis;
+    const until = (this.#deps.clock.now() + lifetime) as Millis;
     await this.#write({ ...this.#known(name), invitation: { hash: hashOf(text), until } });
     return { text: new Secret(text), until };
   }

@@ -1,15 +1,14 @@
 /** Routes with which operators log in and out, and administrators manage operators and tokens. */
-import type { z } from 'zod';
 import { duration, type Millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { parsed } from '../../base/foreign-json.ts';
-import type { Secret } from '../../base/secret.ts';
-import type { Grant, Principal } from '../access.ts';
+import type { Grant } from '../access.ts';
 import { ACCOUNTS } from '../contract/accounts.ts';
 import type { ApiDeps } from '../deps.ts';
-import { type ApiRequest, type Handler, json, readText } from '../handler.ts';
+import { type Handler, json } from '../handler.ts';
 import { type Timestamp, timestamp } from '../times.ts';
 import { COOKIE, narrowed } from './accounts.ts';
+import { linkOf } from './first-link.ts';
+import { attempt, bodyOf, loggedIn, NO_STORE } from './logged-in.ts';
 import { checkGrants, type Operator, type OperatorToken } from './operators.ts';
 
 type H = Handler<ApiDeps>;
@@ -35,23 +34,6 @@ export interface TokenView {
   readonly until: Timestamp;
 }
 
-/** The answer to a log-in. `session` is there for programs, which send it as a bearer token. */
-export interface LoginView {
-  readonly operator: string;
-  readonly grants: readonly Grant[];
-  readonly until: Timestamp;
-  readonly session?: string;
-}
-
-/** Bodies of these routes are small. */
-const MAX_BODY = 16 * 1024;
-
-async function bodyOf<T>(request: ApiRequest, schema: z.ZodType<T>, form: string): Promise<T> {
-  const read = schema.safeParse(parsed(await readText(request, MAX_BODY)));
-  if (!read.success) throw new MusterError('E_USAGE', `the body must be ${form}`);
-  return read.data;
-}
-
 const operatorView = ({ name, grants, createdAt, password, invitation }: Operator): OperatorView => ({
   name,
   grants,
@@ -66,58 +48,12 @@ const tokenView = ({ hash: _hash, createdAt, until, ...rest }: OperatorToken): T
   until: timestamp(until),
 });
 
-/** The answer to a log-in: for the page, the session is in a cookie that no script can read. */
-function loggedIn(
-  { principal, session, until }: { principal: Principal; session: Secret; until: Millis },
-  kind: 'page' | 'program',
-  now: Millis,
-) {
-  const view: LoginView = { operator: principal.name, grants: principal.grants, until: timestamp(until) };
-  if (kind === 'program') return json({ ...view, session: session.reveal() }, 200, NO_STORE);
-  const seconds = Math.floor((until - now) / 1000);
-  const cookie = `${COOKIE}=${session.reveal()}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=${seconds}`;
-  return json(view, 200, { ...NO_STORE, 'set-cookie': cookie });
-}
-
-const NO_STORE = { 'cache-control': 'no-store' } as const;
-
-/** Logs in, and records whether that succeeded. */
-async function attempt<T extends { readonly principal: Principal }>(
-  request: ApiRequest,
-  { events, metrics }: ApiDeps,
-  name: string,
-  work: () => Promise<T>,
-): Promise<T> {
-  const from = request.address ?? 'unknown';
-  try {
-    const done = await work();
-    metrics.add('muster_logins_total', { result: 'accepted' });
-    events.record({
-      kind: 'operator.login',
-      subject: `Operator/${done.principal.name}`,
-      reason: { code: 'accepted', text: `An operator logged in from ${from}.` },
-    });
-    return done;
-  } catch (error) {
-    metrics.add('muster_logins_total', { result: 'refused' });
-    if (error instanceof MusterError && error.code === 'E_LOGIN')
-      events.record({
-        kind: 'operator.login-refused',
-        subject: `address/${from}`,
-        reason: { code: 'refused', text: `A log-in as "${safe(name)}" from ${from} was refused.` },
-      });
-    throw error;
-  }
-}
-
-/** What somebody typed as a name, for a log: nothing in it can be mistaken for something else. */
-const safe = (name: string): string => name.replace(/[^A-Za-z0-9._@-]/g, '?').slice(0, 64);
-
 const logIn: H = async (request, deps) => {
   const form = '{"operator", "password", "client": page or program}';
   const body = await bodyOf(request, ACCOUNTS['POST /v1/login'].body, form);
-  const done = await attempt(request, deps, body.operator, () =>
-    deps.accounts.logIn(body.operator, body.password, request.address ?? ''),
+  const address = request.address ?? '';
+  const done = await attempt(request, deps, { as: body.operator, by: 'password' }, () =>
+    deps.accounts.logIn(body.operator, body.password, address),
   );
   return loggedIn(done, body.client, deps.clock.now());
 };
@@ -125,8 +61,9 @@ const logIn: H = async (request, deps) => {
 const redeem: H = async (request, deps) => {
   const form = '{"invitation", "password", "client": page or program}';
   const body = await bodyOf(request, ACCOUNTS['POST /v1/invitation'].body, form);
-  const done = await attempt(request, deps, 'an invitation', () =>
-    deps.accounts.redeem(body.invitation, body.password, request.address ?? ''),
+  const address = request.address ?? '';
+  const done = await attempt(request, deps, { as: 'invited', by: 'invitation' }, () =>
+    deps.accounts.redeem(body.invitation, body.password, address),
   );
   return loggedIn(done, body.client, deps.clock.now());
 };
@@ -165,9 +102,8 @@ const removeOperator: H = async ({ params }, { accounts }) => {
 
 const invite: H = async ({ params }, { accounts, page }) => {
   const { text, until } = await accounts.operators.invite(params.name ?? '');
-  // Browsers do not send what follows the #, so the invitation is in no log of a server.
-  const link = page === undefined ? {} : { link: `${page}/#invitation=${text.reveal()}` };
   const invitation = text.reveal();
+  const link = page === undefined ? {} : { link: linkOf(page, invitation) };
   return json({ name: params.name, invitation, ...link, until: timestamp(until) }, 201, NO_STORE);
 };
 

@@ -1,12 +1,13 @@
 /**
- * Sessions of operators who logged in with a password. They are in memory: after a restart of the
- * server everybody logs in again. A session is a random text, of which only the hash is kept.
+ * Sessions of operators who logged in. They are in memory: after a restart of the server everybody
+ * logs in again. A session is a random text, of which only the hash is kept.
  */
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { Secret } from '../../base/secret.ts';
 import { hashOf } from './operators.ts';
+import type { ProviderUser } from './provider-settings.ts';
 
 /** A session ends after this time, and when it was not used for {@link IDLE}. */
 export const LIFETIME = duration('12h');
@@ -14,8 +15,13 @@ const IDLE = duration('1h');
 /** The most sessions; beyond that the one that was used longest ago ends. */
 const MAX_SESSIONS = 2_000;
 
+/** Whose a session is: an account of Muster's own, by its name, or a user of the identity provider. */
+export type Owner = string | ProviderUser;
+
+const nameOf = (owner: Owner): string => (typeof owner === 'string' ? owner : owner.name);
+
 interface Session {
-  readonly operator: string;
+  readonly owner: Owner;
   readonly until: Millis;
   usedAt: Millis;
 }
@@ -29,11 +35,11 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  begin(operator: string): { readonly text: Secret; readonly until: Millis } {
+  begin(owner: Owner): { readonly text: Secret; readonly until: Millis } {
     const now = this.#clock.now();
     const text = randomBytes(32).toString('base64url');
     const until = (now + LIFETIME) as Millis;
-    this.#sessions.set(hashOf(text), { operator, until, usedAt: now });
+    this.#sessions.set(hashOf(text), { owner, until, usedAt: now });
     for (const key of this.#sessions.keys()) {
       if (this.#sessions.size <= MAX_SESSIONS) break;
       this.#sessions.delete(key);
@@ -41,8 +47,8 @@ export class Sessions {
     return { text: new Secret(text), until };
   }
 
-  /** The operator of a session that has not ended; undefined for any other text. */
-  operator(text: string): string | undefined {
+  /** The owner of a session that has not ended; undefined for any other text. */
+  owner(text: string): Owner | undefined {
     const key = hashOf(text);
     const session = this.#sessions.get(key);
     if (session === undefined) return undefined;
@@ -51,7 +57,16 @@ export class Sessions {
     if (session.until <= now || session.usedAt + IDLE <= now) return undefined;
     session.usedAt = now;
     this.#sessions.set(key, session);
-    return session.operator;
+    return session.owner;
+  }
+
+  /** The user of the identity provider with this name who has a session, as of the last log-in. */
+  user(name: string): ProviderUser | undefined {
+    const now = this.#clock.now();
+    const found = [...this.#sessions.values()].findLast(
+      ({ owner, until }) => typeof owner !== 'string' && owner.name === name && until > now,
+    );
+    return found?.owner as ProviderUser | undefined;
   }
 
   end(text: string): void {
@@ -61,7 +76,7 @@ export class Sessions {
   /** Ends all sessions of an operator, whose password or roles have changed. */
   endAll(operator: string): void {
     for (const [key, session] of this.#sessions)
-      if (session.operator === operator) this.#sessions.delete(key);
+      if (nameOf(session.owner) === operator) this.#sessions.delete(key);
   }
 
   get size(): number {

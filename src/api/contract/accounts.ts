@@ -34,7 +34,7 @@ const token = z.strictObject({
   until: time,
 });
 
-const loggedIn = z
+export const loggedIn = z
   .strictObject({
     operator: z.string(),
     grants,

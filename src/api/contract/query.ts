@@ -4,11 +4,13 @@ import { MusterError } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
 
 /**
- * Refuses parameters that the route does not have: a misspelt `dryRun` must not become a change.
+ * Refuses parameters that the route does not have: a misspelt `dryRun` must not become a change. A
+ * contract with a loose object takes all.
  *
  * @throws {MusterError} E_USAGE
  */
 export function checkQuery(contract: z.ZodObject | undefined, query: URLSearchParams): void {
+  if (contract?.def.catchall?._zod.def.type === 'unknown') return;
   const known = Object.keys(contract?.shape ?? {});
   for (const name of query.keys()) {
     if (known.includes(name)) continue;

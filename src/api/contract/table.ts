@@ -14,6 +14,7 @@ import { DOCUMENTS, DOCUMENTS_BY_KIND } from './documents.ts';
 import { EVENTS } from './events.ts';
 import { ARTIFACTS, ASSETS } from './files.ts';
 import { INVENTORY } from './inventory.ts';
+import { LOG_IN } from './log-in.ts';
 import { MACHINES } from './machines.ts';
 import { PENDING } from './pending.ts';
 import { PKI, SECRETS } from './pki.ts';
@@ -24,6 +25,7 @@ export const CONTRACTS = {
   ...ASSETS,
   ...ARTIFACTS,
   ...ACCOUNTS,
+  ...LOG_IN,
   ...SERVER,
   ...PENDING,
   ...EVENTS,

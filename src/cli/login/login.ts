@@ -1,13 +1,15 @@
 /** The verbs `muster login`, `logout` and `whoami`. */
 
 import type { Principal } from '../../api/access.ts';
-import type { LoginView } from '../../api/accounts/routes.ts';
+import type { LoginView } from '../../api/accounts/logged-in.ts';
+import type { Answer } from '../../api/contract/table.ts';
+import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { connectApi, openClient, type ServerOptions } from '../client.socket.ts';
+import { type ApiClient, connectApi, openClient, pause, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { askHidden } from '../pki/passphrase.files.ts';
 import { timeText } from '../times.ts';
-import { currentContext, keepContext } from './contexts.files.ts';
+import { type Context, currentContext, keepContext } from './contexts.files.ts';
 import { shownAuthority } from './fingerprint.socket.ts';
 
 interface LoginOptions {
@@ -16,6 +18,7 @@ interface LoginOptions {
   readonly siteCa?: boolean;
   readonly invitation?: string;
   readonly token?: boolean;
+  readonly sso?: boolean;
   readonly passwordFile?: string;
 }
 
@@ -27,10 +30,11 @@ interface LoginOptions {
  */
 export async function login(text: string, options: LoginOptions, io: Io): Promise<number> {
   const url = urlOf(text);
-  const { siteCa, fingerprint, operator, invitation, token } = options;
+  const { siteCa, fingerprint, operator, invitation, token, sso } = options;
   const authority = siteCa ? undefined : await checkedAuthority(url, fingerprint, io);
   const target = { url, ...(authority && { authority }) };
   const client = connectApi(target, { signal: io.signal });
+  if (sso) return keep(target, await byDevice(client, io), io);
   if (token) {
     const session = await secretOf('Token: ', undefined, options, io);
     const who = await connectApi({ ...target, session }).call<Principal>('GET', '/v1/whoami');
@@ -51,14 +55,50 @@ export async function login(text: string, options: LoginOptions, io: Io): Promis
     invitation === undefined
       ? await client.call<LoginView>('POST', '/v1/login', { body: { json: { operator: name, password } } })
       : await client.call<LoginView>('POST', '/v1/invitation', { body: { json: { invitation, password } } });
-  keepContext(io.env, url, {
+  return keep(target, done, io);
+}
+
+/** Keeps the session, and says who it is. */
+function keep(target: Context, done: LoginView, io: Io): number {
+  keepContext(io.env, target.url, {
     ...target,
     operator: done.operator,
     until: done.until,
     ...(done.session !== undefined && { session: done.session }),
   });
-  io.err(`You are ${done.operator} on ${url} until ${timeText(done.until)}.\n`);
+  io.err(`You are ${done.operator} on ${target.url} until ${timeText(done.until)}.\n`);
   return EXIT.ok;
+}
+
+/** So much is added when the provider finds the questions too frequent (RFC 8628 section 3.5). */
+const SLOWER = duration('5s');
+
+/**
+ * Logs in at the site's identity provider: shows an address and a code, and waits until the person
+ * has logged in there with any browser.
+ *
+ * @throws {MusterError} E_PROVIDER_LOGIN when nobody does in time, or somebody without a role
+ */
+async function byDevice(client: ApiClient, io: Io): Promise<LoginView> {
+  const begun = await client.call<Answer<'POST /v1/login/device'>>('POST', '/v1/login/device', {
+    body: { json: {} },
+  });
+  const { device, code, url, complete, until } = begun;
+  io.err(`Open ${complete ?? url} in a browser and log in there; it shows or asks for ${code}.\n`);
+  io.err(`The address is good until ${timeText(until)}.\n`);
+  let interval = begun.interval as Millis;
+  for (;;) {
+    await pause(interval, io.signal);
+    if (io.signal.aborted) throw new MusterError('E_PROVIDER_LOGIN', 'you interrupted the log-in');
+    const body = { json: { device } };
+    const answer = await client.call<Answer<'POST /v1/login/device/finish'>>(
+      'POST',
+      '/v1/login/device/finish',
+      { body },
+    );
+    if (!('waits' in answer)) return answer as LoginView;
+    if (answer.slower) interval = (interval + SLOWER) as Millis;
+  }
 }
 
 /**

@@ -22,6 +22,7 @@ export const registerLogin: Register = (program, io, finish) => {
     .option('--fingerprint <sha256>', "fingerprint of the server's CA, as `muster status` prints it there")
     .option('--site-ca', "the server shows a certificate that this host's CAs already vouch for")
     .option('--invitation <text>', 'set a password by an invitation')
+    .option('--sso', "log in at the site's identity provider, in a browser on any device")
     .option('--token', 'use a token instead of name and password')
     .option('--password-file <path>', 'read password or token from a file, - is standard input')
     .action(async (url: string, options) =>
@@ -30,6 +31,7 @@ export const registerLogin: Register = (program, io, finish) => {
   withExamples(
     login,
     ['muster login https://boot.example:8444 --fingerprint AB:CD:… --operator ada', 'log in'],
+    ['muster login https://boot.example:8444 --site-ca --sso', "log in at the site's identity provider"],
     [
       'muster login https://boot.example:8444 --site-ca --token --password-file token.txt',
       'log in by a token',

@@ -47,6 +47,8 @@ export interface ServeOptions {
    * Muster's own CA issues one.
    */
   readonly operatorsPair: { readonly certificate: string; readonly key: string } | undefined;
+  /** The file that describes the site's identity provider; undefined: there is none. */
+  readonly oidc: string | undefined;
   /** Orders that cannot be undone wait until another operator confirms them. */
   readonly requireSecondPerson: boolean;
   /** Directories with boot loaders, searched in order. */
@@ -144,6 +146,13 @@ export const SERVE_SETTINGS = {
     flag: '--operators-key <file>',
     env: 'MUSTER_OPERATORS_KEY',
     about: 'the private key of that certificate (PEM)',
+    fallback: '',
+  },
+  oidc: {
+    flag: '--oidc <file>',
+    env: 'MUSTER_OIDC',
+    about:
+      "file (YAML) that describes the site's identity provider (OpenID Connect), and which roles its users have",
     fallback: '',
   },
   requireSecondPerson: {
@@ -252,6 +261,7 @@ export function serveOptions(
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
     operatorsListen: operators.value === undefined ? undefined : hostPort(operators.value, operators.source),
     operatorsPair: pairOf(one('operatorsCert').value, one('operatorsKey').value),
+    oidc: one('oidc').value,
     requireSecondPerson: yesOrNo(one('requireSecondPerson')),
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,

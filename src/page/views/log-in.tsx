@@ -1,15 +1,48 @@
 /** The log-in: with a name and a password, or with the invitation of a one-time link. */
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
+import type { Answer } from '../../api/contract/table.ts';
+import { get } from '../base/http.ts';
 import { logIn, redeem } from '../base/session.ts';
 import { TextField } from '../parts/field.tsx';
 import { ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
 
+/** Why the identity provider's answer logged nobody in, by the code that the server gave. */
+const REFUSED: Readonly<Record<string, string>> = {
+  E_FORBIDDEN: 'The identity provider knows you, but no rule of this server gives you a role.',
+  E_PROVIDER: 'The identity provider does not answer the boot host. Passwords work without it.',
+  E_PROVIDER_LOGIN: 'The log-in at the identity provider did not succeed. Try it again.',
+  E_LOGIN_LIMIT: 'Too many log-ins failed from this address. Wait a minute.',
+};
+
+function ProviderLogIn({ refused }: { readonly refused: string | undefined }) {
+  const [ways, setWays] = useState<Answer<'GET /v1/login'>>({});
+  useEffect(() => void get<Answer<'GET /v1/login'>>('/v1/login').then(setWays, () => {}), []);
+  return (
+    <>
+      {refused !== undefined && (
+        <p class="note bad" role="alert">
+          {REFUSED[refused] ?? 'The log-in was refused.'} The event <code>operator.login-refused</code> says
+          why.
+        </p>
+      )}
+      {ways.provider && (
+        <button type="button" onClick={() => location.assign('/v1/login/provider')}>
+          Log in with {ways.provider.name}
+        </button>
+      )}
+    </>
+  );
+}
+
 export function LogIn({
   invitation,
+  refused,
   used,
 }: {
   readonly invitation: string | undefined;
+  /** The code of an error with which the identity provider's log-in ended. */
+  readonly refused?: string | undefined;
   readonly used: () => void;
 }) {
   const [operator, setOperator] = useState('');
@@ -72,6 +105,7 @@ export function LogIn({
           {invitation === undefined ? 'Log in' : 'Set password and log in'}
         </button>
       </form>
+      {invitation === undefined && <ProviderLogIn refused={refused} />}
       {invitation === undefined && (
         <p class="dim">
           Without a password, ask an administrator for an invitation: <code>muster operator invite NAME</code>

@@ -44,18 +44,21 @@ const VIEWS: readonly View[] = [
   { path: 'audit', label: 'Security log', access: 'audit', view: Audit },
 ];
 
-/** Takes the invitation out of the address at once, so that it is not kept in the history. */
-function takeInvitation(): string | undefined {
-  const found = /^#invitation=([\w.~-]+)$/.exec(location.hash)?.[1];
-  if (found !== undefined) {
-    history.replaceState(null, '', '#/');
-    place.value = readPlace('');
-  }
+/**
+ * What the address brings, such as an invitation. It is taken out of the address at once, so that it
+ * is not kept in the history.
+ */
+function take(name: 'invitation' | 'refused'): string | undefined {
+  const [, of, found] = /^#(\w+)=([\w.~-]+)$/.exec(location.hash) ?? [];
+  if (of !== name) return undefined;
+  history.replaceState(null, '', '#/');
+  place.value = readPlace('');
   return found;
 }
 
 export function Page() {
-  const [invitation, setInvitation] = useState(takeInvitation);
+  const [invitation, setInvitation] = useState(() => take('invitation'));
+  const [refused] = useState(() => take('refused'));
   useEffect(() => void learnWho(), []);
   if (invitation !== undefined)
     return <LogIn invitation={invitation} used={() => setInvitation(undefined)} />;
@@ -69,7 +72,7 @@ export function Page() {
         </button>
       </main>
     );
-  if (loggedOut.value) return <LogIn invitation={undefined} used={() => {}} />;
+  if (loggedOut.value) return <LogIn invitation={undefined} refused={refused} used={() => {}} />;
   if (who.value === undefined) return <Loading what="the page" />;
   return <Frame key={who.value.name} />;
 }

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { decideAccess, type Grant, type Role } from '../../../src/api/access.ts';
 import { narrowed } from '../../../src/api/accounts/accounts.ts';
 import { Attempts, networkOf } from '../../../src/api/accounts/attempts.ts';
+import { firstLink } from '../../../src/api/accounts/first-link.ts';
 import { Passwords } from '../../../src/api/accounts/passwords.ts';
 import { LIFETIME } from '../../../src/api/accounts/sessions.ts';
 import { OPERATOR_ROUTES } from '../../../src/api/routes.ts';
@@ -103,8 +104,42 @@ describe('an operator', () => {
     expect(kept.findLast(({ kind }) => kind === 'operator.login-refused')?.reason?.text).toContain(
       '"ada?root"',
     );
+    expect(kept.find(({ kind }) => kind === 'operator.login')?.actor).toEqual({ user: 'operator ada' });
     expect(JSON.stringify(kept)).not.toContain(PASSWORD);
     expect(JSON.stringify(kept)).not.toContain(session);
+  });
+});
+
+describe('the first administrator', () => {
+  it('gets a one-time link while nobody can log in, and then nobody does', async () => {
+    const { operators } = world.deps.accounts;
+    const lost = (await firstLink(operators, url))!.link.split('=')[1]!;
+    const { link } = (await firstLink(operators, url))!;
+    const redeem = (invitation: string) =>
+      client().call<{ session: string }>('POST', '/v1/invitation', {
+        body: { json: { invitation, password: PASSWORD } },
+      });
+    expect(await codeOf(redeem(lost))).toBe('E_LOGIN');
+    const { session } = await redeem(link.split('=')[1]!);
+    expect(await client(session).call('GET', '/v1/whoami')).toMatchObject({
+      name: 'admin',
+      grants: [{ role: 'admin' }, { role: 'auditor' }],
+    });
+    expect(await codeOf(redeem(link.split('=')[1]!))).toBe('E_LOGIN');
+    expect(await firstLink(operators, url)).toBeUndefined();
+  });
+
+  it('is the one whom somebody on the boot host named, if there is one', async () => {
+    await operator('ada', { role: 'admin' });
+    expect(await firstLink(world.deps.accounts.operators, url)).toBeUndefined();
+  });
+
+  it('loses the link after an hour', async () => {
+    const { link, until } = (await firstLink(world.deps.accounts.operators, url))!;
+    expect(until - world.clock.now()).toBe(3_600_000);
+    world.clock.advance(3_600_000 as never);
+    const body = { json: { invitation: link.split('=')[1]!, password: PASSWORD } };
+    expect(await codeOf(client().call('POST', '/v1/invitation', { body }))).toBe('E_LOGIN');
   });
 });
 

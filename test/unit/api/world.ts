@@ -11,6 +11,7 @@ import { AGENT_BUNDLE } from '../../../src/agent/bundle.ts';
 import { quarantineMachine, releaseMachine } from '../../../src/agent/quarantine.ts';
 import { Accounts } from '../../../src/api/accounts/accounts.ts';
 import { openOperators } from '../../../src/api/accounts/operators.ts';
+import type { ProviderLogins } from '../../../src/api/accounts/provider-logins.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
 import type { ApiDeps } from '../../../src/api/deps.ts';
@@ -134,11 +135,13 @@ export async function openWorld(
     https = false,
     page = [],
     second = false,
+    provider,
   }: {
     readonly lacking?: ReadonlySet<string>;
     readonly https?: boolean;
     readonly page?: readonly Route<ApiDeps>[];
     readonly second?: boolean;
+    readonly provider?: (clock: ManualClock) => ProviderLogins;
   } = {},
 ): Promise<World> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
@@ -274,6 +277,7 @@ export async function openWorld(
     clock,
     newId: () => 'probe',
   });
+  let port: number | undefined;
   const deps: ApiDeps = {
     snapshots,
     hostBackup: {
@@ -317,7 +321,14 @@ export async function openWorld(
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
     events,
     security,
-    accounts: new Accounts({ operators: await openOperators({ store, clock, log }), clock }),
+    accounts: new Accounts({
+      operators: await openOperators({ store, clock, log }),
+      clock,
+      provider: provider?.(clock),
+    }),
+    get page() {
+      return https ? `https://127.0.0.1:${port}` : undefined;
+    },
     actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
     pending: second ? new PendingOrders(clock) : undefined,
     systemCalls: openSystemCalls({ env: process.env, log }),
@@ -354,6 +365,7 @@ export async function openWorld(
     page,
     routes: checked.routes,
   });
+  port = api.httpsPort;
   return {
     directory,
     socket,

@@ -19,6 +19,7 @@ describe('settings of the server', () => {
       vaultKey: undefined,
       metricsListen: undefined,
       operatorsListen: undefined,
+      oidc: undefined,
       operatorsPair: undefined,
       requireSecondPerson: false,
       loaders: ['/usr/lib/ipxe'],

@@ -2,6 +2,11 @@
 import { expect, it } from 'vitest';
 import { decideAccess } from '../../../../src/api/access.ts';
 import { readOperator, readToken } from '../../../../src/api/accounts/operators.ts';
+import { decodeProvider, grantsOf } from '../../../../src/api/accounts/provider-settings.ts';
+import { Sealed } from '../../../../src/api/accounts/sealed.ts';
+import { ManualClock } from '../../../../src/base/clock.ts';
+import type { Millis } from '../../../../src/base/duration.ts';
+import { MusterError } from '../../../../src/base/errors.ts';
 import { decodeContexts } from '../../../../src/cli/login/contexts.files.ts';
 import { damagedRecords, damagedTexts } from '../../fuzzing.ts';
 
@@ -34,4 +39,36 @@ it('a damaged file of log-ins gives servers by HTTPS only', async () => {
     for (const { url } of decodeContexts(text).contexts)
       if (new URL(url).protocol !== 'https:') throw new Error(url);
   });
+});
+
+it('a damaged description of an identity provider is refused, or gives only roles that it names', async () => {
+  const text = `issuer: https://login.example/realms/site
+clientId: muster
+roles:
+  - {role: viewer, clusters: [blue], claims: {groups: a}}
+`;
+  await damagedTexts('provider', [text], (damaged) => {
+    try {
+      const { issuer, scopes, roles } = decodeProvider(damaged, 'oidc.yaml');
+      if (!issuer.startsWith('https://') || !scopes.includes('openid')) throw new Error(damaged);
+      expect(grantsOf(roles, {})).toEqual([]);
+    } catch (error) {
+      if (!(error instanceof MusterError)) throw error;
+    }
+  });
+});
+
+it('a sealed value that was changed does not open', async () => {
+  const clock = new ManualClock();
+  const sealed = new Sealed('a test', clock);
+  const text = sealed.seal({ state: 'a' }, (clock.now() + 1000) as Millis);
+  expect(sealed.open(text)).toEqual({ state: 'a' });
+  expect(new Sealed('a test', clock).open(text)).toBeUndefined();
+  const octets = Buffer.from(text, 'base64url');
+  await damagedTexts('sealed', [text], (damaged) => {
+    const same = Buffer.from(damaged, 'base64url').equals(octets);
+    if (!same && sealed.open(damaged) !== undefined) throw new Error(damaged);
+  });
+  clock.advance(1000 as Millis);
+  expect(sealed.open(text)).toBeUndefined();
 });

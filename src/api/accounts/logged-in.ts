@@ -1,0 +1,90 @@
+/** What all log-ins share: their bodies, their records, and their answers. */
+import type { z } from 'zod';
+import type { Millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import { parsed } from '../../base/foreign-json.ts';
+import type { Grant } from '../access.ts';
+import type { ApiDeps } from '../deps.ts';
+import { type ApiRequest, type ApiResponse, json, readText } from '../handler.ts';
+import { type Timestamp, timestamp } from '../times.ts';
+import { COOKIE, type LoggedIn } from './accounts.ts';
+
+/** The answer to a log-in. `session` is there for programs, which send it as a bearer token. */
+export interface LoginView {
+  readonly operator: string;
+  readonly grants: readonly Grant[];
+  readonly until: Timestamp;
+  readonly session?: string;
+}
+
+export const NO_STORE = { 'cache-control': 'no-store' } as const;
+
+/** Bodies of these routes are small. */
+const MAX_BODY = 16 * 1024;
+
+/** @throws {MusterError} E_USAGE with `form`, which says what the body must be */
+export async function bodyOf<T>(request: ApiRequest, schema: z.ZodType<T>, form: string): Promise<T> {
+  const read = schema.safeParse(parsed(await readText(request, MAX_BODY)));
+  if (!read.success) throw new MusterError('E_USAGE', `the body must be ${form}`);
+  return read.data;
+}
+
+/** Answers a log-in: for the page, the session is in a cookie that no script can read. */
+export function loggedIn(done: LoggedIn, kind: 'page' | 'program', now: Millis): ApiResponse {
+  const { principal, session, until } = done;
+  const view: LoginView = { operator: principal.name, grants: principal.grants, until: timestamp(until) };
+  if (kind === 'program') return json({ ...view, session: session.reveal() }, 200, NO_STORE);
+  return json(view, 200, { ...NO_STORE, 'set-cookie': sessionCookie(done, now) });
+}
+
+export function sessionCookie({ session, until }: LoggedIn, now: Millis): string {
+  const seconds = Math.floor((until - now) / 1000);
+  return `${COOKIE}=${session.reveal()}; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=${seconds}`;
+}
+
+/** Errors that refuse a log-in, as opposed to those that only stop it. */
+const REFUSALS = ['E_LOGIN', 'E_PROVIDER_LOGIN', 'E_FORBIDDEN'];
+
+/**
+ * Logs in, and records whether that succeeded: in the name of the operator, or of nobody.
+ *
+ * @param as what was claimed, for the record of a refusal
+ * @param by how it was shown
+ */
+export async function attempt<T extends LoggedIn | undefined>(
+  request: ApiRequest,
+  { events, metrics, actions }: ApiDeps,
+  { as, by }: { readonly as: string; readonly by: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  const from = request.address ?? 'unknown';
+  try {
+    const done = await work();
+    // The person has not logged in yet.
+    if (done === undefined) return done;
+    const { principal } = done;
+    metrics.add('muster_logins_total', { result: 'accepted' });
+    await actions.run(actions.actor(undefined, principal), async () =>
+      events.record({
+        kind: 'operator.login',
+        subject: `Operator/${principal.name}`,
+        reason: { code: 'accepted', text: `An operator logged in from ${from} by ${by}.` },
+        fields: { by, ...(principal.subject !== undefined && { subject: printed(principal.subject) }) },
+      }),
+    );
+    return done;
+  } catch (error) {
+    metrics.add('muster_logins_total', { result: 'refused' });
+    if (error instanceof MusterError && REFUSALS.includes(error.code))
+      events.record({
+        kind: 'operator.login-refused',
+        subject: `address/${from}`,
+        reason: { code: 'refused', text: `A log-in as "${printed(as)}" from ${from} by ${by} was refused.` },
+        ...(error.code !== 'E_LOGIN' && { fields: { because: error.message.slice(0, 300) } }),
+      });
+    throw error;
+  }
+}
+
+/** What somebody typed, for a log: nothing in it can be mistaken for something else. */
+const printed = (text: string): string => text.replace(/[^A-Za-z0-9._@+-]/g, '?').slice(0, 64);
