@@ -17,7 +17,9 @@ export interface FirstLink {
   readonly until: Millis;
 }
 
-/** Makes the link; undefined as soon as there is another account, or the first one has a password. */
+/**
+ * Makes the link; undefined as soon as there is another account, or the first one has a password.
+ */
 export async function firstLink(operators: Operators, page: string): Promise<FirstLink | undefined> {
   const others = operators.list().filter(({ name, password }) => name !== FIRST || password !== undefined);
   if (others.length > 0) return undefined;

@@ -64,6 +64,11 @@ const DESCRIPTION_LASTS = duration('10m');
 const PATIENCE_S = 10;
 const MAX_ANSWER = 512 * 1024;
 
+/**
+ * Makes the client of a provider, which is not asked before the first log-in.
+ *
+ * @throws {MusterError} its methods: E_PROVIDER, E_PROVIDER_LOGIN
+ */
 export function openProvider({ settings, secret, authority, clock }: ProviderDeps): Provider {
   const library = () => import('openid-client');
   const fetch = fetchBy(authority);

@@ -15,7 +15,7 @@ const IDLE = duration('1h');
 /** The most sessions; beyond that the one that was used longest ago ends. */
 const MAX_SESSIONS = 2_000;
 
-/** Whose a session is: an account of Muster's own, by its name, or a user of the identity provider. */
+/** The owner of a session: an account, by its name, or a user of the identity provider. */
 export type Owner = string | ProviderUser;
 
 const nameOf = (owner: Owner): string => (typeof owner === 'string' ? owner : owner.name);

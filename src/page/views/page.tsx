@@ -45,8 +45,8 @@ const VIEWS: readonly View[] = [
 ];
 
 /**
- * What the address brings, such as an invitation. It is taken out of the address at once, so that it
- * is not kept in the history.
+ * Returns what the address brings, such as an invitation. It is taken out of the address at once,
+ * so that it is not kept in the history.
  */
 function take(name: 'invitation' | 'refused'): string | undefined {
   const [, of, found] = /^#(\w+)=([\w.~-]+)$/.exec(location.hash) ?? [];
