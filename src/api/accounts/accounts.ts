@@ -8,9 +8,9 @@ import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Secret } from '../../base/secret.ts';
 import { covers, type Grant, type Principal } from '../access.ts';
-import { Attempts } from './attempts.ts';
+import { Attempts, networkOf } from './attempts.ts';
 import type { Operators } from './operators.ts';
-import { Passwords } from './passwords.ts';
+import { type Asker, Passwords } from './passwords.ts';
 import type { ProviderLogins } from './provider-logins.ts';
 import type { ProviderUser } from './provider-settings.ts';
 import { type Owner, Sessions } from './sessions.ts';
@@ -78,7 +78,7 @@ export class Accounts {
   async logIn(name: string, password: string, address: string): Promise<LoggedIn> {
     this.#limit(address, name);
     const operator = this.operators.get(name);
-    const fits = await this.#passwords.fits(password, operator?.password, address);
+    const fits = await this.#passwords.fits(password, operator?.password, this.#asker(address));
     if (!fits || operator === undefined) {
       this.#attempts.failed(address, name);
       throw new MusterError('E_LOGIN', 'name and password do not fit');
@@ -100,7 +100,7 @@ export class Accounts {
       this.#attempts.failed(address, '');
       throw new MusterError('E_LOGIN', 'this invitation was redeemed or has ended');
     }
-    const hash = await this.#passwords.hash(password, address);
+    const hash = await this.#passwords.hash(password, this.#asker(address));
     // Somebody else may have redeemed it while the hash was computed.
     const operator = this.operators.invited(invitation);
     if (operator === undefined) throw new MusterError('E_LOGIN', 'this invitation was redeemed or has ended');
@@ -138,6 +138,10 @@ export class Accounts {
 
   endSessions(operator: string): void {
     this.#sessions.endAll(operator);
+  }
+
+  #asker(address: string): Asker {
+    return { address: networkOf(address), suspect: () => this.#attempts.failedLately(address) };
   }
 
   #limit(address: string, name: string): void {

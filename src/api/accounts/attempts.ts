@@ -30,6 +30,12 @@ export class Attempts {
     return Math.max(...waits) as Millis;
   }
 
+  /** Whether log-ins from this address failed lately. */
+  failedLately(address: string): boolean {
+    const bucket = this.#counted.get(addressKey(address));
+    return bucket !== undefined && !bucket.isFull(this.#clock.monotonic());
+  }
+
   failed(address: string, name: string): void {
     const now = this.#clock.monotonic();
     for (const { key, limit } of keysOf(address, name)) {
@@ -55,10 +61,11 @@ export class Attempts {
 }
 
 const keysOf = (address: string, name: string) => [
-  { key: `address ${networkOf(address)}`, limit: PER_ADDRESS },
+  { key: addressKey(address), limit: PER_ADDRESS },
   { key: nameKey(address, name), limit: PER_NAME },
 ];
 
+const addressKey = (address: string): string => `address ${networkOf(address)}`;
 const nameKey = (address: string, name: string): string => `name ${networkOf(address)} ${name.slice(0, 64)}`;
 
 /** An IPv6 host has a whole /64 to choose addresses from, so that counts as one address. */

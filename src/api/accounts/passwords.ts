@@ -1,8 +1,7 @@
 /**
  * Hashes of operators' passwords (scrypt, RFC 7914), and the queue in which they are computed. A
  * hash costs 32 MiB and some 100 ms of a processor, so at most two are computed at a time, and the
- * addresses that ask take turns: a flood of wrong passwords from one address does not delay
- * another address.
+ * addresses that ask take turns: a flood of wrong passwords does not delay other addresses.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -51,10 +50,22 @@ export function checkPassword(password: string): void {
 /** Unicode has several spellings of one text; NFKC makes them one (RFC 8265). */
 const octetsOf = (password: string): Buffer => Buffer.from(password.normalize('NFKC'), 'utf8');
 
-/** Computes hashes for addresses in turn. */
+/** Who asks for a hash. */
+export interface Asker {
+  readonly address: string;
+  /** Whether log-ins from there failed lately. It is asked again when it is this one's turn. */
+  readonly suspect: () => boolean;
+}
+
+/**
+ * Computes hashes in turn. An address has one at a time, and addresses whose log-ins failed lately
+ * share one of the places: so an address without a failure waits for no flood, wherever that comes
+ * from, once each of its addresses has failed.
+ */
 export class Passwords {
-  readonly #waiting = new Map<string, (() => void)[]>();
-  #running = 0;
+  readonly #waiting = new Map<string, { readonly asker: Asker; readonly begin: () => void }[]>();
+  /** Addresses with a hash under way, and whether they were suspect. */
+  readonly #running = new Map<string, boolean>();
   readonly #atOnce: number;
   readonly #perAddress: number;
 
@@ -78,61 +89,68 @@ export class Passwords {
    * Makes the hash of a new password.
    *
    * @throws {MusterError} as {@link checkPassword}; E_LOGIN_LIMIT when too many requests of
-   *   `address` wait
+   *   the address wait
    */
-  async hash(password: string, address: string): Promise<PasswordHash> {
+  async hash(password: string, asker: Asker): Promise<PasswordHash> {
     checkPassword(password);
     const salt = randomBytes(16);
-    const hash = await this.#inTurn(address, () => compute(octetsOf(password), salt, COST));
+    const hash = await this.#inTurn(asker, () => compute(octetsOf(password), salt, COST));
     return { kind: 'scrypt', ...COST, salt: salt.toString('base64'), hash: hash.toString('base64') };
   }
 
   /**
    * Whether the password fits. With no hash (an unknown operator) it takes as long and is false.
    *
-   * @throws {MusterError} E_LOGIN_LIMIT when too many requests of `address` wait
+   * @throws {MusterError} E_LOGIN_LIMIT when too many requests of the address wait
    */
-  async fits(password: string, stored: PasswordHash | undefined, address: string): Promise<boolean> {
+  async fits(password: string, stored: PasswordHash | undefined, asker: Asker): Promise<boolean> {
     if (password.length > MAX_PASSWORD) return false;
     const { N, r, p } = stored ?? COST;
     const salt = stored ? Buffer.from(stored.salt, 'base64') : Buffer.alloc(16);
     const wanted = stored ? Buffer.from(stored.hash, 'base64') : Buffer.alloc(OCTETS);
-    const hash = await this.#inTurn(address, () => compute(octetsOf(password), salt, { N, r, p }));
+    const hash = await this.#inTurn(asker, () => compute(octetsOf(password), salt, { N, r, p }));
     const same = wanted.length === hash.length && timingSafeEqual(hash, wanted);
     return stored !== undefined && same;
   }
 
-  async #inTurn<T>(address: string, work: () => Promise<T>): Promise<T> {
-    if (this.#running >= this.#atOnce) await this.#place(address);
-    this.#running++;
+  async #inTurn<T>(asker: Asker, work: () => Promise<T>): Promise<T> {
+    // Who comes while others wait does not overtake its own address.
+    if (this.#waiting.has(asker.address) || !this.#mayBegin(asker)) await this.#place(asker);
+    else this.#running.set(asker.address, asker.suspect());
     try {
       return await work();
     } finally {
-      this.#running--;
+      this.#running.delete(asker.address);
       this.#next();
     }
   }
 
-  #place(address: string): Promise<void> {
-    const queue = this.#waiting.get(address) ?? [];
+  #mayBegin({ address, suspect }: Asker): boolean {
+    if (this.#running.size >= this.#atOnce || this.#running.has(address)) return false;
+    return !suspect() || ![...this.#running.values()].includes(true);
+  }
+
+  #place(asker: Asker): Promise<void> {
+    const queue = this.#waiting.get(asker.address) ?? [];
     if (queue.length >= this.#perAddress)
       throw new MusterError('E_LOGIN_LIMIT', 'too many log-ins from this address wait already');
-    return new Promise((resolve) => {
-      queue.push(resolve);
-      this.#waiting.set(address, queue);
+    return new Promise((begin) => {
+      queue.push({ asker, begin });
+      this.#waiting.set(asker.address, queue);
     });
   }
 
-  /** Begins the next request, of the address whose turn was longest ago. */
+  /** Begins what may begin now, of the addresses whose turns were longest ago. */
   #next(): void {
-    const first = this.#waiting.entries().next();
-    if (first.done) return;
-    const [address, queue] = first.value;
-    const begin = queue.shift();
-    this.#waiting.delete(address);
-    // The address comes last now, so that all addresses take turns.
-    if (queue.length > 0) this.#waiting.set(address, queue);
-    begin?.();
+    for (const [address, queue] of [...this.#waiting]) {
+      const [first, ...rest] = queue;
+      if (first === undefined || !this.#mayBegin(first.asker)) continue;
+      this.#running.set(address, first.asker.suspect());
+      this.#waiting.delete(address);
+      // The address comes last now, so that all addresses take turns.
+      if (rest.length > 0) this.#waiting.set(address, rest);
+      first.begin();
+    }
   }
 }
 

@@ -226,6 +226,8 @@ describe('a token', () => {
   });
 });
 
+const from = (address: string) => ({ address, suspect: () => false });
+
 describe('wrong log-ins', () => {
   it('are limited by address and never by the name alone', () => {
     const clock = new ManualClock();
@@ -239,22 +241,36 @@ describe('wrong log-ins', () => {
     expect(networkOf('::ffff:10.0.0.1')).toBe('10.0.0.1');
   });
 
-  it('from one address delay another address by no more than the hashes that are under way', async () => {
+  it('from one address delay no other address', async () => {
     const passwords = new Passwords();
-    const stored = await passwords.hash(PASSWORD, 'home');
-    const flood = Array.from({ length: 200 }, () => codeOf(passwords.fits('wrong', stored, 'flood')));
+    const stored = await passwords.hash(PASSWORD, from('home'));
+    const flood = Array.from({ length: 200 }, () => codeOf(passwords.fits('wrong', stored, from('flood'))));
     const order: string[] = [];
     const first = Promise.all(flood).then(() => order.push('flood'));
-    const mine = passwords.fits(PASSWORD, stored, 'home').then((fits) => order.push(`home ${fits}`));
+    const mine = passwords.fits(PASSWORD, stored, from('home')).then((fits) => order.push(`home ${fits}`));
     await Promise.all([first, mine]);
     expect(order).toEqual(['home true', 'flood']);
     const refused = (await Promise.all(flood)).filter((code) => code === 'E_LOGIN_LIMIT');
     expect(refused.length).toBeGreaterThan(190);
   });
 
+  it('from many addresses that failed before leave a place for one that did not', async () => {
+    const passwords = new Passwords();
+    const stored = await passwords.hash(PASSWORD, from('home'));
+    const begun: string[] = [];
+    const flood = Array.from({ length: 5 }, (_, n) => {
+      const asker = { address: `flood-${n}`, suspect: () => true };
+      return passwords.fits('wrong', stored, asker).then(() => begun.push('flood'));
+    });
+    await passwords.fits(PASSWORD, stored, from('home'));
+    expect(begun.length).toBeLessThanOrEqual(1);
+    expect(passwords.waiting).toBeGreaterThanOrEqual(3);
+    await Promise.all(flood);
+  });
+
   it('do not say whether an operator exists', async () => {
     const passwords = new Passwords();
-    expect(await passwords.fits('anything', undefined, 'x')).toBe(false);
+    expect(await passwords.fits('anything', undefined, from('x'))).toBe(false);
   });
 });
 
