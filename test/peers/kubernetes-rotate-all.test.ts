@@ -40,21 +40,31 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   }, 600_000);
   afterAll(() => rack?.close(), 60_000);
 
+  /** The CA certificates that pods get. The controller manager writes them some time after its start. */
+  const caOfPods = (): Promise<string> => {
+    const words = ['get', 'configmap', 'kube-root-ca.crt', '--ignore-not-found'];
+    return until(
+      'the controller manager has published the CA',
+      () => kubectl.run(...words, '-o', 'jsonpath={.data.ca\\.crt}'),
+      state,
+    );
+  };
+
   /** A client with a service account of its own, and its token of now. */
-  function client(): { readonly load: ApiClient; readonly token: string } {
+  async function client(): Promise<{ readonly load: ApiClient; readonly token: string }> {
     kubectl.run('create', 'serviceaccount', 'load');
     kubectl.run('create', 'configmap', 'counter', '--from-literal=n=-');
     kubectl.run('create', 'secret', 'generic', 'word', '--from-literal=word=hush');
     const admin = ['create', 'clusterrolebinding', 'load', '--clusterrole=cluster-admin'];
     kubectl.run(...admin, '--serviceaccount=default:load');
     const token = kubectl.run('create', 'token', 'load', '--duration=2h').trim();
-    const ca = kubectl.run('get', 'configmap', 'kube-root-ca.crt', '-o', 'jsonpath={.data.ca\\.crt}');
+    const ca = await caOfPods();
     const servers = rack.all.map(({ address }) => address);
     return { load: new ApiClient(servers, token, ca), token };
   }
 
   test('all keys are replaced, and no request fails beyond one retry', { timeout: 1_800_000 }, async () => {
-    const { load, token } = client();
+    const { load, token } = await client();
     const etcdClient = rack.writer.credentials();
     load.start();
     rack.writer.start();
