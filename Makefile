@@ -73,6 +73,10 @@ docs: node_modules ## Write the generated pages: ports, errors, metrics, events,
 install: node_modules page ## Install command, service and units: DESTDIR=, PREFIX=/usr
 	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh
 
+.PHONY: deb
+deb: node_modules page ## Build the Debian package into dist/
+	@scripts/deb.sh
+
 .PHONY: torture
 torture: ## Cut the power under load: the store in QEMU, 20 times; then etcd's members lose their disks, 20 times; then a flood of 10 minutes (root)
 	@scripts/prepare.sh torture

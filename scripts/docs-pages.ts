@@ -7,7 +7,6 @@ import { PLACES, PORTS } from '../src/api/ports.ts';
 import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
-import { buildProgram } from '../src/cli/program.ts';
 import { examplesOf } from '../src/cli/register.ts';
 import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve/options.ts';
 import { FOUNDING_STEPS } from '../src/cluster/etcd/steps.ts';
@@ -19,6 +18,7 @@ import { firmwareDocument } from '../src/pxe/firmware/quirks.ts';
 import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
 import { apiPage } from './api-page.ts';
+import { aboutOption, commandTree, visibleChildren } from './command-tree.ts';
 import { diagnosisPage } from './diagnosis-page.ts';
 import { foundingPage } from './founding-page.ts';
 import { code, generatedFrom, table, wrapped } from './markdown.ts';
@@ -150,28 +150,10 @@ export function eventsPage(): string {
   );
 }
 
-/** Description of an option, with its possible values. */
-const aboutOption = ({ description, argChoices }: Command['options'][number]): string =>
-  argChoices ? `${description}: ${argChoices.join(', ')}` : description;
-
 /** The page of all commands with their arguments and options. */
 export function cliPage(): string {
-  const silent = {
-    out() {},
-    err() {},
-    env: {},
-    color: false,
-    colorErr: false,
-    columns: undefined,
-    signal: new AbortController().signal,
-    pause: async () => {},
-  };
-  const program = buildProgram(silent, () => {});
   const section = (command: Command, path: string): string => {
-    const children = command
-      .createHelp()
-      .visibleCommands(command)
-      .filter((child) => command.commands.includes(child))
+    const children = visibleChildren(command)
       .map((child) => section(child, `${path} ${child.name()}`))
       .join('');
     if (command.commands.length > 0) return children;
@@ -194,7 +176,7 @@ export function cliPage(): string {
   return (
     generatedFrom('the files src/cli/*/verbs.ts') +
     `# The command line\n\n${CLI_RULES}\n` +
-    section(program, 'muster')
+    section(commandTree(), 'muster')
   );
 }
 

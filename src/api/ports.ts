@@ -153,4 +153,10 @@ export const PLACES: readonly Place[] = [
   { path: '/run/muster/', mode: '0750', owner: 'muster', what: "The operators' socket." },
   { path: '/usr/lib/muster/', mode: '0755', owner: 'root', what: 'Program, its own Node, boot scripts.' },
   { path: '/usr/bin/muster', mode: '0755', owner: 'root', what: 'Link to the command `muster`.' },
+  {
+    path: '/usr/lib/muster/sbom.cdx.json',
+    mode: '0644',
+    owner: 'root',
+    what: 'All components with their hashes and licences (CycloneDX).',
+  },
 ];

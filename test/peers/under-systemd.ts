@@ -30,14 +30,19 @@ async function removeGroup(group: string): Promise<void> {
 
 /**
  * Runs `script` of this directory with `words`; returns the output of it and its systemd. Kills it
- * after 90 s.
+ * after `seconds`.
  */
-export async function underSystemd(script: string, words: readonly string[]): Promise<string> {
+export async function underSystemd(
+  script: string,
+  words: readonly string[],
+  seconds = 90,
+): Promise<string> {
   const group = path.join(cgroupRoot(), `muster-test-${process.pid}-${script.replace(/\W/g, '-')}`);
   fs.mkdirSync(group);
   const guest = path.join(import.meta.dirname, script);
   const enter = `echo $$ >"$0"/cgroup.procs && exec ${NAMESPACES} sh "$@"`;
-  const done = spawnSync('timeout', ['-k', '2', '90', 'sh', '-c', enter, group, guest, ...words], {
+  const limited = ['-k', '2', String(seconds), 'sh', '-c', enter, group, guest, ...words];
+  const done = spawnSync('timeout', limited, {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
   });
