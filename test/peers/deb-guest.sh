@@ -1,6 +1,6 @@
 #!/bin/sh
-# A systemd in new namespaces, on a copy of this host's file system, in which packages are installed,
-# upgraded and purged: deb-guest.sh OLD.deb NEW.deb. Prints the results, from `=== probe` to `END`.
+# Installs, upgrades and purges packages on a copy of this host's file system, under a systemd in
+# new namespaces: deb-guest.sh OLD.deb NEW.deb. Prints the results, from `=== probe` to `END`.
 #
 # Runs as the first process of new namespaces (see under-systemd.ts). The copy is an overlay in
 # memory: the host's files are only read, and the old root is gone before anything is installed.
@@ -64,6 +64,7 @@ cat >/run/probe.sh <<'P'
 exec >/run/probe.log 2>&1
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin DEBIAN_FRONTEND=noninteractive
 say() { echo "$1: $2"; }
+# Runs dpkg, and prints what it said if it fails.
 package() {
   dpkg --force-unsafe-io --no-triggers "$@" >/run/dpkg.log 2>&1 || {
     echo "dpkg $* failed"

@@ -1,7 +1,7 @@
 /**
- * The Debian package: lintian accepts it, and a host that installs, upgrades, removes and purges it
- * with dpkg under a real systemd has what it should have after each step. The host is a copy of this
- * one in memory (deb-guest.sh). Needs root and scripts/in-namespace.sh.
+ * The Debian package: lintian accepts it, and a host that installs, upgrades, removes and purges
+ * it with dpkg under a real systemd has what it should have after each step. The host is a copy of
+ * this one in memory (deb-guest.sh). Needs root and scripts/in-namespace.sh.
  */
 import { execFile, execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
