@@ -98,9 +98,7 @@ export function sbom(components: readonly Component[], version: string): string 
       ...(one.use === undefined ? {} : { description: one.use }),
       scope: 'required',
       hashes: [{ alg: 'SHA-512', content: one.sha512 }],
-      licenses: [
-        one.license.includes(' ') ? { expression: one.license } : { license: { id: one.license } },
-      ],
+      licenses: [one.license.includes(' ') ? { expression: one.license } : { license: { id: one.license } }],
       purl: purl(one),
     })),
     dependencies: [

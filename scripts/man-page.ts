@@ -69,7 +69,8 @@ function commandPage(command: Command): string {
 
 function overview(program: Command): string {
   const commands = visibleChildren(program).map(
-    (child) => `.TP\n.BR muster\\-${roff(child.name())} (1)\n${roff(child.summary() || child.description())}\n`,
+    (child) =>
+      `.TP\n.BR muster\\-${roff(child.name())} (1)\n${roff(child.summary() || child.description())}\n`,
   );
   return (
     heading('muster', 'boot bare-metal machines over the network') +

@@ -107,7 +107,9 @@ describe('what the package contains', () => {
     const installed = fs
       .readdirSync(modules)
       .flatMap((name) =>
-        name.startsWith('@') ? fs.readdirSync(path.join(modules, name)).map((one) => `${name}/${one}`) : [name],
+        name.startsWith('@')
+          ? fs.readdirSync(path.join(modules, name)).map((one) => `${name}/${one}`)
+          : [name],
       );
     expect(installed.length).toBeGreaterThan(50);
     const listed = new Set(components.map(({ name }) => name));

@@ -32,11 +32,7 @@ async function removeGroup(group: string): Promise<void> {
  * Runs `script` of this directory with `words`; returns the output of it and its systemd. Kills it
  * after `seconds`.
  */
-export async function underSystemd(
-  script: string,
-  words: readonly string[],
-  seconds = 90,
-): Promise<string> {
+export async function underSystemd(script: string, words: readonly string[], seconds = 90): Promise<string> {
   const group = path.join(cgroupRoot(), `muster-test-${process.pid}-${script.replace(/\W/g, '-')}`);
   fs.mkdirSync(group);
   const guest = path.join(import.meta.dirname, script);

@@ -31,7 +31,9 @@ test('the SBOM gives each component a version, hash, license and dependencies, a
   const text = sbom(components, '1.2.3');
   expect(sbom(componentsOf(lock), '1.2.3')).toBe(text);
   const bom = JSON.parse(text);
-  expect(bom.serialNumber).toMatch(/^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/);
+  expect(bom.serialNumber).toMatch(
+    /^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-8[0-9a-f]{3}-[0-9a-f]{12}$/,
+  );
   const refs = new Set([bom.metadata.component, ...bom.components].map((one) => one['bom-ref']));
   expect(refs.size).toBe(components.length + 1);
   for (const { ref, dependsOn } of bom.dependencies)
