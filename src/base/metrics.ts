@@ -71,6 +71,21 @@ export const METRICS = {
     labels: [],
     buckets: [15, 30, 60, 90, 120, 180, 300, 600, 1800],
   },
+  muster_cluster_machines: {
+    type: 'gauge',
+    help: "Machines of founded clusters, by cluster and state: 'running', 'held' (its agent waits; the machine's status says for what) or 'silent' (its agent does not poll).",
+    labels: ['cluster', 'state'],
+  },
+  muster_cluster_etcd_members: {
+    type: 'gauge',
+    help: "Members of etcd, by cluster and what their agents report: 'serving' (it reads with a quorum), 'alive' (it has no quorum), 'down', or 'silent' (no report).",
+    labels: ['cluster', 'health'],
+  },
+  muster_cluster_apiservers: {
+    type: 'gauge',
+    help: "API servers, by cluster and what their agents report: 'ready', 'alive' (not ready), 'down', or 'silent' (no report).",
+    labels: ['cluster', 'health'],
+  },
   muster_change_under_way: {
     type: 'gauge',
     help: '1 while a change of a cluster (a rotation) is under way, by cluster and kind; 0 when it has ended.',

@@ -18,6 +18,7 @@ import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { EtcdGateway } from '../cluster/etcd/views.ts';
 import { createHealth } from '../cluster/health/health.ts';
+import { measureHealth } from '../cluster/health/health-metrics.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
 import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
 import { startQuarantineKeeper } from '../cluster/joining/quarantine-keeper.ts';
@@ -113,6 +114,11 @@ export async function openClusters(
     clock,
     newId: () => randomBytes(4).toString('hex'),
   });
+  const healthMetrics = measureHealth({
+    clusters: () => founder.records().flatMap(({ cluster }) => clusters.get(cluster)?.resolved ?? []),
+    ...{ roster, metrics, clock },
+  });
+  closing.defer(() => healthMetrics.close());
   const credentials = { clusters, pki, events, recorded: founder.recorded };
 
   /** Opens the agents' listener, which also serves the registry of container images. */
@@ -133,7 +139,10 @@ export async function openClusters(
       ownAddresses: boot.service.ownAddresses,
       configuration: boot.service.configurationFiles,
       ...boot.agentPeers,
-      planned: changes.planned,
+      planned: (machine, poll) => {
+        changes.planned(machine, poll);
+        healthMetrics.heard(machine, poll.facts);
+      },
       leaving: (machine) => founder.departing(machine, undefined)?.cluster,
       others: (request, response) => serveRegistry(request, response, { book: artifacts, assets, metrics }),
     });
