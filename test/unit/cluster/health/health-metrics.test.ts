@@ -5,7 +5,7 @@ import { createMetrics } from '../../../../src/base/metrics.ts';
 import { measureHealth } from '../../../../src/cluster/health/health-metrics.ts';
 import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { createHeartbeats } from '../../../../src/machines/heartbeats.ts';
-import type { KnownMachine } from '../../../../src/machines/machine.ts';
+import type { Member } from '../../../../src/machines/member.ts';
 
 const machine = (name: string, ...roles: string[]) => ({ name, roles });
 const BLUE = {
@@ -23,7 +23,7 @@ test('machines, members of etcd and API servers are counted by what agents repor
   const clock = new ManualClock();
   const metrics = createMetrics();
   const heartbeats = createHeartbeats({ clock });
-  const hold = { status: { agent: { hold: { code: 'x', text: 'X.' } } } } as KnownMachine;
+  const hold = { status: { agent: { hold: { code: 'x', text: 'X.' } } } } as Member;
   let clusters = [BLUE];
   const health = measureHealth({
     clusters: () => clusters,
