@@ -18,7 +18,7 @@ import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { EtcdGateway } from '../cluster/etcd/views.ts';
 import { createHealth } from '../cluster/health/health.ts';
-import { measureHealth } from '../cluster/health/health-metrics.ts';
+import { type HealthMetrics, measureHealth } from '../cluster/health/health-metrics.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
 import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
 import { startQuarantineKeeper } from '../cluster/joining/quarantine-keeper.ts';
@@ -114,11 +114,7 @@ export async function openClusters(
     clock,
     newId: () => randomBytes(4).toString('hex'),
   });
-  const healthMetrics = measureHealth({
-    clusters: () => founder.records().flatMap(({ cluster }) => clusters.get(cluster)?.resolved ?? []),
-    ...{ roster, metrics, clock },
-  });
-  closing.defer(() => healthMetrics.close());
+  const healthMetrics = startHealthMetrics({ founder, clusters }, common, state, closing);
   const credentials = { clusters, pki, events, recorded: founder.recorded };
 
   /** Opens the agents' listener, which also serves the registry of container images. */
@@ -216,6 +212,23 @@ function snapshotsOf(
     log,
     events,
   });
+}
+
+/** Starts to measure the health of founded clusters. */
+function startHealthMetrics(
+  { founder, clusters }: Pick<Founded, 'founder' | 'clusters'>,
+  { metrics, clock }: Common,
+  { roster }: State,
+  closing: AsyncDisposableStack,
+): HealthMetrics {
+  const health = measureHealth({
+    clusters: () => founder.records().flatMap(({ cluster }) => clusters.get(cluster)?.resolved ?? []),
+    roster,
+    metrics,
+    clock,
+  });
+  closing.defer(() => health.close());
+  return health;
 }
 
 type Founded = Pick<Parameters<typeof startNodeKeeper>[0], 'founder' | 'clusters' | 'kubes'>;
