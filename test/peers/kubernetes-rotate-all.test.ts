@@ -40,7 +40,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   }, 600_000);
   afterAll(() => rack?.close(), 60_000);
 
-  /** The CA certificates that pods get. The controller manager writes them some time after its start. */
+  /** The CA certificates of pods. The controller manager writes them shortly after it starts. */
   const caOfPods = (): Promise<string> => {
     const words = ['get', 'configmap', 'kube-root-ca.crt', '--ignore-not-found'];
     return until(
