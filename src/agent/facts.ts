@@ -9,9 +9,9 @@ import type { DataEncryption } from '../resources/disk-spec.ts';
 import type { Evidence } from './evidence.ts';
 import type { RevisionClaim } from './revision-claim.ts';
 
-/** The disk that the machine's data selector matches. */
+/** The disk that a selector of the machine matches: its data disk, or the disk for etcd alone. */
 export type DataDisk =
-  /** The machine has no selector for a data disk and keeps nothing. */
+  /** The machine has no selector for such a disk. */
   | { readonly state: 'unused' }
   | { readonly state: 'none' | 'several'; readonly detail: string }
   /** No partition table and no signature; or the agent was interrupted while it made the disk. */
@@ -39,6 +39,28 @@ export interface Marker {
   readonly member: string;
   readonly machine: string;
 }
+
+/**
+ * `member` in the marker of a data filesystem whose machine keeps etcd's data on another disk. No
+ * machine has such a name.
+ */
+export const ON_ETCD_DISK = '_etcd-disk';
+
+/** A filesystem of Muster, and the marker on it if it is mounted and has one. */
+interface MarkedDisk {
+  readonly disk: DataDisk;
+  readonly marker?: Marker;
+}
+
+/**
+ * Where a member of etcd has its data, or is to receive them: on the etcd disk if the machine has
+ * one, unless the marker of the data filesystem says that they are there. find_etcd_home of the
+ * agent (muster-etcddisk.sh) says the same.
+ */
+export const etcdHome = ({ disk, marker, etcdDisk }: Pick<AgentFacts, 'disk' | 'marker' | 'etcdDisk'>) =>
+  etcdDisk !== undefined && (marker === undefined || marker.member === ON_ETCD_DISK)
+    ? etcdDisk
+    : ({ disk, ...(marker && { marker }) } satisfies MarkedDisk as MarkedDisk);
 
 export interface EtcdFacts {
   /**
@@ -121,6 +143,8 @@ export interface AgentFacts {
   readonly bootDisk?: BootDiskFacts;
   /** The marker of a mounted data filesystem. */
   readonly marker?: Marker;
+  /** The disk for etcd's data alone; absent: the machine has no selector for one. */
+  readonly etcdDisk?: MarkedDisk;
   readonly etcd: EtcdFacts;
   /** Absent: none is running here. */
   readonly apiserver?: ApiserverFacts;

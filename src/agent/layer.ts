@@ -57,6 +57,9 @@ export interface AgentSettings {
   readonly data?: DataSelector;
   /** How a new data filesystem is encrypted; absent: not at all. */
   readonly encrypt?: DataEncryption;
+  /** The disk for etcd's data alone; absent: they are on the data disk. */
+  readonly etcdDisk?: DataSelector;
+  readonly etcdEncrypt?: DataEncryption;
   /** Absent: the machine boots from the network alone. */
   readonly boot?: BootDisk;
   /**
@@ -118,6 +121,8 @@ export const settingsText = (settings: AgentSettings): string =>
     ...(settings.ticket !== undefined && { ticket: settings.ticket }),
     ...(settings.data && { data: selectorText(settings.data) }),
     ...(settings.encrypt && { encrypt: settings.encrypt }),
+    ...(settings.etcdDisk && { etcddisk: selectorText(settings.etcdDisk) }),
+    ...(settings.etcdEncrypt && { etcdencrypt: settings.etcdEncrypt }),
     ...(settings.boot && {
       boot: selectorText(settings.boot.disk),
       kernel: fileText(settings.boot.kernel),

@@ -8,6 +8,7 @@ import { type BootFacts, type Parts, PREVIEW_SESSION } from '../ignition/input.t
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { narrowestDisk } from '../resources/boot-disk.ts';
 import type { Asset, BootDiskSpec, DataDiskSpec, Document, ImageSpec } from '../resources/kinds.ts';
+import { etcdMembers } from '../resources/membership.ts';
 import { secretsOf } from '../resources/secret-references.ts';
 import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
@@ -30,6 +31,8 @@ export interface LayerRequest {
   readonly host: string;
   /** The disk that keeps the machine's data. */
   readonly data: DataDiskSpec | undefined;
+  /** The disk that keeps etcd's data alone, on a member of etcd. */
+  readonly etcd?: DataDiskSpec | undefined;
   /** The disk that the machine boots from without us, and what is put there. */
   readonly boot?: { readonly disk: BootDiskSpec } & Omit<BootDisk, 'disk'>;
   /** With `delivery: inline`, for one answer: the machine's whole plan, which is secret. */
@@ -71,12 +74,16 @@ function checkSecrets(parts: Parts): void {
  */
 export function disksOf({ machine, profile, agentCluster }: Parts): {
   readonly data: DataDiskSpec | undefined;
+  readonly etcd: DataDiskSpec | undefined;
   readonly boot: BootDiskSpec | undefined;
 } {
-  if (agentCluster === undefined) return { data: undefined, boot: undefined };
+  if (agentCluster === undefined) return { data: undefined, etcd: undefined, boot: undefined };
   const layers = [machine?.spec, profile?.spec, agentCluster.spec];
   return {
     data: narrowestDisk('dataDisk', layers),
+    etcd: etcdMembers(agentCluster).some((name) => name === machine?.metadata.name)
+      ? narrowestDisk('etcdDisk', layers)
+      : undefined,
     boot: deliveryOf(machine) === 'inline' ? undefined : narrowestDisk('bootDisk', layers),
   };
 }
@@ -93,7 +100,7 @@ export function layerRequest(
 ): LayerRequest {
   checkSecrets(parts);
   const { name, session, baseUrl, ticketed = true, plan } = boot;
-  const { data, boot: disk } = disksOf(parts);
+  const { data, etcd, boot: disk } = disksOf(parts);
   const image = parts.image?.spec;
   return {
     machine: name,
@@ -102,6 +109,7 @@ export function layerRequest(
     ticketed,
     host: new URL(baseUrl).hostname,
     data,
+    etcd,
     ...(disk && image && { boot: { disk, ...bootFiles(image, baseUrl, assetUrl) } }),
     plan,
   };
@@ -132,7 +140,7 @@ interface BootHostFacts {
 
 /** The settings file of a machine's agent, as values. */
 export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSettings {
-  const { data, boot } = request;
+  const { data, etcd, boot } = request;
   const { port, ticket, standby = [], ...known } = host;
   return {
     ...known,
@@ -144,6 +152,8 @@ export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSe
     setsClock: true,
     ...(data === undefined ? {} : { data: selectorOf(data) }),
     ...(data?.encrypt && { encrypt: data.encrypt }),
+    ...(data && etcd && { etcdDisk: selectorOf(etcd) }),
+    ...(data && etcd?.encrypt && { etcdEncrypt: etcd.encrypt }),
     ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
   };
 }

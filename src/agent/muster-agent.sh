@@ -29,7 +29,7 @@ unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=6
 parts='base identity tpm crypt approval talk versions facts inventory evidence
-  plan files pairs fetch units data etcd snapshot image kept upgrade'
+  plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
@@ -63,6 +63,10 @@ read_settings() {
   encrypt=$setting
   setting boot
   boot=$setting
+  setting etcddisk
+  etcd_data=$setting
+  setting etcdencrypt
+  etcd_encrypt=$setting
   setting etcd
   etcd_url=${setting:-http://127.0.0.1:2381}
   setting etcdclient
@@ -103,6 +107,8 @@ poll() {
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
   fi
+  look_at_etcd_disk
+  mount_known_etcd
   choose_identity
   has_certificate || redeem || return 1
   unlock_data
@@ -157,6 +163,7 @@ do_inline_plan() {
   [ -e "$etc/inline.tar" ] || exit 0
   for pause in 2 4 8 16 30 0; do
     look_at_disk
+    look_at_etcd_disk
     choose_identity
     if cp "$etc/inline.tar" "$run/body" && apply_plan; then
       rm -f "$etc/inline.tar" && exit 0

@@ -8,10 +8,10 @@
 IDENTITY_TOKEN=0
 TPM_TOKEN=1
 
-# Writes token $1 of the data disk to $run/data/token. Fails if there is none.
+# Writes token $1 of disk $2 to $run/data/token. Fails if there is none.
 export_token() {
   mkdir -p "$run/data" || return 1
-  cryptsetup token export --token-id "$1" "$root$device" >"$run/data/token" 2>/dev/null
+  cryptsetup token export --token-id "$1" "$root$2" >"$run/data/token" 2>/dev/null
 }
 
 # Replaces token $1 of the data disk by file $2. The header has two copies, so a power cut leaves
@@ -84,13 +84,14 @@ make_data_key() {
   data_key=$run/data/key
 }
 
-# Lets the TPM give back the key that the header's token holds. A TPM may be busy for a moment.
+# Lets the TPM give back the key that the token in the header of disk $1 holds. A TPM may be busy
+# for a moment.
 unseal_data_key() {
   if ! find_tpm; then
     hold_key 'its key is sealed by a TPM, and this machine has none, or no tpm2-tools'
     return 1
   fi
-  export_token $TPM_TOKEN || return 1
+  export_token $TPM_TOKEN "$1" || return 1
   mkdir -p "$run/tpm" || return 1
   printf '%s\n%s\n' "$(token_field public)" "$(token_field private)" >"$run/data/sealed" || return 1
   for unseal_pause in 1 3 0; do
@@ -103,11 +104,11 @@ unseal_data_key() {
   hold_key "$tpm_fault"
 }
 
-# Gets the key of filesystem $1, which is on the disk, and sets data_key.
+# Gets the key of filesystem $1, which is on disk $3 and encrypted as $2 says, and sets data_key.
 get_data_key() {
   mkdir -p "$run/data" || return 1
-  case $encrypted in
-    tpm) unseal_data_key || return 1 ;;
+  case $2 in
+    tpm) unseal_data_key "$3" || return 1 ;;
     *) ask_data_key "$1" || return 1 ;;
   esac
   data_key=$run/data/key
@@ -130,7 +131,7 @@ unlock_data() {
 # the machine can ask for it. `recalled` remembers which certificate that was.
 recall_identity() {
   [ "$disk $encrypted" = 'ours boot-host' ] || return 0
-  if [ ! -s "$identity/agent.crt" ] && export_token $IDENTITY_TOKEN &&
+  if [ ! -s "$identity/agent.crt" ] && export_token $IDENTITY_TOKEN "$device" &&
     [ "$(token_field machine)" = "$machine" ]
   then
     recall_key || return 0

@@ -26,7 +26,7 @@ mount_data() {
     note_change "$state" || return 1
   fi
   if [ -n "$encrypted" ] && [ -z "$mounted" ]; then
-    get_data_key "$1" || return 1
+    get_data_key "$1" "$encrypted" "$device" || return 1
   fi
   try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" "$data_key"
   mount_status=$?
@@ -44,48 +44,59 @@ require_mounted() {
 # Does plan line `bind DIRECTORY PATH`: mounts a directory of the data filesystem at PATH.
 bind() {
   require_mounted || return 1
-  wanted_mount="$(findmnt -nro MAJ:MIN -M "$state") /$1"
-  current_mount=$(findmnt -nro MAJ:MIN,FSROOT -M "$root$2")
+  bind_from "$state" "$1" "$2"
+}
+
+# Mounts directory $2 of the filesystem that is mounted at $1 at path $3.
+bind_from() {
+  wanted_mount="$(findmnt -nro MAJ:MIN -M "$1") /$2"
+  current_mount=$(findmnt -nro MAJ:MIN,FSROOT -M "$root$3")
   [ "$current_mount" != "$wanted_mount" ] || return 0
   if [ -n "$current_mount" ]; then
-    hold data-mount "$2 is another mount already: $current_mount"
+    hold data-mount "$3 is another mount already: $current_mount"
     return 1
   fi
-  make_parent "$state/$1/" || return 1
-  make_parent "$root$2/" || return 1
-  note_change "$2" || return 1
-  try data-mount mount --bind "$state/$1" "$root$2"
+  make_parent "$1/$2/" || return 1
+  make_parent "$root$3/" || return 1
+  note_change "$3" || return 1
+  try data-mount mount --bind "$1/$2" "$root$3"
 }
 
 # Does plan line `marker CLUSTER FOUNDING MEMBER MACHINE`: records the owner of the data filesystem
 # on it, or holds if it already has another owner. $1 holds the words.
 write_marker() {
   require_mounted || return 1
-  first_line "$state/marker"
+  write_marker_at "$state" "$1"
+}
+
+# Records $2 as the owner of the filesystem that is mounted at $1, or holds if it has another one.
+write_marker_at() {
+  first_line "$1/marker"
   if [ -z "$first_line" ]; then
-    try write-failed write_line "$state/marker" "$1"
+    try write-failed write_line "$1/marker" "$2"
   else
-    require_marker "$1"
+    require_marker "$2"
   fi
 }
 
 # Holds unless the marker that was just read is $1.
 require_marker() {
-  [ "$first_line" = "$1" ] || hold foreign-marker "the data disk is of $first_line, not of $1"
+  [ "$first_line" = "$1" ] || hold foreign-marker "the disk is of $first_line, not of $1"
 }
 
 # Does plan line `guard-new UUID`: holds unless filesystem UUID is mounted and holds no etcd data,
 # so that a member never begins again over data that it has lost.
 guard_new() {
   look_at_wal
-  [ "$mounted $filesystem $wal" != "yes $1 absent" ] || return 0
-  guard_text="etcd does not begin again: ${mounted:-not} mounted"
-  hold guard "$guard_text, filesystem ${filesystem:-none} for $1, WAL $wal"
+  [ "$home_mounted $home_filesystem $wal" != "yes $1 absent" ] || return 0
+  guard_text="etcd does not begin again: ${home_mounted:-not} mounted"
+  hold guard "$guard_text, filesystem ${home_filesystem:-none} for $1, WAL $wal"
 }
 
 # Does plan line `guard-left FOUNDING`: holds if this filesystem was cleared of that founding.
 guard_left() {
-  ! grep -qxF "$1" "$state/agent/left" 2>/dev/null ||
+  find_etcd_home
+  ! grep -qxF "$1" "$home_left" 2>/dev/null ||
     hold guard "this disk was cleared of founding $1, and cannot begin it again"
 }
 
@@ -102,16 +113,17 @@ unmount_below() {
   done
 }
 
-# Adds the founding that marker $1 names to agent/left: this filesystem was granted to begin it once
+# Adds the founding that marker $1 names to file $2: this filesystem was granted to begin it once
 # and must not begin it again.
 remember_founding() {
+  left_file=$2
   # shellcheck disable=SC2086 # words
   set -- $1
   {
-    [ ! -e "$state/agent/left" ] || cat "$state/agent/left"
+    [ ! -e "$left_file" ] || cat "$left_file"
     echo "$2"
   } | sort -u >"$run/left" || return 1
-  replace "$run/left" 600 "$state/agent/left"
+  replace "$run/left" 600 "$left_file"
 }
 
 # Does plan line `clear CLUSTER FOUNDING MEMBER MACHINE`: removes everything of that cluster from
@@ -126,7 +138,7 @@ clear_data() {
   note_change "$state" || return 1
   try clear-failed unmount_below "$root/run/containerd" || return 1
   try clear-failed unmount_below "$run/etcd-image" || return 1
-  try write-failed remember_founding "$1" || return 1
+  try write-failed remember_founding "$1" "$state/agent/left" || return 1
   for entry in "$state"/* "$state"/.[!.]*; do
     clear_entry "$entry" || return 1
   done
@@ -137,12 +149,12 @@ clear_data() {
   try clear-failed sync "$state"
 }
 
-# Removes entry $1 of the data filesystem. Before that, unmounts what is mounted in it, and the path
+# Removes entry $1 of a filesystem of ours. Before that, unmounts what is mounted in it, and the path
 # below /var/lib at which the entry is bind-mounted.
 clear_entry() {
   entry_name=${1##*/}
   case $entry_name in
-    agent | marker | lost+found) return 0 ;;
+    agent | marker | left | lost+found) return 0 ;;
   esac
   [ -e "$1" ] || [ -L "$1" ] || return 0
   bound_at=$root/var/lib/$entry_name

@@ -11,6 +11,8 @@
 #         mounts the data filesystem; an encrypted one is opened with KEYFILE
 #     muster-disk.sh boot-look SELECTOR
 #         is `look` for a boot disk (muster-boot.sh)
+#     muster-disk.sh etcd-look | etcd-create | etcd-mount SELECTOR …
+#         do the same for a disk that holds etcd's data alone, which is always used as a whole
 #     muster-disk.sh boot-create SELECTOR DEVICE
 #         makes the boot disk's partition, if the selector's one disk is DEVICE and blank
 #
@@ -22,19 +24,30 @@
 #
 # A function that finds out one text sets the variable that has the function's own name; others
 # name in their comment what they set.
-# shellcheck disable=SC2034,SC2154 # variables that muster-luks.sh sets and reads
+# shellcheck disable=SC2034,SC2154 # variables that the parts set and read
 set -u
 LC_ALL=C
 export LC_ALL
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
-state=$root/var/lib/muster
 command=$1
 selector=$2
+booting=
+for_etcd=
+own_kind=data
+own_label=MUSTER-DATA
+mapped_name=muster-data
+mount_point=/var/lib/muster
 case $command in
   boot-*) booting=yes ;;
-  *) booting= ;;
+  etcd-*)
+    for_etcd=yes
+    own_kind=etcd
+    own_label=MUSTER-ETCD
+    mapped_name=muster-etcd
+    mount_point=/var/lib/muster-etcd
+    ;;
 esac
 
 # While a disk is being written, this mark is on it: in the last sector where it gets a filesystem,
@@ -50,6 +63,8 @@ case $0 in
 esac
 # shellcheck source=/dev/null
 . "$here/muster-luks.sh"
+# shellcheck source=/dev/null
+. "$here/muster-format.sh"
 
 # Prints reason $1 and exits.
 fail() {
@@ -148,7 +163,11 @@ judge() {
   measure
   count_partitions
   is_writable || return 0
-  if is_half_divided; then
+  if [ -n "$for_etcd" ] && [ "$boots$datas$others" != 000 ]; then
+    detail='has partitions'
+    return 0
+  fi
+  if [ -z "$for_etcd" ] && is_half_divided; then
     disk=blank
     return 0
   fi
@@ -205,8 +224,8 @@ choose_data_partition() {
 # mounted, so it may be made again.
 judge_known() {
   case "$label $type" in
-    'MUSTER-DATA ext4') ;;
-    'MUSTER-DATA crypto_LUKS') encrypted=yes ;;
+    "$own_label ext4") ;;
+    "$own_label crypto_LUKS") encrypted=yes ;;
     *)
       detail="holds $type${label:+ named $label}"
       return 0
@@ -225,7 +244,7 @@ judge_known() {
   [ -z "$encrypted" ] || look_at_header
   first_line "${mapped:-$sys}/dev"
   [ -n "$first_line" ] || return 0
-  [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$first_line" ] || mounted=yes
+  [ "$(findmnt -nro MAJ:MIN -M "$root$mount_point")" != "$first_line" ] || mounted=yes
 }
 
 # Sets disk for a node on which blkid knows nothing: blank only if wipefs knows nothing either, and
@@ -338,107 +357,9 @@ is_marked() {
   [ "$found_mark" = $MARK ]
 }
 
-# --- making it
+# --- what the command does
 
-# Overwrites sector $2 of the node with text $1 and zeros: sets the mark, or removes it.
-write_sector() {
-  {
-    printf '%s' "$1"
-    head -c $((512 - ${#1})) /dev/zero
-  } | dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
-}
-
-# Sets the mark and gives the disk a partition table: a boot partition of $1 MiB, which UEFI takes
-# for its system partition and BIOS for the active one, and what $2 says.
-divide() {
-  write_sector $MARK $BEFORE_PARTITIONS || return 1
-  boot_line="start=1MiB, size=$1MiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable"
-  printf 'label: gpt\n%s\n%s' "$boot_line" "$2" |
-    sfdisk --quiet --wipe always --wipe-partitions always "$node"
-}
-
-# Makes an ext4 filesystem with UUID $1 on node $2; $3 limits its size to so many KiB. With
-# key_file it is encrypted.
-make_filesystem() {
-  filesystem_node=$2
-  filesystem_kib=${3:-}
-  if [ -n "$key_file" ]; then
-    encrypt "$1" "$2" || return 1
-    filesystem_node=$mapped_node
-    [ -z "$filesystem_kib" ] || filesystem_kib=$((filesystem_kib - HEADER_SECTORS / 2))
-  fi
-  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$filesystem_node" \
-    ${filesystem_kib:+"${filesystem_kib}k"} || return 1
-  sync "$filesystem_node"
-}
-
-# Does `create DEVICE UUID LAYOUT`. A disk that was begun as two partitions is finished as two.
-create() {
-  look
-  [ "$disk $filesystem" != "ours $2" ] || return 0
-  [ "$disk $device" = "blank $1" ] || refuse "$1" data
-  close_left_over 2>&1 || fail "what is opened as $mapped_name cannot be closed"
-  if becomes_two "$3"; then
-    create_both "$2"
-  else
-    create_whole "$2" 2>&1
-  fi || fail "the filesystem was not made on $1"
-}
-
-# Whether the disk gets two partitions: the device is not itself one of two, and either $1 asks for
-# two or an earlier run began to make two.
-becomes_two() {
-  [ "${device##*/}" != "$data_part" ] || return 1
-  [ -z "$1" ] || return 0
-  is_marked $BEFORE_PARTITIONS
-}
-
-# Fails because device $1, which look examined, cannot become the $2 disk.
-refuse() {
-  fail "$1 is not made the $2 disk: ${device:-it} is $disk${detail:+, $detail}"
-}
-
-# Makes the data filesystem with UUID $1 on the whole node. It ends a MiB before the node does; the
-# mark is in the last sector meanwhile.
-create_whole() {
-  write_sector $MARK $((sectors - 1)) || return 1
-  make_filesystem "$1" "$node" $((sectors / 2 - 1024)) || return 1
-  write_sector '' $((sectors - 1))
-}
-
-# Makes a boot partition and a data partition with filesystem $1. The first gets an eighth of the
-# disk, 640 MiB to 4 GiB: enough for two root images at once.
-create_both() {
-  mib=$((sectors / 2048))
-  boot_mib=$((mib / 8))
-  [ "$boot_mib" -ge 640 ] || boot_mib=640
-  [ "$boot_mib" -le 4096 ] || boot_mib=4096
-  if [ $((mib - boot_mib)) -lt 128 ]; then
-    reason="$device has $mib MiB, too little for the data and what the machine starts from"
-    fail "$reason: at least $((boot_mib + 128))"
-  fi
-  divide "$boot_mib" 'type=L, name=MUSTER-DATA' 2>&1 || return 1
-  count_partitions
-  if [ "$boots:$datas:$others" != 1:1:0 ]; then
-    fail "the kernel does not see the new partitions of $device"
-  fi
-  make_filesystem "$1" "$root/dev/$data_part" 2>&1 || return 1
-  write_sector '' $BEFORE_PARTITIONS 2>&1
-}
-
-# Does `boot-create DEVICE`. The partition need not be larger than 4 GiB. muster-boot.sh makes its
-# filesystem.
-create_boot() {
-  look
-  [ "$disk $device" != "ours $1" ] || return 0
-  [ "$disk $device" = "blank $1" ] || refuse "$1" boot
-  boot_mib=$((sectors / 2048 - 2))
-  [ "$boot_mib" -le 4096 ] || boot_mib=4096
-  divide "$boot_mib" '' 2>&1 || fail "the boot disk was not made on $1"
-  write_sector '' $BEFORE_PARTITIONS 2>&1 || fail "the boot disk was not made on $1"
-}
-
-# Does `mount UUID`: mounts the data filesystem at /var/lib/muster.
+# Does `mount UUID`: mounts the filesystem at $mount_point.
 mount_data() {
   look
   if [ "$disk $filesystem" != "ours $1" ]; then
@@ -446,16 +367,16 @@ mount_data() {
     fail "$reason${filesystem:+, with $filesystem}"
   fi
   [ -z "$mounted" ] || return 0
-  other_source=$(findmnt -nro SOURCE -M "$state")
+  other_source=$(findmnt -nro SOURCE -M "$root$mount_point")
   if [ -n "$other_source" ]; then
-    fail "something else is mounted at /var/lib/muster: $other_source"
+    fail "something else is mounted at $mount_point: $other_source"
   fi
-  mkdir -p "$state" || return 1
+  mkdir -p "$root$mount_point" || return 1
   if [ -n "$encrypted" ]; then
     open_data || return 1
     node=$mapped_node
   fi
-  mount -t ext4 -o noatime "$node" "$state" 2>&1
+  mount -t ext4 -o noatime "$node" "$root$mount_point" 2>&1
 }
 
 # Prints what look found.
@@ -471,19 +392,19 @@ print_look() {
 }
 
 case $command in
-  look | boot-look)
+  look | boot-look | etcd-look)
     look
     print_look
     ;;
-  create)
+  create | etcd-create)
     key_file=${6:-}
     token_file=${7:-}
     create "$3" "$4" "${5:-}"
     ;;
-  mount)
+  mount | etcd-mount)
     key_file=${4:-}
     mount_data "$3"
     ;;
   boot-create) create_boot "$3" ;;
-  *) fail 'usage: muster-disk.sh look|create|mount|boot-look|boot-create SELECTOR [ARGUMENT]...' ;;
+  *) fail 'usage: muster-disk.sh [boot-|etcd-]look|create|mount SELECTOR [ARGUMENT]...' ;;
 esac

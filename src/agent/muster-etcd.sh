@@ -7,8 +7,9 @@
 etcd_has_ended() {
   look_at_etcd
   [ "$etcd" = down ] || return 1
-  [ -e "$state/etcd/member/snap/db" ] || return 0
-  flock -n "$state/etcd/member/snap/db" true
+  find_etcd_home
+  [ -e "$etcd_home/etcd/member/snap/db" ] || return 0
+  flock -n "$etcd_home/etcd/member/snap/db" true
 }
 
 # Holds unless etcd has ended.
@@ -21,17 +22,17 @@ require_etcd_stopped() {
 # also records that it was done, so that data which come later are not moved.
 set_aside_etcd() {
   if [ -n "$data" ]; then
-    require_mounted || return 1
+    require_etcd_home || return 1
   fi
-  removed=$state/etcd.removed-$1
+  removed=$etcd_home/etcd.removed-$1
   [ ! -e "$removed" ] || return 0
   require_etcd_stopped || return 1
-  if [ -e "$state/etcd" ]; then
-    try write-failed mv -T "$state/etcd" "$removed" || return 1
+  if [ -e "$etcd_home/etcd" ]; then
+    try write-failed mv -T "$etcd_home/etcd" "$removed" || return 1
   else
     try write-failed mkdir -p "$removed" || return 1
   fi
-  try write-failed sync "$state"
+  try write-failed sync "$etcd_home"
 }
 
 # Does plan line `end-etcd MACHINE`: ends static pod etcd-MACHINE, whose manifest was removed
@@ -94,9 +95,9 @@ end_containers() {
 # The directories that exist show which steps were done, so a restore that was cut off is continued.
 restore_etcd() {
   etcd_snapshot=
+  require_etcd_home || return 1
   set_restore "$1" "$3" "$4" "$5" "$6" "$7" "$8" "${9:-}"
-  require_mounted || return 1
-  first_line "$state/marker"
+  first_line "$etcd_home/marker"
   [ "$first_line" != "$marker_after" ] || return 0
   require_marker "$1 $2 $4 $5" || return 1
   finish_restore
@@ -113,9 +114,9 @@ set_restore() {
   restore_program=$6
   revision_bump=$7
   etcd_image=$8
-  etcd_copy=$state/etcd.copy
-  etcd_restored=$state/etcd.restored-$2
-  etcd_before=$state/etcd.before-$2
+  etcd_copy=$etcd_home/etcd.copy
+  etcd_restored=$etcd_home/etcd.restored-$2
+  etcd_before=$etcd_home/etcd.before-$2
 }
 
 # Does the restore that set_restore described, or what is left of it.
@@ -130,8 +131,8 @@ finish_restore() {
     try restore-failed unmount_image || return 1
   fi
   try write-failed rm -rf "$etcd_copy" "$etcd_restored" || return 1
-  try write-failed sync -f "$state" || return 1
-  try write-failed write_line "$state/marker" "$marker_after"
+  try write-failed sync -f "$etcd_home" || return 1
+  try write-failed write_line "$etcd_home/marker" "$marker_after"
 }
 
 # Makes $etcd_restored, a data directory of the new founding, from a copy of etcd's data or from
@@ -144,12 +145,12 @@ make_restored_data() {
   if [ -n "$etcd_snapshot" ]; then
     try restore-failed with_etcd_programs restore_from_server || return 1
   else
-    try write-failed cp -a "$state/etcd" "$etcd_copy" || return 1
+    try write-failed cp -a "$etcd_home/etcd" "$etcd_copy" || return 1
     try restore-failed with_etcd_programs replay_log || return 1
     try restore-failed with_etcd_programs restore_database "$etcd_copy/member/snap/db" \
       --skip-hash-check || return 1
   fi
-  try write-failed sync -f "$state" || return 1
+  try write-failed sync -f "$etcd_home" || return 1
   try write-failed mv -T "$etcd_restored.part" "$etcd_restored"
 }
 
@@ -157,14 +158,14 @@ make_restored_data() {
 # none, $etcd_before is empty.
 swap_etcd_data() {
   if [ ! -e "$etcd_before" ]; then
-    if [ -e "$state/etcd/member" ]; then
-      try write-failed mv -T "$state/etcd/member" "$etcd_before" || return 1
+    if [ -e "$etcd_home/etcd/member" ]; then
+      try write-failed mv -T "$etcd_home/etcd/member" "$etcd_before" || return 1
     else
-      try write-failed mkdir -p "$etcd_before" "$state/etcd" || return 1
+      try write-failed mkdir -p "$etcd_before" "$etcd_home/etcd" || return 1
     fi
   fi
-  if [ ! -e "$state/etcd/member" ]; then
-    try write-failed mv -T "$etcd_restored/member" "$state/etcd/member"
+  if [ ! -e "$etcd_home/etcd/member" ]; then
+    try write-failed mv -T "$etcd_restored/member" "$etcd_home/etcd/member"
   fi
 }
 

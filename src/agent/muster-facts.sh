@@ -3,37 +3,50 @@
 # changes the machine.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# Sets disk, device, filesystem, encrypted, mounted and detail: the state of the data disk.
-look_at_disk() {
-  disk=none
-  device=''
-  filesystem=''
-  encrypted=''
-  mounted=''
-  detail='muster-disk.sh said nothing'
-  disk_fields=$(sh "$here/muster-disk.sh" look "$data")
+# Asks muster-disk.sh by command $1 for the disk that selector $2 matches. Sets found_disk,
+# found_device, found_filesystem, found_encrypted, found_mounted and found_detail.
+find_disk() {
+  found_disk=none
+  found_device=''
+  found_filesystem=''
+  found_encrypted=''
+  found_mounted=''
+  found_detail='muster-disk.sh said nothing'
+  disk_fields=$(sh "$here/muster-disk.sh" "$1" "$2")
   while IFS='=' read -r field text; do
     case $field in
-      disk) disk=$text ;;
-      device) device=$text ;;
-      filesystem) filesystem=$text ;;
-      encrypted) encrypted=$text ;;
-      mounted) mounted=$text ;;
-      detail) detail=$text ;;
+      disk) found_disk=$text ;;
+      device) found_device=$text ;;
+      filesystem) found_filesystem=$text ;;
+      encrypted) found_encrypted=$text ;;
+      mounted) found_mounted=$text ;;
+      detail) found_detail=$text ;;
     esac
   done <<FIELDS
 $disk_fields
 FIELDS
 }
 
+# Sets disk, device, filesystem, encrypted, mounted and detail: the state of the data disk.
+look_at_disk() {
+  find_disk look "$data"
+  disk=$found_disk
+  device=$found_device
+  filesystem=$found_filesystem
+  encrypted=$found_encrypted
+  mounted=$found_mounted
+  detail=$found_detail
+}
+
 # Sets wal to present or absent, by whether etcd's data hold a write-ahead log; to unknown while the
-# data filesystem is not mounted.
+# filesystem that has them is not mounted.
 look_at_wal() {
+  find_etcd_home
   wal=absent
-  if [ -n "$data" ] && [ -z "$mounted" ]; then
+  if [ -n "$data" ] && [ -z "$home_mounted" ]; then
     wal=unknown
   fi
-  for wal_file in "$state"/etcd/member/wal/*.wal; do
+  for wal_file in "$etcd_home"/etcd/member/wal/*.wal; do
     [ ! -e "$wal_file" ] || wal=present
   done
 }
@@ -148,12 +161,17 @@ recall_checkpoint() {
   [ "${first_line%%.*}" -le "${checkpoint%%.*}" ] || checkpoint=$first_line
 }
 
-# Sets marker to the line that names the owner of the mounted data filesystem.
+# Sets marker to the line that names the owner of the mounted data filesystem, and etcd_marker to
+# that of the etcd disk's.
 look_at_marker() {
   marker=''
+  etcd_marker=''
   [ -n "$mounted" ] || return 0
   first_line "$state/marker"
   marker=$first_line
+  [ -n "$etcd_mounted" ] || return 0
+  first_line "$etcd_state/marker"
+  etcd_marker=$first_line
 }
 
 # Posts the facts to the server; sets what `ask` sets. Each argument NAME=VALUE becomes a field of
@@ -178,6 +196,12 @@ post_facts() {
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" encrypt="$encrypt" encrypted="$encrypted"
+  if [ -n "$etcd_data" ]; then
+    set -- "$@" etcddisk="$etcd_disk" etcddevice="$etcd_device"
+    set -- "$@" etcdfilesystem="$etcd_filesystem" etcdmounted="$etcd_mounted"
+    set -- "$@" etcddetail="$etcd_detail" etcdmarker="$etcd_marker"
+    set -- "$@" etcdencrypt="$etcd_encrypt" etcdencrypted="$etcd_encrypted"
+  fi
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"

@@ -3,8 +3,7 @@
 # cryptsetup 2.6.
 # shellcheck disable=SC2034,SC2154 # variables that the other part sets and reads
 
-# What an opened data filesystem is called, and where it then is.
-mapped_name=muster-data
+# Where the filesystem is once it was opened.
 mapped_node=$root/dev/mapper/$mapped_name
 # How many sectors LUKS2 takes before the filesystem.
 HEADER_SECTORS=32768
@@ -22,7 +21,7 @@ look_at_header() {
 # Makes node $2 a LUKS2 device with UUID $1, whose key is in $key_file, and opens it. The key is 32
 # random octets, so a derivation that takes time and memory would add nothing.
 encrypt() {
-  cryptsetup luksFormat --batch-mode --type luks2 --uuid "$1" --label MUSTER-DATA \
+  cryptsetup luksFormat --batch-mode --type luks2 --uuid "$1" --label "$own_label" \
     --offset $HEADER_SECTORS --pbkdf pbkdf2 --pbkdf-force-iterations 1000 \
     --key-file "$key_file" "$2" || return 1
   if [ -n "$token_file" ]; then

@@ -32,17 +32,17 @@ is_known_line() {
   path=/
   case "${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
-    'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
+    'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
     'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
-    'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
+    'marker 5' | 'clear 5' | 'marker-etcd 5' | 'clear-etcd 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
     'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
     'check '*) names=${2:-.} ;;
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
     'request 4' | 'read-encryption 4') names="$2 $3 $4" ;;
-    'create-data 3' | 'create-data 4') path=$2 names="$3 ${4:-}" ;;
-    'bind 3' | 'directory 3') path=$3 names=$2 ;;
+    'create-data 3' | 'create-data 4' | 'create-etcd 3' | 'create-etcd 4') path=$2 names="$3 ${4:-}" ;;
+    'bind 3' | 'bind-etcd 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
     'put-owned 6') path=$4 names="$2 $3 $5 $6" ;;
@@ -179,6 +179,11 @@ do_line() {
     bind) bind "$1" "$2" ;;
     marker) write_marker "$1 $2 $3 $4" ;;
     clear) clear_data "$1 $2 $3 $4" ;;
+    create-etcd) create_etcd "$1" "$2" "${3:-}" ;;
+    mount-etcd) mount_etcd "$1" ;;
+    bind-etcd) bind_etcd "$1" "$2" ;;
+    marker-etcd) write_etcd_marker "$1 $2 $3 $4" ;;
+    clear-etcd) clear_etcd "$1 $2 $3 $4" ;;
     guard-new) guard_new "$1" ;;
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;

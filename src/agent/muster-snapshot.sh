@@ -22,7 +22,8 @@ take_snapshot() {
   find_etcd_programs || return 1
   rm -rf "$snapshot_directory"
   mkdir -p "$snapshot_directory" || return 1
-  database=$(stat -c %s "$state/etcd/member/snap/db") || return 1
+  find_etcd_home
+  database=$(stat -c %s "$etcd_home/etcd/member/snap/db") || return 1
   available=$(($(stat -f -c %a "$state") * $(stat -f -c %S "$state")))
   if [ "$available" -lt $((database + 67108864)) ]; then
     echo "$state has no room for a copy of etcd's data: $available octets are free, and the data \
@@ -133,11 +134,11 @@ end_snapshot() {
 # which steps were done, so a restore that was cut off is continued.
 restore_snapshot() {
   etcd_snapshot=$9
+  require_etcd_home || return 1
   set_restore "$1" "$3" "$4" "$5" "$6" "$7" "$8" "${10:-}"
-  require_mounted || return 1
-  first_line "$state/marker"
+  first_line "$etcd_home/marker"
   [ "$first_line" != "$marker_after" ] || return 0
-  if [ -n "$first_line" ] || [ -e "$state/etcd/member" ]; then
+  if [ -n "$first_line" ] || [ -e "$etcd_home/etcd/member" ]; then
     [ -e "$etcd_before" ] || require_marker "$1 $2 $4 $5" || return 1
   fi
   finish_restore

@@ -25,6 +25,8 @@ export const AGENT_PATHS = {
   marker: '/var/lib/muster/marker',
   /** etcd's data, on the data filesystem. */
   etcd: '/var/lib/muster/etcd',
+  /** Where the filesystem of a disk for etcd's data alone is mounted. */
+  etcdDisk: '/var/lib/muster-etcd',
   /** Certificate and key of the agent itself. */
   certificate: '/var/lib/muster/agent/agent.crt',
   key: '/var/lib/muster/agent/agent.key',
@@ -144,13 +146,26 @@ export type PlanLine =
     }
   /** Mounts the filesystem of that UUID at AGENT_PATHS.state. */
   | { readonly do: 'mount-data'; readonly filesystem: string }
-  /** Mounts `directory` of the data filesystem at `path`, and makes both if necessary. */
-  | { readonly do: 'bind'; readonly directory: string; readonly path: string }
+  /** Like `create-data`, for the disk of etcd alone, mounted at AGENT_PATHS.etcdDisk. */
+  | {
+      readonly do: 'create-etcd';
+      readonly device: string;
+      readonly filesystem: string;
+      readonly encrypt?: DataEncryption;
+    }
+  /** Mounts the filesystem of that UUID at AGENT_PATHS.etcdDisk. */
+  | { readonly do: 'mount-etcd'; readonly filesystem: string }
   /**
-   * Writes the marker if there is none; a different one ends the plan with hold `foreign-marker`.
+   * Mounts `directory` of the data filesystem, or of the etcd disk's, at `path`, and makes both if
+   * necessary.
+   */
+  | { readonly do: 'bind' | 'bind-etcd'; readonly directory: string; readonly path: string }
+  /**
+   * Writes the marker, on the data filesystem or the etcd disk, if there is none; a different one
+   * ends the plan with hold `foreign-marker`.
    */
   | {
-      readonly do: 'marker';
+      readonly do: 'marker' | 'marker-etcd';
       readonly cluster: string;
       readonly founding: string;
       readonly member: string;
@@ -181,10 +196,10 @@ export type PlanLine =
   /**
    * Removes what the cluster of this marker put on the data filesystem, and /etc/kubernetes. The
    * agent's own certificate stays; the marker is removed last. Hold `etcd-runs` while etcd answers,
-   * `foreign-marker` for another marker.
+   * `foreign-marker` for another marker. `clear-etcd` removes everything from the etcd disk.
    */
   | {
-      readonly do: 'clear';
+      readonly do: 'clear' | 'clear-etcd';
       readonly cluster: string;
       readonly founding: string;
       readonly member: string;

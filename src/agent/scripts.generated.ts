@@ -15,7 +15,7 @@ unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=6
 parts='base identity tpm crypt approval talk versions facts inventory evidence
-  plan files pairs fetch units data etcd snapshot image kept upgrade'
+  plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -47,6 +47,10 @@ read_settings() {
   encrypt=$setting
   setting boot
   boot=$setting
+  setting etcddisk
+  etcd_data=$setting
+  setting etcdencrypt
+  etcd_encrypt=$setting
   setting etcd
   etcd_url=\${setting:-http://127.0.0.1:2381}
   setting etcdclient
@@ -81,6 +85,8 @@ poll() {
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
   fi
+  look_at_etcd_disk
+  mount_known_etcd
   choose_identity
   has_certificate || redeem || return 1
   unlock_data
@@ -129,6 +135,7 @@ do_inline_plan() {
   [ -e "$etc/inline.tar" ] || exit 0
   for pause in 2 4 8 16 30 0; do
     look_at_disk
+    look_at_etcd_disk
     choose_identity
     if cp "$etc/inline.tar" "$run/body" && apply_plan; then
       rm -f "$etc/inline.tar" && exit 0
@@ -714,7 +721,7 @@ TPM_TOKEN=1
 
 export_token() {
   mkdir -p "$run/data" || return 1
-  cryptsetup token export --token-id "$1" "$root$device" >"$run/data/token" 2>/dev/null
+  cryptsetup token export --token-id "$1" "$root$2" >"$run/data/token" 2>/dev/null
 }
 
 import_token() {
@@ -783,7 +790,7 @@ unseal_data_key() {
     hold_key 'its key is sealed by a TPM, and this machine has none, or no tpm2-tools'
     return 1
   fi
-  export_token $TPM_TOKEN || return 1
+  export_token $TPM_TOKEN "$1" || return 1
   mkdir -p "$run/tpm" || return 1
   printf '%s\\n%s\\n' "$(token_field public)" "$(token_field private)" >"$run/data/sealed" || return 1
   for unseal_pause in 1 3 0; do
@@ -798,8 +805,8 @@ unseal_data_key() {
 
 get_data_key() {
   mkdir -p "$run/data" || return 1
-  case $encrypted in
-    tpm) unseal_data_key || return 1 ;;
+  case $2 in
+    tpm) unseal_data_key "$3" || return 1 ;;
     *) ask_data_key "$1" || return 1 ;;
   esac
   data_key=$run/data/key
@@ -818,7 +825,7 @@ unlock_data() {
 
 recall_identity() {
   [ "$disk $encrypted" = 'ours boot-host' ] || return 0
-  if [ ! -s "$identity/agent.crt" ] && export_token $IDENTITY_TOKEN &&
+  if [ ! -s "$identity/agent.crt" ] && export_token $IDENTITY_TOKEN "$device" &&
     [ "$(token_field machine)" = "$machine" ]
   then
     recall_key || return 0
@@ -1109,34 +1116,45 @@ look_at_image() {
   'muster-facts.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-facts.sh of Muster.
 
-look_at_disk() {
-  disk=none
-  device=''
-  filesystem=''
-  encrypted=''
-  mounted=''
-  detail='muster-disk.sh said nothing'
-  disk_fields=$(sh "$here/muster-disk.sh" look "$data")
+find_disk() {
+  found_disk=none
+  found_device=''
+  found_filesystem=''
+  found_encrypted=''
+  found_mounted=''
+  found_detail='muster-disk.sh said nothing'
+  disk_fields=$(sh "$here/muster-disk.sh" "$1" "$2")
   while IFS='=' read -r field text; do
     case $field in
-      disk) disk=$text ;;
-      device) device=$text ;;
-      filesystem) filesystem=$text ;;
-      encrypted) encrypted=$text ;;
-      mounted) mounted=$text ;;
-      detail) detail=$text ;;
+      disk) found_disk=$text ;;
+      device) found_device=$text ;;
+      filesystem) found_filesystem=$text ;;
+      encrypted) found_encrypted=$text ;;
+      mounted) found_mounted=$text ;;
+      detail) found_detail=$text ;;
     esac
   done <<FIELDS
 $disk_fields
 FIELDS
 }
 
+look_at_disk() {
+  find_disk look "$data"
+  disk=$found_disk
+  device=$found_device
+  filesystem=$found_filesystem
+  encrypted=$found_encrypted
+  mounted=$found_mounted
+  detail=$found_detail
+}
+
 look_at_wal() {
+  find_etcd_home
   wal=absent
-  if [ -n "$data" ] && [ -z "$mounted" ]; then
+  if [ -n "$data" ] && [ -z "$home_mounted" ]; then
     wal=unknown
   fi
-  for wal_file in "$state"/etcd/member/wal/*.wal; do
+  for wal_file in "$etcd_home"/etcd/member/wal/*.wal; do
     [ ! -e "$wal_file" ] || wal=present
   done
 }
@@ -1236,9 +1254,13 @@ recall_checkpoint() {
 
 look_at_marker() {
   marker=''
+  etcd_marker=''
   [ -n "$mounted" ] || return 0
   first_line "$state/marker"
   marker=$first_line
+  [ -n "$etcd_mounted" ] || return 0
+  first_line "$etcd_state/marker"
+  etcd_marker=$first_line
 }
 
 post_facts() {
@@ -1261,6 +1283,12 @@ post_facts() {
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" encrypt="$encrypt" encrypted="$encrypted"
+  if [ -n "$etcd_data" ]; then
+    set -- "$@" etcddisk="$etcd_disk" etcddevice="$etcd_device"
+    set -- "$@" etcdfilesystem="$etcd_filesystem" etcdmounted="$etcd_mounted"
+    set -- "$@" etcddetail="$etcd_detail" etcdmarker="$etcd_marker"
+    set -- "$@" etcdencrypt="$etcd_encrypt" etcdencrypted="$etcd_encrypted"
+  fi
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
@@ -1586,17 +1614,17 @@ is_known_line() {
   path=/
   case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
-    'mount-data 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
+    'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
     'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
-    'marker 5' | 'clear 5') names="$2 $3 $4 $5" ;;
+    'marker 5' | 'clear 5' | 'marker-etcd 5' | 'clear-etcd 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
     'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
     'check '*) names=\${2:-.} ;;
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
     'request 4' | 'read-encryption 4') names="$2 $3 $4" ;;
-    'create-data 3' | 'create-data 4') path=$2 names="$3 \${4:-}" ;;
-    'bind 3' | 'directory 3') path=$3 names=$2 ;;
+    'create-data 3' | 'create-data 4' | 'create-etcd 3' | 'create-etcd 4') path=$2 names="$3 \${4:-}" ;;
+    'bind 3' | 'bind-etcd 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
     'put-owned 6') path=$4 names="$2 $3 $5 $6" ;;
@@ -1718,6 +1746,11 @@ do_line() {
     bind) bind "$1" "$2" ;;
     marker) write_marker "$1 $2 $3 $4" ;;
     clear) clear_data "$1 $2 $3 $4" ;;
+    create-etcd) create_etcd "$1" "$2" "\${3:-}" ;;
+    mount-etcd) mount_etcd "$1" ;;
+    bind-etcd) bind_etcd "$1" "$2" ;;
+    marker-etcd) write_etcd_marker "$1 $2 $3 $4" ;;
+    clear-etcd) clear_etcd "$1 $2 $3 $4" ;;
     guard-new) guard_new "$1" ;;
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;
@@ -2100,7 +2133,7 @@ mount_data() {
     note_change "$state" || return 1
   fi
   if [ -n "$encrypted" ] && [ -z "$mounted" ]; then
-    get_data_key "$1" || return 1
+    get_data_key "$1" "$encrypted" "$device" || return 1
   fi
   try data-mount sh "$here/muster-disk.sh" mount "$data" "$1" "$data_key"
   mount_status=$?
@@ -2116,42 +2149,51 @@ require_mounted() {
 
 bind() {
   require_mounted || return 1
-  wanted_mount="$(findmnt -nro MAJ:MIN -M "$state") /$1"
-  current_mount=$(findmnt -nro MAJ:MIN,FSROOT -M "$root$2")
+  bind_from "$state" "$1" "$2"
+}
+
+bind_from() {
+  wanted_mount="$(findmnt -nro MAJ:MIN -M "$1") /$2"
+  current_mount=$(findmnt -nro MAJ:MIN,FSROOT -M "$root$3")
   [ "$current_mount" != "$wanted_mount" ] || return 0
   if [ -n "$current_mount" ]; then
-    hold data-mount "$2 is another mount already: $current_mount"
+    hold data-mount "$3 is another mount already: $current_mount"
     return 1
   fi
-  make_parent "$state/$1/" || return 1
-  make_parent "$root$2/" || return 1
-  note_change "$2" || return 1
-  try data-mount mount --bind "$state/$1" "$root$2"
+  make_parent "$1/$2/" || return 1
+  make_parent "$root$3/" || return 1
+  note_change "$3" || return 1
+  try data-mount mount --bind "$1/$2" "$root$3"
 }
 
 write_marker() {
   require_mounted || return 1
-  first_line "$state/marker"
+  write_marker_at "$state" "$1"
+}
+
+write_marker_at() {
+  first_line "$1/marker"
   if [ -z "$first_line" ]; then
-    try write-failed write_line "$state/marker" "$1"
+    try write-failed write_line "$1/marker" "$2"
   else
-    require_marker "$1"
+    require_marker "$2"
   fi
 }
 
 require_marker() {
-  [ "$first_line" = "$1" ] || hold foreign-marker "the data disk is of $first_line, not of $1"
+  [ "$first_line" = "$1" ] || hold foreign-marker "the disk is of $first_line, not of $1"
 }
 
 guard_new() {
   look_at_wal
-  [ "$mounted $filesystem $wal" != "yes $1 absent" ] || return 0
-  guard_text="etcd does not begin again: \${mounted:-not} mounted"
-  hold guard "$guard_text, filesystem \${filesystem:-none} for $1, WAL $wal"
+  [ "$home_mounted $home_filesystem $wal" != "yes $1 absent" ] || return 0
+  guard_text="etcd does not begin again: \${home_mounted:-not} mounted"
+  hold guard "$guard_text, filesystem \${home_filesystem:-none} for $1, WAL $wal"
 }
 
 guard_left() {
-  ! grep -qxF "$1" "$state/agent/left" 2>/dev/null ||
+  find_etcd_home
+  ! grep -qxF "$1" "$home_left" 2>/dev/null ||
     hold guard "this disk was cleared of founding $1, and cannot begin it again"
 }
 
@@ -2167,12 +2209,13 @@ unmount_below() {
 }
 
 remember_founding() {
+  left_file=$2
   set -- $1
   {
-    [ ! -e "$state/agent/left" ] || cat "$state/agent/left"
+    [ ! -e "$left_file" ] || cat "$left_file"
     echo "$2"
   } | sort -u >"$run/left" || return 1
-  replace "$run/left" 600 "$state/agent/left"
+  replace "$run/left" 600 "$left_file"
 }
 
 clear_data() {
@@ -2184,7 +2227,7 @@ clear_data() {
   note_change "$state" || return 1
   try clear-failed unmount_below "$root/run/containerd" || return 1
   try clear-failed unmount_below "$run/etcd-image" || return 1
-  try write-failed remember_founding "$1" || return 1
+  try write-failed remember_founding "$1" "$state/agent/left" || return 1
   for entry in "$state"/* "$state"/.[!.]*; do
     clear_entry "$entry" || return 1
   done
@@ -2198,7 +2241,7 @@ clear_data() {
 clear_entry() {
   entry_name=\${1##*/}
   case $entry_name in
-    agent | marker | lost+found) return 0 ;;
+    agent | marker | left | lost+found) return 0 ;;
   esac
   [ -e "$1" ] || [ -L "$1" ] || return 0
   bound_at=$root/var/lib/$entry_name
@@ -2209,14 +2252,116 @@ clear_entry() {
   try clear-failed rm -rf "$1"
 }
 `,
+  'muster-etcddisk.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-etcddisk.sh of Muster.
+
+etcd_state=$root/var/lib/muster-etcd
+
+look_at_etcd_disk() {
+  find_disk etcd-look "$etcd_data"
+  etcd_disk=$found_disk
+  etcd_device=$found_device
+  etcd_filesystem=$found_filesystem
+  etcd_encrypted=$found_encrypted
+  etcd_mounted=$found_mounted
+  etcd_detail=$found_detail
+}
+
+find_etcd_home() {
+  etcd_home=$state
+  home_mounted=$mounted
+  home_filesystem=$filesystem
+  home_left=$state/agent/left
+  [ -n "$etcd_data" ] && [ -n "$mounted" ] || return 0
+  first_line "$state/marker"
+  case "$first_line " in
+    ' ' | *' _etcd-disk '*) ;;
+    *) return 0 ;;
+  esac
+  etcd_home=$etcd_state
+  home_mounted=$etcd_mounted
+  home_filesystem=$etcd_filesystem
+  home_left=$etcd_state/left
+}
+
+require_etcd_home() {
+  find_etcd_home
+  [ -n "$home_mounted" ] ||
+    hold no-data-filesystem 'the filesystem for the data of etcd is not mounted'
+}
+
+require_etcd_disk() {
+  [ -n "$etcd_mounted" ] || hold no-data-filesystem "the etcd disk's filesystem is not mounted"
+}
+
+create_etcd() {
+  require_mounted || return 1
+  if [ -n "$3" ]; then
+    make_data_key "$2" "$3" || return 1
+  fi
+  try create-data sh "$here/muster-disk.sh" etcd-create "$etcd_data" "$1" "$2" '' \\
+    "$data_key" "$data_token"
+  created=$?
+  forget_data_key
+  [ "$created" = 0 ] || return 1
+  mount_etcd "$2"
+}
+
+mount_etcd() {
+  if [ -z "$etcd_mounted" ]; then
+    note_change "$etcd_state" || return 1
+    if [ -n "$etcd_encrypted" ]; then
+      get_data_key "$1" "$etcd_encrypted" "$etcd_device" || return 1
+    fi
+  fi
+  try data-mount sh "$here/muster-disk.sh" etcd-mount "$etcd_data" "$1" "$data_key"
+  mount_status=$?
+  forget_data_key
+  [ "$mount_status" = 0 ] || return 1
+  look_at_etcd_disk
+}
+
+mount_known_etcd() {
+  [ "$etcd_disk" = ours ] && [ -z "$etcd_mounted" ] || return 0
+  [ "$etcd_encrypted" != boot-host ] && [ -n "$mounted" ] || return 0
+  mount_etcd "$etcd_filesystem"
+}
+
+bind_etcd() {
+  require_etcd_disk || return 1
+  bind_from "$etcd_state" "$1" "$2"
+}
+
+write_etcd_marker() {
+  require_etcd_disk || return 1
+  write_marker_at "$etcd_state" "$1"
+}
+
+clear_etcd() {
+  require_etcd_disk || return 1
+  first_line "$etcd_state/marker"
+  [ -n "$first_line" ] || return 0
+  require_marker "$1" || return 1
+  require_etcd_stopped || return 1
+  note_change "$etcd_state" || return 1
+  try write-failed remember_founding "$1" "$etcd_state/left" || return 1
+  for entry in "$etcd_state"/* "$etcd_state"/.[!.]*; do
+    clear_entry "$entry" || return 1
+  done
+  try clear-failed sync -f "$etcd_state" || return 1
+  try clear-failed rm "$etcd_state/marker" || return 1
+  try clear-failed sync "$etcd_state"
+}
+`,
   'muster-etcd.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-etcd.sh of Muster.
 
 etcd_has_ended() {
   look_at_etcd
   [ "$etcd" = down ] || return 1
-  [ -e "$state/etcd/member/snap/db" ] || return 0
-  flock -n "$state/etcd/member/snap/db" true
+  find_etcd_home
+  [ -e "$etcd_home/etcd/member/snap/db" ] || return 0
+  flock -n "$etcd_home/etcd/member/snap/db" true
 }
 
 require_etcd_stopped() {
@@ -2226,17 +2371,17 @@ require_etcd_stopped() {
 
 set_aside_etcd() {
   if [ -n "$data" ]; then
-    require_mounted || return 1
+    require_etcd_home || return 1
   fi
-  removed=$state/etcd.removed-$1
+  removed=$etcd_home/etcd.removed-$1
   [ ! -e "$removed" ] || return 0
   require_etcd_stopped || return 1
-  if [ -e "$state/etcd" ]; then
-    try write-failed mv -T "$state/etcd" "$removed" || return 1
+  if [ -e "$etcd_home/etcd" ]; then
+    try write-failed mv -T "$etcd_home/etcd" "$removed" || return 1
   else
     try write-failed mkdir -p "$removed" || return 1
   fi
-  try write-failed sync "$state"
+  try write-failed sync "$etcd_home"
 }
 
 end_etcd() {
@@ -2286,9 +2431,9 @@ end_containers() {
 
 restore_etcd() {
   etcd_snapshot=
+  require_etcd_home || return 1
   set_restore "$1" "$3" "$4" "$5" "$6" "$7" "$8" "\${9:-}"
-  require_mounted || return 1
-  first_line "$state/marker"
+  first_line "$etcd_home/marker"
   [ "$first_line" != "$marker_after" ] || return 0
   require_marker "$1 $2 $4 $5" || return 1
   finish_restore
@@ -2303,9 +2448,9 @@ set_restore() {
   restore_program=$6
   revision_bump=$7
   etcd_image=$8
-  etcd_copy=$state/etcd.copy
-  etcd_restored=$state/etcd.restored-$2
-  etcd_before=$state/etcd.before-$2
+  etcd_copy=$etcd_home/etcd.copy
+  etcd_restored=$etcd_home/etcd.restored-$2
+  etcd_before=$etcd_home/etcd.before-$2
 }
 
 finish_restore() {
@@ -2319,8 +2464,8 @@ finish_restore() {
     try restore-failed unmount_image || return 1
   fi
   try write-failed rm -rf "$etcd_copy" "$etcd_restored" || return 1
-  try write-failed sync -f "$state" || return 1
-  try write-failed write_line "$state/marker" "$marker_after"
+  try write-failed sync -f "$etcd_home" || return 1
+  try write-failed write_line "$etcd_home/marker" "$marker_after"
 }
 
 make_restored_data() {
@@ -2331,25 +2476,25 @@ make_restored_data() {
   if [ -n "$etcd_snapshot" ]; then
     try restore-failed with_etcd_programs restore_from_server || return 1
   else
-    try write-failed cp -a "$state/etcd" "$etcd_copy" || return 1
+    try write-failed cp -a "$etcd_home/etcd" "$etcd_copy" || return 1
     try restore-failed with_etcd_programs replay_log || return 1
     try restore-failed with_etcd_programs restore_database "$etcd_copy/member/snap/db" \\
       --skip-hash-check || return 1
   fi
-  try write-failed sync -f "$state" || return 1
+  try write-failed sync -f "$etcd_home" || return 1
   try write-failed mv -T "$etcd_restored.part" "$etcd_restored"
 }
 
 swap_etcd_data() {
   if [ ! -e "$etcd_before" ]; then
-    if [ -e "$state/etcd/member" ]; then
-      try write-failed mv -T "$state/etcd/member" "$etcd_before" || return 1
+    if [ -e "$etcd_home/etcd/member" ]; then
+      try write-failed mv -T "$etcd_home/etcd/member" "$etcd_before" || return 1
     else
-      try write-failed mkdir -p "$etcd_before" "$state/etcd" || return 1
+      try write-failed mkdir -p "$etcd_before" "$etcd_home/etcd" || return 1
     fi
   fi
-  if [ ! -e "$state/etcd/member" ]; then
-    try write-failed mv -T "$etcd_restored/member" "$state/etcd/member"
+  if [ ! -e "$etcd_home/etcd/member" ]; then
+    try write-failed mv -T "$etcd_restored/member" "$etcd_home/etcd/member"
   fi
 }
 
@@ -2523,7 +2668,8 @@ take_snapshot() {
   find_etcd_programs || return 1
   rm -rf "$snapshot_directory"
   mkdir -p "$snapshot_directory" || return 1
-  database=$(stat -c %s "$state/etcd/member/snap/db") || return 1
+  find_etcd_home
+  database=$(stat -c %s "$etcd_home/etcd/member/snap/db") || return 1
   available=$(($(stat -f -c %a "$state") * $(stat -f -c %S "$state")))
   if [ "$available" -lt $((database + 67108864)) ]; then
     echo "$state has no room for a copy of etcd's data: $available octets are free, and the data \\
@@ -2622,11 +2768,11 @@ end_snapshot() {
 
 restore_snapshot() {
   etcd_snapshot=$9
+  require_etcd_home || return 1
   set_restore "$1" "$3" "$4" "$5" "$6" "$7" "$8" "\${10:-}"
-  require_mounted || return 1
-  first_line "$state/marker"
+  first_line "$etcd_home/marker"
   [ "$first_line" != "$marker_after" ] || return 0
-  if [ -n "$first_line" ] || [ -e "$state/etcd/member" ]; then
+  if [ -n "$first_line" ] || [ -e "$etcd_home/etcd/member" ]; then
     [ -e "$etcd_before" ] || require_marker "$1 $2 $4 $5" || return 1
   fi
   finish_restore
@@ -2673,7 +2819,7 @@ keep_plan() {
   keeps_plans || return 0
   [ -z "$doing_kept_plan" ] || return 0
   moment='create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear'
-  moment="$moment|snapshot-etcd|restore-snapshot"
+  moment="$moment|snapshot-etcd|restore-snapshot|create-etcd|clear-etcd"
   ! grep -Eq "^($moment) " "$stage/lines" || return 0
   keep_fetched_files || return 1
   try keep-failed write_line "$shelf/wal" "$wal" || return 1
@@ -2928,12 +3074,23 @@ export LC_ALL
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
-state=$root/var/lib/muster
 command=$1
 selector=$2
+booting=
+for_etcd=
+own_kind=data
+own_label=MUSTER-DATA
+mapped_name=muster-data
+mount_point=/var/lib/muster
 case $command in
   boot-*) booting=yes ;;
-  *) booting= ;;
+  etcd-*)
+    for_etcd=yes
+    own_kind=etcd
+    own_label=MUSTER-ETCD
+    mapped_name=muster-etcd
+    mount_point=/var/lib/muster-etcd
+    ;;
 esac
 
 MARK=MUSTER-DATA-NEW
@@ -2944,6 +3101,7 @@ case $0 in
   *) here=. ;;
 esac
 . "$here/muster-luks.sh"
+. "$here/muster-format.sh"
 
 fail() {
   printf '%s\\n' "$1"
@@ -3030,7 +3188,11 @@ judge() {
   measure
   count_partitions
   is_writable || return 0
-  if is_half_divided; then
+  if [ -n "$for_etcd" ] && [ "$boots$datas$others" != 000 ]; then
+    detail='has partitions'
+    return 0
+  fi
+  if [ -z "$for_etcd" ] && is_half_divided; then
     disk=blank
     return 0
   fi
@@ -3081,8 +3243,8 @@ choose_data_partition() {
 
 judge_known() {
   case "$label $type" in
-    'MUSTER-DATA ext4') ;;
-    'MUSTER-DATA crypto_LUKS') encrypted=yes ;;
+    "$own_label ext4") ;;
+    "$own_label crypto_LUKS") encrypted=yes ;;
     *)
       detail="holds $type\${label:+ named $label}"
       return 0
@@ -3101,7 +3263,7 @@ judge_known() {
   [ -z "$encrypted" ] || look_at_header
   first_line "\${mapped:-$sys}/dev"
   [ -n "$first_line" ] || return 0
-  [ "$(findmnt -nro MAJ:MIN -M "$state")" != "$first_line" ] || mounted=yes
+  [ "$(findmnt -nro MAJ:MIN -M "$root$mount_point")" != "$first_line" ] || mounted=yes
 }
 
 judge_unknown() {
@@ -3204,6 +3366,57 @@ is_marked() {
 }
 
 
+mount_data() {
+  look
+  if [ "$disk $filesystem" != "ours $1" ]; then
+    reason="filesystem $1 is not here: \${device:-the disk} is $disk\${detail:+, $detail}"
+    fail "$reason\${filesystem:+, with $filesystem}"
+  fi
+  [ -z "$mounted" ] || return 0
+  other_source=$(findmnt -nro SOURCE -M "$root$mount_point")
+  if [ -n "$other_source" ]; then
+    fail "something else is mounted at $mount_point: $other_source"
+  fi
+  mkdir -p "$root$mount_point" || return 1
+  if [ -n "$encrypted" ]; then
+    open_data || return 1
+    node=$mapped_node
+  fi
+  mount -t ext4 -o noatime "$node" "$root$mount_point" 2>&1
+}
+
+print_look() {
+  printf 'disk=%s\\ndevice=%s\\n' "$disk" "$device"
+  if [ -n "$booting" ]; then
+    printf 'partition=%s\\n' "$partition"
+  else
+    printf 'filesystem=%s\\nmounted=%s\\n' "$filesystem" "$mounted"
+    printf 'encrypted=%s\\n' "$encrypted"
+  fi
+  printf 'detail=%s\\n' "$(printf '%s' "$detail" | tr '\\n' ' ')"
+}
+
+case $command in
+  look | boot-look | etcd-look)
+    look
+    print_look
+    ;;
+  create | etcd-create)
+    key_file=\${6:-}
+    token_file=\${7:-}
+    create "$3" "$4" "\${5:-}"
+    ;;
+  mount | etcd-mount)
+    key_file=\${4:-}
+    mount_data "$3"
+    ;;
+  boot-create) create_boot "$3" ;;
+  *) fail 'usage: muster-disk.sh [boot-|etcd-]look|create|mount SELECTOR [ARGUMENT]...' ;;
+esac
+`,
+  'muster-format.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-format.sh of Muster.
+
 write_sector() {
   {
     printf '%s' "$1"
@@ -3226,7 +3439,7 @@ make_filesystem() {
     filesystem_node=$mapped_node
     [ -z "$filesystem_kib" ] || filesystem_kib=$((filesystem_kib - HEADER_SECTORS / 2))
   fi
-  mkfs.ext4 -q -F -L MUSTER-DATA -U "$1" "$filesystem_node" \\
+  mkfs.ext4 -q -F -L "$own_label" -U "$1" "$filesystem_node" \\
     \${filesystem_kib:+"\${filesystem_kib}k"} || return 1
   sync "$filesystem_node"
 }
@@ -3234,7 +3447,7 @@ make_filesystem() {
 create() {
   look
   [ "$disk $filesystem" != "ours $2" ] || return 0
-  [ "$disk $device" = "blank $1" ] || refuse "$1" data
+  [ "$disk $device" = "blank $1" ] || refuse "$1" "$own_kind"
   close_left_over 2>&1 || fail "what is opened as $mapped_name cannot be closed"
   if becomes_two "$3"; then
     create_both "$2"
@@ -3244,6 +3457,7 @@ create() {
 }
 
 becomes_two() {
+  [ -z "$for_etcd" ] || return 1
   [ "\${device##*/}" != "$data_part" ] || return 1
   [ -z "$1" ] || return 0
   is_marked $BEFORE_PARTITIONS
@@ -3286,59 +3500,10 @@ create_boot() {
   divide "$boot_mib" '' 2>&1 || fail "the boot disk was not made on $1"
   write_sector '' $BEFORE_PARTITIONS 2>&1 || fail "the boot disk was not made on $1"
 }
-
-mount_data() {
-  look
-  if [ "$disk $filesystem" != "ours $1" ]; then
-    reason="filesystem $1 is not here: \${device:-the disk} is $disk\${detail:+, $detail}"
-    fail "$reason\${filesystem:+, with $filesystem}"
-  fi
-  [ -z "$mounted" ] || return 0
-  other_source=$(findmnt -nro SOURCE -M "$state")
-  if [ -n "$other_source" ]; then
-    fail "something else is mounted at /var/lib/muster: $other_source"
-  fi
-  mkdir -p "$state" || return 1
-  if [ -n "$encrypted" ]; then
-    open_data || return 1
-    node=$mapped_node
-  fi
-  mount -t ext4 -o noatime "$node" "$state" 2>&1
-}
-
-print_look() {
-  printf 'disk=%s\\ndevice=%s\\n' "$disk" "$device"
-  if [ -n "$booting" ]; then
-    printf 'partition=%s\\n' "$partition"
-  else
-    printf 'filesystem=%s\\nmounted=%s\\n' "$filesystem" "$mounted"
-    printf 'encrypted=%s\\n' "$encrypted"
-  fi
-  printf 'detail=%s\\n' "$(printf '%s' "$detail" | tr '\\n' ' ')"
-}
-
-case $command in
-  look | boot-look)
-    look
-    print_look
-    ;;
-  create)
-    key_file=\${6:-}
-    token_file=\${7:-}
-    create "$3" "$4" "\${5:-}"
-    ;;
-  mount)
-    key_file=\${4:-}
-    mount_data "$3"
-    ;;
-  boot-create) create_boot "$3" ;;
-  *) fail 'usage: muster-disk.sh look|create|mount|boot-look|boot-create SELECTOR [ARGUMENT]...' ;;
-esac
 `,
   'muster-luks.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-luks.sh of Muster.
 
-mapped_name=muster-data
 mapped_node=$root/dev/mapper/$mapped_name
 HEADER_SECTORS=32768
 TPM_TOKEN=1
@@ -3351,7 +3516,7 @@ look_at_header() {
 }
 
 encrypt() {
-  cryptsetup luksFormat --batch-mode --type luks2 --uuid "$1" --label MUSTER-DATA \\
+  cryptsetup luksFormat --batch-mode --type luks2 --uuid "$1" --label "$own_label" \\
     --offset $HEADER_SECTORS --pbkdf pbkdf2 --pbkdf-force-iterations 1000 \\
     --key-file "$key_file" "$2" || return 1
   if [ -n "$token_file" ]; then

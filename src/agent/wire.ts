@@ -59,17 +59,22 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
       const words = [line.leaf, line.algorithm, ...(line.replaces ? [line.replaces] : [])];
       return { plain: words, text: of(...words) };
     }
-    case 'create-data': {
+    case 'create-data':
+    case 'create-etcd': {
       const words = [line.filesystem, ...(line.encrypt === undefined ? [] : [line.encrypt])];
       return { plain: words, path: line.device, text: of(line.device, ...words) };
     }
     case 'mount-data':
+    case 'mount-etcd':
     case 'guard-new':
       return { plain: [line.filesystem], text: of(line.filesystem) };
     case 'bind':
+    case 'bind-etcd':
       return { plain: [line.directory], path: line.path, text: of(line.directory, line.path) };
     case 'marker':
-    case 'clear': {
+    case 'marker-etcd':
+    case 'clear':
+    case 'clear-etcd': {
       const words = [line.cluster, line.founding, line.member, line.machine];
       return { plain: words, text: of(...words) };
     }
@@ -278,28 +283,29 @@ function factsOf(form: URLSearchParams): AgentFacts {
 
   const encryption = (name: string): DataEncryption | undefined =>
     optional(name) === undefined ? undefined : oneOf(name, DATA_ENCRYPTIONS);
-  const disk = (): DataDisk => {
-    const state = oneOf('disk', DISK_STATES);
+  /** The disk whose fields begin with `of`. */
+  const disk = (of: '' | 'etcd'): DataDisk => {
+    const state = oneOf(`${of}disk`, DISK_STATES);
+    const device = () => needed(`${of}device`, DEVICE);
+    const detail = () => text(`${of}detail`);
+    const encrypt = encryption(`${of}encrypt`);
     switch (state) {
       case 'unused':
         return { state };
       case 'none':
       case 'several':
-        return { state, detail: text('detail') };
-      case 'blank': {
-        const encrypt = encryption('encrypt');
-        return { state, device: needed('device', DEVICE), ...(encrypt && { encrypt }) };
-      }
+        return { state, detail: detail() };
+      case 'blank':
+        return { state, device: device(), ...(encrypt && { encrypt }) };
       case 'foreign':
-        return { state, device: needed('device', DEVICE), detail: text('detail') };
+        return { state, device: device(), detail: detail() };
       case 'ours': {
-        const encrypt = encryption('encrypt');
-        const encrypted = encryption('encrypted');
+        const encrypted = encryption(`${of}encrypted`);
         return {
           state,
-          device: needed('device', DEVICE),
-          filesystem: needed('filesystem', /^[0-9A-Fa-f][0-9A-Fa-f-]{0,63}$/).toLowerCase(),
-          mounted: form.get('mounted') === 'yes',
+          device: device(),
+          filesystem: needed(`${of}filesystem`, /^[0-9A-Fa-f][0-9A-Fa-f-]{0,63}$/).toLowerCase(),
+          mounted: form.get(`${of}mounted`) === 'yes',
           ...(encrypt && { encrypt }),
           ...(encrypted && { encrypted }),
         };
@@ -318,6 +324,8 @@ function factsOf(form: URLSearchParams): AgentFacts {
   };
   const api = apiserver();
   const marker = markerOf(form.get('marker') ?? '');
+  const etcdMarker = markerOf(form.get('etcdmarker') ?? '');
+  const hasEtcdDisk = optional('etcddisk') !== undefined;
   const applied = optional('applied', HEX64);
   const step = optional('step', PLAIN);
   const code = optional('hold', PLAIN);
@@ -347,12 +355,13 @@ function factsOf(form: URLSearchParams): AgentFacts {
     // A machine may have none yet; the check `machine-id` reports that.
     machineId: optional('machineid') ?? '',
     clock: Number(needed('clock', /^-?[0-9]{1,12}$/)) * 1000,
-    disk: disk(),
+    disk: disk(''),
     etcd,
     pins: byLeaf(form, 'pin.', (value) => (HEX64.test(value) ? value : undefined)),
     requests: byLeaf(form, 'csr.', (value) => value),
     ...(api && { apiserver: api }),
     ...(marker && { marker }),
+    ...(hasEtcdDisk && { etcdDisk: { disk: disk('etcd'), ...(etcdMarker && { marker: etcdMarker }) } }),
     ...(boots && { bootDisk: { state: oneOf('bootdisk', BOOT_DISK_STATES), text: text('boottext') } }),
     ...(evidence && { evidence }),
     ...(selector !== '' && { dataSelector: selector }),

@@ -5,8 +5,9 @@
 import type { DataEncryption } from './disk-spec.ts';
 import type { BootDiskSpec, DataDiskSpec, ImageSpec } from './kinds.ts';
 
-interface Disks {
+export interface Disks {
   readonly dataDisk?: DataDiskSpec | undefined;
+  readonly etcdDisk?: DataDiskSpec | undefined;
   readonly bootDisk?: BootDiskSpec | undefined;
 }
 
@@ -40,6 +41,27 @@ export function bootDiskFault(
   return undefined;
 }
 
+/**
+ * Says why a machine with these other disks cannot have this etcd disk; undefined when it can. That
+ * the image has the programs is checked as for a data disk.
+ */
+export function etcdDiskFault(
+  etcd: DataDiskSpec,
+  { data, boot }: { readonly data?: DataDiskSpec | undefined; readonly boot?: BootDiskSpec | undefined },
+): string | undefined {
+  if (data === undefined)
+    return 'etcdDisk needs a dataDisk as well: it keeps the keys of the machine, containers and kubelet';
+  for (const [field, other] of Object.entries({ dataDisk: data, bootDisk: boot }))
+    if (other !== undefined && selectorOf(other) === selectorOf(etcd))
+      return `etcdDisk and ${field} select the same disk; leave etcdDisk out, or name another disk`;
+  if (boot !== undefined && etcd.encrypt === 'boot-host' && boot.needsBootHost !== true)
+    return 'the machine cannot start from its boot disk alone, because only the boot host has the key of its etcdDisk (encrypt: boot-host); write "needsBootHost: true" in bootDisk if that is meant, or use "encrypt: tpm"';
+  return undefined;
+}
+
+const selectorOf = ({ path, serial, sizeMiB }: DataDiskSpec | BootDiskSpec): string =>
+  JSON.stringify([path, serial, sizeMiB]);
+
 /** What an Image lists under `programs` when its machines can encrypt in that way. */
 const NEEDED_PROGRAMS = {
   tpm: { cryptsetup: 'cryptsetup', tpm2: 'tpm2-tools' },
@@ -47,12 +69,13 @@ const NEEDED_PROGRAMS = {
 } as const satisfies Record<DataEncryption, Readonly<Record<string, string>>>;
 
 /**
- * Says why machines of this image cannot have this data disk; undefined when they can, or when the
+ * Says why machines of this image cannot have this data or etcd disk; undefined when they can, or when the
  * image does not list its programs.
  */
 export function dataDiskFault(
   data: DataDiskSpec | undefined,
   image: { readonly name: string; readonly programs?: readonly string[] | undefined },
+  field: 'dataDisk' | 'etcdDisk' = 'dataDisk',
 ): string | undefined {
   const { programs } = image;
   if (data?.encrypt === undefined || programs === undefined) return undefined;
@@ -60,5 +83,5 @@ export function dataDiskFault(
   if (lacking.length === 0) return undefined;
   const packages = lacking.map(([, debian]) => debian).join(' and ');
   const names = lacking.map(([name]) => name).join(' and ');
-  return `dataDisk with encrypt: ${data.encrypt} needs ${packages}, and the programs of Image/${image.name} do not list ${names}; build the image again by \`muster image build\`, or add them and list them`;
+  return `${field} with encrypt: ${data.encrypt} needs ${packages}, and the programs of Image/${image.name} do not list ${names}; build the image again by \`muster image build\`, or add them and list them`;
 }

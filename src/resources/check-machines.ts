@@ -1,7 +1,7 @@
 /** Checks machines against each other: no two may claim the same address, MAC or identity. */
 import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
-import { bootDiskFault, dataDiskFault, narrowestDisk } from './boot-disk.ts';
+import { bootDiskFault, dataDiskFault, type Disks, etcdDiskFault, narrowestDisk } from './boot-disk.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -11,7 +11,8 @@ import {
   report,
 } from './candidate.ts';
 import { isHost, type NetworkView } from './check-networks.ts';
-import type { MachineSpec } from './kinds.ts';
+import type { BootDiskSpec, DataDiskSpec, Document, MachineSpec } from './kinds.ts';
+import { etcdMembers } from './membership.ts';
 import { endorsementPin } from './tpm-spec.ts';
 import { type Trust, trustAsked } from './trust.ts';
 import type { Path } from './yaml.ts';
@@ -174,7 +175,15 @@ function checkTpmTools(
   );
 }
 
-/** Checks data disk and boot disk, which the machine, its profile or its cluster may name. */
+/** The disks that the documents of a machine name. `layers`: narrowest first. */
+interface MachineDisks {
+  readonly layers: readonly (Disks | undefined)[];
+  readonly data: DataDiskSpec | undefined;
+  readonly boot: BootDiskSpec | undefined;
+  readonly image: Document<'Image'> | undefined;
+}
+
+/** Checks the disks of Muster, which the machine, its profile or its cluster may name. */
 function checkDisks(machine: Candidate<'Machine'>, { candidates, roles, found }: MachineContext): void {
   const { spec, metadata } = machine.document;
   const cluster = spec.cluster ?? roles.get(metadata.name);
@@ -187,6 +196,8 @@ function checkDisks(machine: Candidate<'Machine'>, { candidates, roles, found }:
   if (dataFault !== undefined)
     report(found, machine, spec.dataDisk ? ['spec', 'dataDisk'] : ['spec'], dataFault);
   const disk = narrowestDisk('bootDisk', layers);
+  for (const fault of etcdFaults({ layers, data, boot: disk, image }, metadata.name, candidates, roles))
+    report(found, machine, spec.etcdDisk ? ['spec', 'etcdDisk'] : ['spec'], fault);
   if (disk === undefined) return;
   if (spec.delivery !== 'inline') {
     const fault = bootDiskFault(disk, data, image?.spec);
@@ -196,6 +207,27 @@ function checkDisks(machine: Candidate<'Machine'>, { candidates, roles, found }:
       'delivery: inline and bootDisk exclude each other; only a machine with an agent can start from its boot disk';
     report(found, machine, ['spec', 'bootDisk'], fault);
   }
+}
+
+/** What is wrong with the etcd disk of a machine. A disk of a wider document is for members alone. */
+function* etcdFaults(
+  { layers, data, boot, image }: MachineDisks,
+  name: string,
+  candidates: CandidateSet,
+  roles: ReadonlyMap<string, string>,
+): Iterable<string> {
+  const etcd = narrowestDisk('etcdDisk', layers);
+  const cluster = candidates.Cluster.get(roles.get(name) ?? '')?.document;
+  if (etcd === undefined || cluster === undefined) return;
+  if (!etcdMembers(cluster).includes(name)) {
+    if (layers[0]?.etcdDisk !== undefined)
+      yield `etcdDisk is for members of etcd, and ${name} is none in Cluster/${cluster.metadata.name}; remove it`;
+    return;
+  }
+  const fault = etcdDiskFault(etcd, { data, boot });
+  if (fault !== undefined) yield fault;
+  const lacking = image && dataDiskFault(etcd, { name: image.metadata.name, ...image.spec }, 'etcdDisk');
+  if (lacking !== undefined) yield lacking;
 }
 
 function checkAddresses(

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { addon } from './addons.ts';
 import { apiServer, staticPods } from './apiserver-spec.ts';
 import { backupSpec } from './backup-spec.ts';
-import { bootDisk, dataDisk } from './disk-spec.ts';
+import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
 import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { proxySpec } from './proxy-spec.ts';
@@ -228,6 +228,7 @@ export const clusterSpec = z.strictObject({
   trust: trust.optional(),
   tpm: vendorTpm.optional(),
   dataDisk: dataDisk.optional(),
+  etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
   backup: backupSpec.optional().meta({
     description: 'Snapshots of etcd, which the boot host keeps sealed (docs/backup.md).',

@@ -50,6 +50,14 @@ export const dataDisk = z
       'The disk that keeps the data of etcd, containerd and kubelet across reboots. Muster formats it once, if it is blank, and never again. If several of Cluster, Profile and Machine name one, Machine wins over Profile, and Profile over Cluster.',
   });
 
+export const etcdDisk = z
+  .strictObject({ ...selectorFields, encrypt })
+  .refine(selects, SELECTS)
+  .meta({
+    description:
+      'A disk that keeps the data of etcd alone, on members of etcd; the dataDisk, which is required as well, keeps everything else. Muster formats it once, if it is blank, and uses it as a whole. A member that has its data on the dataDisk keeps them there until it is taken out with `--clear` and added again. Machine wins over Profile, and Profile over Cluster.',
+  });
+
 export const bootDisk = z
   .strictObject({ ...selectorFields, needsBootHost })
   .refine(selects, SELECTS)

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
 import { dhcpOptions } from './dhcp-options.ts';
-import { bootDisk, dataDisk } from './disk-spec.ts';
+import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
 import { ipText, kernelArgument, mac, machineMetadata, metadata, name, trust, uuid } from './fields.ts';
 import { type asset, imageSpec } from './image-spec.ts';
 import { networkSpec, pxeOptions } from './network-spec.ts';
@@ -54,6 +54,7 @@ const profileSpec = z.strictObject({
   }),
   trust: trust.optional(),
   dataDisk: dataDisk.optional(),
+  etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the profile.' }),
 });
@@ -88,6 +89,7 @@ const machineSpec = z.strictObject({
   trust: trust.optional(),
   tpm: machineTpm.optional(),
   dataDisk: dataDisk.optional(),
+  etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of this machine.' }),
 });

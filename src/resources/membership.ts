@@ -8,6 +8,12 @@ import type { ClusterSpec, Document, KubernetesSpec } from './kinds.ts';
 export const machineNames = (spec: KubernetesSpec): ReadonlySet<string> =>
   new Set([...spec.controlPlanes, ...(spec.workers ?? []), ...(spec.etcd?.machines ?? [])]);
 
+/** Names of the machines on which a Cluster runs etcd. */
+export function etcdMembers({ spec }: { readonly spec: ClusterSpec }): readonly string[] {
+  const { controlPlanes = [], etcd } = spec.kubernetes ?? {};
+  return etcd?.topology === 'external' ? (etcd.machines ?? []) : controlPlanes;
+}
+
 type ClusterDocument = Pick<Document<'Cluster'>, 'metadata'> & { readonly spec: ClusterSpec };
 
 /**

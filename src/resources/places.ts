@@ -28,6 +28,7 @@ const DATA_DISK = at(
   'the disk that the agent formats; mounted for etcd, containers and kubelet',
   '{serial: DATA}',
 );
+const ETCD_DISK = at('the disk that the agent formats; mounted at /var/lib/etcd', '{serial: ETCD}');
 const BOOT_DISK = at('the disk that keeps kernel, initrd and root image', '{serial: BOOT}');
 const TPM = at('boot host: how the TPM of a machine proves itself');
 const META: Readonly<Record<string, Place>> = {
@@ -172,6 +173,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.trust': TRUST,
     'spec.tpm': TPM,
     'spec.dataDisk': DATA_DISK,
+    'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
     'spec.backup': at('boot host: snapshots of etcd', '{every: 6h, keep: 28}'),
   },
@@ -185,6 +187,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.selector': at('boot host: which machines have the profile', '{arch: x86_64}'),
     'spec.trust': TRUST,
     'spec.dataDisk': DATA_DISK,
+    'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
   },
   Machine: {
@@ -203,6 +206,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.trust': TRUST,
     'spec.tpm': TPM,
     'spec.dataDisk': DATA_DISK,
+    'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
   },
 };

@@ -103,8 +103,9 @@ export class Disks {
       const at = line.split(' ')[4] ?? '';
       if (at.startsWith(`${this.#machine.root}/`)) unmount(at);
     }
-    if (this.#machine.exists('/dev/mapper/muster-data'))
-      execFileSync('sh', [MAPPER, 'close', 'muster-data'], { env: this.#machine.env() });
+    for (const name of ['muster-data', 'muster-etcd'])
+      if (this.#machine.exists(`/dev/mapper/${name}`))
+        execFileSync('sh', [MAPPER, 'close', name], { env: this.#machine.env() });
   }
 
   /**

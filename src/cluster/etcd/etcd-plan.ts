@@ -1,5 +1,5 @@
 /** etcd's part of a member's plan: turns the founding's decision into plan lines or a hold. */
-import type { AgentFacts } from '../../agent/facts.ts';
+import { type AgentFacts, etcdHome } from '../../agent/facts.ts';
 import type { PlanLine } from '../../agent/plan.ts';
 import type { EtcdPart, EtcdPlanner } from '../plan/etcd-part.ts';
 import { ETCD_GRANT, ETCD_SERVICE, ETCD_STARTED, etcdGrant } from '../plan/etcd-service.ts';
@@ -25,11 +25,10 @@ const FENCED = 'etcd-fenced';
 export const membersOf = (resolved: Pick<ResolvedCluster, 'machines'>): readonly MemberAddress[] =>
   withRole(resolved, 'etcd').map((machine) => ({ name: machine.name, address: addressOf(machine) }));
 
-/** The facts that the founding needs; undefined while the data filesystem is not mounted. */
-function memberFacts(
-  machine: string,
-  { disk, marker, etcd, hold, seenRevision }: AgentFacts,
-): MemberFacts | undefined {
+/** The facts that the founding needs; undefined while the filesystem of etcd is not mounted. */
+function memberFacts(machine: string, facts: AgentFacts): MemberFacts | undefined {
+  const { etcd, hold, seenRevision } = facts;
+  const { disk, marker } = etcdHome(facts);
   if (disk.state !== 'ours' || !disk.mounted) return undefined;
   return {
     member: machine,
@@ -51,7 +50,7 @@ export function createEtcdPlanner(founder: Founder): EtcdPlanner {
     const known = memberFacts(machine.name, facts);
     if (!known) return held('no-data-disk', 'The data filesystem is not mounted.', 5);
     const decision = await founder.ask(resolved.name, membersOf(resolved), known);
-    return partOf(resolved, machine, decision);
+    return partOf(resolved, machine, decision, etcdHome(facts) === facts.etcdDisk);
   };
 }
 
@@ -66,15 +65,22 @@ const WAITING: ReadonlySet<HoldCode> = new Set(['no-quorum', 'replacing-other', 
 /** Seconds until the machine asks again: short when it waits for others, long for an operator. */
 const pollOf = (code: HoldCode): number => (code === 'waiting-for-members' ? 1 : WAITING.has(code) ? 2 : 10);
 
-/** Turns a decision into the member's part of the plan. */
-export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decision: EtcdDecision): EtcdPart {
+/** Turns a decision into the member's part of the plan. `onEtcdDisk`: where the marker belongs. */
+export function partOf(
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  decision: EtcdDecision,
+  onEtcdDisk = false,
+): EtcdPart {
+  const markerLine = (founding: Founding) =>
+    markerOf(onEtcdDisk ? 'marker-etcd' : 'marker', resolved, machine, founding);
   const service = resolved.etcd.runs === 'service';
   switch (decision.do) {
     case 'found':
     case 'join':
       return {
         lines: [
-          markerLine(resolved, machine, decision.founding),
+          markerLine(decision.founding),
           { do: 'guard-new', filesystem: decision.filesystem },
           // A member that joins again may have had data on this filesystem. A member that founds
           // may not.
@@ -89,7 +95,7 @@ export function partOf(resolved: ResolvedCluster, machine: ClusterMachine, decis
     case 'start':
       return {
         lines: [
-          markerLine(resolved, machine, decision.founding),
+          markerLine(decision.founding),
           ...(service ? [put(ETCD_STARTED, ''), remove(ETCD_GRANT)] : []),
         ],
         founding: decision.founding,
@@ -132,8 +138,13 @@ const fenceLines = (service: boolean, { name }: ClusterMachine): readonly PlanLi
 /** The founding's id, which is the token without `muster-`. */
 const idOf = ({ token }: Pick<Founding, 'token'>): string => token.slice('muster-'.length);
 
-const markerLine = (resolved: ResolvedCluster, machine: ClusterMachine, { token }: Founding): PlanLine => ({
-  do: 'marker',
+const markerOf = (
+  line: 'marker' | 'marker-etcd',
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  { token }: Founding,
+): PlanLine => ({
+  do: line,
   cluster: resolved.name,
   founding: idOf({ token }),
   member: machine.name,

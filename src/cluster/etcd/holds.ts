@@ -71,12 +71,16 @@ export const HOLDS = {
     text: 'No disk, or more than one, matches the selector `dataDisk`.',
     ends: 'Correct the selector or the disks.',
   },
+  'no-etcd-disk': {
+    text: 'No disk, or more than one, matches the selector `etcdDisk`, or the selector of a member whose data are on such a disk is gone.',
+    ends: 'Correct the selector or the disks.',
+  },
   'foreign-disk': {
     text: 'The disk that matches the selector has data that Muster did not make.',
     ends: 'If nobody needs them, wipe its first and last MiB.',
   },
   'data-not-encrypted': {
-    text: 'The data filesystem is new and is not encrypted, and `dataDisk.encrypt` asks for that.',
+    text: 'The data filesystem is new and is not encrypted, and `dataDisk.encrypt` asks for that; or `etcdDisk.encrypt` of the etcd disk.',
     ends: 'Write zeros over the first and last MiB of the disk, and boot the machine again.',
   },
   'not-accepted': {

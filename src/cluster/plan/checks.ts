@@ -24,11 +24,11 @@ const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine =
 /** Ethernet's usual MTU. A path that loses packets of this size hangs TLS handshakes. */
 const MTU = 1500;
 
-/** The checks of a machine. `data`: whether etcd's data filesystem is mounted. */
+/** The checks of a machine. `data`: the lines that mount its filesystems. */
 export function checkLines(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
-  data: boolean,
+  data: readonly PlanLine[],
 ): readonly PlanLine[] {
   const { memoryMiB, cpus, fsyncMs } = resolved.checks;
   const isMember = machine.roles.includes('etcd');
@@ -56,9 +56,13 @@ export function checkLines(
       : []),
     ...ports.map(([port, own]) => check('port', port, own)),
     ...needed.map((other) => check('mtu', addressOf(other), MTU)),
-    ...(isMember && data ? [check('fsync', AGENT_PATHS.etcd, fsyncMs)] : []),
+    ...(isMember && data.length > 0 ? [check('fsync', etcdDirectory(data), fsyncMs)] : []),
   ];
 }
+
+/** Where etcd's directory is on the filesystem that has it. */
+const etcdDirectory = (data: readonly PlanLine[]): string =>
+  data.some((line) => line.do === 'bind-etcd') ? `${AGENT_PATHS.etcdDisk}/etcd` : AGENT_PATHS.etcd;
 
 /**
  * Holds a control plane whose API server must not run next to the others. The boot host never plans

@@ -78,17 +78,17 @@ export function departurePlan(record: Departure, machine: string, facts: AgentFa
       'The machine is being taken out of its cluster; what runs keeps running until then.',
       2,
     );
-  const { marker, disk, etcd } = facts;
+  const { marker, disk, etcd, etcdDisk } = facts;
   const clear = reset !== undefined || leaving?.clear === true;
-  if (clear && marker && !isOf(record, machine, marker))
-    return held(
-      'foreign-marker',
-      `The data disk belongs to ${marker.machine} in cluster ${marker.cluster}.`,
-      10,
-    );
+  for (const owner of [marker, etcdDisk?.marker])
+    if (clear && owner && !isOf(record, machine, owner))
+      return held('foreign-marker', `The disk belongs to ${owner.machine} in cluster ${owner.cluster}.`, 10);
   // Identifies this order, because the same machine may have left before.
   const name = `left-${reset?.at ?? leaving?.since ?? 0}`;
-  const emptied = marker === undefined && (disk.state !== 'ours' || etcd.wal === 'absent');
+  const emptied =
+    marker === undefined &&
+    etcdDisk?.marker === undefined &&
+    (disk.state !== 'ours' || etcd.wal === 'absent');
   const [code, text] = reset
     ? ['reset', `The cluster was reset; \`muster cluster found ${record.cluster}\` founds it again.`]
     : ['left', 'The machine has left its cluster.'];
@@ -100,11 +100,23 @@ export function departurePlan(record: Departure, machine: string, facts: AgentFa
       ...UNITS.map((unit): PlanLine => ({ do: 'stop', unit })),
       ...MANIFESTS.map((pod): PlanLine => ({ do: 'remove', path: `${MANIFEST_DIRECTORY}/${pod}.yaml` })),
       { do: 'remove', path: ETCD_GRANT },
-      ...(clear && marker ? [{ do: 'clear', ...marker } as const] : []),
+      ...(clear ? clearLines(facts) : []),
       step(name),
       hold(code!, text!),
     ],
   };
+}
+
+/** Lines that clear the machine's disks. One that is not mounted yet is mounted first. */
+function clearLines({ marker, etcdDisk }: AgentFacts): readonly PlanLine[] {
+  const { disk, marker: etcd } = etcdDisk ?? {};
+  return [
+    ...(disk?.state === 'ours' && !disk.mounted
+      ? [{ do: 'mount-etcd', filesystem: disk.filesystem } as const]
+      : []),
+    ...(etcd ? [{ do: 'clear-etcd', ...etcd } as const] : []),
+    ...(marker ? [{ do: 'clear', ...marker } as const] : []),
+  ];
 }
 
 const isOf = (record: Departure, machine: string, marker: NonNullable<AgentFacts['marker']>): boolean =>

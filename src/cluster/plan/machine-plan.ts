@@ -79,7 +79,7 @@ export function planLines(input: PlanOf): MachinePlan {
   const system = [
     ...data,
     ...(etcd?.lines ?? []),
-    ...checkLines(resolved, machine, data.length > 0),
+    ...checkLines(resolved, machine, data),
     ...(machine.roles.includes('etcd') ? maskDistributionsEtcd : []),
     ...systemLines(resolved, machine, kubernetes),
     step('system'),

@@ -127,18 +127,19 @@ export function diskFaults(names: ReadonlySet<string>, candidates: CandidateSet)
     const messages = casesOf(document).flatMap(({ machine: itself, profile, cluster }) => {
       const layers = [itself.spec, profile?.spec, cluster?.spec];
       const data = narrowestDisk('dataDisk', layers);
+      const etcd = narrowestDisk('etcdDisk', layers);
       const boot = narrowestDisk('bootDisk', layers);
       const disks = layers.flatMap((layer) => layer?.config?.disks ?? []);
       return disks.flatMap(({ device, partitions = [] }) => [
-        ...[data, boot]
-          .filter((disk) => disk?.path !== undefined && disk.path === device)
-          .map(() => `${device} is the data disk or the boot disk; remove it from config.disks`),
+        ...Object.entries({ dataDisk: data, etcdDisk: etcd, bootDisk: boot })
+          .filter(([, disk]) => disk?.path !== undefined && disk.path === device)
+          .map(([field]) => `${device} is the ${field}; remove it from config.disks`),
         ...partitions
           .map(({ mount }) => mount)
           .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
           .map(
             (mount) =>
-              `config.disks mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the dataDisk`,
+              `config.disks mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
           ),
       ]);
     });

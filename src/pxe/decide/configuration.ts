@@ -11,7 +11,7 @@ import { type Parts, renderInput } from '../../ignition/input.ts';
 import type { ConfigLayer, Render, Rendered } from '../../ignition/rendered.ts';
 import type { Member } from '../../machines/member.ts';
 import type { Memberships } from '../../machines/membership.ts';
-import { bootDiskFault, dataDiskFault } from '../../resources/boot-disk.ts';
+import { bootDiskFault, dataDiskFault, etcdDiskFault } from '../../resources/boot-disk.ts';
 import type { Catalog, Entry } from '../../resources/catalog.ts';
 import type { Kind } from '../../resources/kinds.ts';
 import type { ServedNetwork } from '../network.ts';
@@ -124,11 +124,13 @@ function agentLayerOf(
   { member, session, baseUrl, ticketed, plan }: ConfigurationOf,
 ): ConfigLayer | ConfigurationResult | undefined {
   if (agents === undefined || !getsAgent(parts)) return undefined;
-  const { data, boot } = disksOf(parts);
+  const { data, etcd, boot } = disksOf(parts);
   const { image } = parts;
   const fault =
     (boot && bootDiskFault(boot, data, image?.spec)) ??
-    (image && dataDiskFault(data, { name: image.metadata.name, ...image.spec }));
+    (image && dataDiskFault(data, { name: image.metadata.name, ...image.spec })) ??
+    (etcd && etcdDiskFault(etcd, { data, boot })) ??
+    (image && dataDiskFault(etcd, { name: image.metadata.name, ...image.spec }, 'etcdDisk'));
   if (fault !== undefined) return reference(fault);
   try {
     return agents.layer(

@@ -42,6 +42,8 @@ const POLLS = [
       device: '/dev/sdb',
       detail: 'holds \u202e ext4',
     },
+    ...{ etcddisk: 'ours', etcddevice: '/dev/sdc', etcdfilesystem: 'abc', etcdmarker: 'c f m n' },
+    ...{ etcdmounted: 'yes', etcdencrypt: 'tpm', etcdencrypted: 'boot-host' },
     secrets: `db:password ${'0'.repeat(32)}\napp:tls.key ${'f'.repeat(32)}\n`,
     ...{ wal: 'absent', etcd: 'down', hold: 'guard', holdtext: 'etcd does not begin\tanew' },
     runs: 'kubelet 1.36.3\nkube-apiserver 1.35.6\n',

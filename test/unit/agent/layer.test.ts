@@ -97,7 +97,7 @@ test('every shell accepts the scripts', () => {
 
 test('the agent sources every script that is not a command, and those are installed with it', () => {
   const parts = /^parts='([^']*)'$/m.exec(source('muster-agent.sh'))![1]!.split(/\s+/);
-  const commands = ['agent', 'boot', 'check', 'disk', 'luks', 'start'];
+  const commands = ['agent', 'boot', 'check', 'disk', 'format', 'luks', 'start'];
   expect([...parts, ...commands].map((part) => `muster-${part}.sh`).sort()).toEqual(scriptNames.sort());
 });
 

@@ -93,6 +93,17 @@ describe('a plan', () => {
       [{ do: 'mount-data', filesystem: 'u-1' }, 'mount-data u-1'],
       [{ do: 'bind', directory: 'etcd', path: '/var/lib/etcd' }, 'bind etcd /var/lib/etcd'],
       [{ do: 'marker', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'marker c f m n'],
+      [
+        { do: 'create-etcd', device: '/dev/vdb', filesystem: 'u-2', encrypt: 'tpm' },
+        'create-etcd /dev/vdb u-2 tpm',
+      ],
+      [{ do: 'mount-etcd', filesystem: 'u-2' }, 'mount-etcd u-2'],
+      [{ do: 'bind-etcd', directory: 'etcd', path: '/var/lib/etcd' }, 'bind-etcd etcd /var/lib/etcd'],
+      [
+        { do: 'marker-etcd', cluster: 'c', founding: 'f', member: 'm', machine: 'n' },
+        'marker-etcd c f m n',
+      ],
+      [{ do: 'clear-etcd', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'clear-etcd c f m n'],
       [{ do: 'guard-new', filesystem: 'u-1' }, 'guard-new u-1'],
       [{ do: 'set-aside-etcd', member: '8e9e05c52164694d' }, 'set-aside-etcd 8e9e05c52164694d'],
       [{ do: 'end-etcd', machine: 'cp1' }, 'end-etcd cp1'],
@@ -232,6 +243,11 @@ describe('facts', () => {
       boottext: '/dev/vda holds\nit',
       'pin.kubelet': pin,
       'csr.kubelet': 'PEM',
+      etcddisk: 'ours',
+      etcddevice: '/dev/sdb',
+      etcdfilesystem: 'ABC-1',
+      etcdmarker: 'c f m n',
+      etcdencrypted: 'tpm',
       later: 'unknown',
     });
     expect(read).toEqual({
@@ -248,6 +264,16 @@ describe('facts', () => {
           mounted: true,
         },
         marker: { cluster: 'c', founding: 'f', member: 'm', machine: 'n' },
+        etcdDisk: {
+          disk: {
+            state: 'ours',
+            device: '/dev/sdb',
+            filesystem: 'abc-1',
+            mounted: false,
+            encrypted: 'tpm',
+          },
+          marker: { cluster: 'c', founding: 'f', member: 'm', machine: 'n' },
+        },
         etcd: { wal: 'present', health: 'serving', revision: '-' },
         apiserver: { health: 'ready', revision: '0123abcd' },
         applied: pin,

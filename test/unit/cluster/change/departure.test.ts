@@ -44,6 +44,31 @@ test('then everything stops: kubelet before its pods, pods before their runtime;
   ]);
 });
 
+test('an etcd disk is mounted and cleared before the data disk, and the machine is gone only when both are', () => {
+  const facts = { ...FACTS, marker: { ...MARKER, founding: 'none', member: '_etcd-disk' } };
+  const disk = { state: 'ours', device: '/dev/vdb', filesystem: 'E', mounted: false } as const;
+  const verbs = (etcdDisk: NonNullable<AgentFacts['etcdDisk']>) =>
+    words({ ...facts, etcdDisk }, { leaving: { m1: LEAVING } })
+      .text.split('\n')
+      .filter((line) => /^(mount|clear)/.test(line));
+  const data = 'clear one none _etcd-disk m1';
+  expect(verbs({ disk })).toEqual(['mount-etcd E', data]);
+  expect(verbs({ disk: { ...disk, mounted: true }, marker: MARKER })).toEqual([
+    'clear-etcd one f1 m1 m1',
+    data,
+  ]);
+  const done = { ...FACTS, marker: undefined, step: 'left-7', etcd: { ...FACTS.etcd, wal: 'absent' } };
+  const gone = (etcdDisk: NonNullable<AgentFacts['etcdDisk']>) =>
+    words({ ...(done as unknown as AgentFacts), etcdDisk }, { leaving: { m1: LEAVING } }).gone;
+  expect([gone({ disk, marker: MARKER }), gone({ disk })]).toEqual([false, true]);
+  expect(
+    words(
+      { ...facts, etcdDisk: { disk, marker: { ...MARKER, cluster: 'two' } } },
+      { leaving: { m1: LEAVING } },
+    ).text,
+  ).toContain('hold foreign-marker The disk belongs to m1 in cluster two.');
+});
+
 test('without the order to clear, no line touches the disk', () => {
   const { text } = words(FACTS, { leaving: { m1: { ...LEAVING, clear: false } } });
   expect(text).not.toMatch(/^clear/m);

@@ -102,7 +102,7 @@ test.for([
 ] as const)('kubelet %j: the machines %j are checked for swap', ([kubelet, names]) => {
   const cluster = resolved(swap(kubelet));
   const checked = ['cp1', 'w1'].filter((name) =>
-    checkLines(cluster, cluster.machines.find((one) => one.name === name)!, false).some(
+    checkLines(cluster, cluster.machines.find((one) => one.name === name)!, []).some(
       (line) => line.do === 'check' && line.check === 'swapless',
     ),
   );
