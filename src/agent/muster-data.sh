@@ -149,8 +149,8 @@ clear_data() {
   try clear-failed sync "$state"
 }
 
-# Removes entry $1 of a filesystem of ours. Before that, unmounts what is mounted in it, and the path
-# below /var/lib at which the entry is bind-mounted.
+# Removes entry $1 of a filesystem of ours. Before that, unmounts what is mounted in it, and the
+# path below /var/lib at which the entry is bind-mounted.
 clear_entry() {
   entry_name=${1##*/}
   case $entry_name in

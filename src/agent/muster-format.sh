@@ -13,7 +13,7 @@ write_sector() {
 # Sets the mark and gives the disk a partition table: a boot partition of $1 MiB, which UEFI takes
 # for its system partition and BIOS for the active one, and what $2 says.
 divide() {
-  write_sector $MARK $BEFORE_PARTITIONS || return 1
+  write_sector "$MARK" "$BEFORE_PARTITIONS" || return 1
   boot_line="start=1MiB, size=$1MiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable"
   printf 'label: gpt\n%s\n%s' "$boot_line" "$2" |
     sfdisk --quiet --wipe always --wipe-partitions always "$node"
@@ -53,7 +53,7 @@ becomes_two() {
   [ -z "$for_etcd" ] || return 1
   [ "${device##*/}" != "$data_part" ] || return 1
   [ -z "$1" ] || return 0
-  is_marked $BEFORE_PARTITIONS
+  is_marked "$BEFORE_PARTITIONS"
 }
 
 # Fails because device $1, which look examined, cannot become the $2 disk.
@@ -64,7 +64,7 @@ refuse() {
 # Makes the data filesystem with UUID $1 on the whole node. It ends a MiB before the node does; the
 # mark is in the last sector meanwhile.
 create_whole() {
-  write_sector $MARK $((sectors - 1)) || return 1
+  write_sector "$MARK" $((sectors - 1)) || return 1
   make_filesystem "$1" "$node" $((sectors / 2 - 1024)) || return 1
   write_sector '' $((sectors - 1))
 }
@@ -86,7 +86,7 @@ create_both() {
     fail "the kernel does not see the new partitions of $device"
   fi
   make_filesystem "$1" "$root/dev/$data_part" 2>&1 || return 1
-  write_sector '' $BEFORE_PARTITIONS 2>&1
+  write_sector '' "$BEFORE_PARTITIONS" 2>&1
 }
 
 # Does `boot-create DEVICE`. The partition need not be larger than 4 GiB. muster-boot.sh makes its
@@ -98,5 +98,5 @@ create_boot() {
   boot_mib=$((sectors / 2048 - 2))
   [ "$boot_mib" -le 4096 ] || boot_mib=4096
   divide "$boot_mib" '' 2>&1 || fail "the boot disk was not made on $1"
-  write_sector '' $BEFORE_PARTITIONS 2>&1 || fail "the boot disk was not made on $1"
+  write_sector '' "$BEFORE_PARTITIONS" 2>&1 || fail "the boot disk was not made on $1"
 }

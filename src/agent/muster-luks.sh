@@ -28,13 +28,13 @@ encrypt() {
     cryptsetup token import --token-id $TPM_TOKEN --json-file "$token_file" "$2" || return 1
   fi
   sync "$2"
-  cryptsetup open --type luks2 --key-file "$key_file" "$2" $mapped_name
+  cryptsetup open --type luks2 --key-file "$key_file" "$2" "$mapped_name"
 }
 
 # Closes the data filesystem that an earlier run opened and did not finish.
 close_left_over() {
   [ -e "$mapped_node" ] || return 0
-  cryptsetup close $mapped_name
+  cryptsetup close "$mapped_name"
 }
 
 # Opens the encrypted filesystem on $node with $key_file, unless it is open.
@@ -43,5 +43,5 @@ open_data() {
   if [ -z "$key_file" ]; then
     fail "the filesystem on $device is encrypted, and its key is not here"
   fi
-  cryptsetup open --type luks2 --key-file "$key_file" "$node" $mapped_name 2>&1
+  cryptsetup open --type luks2 --key-file "$key_file" "$node" "$mapped_name" 2>&1
 }

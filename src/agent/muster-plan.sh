@@ -32,8 +32,8 @@ is_known_line() {
   path=/
   case "${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
-    'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
-    'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
+    'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2') names=$2 ;;
+    'step 2' | 'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5' | 'marker-etcd 5' | 'clear-etcd 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
     'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
@@ -41,7 +41,7 @@ is_known_line() {
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
     'request 4' | 'read-encryption 4') names="$2 $3 $4" ;;
-    'create-data 3' | 'create-data 4' | 'create-etcd 3' | 'create-etcd 4') path=$2 names="$3 ${4:-}" ;;
+    'create-data '[34] | 'create-etcd '[34]) path=$2 names="$3 ${4:-}" ;;
     'bind 3' | 'bind-etcd 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
@@ -174,16 +174,7 @@ do_line() {
   case $verb in
     hold) hold_by_line "$line" ;;
     request) request "$1" "$2" "${3:-}" ;;
-    create-data) create_data "$1" "$2" "${3:-}" ;;
-    mount-data) mount_data "$1" ;;
-    bind) bind "$1" "$2" ;;
-    marker) write_marker "$1 $2 $3 $4" ;;
-    clear) clear_data "$1 $2 $3 $4" ;;
-    create-etcd) create_etcd "$1" "$2" "${3:-}" ;;
-    mount-etcd) mount_etcd "$1" ;;
-    bind-etcd) bind_etcd "$1" "$2" ;;
-    marker-etcd) write_etcd_marker "$1 $2 $3 $4" ;;
-    clear-etcd) clear_etcd "$1 $2 $3 $4" ;;
+    create-* | mount-* | bind* | marker* | clear*) do_disk_line "$verb" "$@" ;;
     guard-new) guard_new "$1" ;;
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;
@@ -210,6 +201,24 @@ do_line() {
     probe) note_probe "$@" ;;
     read-encryption) note_encryption "$@" ;;
     step) try write-failed write_line "$run/step" "$1" ;;
+  esac
+}
+
+# Does a line about the data disk or the etcd disk: verb $1 with the words $2 ….
+do_disk_line() {
+  disk_verb=$1
+  shift
+  case $disk_verb in
+    create-data) create_data "$1" "$2" "${3:-}" ;;
+    mount-data) mount_data "$1" ;;
+    bind) bind "$1" "$2" ;;
+    marker) write_marker "$1 $2 $3 $4" ;;
+    clear) clear_data "$1 $2 $3 $4" ;;
+    create-etcd) create_etcd "$1" "$2" "${3:-}" ;;
+    mount-etcd) mount_etcd "$1" ;;
+    bind-etcd) bind_etcd "$1" "$2" ;;
+    marker-etcd) write_etcd_marker "$1 $2 $3 $4" ;;
+    clear-etcd) clear_etcd "$1 $2 $3 $4" ;;
   esac
 }
 

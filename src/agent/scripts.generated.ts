@@ -1614,8 +1614,8 @@ is_known_line() {
   path=/
   case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
-    'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2' | 'step 2') names=$2 ;;
-    'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
+    'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2') names=$2 ;;
+    'step 2' | 'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
     'marker 5' | 'clear 5' | 'marker-etcd 5' | 'clear-etcd 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
     'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
@@ -1623,7 +1623,7 @@ is_known_line() {
     'probe '[123]) return 1 ;;
     'probe '*) names=$* ;;
     'request 4' | 'read-encryption 4') names="$2 $3 $4" ;;
-    'create-data 3' | 'create-data 4' | 'create-etcd 3' | 'create-etcd 4') path=$2 names="$3 \${4:-}" ;;
+    'create-data '[34] | 'create-etcd '[34]) path=$2 names="$3 \${4:-}" ;;
     'bind 3' | 'bind-etcd 3' | 'directory 3') path=$3 names=$2 ;;
     'put 4' | 'fetch 5') path=$4 names="$2 $3" ;;
     'fetch 6') path=$4 names="$2 $3 $6" ;;
@@ -1741,16 +1741,7 @@ do_line() {
   case $verb in
     hold) hold_by_line "$line" ;;
     request) request "$1" "$2" "\${3:-}" ;;
-    create-data) create_data "$1" "$2" "\${3:-}" ;;
-    mount-data) mount_data "$1" ;;
-    bind) bind "$1" "$2" ;;
-    marker) write_marker "$1 $2 $3 $4" ;;
-    clear) clear_data "$1 $2 $3 $4" ;;
-    create-etcd) create_etcd "$1" "$2" "\${3:-}" ;;
-    mount-etcd) mount_etcd "$1" ;;
-    bind-etcd) bind_etcd "$1" "$2" ;;
-    marker-etcd) write_etcd_marker "$1 $2 $3 $4" ;;
-    clear-etcd) clear_etcd "$1 $2 $3 $4" ;;
+    create-* | mount-* | bind* | marker* | clear*) do_disk_line "$verb" "$@" ;;
     guard-new) guard_new "$1" ;;
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;
@@ -1777,6 +1768,23 @@ do_line() {
     probe) note_probe "$@" ;;
     read-encryption) note_encryption "$@" ;;
     step) try write-failed write_line "$run/step" "$1" ;;
+  esac
+}
+
+do_disk_line() {
+  disk_verb=$1
+  shift
+  case $disk_verb in
+    create-data) create_data "$1" "$2" "\${3:-}" ;;
+    mount-data) mount_data "$1" ;;
+    bind) bind "$1" "$2" ;;
+    marker) write_marker "$1 $2 $3 $4" ;;
+    clear) clear_data "$1 $2 $3 $4" ;;
+    create-etcd) create_etcd "$1" "$2" "\${3:-}" ;;
+    mount-etcd) mount_etcd "$1" ;;
+    bind-etcd) bind_etcd "$1" "$2" ;;
+    marker-etcd) write_etcd_marker "$1 $2 $3 $4" ;;
+    clear-etcd) clear_etcd "$1 $2 $3 $4" ;;
   esac
 }
 
@@ -3425,7 +3433,7 @@ write_sector() {
 }
 
 divide() {
-  write_sector $MARK $BEFORE_PARTITIONS || return 1
+  write_sector "$MARK" "$BEFORE_PARTITIONS" || return 1
   boot_line="start=1MiB, size=$1MiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable"
   printf 'label: gpt\\n%s\\n%s' "$boot_line" "$2" |
     sfdisk --quiet --wipe always --wipe-partitions always "$node"
@@ -3460,7 +3468,7 @@ becomes_two() {
   [ -z "$for_etcd" ] || return 1
   [ "\${device##*/}" != "$data_part" ] || return 1
   [ -z "$1" ] || return 0
-  is_marked $BEFORE_PARTITIONS
+  is_marked "$BEFORE_PARTITIONS"
 }
 
 refuse() {
@@ -3468,7 +3476,7 @@ refuse() {
 }
 
 create_whole() {
-  write_sector $MARK $((sectors - 1)) || return 1
+  write_sector "$MARK" $((sectors - 1)) || return 1
   make_filesystem "$1" "$node" $((sectors / 2 - 1024)) || return 1
   write_sector '' $((sectors - 1))
 }
@@ -3488,7 +3496,7 @@ create_both() {
     fail "the kernel does not see the new partitions of $device"
   fi
   make_filesystem "$1" "$root/dev/$data_part" 2>&1 || return 1
-  write_sector '' $BEFORE_PARTITIONS 2>&1
+  write_sector '' "$BEFORE_PARTITIONS" 2>&1
 }
 
 create_boot() {
@@ -3498,7 +3506,7 @@ create_boot() {
   boot_mib=$((sectors / 2048 - 2))
   [ "$boot_mib" -le 4096 ] || boot_mib=4096
   divide "$boot_mib" '' 2>&1 || fail "the boot disk was not made on $1"
-  write_sector '' $BEFORE_PARTITIONS 2>&1 || fail "the boot disk was not made on $1"
+  write_sector '' "$BEFORE_PARTITIONS" 2>&1 || fail "the boot disk was not made on $1"
 }
 `,
   'muster-luks.sh': `#!/bin/sh
@@ -3523,12 +3531,12 @@ encrypt() {
     cryptsetup token import --token-id $TPM_TOKEN --json-file "$token_file" "$2" || return 1
   fi
   sync "$2"
-  cryptsetup open --type luks2 --key-file "$key_file" "$2" $mapped_name
+  cryptsetup open --type luks2 --key-file "$key_file" "$2" "$mapped_name"
 }
 
 close_left_over() {
   [ -e "$mapped_node" ] || return 0
-  cryptsetup close $mapped_name
+  cryptsetup close "$mapped_name"
 }
 
 open_data() {
@@ -3536,7 +3544,7 @@ open_data() {
   if [ -z "$key_file" ]; then
     fail "the filesystem on $device is encrypted, and its key is not here"
   fi
-  cryptsetup open --type luks2 --key-file "$key_file" "$node" $mapped_name 2>&1
+  cryptsetup open --type luks2 --key-file "$key_file" "$node" "$mapped_name" 2>&1
 }
 `,
   'muster-check.sh': `#!/bin/sh

@@ -262,7 +262,8 @@ export function decodeFacts(body: string): DecodedFacts {
   }
 }
 
-function factsOf(form: URLSearchParams): AgentFacts {
+/** Readers of a form's fields, which throw {@link NotFacts} for one that is not understood. */
+function fieldsOf(form: URLSearchParams) {
   const optional = (name: string, pattern: RegExp = TOKEN): string | undefined => {
     const value = form.get(name) ?? '';
     if (value === '') return undefined;
@@ -280,38 +281,51 @@ function factsOf(form: URLSearchParams): AgentFacts {
     return value;
   };
   const text = (name: string): string => forPeople(form.get(name) ?? '');
+  return { optional, needed, oneOf, text };
+}
 
+/** The disk whose fields begin with `prefix`. */
+function diskOf(form: URLSearchParams, prefix: '' | 'etcd'): DataDisk {
+  const { optional, needed, oneOf, text } = fieldsOf(form);
   const encryption = (name: string): DataEncryption | undefined =>
     optional(name) === undefined ? undefined : oneOf(name, DATA_ENCRYPTIONS);
-  /** The disk whose fields begin with `of`. */
-  const disk = (of: '' | 'etcd'): DataDisk => {
-    const state = oneOf(`${of}disk`, DISK_STATES);
-    const device = () => needed(`${of}device`, DEVICE);
-    const detail = () => text(`${of}detail`);
-    const encrypt = encryption(`${of}encrypt`);
-    switch (state) {
-      case 'unused':
-        return { state };
-      case 'none':
-      case 'several':
-        return { state, detail: detail() };
-      case 'blank':
-        return { state, device: device(), ...(encrypt && { encrypt }) };
-      case 'foreign':
-        return { state, device: device(), detail: detail() };
-      case 'ours': {
-        const encrypted = encryption(`${of}encrypted`);
-        return {
-          state,
-          device: device(),
-          filesystem: needed(`${of}filesystem`, /^[0-9A-Fa-f][0-9A-Fa-f-]{0,63}$/).toLowerCase(),
-          mounted: form.get(`${of}mounted`) === 'yes',
-          ...(encrypt && { encrypt }),
-          ...(encrypted && { encrypted }),
-        };
-      }
+  const state = oneOf(`${prefix}disk`, DISK_STATES);
+  const device = () => needed(`${prefix}device`, DEVICE);
+  const detail = () => text(`${prefix}detail`);
+  const encrypt = encryption(`${prefix}encrypt`);
+  switch (state) {
+    case 'unused':
+      return { state };
+    case 'none':
+    case 'several':
+      return { state, detail: detail() };
+    case 'blank':
+      return { state, device: device(), ...(encrypt && { encrypt }) };
+    case 'foreign':
+      return { state, device: device(), detail: detail() };
+    case 'ours': {
+      const encrypted = encryption(`${prefix}encrypted`);
+      return {
+        state,
+        device: device(),
+        filesystem: needed(`${prefix}filesystem`, /^[0-9A-Fa-f][0-9A-Fa-f-]{0,63}$/).toLowerCase(),
+        mounted: form.get(`${prefix}mounted`) === 'yes',
+        ...(encrypt && { encrypt }),
+        ...(encrypted && { encrypted }),
+      };
     }
-  };
+  }
+}
+
+/** The etcd disk of a machine that has a selector for one. */
+function etcdDiskOf(form: URLSearchParams): AgentFacts['etcdDisk'] {
+  if ((form.get('etcddisk') ?? '') === '') return undefined;
+  const marker = markerOf(form.get('etcdmarker') ?? '');
+  return { disk: diskOf(form, 'etcd'), ...(marker && { marker }) };
+}
+
+function factsOf(form: URLSearchParams): AgentFacts {
+  const { optional, needed, oneOf, text } = fieldsOf(form);
   const etcdRevision = optional('etcdrev', REVISION);
   const etcd: EtcdFacts = {
     wal: oneOf('wal', ['present', 'absent', 'unknown']),
@@ -324,8 +338,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   };
   const api = apiserver();
   const marker = markerOf(form.get('marker') ?? '');
-  const etcdMarker = markerOf(form.get('etcdmarker') ?? '');
-  const hasEtcdDisk = optional('etcddisk') !== undefined;
+  const etcdDisk = etcdDiskOf(form);
   const applied = optional('applied', HEX64);
   const step = optional('step', PLAIN);
   const code = optional('hold', PLAIN);
@@ -355,13 +368,13 @@ function factsOf(form: URLSearchParams): AgentFacts {
     // A machine may have none yet; the check `machine-id` reports that.
     machineId: optional('machineid') ?? '',
     clock: Number(needed('clock', /^-?[0-9]{1,12}$/)) * 1000,
-    disk: disk(''),
+    disk: diskOf(form, ''),
     etcd,
     pins: byLeaf(form, 'pin.', (value) => (HEX64.test(value) ? value : undefined)),
     requests: byLeaf(form, 'csr.', (value) => value),
     ...(api && { apiserver: api }),
     ...(marker && { marker }),
-    ...(hasEtcdDisk && { etcdDisk: { disk: disk('etcd'), ...(etcdMarker && { marker: etcdMarker }) } }),
+    ...(etcdDisk && { etcdDisk }),
     ...(boots && { bootDisk: { state: oneOf('bootdisk', BOOT_DISK_STATES), text: text('boottext') } }),
     ...(evidence && { evidence }),
     ...(selector !== '' && { dataSelector: selector }),

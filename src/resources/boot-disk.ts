@@ -69,8 +69,8 @@ const NEEDED_PROGRAMS = {
 } as const satisfies Record<DataEncryption, Readonly<Record<string, string>>>;
 
 /**
- * Says why machines of this image cannot have this data or etcd disk; undefined when they can, or when the
- * image does not list its programs.
+ * Says why machines of this image cannot have this data disk or etcd disk; undefined when they
+ * can, or when the image does not list its programs.
  */
 export function dataDiskFault(
   data: DataDiskSpec | undefined,

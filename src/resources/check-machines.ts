@@ -1,7 +1,7 @@
 /** Checks machines against each other: no two may claim the same address, MAC or identity. */
 import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
-import { bootDiskFault, dataDiskFault, type Disks, etcdDiskFault, narrowestDisk } from './boot-disk.ts';
+import { bootDiskFault, type Disks, dataDiskFault, etcdDiskFault, narrowestDisk } from './boot-disk.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -209,7 +209,10 @@ function checkDisks(machine: Candidate<'Machine'>, { candidates, roles, found }:
   }
 }
 
-/** What is wrong with the etcd disk of a machine. A disk of a wider document is for members alone. */
+/**
+ * What is wrong with the etcd disk of a machine. Machines that are no members of etcd do not use
+ * that of a Profile or Cluster.
+ */
 function* etcdFaults(
   { layers, data, boot, image }: MachineDisks,
   name: string,

@@ -156,8 +156,8 @@ test('the boot host’s key opens an encrypted etcd disk, by the plan; the data 
   const at = start({ etcdencrypt: 'boot-host' });
   const { machine, disks } = at;
   disks.encrypt();
-  const lines = LINES.map((line): PlanLine =>
-    line.do === 'create-etcd' ? { ...line, encrypt: 'boot-host' } : line,
+  const lines = LINES.map(
+    (line): PlanLine => (line.do === 'create-etcd' ? { ...line, encrypt: 'boot-host' } : line),
   );
   planner.plan(lines);
   expect(await machine.poll()).toEqual({ status: 0, said: '' });

@@ -99,10 +99,7 @@ describe('a plan', () => {
       ],
       [{ do: 'mount-etcd', filesystem: 'u-2' }, 'mount-etcd u-2'],
       [{ do: 'bind-etcd', directory: 'etcd', path: '/var/lib/etcd' }, 'bind-etcd etcd /var/lib/etcd'],
-      [
-        { do: 'marker-etcd', cluster: 'c', founding: 'f', member: 'm', machine: 'n' },
-        'marker-etcd c f m n',
-      ],
+      [{ do: 'marker-etcd', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'marker-etcd c f m n'],
       [{ do: 'clear-etcd', cluster: 'c', founding: 'f', member: 'm', machine: 'n' }, 'clear-etcd c f m n'],
       [{ do: 'guard-new', filesystem: 'u-1' }, 'guard-new u-1'],
       [{ do: 'set-aside-etcd', member: '8e9e05c52164694d' }, 'set-aside-etcd 8e9e05c52164694d'],

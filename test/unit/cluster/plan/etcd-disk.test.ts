@@ -90,7 +90,11 @@ test('the founding is granted to the etcd disk’s filesystem, whose marker coun
       return { do: 'found', founding: FOUNDING, filesystem: known.filesystem };
     },
   } as never);
-  const part = await planner(CLUSTER, machine('cp1'), facts({ marker: ELSEWHERE, etcdDisk: { disk: ours('etcd') } }));
+  const part = await planner(
+    CLUSTER,
+    machine('cp1'),
+    facts({ marker: ELSEWHERE, etcdDisk: { disk: ours('etcd') } }),
+  );
   expect(asked).toMatchObject([{ filesystem: 'etcd' }]);
   expect(asked[0]).not.toHaveProperty('marker');
   expect(part.lines.map((line) => line.do)).toEqual(['marker-etcd', 'guard-new', 'guard-left']);

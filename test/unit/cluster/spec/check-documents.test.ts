@@ -403,13 +403,12 @@ test('a disk that is mounted where the agent keeps the data disk is refused, bec
 test('a disk that is the data disk as well is refused', async () => {
   const disks = '[{device: /dev/vdb, partitions: [{label: x, filesystem: xfs, mount: /srv}]}]';
   const told = await refused(ON_DISKS(disks, 'dataDisk: {path: /dev/vdb}') + cluster() + MACHINES);
-  expect(told.join('\n')).toContain(
-    '/dev/vdb is the dataDisk; remove it from config.disks',
-  );
+  expect(told.join('\n')).toContain('/dev/vdb is the dataDisk; remove it from config.disks');
 });
 
 test('an etcd disk is taken on members, and its faults are told with what to write', async () => {
-  const told = async (spec: string) => (await refused(ON_DISKS('[]', spec) + cluster() + MACHINES)).join('\n');
+  const told = async (spec: string) =>
+    (await refused(ON_DISKS('[]', spec) + cluster() + MACHINES)).join('\n');
   const both = 'dataDisk: {serial: D}\n  etcdDisk: {serial: E}';
   expect(await told(both)).toBe('');
   expect(await told('etcdDisk: {serial: E}')).toContain('etcdDisk needs a dataDisk as well');
@@ -417,7 +416,8 @@ test('an etcd disk is taken on members, and its faults are told with what to wri
     'etcdDisk and dataDisk select the same disk; leave etcdDisk out, or name another disk',
   );
   expect(await told(`${both}\n  bootDisk: {serial: E}`)).toContain('etcdDisk and bootDisk select the same');
-  const locked = 'dataDisk: {serial: D}\n  etcdDisk: {serial: E, encrypt: boot-host}\n  bootDisk: {serial: B}';
+  const locked =
+    'dataDisk: {serial: D}\n  etcdDisk: {serial: E, encrypt: boot-host}\n  bootDisk: {serial: B}';
   expect(await told(locked)).toContain('only the boot host has the key of its etcdDisk');
   const worker = MACHINES.replace(':14"], ', ':14"], etcdDisk: {serial: E}, ');
   expect((await refused(ON_DISKS('[]', both) + cluster() + worker)).join('\n')).toContain(
