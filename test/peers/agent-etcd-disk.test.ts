@@ -9,6 +9,8 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { Disks } from './agent-disks.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
+import { PROGRAMS } from './etcd/pod.ts';
+import { isRestored, METRICS, RESTORE, written } from './etcd/restoring.ts';
 
 const DATA = '5eed0000-1111-4222-8333-444455556666';
 const ETCD = '5eed0000-1111-4222-8333-777788889999';
@@ -39,12 +41,12 @@ afterEach(async () => {
   planner.close();
 });
 
-function start(settings: Record<string, string> = {}) {
+function start(settings: Record<string, string> = {}, mib = 64) {
   const machine = new Machine(planner, { data: 'serial=S2', etcddisk: 'serial=S3', ...settings });
   const disks = new Disks(machine);
   open.push({ machine, disks });
   disks.add('vdb', 64, 'S2');
-  return { machine, disks, file: disks.add('vdc', 64, 'S3') };
+  return { machine, disks, file: disks.add('vdc', mib, 'S3') };
 }
 
 /** Loses what a power cut loses, and the ticket. */
@@ -113,6 +115,21 @@ test('data of a removed membership stay on the etcd disk, and a clearing empties
   expect(machine.read('/var/lib/muster/agent/agent.crt')).toBe(certificate);
   planner.plan([...LINES.slice(0, 3), { do: 'guard-left', founding: 'f1' }]);
   expect((await machine.poll()).said).toContain('this disk was cleared of founding f1');
+});
+
+test('a restore reads, keeps and replaces etcd’s data on their own disk, whose marker it rewrites', async () => {
+  const { machine } = start({ etcd: `http://127.0.0.1:${METRICS}` }, 640);
+  planner.plan(LINES);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  fs.chmodSync(machine.path('/var/lib/etcd'), 0o700);
+  await written(machine, '/var/lib/muster-etcd');
+  for (const [name, program] of Object.entries(PROGRAMS))
+    machine.command(name, `#!/bin/sh\nexec ${program} "$@"\n`);
+  planner.plan([RESTORE]);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  await isRestored(machine, '/var/lib/muster-etcd');
+  expect(machine.exists('/var/lib/etcd/member/snap/db')).toBe(true);
+  expect(machine.read('/var/lib/muster/marker')).toBe('lab none _etcd-disk cp1\n');
 });
 
 test('a member that has its data on the data disk keeps them there when an etcd disk is named later', async () => {

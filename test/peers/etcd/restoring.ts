@@ -59,11 +59,12 @@ metadata: {name: blue}
 spec: {kubernetes: {version: 1.36.2, endpoint: ${net}.11, controlPlanes: [cp1]}}
 `;
 
-export const data = (machine: Machine): string => machine.path('/var/lib/muster/etcd');
+/** Where etcd's data are on the filesystem that is mounted at `home`. */
+export const data = (machine: Machine, home = '/var/lib/muster'): string => machine.path(`${home}/etcd`);
 
 /** Data of a single member, as after a fault. */
-export async function written(machine: Machine): Promise<void> {
-  const etcd = await EtcdAlone.start(data(machine));
+export async function written(machine: Machine, home?: string): Promise<void> {
+  const etcd = await EtcdAlone.start(data(machine, home));
   await write(etcd.at, 0, KEYS);
   await etcd.stop('SIGKILL');
 }
@@ -72,16 +73,16 @@ export async function written(machine: Machine): Promise<void> {
  * Asserts that the data belong to a new founding and have every key, and that only the original
  * lies next to them.
  */
-export async function isRestored(machine: Machine): Promise<void> {
-  expect(machine.read('/var/lib/muster/marker')).toBe('lab f2 cp1 cp1\n');
-  expect(fs.readdirSync(machine.path('/var/lib/muster')).filter((name) => name.startsWith('etcd'))).toEqual([
+export async function isRestored(machine: Machine, home = '/var/lib/muster'): Promise<void> {
+  expect(machine.read(`${home}/marker`)).toBe('lab f2 cp1 cp1\n');
+  expect(fs.readdirSync(machine.path(home)).filter((name) => name.startsWith('etcd'))).toEqual([
     'etcd',
     'etcd.before-f2',
   ]);
-  const restored = await contentsOf(data(machine));
+  const restored = await contentsOf(data(machine, home));
   expect(restored).toMatchObject({ keys: KEYS, peers: ['https://10.0.0.7:2380'] });
   fs.mkdirSync(machine.path('/before'));
-  fs.cpSync(machine.path('/var/lib/muster/etcd.before-f2'), machine.path('/before/member'), {
+  fs.cpSync(machine.path(`${home}/etcd.before-f2`), machine.path('/before/member'), {
     recursive: true,
   });
   const before = await contentsOf(machine.path('/before'));
