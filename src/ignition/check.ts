@@ -250,43 +250,17 @@ function lint({ document }: Candidate<'Cluster'> | Candidate<'Profile'>, found: 
   visit(config, 'spec.config');
 }
 
-/**
- * How crypt(3) writes a hash: `$6$…`, `_…` or 13 characters of DES; `!` and `*` lock the account.
- */
-const PASSWORD_HASH = /^[$_!*]|^[./0-9A-Za-z]{13}$/;
-
-/**
- * Warns of values that every machine would take and that do not work there. The text of a password
- * that is not hashed is not repeated.
- */
+/** Warns of values that every machine would take and that may not work there. */
 function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Findings): void {
   const { config } = document.spec;
   const id = idOf(document);
   const warn = (path: string, message: string) =>
     found.add({ code: 'E_CONFIG', message: `${id}: ${message}`, path: `spec.config.${path}` }, 'warning', id);
-  for (const [n, { passwordHash }] of (config?.users ?? []).entries())
-    if (typeof passwordHash === 'string' && !PASSWORD_HASH.test(passwordHash))
-      warn(
-        `users[${n}].passwordHash`,
-        'this is not a password hash, so logging in with it fails; write what `openssl passwd -6` prints',
-      );
   for (const key of config?.extra?.cloudInit === undefined ? [] : foreignKeys(config.extra.cloudInit))
     warn(
       'extra.cloudInit',
       `no module of cloud-init reads "${key}"; it has an effect only if the image brings one`,
     );
-  const zone = config?.timezone;
-  if (zone !== undefined && !isZone(zone))
-    warn('timezone', `there is no time zone "${zone}"; write one like "Europe/Berlin"`);
-}
-
-function isZone(zone: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: zone });
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 interface Finding extends Judged {

@@ -139,6 +139,7 @@ function cloudConfig(input: CloudInitInput, networkd: readonly PlainFile[]): Map
     ...((config.users ?? []).length > 0 && { users: config.users!.map(user) }),
     ...(rootKeys && { disable_root: false }),
     ...(written.length > 0 && { write_files: written }),
+    ...((config.caCertificates ?? []).length > 0 && { ca_certs: { trusted: config.caCertificates! } }),
     ...((config.packages ?? []).length > 0 && { package_update: true, packages: config.packages! }),
     ...disks(config),
     // All commands are one shell script: the first that fails ends it, and cloud-init reports it.

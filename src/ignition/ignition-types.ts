@@ -77,6 +77,7 @@ export interface IgnitionConfig {
   readonly ignition: {
     readonly version: IgnitionVersion;
     readonly config?: { readonly merge?: readonly Resource[] };
+    readonly security?: { readonly tls: { readonly certificateAuthorities: readonly Resource[] } };
   };
   readonly passwd?: { readonly users?: readonly IgnitionUser[] };
   readonly storage?: {

@@ -14,6 +14,7 @@ import type {
 import { kernelFiles } from './kernel-settings.ts';
 import { networkFiles } from './keyfiles.ts';
 import type { PlainConfig, PlainFile, PlainUser } from './secrets.ts';
+import { authorityFiles, authorityUnits } from './site-authorities.ts';
 
 interface IgnitionInput {
   readonly config: PlainConfig;
@@ -39,9 +40,14 @@ export function ignitionConfig(input: IgnitionInput): IgnitionConfig {
   const swaps = (config.disks ?? []).flatMap(swapUnits);
   const mounts = (config.disks ?? []).flatMap(mountUnits);
   const merge = input.extras.map((extra) => ({ source: dataUrl(JSON.stringify(extra)) }));
-  const allUnits = [...units, ...swaps, ...mounts];
+  const allUnits = [...units, ...swaps, ...mounts, ...newUnits(authorityUnits(config), config)];
+  const authorities = (config.caCertificates ?? []).map((text) => ({ source: dataUrl(text) }));
   return {
-    ignition: { version: input.version, ...(merge.length > 0 && { config: { merge } }) },
+    ignition: {
+      version: input.version,
+      ...(merge.length > 0 && { config: { merge } }),
+      ...(authorities.length > 0 && { security: { tls: { certificateAuthorities: authorities } } }),
+    },
     ...(users.length > 0 && { passwd: { users } }),
     storage: {
       ...(disks.length > 0 && { disks }),
@@ -71,6 +77,7 @@ function allFiles({ config, hostname, os, bootMac }: IgnitionInput): IgnitionFil
     ...networkFiles(config.network?.interfaces ?? [], os, bootMac),
     ...(config.users ?? []).filter((one) => one.sudo).map(sudoers),
     ...kernelFiles(config),
+    ...authorityFiles(config, os),
   ].filter((one) => !paths.has(one.path));
   return [...derived, ...own].map(file);
 }
@@ -137,6 +144,10 @@ function unit(one: NodeUnit): IgnitionUnit {
     ...(one.dropins && { dropins: one.dropins }),
   };
 }
+
+/** Units of ours whose names the document does not use: the document wins. */
+const newUnits = (ours: readonly IgnitionUnit[], { units = [] }: PlainConfig): readonly IgnitionUnit[] =>
+  ours.filter(({ name }) => !units.some((one) => one.name === name));
 
 const SWAP_TYPE = '0657FD6D-A4AB-43C4-84E5-0933C84B4F4F';
 const EFI_TYPE = 'C12A7328-F81F-11D2-BA4B-00A0C93EC93B';

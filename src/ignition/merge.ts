@@ -9,7 +9,8 @@
  */
 import { pathText } from '../resources/document.ts';
 import { interfaceKey, type NodeInterface } from '../resources/node-network.ts';
-import type { NodeConfig } from '../resources/nodeconfig.ts';
+import type { NodeConfig, NodeUser } from '../resources/nodeconfig.ts';
+import { keysIn } from '../resources/ssh-key.ts';
 import type { Path } from '../resources/yaml.ts';
 import type { ConfigLayer, Provenance } from './rendered.ts';
 
@@ -44,7 +45,7 @@ const KEYS: Readonly<Record<string, (item: Item) => string>> = {
   'network.interfaces': (item) => String(interfaceKey(item as NodeInterface)),
   disks: (item) => String(item.device),
 };
-const UNITED = new Set(['users.sshKeys', 'users.groups', 'kernelModules', 'packages']);
+const UNITED = new Set(['users.sshKeys', 'users.groups', 'kernelModules', 'caCertificates', 'packages']);
 const CONTENTS = ['content', 'contentBase64', 'source'];
 
 type Item = Readonly<Record<string, unknown>>;
@@ -122,10 +123,16 @@ function mergeLayers(layers: readonly ConfigLayer[]): Merged {
 function traceOf(config: NodeConfig, source: Source): Traced {
   const known = memoTraced.get(config);
   if (known?.document === source.document) return known.traced;
-  const { extra: _, ...rest } = config;
-  const traced = trace(rest, source, '');
+  const { extra: _, users, ...rest } = config;
+  const traced = trace(users ? { ...rest, users: users.map(withListedKeys) } : rest, source, '');
   memoTraced.set(config, { document: source.document, traced });
   return traced;
+}
+
+/** The user with the keys of `authorizedKeys` in `sshKeys`. */
+function withListedKeys({ authorizedKeys, ...user }: NodeUser): NodeUser {
+  if (authorizedKeys === undefined) return user;
+  return { ...user, sshKeys: [...(user.sshKeys ?? []), ...keysIn(authorizedKeys)] };
 }
 
 function trace(value: Node, source: Source, place: string): Traced {

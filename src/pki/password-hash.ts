@@ -3,18 +3,15 @@
  * (https://www.akkadia.org/drepper/SHA-crypt.txt), which every Linux understands.
  */
 import { createHash, randomBytes } from 'node:crypto';
-
-/**
- * Anything else would lock its user out, and a password in the clear would stand in /etc/shadow.
- */
-const PASSWORD_HASH = /^\$[0-9A-Za-z]{1,16}\$[!-9;-~]{8,500}$/;
+import { passwordHashFault } from '../resources/password-hash-text.ts';
 
 /** The password hash in a value; undefined when it is none. A line break at its end is left out. */
 export function passwordHashIn(octets: Uint8Array): string | undefined {
   const text = Buffer.from(octets)
     .toString('latin1')
     .replace(/\r?\n$/, '');
-  return PASSWORD_HASH.test(text) ? text : undefined;
+  // Anything else would lock its user out, and a password in the clear would be in /etc/shadow.
+  return /^\$[!-9;-~]{1,500}$/.test(text) && passwordHashFault(text) === undefined ? text : undefined;
 }
 
 const ALPHABET = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';

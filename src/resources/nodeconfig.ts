@@ -7,11 +7,14 @@
  * String values may contain `${...}` templates (src/ignition/template.ts).
  */
 import { z } from 'zod';
+import { certificates } from './certificate-text.ts';
 import { distinct } from './distinct.ts';
 import { absolutePath, domainName, duration, fileMode, filePath, sha256, templated } from './fields.ts';
 import { nodeNetwork } from './node-network.ts';
+import { passwordHashFault } from './password-hash-text.ts';
 import { secretReference } from './secret-spec.ts';
-import { sshKeyFault, trimmedKey } from './ssh-key.ts';
+import { authorizedKeysFault, sshKeyFault, trimmedKey } from './ssh-key.ts';
+import { timeZoneFault } from './time-zones.ts';
 
 const groupName = z.string().regex(/^[A-Za-z_][-A-Za-z0-9_.]{0,31}$/, 'not a user or group name');
 
@@ -83,13 +86,14 @@ const nodeUnit = z.strictObject({
     .meta({ description: 'Drop-ins for the unit (NAME.d/*.conf); merged by name.' }),
 });
 
-const sshKey = z
-  .string()
-  .overwrite(trimmedKey)
-  .superRefine((text, context) => {
-    const message = sshKeyFault(text);
+/** A text for which `faultOf` returns undefined. */
+const textWithout = (faultOf: (text: string) => string | undefined) =>
+  z.string().superRefine((text, context) => {
+    const message = faultOf(text);
     if (message !== undefined) context.addIssue({ code: 'custom', message });
   });
+
+const sshKey = z.string().overwrite(trimmedKey).pipe(textWithout(sshKeyFault));
 
 const nodeUser = z.strictObject({
   name: z
@@ -100,8 +104,16 @@ const nodeUser = z.strictObject({
     description:
       'Public keys that may log in, one per item as in authorized_keys, with options if you want, e.g. \'from="10.0.0.0/8" ssh-ed25519 AAAA… me\'.',
   }),
+  authorizedKeys: textWithout(authorizedKeysFault).optional().meta({
+    description: 'The text of a file authorized_keys, with its comments; its keys are added to sshKeys.',
+  }),
   passwordHash: z
-    .union([z.string().regex(/^[!-9;-~]+$/, 'not a password hash as crypt(3) makes it'), secretReference])
+    .union([
+      textWithout((text) =>
+        /^[!-9;-~]+$/.test(text) ? passwordHashFault(text) : 'not a password hash as crypt(3) makes it',
+      ),
+      secretReference,
+    ])
     .optional()
     .meta({
       description:
@@ -234,6 +246,10 @@ export const nodeConfig = z.strictObject({
     .meta({
       description: 'Kernel modules that are loaded at every boot. Those of all layers are combined.',
     }),
+  caCertificates: z.array(certificates).max(64).optional().meta({
+    description:
+      'Certificates of CAs, as PEM, that programs on the machine trust besides those of the operating system. Those of all layers are combined.',
+  }),
   packages: z
     .array(
       z
@@ -257,9 +273,7 @@ export const nodeConfig = z.strictObject({
     )
     .optional()
     .meta({ description: 'Values that templates use as ${var.NAME}.' }),
-  timezone: z
-    .string()
-    .regex(/^[A-Za-z0-9_+-]+(\/[A-Za-z0-9_+-]+){0,2}$/, 'not a time zone; write it like "Europe/Berlin"')
+  timezone: textWithout(timeZoneFault)
     .optional()
     .meta({ description: 'Time zone, e.g. Europe/Berlin. Default UTC.' }),
   configTimeout: duration.optional().meta({

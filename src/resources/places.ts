@@ -52,6 +52,7 @@ export const CONFIG_PLACES: Readonly<Record<string, Place>> = {
   timezone: at('/etc/localtime', 'Europe/Berlin'),
   sysctls: at('/etc/sysctl.d', '{vm.swappiness: 10}'),
   kernelModules: at('/etc/modules-load.d', '[br_netfilter]'),
+  caCertificates: at('the trusted CAs of the operating system (/etc/ssl/certs or /etc/pki)'),
   packages: at('installed by cloud-init at the first boot', '[tcpdump]'),
   configTimeout: at('boot host: how long it waits for the report of the machine', '10m'),
   extra: at('the Ignition config or the user-data of cloud-init, merged over that of Muster'),

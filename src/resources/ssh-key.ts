@@ -43,7 +43,8 @@ export function sshKeyFault(text: string): string | undefined {
   if (/PRIVATE KEY/.test(text)) return 'this is a private key; write the public one, from the file NAME.pub';
   if (/BEGIN SSH2 PUBLIC KEY/.test(text))
     return 'this is a key as RFC 4716 writes it; `ssh-keygen -i -f FILE` prints it as OpenSSH does';
-  if (/[\n\r]/.test(text)) return 'this has several lines; write each key as an item of its own';
+  if (/[\n\r]/.test(text))
+    return 'this has several lines; write each key as an item of its own, or all of them as authorizedKeys';
   const { rest, fault } = withoutOptions(text);
   if (fault !== undefined) return fault;
   const [type, body = ''] = rest.split(/[ \t]+/);
@@ -54,6 +55,24 @@ export function sshKeyFault(text: string): string | undefined {
   return typeInside(body) === type
     ? undefined
     : `the key is cut off, or is not of type ${type}; copy it again`;
+}
+
+/** The keys of a whole file of that form, without blank lines and comments; one a line. */
+export const keysIn = (file: string): readonly string[] =>
+  file
+    .split(/[\n\r]+/)
+    .map(trimmedKey)
+    .filter((line) => line !== '' && !line.startsWith('#'));
+
+/** Why a text is not such a file; undefined when it is one. */
+export function authorizedKeysFault(file: string): string | undefined {
+  if (keysIn(file).length === 0) return 'there is no key in this; write lines as in authorized_keys';
+  if (/PRIVATE KEY/.test(file)) return sshKeyFault(file);
+  for (const [n, line] of file.split(/\r\n|\n|\r/).entries()) {
+    const fault = keysIn(line).map(sshKeyFault)[0];
+    if (fault !== undefined) return `line ${n + 1}: ${fault}`;
+  }
+  return undefined;
 }
 
 function withoutOptions(text: string): { readonly rest: string; readonly fault?: string } {

@@ -6,7 +6,7 @@ import { MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { DOCUMENTS, openWorld, type World } from '../api/world.ts';
 import { run } from './run.ts';
 
-const PASSWORD_HASH = '$6$rounds=10000$saltsalt$onlyTheHashOfAPassword';
+const PASSWORD_HASH = `$6$rounds=10000$saltsalt$${'onlyTheHashOfAPassword'.padEnd(86, '.')}`;
 const GIVEN = 'the value of a Secret';
 const SESSION = 'nVdQXnChLKyuQVhTEliElw';
 const SECRET_USER = `---

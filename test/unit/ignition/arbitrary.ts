@@ -43,6 +43,18 @@ export const awkward = fc.constantFrom(
   '😀',
   'é',
 );
+/** The certificate of a CA that signs nothing. */
+export const SITE_CA = `-----BEGIN CERTIFICATE-----
+MIIBezCCASGgAwIBAgIUDmyhx1X8qu4FYPqJ8u2LnFeY4agwCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHU2l0ZSBDQTAgFw0yNjExMjcwMTUyNTRaGA8yMTI2MTEwMzAx
+NTI1NFowEjEQMA4GA1UEAwwHU2l0ZSBDQTBZMBMGByqGSM49AgEGCCqGSM49AwEH
+A0IABE18ivwVA3ka1idbGYY0Vl4UlDLWf2hLyrJGxN1YQTgjdiQdh6PruOWGiLAN
+Qdxho9IwbaMtm8QeZB6JdPakV3ujUzBRMB0GA1UdDgQWBBRX9d+ZZfS4ZinHXOH3
+qcH3NCKCIDAfBgNVHSMEGDAWgBRX9d+ZZfS4ZinHXOH3qcH3NCKCIDAPBgNVHRMB
+Af8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIBRhxh5c9zjH1NWMubeenD7oTYrG
+09EWkB3okcC6yAcJAiEAzG7KIlTStyvLCkY7tPzp8UgYIvpoEEq+oGYeWiyzQZE=
+-----END CERTIFICATE-----
+`;
 const text = fc.string({ unit: awkward, maxLength: 40 }).map(templateLiteral);
 const word = fc.stringMatching(/^[a-z][a-z0-9]{0,7}$/);
 const path = fc
@@ -115,7 +127,9 @@ const user = optional(
     groups: fc.uniqueArray(word, { maxLength: 3 }),
     primaryGroup: word,
     gecos: fc.constantFrom('Ops', 'Ända "x", Room 7'),
-    passwordHash: fc.constant('$6$salt$hash'),
+    passwordHash: fc.constant(
+      '$6$salt$wZU8LXJfJJqoagopbB7RuK6JEotEMZ0CQDy0phpPAuLMYQFcmf6L6BdAbs/Q7w7o1qsZ9pFqFVY4yuUSWgaYt1',
+    ),
     uid: fc.integer({ min: 1000, max: 60_000 }),
     sudo: fc.boolean(),
     system: fc.boolean(),
@@ -287,6 +301,7 @@ export const anyConfig: fc.Arbitrary<NodeConfig> = optional(
   {
     hostname: word,
     timezone: fc.constantFrom('Etc/UTC', 'Europe/Berlin'),
+    caCertificates: fc.constantFrom([], [SITE_CA]),
     sysctls: fc.dictionary(
       fc.constantFrom('vm.swappiness', 'kernel.core_pattern'),
       fc.constantFrom(1, '|/x %p'),

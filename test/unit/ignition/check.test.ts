@@ -163,18 +163,6 @@ describe('a fault that Ignition would find', () => {
   });
 });
 
-test('a password that is not hashed and a time zone that does not exist are warned of, without the password', () => {
-  const config = (zone: string, hash: string) =>
-    machine(`, config: {timezone: ${zone}, users: [{name: ops, passwordHash: "${hash}"}]}`);
-  for (const hash of ['$6$salt$hash', '$y$j9T$salt$hash', '!', '*', 'ab01FAX.bQRSU'])
-    expect(check(config('Etc/UTC', hash))).toEqual([]);
-  expect(check(config('Berlin', 'secret'))).toEqual([
-    expect.stringMatching(/^warning \d+ Machine\/a: this is not a password hash, .*`openssl passwd -6`/),
-    expect.stringMatching(/^warning \d+ Machine\/a: there is no time zone "Berlin"/),
-  ]);
-  expect(check(config('Berlin', 'secret')).join()).not.toContain('secret');
-});
-
 test('a machine with a disk that cannot be passed to the agent is refused when it is applied', () => {
   const cluster = document(
     'Cluster',

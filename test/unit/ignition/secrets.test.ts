@@ -134,7 +134,7 @@ test.for([
   'password: ${PASSWORD}',
   'token_file: /etc/token\ntoken=/etc/token',
   'TOKEN=$(cat /etc/token)',
-  'passwd: "$6$salt$hash"',
+  'passwd: "$6$salt$wZU8LXJfJJqoagopbB7RuK6JEotEMZ0CQDy0phpPAuLMYQFcmf6L6BdAbs/Q7w7o1qsZ9pFqFVY4yuUSWgaYt1"',
   'the password is in the safe',
   'hide_secret: true',
   '-----BEGIN CERTIFICATE-----\nMIIE',

@@ -3,7 +3,8 @@ import { load } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import { merge } from '../../../src/ignition/merge.ts';
 import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
-import { DEBIAN_13, FLATCAR, rendered, renderOne } from './kit.ts';
+import { SITE_CA } from './arbitrary.ts';
+import { DEBIAN_13, FEDORA, FLATCAR, rendered, renderOne } from './kit.ts';
 
 interface CloudConfig {
   readonly write_files: readonly {
@@ -111,4 +112,54 @@ test('a file belongs to a number, which cloud-init cannot set itself', () => {
     user: { id: 1000 },
     group: { name: 'adm' },
   });
+});
+
+describe('CA certificates of the site', () => {
+  const config = { caCertificates: [SITE_CA] };
+
+  test('are those of cloud-init, before it installs packages', () => {
+    const { ca_certs } = load(rendered(config, DEBIAN_13).files['user-data']!) as { ca_certs: object };
+    expect(ca_certs).toEqual({ trusted: [SITE_CA] });
+  });
+
+  test.each([
+    [FLATCAR, '/etc/ssl/certs/muster-site-1.pem'],
+    [FEDORA, '/etc/pki/ca-trust/source/anchors/muster-site-1.pem'],
+  ])('are files on %o with a unit that adds them, and Ignition trusts them as well', (image, path) => {
+    const { ignition, storage, systemd } = JSON.parse(rendered(config, image).files.ignition!);
+    const source = storage.files.find((file: { path: string }) => file.path === path).contents.source;
+    expect(ignition.security.tls.certificateAuthorities).toEqual([{ source }]);
+    expect(systemd.units.map(({ name }: { name: string }) => name)).toContain(
+      'muster-site-authorities.service',
+    );
+  });
+
+  test('of all layers are combined, and without any nothing is there', () => {
+    const layer = (name: 'cluster' | 'machine', text: string) => ({
+      layer: name,
+      document: name,
+      config: nodeConfig.parse({ caCertificates: [text] }),
+    });
+    const both = merge([layer('cluster', SITE_CA), layer('machine', `${SITE_CA}${SITE_CA}`)]);
+    expect(both.config.caCertificates).toEqual([SITE_CA, `${SITE_CA}${SITE_CA}`]);
+    expect(rendered({}, FLATCAR).files.ignition).not.toContain('muster-site');
+  });
+});
+
+test('the keys of authorizedKeys are added to those of other layers, without comments', () => {
+  const key = (text: string) => `ssh-ed25519 ${text}`;
+  const [ada, bob] = [
+    key('AAAAC3NzaC1lZDI1NTE5AAAAIGTy9bm9ytgaN2Mk/J62KIqJ13MJ3jaqNeO3PCa0/mwG ada'),
+    key('AAAAC3NzaC1lZDI1NTE5AAAAIIcNAMZZfRiAAhyBYI15Jz0+Zzx28DEptsF4c2liEcP2 bob'),
+  ];
+  const layer = (name: 'cluster' | 'machine', user: object) => ({
+    layer: name,
+    document: name,
+    config: nodeConfig.parse({ users: [{ name: 'ops', ...user }] }),
+  });
+  const merged = merge([
+    layer('cluster', { sshKeys: [ada] }),
+    layer('machine', { authorizedKeys: `# ours\n${ada}\n\n${bob}\n` }),
+  ]);
+  expect(merged.config.users).toEqual([{ name: 'ops', sshKeys: [ada, bob] }]);
 });

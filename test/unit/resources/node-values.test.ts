@@ -1,8 +1,10 @@
 /** Values of a configuration that could not work on a machine, and how they are written. */
+import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { absolutePath } from '../../../src/resources/fields.ts';
 import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
+import { SITE_CA } from '../ignition/arbitrary.ts';
 
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIcNAMZZfRiAAhyBYI15Jz0+Zzx28DEptsF4c2liEcP2';
 
@@ -107,4 +109,77 @@ test.each(['/bin/bash', '/usr/bin/fish', '/usr/sbin/nologin'])('%s can be a shel
 
 test.each(['/x"; id; "', "/x'$(id)'", '/x`id`', '/x y', '/x:0:0'])('%s cannot be a shell', (shell) => {
   expect(faultOf({ users: [{ name: 'a', shell }] })).toMatch(/not the path of a shell/);
+});
+
+describe('time zones', () => {
+  test.each(['UTC', 'Etc/UTC', 'Europe/Berlin', 'US/Pacific', 'America/Argentina/Buenos_Aires', 'EST5EDT'])(
+    '%s is one',
+    (timezone) => expect(faultOf({ timezone })).toBeUndefined(),
+  );
+
+  test.each([
+    ['Berlin', 'there is no time zone "Berlin"; did you mean "Europe/Berlin"?'],
+    ['europe/berlin', 'did you mean "Europe/Berlin"?'],
+    ['Europe/Berln', 'did you mean "Europe/Berlin"?'],
+    ['+01', 'write one like "Europe/Berlin"'],
+    ['Nowhere/Atlantis', 'write one like "Europe/Berlin"'],
+    ['Factory', 'there is no time zone "Factory"'],
+    ['../UTC', 'there is no time zone'],
+    ['', 'there is no time zone ""'],
+  ])('"%s" is none', (timezone, message) => expect(faultOf({ timezone })).toContain(message));
+});
+
+describe('password hashes', () => {
+  const hash = (passwordHash: string) => faultOf({ users: [{ name: 'ops', passwordHash }] });
+  const printed = (...words: readonly string[]) =>
+    execFileSync('openssl', ['passwd', ...words, 'secret'], { encoding: 'utf8' }).trim();
+
+  test('of openssl and mkpasswd are taken, and so is what locks an account', () => {
+    for (const words of [['-6'], ['-5'], ['-1'], ['-6', '-salt', 'rounds=9000$abc']])
+      expect(hash(printed(...words))).toBeUndefined();
+    for (const other of [
+      // The examples of crypt(5) and of bcrypt's own tests.
+      '$y$j9T$F5Jx5fExrKuPp53xLKQ..1$X3DX6M94c7o.9agCG9G317fhZg9SqC.5i5rd.RhAtQ7',
+      '$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW',
+      'ab01FAX.bQRSU',
+      '!',
+      '*',
+      '!!',
+    ])
+      expect(hash(other)).toBeUndefined();
+  });
+
+  test('that are cut off, or are passwords, are refused without being repeated', () => {
+    const whole = printed('-6');
+    expect(hash(whole.slice(0, -1))).toContain('is cut off or changed');
+    expect(hash(`${whole}x`)).toContain('is cut off or changed');
+    expect(hash('$6$salt$hash')).toContain('is cut off or changed');
+    // A shell that expands $6 leaves this of a hash.
+    expect(hash(whole.slice(2))).toContain('openssl passwd -6');
+    for (const password of ['hunter2', 'correct-horse', 'x'])
+      expect(hash(password)).toMatch(/^this is not a password hash(?!.*(hunter2|horse))/);
+  });
+});
+
+describe('the text of a file authorized_keys', () => {
+  const file = (authorizedKeys: string) => faultOf({ users: [{ name: 'ops', authorizedKeys }] });
+
+  test('may have comments, blank lines, options and any line breaks', () => {
+    expect(file(`# ops\r\n${KEY} ada\r\n\r\nrestrict ${KEY} bob`)).toBeUndefined();
+  });
+
+  test.each([
+    ['', /no key in this/],
+    ['# nothing\n', /no key in this/],
+    [`${KEY}\nssh-rsa AAAA`, /^line 2: the key is cut off/],
+    [`\n\nform="x" ${KEY}`, /^line 3: sshd has no option "form" for keys; did you mean "from"\?/],
+    ['-----BEGIN OPENSSH PRIVATE KEY-----\nx', /this is a private key/],
+  ])('"%s" is refused', (text, message) => expect(file(text)).toMatch(message));
+});
+
+test('CA certificates of a site are PEM, and a key is refused', () => {
+  expect(faultOf({ caCertificates: [SITE_CA] })).toBeUndefined();
+  expect(faultOf({ caCertificates: ['/etc/ssl/ca.pem'] })).toContain('write PEM');
+  expect(faultOf({ caCertificates: ['-----BEGIN PRIVATE KEY-----'] })).toContain('private key');
+  expect(faultOf({ caCertificates: [SITE_CA.replace('MIIB', 'MIIC')] })).toContain('cannot be read');
 });
