@@ -51,14 +51,27 @@ interface EncodedLine {
 const sizeOf = ({ size }: { readonly size?: number }): readonly number[] =>
   size === undefined ? [] : [size];
 
-/** The text of a line, with the words in it that must be checked; `hash` names a content. */
-function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): EncodedLine {
-  const of = (...words: readonly (string | number)[]): string => [line.do, ...words].join(' ');
+type DiskLine = Extract<
+  PlanLine,
+  {
+    readonly do:
+      | 'create-data'
+      | 'create-etcd'
+      | 'mount-data'
+      | 'mount-etcd'
+      | 'guard-new'
+      | 'bind'
+      | 'bind-etcd'
+      | 'marker'
+      | 'marker-etcd'
+      | 'clear'
+      | 'clear-etcd';
+  }
+>;
+
+/** {@link encodeLine} for lines about the data disk and the etcd disk. */
+function encodeDiskLine(line: DiskLine, of: (...words: readonly string[]) => string): EncodedLine {
   switch (line.do) {
-    case 'request': {
-      const words = [line.leaf, line.algorithm, ...(line.replaces ? [line.replaces] : [])];
-      return { plain: words, text: of(...words) };
-    }
     case 'create-data':
     case 'create-etcd': {
       const words = [line.filesystem, ...(line.encrypt === undefined ? [] : [line.encrypt])];
@@ -78,6 +91,29 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
       const words = [line.cluster, line.founding, line.member, line.machine];
       return { plain: words, text: of(...words) };
     }
+  }
+}
+
+/** The text of a line, with the words in it that must be checked; `hash` names a content. */
+function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): EncodedLine {
+  const of = (...words: readonly (string | number)[]): string => [line.do, ...words].join(' ');
+  switch (line.do) {
+    case 'request': {
+      const words = [line.leaf, line.algorithm, ...(line.replaces ? [line.replaces] : [])];
+      return { plain: words, text: of(...words) };
+    }
+    case 'create-data':
+    case 'create-etcd':
+    case 'mount-data':
+    case 'mount-etcd':
+    case 'guard-new':
+    case 'bind':
+    case 'bind-etcd':
+    case 'marker':
+    case 'marker-etcd':
+    case 'clear':
+    case 'clear-etcd':
+      return encodeDiskLine(line, of);
     case 'restore-etcd':
     case 'restore-snapshot': {
       const words = [line.cluster, line.from, line.to, line.member, line.machine, line.address, line.program];
