@@ -173,13 +173,15 @@ describe('the text of a file authorized_keys', () => {
     ['# nothing\n', /no key in this/],
     [`${KEY}\nssh-rsa AAAA`, /^line 2: the key is cut off/],
     [`\n\nform="x" ${KEY}`, /^line 3: sshd has no option "form" for keys; did you mean "from"\?/],
-    ['-----BEGIN OPENSSH PRIVATE KEY-----\nx', /this is a private key/],
+    [SITE_CA.replaceAll('CERTIFICATE', 'OPENSSH PRIVATE KEY'), /this is a private key/],
   ])('"%s" is refused', (text, message) => expect(file(text)).toMatch(message));
 });
 
 test('CA certificates of a site are PEM, and a key is refused', () => {
   expect(faultOf({ caCertificates: [SITE_CA] })).toBeUndefined();
   expect(faultOf({ caCertificates: ['/etc/ssl/ca.pem'] })).toContain('write PEM');
-  expect(faultOf({ caCertificates: ['-----BEGIN PRIVATE KEY-----'] })).toContain('private key');
+  expect(faultOf({ caCertificates: [SITE_CA.replaceAll('CERTIFICATE', 'PRIVATE KEY')] })).toContain(
+    'private key',
+  );
   expect(faultOf({ caCertificates: [SITE_CA.replace('MIIB', 'MIIC')] })).toContain('cannot be read');
 });
