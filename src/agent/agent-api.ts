@@ -22,7 +22,15 @@ import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
 import type { AgentRecord } from './identities.ts';
 import { factsOfThisLife, mustServe, RESTORED_PLAN, revisionHeader } from './life-gate.ts';
-import type { AgentApiAnswer, AgentBuilds, AgentIdentity, AgentPlanner, AgentSnapshots } from './protocol.ts';
+import { AGENT_PATHS, type PlanLine } from './plan.ts';
+import type {
+  AgentApiAnswer,
+  AgentBuilds,
+  AgentIdentity,
+  AgentPlanner,
+  AgentSnapshots,
+  LaterKeysGuard,
+} from './protocol.ts';
 import { type RedeemAnswer, type RedeemDeps, redeem } from './redeem.ts';
 import { renewal } from './renewal.ts';
 import type { RevisionClaims } from './revision-claim.ts';
@@ -41,11 +49,16 @@ export type ConfigurationOf = (
 
 /**
  * Notes a poll that was answered with a plan. `since`: when it arrived, monotonic. `applied`:
- * whether the agent had carried out that plan already.
+ * whether the agent had carried out that plan already. `listener`: see {@link ShownCertificate}.
  */
 export type PlannedPoll = (
   machine: string,
-  poll: { readonly facts: AgentFacts; readonly since: Millis; readonly applied: boolean },
+  poll: {
+    readonly facts: AgentFacts;
+    readonly since: Millis;
+    readonly applied: boolean;
+    readonly listener?: string;
+  },
 ) => void;
 
 interface AgentApiDeps extends RedeemDeps {
@@ -56,7 +69,7 @@ interface AgentApiDeps extends RedeemDeps {
   /** The store's revision now. */
   readonly revision: () => Promise<number>;
   /** The life of the store; absent: it was never restored. */
-  readonly life?: Pick<Life, 'number' | 'state' | 'detail' | 'seen'> | undefined;
+  readonly life?: Pick<Life, 'number' | 'state' | 'detail' | 'seen' | 'isAhead'> | undefined;
   /** Tells revisions that machines were sent from revisions that they invented. */
   readonly claims: RevisionClaims;
   /** The first configuration of a machine's boot session; undefined when that is not known. */
@@ -71,9 +84,13 @@ interface AgentApiDeps extends RedeemDeps {
   readonly snapshots?: AgentSnapshots | undefined;
   /** Which agent machines run; absent: none is upgraded. */
   readonly builds?: AgentBuilds | undefined;
+  /** Holds clusters whose keys are later than this store's; absent: none is held. */
+  readonly laterKeys?: LaterKeysGuard | undefined;
   /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
   readonly trusted: () => ReadonlySet<string>;
   readonly primary: () => string;
+  /** PEM of all trusted generations. */
+  readonly authority: () => string;
   /** Whether an agent may work on a machine; see AgentBoot. Constant time. */
   readonly hasAgent: (machine: string) => boolean;
 }
@@ -89,6 +106,11 @@ export interface ShownCertificate {
   readonly spki: Buffer;
   /** Ms since 1970. */
   readonly notAfter: number;
+  /**
+   * The generation of the transport CA whose certificate the listener showed on this connection.
+   * The client accepted it, or it would not have sent a request. Absent: it is not known any more.
+   */
+  readonly listener?: string;
 }
 
 /** The largest form, in octets. */
@@ -185,11 +207,16 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const revision = await deps.revision();
       if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
       const restored = deps.life?.state === 'restored';
-      const wanted = restored ? RESTORED_PLAN : await deps.planner(identity, facts);
+      const held = await deps.laterKeys?.heard(
+        member.name,
+        facts,
+        isAhead(deps, facts, revision, member.name),
+      );
+      const wanted = restored ? RESTORED_PLAN : (held ?? (await deps.planner(identity, facts)));
       const current = deps.identities.get(record.machine) ?? record;
       // The renewal comes first, so that a line that ends the plan does not prevent it.
       const renewed = restored ? [] : await renewal(deps, current, shown, facts);
-      const lines = [...renewed, ...wanted.lines];
+      const lines = [...(restored ? [] : trustLines(deps, facts)), ...renewed, ...wanted.lines];
       const plan = { ...wanted, lines: linesFor(facts.agent, lines) };
       const { digest, tar: body } = encodePlan(plan);
       const headers = {
@@ -202,7 +229,8 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         ...(!restored && (await agentHeader(deps, member.name))),
       };
       const applied = digest === facts.applied;
-      deps.planned?.(identity.machine, { facts, since, applied });
+      const { listener } = shown;
+      deps.planned?.(identity.machine, { facts, since, applied, ...(listener && { listener }) });
       return applied ? { status: 204, headers } : { status: 200, contentType: TAR, body, headers };
     },
 
@@ -272,6 +300,26 @@ function redeemAnswer(answer: RedeemAnswer, waiting: number): AgentApiAnswer {
     : { status: 202, contentType: TEXT, body: answer.challenge, headers };
 }
 
+/** Whether a machine has proved that it saw a later state of this store than the present one. */
+const isAhead = (
+  { life, claims }: AgentApiDeps,
+  { claim, seenRevision = 0 }: AgentFacts,
+  revision: number,
+  machine: string,
+): boolean =>
+  seenRevision > revision ||
+  (claim !== undefined && claims.believed(machine, claim) && life?.isAhead(claim.revision) === true);
+
+/**
+ * The line that gives a machine the transport CA's generations of now, if it reports that it trusts
+ * others. It comes before everything else, so that no hold of the plan keeps a machine from it.
+ */
+function trustLines({ authority }: AgentApiDeps, { trust }: AgentFacts): readonly PlanLine[] {
+  const text = authority();
+  if (trust === undefined || trust === createHash('sha256').update(text).digest('hex')) return [];
+  return [{ do: 'put', mode: 0o644, path: AGENT_PATHS.authority, content: { text } }];
+}
+
 /** Whether the certificate has ended by now, maybe since the handshake. */
 const hasEnded = ({ clock }: AgentApiDeps, shown: ShownCertificate): boolean => shown.notAfter <= clock.now();
 
@@ -295,7 +343,7 @@ async function renewEnded(
   events.record({ kind: 'agent.renewed', subject: record.machine, fields: { address, ended: shown.serial } });
   const text = 'The certificate of the agent had ended. It has another one and asks again.';
   const { tar } = encodePlan({
-    lines: [...lines, { do: 'hold', code: 'certificate-ended', text }],
+    lines: [...trustLines(deps, facts), ...lines, { do: 'hold', code: 'certificate-ended', text }],
     pollSeconds: 0,
   });
   return { status: 200, contentType: TAR, body: tar, headers: { 'retry-after': '0' } };

@@ -3,7 +3,7 @@
  * chain. For every request, the ledger (identities.ts) says to which machine the certificate
  * belongs and whether it still counts. Every client is limited as on the HTTP listener.
  */
-import { constants } from 'node:crypto';
+import { constants, X509Certificate } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -93,6 +93,7 @@ const contextOf = ({ certificate, key, authority }: ServerCertificate) =>
 export async function startAgentServer(options: AgentServerOptions): Promise<AgentServer> {
   const limits = { ...AGENT_LIMITS, ...options.limits };
   const log = options.log.child({ room: 'agents' });
+  const served: Served = new Map([servedBy(options.certificate)]);
   const server = https.createServer(
     {
       ...contextOf(options.certificate),
@@ -107,12 +108,12 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
       keepAliveTimeout: limits.keepAlive,
       connectionsCheckingInterval: limits.checkEvery,
     },
-    (request, response) => void handle(request, response, options, limits, log),
+    (request, response) => void handle(request, response, { ...options, served }, limits, log),
   );
   server.setTimeout(limits.stalled);
   server.on('checkContinue', (request, response) => {
     if (Number(request.headers['content-length'] ?? 0) <= limits.bodyBytes) response.writeContinue();
-    void handle(request, response, options, limits, log);
+    void handle(request, response, { ...options, served }, limits, log);
   });
   server.on('tlsClientError', () => count(options.metrics, 'handshake', 0));
   server.on('clientError', (_error, socket) => socket.destroy());
@@ -125,10 +126,21 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
   server.on('error', (error) => log.error({ error: error.message }, "the agents' listener failed"));
   return {
     port: (server.address() as AddressInfo).port,
-    renew: (certificate) => server.setSecureContext(contextOf(certificate)),
+    renew(certificate) {
+      served.set(...servedBy(certificate));
+      server.setSecureContext(contextOf(certificate));
+    },
     close: () => closeGracefully(server, options.clock, limits.grace),
   };
 }
+
+/** Serial numbers of the listener's certificates since its start → the generation that signed. */
+type Served = Map<string, string>;
+
+const servedBy = ({ certificate, generation }: ServerCertificate): [string, string] => [
+  new X509Certificate(certificate).serialNumber,
+  generation,
+];
 
 function listenError(error: NodeJS.ErrnoException, where: AgentServerOptions['listen']): MusterError {
   const taken = error.code === 'EADDRINUSE';
@@ -143,11 +155,12 @@ const count = (metrics: Metrics, route: string, status: number): void =>
   metrics.add('muster_agent_requests_total', { route, status: String(status) });
 
 type Route = keyof typeof AGENT_ROUTES;
+type Handling = AgentServerOptions & { readonly served: Served };
 
 async function handle(
   request: IncomingMessage,
   response: ServerResponse,
-  options: AgentServerOptions,
+  options: Handling,
   limits: HttpLimits,
   log: Log,
 ): Promise<void> {
@@ -175,7 +188,7 @@ async function answerTo(
   route: Route | undefined,
   request: IncomingMessage,
   response: ServerResponse,
-  { api, admits, heard }: Pick<AgentServerOptions, 'api' | 'admits' | 'heard'>,
+  { api, admits, heard, served }: Pick<Handling, 'api' | 'admits' | 'heard' | 'served'>,
   limits: HttpLimits,
 ): Promise<AgentApiAnswer> {
   if (route === undefined)
@@ -193,7 +206,7 @@ async function answerTo(
     // The handler stops reading a body that it refuses; the rest of it is not awaited.
     response.shouldKeepAlive = false;
     const octets = limited(request.iterator({ destroyOnReturn: false }), MAX_PART_OCTETS);
-    return api.snapshotPart(searchParams, octets, shownBy(request.socket as TLSSocket), address);
+    return api.snapshotPart(searchParams, octets, shownBy(request.socket as TLSSocket, served), address);
   }
   const body = await readBody(request, limits.bodyBytes);
   if (body === undefined) {
@@ -201,7 +214,7 @@ async function answerTo(
     return textAnswer(413, `E_TOO_LARGE: a form has at most ${limits.bodyBytes} octets.`);
   }
   if (route === 'redeem') return api.redeem(body, address);
-  const answer = await api[route](body, shownBy(request.socket as TLSSocket), address);
+  const answer = await api[route](body, shownBy(request.socket as TLSSocket, served), address);
   heard?.(plainAddress(address));
   return answer;
 }
@@ -231,14 +244,16 @@ const HAS_ENDED = 'CERT_HAS_EXPIRED';
  * is judged later ({@link AgentApi.poll}); any other is ignored. In both cases the client has
  * proved that it holds the key.
  */
-function shownBy(socket: TLSSocket): ShownCertificate | undefined {
+function shownBy(socket: TLSSocket, served: Served): ShownCertificate | undefined {
   if (!socket.authorized && String(socket.authorizationError) !== HAS_ENDED) return undefined;
   const certificate = socket.getPeerX509Certificate();
   if (certificate === undefined) return undefined;
+  const listener = served.get(socket.getX509Certificate()?.serialNumber ?? '');
   return {
     serial: certificate.serialNumber.toLowerCase(),
     notAfter: Date.parse(certificate.validTo),
     spki: certificate.publicKey.export({ type: 'spki', format: 'der' }),
+    ...(listener !== undefined && { listener }),
   };
 }
 

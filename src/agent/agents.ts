@@ -20,6 +20,7 @@ import type { SecretUsers } from '../machines/secret-users.ts';
 import { createTickets, type TicketFacts, type Tickets } from '../machines/tickets.ts';
 import type { Pki } from '../pki/pki.ts';
 import type { Secrets } from '../pki/secrets.ts';
+import type { ServerCertificate } from '../pki/server-certificate.ts';
 import type { Catalog, LiveCatalog } from '../resources/catalog.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Life } from '../store/life.ts';
@@ -33,13 +34,14 @@ import { inlineLayer } from './inline.ts';
 import { type AgentSettings, agentLayer } from './layer.ts';
 import { type LayerRequest, NO_TICKET, previewLayer, settingsFor } from './machine-layer.ts';
 import type { Plan } from './plan.ts';
-import type { AgentBuilds, AgentPlanner, AgentSnapshots } from './protocol.ts';
+import type { AgentBuilds, AgentPlanner, AgentSnapshots, LaterKeysGuard } from './protocol.ts';
 import { waitingReason } from './redeem.ts';
 import { type KnownTpm, knownTpm } from './redeem-tpm.ts';
 import { createRevisionClaims } from './revision-claim.ts';
 import { createRounds } from './rounds.ts';
+import { type TicketKeys, ticketKeysOnDemand } from './ticket-keys.ts';
 import { createTpmChallenges } from './tpm-challenges.ts';
-import { createTransport } from './transport.ts';
+import { createTransport, type Transport } from './transport.ts';
 import { createWaiting } from './waiting.ts';
 import { createWithdrawals } from './withdrawal.ts';
 import type { Witness } from './witness.ts';
@@ -97,6 +99,8 @@ interface AgentsListen {
   readonly snapshots?: AgentSnapshots;
   /** Which agent machines run; absent: none is upgraded. */
   readonly builds?: AgentBuilds;
+  /** Holds clusters whose keys are later than this store's; absent: none is held. */
+  readonly laterKeys?: LaterKeysGuard;
   /** Told about every poll that was answered with a plan. */
   readonly planned?: PlannedPoll;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */
@@ -151,6 +155,10 @@ export interface Agents extends AgentBoot {
   listen(options: AgentsListen): Promise<void>;
   /** Checks addresses, clusters and the certificate now instead of at the next interval. */
   refresh(): Promise<void>;
+  /** Reads the transport CA again: agents and listener use what a rotation has changed. */
+  trustChanged(): Promise<void>;
+  /** The secrets from which tickets are derived; made when they are first asked for. */
+  ticketKeys(): Promise<TicketKeys>;
   /** The listener's port; undefined while there is none. */
   port(): number | undefined;
   /** Why there is no listener although there should be one. */
@@ -208,13 +216,11 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   let tickets: Tickets | undefined;
   let server: AgentServer | undefined;
   let approve: Agents['approve'] = () => Promise.reject(notUp());
-  /** The addresses that the certificate was last asked for. */
-  let named = '';
-  let certificateReadAt = 0;
-
+  const certificates = followCertificate(transport, clock);
+  const ticketKeys = ticketKeysOnDemand({ secrets, clock });
   const authority = (): string => transport.certificate?.authority ?? '';
   const start = async (listen: AgentsListen): Promise<void> => {
-    tickets ??= createTickets(await secrets.key('tickets'));
+    tickets ??= createTickets((await ticketKeys()).all);
     const { host, port, ticketed } = listen;
     approve = (machine, code) =>
       approveMachine(
@@ -232,6 +238,7 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       challenges,
       trusted: transport.trusted,
       primary: transport.primary,
+      authority,
       hasAgent,
       claims: createRevisionClaims(await secrets.key('revisions')),
       revision: async () => (await store.list(KEYS.founding.prefix())).revision,
@@ -247,15 +254,11 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     if (options === undefined) return;
     await withdraw();
     await prune();
+    if (tickets) await (await ticketKeys()).prune();
     if (memberships.size === 0 && secretUsers.size === 0) return;
     if (server === undefined) return start(options);
-    const addresses = options.addresses();
-    const now = addresses.join(' ');
-    if (now === named && clock.monotonic() - certificateReadAt < CERTIFICATE_EVERY) return;
-    named = now;
-    certificateReadAt = clock.monotonic();
-    const { certificate, changed } = await transport.refresh(addresses);
-    if (changed) server.renew(certificate);
+    const certificate = await certificates.changed(options.addresses());
+    if (certificate) server.renew(certificate);
   };
   const failed = (error: string): void => log.error({ error }, 'agents cannot be listened to; trying again');
   const rounds = createRounds({ clock, every: LOOK_EVERY, round, failed });
@@ -285,6 +288,11 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       rounds.start();
     },
     refresh: rounds.now,
+    async trustChanged() {
+      certificates.forget();
+      await rounds.now();
+    },
+    ticketKeys,
     port: () => server?.port,
     fault: rounds.failure,
     certificateState: (machine, serial) => stateOf(identities.get(machine), serial),
@@ -297,6 +305,28 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       for (const one of unsubscribe) one();
       await rounds.close();
       await server?.close();
+    },
+  };
+}
+
+/** Reads the listener's certificate again when addresses change, and once in a while. */
+function followCertificate(transport: Transport, clock: Pick<Clock, 'monotonic'>) {
+  /** The addresses that the certificate was last asked for. */
+  let named = '';
+  let readAt: number = -CERTIFICATE_EVERY;
+  return {
+    /** The certificate, if it or the CA is another one than at the last call. */
+    async changed(addresses: readonly string[]): Promise<ServerCertificate | undefined> {
+      const now = addresses.join(' ');
+      if (now === named && clock.monotonic() - readAt < CERTIFICATE_EVERY) return undefined;
+      named = now;
+      readAt = clock.monotonic();
+      const { certificate, changed } = await transport.refresh(addresses);
+      return changed ? certificate : undefined;
+    },
+    /** Lets the next call read it in any case. */
+    forget(): void {
+      readAt = -CERTIFICATE_EVERY;
     },
   };
 }

@@ -219,6 +219,8 @@ post_facts_of_files() {
   set -- "$@" machineid="$first_line"
   first_line "$agents/refused"
   set -- "$@" refused="$first_line"
+  sha256=
+  ! sha256 "$etc/ca.crt" || set -- "$@" trust="$sha256"
   first_line "$run/applied"
   set -- "$@" applied="$first_line"
   first_line "$run/step"

@@ -157,3 +157,12 @@ export interface AgentBuilds {
   /** The bundle with that digest, if it is one that machines are offered. */
   bundle(digest: string): Uint8Array | undefined;
 }
+
+/** Holds a cluster whose machines have later keys than this store. */
+export interface LaterKeysGuard {
+  /**
+   * Looks at what a machine reports. `ahead`: it has proved that it saw a later state of this
+   * store. Resolves to the plan with which it waits; undefined: it gets its own.
+   */
+  heard(machine: string, facts: AgentFacts, ahead: boolean): Promise<Plan | undefined>;
+}

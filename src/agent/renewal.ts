@@ -61,11 +61,13 @@ export async function renewal(
     return issued === undefined || clock.now() >= renewsAt(issued);
   };
   if (left <= LONGEST && record.generation === primary() && !(await isDue())) return [];
-  const certificate = await next({ identities, pki, clock }, record, shown.spki).catch((error: unknown) => {
-    // The certificate is good for a while, so a later poll renews it.
-    if (left > 0 && error instanceof MusterError && error.code === 'E_CERTIFICATE_LIMIT') return undefined;
-    throw error;
-  });
+  const certificate = await next({ identities, pki, clock, primary }, record, shown.spki).catch(
+    (error: unknown) => {
+      // The certificate is good for a while, so a later poll renews it.
+      if (left > 0 && error instanceof MusterError && error.code === 'E_CERTIFICATE_LIMIT') return undefined;
+      throw error;
+    },
+  );
   if (certificate === undefined) return [];
   const path = isInState(record.machine, facts)
     ? AGENT_PATHS.certificate
@@ -88,11 +90,12 @@ function isInState(machine: string, { disk, marker }: AgentFacts): boolean {
  * request makes one.
  */
 async function next(
-  { identities, pki, clock }: Pick<RenewalDeps, 'identities' | 'pki' | 'clock'>,
+  { identities, pki, clock, primary }: RenewalDeps,
   record: AgentRecord,
   spki: Buffer,
 ): Promise<string | undefined> {
-  const made = record.next && (await pki.issuedOne(MUSTER_SCOPE, record.next.serial));
+  const signed = record.next?.generation === primary() ? record.next : undefined;
+  const made = signed && (await pki.issuedOne(MUSTER_SCOPE, signed.serial));
   // One that the machine never took may have ended meanwhile.
   if (made !== undefined && made.notAfter > clock.now()) return made.certificate;
   try {

@@ -9,7 +9,7 @@ import {
 } from '../pki/server-certificate.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 
-interface Transport {
+export interface Transport {
   /** Undefined until {@link refresh} resolved. */
   readonly certificate: ServerCertificate | undefined;
   /** Increases when the CA that machines are given changes. */

@@ -394,11 +394,10 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const image = HEX64.exec(form.get('image') ?? '')?.[0];
   const prefetched = prefetchedOf(text('prefetched'));
   const inventory = readInventory(form.get('inventory') ?? '');
-  const build = optional('build', HEX64);
   const refused = refusedOf(text('refused'));
   return {
     agent: needed('agent'),
-    ...(build !== undefined && { build }),
+    ...hashes((name) => optional(name, HEX64)),
     ...(refused && { refused }),
     bootId: needed('bootid'),
     // A machine may have none yet; the check `machine-id` reports that.
@@ -427,6 +426,12 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(claim && { claim }),
     ...(checkpoint && { seenCheckpoint: checkpoint }),
   };
+}
+
+/** The facts that are one SHA-256 each. */
+function hashes(read: (name: 'build' | 'trust') => string | undefined): Pick<AgentFacts, 'build' | 'trust'> {
+  const [build, trust] = [read('build'), read('trust')];
+  return { ...(build !== undefined && { build }), ...(trust !== undefined && { trust }) };
 }
 
 /** A malformed marker is still a marker, of an unknown cluster. */

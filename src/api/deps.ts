@@ -12,6 +12,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
+import type { LaterKeys } from '../cluster/change/later-keys.ts';
 import type { Membership } from '../cluster/change/membership.ts';
 import type { QuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import type { Rotations } from '../cluster/change/rotation/rotations.ts';
@@ -111,6 +112,7 @@ export interface ApiDeps {
   /** Snapshots of clusters' etcd. */
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'get' | 'verify' | 'read'>;
   readonly rotations: Rotations;
+  readonly laterKeys: Pick<LaterKeys, 'accept' | 'warnings'>;
   readonly upgrades: Upgrades;
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'show' | 'of' | 'pause' | 'resume' | 'retry'>;

@@ -97,6 +97,19 @@ const leaveOutOfRotation: H = async (request, deps) => {
   return json(changeView(await deps.rotations.leaveOut(name, what, byOf(request, deps))));
 };
 
+/** Lets the keys of a restored store count, although machines have later ones. Body: `{confirm}`. */
+const acceptKeys: H = async (request, deps) => {
+  const { name = '' } = request.params;
+  const { confirm } = await fieldsOf(request, ['confirm']);
+  if (confirm !== name)
+    throw new MusterError(
+      'E_USAGE',
+      `this puts the keys of this store back on the machines of ${name}, which interrupts it; repeat its name: {"confirm"}`,
+    );
+  await deps.laterKeys.accept(name, byOf(request, deps));
+  return json({ cluster: name, accepted: true });
+};
+
 /** The routes of rotations. */
 export const ROTATION_HANDLERS = {
   'GET /v1/clusters/:name/rotation': showRotation,
@@ -105,4 +118,5 @@ export const ROTATION_HANDLERS = {
   'POST /v1/clusters/:name/rotation/resume': resumeRotation,
   'POST /v1/clusters/:name/rotation/roll-back': rollBackRotation,
   'POST /v1/clusters/:name/rotation/leave-out': leaveOutOfRotation,
+  'POST /v1/clusters/:name/rotation/accept': acceptKeys,
 } as const;

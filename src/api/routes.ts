@@ -90,7 +90,12 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
     ...(deps.page !== undefined && { page: { url: deps.page, authority: deps.pageAuthority } }),
     ...deps.daemon.readiness(),
     faults: deps.catalog.faults(),
-    warnings: [...(await deps.exports.warnings()), ...deps.endings.warnings(), ...deps.catalog.warnings()],
+    warnings: [
+      ...(await deps.exports.warnings()),
+      ...deps.endings.warnings(),
+      ...deps.laterKeys.warnings(),
+      ...deps.catalog.warnings(),
+    ],
     incompleteImages: incompleteImages(deps),
   });
 

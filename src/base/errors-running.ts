@@ -12,6 +12,12 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'See `muster pki status`: agents renew certificates of their machines, so look whether the machine is heard; a CA has to be rotated.',
   },
+  E_LATER_KEYS: {
+    title: 'Machines of a cluster have later keys than this restored store.',
+    who: 'operator',
+    http: 409,
+    fix: 'Restore a backup that was taken after the rotation. If there is none, see docs/rotation.md, "The store was restored to before a rotation".',
+  },
   E_FOUNDED: {
     title: 'A setting of a founded cluster cannot change.',
     who: 'operator',

@@ -56,6 +56,8 @@ export const EVENT_KINDS = {
   'cluster.founding': 'The founding of etcd advanced; the reason says which step.',
   'cluster.snapshot': 'A snapshot of etcd was taken, or it or a copy of it failed; the reason says which.',
   'cluster.rollout': 'A rolling restart moved on to a machine, or has stalled.',
+  'cluster.later-keys':
+    'A machine has keys that this store does not know: it was restored to before a rotation. The cluster is held until an operator decides.',
   'cluster.change':
     'A change of a cluster (a rotation of keys) came to a step, was held, paused, or ended; or a machine has shown the evidence of a step.',
   'cluster.agents':

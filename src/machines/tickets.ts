@@ -20,7 +20,7 @@ export const TICKET_LIFETIME = duration('15m');
 type TicketOf = Pick<BootSession, 'id' | 'machine'>;
 
 export interface Tickets {
-  /** The ticket of a session; the same one at each call. */
+  /** The ticket of a session; the same one at each call, until the present key changes. */
   of(session: TicketOf): Secret;
   /** Whether `text` is the ticket of this session; compares in constant time. */
   fits(session: TicketOf, text: string): boolean;
@@ -29,18 +29,24 @@ export interface Tickets {
 }
 
 /**
- * Makes tickets with this boot host's secret key.
+ * Makes tickets with this boot host's secret keys. `keys` returns the present one, then those whose
+ * tickets are still accepted.
  *
- * @throws {RangeError} when the key has fewer than 32 octets.
+ * @throws {RangeError} (its functions) when a key has fewer than 32 octets.
  */
-export function createTickets(key: Uint8Array): Tickets {
-  if (key.length < 32) throw new RangeError('a key for tickets has at least 32 octets');
-  const text = ({ id, machine }: TicketOf): string =>
-    createHmac('sha256', key).update(`muster ticket\0${machine}\0${id}`).digest('base64url');
+export function createTickets(keys: () => readonly Uint8Array[]): Tickets {
+  const textBy = (key: Uint8Array, { id, machine }: TicketOf): string => {
+    if (key.length < 32) throw new RangeError('a key for tickets has at least 32 octets');
+    return createHmac('sha256', key).update(`muster ticket\0${machine}\0${id}`).digest('base64url');
+  };
+  const text = (session: TicketOf): string => textBy(keys()[0]!, session);
   const digest = (ticket: string): Buffer => createHash('sha256').update(ticket).digest();
   return {
     of: (session) => new Secret(text(session)),
-    fits: (session, given) => timingSafeEqual(digest(text(session)), digest(given)),
+    fits(session, given) {
+      const found = keys().map((key) => timingSafeEqual(digest(textBy(key, session)), digest(given)));
+      return found.includes(true);
+    },
     hash: (session) => digest(text(session)).toString('hex'),
   };
 }

@@ -45,6 +45,8 @@ export interface Secrets {
   get(name: string): Promise<string | undefined>;
   /** Stores a secret, and replaces one of the same name. */
   put(name: string, text: string): Promise<void>;
+  /** Deletes a secret, if there is one of this name. */
+  remove(name: string): Promise<void>;
   /** A secret of 32 random octets, which the first call makes. Throws as {@link get}. */
   key(name: string): Promise<Buffer>;
 }
@@ -60,6 +62,9 @@ export function openSecrets({ store, vault }: { readonly store: Store; readonly 
     async put(name, text) {
       const key = KEYS.secret.key(name);
       await store.commit([{ key, put: encode(vault.seal(key, text)) }]);
+    },
+    async remove(name) {
+      await store.commit([{ key: KEYS.secret.key(name), delete: true }]);
     },
     async key(name) {
       const stored = await get(name);

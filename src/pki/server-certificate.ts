@@ -10,7 +10,7 @@ import { formatIp, parseIp } from '../base/ip.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { ClusterNames } from './hierarchy.ts';
 import { PrivateKey } from './keys.ts';
-import { type Keyset, trustBundle } from './keyset.ts';
+import { bridgesBehind, type Keyset, primaryOf, trustBundle } from './keyset.ts';
 import type { Pki } from './pki.ts';
 import { renewsAt } from './renewal-time.ts';
 import type { Secrets } from './secrets.ts';
@@ -23,6 +23,8 @@ const SECRETS = { agents: 'server', operators: 'operators-server' } as const;
 export interface ServerCertificate {
   readonly certificate: string;
   readonly key: PrivateKey;
+  /** Id of the transport CA's generation that signed it. */
+  readonly generation: string;
   /** All trusted generations of the transport CA, PEM. */
   readonly authority: string;
 }
@@ -71,8 +73,8 @@ export interface ServerCertificateDeps {
 
 /**
  * Returns the stored certificate if it names these addresses (it may name more: interfaces get
- * theirs one after the other), is signed by the CA's primary generation and is not to be renewed
- * yet; else makes a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6
+ * theirs one after the other), is signed by the CA's primary generation, has the bridges behind it
+ * that are needed now and is not to be renewed yet; else makes a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6
  * as text.
  */
 export async function serverCertificate(
@@ -91,10 +93,11 @@ export async function serverCertificate(
   if (
     known !== undefined &&
     known.generation === keyset.primary &&
+    bridgesIn(known.pem) === bridgesBehind(keyset, primaryOf(keyset)) &&
     namesAll(known.certificate, addresses, names) &&
     !(await isDue(known.certificate))
   )
-    return { certificate: known.pem, key: known.key, authority };
+    return { certificate: known.pem, key: known.key, generation: known.generation, authority };
   return { ...(await renew({ pki, secrets, secret, names }, keyset, addresses)), authority };
 }
 
@@ -121,8 +124,13 @@ async function renew(
     publicKey: key.publicKey(),
   });
   await secrets.put(secret, JSON.stringify({ certificate, key: key.pem(), generation: keyset.primary }));
-  return { certificate, key };
+  return { certificate, key, generation: keyset.primary };
 }
+
+const END = '-----END CERTIFICATE-----\n';
+
+/** What follows the first certificate of a PEM text. */
+const bridgesIn = (pem: string): string => pem.slice(pem.indexOf(END) + END.length);
 
 /** Whether the certificate names all of these addresses and names. */
 function namesAll(

@@ -146,6 +146,10 @@ export const KEYS = {
     room: 'cluster',
     holds: 'what each machine has shown for a step of a change that is over',
   }),
+  laterKeys: keys('later-keys/CLUSTER', {
+    room: 'cluster',
+    holds: 'a key that a machine has and a restored store does not know: the cluster waits for an operator',
+  }),
   objects: keys('objects/CLUSTER/MACHINE', {
     room: 'cluster',
     holds: 'the in-cluster objects that a control plane applied',

@@ -68,6 +68,11 @@ export interface Life {
    */
   seen(machine: string, number: number): Promise<LifeState>;
   /**
+   * Whether a number that a machine has seen is of a later state than the backup from which this
+   * store was restored; only until an operator accepts it.
+   */
+  isAhead(number: number): boolean;
+  /**
    * An operator accepts this store as the right one: it serves, and stores that ran before or
    * elsewhere are superseded by it.
    */
@@ -105,6 +110,7 @@ export async function openLife(deps: {
     get detail() {
       return detailOf(known, ahead);
     },
+    isAhead: (number) => isAhead(known, number),
     async seen(machine, number) {
       const { life, revision } = partsOf(number);
       if (life > known.life && !known.superseded) {
@@ -112,8 +118,7 @@ export async function openLife(deps: {
         await write({ ...known, superseded: { at: clock.now(), machine, life } });
         listener();
       }
-      if (life < known.life && known.restored && revision > known.restored.revision)
-        ahead.set(machine, Math.max(ahead.get(machine) ?? 0, revision));
+      if (isAhead(known, number)) ahead.set(machine, Math.max(ahead.get(machine) ?? 0, revision));
       return state();
     },
     async accept() {
@@ -125,6 +130,11 @@ export async function openLife(deps: {
       listener = given;
     },
   };
+}
+
+function isAhead({ life, restored }: LifeRecord, number: number): boolean {
+  const seen = partsOf(number);
+  return restored !== undefined && seen.life < life && seen.revision > restored.revision;
 }
 
 function detailOf(

@@ -1,15 +1,20 @@
 /** Wires the changes of running clusters: the engine, its kinds, and the rolling restarts. */
 import type { PlannedPoll } from '../agent/agent-api.ts';
 import { AGENT_BUNDLE } from '../agent/bundle.ts';
+import type { AgentPlanner } from '../agent/protocol.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { openBuilds } from '../cluster/change/agents/builds.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { anyKind } from '../cluster/change/kind.ts';
+import { openLaterKeys } from '../cluster/change/later-keys.ts';
+import { ownRotation } from '../cluster/change/own/own-rotation.ts';
+import { createOwnRotations } from '../cluster/change/own/own-rotations.ts';
+import { withOwnPace } from '../cluster/change/own/pace.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
-import { createRotations } from '../cluster/change/rotation/rotations.ts';
+import { createRotations, type Rotations } from '../cluster/change/rotation/rotations.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { followDocuments } from '../cluster/change/upgrade/follow.ts';
 import type { UpgradeOrder } from '../cluster/change/upgrade/order.ts';
@@ -23,6 +28,7 @@ import type { Kube } from '../cluster/kube.ts';
 import type { PlannerDeps } from '../cluster/plan/planner.ts';
 import type { Required } from '../cluster/spec/artifacts.ts';
 import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
+import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
@@ -38,7 +44,7 @@ interface ChangesOf {
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
-  { store, events, pki, life, releases, catalog, artifacts, roster }: State,
+  { store, events, pki, life, releases, catalog, artifacts, roster, agents }: State,
   { clusters, kubes, founder, founding, supplies, snapshots }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
@@ -53,6 +59,21 @@ export async function openClusterChanges(
   const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record });
   const upgradeKind = anyKind(upgrading);
   const { settled } = rollouts;
+  /** The agents that have a certificate, of machines that are believed. */
+  const agentsNow = () =>
+    agents.identities
+      .list()
+      .filter(
+        ({ machine, revoked }) =>
+          revoked === undefined &&
+          agents.hasAgent(machine) &&
+          roster.get(machine)?.status.quarantine === undefined,
+      );
+  const ownMachines = () => agentsNow().map(({ machine }) => machine);
+  const { trustChanged, ticketKeys } = agents;
+  const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow }));
+  const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
+  const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log });
   const changes: Changes = await openChanges({
     store,
     clock,
@@ -61,10 +82,13 @@ export async function openClusterChanges(
     metrics,
     serves: () => life.state === 'usual',
     clusters,
-    kinds: [kind, upgradeKind],
+    holds: laterKeys.holds,
+    ownMachines,
+    kinds: [kind, upgradeKind, ownKind],
     settled,
   });
   closing.defer(() => changes.close());
+  const own = createOwnRotations({ changes, kind: ownKind, pki, ticketKeys, machines: ownMachines });
   const rotations = createRotations({ changes, kind, pki, clusters, founding: founding.status, clock });
   const byAge = startRotationsByAge({
     ...{ founder, clusters, pki, changes, rotations, clock, log },
@@ -72,8 +96,9 @@ export async function openClusterChanges(
   });
   closing.defer(() => byAge.close());
   const planned: PlannedPoll = (machine, poll) => {
-    const cluster = clusters.clusterOf(machine)?.resolved?.name;
+    const cluster = clusterOf(machine);
     if (cluster !== undefined) changes.heard(cluster, machine, poll);
+    changes.heard(MUSTER_SCOPE, machine, poll);
   };
   const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   return {
@@ -106,6 +131,23 @@ export async function openClusterChanges(
       );
       return upgrades;
     },
-    rotations,
+    rotations: withOwn(rotations, own),
+    paced: (planner: AgentPlanner) =>
+      withOwnPace(planner, { running: changes.running, machines: ownMachines }),
+    laterKeys,
+  };
+}
+
+/** Rotations of clusters, and under the name `_muster` those of Muster's own keys. */
+function withOwn(clusters: Rotations, own: Rotations): Rotations {
+  const of = (cluster: string): Rotations => (cluster === MUSTER_SCOPE ? own : clusters);
+  return {
+    preview: (cluster, request) => of(cluster).preview(cluster, request),
+    rotate: (cluster, request, by) => of(cluster).rotate(cluster, request, by),
+    show: (cluster) => of(cluster).show(cluster),
+    pause: (cluster, by) => of(cluster).pause(cluster, by),
+    resume: (cluster, by) => of(cluster).resume(cluster, by),
+    rollBack: (cluster, by) => of(cluster).rollBack(cluster, by),
+    leaveOut: (cluster, what, by) => of(cluster).leaveOut(cluster, what, by),
   };
 }

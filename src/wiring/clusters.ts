@@ -122,7 +122,7 @@ export async function openClusters(
     await agents.listen({
       host: '0.0.0.0',
       port: options.agentPort,
-      planner: withSecrets(planner.plan, {
+      planner: withSecrets(changes.paced(planner.plan), {
         given,
         users: state.secretUsers,
         configuration: withWebhookSecrets((name) => boot.service.render(name).merged, clusters),
@@ -130,6 +130,7 @@ export async function openClusters(
       inline: planner.inline,
       snapshots: snapshots.agents,
       builds: changes.builds,
+      laterKeys: changes.laterKeys,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: (session) => boot.service.ticketed(session),
       ownAddresses: boot.service.ownAddresses,
@@ -148,6 +149,7 @@ export async function openClusters(
     founding,
     snapshots,
     rotations: changes.rotations,
+    laterKeys: changes.laterKeys,
     upgrades: changes.upgrades(health),
     health,
     builds: changes.builds,

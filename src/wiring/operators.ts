@@ -101,6 +101,7 @@ export async function listenToOperators(
       snapshots: clusters.snapshots,
       hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
       rotations: clusters.rotations,
+      laterKeys: clusters.laterKeys,
       upgrades: clusters.upgrades,
       builds: clusters.builds,
       health: clusters.health,

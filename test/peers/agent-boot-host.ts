@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import type { PlannedPoll } from '../../src/agent/agent-api.ts';
 import { openAgents } from '../../src/agent/agents.ts';
 import { AGENT_BUNDLE, type AgentBundle } from '../../src/agent/bundle.ts';
 import type { AgentFacts } from '../../src/agent/facts.ts';
@@ -68,6 +69,8 @@ export interface AgentBootHost extends boot.World {
   /** The planner's inputs, and its answers. */
   readonly asked: { identity: AgentIdentity; facts: AgentFacts }[];
   plan: Plan;
+  /** Told about every poll that was answered with a plan. */
+  planned: PlannedPoll;
   /** The plan that a machine with `delivery: inline` gets. */
   inline: (machine: string) => Promise<Plan>;
   /** The settings in the last rendered configuration, by machine. */
@@ -108,6 +111,7 @@ export async function open(
   const settings = new Map<string, AgentSettings>();
   const state = {
     plan: { lines: [], pollSeconds: 5 } as Plan,
+    planned: (() => {}) as PlannedPoll,
     bundle: AGENT_BUNDLE,
     inline: (async () => ({ lines: [], pollSeconds: 0 })) as AgentBootHost['inline'],
   };
@@ -159,6 +163,7 @@ export async function open(
       configuration: (machine) => base.boot.render(machine).merged,
     }),
     inline: (machine) => state.inline(machine),
+    planned: (machine, poll) => state.planned(machine, poll),
     builds,
     addresses: () => ['10.77.0.1', LOOPBACK],
     // All machines of the test send from loopback.
@@ -225,6 +230,12 @@ export async function open(
     },
     set plan(plan) {
       state.plan = plan;
+    },
+    get planned() {
+      return state.planned;
+    },
+    set planned(planned) {
+      state.planned = planned;
     },
     get inline() {
       return state.inline;

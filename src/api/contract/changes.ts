@@ -17,7 +17,7 @@ export const change = z
   .strictObject({
     cluster: z.string(),
     id: z.string(),
-    kind: z.enum(['rotation', 'upgrade']),
+    kind: z.enum(['rotation', 'upgrade', 'own-rotation']),
     by: z.string(),
     at: time,
     order: z.unknown().meta({ description: 'What was ordered; its form depends on the kind.' }),
@@ -143,7 +143,8 @@ export const CHANGES = {
   'POST /v1/clusters/:name/rotation': {
     access: 'administer',
     second: 'emergency',
-    summary: 'Rotates keys of a cluster.',
+    summary:
+      "Rotates keys of a cluster, or as cluster `_muster` Muster's own: `transport-ca`, `ticket-secret`.",
     query: z.strictObject({ dryRun }),
     body: z.strictObject({
       keysets: names('Keysets, or `all`.'),
@@ -176,5 +177,13 @@ export const CHANGES = {
     summary: 'Waits no longer for machines, or leaves behind what depends on old keys.',
     body: z.strictObject({ without, leave }),
     answer: change,
+  },
+  'POST /v1/clusters/:name/rotation/accept': {
+    access: 'administer',
+    summary: 'Lets the keys of a restored store count, although machines have later ones.',
+    body: z.strictObject({
+      confirm: z.string().meta({ description: 'The cluster’s name, repeated.' }),
+    }),
+    answer: z.strictObject({ cluster: z.string(), accepted: z.literal(true) }),
   },
 } as const satisfies Contracts;

@@ -2,6 +2,7 @@
 import type { ChangeView } from '../../api/rotations.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ChangePreview } from '../../cluster/change/preview.ts';
+import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
@@ -12,7 +13,8 @@ interface Options extends ServerOptions {
 }
 
 interface RotateOptions extends Options {
-  readonly cluster: string;
+  /** Absent: Muster's own keys. */
+  readonly cluster?: string;
   readonly dryRun?: boolean;
   readonly pauseBefore?: readonly string[];
   readonly without?: readonly string[];
@@ -22,11 +24,17 @@ interface RotateOptions extends Options {
 const pathOf = (cluster: string, what = ''): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/rotation${what}`;
 
+/** How people and options name the scope of Muster's own keys. */
+const OWN = 'muster';
+const shownName = (scope: string): string => (scope === MUSTER_SCOPE ? OWN : scope);
+const commandOf = (scope: string): string =>
+  `muster pki rotation ${scope === MUSTER_SCOPE ? '--own' : scope}`;
+
 const listed = (names: readonly string[] | undefined): string => (names ?? []).join(',');
 
 /** `muster pki rotate`: begins a rotation, or shows what it would do. */
 export async function rotate(keysets: readonly string[], options: RotateOptions, io: Io): Promise<number> {
-  const { cluster, dryRun = false, pauseBefore, without, leave } = options;
+  const { cluster = MUSTER_SCOPE, dryRun = false, pauseBefore, without, leave } = options;
   const format = formatOf(options.output, ['table', 'json', 'yaml'], 'table');
   const call = {
     query: { ...(dryRun && { dryRun: 'true' }) },
@@ -49,12 +57,13 @@ export async function rotate(keysets: readonly string[], options: RotateOptions,
   }
   const view = await client.call<ChangeView>('POST', pathOf(cluster), call);
   print(view, format, io);
-  if (format === 'table') io.out(`muster pki rotation ${cluster} shows how far it is\n`);
+  if (format === 'table') io.out(`${commandOf(cluster)} shows how far it is\n`);
   return EXIT.ok;
 }
 
 interface DistrustOptions extends Options {
-  readonly cluster: string;
+  /** Absent: Muster's own keys. */
+  readonly cluster?: string;
   readonly now?: boolean;
   readonly confirm?: string;
   readonly without?: readonly string[];
@@ -66,6 +75,9 @@ const BREAKS: Readonly<Record<string, string>> = {
   'etcd-ca': 'clients of etcd that have no new certificate; members restart one after the other',
   'front-proxy-ca': 'aggregated APIs for a moment',
   sa: 'every token of a pod, until its kubelet has renewed it; tokens in Secrets, for good',
+  'transport-ca':
+    'agents that do not report within 45 seconds, until their machines boot; `muster login` everywhere',
+  'ticket-secret': 'machines that boot at this moment, until they boot again',
 };
 
 /**
@@ -79,7 +91,8 @@ export async function distrust(
   options: DistrustOptions,
   io: Io,
 ): Promise<number> {
-  const { cluster, now = false, confirm, without } = options;
+  const { cluster = MUSTER_SCOPE, now = false, confirm, without } = options;
+  const name = shownName(cluster);
   if (!now)
     throw new MusterError(
       'E_USAGE',
@@ -87,50 +100,60 @@ export async function distrust(
     );
   const client = openClient(options, io);
   const body = { json: { keysets: listed(keysets), without: listed(without), emergency: cluster } };
-  if (confirm !== cluster) {
+  if (confirm !== name) {
     const preview = await client.call<ChangePreview>('POST', pathOf(cluster), {
       query: { dryRun: 'true' },
       body,
     });
     io.out(previewText(preview));
-    const cut = keysets.includes('all') ? Object.keys(BREAKS) : keysets;
-    for (const name of cut) io.out(`${name} cuts off: ${BREAKS[name] ?? 'what uses it'}\n`);
+    const ended = Object.keys(BREAKS).filter((one) => OWN_KEYS.includes(one) === (name === OWN));
+    for (const one of keysets.includes('all') ? ended : keysets)
+      io.out(`${one} cuts off: ${BREAKS[one] ?? 'what uses it'}\n`);
     throw new MusterError(
       'E_USAGE',
-      `this ends the old keys at once, and cannot be taken back; if that is right, add --confirm ${cluster}`,
+      `this ends the old keys at once, and cannot be taken back; if that is right, add --confirm ${name}`,
     );
   }
   const view = await client.call<ChangeView>('POST', pathOf(cluster), { body });
   print(view, 'table', io);
-  io.out(`muster pki rotation ${cluster} shows how far it is\n`);
+  io.out(`${commandOf(cluster)} shows how far it is\n`);
   return EXIT.ok;
 }
+
+const OWN_KEYS: readonly string[] = ['transport-ca', 'ticket-secret'];
 
 const ORDERS = { pause: '/pause', resume: '/resume', rollback: '/roll-back' } as const;
 
 interface RotationOptions extends Options {
+  readonly own?: boolean;
+  readonly confirm?: string;
   readonly without?: readonly string[];
   readonly leave?: readonly string[];
 }
 
 /**
- * `muster pki rotation`: shows the rotation of a cluster, or orders something of it.
+ * `muster pki rotation`: shows the rotation of a cluster, or with `--own` of Muster's own keys, or
+ * orders something of it. With `--own` the first argument is the order.
  *
- * @throws {MusterError} E_USAGE for an unknown order
+ * @throws {MusterError} E_USAGE for an unknown order, and without a cluster
  */
 export async function rotation(
-  cluster: string,
-  order: string | undefined,
+  first: string | undefined,
+  second: string | undefined,
   options: RotationOptions,
   io: Io,
 ): Promise<number> {
+  const [cluster, order] = options.own ? [MUSTER_SCOPE, first] : [first, second];
+  if (cluster === undefined || (options.own && second !== undefined))
+    throw new MusterError('E_USAGE', "name the Cluster, or say --own for Muster's own keys");
   const format = formatOf(options.output, ['table', 'json', 'yaml'], 'table');
   const client = openClient(options, io);
   const { without = [], leave = [] } = options;
+  if (order === 'accept') return acceptKeys(cluster, options, io);
   if (order !== undefined && !(order in ORDERS))
     throw new MusterError(
       'E_USAGE',
-      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}`,
+      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}, accept`,
     );
   let view: ChangeView | undefined;
   if (without.length > 0 || leave.length > 0)
@@ -144,6 +167,17 @@ export async function rotation(
   return EXIT.ok;
 }
 
+/**
+ * Lets the keys of a restored store count, although machines have later ones.
+ *
+ * @throws {MusterError} E_USAGE without `--confirm CLUSTER`, and what the server answers
+ */
+async function acceptKeys(cluster: string, { confirm = '', ...options }: RotationOptions, io: Io) {
+  await openClient(options, io).call('POST', pathOf(cluster, '/accept'), { body: { json: { confirm } } });
+  io.out(`the keys of this store count for ${cluster}; machines get them with their next polls\n`);
+  return EXIT.ok;
+}
+
 function print(view: ChangeView, format: 'table' | 'json' | 'yaml', io: Io): void {
   io.out(format === 'json' ? jsonText(view) : format === 'yaml' ? yamlText(view) : rotationText(view));
 }
@@ -153,7 +187,7 @@ const MARKS = { done: 'done', now: '  ->', next: '', 'rolled-back': 'back' } as 
 /** A rotation as text: a line for each step, then what is waited for. */
 export function rotationText(view: ChangeView): string {
   const lines = [
-    `${view.kind} of ${view.cluster}, ordered by ${view.by}, ${timeText(view.at)}: ${stateOf(view)}`,
+    `${view.kind} of ${shownName(view.cluster)}, ordered by ${view.by}, ${timeText(view.at)}: ${stateOf(view)}`,
   ];
   for (const { name, sentence, state, machines, text, noReturn } of view.steps) {
     const shown = machines ? ` (${machines} machines)` : '';
@@ -162,7 +196,7 @@ export function rotationText(view: ChangeView): string {
   }
   if (view.holding) lines.push(`HELD: ${view.holding.text} ${view.holding.remedy}`);
   for (const [machine, text] of Object.entries(view.waiting))
-    lines.push(`waits for ${machine === '' ? view.cluster : machine}: ${text}`);
+    lines.push(`waits for ${machine === '' ? shownName(view.cluster) : machine}: ${text}`);
   if (view.without.length > 0) lines.push(`left out: ${view.without.join(', ')}`);
   return `${lines.join('\n')}\n`;
 }

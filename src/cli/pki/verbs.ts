@@ -97,12 +97,15 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
   const rotate = withServer(
     pki
       .command('rotate')
-      .summary("replace a cluster's keys while it runs")
+      .summary('replace keys of a cluster, or of Muster itself, while all runs')
       .description(
         'Replaces keys of a running cluster: makes new ones, has every machine trust them, issues every certificate again, and ends the old ones. Each step waits for what machines were seen to do. `muster pki rotation` shows how far it is.',
       )
-      .argument('<keyset...>', 'ca, etcd-ca, front-proxy-ca, sa, encryption; or all')
-      .requiredOption('--cluster <name>', 'name of the Cluster', notEmpty)
+      .argument(
+        '<keyset...>',
+        'of a cluster: ca, etcd-ca, front-proxy-ca, sa, encryption; of Muster itself: transport-ca, ticket-secret; or all',
+      )
+      .option('--cluster <name>', "name of the Cluster; without it, Muster's own keys are rotated", notEmpty)
       .option('--dry-run', 'only say what would happen: steps, restarts, minutes, the point of no return')
       .option('--pause-before <step...>', 'steps before which it pauses')
       .option(...WITHOUT)
@@ -115,6 +118,7 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
     rotate,
     ['muster pki rotate all --cluster blue --dry-run', 'see what a rotation of all keys would do'],
     ['muster pki rotate etcd-ca --cluster blue --pause-before distrust', 'stop before the old CA ends'],
+    ['muster pki rotate transport-ca', 'replace the CA by which agents and the boot host believe each other'],
   );
   const distrust = withServer(
     pki
@@ -123,10 +127,13 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
       .description(
         'Makes new keys, and ends the old ones at once instead of step by step. Without --confirm it says what would break. It cannot be rolled back.',
       )
-      .argument('<keyset...>', 'ca, etcd-ca, front-proxy-ca, sa')
-      .requiredOption('--cluster <name>', 'name of the Cluster', notEmpty)
+      .argument(
+        '<keyset...>',
+        'of a cluster: ca, etcd-ca, front-proxy-ca, sa; of Muster itself: transport-ca, ticket-secret; or all',
+      )
+      .option('--cluster <name>', "name of the Cluster; without it, Muster's own keys end", notEmpty)
       .option('--now', 'do it at once')
-      .option('--confirm <cluster>', 'repeat the name of the Cluster to carry it out')
+      .option('--confirm <cluster>', 'repeat the name of the Cluster, or `muster`, to carry it out')
       .option(...WITHOUT),
   ).action(async (keysets: readonly string[], options) =>
     finish(await (await import('./rotation.ts')).distrust(keysets, options, io)),
@@ -142,18 +149,21 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
       .description(
         'Shows the steps of the rotation that is under way, or of the last one, and what it waits for. With an order it pauses, resumes or rolls it back. A rotation can be rolled back until the old keys end.',
       )
-      .argument('<cluster>', 'name of the Cluster')
-      .argument('[order]', 'pause, resume or rollback')
+      .argument('[cluster]', 'name of the Cluster; not with --own')
+      .argument('[order]', 'pause, resume, rollback; accept, for a store from before a rotation')
+      .option('--own', "the rotation of Muster's own keys")
+      .option('--confirm <cluster>', 'with accept: repeat the name of the Cluster', notEmpty)
       .option(...WITHOUT)
       .option(...LEAVE)
       .addOption(outputOption('table', 'json', 'yaml')),
-  ).action(async (cluster: string, order: string | undefined, options) =>
+  ).action(async (cluster: string | undefined, order: string | undefined, options) =>
     finish(await (await import('./rotation.ts')).rotation(cluster, order, options, io)),
   );
   withExamples(
     rotation,
     ['muster pki rotation blue', 'see how far a rotation is, and what it waits for'],
     ['muster pki rotation blue rollback', 'have the old keys sign again, and forget the new ones'],
+    ['muster pki rotation --own pause', "pause the rotation of Muster's own keys"],
   );
 }
 

@@ -11,7 +11,7 @@ import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
-import { KEYS } from '../../store/keys.ts';
+import { KEYS, MUSTER_SCOPE } from '../../store/keys.ts';
 import type { Store, Write } from '../../store/store.ts';
 import type { RunningChange, RunningChangeOf } from '../plan/running-change.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
@@ -36,7 +36,11 @@ interface ChangesDeps {
   readonly metrics?: Metrics;
   /** Whether this server may act; a restored one may not, until it is known to be the only one. */
   readonly serves?: () => boolean;
+  /** Why nothing of a cluster may be changed now; undefined: it may. Absent: it always may. */
+  readonly holds?: (cluster: string) => string | undefined;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
+  /** The machines of a change of the boot host's own keys (`_muster`); without it, none. */
+  readonly ownMachines?: () => readonly string[];
   readonly kinds: readonly AnyKind[];
   /**
    * Whether all programs of a machine that restart in turns run as its newest plan wants them;
@@ -52,13 +56,16 @@ export interface HeardPoll {
   readonly since: Millis;
   /** Whether the agent has carried out the plan that answers the poll. */
   readonly applied: boolean;
+  /** See {@link MachineSeen.listener}. */
+  readonly listener?: string;
 }
 
 export interface Changes {
   /**
    * Begins a change.
    *
-   * @throws {MusterError} E_CHANGE while another one is under way, E_USAGE for unknown steps
+   * @throws {MusterError} E_CHANGE while another one is under way, E_USAGE for unknown steps,
+   *   E_LATER_KEYS while nothing of the cluster may be changed
    */
   begin(change: Omit<NewChange<unknown>, 'id'>, by: string): Promise<ChangeRecord>;
   /** @throws {MusterError} E_CHANGE when no change is under way; the same holds for all orders. */
@@ -137,6 +144,8 @@ class RunningChanges implements Changes {
   begin(change: Omit<NewChange<unknown>, 'id'>, by: string): Promise<ChangeRecord> {
     const { cluster, kind } = change;
     return this.#inTurn(cluster, async () => {
+      const why = this.#deps.holds?.(cluster);
+      if (why !== undefined) throw new MusterError('E_LATER_KEYS', why);
       const before = this.#kept.get(cluster);
       const occasion = { by, now: this.#deps.clock.now() };
       const id = `${kind}-${new Date(occasion.now).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
@@ -269,7 +278,7 @@ class RunningChanges implements Changes {
   #tell({ cluster, kind, id, step }: ChangeRecord, { code, text, machine }: Note): void {
     this.#deps.events.record({
       kind: 'cluster.change',
-      subject: machine ?? `Cluster/${cluster}`,
+      subject: machine ?? (cluster === MUSTER_SCOPE ? 'muster' : `Cluster/${cluster}`),
       reason: { code, text },
       fields: { change: kind, id, step },
     });
@@ -301,6 +310,12 @@ class RunningChanges implements Changes {
 
   async #tryAdvance(cluster: string): Promise<boolean> {
     if (this.#deps.serves?.() === false) return false;
+    const why = this.#deps.holds?.(cluster);
+    if (why !== undefined) {
+      const kept = this.#kept.get(cluster);
+      if (kept) kept.waiting = { '': why };
+      return false;
+    }
     try {
       return await this.#inTurn(cluster, () => this.#advance(cluster));
     } catch (error) {
@@ -349,10 +364,15 @@ class RunningChanges implements Changes {
     }
   }
 
+  #machinesOf(cluster: string): readonly Pick<MachineSeen, 'name' | 'roles'>[] {
+    if (cluster === MUSTER_SCOPE)
+      return (this.#deps.ownMachines?.() ?? []).map((name) => ({ name, roles: [] }));
+    return this.#deps.clusters.get(cluster)?.resolved?.machines ?? [];
+  }
+
   #machines(cluster: string, { actedAt }: Kept): readonly MachineSeen[] {
     const now = this.#deps.clock.monotonic();
-    const machines = this.#deps.clusters.get(cluster)?.resolved?.machines ?? [];
-    return machines.map(({ name, roles }): MachineSeen => {
+    return this.#machinesOf(cluster).map(({ name, roles }): MachineSeen => {
       const heard = this.#heard.get(`${cluster} ${name}`);
       const settled = this.#deps.settled(cluster, name);
       const isFresh = heard !== undefined && heard.since >= actedAt + PLANS_LAG;
@@ -360,6 +380,7 @@ class RunningChanges implements Changes {
         name,
         roles,
         ...(isFresh && { facts: heard.facts }),
+        ...(isFresh && heard.listener !== undefined && { listener: heard.listener }),
         applied: isFresh && heard.applied,
         ...(settled !== undefined && { settled }),
         ...(heard && { silentFor: (now - heard.at) as Millis }),

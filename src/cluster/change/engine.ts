@@ -9,7 +9,16 @@
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ChangeRecord, Evidence } from './record.ts';
-import type { ChangeTable, Hold, MachineSeen, Route, Step, StepInput, Verdict } from './step.ts';
+import {
+  type ChangeTable,
+  type Hold,
+  isFor,
+  type MachineSeen,
+  type Route,
+  type Step,
+  type StepInput,
+  type Verdict,
+} from './step.ts';
 
 /** What is known of a cluster while a step is under way. */
 export interface Observed<Seen> {
@@ -97,10 +106,7 @@ export function participants<Order, Seen>(
   machines: readonly MachineSeen[],
   without: readonly string[],
 ): readonly MachineSeen[] {
-  if (scope.on === 'boot-host') return [];
-  return machines.filter(
-    ({ name, roles }) => !without.includes(name) && roles.some((role) => scope.roles.includes(role)),
-  );
+  return machines.filter(({ name, roles }) => !without.includes(name) && isFor(scope, roles));
 }
 
 /**

@@ -2,6 +2,7 @@
 import { duration, type Millis } from '../../base/duration.ts';
 import type { ClusterMachine } from '../spec/resolved-cluster.ts';
 import type { StepOutline } from './kind.ts';
+import { isFor } from './step.ts';
 
 export interface StepPreview {
   readonly name: string;
@@ -28,7 +29,7 @@ const ONE_POLL = duration('10s');
 
 export function previewOf(
   steps: readonly StepOutline[],
-  machines: readonly ClusterMachine[],
+  machines: readonly Pick<ClusterMachine, 'name' | 'roles'>[],
   without: readonly string[],
 ): ChangePreview {
   const shown = steps.map((step) => stepPreview(step, machines, without));
@@ -42,19 +43,17 @@ const rounded = (minutes: number): number => Math.round(minutes * 10) / 10;
 
 function stepPreview(
   { name, sentence, scope, takes, restarts, noReturn }: StepOutline,
-  machines: readonly ClusterMachine[],
+  machines: readonly Pick<ClusterMachine, 'name' | 'roles'>[],
   without: readonly string[],
 ): StepPreview {
   const found: Record<string, string[]> = {};
-  if (scope.on === 'machines')
-    for (const machine of machines) {
-      if (without.includes(machine.name)) continue;
-      if (!machine.roles.some((role) => scope.roles.includes(role))) continue;
-      for (const program of restarts(machine.roles)) {
-        found[program] ??= [];
-        found[program].push(machine.name);
-      }
+  for (const machine of machines) {
+    if (without.includes(machine.name) || !isFor(scope, machine.roles)) continue;
+    for (const program of restarts(machine.roles)) {
+      found[program] ??= [];
+      found[program].push(machine.name);
     }
+  }
   const inTurn = Math.max(0, ...IN_TURN.map((program) => found[program]?.length ?? 0));
   const asked = scope.on === 'machines' ? ONE_POLL : 0;
   const total = (takes.total ?? 0) + asked + inTurn * (takes.eachTurn ?? (0 as Millis));

@@ -40,8 +40,8 @@ export type Scope =
   | { readonly on: 'boot-host' }
   | {
       readonly on: 'machines';
-      /** The step's machines have one of these roles. */
-      readonly roles: readonly ClusterRole[];
+      /** The step's machines have one of these roles; `any`: all machines with an agent. */
+      readonly roles: readonly ClusterRole[] | 'any';
       /**
        * How many machines do the step at the same time. Machines get their turns in the cluster's
        * order, and a machine keeps its turn until its evidence is there. `all`: every machine at
@@ -49,6 +49,10 @@ export type Scope =
        */
       readonly atOnce: number | 'all';
     };
+
+/** Whether a step is for a machine with these roles. */
+export const isFor = (scope: Scope, roles: readonly ClusterRole[]): boolean =>
+  scope.on === 'machines' && (scope.roles === 'any' || roles.some((role) => scope.roles.includes(role)));
 
 /** What is known about a machine while a step is under way. */
 export interface MachineSeen {
@@ -66,6 +70,11 @@ export interface MachineSeen {
    * Absent: the machine runs no such program.
    */
   readonly settled?: boolean;
+  /**
+   * The generation of Muster's transport CA whose certificate the listener showed when the machine
+   * last reported; the machine accepted it.
+   */
+  readonly listener?: string;
   /** How long ago the machine last reported; absent when this server has not heard it. */
   readonly silentFor?: Millis;
 }

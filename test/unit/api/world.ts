@@ -32,6 +32,7 @@ import { openBuilds } from '../../../src/cluster/change/agents/builds.ts';
 import { openChanges } from '../../../src/cluster/change/changes.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { anyKind } from '../../../src/cluster/change/kind.ts';
+import { openLaterKeys } from '../../../src/cluster/change/later-keys.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
 import { createQuarantinedMembers } from '../../../src/cluster/change/quarantined-member.ts';
 import { openReleases } from '../../../src/cluster/change/releases.ts';
@@ -259,7 +260,10 @@ export async function openWorld(
   const settled = () => undefined;
   const upgradeKind = anyKind(upgrade({ clusters, kubes, releases, snapshots, record: () => undefined }));
   const kinds = [kind, upgradeKind];
-  const changes = await openChanges({ store, clock, log, events, clusters, kinds, settled });
+  const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
+  const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log });
+  const { holds } = laterKeys;
+  const changes = await openChanges({ store, clock, log, events, clusters, kinds, settled, holds });
   const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   const health = createHealth({
     agents: (cluster) => builds.show(cluster),
@@ -296,6 +300,7 @@ export async function openWorld(
     membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
     running: releases,
     waiting: departures.waiting,
+    laterKeys,
     rotations: createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
     health,
     upgrades: createUpgrades({
