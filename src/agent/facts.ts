@@ -160,7 +160,7 @@ export interface AgentFacts {
   readonly prefetched?: PrefetchedFacts;
   /** What the machine is made of; agents send it once an hour. */
   readonly inventory?: Inventory;
-  /** SHA-256 of the CA certificates by which the agent checks this boot host; absent: older agent. */
+  /** SHA-256 of the CA file by which the agent checks this boot host; absent: an older agent. */
   readonly trust?: string;
   /** kubelet has a client certificate, from whichever CA. */
   readonly joined?: true;

@@ -36,7 +36,7 @@ export interface TicketKeys {
   all(): readonly Uint8Array[];
   /** Names the present secret, without telling it. */
   id(): string;
-  /** The secret before, while its tickets are accepted: its name, and until when (ms since 1970). */
+  /** The secret before, while its tickets are accepted: its name and end (ms since 1970). */
   before(): { readonly id: string; readonly until: number } | undefined;
   /**
    * Makes another secret; tickets of the present one are accepted while boot sessions that carry

@@ -97,7 +97,7 @@ const leaveOutOfRotation: H = async (request, deps) => {
   return json(changeView(await deps.rotations.leaveOut(name, what, byOf(request, deps))));
 };
 
-/** Lets the keys of a restored store count, although machines have later ones. Body: `{confirm}`. */
+/** Lets the keys of a restored store count, although machines have others. Body: `{confirm}`. */
 const acceptKeys: H = async (request, deps) => {
   const { name = '' } = request.params;
   const { confirm } = await fieldsOf(request, ['confirm']);

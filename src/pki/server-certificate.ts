@@ -74,8 +74,8 @@ export interface ServerCertificateDeps {
 /**
  * Returns the stored certificate if it names these addresses (it may name more: interfaces get
  * theirs one after the other), is signed by the CA's primary generation, has the bridges behind it
- * that are needed now and is not to be renewed yet; else makes a new one. Founds the transport CA when there is none. `addresses`: IPv4 or IPv6
- * as text.
+ * that are needed now and is not to be renewed yet; else makes a new one. Founds the transport CA
+ * when there is none. `addresses`: IPv4 or IPv6 as text.
  */
 export async function serverCertificate(
   { pki, secrets, clock, listener = 'agents', names = [] }: ServerCertificateDeps,

@@ -158,7 +158,7 @@ async function shown(): Promise<X509Certificate[]> {
 }
 const where = () => ({ host: LOOPBACK, port: host.boot.agents.port()! });
 
-/** The status that a poll with this key and certificate gets from the listener, whoever signed it. */
+/** The status that a poll with this key and certificate gets from the listener. */
 async function refusedWith(key: string, certificate: string): Promise<number> {
   const [keyFile, file] = ['kept.key', 'kept.crt'].map((name) => path.join(host.boot.directory, name));
   fs.writeFileSync(keyFile!, key);

@@ -69,7 +69,11 @@ interface LaterKeysDeps {
   readonly log: Log;
 }
 
-/** Reads which clusters are held. */
+/**
+ * Reads which clusters are held.
+ *
+ * @throws {MusterError} its `accept`: see {@link LaterKeys}
+ */
 export async function openLaterKeys(deps: LaterKeysDeps): Promise<LaterKeys> {
   const { store, clock, events, log } = deps;
   const known = new Map<string, LaterRecord>();

@@ -43,6 +43,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'founding/CLUSTER',
     'inventory/MACHINE',
     'join-tokens/CLUSTER/MACHINE',
+    'later-keys/CLUSTER',
     'lease/NETWORK/ADDRESS',
     'life',
     'machine/NAME',

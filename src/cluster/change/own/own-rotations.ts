@@ -1,4 +1,4 @@
-/** Operators' orders about Muster's own keys: `muster pki rotate transport-ca` without a cluster. */
+/** Operators' orders about Muster's own keys, for example `muster pki rotate transport-ca`. */
 import type { TicketKeys } from '../../../agent/ticket-keys.ts';
 import { MusterError } from '../../../base/errors.ts';
 import { allGenerations } from '../../../pki/keyset.ts';
@@ -23,8 +23,9 @@ interface OwnRotationsDeps {
 }
 
 /**
- * Makes the operators' orders about Muster's own keys. Its functions ignore the name of the cluster
- * and throw what those of {@link Rotations} throw.
+ * Makes the operators' orders about Muster's own keys. Its functions ignore the cluster's name.
+ *
+ * @throws {MusterError} its functions: see {@link Rotations}
  */
 export function createOwnRotations(deps: OwnRotationsDeps): Rotations {
   const { changes, kind } = deps;

@@ -1,4 +1,4 @@
-/** The guard of clusters whose keys were rotated after the backup that a store was restored from. */
+/** The guard of clusters whose keys were rotated after the backup of the store. */
 import { expect, test } from 'vitest';
 import type { Evidence } from '../../../../src/agent/evidence.ts';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
