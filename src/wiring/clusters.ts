@@ -146,14 +146,11 @@ export async function openClusters(
     opened(() => agents.close());
   };
   return {
-    founding,
-    snapshots,
+    ...{ founding, snapshots, health, membership },
     rotations: changes.rotations,
     laterKeys: changes.laterKeys,
     upgrades: changes.upgrades(health),
-    health,
     builds: changes.builds,
-    membership,
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,
     waiting: departures.waiting,
