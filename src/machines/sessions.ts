@@ -32,6 +32,11 @@ export const CONFIG_TIMEOUT = duration('15m');
  * flood of DISCOVERs ends no boot.
  */
 const MAX_SESSIONS = 50_000;
+/**
+ * How many of them may be sessions that were given no boot. Packets alone can open these, so a
+ * flood fills the table within two minutes and takes no more memory afterwards.
+ */
+export const MAX_TENTATIVE = 20_000;
 
 /**
  * How many sessions one call of `overdue` or `sweep` examines, so that packets do not wait while
@@ -333,7 +338,8 @@ class MemorySessions implements Sessions {
   }
 
   #admit(live: LiveSession): void {
-    if (this.#all.size >= this.#max) {
+    const most = live.given ? Infinity : MAX_TENTATIVE;
+    if (this.#all.size >= this.#max || this.#tentative.size >= most) {
       this.#metrics?.add('muster_table_dropped_total', { table: 'sessions' });
       this.#drop(this.#tentative.oldest()?.value ?? this.#all.values().next().value!);
     }
