@@ -2,16 +2,18 @@
  * Real components take the flags and files of every example, and refuse wrong ones. Needs
  * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { loadAll } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import { judgeBinaries } from '../../src/cli/cluster/binaries.files.ts';
+import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS } from '../../src/cluster/spec/flags.ts';
 import { resolveCluster } from '../../src/cluster/spec/resolve.ts';
 import type { ResolvedCluster } from '../../src/cluster/spec/resolved-cluster.ts';
-import type { Document } from '../../src/resources/kinds.ts';
+import type { Document, KubernetesSpec } from '../../src/resources/kinds.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { faults, resolved } from '../unit/cluster/kit.ts';
+import { faults, MACHINES, resolved } from '../unit/cluster/kit.ts';
+import { VALUES } from '../unit/cluster/spec/flag-examples.ts';
 
 const bin = `${ARTIFACTS}/bin`;
 // The components of etcd forks lack flags that etcd has, so etcd is judged where it is etcd's own.
@@ -29,6 +31,44 @@ function resolvedOf(file: string): ResolvedCluster {
     .map(({ metadata, spec }) => ({ name: metadata.name, addresses: spec.addresses ?? [] }));
   return resolveCluster(cluster.metadata.name, cluster.spec.kubernetes!, machines).resolved!;
 }
+
+/** Whether a component parses these flags; `--help` then ends it. */
+const parses = (component: string, flags: readonly string[]): Promise<{ ok: boolean; said: string }> =>
+  new Promise((resolve) => {
+    execFile(`${bin}/${component}`, [...flags, '--help'], { maxBuffer: 2 ** 24 }, (error, out, err) =>
+      resolve({ ok: error === null, said: `${err}${out}`.slice(0, 300) }),
+    );
+  });
+
+/** The flags of a component in a minor version, with a right and a wrong value of each. */
+function flagExamples(component: (typeof KUBERNETES_COMPONENTS)[number], minor: string) {
+  return [...FLAGS[component]].flatMap(([name, versions]) => {
+    const info: FlagInfo | undefined = versions.get(minor);
+    const [right, ...wrong] = (info && VALUES[info.type]) ?? [];
+    if (info === undefined || right === undefined || info.choices.length > 0) return [];
+    return [{ name, right, wrong: wrong[name.length % wrong.length]! }];
+  });
+}
+
+/** Clusters that Muster takes, and that look unusual to a component. */
+const ACCEPTED: Readonly<Record<string, Partial<KubernetesSpec>>> = {
+  'anonymous requests are off': { overrides: { flags: { 'kube-apiserver': { 'anonymous-auth': 'false' } } } },
+  'control planes are workers too': { workers: ['cp1', 'cp2', 'cp3', 'w1', 'w2'] },
+  'evictions are faster': {
+    overrides: {
+      flags: {
+        'kube-apiserver': {
+          'default-not-ready-toleration-seconds': '30',
+          'default-unreachable-toleration-seconds': '30',
+        },
+      },
+    },
+  },
+  'etcd is a service and the runtime is CRI-O': { etcd: { runs: 'service' }, runtime: 'cri-o' },
+  'two address families': {
+    networks: { pods: ['10.244.0.0/16', 'fd00:244::/56'], services: ['10.96.0.0/16', 'fd00:96::/112'] },
+  },
+};
 
 async function refused(cluster: ResolvedCluster): Promise<readonly string[]> {
   const verdicts = await judgeBinaries(cluster, bin);
@@ -48,6 +88,39 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     'every component takes the flags of %s',
     async (file) => {
       expect(await refused(resolvedOf(file))).toEqual([]);
+    },
+  );
+
+  test.each(Object.entries(ACCEPTED))(
+    'every component takes the flags of a cluster where %s',
+    async (_, spec) => {
+      const machines =
+        spec.networks === undefined
+          ? MACHINES
+          : MACHINES.map(({ name, addresses }, n) => ({
+              name,
+              addresses: [...addresses, `fd00:10::${n + 1}`],
+            }));
+      expect(await refused(resolved({ version: version(), ...spec }, machines))).toEqual([]);
+    },
+  );
+
+  test.each(KUBERNETES_COMPONENTS)(
+    '%s parses a right value of each of its flags, and refuses a wrong one',
+    { timeout: 900_000 },
+    async (component) => {
+      const minor = version().split('.').slice(0, 2).join('.');
+      const examples = flagExamples(component, minor);
+      expect(examples.length).toBeGreaterThan(20);
+      const all = await parses(
+        component,
+        examples.map(({ name, right }) => `--${name}=${right}`),
+      );
+      expect(all).toMatchObject({ ok: true });
+      const taken: string[] = [];
+      for (const { name, wrong } of examples)
+        if ((await parses(component, [`--${name}=${wrong}`])).ok) taken.push(`${name}=${wrong}`);
+      expect(taken).toEqual([]);
     },
   );
 

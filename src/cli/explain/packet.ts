@@ -4,7 +4,7 @@
  */
 import { millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
+import { ANY, formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
 import { silentLog } from '../../base/log.ts';
 import { describeOption, messageName, OPTION } from '../../pxe/dhcp/options.ts';
 import { outcome } from '../../pxe/dhcp/outcomes.ts';
@@ -93,17 +93,28 @@ export async function explainPacket(file: string, options: PacketOptions, io: Io
 }
 
 /**
- * The server that the clients of a capture selected (option 54). The replay uses this address as
- * its own, so that the clients' requests are addressed to it.
+ * The server in whose place the replay answers: a proxy that the capture shows, else the server
+ * that the clients selected (option 54). The replay uses this address as its own, so that the
+ * clients' requests are addressed to it, or to the other server where it is a proxy.
  */
 function serverOf(datagrams: readonly Datagram[]): Ipv4 | undefined {
-  for (const { payload } of datagrams) {
+  const packets = datagrams.flatMap(({ payload }) => {
     const decoded = decode(payload);
-    const server = decoded.ok ? addressOption(decoded.packet, OPTION.serverId) : undefined;
+    return decoded.ok ? [decoded.packet] : [];
+  });
+  for (const packet of [...packets.filter(isOfProxy), ...packets]) {
+    const server = addressOption(packet, OPTION.serverId);
     if (server !== undefined) return server;
   }
   return undefined;
 }
+
+/** A reply with boot options and without an address for the client is a proxy's. */
+const isOfProxy = ({ op, yiaddr, ciaddr, options }: DhcpPacket): boolean =>
+  op === 2 &&
+  yiaddr === ANY &&
+  ciaddr === ANY &&
+  options.get(OPTION.vendorClass)?.toString('latin1').startsWith('PXEClient') === true;
 
 async function replay(
   world: LocalWorld,

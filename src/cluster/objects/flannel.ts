@@ -93,13 +93,18 @@ function daemonSet(resolved: ResolvedCluster): KubeObject {
   });
 }
 
+/** Without the labels for `warn` and `audit` the API warns at every apply, and writes it down. */
+const PRIVILEGED = Object.fromEntries(
+  ['enforce', 'warn', 'audit'].map((mode) => [`pod-security.kubernetes.io/${mode}`, 'privileged']),
+);
+
 /** The objects of Flannel: its namespace, permissions, configuration and DaemonSet. */
 export const flannelObjects = (resolved: ResolvedCluster): readonly KubeObject[] => [
   {
     apiVersion: 'v1',
     kind: 'Namespace',
     // Flannel's pods use the host's network and capabilities, which the stricter levels forbid.
-    metadata: { labels: { 'pod-security.kubernetes.io/enforce': 'privileged' }, name: SPACE },
+    metadata: { labels: PRIVILEGED, name: SPACE },
   },
   serviceAccount('flannel', SPACE),
   clusterRole(

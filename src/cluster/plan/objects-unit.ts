@@ -105,10 +105,27 @@ answers() {
 until answers; do
   sleep 2
 done
+# Control planes that apply at once race for the address of CoreDNS's Service: the one that comes
+# second is refused, and finds the Service when it tries again.
+apply_all() {
+  for pause in 1 2 3 0; do
+    if printed=$({ apply ${DIRECTORY}/applied.yaml >&3; } 2>&1); then
+      [ -z "$printed" ] || echo "$printed" >&2
+      return 0
+    fi
+    case $printed in
+      *'provided IP is already allocated'*) ;;
+      *) break ;;
+    esac
+    sleep "$pause"
+  done
+  complain "$printed"
+} 3>&1
+
 # Objects that belong to operators: created when they are missing, never changed.
 kubectl create -f ${DIRECTORY}/created.yaml >/dev/null 2>&1 || true
 attempt kubectl get -o name -f ${DIRECTORY}/created.yaml
-attempt apply ${DIRECTORY}/applied.yaml
+apply_all
 # A conflict means that somebody else has set the field since: it is theirs.
 if ! printed=$(
   kubectl apply --server-side --field-manager=muster-proposal -f ${DIRECTORY}/proposed.yaml 2>&1

@@ -11,10 +11,18 @@ import { OPTION, printable } from './options.ts';
 import { type DhcpPacket, subOptions } from './packet.ts';
 
 /**
- * The Raspberry Pi's hardware address blocks: its ROM claims to be an x86 BIOS
- * (raspberry-pi-says-x86).
+ * Hardware address blocks of the Raspberry Pi: its ROM claims to be an x86 BIOS
+ * (raspberry-pi-says-x86). Boards of later blocks are known by their option 97.
  */
-const RASPBERRY_PI = ['b8:27:eb', 'dc:a6:32', 'e4:5f:01', '28:cd:c1', 'd8:3a:dd', '2c:cf:67'] as const;
+const RASPBERRY_PI = [
+  'b8:27:eb',
+  'dc:a6:32',
+  'e4:5f:01',
+  '28:cd:c1',
+  'd8:3a:dd',
+  '2c:cf:67',
+  '88:a2:9e',
+] as const;
 /** Option 93 code of the Raspberry Pi's ROM. */
 const RPIBOOT = 41;
 
@@ -79,6 +87,24 @@ function uuid(packet: DhcpPacket): string | undefined {
       h.slice(from + 2 * (octets - 1 - n), from + 2 * (octets - n)),
     ).join('');
   return `${swap(0, 4)}-${swap(8, 2)}-${swap(12, 2)}-${h.slice(16, 20)}-${h.slice(20)}`;
+}
+
+/**
+ * Whether a boot client is a Raspberry Pi: by its hardware address, or by its option 97. Since its
+ * fourth generation that begins with "RPi" and the generation; before, it was the serial number of
+ * the board four times.
+ *
+ * @see https://www.raspberrypi.com/documentation/computers/raspberry-pi.html, DHCP_OPTION97
+ */
+function isRaspberryPi(mac: Mac, packet: DhcpPacket): boolean {
+  if (RASPBERRY_PI.some((block) => mac.startsWith(block))) return true;
+  const id = packet.options.get(OPTION.machineId);
+  if (id?.length !== 17 || id[0] !== 0) return false;
+  const words = [1, 5, 9, 13].map((at) => id.readUInt32LE(at));
+  const [first] = words;
+  if (/^(RPi[0-9]|[0-9]iPR)$/.test(id.toString('latin1', 1, 5))) return true;
+  // Boards without a UUID of their own may have the same octet everywhere.
+  return new Set(id.subarray(1, 5)).size > 1 && words.every((word) => word === first);
 }
 
 /**
@@ -191,7 +217,7 @@ function kindOf(packet: DhcpPacket, raspberryPi: boolean, identified: boolean): 
 export function classify(packet: DhcpPacket): BootClient {
   const mac: Mac = macFromBytes(packet.chaddr);
   const machine = uuid(packet);
-  const raspberryPi = RASPBERRY_PI.some((block) => mac.startsWith(block));
+  const raspberryPi = isRaspberryPi(mac, packet);
   const client: { -readonly [K in keyof BootClient]: BootClient[K] } = {
     ...kindOf(packet, raspberryPi, machine !== undefined),
     mac,

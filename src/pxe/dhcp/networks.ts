@@ -59,10 +59,11 @@ export function indexNetworks(networks: readonly ServedNetwork[]): NetworkIndex 
  */
 export const AGENT = { linkSelection: 5, serverId: 11 } as const;
 
-/** The address in a sub-option of relay information; undefined when there is none. */
+/** The address in a sub-option of relay information; undefined when there is none, or zeros. */
 export function agentAddress(agent: Buffer | undefined, code: number): Ipv4 | undefined {
   const value = agent && subOptions(agent, false)?.get(code);
-  return value?.length === 4 ? (value.readUInt32BE() as Ipv4) : undefined;
+  const address = value?.length === 4 ? (value.readUInt32BE() as Ipv4) : ANY;
+  return address === ANY ? undefined : address;
 }
 
 /** A relay may speak for a network that contains its address, or whose document lists it. */
@@ -73,7 +74,7 @@ function speaksFor(relay: Ipv4, network: ServedNetwork): boolean {
 function relayed(packet: DhcpPacket, index: NetworkIndex): ServedNetwork | SilentOutcome {
   // With link selection, giaddr only says where to send the reply (RFC 3527 §3).
   const link = agentAddress(packet.options.get(OPTION.relayAgent), AGENT.linkSelection);
-  if (link !== undefined && link !== ANY) {
+  if (link !== undefined) {
     const found = index.all.find((network) => contains(network.subnet, link));
     return found && speaksFor(packet.giaddr, found) ? found : 'relay_refused';
   }

@@ -122,7 +122,8 @@ export const QUIRKS = {
   },
   'raspberry-pi-says-x86': {
     what: 'The Raspberry Pi sends architecture 0, x86 BIOS.',
-    answer: 'Muster recognises it by its hardware address block and never gives it an x86 loader.',
+    answer:
+      'Muster recognises it by its hardware address block or by its option 97, and never gives it an x86 loader.',
     source: 'tinkerbell/smee isRaspberryPI; raspberrypi/documentation#1686',
     test: `${CLASSIFY}: a Raspberry Pi is not an x86 BIOS, whatever it says`,
   },

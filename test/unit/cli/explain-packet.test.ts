@@ -64,6 +64,40 @@ describe('explain --packet', () => {
     });
   });
 
+  it("in a proxy's capture, answers as the proxy, and leaves the lease to the other server", async () => {
+    const discover = packet('ovmf-pxe-discover');
+    const decoded = decode(discover);
+    if (!decoded.ok) throw new Error(decoded.fault);
+    const other = Buffer.from([10, 77, 0, 254]);
+    const message = (type: number, server: Buffer, more: Partial<typeof decoded.packet>, vendor?: string) => {
+      const options = new Map(type === MESSAGE.REQUEST ? decoded.packet.options : []);
+      options.set(OPTION.messageType, Buffer.from([type]));
+      options.set(OPTION.serverId, server);
+      if (type === MESSAGE.REQUEST) options.set(OPTION.requestedAddress, Buffer.from([10, 77, 0, 50]));
+      if (vendor) options.set(OPTION.vendorClass, Buffer.from(vendor));
+      return encode({ ...decoded.packet, ...more, options }).bytes;
+    };
+    const yiaddr = 0x0a4d0032 as typeof decoded.packet.yiaddr;
+    const file = capture('proxy.pcap', [
+      ethernet(discover),
+      ethernet(message(MESSAGE.OFFER, other, { op: 2, yiaddr }), [], 68),
+      ethernet(message(MESSAGE.OFFER, Buffer.from([10, 77, 0, 9]), { op: 2 }, 'PXEClient'), [], 68),
+      ethernet(message(MESSAGE.REQUEST, other, {})),
+    ]);
+    const proxied = path.join(directory, 'proxied');
+    fs.mkdirSync(proxied);
+    const documents = fs.readFileSync(path.join(config, 'all.yaml'), 'utf8');
+    fs.writeFileSync(
+      path.join(proxied, 'all.yaml'),
+      documents.replace(/mode: server(, pools: [^\n]*\]|\n *pools:[^\n]*)?/, 'mode: proxy'),
+    );
+    const { out } = await run(['explain', '--packet', file, '--config', proxied, '-o', 'json']);
+    const [offered, chosen] = JSON.parse(out) as Replayed[];
+    expect(offered).toMatchObject({ reply: { yiaddr: '0.0.0.0', siaddr: '10.77.0.9', file: 'ipxe.efi' } });
+    expect(chosen!.outcome).not.toMatch(/acked|nak/);
+    expect(chosen!.reply?.type ?? 'none').not.toBe('ACK');
+  });
+
   it('prints it for people, with every option by name', async () => {
     const file = capture('people.pcap', [ethernet(packet('ipxe-bios-discover'))]);
     const { code, out } = await run(['explain', '--packet', file, '--config', config]);

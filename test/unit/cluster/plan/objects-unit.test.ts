@@ -59,6 +59,20 @@ test('the API’s refusal is kept on one line, without warnings, until the objec
   expect(existsSync(join(root, 'run/muster/applier.conf'))).toBe(false);
 });
 
+test('a Service whose address another control plane took a moment before is found at the next try, without a complaint', () => {
+  const refused =
+    'The Service \\"kube-dns\\" is invalid: spec.clusterIPs: failed to allocate IP 10.96.0.10: provided IP is already allocated';
+  const { status, stdout } = run(
+    `case $* in apply*applied.yaml) [ -e ${root}/slept ] || { echo "${refused}" >&2; touch ${root}/run/muster/objects; exit 1; } ;; esac`,
+  );
+  expect(status).toBe(0);
+  expect(complaint()).toBeUndefined();
+  expect(stdout.match(/^asked: apply .*applied\.yaml/gm)).toHaveLength(2);
+  writeFileSync(join(root, 'run/muster/applier.conf'), '');
+  expect(run(`case $* in apply*applied.yaml) echo "${refused}" >&2; exit 1 ;; esac`).status).toBe(1);
+  expect(complaint()).toContain('already allocated');
+});
+
 test('a credential that the API does not take is complained of as well', () => {
   const ended = run(
     `case $* in *readyz*) [ ! -e ${root}/slept ] && { echo "error: Unauthorized" >&2; exit 1; } ;; esac; exit 0`,

@@ -162,6 +162,15 @@ describe('a client', () => {
     const pi = client(message('DISCOVER', { mac: 'dc:a6:32:01:02:03' as never, options: BIOS! }));
     expect(pi).toMatchObject({ family: 'raspberry-pi', archCode: 41, arch: 'aarch64', stage: 'pxe' });
     expect(pi.firmware).toBeUndefined();
+    // Boards whose addresses are of no known block, by option 97: before and since the Pi 4.
+    for (const id of ['b1c2d3e4'.repeat(4), '525069341131c000010203040506b1c2', `35695052${'00'.repeat(12)}`])
+      expect(
+        client(message('DISCOVER', { options: [...BIOS!, [97, Buffer.from(`00${id}`, 'hex')]] })),
+      ).toMatchObject({ family: 'raspberry-pi', arch: 'aarch64' });
+    for (const id of ['00'.repeat(16), 'ff'.repeat(16), '4c4c4544003510548058b4c04f503532'])
+      expect(
+        client(message('DISCOVER', { options: [...BIOS!, [97, Buffer.from(`00${id}`, 'hex')]] })).family,
+      ).toBeUndefined();
     // A Raspberry Pi that runs an ordinary system is an ordinary client.
     expect(client(message('DISCOVER', { mac: 'dc:a6:32:01:02:03' as never })).family).toBeUndefined();
   });

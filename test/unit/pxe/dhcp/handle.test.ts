@@ -466,6 +466,15 @@ describe('a relay', () => {
     expect(w.leases.list()[0]!.lease!.agent).toBe('0b040a630001');
   });
 
+  it('with an identifier of zeros demands none: clients get Muster’s own', async () => {
+    const zeros: [number, Buffer] = [82, Buffer.from([11, 4, 0, 0, 0, 0])];
+    const w = await both();
+    const plain = await w.send(message('DISCOVER', { giaddr: '10.99.0.1' }));
+    const zero = await w.send(message('DISCOVER', { giaddr: '10.99.0.1', options: [zeros] }));
+    expect(onWire(zero).options.get(54)).toEqual(onWire(plain).options.get(54));
+    expect(onWire(zero).options.get(54)).not.toEqual(ip('0.0.0.0'));
+  });
+
   it('gets refusals with the broadcast bit set', async () => {
     const step = await (await both()).send(message('REQUEST', { giaddr: '10.99.0.1', address: '10.5.0.1' }));
     expect(onWire(step).flags).toBe(0x8000);
