@@ -1,6 +1,6 @@
 /**
- * The differences between Muster's manifests and kubelet configuration and those of kubeadm, each
- * with its reason. A test checks that the list is complete and that nothing in it is superfluous.
+ * The differences between Muster's manifests and kubelet configuration and those of kubeadm, in any
+ * of the versions of Kubernetes, each with its reason. A test checks that the list is complete and that nothing in it is superfluous.
  */
 import type { Value } from './resolved-cluster.ts';
 
@@ -93,6 +93,20 @@ export const CLUSTER_DEVIATIONS = {
     fields: /^kubelet crashLoopBackOff\.maxContainerRestartPeriod$/,
     reason:
       'At most 5 s on control planes: without quorum an API server exits 20 s after its start, and would wait up to 5 min for the next try.',
+  },
+  crashLoopGate: {
+    fields: /^kubelet featureGates\.KubeletCrashLoopBackOffMax$/,
+    reason: 'kubelet 1.34 takes the shorter time to the next try only with this gate; later ones need none.',
+  },
+  flexVolume: {
+    fields: /^kube-controller-manager (mounts|volumes)\.flexvolume-dir\.\S+$/,
+    reason:
+      'No directory for FlexVolume plugins, as kubeadm 1.36 has none: it is below /usr, which is read-only on some systems, and the image could not run such plugins anyway.',
+  },
+  sandboxImage: {
+    fields: /^kubelet --pod-infra-container-image$/,
+    reason:
+      'containerd and CRI-O say themselves which image their sandboxes have, and kubelet keeps that one; kubelet 1.35 has no such flag any more.',
   },
   kubeletTaint: {
     fields: /^kubelet registerWithTaints$/,

@@ -13,6 +13,21 @@ type Loose = any;
 
 const golden: Loose = JSON.parse(fs.readFileSync('test/golden/cluster/kubeadm.json', 'utf8'));
 
+const earlier: Loose = JSON.parse(fs.readFileSync('test/golden/cluster/kubeadm-before-1.36.json', 'utf8'));
+
+/** What kubeadm of a version writes: the files of 1.36.3 with what an earlier version adds. */
+const goldenOf = (version: string): Loose => merged(golden, earlier[version] ?? {});
+
+const merged = (wide: Loose, narrow: Loose): Loose =>
+  typeof wide !== 'object' || Array.isArray(wide)
+    ? narrow
+    : Object.entries(narrow).reduce(
+        (result, [key, value]) => ({ ...result, [key]: key in wide ? merged(wide[key], value) : value }),
+        wide,
+      );
+
+const VERSIONS = ['1.34.9', '1.35.6', '1.36.3'] as const;
+
 const DIGEST = `sha256:${'d'.repeat(64)}`;
 
 const flagsOf = (command: readonly string[]): Record<string, string> =>
@@ -39,8 +54,9 @@ const dashed = (flags: Record<string, string>) =>
   Object.fromEntries(Object.entries(flags).map(([flag, value]) => [`--${flag}`, value]));
 
 /** All differences between the golden files and ours, in the deviations' form. */
-function differences(): string[] {
-  const cluster = pinImages(resolved(), () => DIGEST);
+function differences(version: string): string[] {
+  const golden = goldenOf(version);
+  const cluster = pinImages(resolved({ version }), () => DIGEST);
   const machine = cluster.machines.find(({ name }) => name === 'cp1')!;
   const found = manifestFiles(cluster, machine, FOUNDING, () => 'digest').flatMap(({ path, text }) => {
     const name = path.split('/').at(-1)!.replace('.yaml', '');
@@ -76,23 +92,33 @@ function differences(): string[] {
   ];
 }
 
-test('manifests and kubelet’s configuration are kubeadm’s but for named deviations, and each of these is used', () => {
-  const used = new Set<string>();
-  const unexplained = differences().filter((where) => {
-    const names = Object.entries(CLUSTER_DEVIATIONS).filter(([, { fields }]) => fields.test(where));
-    for (const [name] of names) used.add(name);
-    return names.length !== 1;
-  });
-  expect(unexplained).toEqual([]);
-  expect([...used].sort()).toEqual(Object.keys(CLUSTER_DEVIATIONS).sort());
+const namesOf = (where: string): readonly string[] =>
+  Object.entries(CLUSTER_DEVIATIONS)
+    .filter(([, { fields }]) => fields.test(where))
+    .map(([name]) => name);
+
+test.for(VERSIONS)(
+  'manifests and kubelet’s configuration of %s are kubeadm’s but for named deviations',
+  (version) => {
+    expect(differences(version).filter((where) => namesOf(where).length !== 1)).toEqual([]);
+  },
+);
+
+test('each named deviation is used, some by earlier versions alone', () => {
+  const used = (version: string) => [...new Set(differences(version).flatMap(namesOf))].sort();
+  const all = Object.keys(CLUSTER_DEVIATIONS).sort();
+  const only = (...names: readonly string[]) => all.filter((name) => !names.includes(name));
+  expect(used('1.34.9')).toEqual(all);
+  expect(used('1.35.6')).toEqual(only('sandboxImage', 'crashLoopGate'));
+  expect(used('1.36.3')).toEqual(only('sandboxImage', 'crashLoopGate', 'flexVolume'));
 });
 
 test('every deviation has a reason in a sentence', () => {
   for (const { reason } of Object.values(CLUSTER_DEVIATIONS)) expect(reason).toMatch(/^\S.*\.$/);
 });
 
-test('images are those that kubeadm lists', () => {
-  expect(Object.values(resolved().images).sort()).toEqual(golden.images);
+test.for(VERSIONS)('images of %s are those that kubeadm lists', (version) => {
+  expect(Object.values(resolved({ version }).images).sort()).toEqual(goldenOf(version).images);
 });
 
 test('flags stand in kubeadm’s order', () => {
