@@ -80,7 +80,6 @@ const TYPES: Readonly<Record<string, string>> = {
   'pattern=N,...': 'vmodule',
   float: 'float64',
   float32: 'float64',
-  stringToString: 'mapStringString',
   colonSeparatedMultimapStringString: 'gates',
   mapStringBool: 'gates',
   '[]v1.Taint': 'taints',
@@ -114,7 +113,10 @@ function choicesIn(text: string): readonly string[] {
 const OPEN = /^(controllers|runtime-config|feature-gates|emulated-version|cloud-provider|logging-format)$/;
 
 /** Flags that take names without values, or "<" in place of "=", whatever their help says. */
-const LOOSE = /^(runtime-config|eviction-hard|eviction-soft)$/;
+const LOOSE = /^(runtime-config|eviction-hard|eviction-soft|node-labels)$/;
+
+/** Flags whose value is one pair, with any commas, whatever their help says. */
+const ONE_PAIR = /^oidc-required-claim$/;
 
 /** The flags in pflag's help. */
 function shownFlags(help: string): Map<string, Flag> {
@@ -124,7 +126,11 @@ function shownFlags(help: string): Map<string, Flag> {
     const text = help.slice(head.index + head[0].length, heads[n + 1]?.index).replace(/\s+/g, ' ');
     const word = (head[2] ?? '').trim();
     const choices = OPEN.test(head[1]!) ? [] : choicesIn(text);
-    const type = LOOSE.test(head[1]!) ? 'string' : (TYPES[word] ?? word);
+    const type = LOOSE.test(head[1]!)
+      ? 'string'
+      : ONE_PAIR.test(head[1]!)
+        ? 'onePair'
+        : (TYPES[word] ?? word);
     flags.set(head[1]!, { type, choices });
   }
   return flags;

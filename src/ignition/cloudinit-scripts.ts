@@ -2,7 +2,7 @@
  * Shell for what cloud-init has no module for, at least not in every version: exact partitions, and
  * files that are checked by their hash.
  */
-import type { NodeDisk } from '../resources/nodeconfig.ts';
+import type { NodeDisk, NodeFilesystem } from '../resources/nodeconfig.ts';
 import type { PlainFile } from './secrets.ts';
 
 /** A word of a shell command. */
@@ -21,12 +21,12 @@ const GPT_TYPES: Readonly<Record<string, string>> = { swap: 'S', vfat: 'U' };
  * disks would otherwise be written below its mount point and hidden. cc_mounts then finds them
  * mounted and adds them to fstab.
  */
-export function diskScript(disks: readonly NodeDisk[]): string {
+export function diskScript(disks: readonly NodeDisk[], filesystems: readonly NodeFilesystem[] = []): string {
   const lines = [
     'set -eu',
     'fail() { echo "muster: $*" >&2; echo "disks: $*" >/run/muster-failed; exit 1; }',
     'labels() { lsblk --noheadings --raw --output PARTLABEL "$1" | sed "/^$/d" | tr "\\n" " "; }',
-    'mounted() { mountpoint -q "$2" || { mkdir -p "$2" && mount "/dev/disk/by-partlabel/$1" "$2"; } || fail "$1 cannot be mounted on $2"; }',
+    'mounted() { mountpoint -q "$2" || { mkdir -p "$2" && mount ${3:+-o "$3"} "$1" "$2"; } || fail "$1 cannot be mounted on $2"; }',
     'filesystem() { udevadm settle; device=/dev/disk/by-partlabel/$1; [ -n "$(blkid -p -o value -s TYPE "$device")" ] || "$2" ${3:+"$3"} "$device"; }',
   ];
   for (const disk of disks) {
@@ -49,16 +49,40 @@ export function diskScript(disks: readonly NodeDisk[]): string {
       if (maker) lines.push(`filesystem ${shellWord(one.label)} ${maker[0]} ${shellWord(maker[1])}`);
     }
   }
-  const mounts = disks
-    .flatMap((disk) => disk.partitions ?? [])
-    .flatMap(({ label, filesystem, mount }) =>
-      mount && filesystem && filesystem !== 'swap' ? [{ label, mount }] : [],
-    )
+  if (filesystems.length > 0) lines.push(...WHOLE_DEVICES);
+  for (const { device, format } of filesystems) {
+    const maker = format && MAKERS[format];
+    lines.push(
+      maker
+        ? `whole ${[device, format, maker[0], maker[1]].map(shellWord).join(' ')}`
+        : `existing ${shellWord(device)}`,
+    );
+  }
+  const mounts = [
+    ...disks
+      .flatMap((disk) => disk.partitions ?? [])
+      .flatMap(({ label, filesystem, mount }) =>
+        mount && filesystem && filesystem !== 'swap'
+          ? [{ device: `/dev/disk/by-partlabel/${label}`, mount, options: [] }]
+          : [],
+      ),
+    ...filesystems.flatMap(({ device, mount, options = [] }) => (mount ? [{ device, mount, options }] : [])),
+  ]
     // A mount point inside another one is mounted after it.
     .sort((a, b) => a.mount.length - b.mount.length);
-  for (const { label, mount } of mounts) lines.push(`mounted ${shellWord(label)} ${shellWord(mount)}`);
+  for (const { device, mount, options } of mounts)
+    lines.push(
+      ['mounted', device, mount, ...(options.length > 0 ? [options.join(',')] : [])].map(shellWord).join(' '),
+    );
   return `${lines.join('\n')}\n`;
 }
+
+/** Shell functions for file systems on devices that exist. */
+const WHOLE_DEVICES: readonly string[] = [
+  'found() { udevadm settle; [ -b "$1" ] || fail "$1 is no block device"; type=$(blkid -p -o value -s TYPE "$1") || :; table=$(blkid -p -o value -s PTTYPE "$1") || :; }',
+  'whole() { found "$1"; [ -z "$table" ] || fail "$1 has a partition table"; [ -n "$type" ] || { "$3" ${4:+"$4"} "$1"; type=$2; }; [ "$type" = "$2" ] || fail "$1 holds $type, not $2; it is kept"; }',
+  'existing() { found "$1"; [ -n "$type" ] || fail "$1 has no file system; name a format to make one"; }',
+];
 
 const MAKERS: Readonly<Record<string, readonly [string, string]>> = {
   ext4: ['mkfs.ext4', '-qF'],

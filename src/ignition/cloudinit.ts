@@ -39,11 +39,19 @@ export type Mapping = { readonly [key: string]: Plain | undefined };
  */
 const IN_USE = new Set(['/var', '/var/lib', '/var/lib/cloud']);
 
-/** Partitions of `disks` that cannot be mounted while cloud-init runs, as paths into the list. */
-export const hiddenByMounts = (disks: PlainConfig['disks']): readonly (readonly [number, number])[] =>
-  (disks ?? []).flatMap(({ partitions = [] }, n) =>
-    partitions.flatMap(({ mount }, k) => (mount !== undefined && IN_USE.has(mount) ? [[n, k] as const] : [])),
-  );
+/** Mount points that hide what cloud-init uses, as paths into the configuration. */
+export const hiddenByMounts = ({
+  disks = [],
+  filesystems = [],
+}: Pick<PlainConfig, 'disks' | 'filesystems'>): readonly (readonly (string | number)[])[] => {
+  const hides = (mount: string | undefined) => mount !== undefined && IN_USE.has(mount);
+  return [
+    ...disks.flatMap(({ partitions = [] }, n) =>
+      partitions.flatMap(({ mount }, k) => (hides(mount) ? [['disks', n, 'partitions', k, 'mount']] : [])),
+    ),
+    ...filesystems.flatMap(({ mount }, n) => (hides(mount) ? [['filesystems', n, 'mount']] : [])),
+  ];
+};
 
 interface CloudInitDocuments {
   readonly files: Readonly<Record<'user-data' | 'meta-data' | 'vendor-data' | 'network-config', string>>;
@@ -242,8 +250,8 @@ function user(one: PlainUser): Mapping {
 }
 
 function disks(config: PlainConfig): Mapping {
-  const all = config.disks ?? [];
-  if (all.length === 0) return {};
+  const { disks: all = [], filesystems = [] } = config;
+  if (all.length === 0 && filesystems.length === 0) return {};
   const mounts: Plain[] = [];
   for (const one of all.flatMap((disk) => disk.partitions ?? [])) {
     const device = `/dev/disk/by-partlabel/${one.label}`;
@@ -251,7 +259,11 @@ function disks(config: PlainConfig): Mapping {
     else if (one.mount && one.filesystem)
       mounts.push([device, one.mount, one.filesystem, 'defaults,nofail', '0', '2']);
   }
-  return { bootcmd: [`(\n${diskScript(all)}) || exit 1`], ...(mounts.length > 0 && { mounts }) };
+  for (const { device, format = 'auto', mount, options = [] } of filesystems)
+    if (format === 'swap') mounts.push([device, 'none', 'swap', ['sw', ...options].join(','), '0', '0']);
+    else if (mount)
+      mounts.push([device, mount, format, ['defaults', 'nofail', ...options].join(','), '0', '2']);
+  return { bootcmd: [`(\n${diskScript(all, filesystems)}) || exit 1`], ...(mounts.length > 0 && { mounts }) };
 }
 
 /**

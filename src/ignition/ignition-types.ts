@@ -71,6 +71,7 @@ export interface IgnitionFilesystem {
   readonly path?: string;
   readonly label?: string;
   readonly wipeFilesystem?: boolean;
+  readonly mountOptions?: readonly string[];
 }
 
 export interface IgnitionConfig {

@@ -1,6 +1,6 @@
 /** Writes a NodeConfig as an Ignition configuration. */
 import type { Mac } from '../base/mac.ts';
-import type { NodeDisk, NodeUnit } from '../resources/nodeconfig.ts';
+import type { NodeDisk, NodeFilesystem, NodeUnit } from '../resources/nodeconfig.ts';
 import type {
   IgnitionConfig,
   IgnitionDisk,
@@ -35,10 +35,11 @@ export function ignitionConfig(input: IgnitionInput): IgnitionConfig {
   const users = (config.users ?? []).map(user);
   const units = (config.units ?? []).map(unit);
   const disks = (config.disks ?? []).map(disk);
-  const filesystems = (config.disks ?? []).flatMap(filesystemsOf);
+  const own = config.filesystems ?? [];
+  const filesystems = [...(config.disks ?? []).flatMap(filesystemsOf), ...own.flatMap(filesystemOf)];
   const links = config.timezone ? [timezone(config.timezone)] : [];
-  const swaps = (config.disks ?? []).flatMap(swapUnits);
-  const mounts = (config.disks ?? []).flatMap(mountUnits);
+  const swaps = [...(config.disks ?? []).flatMap(swapUnits), ...own.filter(isSwap).map(swapUnit)];
+  const mounts = [...(config.disks ?? []).flatMap(mountUnits), ...own.flatMap(mountUnit)];
   const merge = input.extras.map((extra) => ({ source: dataUrl(JSON.stringify(extra)) }));
   const allUnits = [...units, ...swaps, ...mounts, ...newUnits(authorityUnits(config), config)];
   const authorities = (config.caCertificates ?? []).map((text) => ({ source: dataUrl(text) }));
@@ -185,25 +186,64 @@ function filesystemsOf(one: NodeDisk): IgnitionFilesystem[] {
     }));
 }
 
-function mountUnits(one: NodeDisk): IgnitionUnit[] {
-  return (one.partitions ?? [])
-    .filter((partition) => partition.mount && partition.filesystem && partition.filesystem !== 'swap')
-    .map((partition) => ({
-      name: `${unitPath(partition.mount!)}.mount`,
-      enabled: true,
-      contents: `[Mount]\nWhat=${deviceOf(partition.label)}\nWhere=${partition.mount}\nType=${partition.filesystem}\n\n[Install]\nRequiredBy=local-fs.target\n`,
-    }));
-}
+/**
+ * A device that must have a file system already is none of Ignition's: it would need to know the
+ * format, and would make one.
+ */
+const filesystemOf = ({ device, format, mount, options }: NodeFilesystem): readonly IgnitionFilesystem[] =>
+  format === undefined
+    ? []
+    : [
+        {
+          device,
+          format,
+          wipeFilesystem: false,
+          ...(mount && { path: mount }),
+          ...(mount && options && options.length > 0 && { mountOptions: options }),
+        },
+      ];
 
-function swapUnits(one: NodeDisk): IgnitionUnit[] {
-  return (one.partitions ?? [])
+/** Files below a mount point that Ignition does not mount, as paths into the configuration. */
+export const belowLateMounts = ({
+  files = [],
+  filesystems = [],
+}: PlainConfig): readonly (readonly (string | number)[])[] =>
+  files.flatMap(({ path }, n) =>
+    filesystems.some(({ format, mount }) => format === undefined && path.startsWith(`${mount}/`))
+      ? [['files', n, 'path']]
+      : [],
+  );
+
+const mountUnits = (one: NodeDisk): readonly IgnitionUnit[] =>
+  (one.partitions ?? [])
+    .filter((partition) => partition.filesystem !== undefined && partition.filesystem !== 'swap')
+    .flatMap(({ label, mount, filesystem }) =>
+      mountUnit({ device: deviceOf(label), format: filesystem, mount }),
+    );
+
+const mountUnit = ({ device, format, mount, options = [] }: NodeFilesystem): readonly IgnitionUnit[] =>
+  mount === undefined
+    ? []
+    : [
+        {
+          name: `${unitPath(mount)}.mount`,
+          enabled: true,
+          contents: `[Mount]\nWhat=${device}\nWhere=${mount}\n${format ? `Type=${format}\n` : ''}${options.length > 0 ? `Options=${options.join(',')}\n` : ''}\n[Install]\nRequiredBy=local-fs.target\n`,
+        },
+      ];
+
+const swapUnits = (one: NodeDisk): readonly IgnitionUnit[] =>
+  (one.partitions ?? [])
     .filter((partition) => partition.filesystem === 'swap')
-    .map((partition) => ({
-      name: `${unitPath(deviceOf(partition.label))}.swap`,
-      enabled: true,
-      contents: `[Swap]\nWhat=${deviceOf(partition.label)}\n\n[Install]\nRequiredBy=swap.target\n`,
-    }));
-}
+    .map(({ label }) => swapUnit({ device: deviceOf(label) }));
+
+const isSwap = ({ format }: NodeFilesystem): boolean => format === 'swap';
+
+const swapUnit = ({ device, options = [] }: NodeFilesystem): IgnitionUnit => ({
+  name: `${unitPath(device)}.swap`,
+  enabled: true,
+  contents: `[Swap]\nWhat=${device}\n${options.length > 0 ? `Options=${options.join(',')}\n` : ''}\n[Install]\nRequiredBy=swap.target\n`,
+});
 
 /** A path as systemd writes it in unit names (systemd-escape --path). */
 export function unitPath(path: string): string {

@@ -44,6 +44,7 @@ const KEYS: Readonly<Record<string, (item: Item) => string>> = {
   users: (item) => String(item.name),
   'network.interfaces': (item) => String(interfaceKey(item as NodeInterface)),
   disks: (item) => String(item.device),
+  filesystems: (item) => String(item.device),
 };
 const UNITED = new Set(['users.sshKeys', 'users.groups', 'kernelModules', 'caCertificates', 'packages']);
 const CONTENTS = ['content', 'contentBase64', 'source'];

@@ -4,7 +4,7 @@ import { domainName } from '../resources/fields.ts';
 import { cloudInit, hiddenByMounts } from './cloudinit.ts';
 import { configFault, expandConfig } from './expand.ts';
 import { extraDocuments } from './extra.ts';
-import { ignitionArguments, ignitionConfig } from './ignition.ts';
+import { belowLateMounts, ignitionArguments, ignitionConfig } from './ignition.ts';
 import { placeIn } from './ignition-places.ts';
 import { IGNITION_VERSIONS, type IgnitionVersion } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
@@ -103,6 +103,14 @@ function write(
           'Ignition installs no packages; build them into the image, or use an image with cloud-init',
         ),
       );
+    for (const path of belowLateMounts(config))
+      faults.push(
+        configFault(
+          merged,
+          path,
+          'Ignition mounts a file system without `format` only after it has written the files, so this one would be hidden; name the format',
+        ),
+      );
     if (usesNetworkManager(image.os))
       for (const { path, message } of keyfileFaults(config.network?.interfaces ?? []))
         faults.push(configFault(merged, ['network', 'interfaces', ...path], message));
@@ -129,11 +137,11 @@ function write(
     version: image.cloudInitVersion,
     extras: extras.cloudInit,
   });
-  for (const [n, k] of hiddenByMounts(config.disks))
+  for (const path of hiddenByMounts(config))
     faults.push(
       configFault(
         merged,
-        ['disks', n, 'partitions', k, 'mount'],
+        path,
         'cloud-init runs while this directory is in use, and a mount would hide its state; mount a directory below it',
       ),
     );

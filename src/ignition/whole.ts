@@ -50,6 +50,8 @@ export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[
           ),
         );
     }
+  for (const [n, { mount }] of (config.filesystems ?? []).entries())
+    if (mount !== undefined) mounted(mount, ['filesystems', n, 'mount']);
   for (const [n, { path, content }] of (config.files ?? []).entries())
     if (referenceIn(content) && !PLAN_PATH.test(path))
       faults.push(

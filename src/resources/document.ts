@@ -164,6 +164,24 @@ const otherVersion = (apiVersion: string, document: { readonly kind?: unknown })
   (Object.hasOwn(KINDS, String(document.kind)) ? undefined : foreignDocument(document)) ??
   `this version reads "${API_VERSION}"`;
 
+/** What people look for in `config`, and where it is. */
+const ARRAYS =
+  'write arrays as storage.raid of extra.ignition, and what is on /dev/md/NAME as filesystems; cloud-init makes none, so use an image with Ignition, or a controller that makes them';
+const VOLUMES =
+  'encrypt the data of a cluster by `encrypt` of its dataDisk or etcdDisk; other volumes are storage.luks of extra.ignition, with filesystems for what is on /dev/mapper/NAME';
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  raid: ARRAYS,
+  raids: ARRAYS,
+  mdadm: ARRAYS,
+  luks: VOLUMES,
+  encrypt: VOLUMES,
+  encryption: VOLUMES,
+  lvm: 'Muster makes no logical volumes; make them in the image, and mount them by filesystems',
+};
+
+/** Whether a path is in `spec.config`. */
+const isConfig = ([spec, config]: Path): boolean => spec === 'spec' && config === 'config';
+
 /** Turns one issue of the schema into sentences that say what to write instead. */
 function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown): Finding[] {
   // The limit of the field itself reports the same.
@@ -178,7 +196,9 @@ function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown)
           ? MERGE_KEY
           : key === 'valueFrom'
             ? `valueFrom stands in the place of a value; ${SECRET_EXAMPLE}`
-            : `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
+            : isConfig(path) && Object.hasOwn(ELSEWHERE, key)
+              ? `unknown key "${key}": ${ELSEWHERE[key]}`
+              : `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
       path: [...path, key],
       what: 'key',
     }));

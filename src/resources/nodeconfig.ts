@@ -199,6 +199,31 @@ const nodeDisk = z.strictObject({
     .meta({ description: 'Partitions, in this order.' }),
 });
 
+const nodeFilesystem = z
+  .strictObject({
+    device: absolutePath
+      .refine((text) => /^\/dev\/./.test(text), 'not a device; write a path below /dev')
+      .meta({
+        description:
+          'The disk as a whole, a partition, an array or an opened volume, by a path that does not change, e.g. /dev/disk/by-id/… or /dev/disk/by-label/data.',
+      }),
+    format: z.enum(['ext4', 'xfs', 'btrfs', 'vfat', 'swap']).optional().meta({
+      description:
+        'File system to make where the device holds nothing. One of this type that exists is kept; anything else on the device stops the boot. Absent: the device must have a file system, whatever its type.',
+    }),
+    mount: mountPoint.optional().meta({ description: 'Mount point. Required without `format`.' }),
+    options: z
+      .array(z.string().regex(/^[A-Za-z0-9_.=:@%+/-]{1,100}$/, 'not a mount option, like "noatime"'))
+      .optional()
+      .meta({ description: 'Mount options, e.g. [noatime].' }),
+  })
+  .refine(({ mount, format }) => mount !== undefined || format !== undefined, {
+    message: 'say what to do with the device: `format`, `mount` or both',
+  })
+  .refine(({ mount, format }) => mount === undefined || format !== 'swap', {
+    message: 'swap has no mount point; leave `mount` out',
+  });
+
 export const nodeConfig = z.strictObject({
   hostname: templated(domainName).optional().meta({ description: 'Default: the name of the Machine.' }),
   files: z
@@ -225,6 +250,13 @@ export const nodeConfig = z.strictObject({
     .check(distinct('the disk', (disk) => disk.device))
     .optional()
     .meta({ description: 'Disks to partition; merged by device.' }),
+  filesystems: z
+    .array(nodeFilesystem)
+    .check(distinct('the device', (one) => one.device))
+    .optional()
+    .meta({
+      description: 'File systems on whole disks or on devices that exist, after `disks`; merged by device.',
+    }),
   sysctls: z
     .record(
       z
@@ -300,3 +332,4 @@ export type NodeFile = z.output<typeof nodeFile>;
 export type NodeUnit = z.output<typeof nodeUnit>;
 export type NodeUser = z.output<typeof nodeUser>;
 export type NodeDisk = z.output<typeof nodeDisk>;
+export type NodeFilesystem = z.output<typeof nodeFilesystem>;

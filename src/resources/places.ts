@@ -48,6 +48,10 @@ export const CONFIG_PLACES: Readonly<Record<string, Place>> = {
   users: at('/etc/passwd, /etc/shadow, ~/.ssh/authorized_keys', '[{name: ops, sudo: true}]'),
   network: at('/etc/systemd/network, netplan or NetworkManager, as the image wants it', '{interfaces: []}'),
   disks: at('partitions, filesystems and mount units', '[{device: /dev/sdb, partitions: []}]'),
+  filesystems: at(
+    'filesystems on devices that exist, and mount units',
+    '[{device: /dev/disk/by-label/data, mount: /srv/data}]',
+  ),
   variables: at('templates of the same configuration', '{contact: ops@lab.example}'),
   timezone: at('/etc/localtime', 'Europe/Berlin'),
   sysctls: at('/etc/sysctl.d', '{vm.swappiness: 10}'),

@@ -130,16 +130,24 @@ export function diskFaults(names: ReadonlySet<string>, candidates: CandidateSet)
       const etcd = narrowestDisk('etcdDisk', layers);
       const boot = narrowestDisk('bootDisk', layers);
       const disks = layers.flatMap((layer) => layer?.config?.disks ?? []);
-      return disks.flatMap(({ device, partitions = [] }) => [
+      const whole = layers.flatMap((layer) => layer?.config?.filesystems ?? []);
+      const used = [
+        ...disks.map(({ device, partitions = [] }) => ({
+          field: 'disks',
+          device,
+          mounts: partitions.map(({ mount }) => mount),
+        })),
+        ...whole.map(({ device, mount }) => ({ field: 'filesystems', device, mounts: [mount] })),
+      ];
+      return used.flatMap(({ field: list, device, mounts }) => [
         ...Object.entries({ dataDisk: data, etcdDisk: etcd, bootDisk: boot })
           .filter(([, disk]) => disk?.path !== undefined && disk.path === device)
-          .map(([field]) => `${device} is the ${field}; remove it from config.disks`),
-        ...partitions
-          .map(({ mount }) => mount)
+          .map(([field]) => `${device} is the ${field}; remove it from config.${list}`),
+        ...mounts
           .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
           .map(
             (mount) =>
-              `config.disks mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
+              `config.${list} mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
           ),
       ]);
     });

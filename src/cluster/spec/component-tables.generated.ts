@@ -8,7 +8,7 @@ export const FLAG_LINES = {
   admission-control-config-file string 1.34,1.35,1.36
   advertise-address ip 1.34,1.35,1.36
   aggregator-reject-forwarding-redirect bool 1.34,1.35,1.36
-  allow-metric-labels mapStringString 1.34,1.35,1.36
+  allow-metric-labels stringToString 1.34,1.35,1.36
   allow-metric-labels-manifest string 1.34,1.35,1.36
   allow-privileged bool 1.34,1.35,1.36
   anonymous-auth bool 1.34,1.35,1.36
@@ -129,7 +129,7 @@ export const FLAG_LINES = {
   oidc-groups-claim string 1.34,1.35,1.36
   oidc-groups-prefix string 1.34,1.35,1.36
   oidc-issuer-url string 1.34,1.35,1.36
-  oidc-required-claim mapStringString 1.34,1.35,1.36
+  oidc-required-claim onePair 1.34,1.35,1.36
   oidc-signing-algs strings 1.34,1.35,1.36
   oidc-username-claim string 1.34,1.35,1.36
   oidc-username-prefix string 1.34,1.35,1.36
@@ -185,7 +185,7 @@ export const FLAG_LINES = {
 `,
   'kube-controller-manager': `
   allocate-node-cidrs bool 1.34,1.35,1.36
-  allow-metric-labels mapStringString 1.34,1.35,1.36
+  allow-metric-labels stringToString 1.34,1.35,1.36
   allow-metric-labels-manifest string 1.34,1.35,1.36
   allow-untagged-cloud bool 1.34,1.35,1.36
   attach-detach-reconcile-sync-period duration 1.34,1.35,1.36
@@ -335,7 +335,7 @@ export const FLAG_LINES = {
   vmodule vmodule 1.34,1.35,1.36
 `,
   'kube-scheduler': `
-  allow-metric-labels mapStringString 1.34,1.35,1.36
+  allow-metric-labels stringToString 1.34,1.35,1.36
   allow-metric-labels-manifest string 1.34,1.35,1.36
   authentication-kubeconfig string 1.34,1.35,1.36
   authentication-skip-lookup bool 1.34,1.35,1.36
@@ -495,7 +495,7 @@ export const FLAG_LINES = {
   minimum-container-ttl-duration duration 1.34,1.35,1.36
   minimum-image-ttl-duration duration 1.34,1.35,1.36
   node-ip string 1.34,1.35,1.36
-  node-labels mapStringString 1.34,1.35,1.36
+  node-labels string 1.34,1.35,1.36
   node-status-max-images int32 1.34,1.35,1.36
   node-status-update-frequency duration 1.34,1.35,1.36
   oom-score-adj int32 1.34,1.35,1.36

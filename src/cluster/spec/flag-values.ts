@@ -35,6 +35,10 @@ export const isQuantity = (text: string): boolean =>
 
 const pairs = (text: string): readonly string[] => text.split(',').filter((pair) => pair !== '');
 
+/** The parts of a line of CSV, in which a part in double quotes may have commas. */
+const quotedParts = (text: string): readonly string[] =>
+  [...text.matchAll(/"((?:[^"]|"")*)"|[^,]+/g)].map(([part, quoted]) => quoted ?? part);
+
 interface FlagType {
   readonly takes: (text: string) => boolean;
   /** Completes "expected …". */
@@ -59,6 +63,12 @@ const TYPES: Readonly<Record<string, FlagType>> = {
   mapStringString: {
     takes: (text) => pairs(text).every((pair) => pair.includes('=')),
     what: 'name=value, separated by commas',
+  },
+  onePair: { takes: (text) => text.includes('='), what: 'name=value' },
+  stringToString: {
+    // pflag takes a text with a single "=" as one pair, whose name and value may have commas.
+    takes: (text) => text.split('=').length === 2 || quotedParts(text).every((pair) => pair.includes('=')),
+    what: 'name=value; several, as in \'"a,b=1,2","c,d=3"\', each in double quotes',
   },
   portRange: {
     takes: (text) => {

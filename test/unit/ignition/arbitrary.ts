@@ -188,6 +188,14 @@ const rule = optional(
   },
   ['from', 'table'],
 );
+const filesystem = fc.record(
+  {
+    device: fc.constantFrom('/dev/disk/by-label/data', '/dev/md/one', '/dev/vdz'),
+    format: fc.constantFrom('ext4', 'xfs'),
+    options: fc.constantFrom([], ['noatime'], ['ro', 'uid=1000']),
+  },
+  { requiredKeys: ['device', 'format'] },
+);
 const delay = fc.constantFrom('100ms', '500ms', '1s', '1m30s');
 /** Settings of the IP of any interface. */
 const settings = {
@@ -301,6 +309,7 @@ export const anyConfig: fc.Arbitrary<NodeConfig> = optional(
   {
     hostname: word,
     timezone: fc.constantFrom('Etc/UTC', 'Europe/Berlin'),
+    filesystems: unique(filesystem, (one) => one.device, 2),
     caCertificates: fc.constantFrom([], [SITE_CA]),
     sysctls: fc.dictionary(
       fc.constantFrom('vm.swappiness', 'kernel.core_pattern'),

@@ -182,8 +182,11 @@ describe('cloud-init', () => {
     }) as { bootcmd: string[]; mounts: string[][] };
     const script = bootcmd.join('\n');
     const lines = script.split('\n').filter((line) => line.startsWith('mounted '));
-    expect(lines).toEqual(['mounted data /srv/data', 'mounted inner /srv/data/inner']);
-    expect(script.indexOf('mkfs.ext4')).toBeLessThan(script.indexOf('mounted data'));
+    expect(lines).toEqual([
+      'mounted /dev/disk/by-partlabel/data /srv/data',
+      'mounted /dev/disk/by-partlabel/inner /srv/data/inner',
+    ]);
+    expect(script.indexOf('mkfs.ext4')).toBeLessThan(script.indexOf('mounted /dev/disk/by-partlabel/data'));
     // fstab has them too, and the swap
     expect(mounts.map(([, where]) => where)).toEqual(['/srv/data/inner', 'none', '/srv/data']);
   });

@@ -163,3 +163,77 @@ test('the keys of authorizedKeys are added to those of other layers, without com
   ]);
   expect(merged.config.users).toEqual([{ name: 'ops', sshKeys: [ada, bob] }]);
 });
+
+describe('file systems on devices that exist', () => {
+  const FILESYSTEMS = {
+    filesystems: [
+      { device: '/dev/disk/by-id/x', format: 'xfs', mount: '/srv/data', options: ['noatime'] },
+      { device: '/dev/disk/by-label/old', mount: '/srv' },
+      { device: '/dev/md/swap', format: 'swap' },
+    ],
+  };
+
+  test('are made or looked for by cloud-init, mounted from outside in, and in fstab', () => {
+    const { bootcmd, mounts } = load(rendered(FILESYSTEMS, DEBIAN_13).files['user-data']!) as {
+      bootcmd: string[];
+      mounts: string[][];
+    };
+    const calls = bootcmd[0]!.split('\n').filter((line) => /^(whole|existing|mounted) /.test(line));
+    expect(calls).toEqual([
+      'whole /dev/disk/by-id/x xfs mkfs.xfs -qf',
+      'existing /dev/disk/by-label/old',
+      "whole /dev/md/swap swap mkswap ''",
+      'mounted /dev/disk/by-label/old /srv',
+      'mounted /dev/disk/by-id/x /srv/data noatime',
+    ]);
+    expect(mounts).toEqual([
+      ['/dev/disk/by-id/x', '/srv/data', 'xfs', 'defaults,nofail,noatime', '0', '2'],
+      ['/dev/disk/by-label/old', '/srv', 'auto', 'defaults,nofail', '0', '2'],
+      ['/dev/md/swap', 'none', 'swap', 'sw', '0', '0'],
+    ]);
+  });
+
+  test('are Ignition’s if they have a format; the others are mounted alone', () => {
+    const { storage, systemd } = JSON.parse(rendered(FILESYSTEMS, FLATCAR).files.ignition!);
+    expect(storage.filesystems).toEqual([
+      {
+        device: '/dev/disk/by-id/x',
+        format: 'xfs',
+        wipeFilesystem: false,
+        path: '/srv/data',
+        mountOptions: ['noatime'],
+      },
+      { device: '/dev/md/swap', format: 'swap', wipeFilesystem: false },
+    ]);
+    const unit = (name: string) => systemd.units.find((one: { name: string }) => one.name === name).contents;
+    expect(unit('srv.mount')).toContain('What=/dev/disk/by-label/old\nWhere=/srv\n\n');
+    expect(unit('srv-data.mount')).toContain('Type=xfs\nOptions=noatime\n');
+    expect(unit('dev-md-swap.swap')).toContain('What=/dev/md/swap\n');
+  });
+
+  test('a file below a mount that Ignition does not make is refused, and taken with cloud-init', () => {
+    const config = { ...FILESYSTEMS, files: [{ path: '/srv/motd', content: 'x' }] };
+    const result = renderOne(config, FLATCAR);
+    expect(!result.ok && result.faults[0]).toMatchObject({
+      path: 'spec.config.files[0].path',
+      message: expect.stringContaining('only after it has written the files'),
+    });
+    expect(renderOne(config, DEBIAN_13).ok).toBe(true);
+  });
+
+  test.each([
+    [{ device: '/dev/vdb' }, 'say what to do with the device'],
+    [{ device: '/dev/vdb', format: 'swap', mount: '/srv' }, 'swap has no mount point'],
+    [{ device: '/srv/image', format: 'ext4' }, 'not a device'],
+    [{ device: '/dev/vdb', mount: '/usr' }, 'hide the running system'],
+    [{ device: '/dev/vdb', mount: '/srv', options: ['a b'] }, 'not a mount option'],
+  ])('%j is refused', (one, message) => {
+    expect(nodeConfig.safeParse({ filesystems: [one] }).error?.issues[0]?.message).toContain(message);
+  });
+
+  test('two mounts at one place are refused, in whichever list they are', () => {
+    const disks = [{ device: '/dev/vda', partitions: [{ label: 'a', filesystem: 'ext4', mount: '/srv' }] }];
+    const result = renderOne({ ...FILESYSTEMS, disks });
+    expect(!result.ok && result.faults.map(({ message }) => message).join()).toContain('the mount "/srv"');
+  });
+});

@@ -18,12 +18,17 @@ const earlier: Loose = JSON.parse(fs.readFileSync('test/golden/cluster/kubeadm-b
 /** What kubeadm of a version writes: the files of 1.36.3 with what an earlier version adds. */
 const goldenOf = (version: string): Loose => merged(golden, earlier[version] ?? {});
 
+const isMapping = (value: Loose): boolean =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
 const merged = (wide: Loose, narrow: Loose): Loose =>
-  typeof wide !== 'object' || Array.isArray(wide)
+  !isMapping(wide) || !isMapping(narrow)
     ? narrow
-    : Object.entries(narrow).reduce(
-        (result, [key, value]) => ({ ...result, [key]: key in wide ? merged(wide[key], value) : value }),
-        wide,
+    : Object.fromEntries(
+        [...new Set([...Object.keys(wide), ...Object.keys(narrow)])].map((key) => [
+          key,
+          key in narrow ? merged(wide[key], narrow[key]) : wide[key],
+        ]),
       );
 
 const VERSIONS = ['1.34.9', '1.35.6', '1.36.3'] as const;

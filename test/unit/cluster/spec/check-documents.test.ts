@@ -430,6 +430,26 @@ test('an etcd disk is taken on members, and its faults are told with what to wri
   );
 });
 
+test('a file system on a whole disk that Muster owns, or where the agent mounts, is refused', async () => {
+  const whole = (spec: string, filesystem: string) =>
+    refused(ON_DISKS('[]', spec).replace('disks: []', `filesystems: [${filesystem}]`) + cluster() + MACHINES);
+  expect(
+    (await whole('dataDisk: {path: /dev/vdb}', '{device: /dev/vdb, format: ext4, mount: /srv}')).join(),
+  ).toContain('/dev/vdb is the dataDisk; remove it from config.filesystems');
+  expect(
+    (await whole('dataDisk: {serial: D}', '{device: /dev/vdc, format: xfs, mount: /var/lib/kubelet}')).join(),
+  ).toContain('config.filesystems mounts /dev/vdc at /var/lib/kubelet');
+  expect(await whole('dataDisk: {serial: D}', '{device: /dev/vdc, format: xfs, mount: /srv}')).toEqual([]);
+});
+
+test('arrays and encrypted volumes are refused with what to write instead', async () => {
+  const told = async (config: string) =>
+    (await refused(ON_DISKS('[]').replace('disks: []', config) + cluster() + MACHINES)).join();
+  expect(await told('raid: [{name: md0}]')).toContain('write arrays as storage.raid of extra.ignition');
+  expect(await told('luks: []')).toContain('`encrypt` of its dataDisk');
+  expect(await told('disks: [{device: /dev/vdb, encrypt: tpm}]')).toContain('storage.luks');
+});
+
 test('a disk that is mounted elsewhere is taken, and so is one of a machine without a data disk', async () => {
   const elsewhere = ETCD_DISK.replace('/var/lib/etcd', '/srv/etcd');
   expect(await refused(ON_DISKS(elsewhere) + cluster() + MACHINES)).toEqual([]);

@@ -10,6 +10,8 @@ export const VALUES: Readonly<Record<string, readonly [right: string, ...wrong: 
   quantity: ['64Ki', '64KB', '', '1 Gi'],
   ip: ['fd00::1', '10.0.0', 'localhost'],
   mapStringString: ['a=b,c=', 'a', 'a=b,c'],
+  onePair: ['a=b,c', 'a'],
+  stringToString: ['m,l=1,3', 'a', 'm,l=1,n,k=2'],
   portRange: ['30000-32767', '30000-', 'http', '70000'],
   namedCertKey: ['/a.crt,/a.key:x.example', '/a.crt'],
   urls: ['https://10.0.0.1:2380,http://a.test', '10.0.0.1:2380', 'ftp://a.test'],

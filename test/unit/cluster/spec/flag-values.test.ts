@@ -67,6 +67,15 @@ test('thresholds with "<", APIs without a value and numbers with "_" are taken, 
   expect(flags('kube-scheduler', { 'kube-api-qps': 'inf' })).toEqual([]);
 });
 
+test('labels of metrics have commas in them, as the components take them', () => {
+  for (const text of ['m,l=1,3', '"m,l=1,3","n,k=2"'])
+    expect(flags('kube-apiserver', { 'allow-metric-labels': text })).toEqual([]);
+  expect(flags('kube-apiserver', { 'allow-metric-labels': 'm,l=1,n,k=2' }).join()).toContain(
+    'in double quotes',
+  );
+  expect(flags('kube-apiserver', { 'oidc-required-claim': 'groups=a,b' })).toEqual([]);
+});
+
 test('flags and names that only a fork of Kubernetes has are unknown', () => {
   expect(flags('kube-apiserver', { 'send-retry-after-while-not-ready-once': 'true' })[0]).toContain(
     'kube-apiserver 1.36 has no flag --send-retry-after-while-not-ready-once',
