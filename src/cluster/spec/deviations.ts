@@ -1,6 +1,7 @@
 /**
  * The differences between Muster's manifests and kubelet configuration and those of kubeadm, in any
- * of the versions of Kubernetes, each with its reason. A test checks that the list is complete and that nothing in it is superfluous.
+ * of the versions of Kubernetes, each with its reason. A test checks that the list is complete and
+ * that nothing in it is superfluous.
  */
 import type { Value } from './resolved-cluster.ts';
 
