@@ -4,7 +4,7 @@ import { openClient, type ServerOptions } from '../client.socket.ts';
 import { type Color, painted } from '../color.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
-import { firewallOf, interfaceIn, isSynchronized, linkOf } from './host.files.ts';
+import { firewallOf, interfaceIn, isSynchronized, linkOf, neighbourLimit } from './host.files.ts';
 import { type Finding, judgeHost, judgeSegment, type Observed, type Segment, type State } from './judge.ts';
 import { askByHttp, askForOffers, fetchByTftp } from './probes.socket.ts';
 
@@ -40,8 +40,14 @@ export async function doctor(options: DoctorOptions, io: Io): Promise<number> {
   const unready = status.checks
     .filter(({ ok }) => !ok)
     .map(({ name, detail }) => `${name}${detail === undefined ? '' : ` (${detail})`}`);
-  const [synchronized, dropping] = await Promise.all([isSynchronized(), firewallOf()]);
-  const findings: Finding[] = [...judgeHost({ synchronized, dropping, unready })];
+  const { items: machines } = await client.call<{ items: readonly unknown[] }>('GET', '/v1/machines');
+  const [synchronized, dropping, neighbours] = await Promise.all([
+    isSynchronized(),
+    firewallOf(),
+    neighbourLimit(),
+  ]);
+  const host = { synchronized, dropping, unready, machines: machines.length, neighbours };
+  const findings: Finding[] = [...judgeHost(host)];
   // One after the other, because each needs port 68.
   for (const segment of items.map(segmentOf)) findings.push(...(await examine(segment, options)));
   if (format === 'json') io.out(jsonText(findings));

@@ -1,5 +1,6 @@
 /** What this host says of its interfaces, clock and firewall. */
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { promisify } from 'node:util';
 import { fieldsOf, listOf, parsed } from '../../base/foreign-json.ts';
@@ -38,6 +39,13 @@ export async function isSynchronized(): Promise<boolean | undefined> {
   }).catch(() => undefined);
   const text = said?.stdout.trim();
   return text === 'yes' ? true : text === 'no' ? false : undefined;
+}
+
+/** How many neighbours the kernel keeps; undefined in a network namespace, which does not say. */
+export async function neighbourLimit(): Promise<number | undefined> {
+  const file = '/proc/sys/net/ipv4/neigh/default/gc_thresh3';
+  const text = await readFile(file, 'utf8').catch(() => '');
+  return /^[0-9]+$/.test(text.trim()) ? Number(text) : undefined;
 }
 
 /** The chains of nftables that drop what comes in by default; a text says why nobody could look. */

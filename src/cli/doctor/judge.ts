@@ -151,8 +151,12 @@ export function judgeHost(seen: {
   readonly dropping: readonly string[] | string;
   /** Checks of the server that are not ok. */
   readonly unready: readonly string[];
+  /** How many machines the server knows. */
+  readonly machines: number;
+  /** How many neighbours the kernel keeps; undefined: it does not say, as in a container. */
+  readonly neighbours: number | undefined;
 }): readonly Finding[] {
-  const { synchronized, dropping, unready } = seen;
+  const { synchronized, dropping, unready, machines, neighbours } = seen;
   return [
     unready.length === 0
       ? finding('server', 'ok', 'it is ready')
@@ -182,7 +186,30 @@ export function judgeHost(seen: {
             `${dropping.join(', ')} drops what no rule accepts`,
             'Accept the ports of docs/ports.md from the served segments.',
           ),
+    neighboursOf(machines, neighbours),
   ];
+}
+
+/** Other hosts of the segments need places in the kernel's table too. */
+const PLACES_FOR_OTHERS = 256;
+
+/**
+ * Judges the kernel's table of neighbours (ARP). When more hosts are awake at once than it has
+ * places, the kernel drops answers to them.
+ */
+function neighboursOf(machines: number, limit: number | undefined): Finding {
+  const name = 'neighbours';
+  if (limit === undefined) return finding(name, 'unknown', 'how many the kernel keeps cannot be told here');
+  const wanted = machines + PLACES_FOR_OTHERS;
+  const text = `the kernel keeps ${limit}, for ${machines} machines`;
+  if (wanted <= limit) return finding(name, 'ok', text);
+  const better = 2 ** Math.ceil(Math.log2(2 * wanted));
+  return finding(
+    name,
+    'warn',
+    `${text}: it drops answers when all are powered on at once`,
+    `Set net.ipv4.neigh.default.gc_thresh3 = ${better} and gc_thresh2 = ${better / 2} in /etc/sysctl.d.`,
+  );
 }
 
 /** The chains of `nft list ruleset` with hook input that drop by default. */

@@ -7,7 +7,7 @@ export const registerDoctor: Register = (program, io, finish) => {
       .command('doctor')
       .summary('check this host and its segments as machines see them')
       .description(
-        'Checks the server, the clock and the firewall of this host, and on each Network link, MTU, TFTP, HTTP and other DHCP servers. Says what to change. Asking for other DHCP servers needs root, and leaves no lease. Exit code 1 when something fails.',
+        'Checks the server, the clock, the firewall and the table of neighbours of this host, and on each Network link, MTU, TFTP, HTTP and other DHCP servers. Says what to change. Asking for other DHCP servers needs root, and leaves no lease. Exit code 1 when something fails.',
       )
       .option('--http-port <port>', 'port from which machines fetch (default: 8080)', notEmpty)
       .option('--loader <name>', 'the file that is fetched by TFTP (default: ipxe.efi)', notEmpty)

@@ -19,6 +19,9 @@ const ip = (...words: string[]): void =>
 
 let segments = 0;
 
+/** The address of the namespace that all machines are in. */
+const MACHINES = '10.92.0.2';
+
 export interface Segment {
   readonly link: string;
   readonly namespace: string;
@@ -36,8 +39,10 @@ export function openSegment(): Segment {
   ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', namespace);
   ip('addr', 'add', `${SERVER}/16`, 'dev', link);
   ip('link', 'set', link, 'up');
+  // All machines are one neighbour, because the kernel keeps 1,024 by default, over all namespaces.
+  ip('route', 'add', MACHINE_ADDRESSES, 'via', MACHINES, 'dev', link);
   const inside = (...words: string[]) => ip('-n', namespace, ...words);
-  inside('addr', 'add', '10.92.0.2/16', 'dev', 'eth0');
+  inside('addr', 'add', `${MACHINES}/16`, 'dev', 'eth0');
   for (const name of ['eth0', 'lo']) inside('link', 'set', name, 'up');
   inside('route', 'add', 'local', MACHINE_ADDRESSES, 'dev', 'lo');
   inside('route', 'add', '255.255.255.255', 'dev', 'eth0');

@@ -54,9 +54,12 @@ test('whatever fails or warns says what to change', () => {
     synchronized: false,
     dropping: ['inet filter input'],
     unready: ['dhcp (no socket)'],
+    machines: 1000,
+    neighbours: 1024,
   });
   const found = [...bad, ...away, ...host].filter(({ state }) => state === 'fail' || state === 'warn');
-  expect(found).toHaveLength(9);
+  expect(found).toHaveLength(10);
+  expect(found.at(-1)!.remedy).toContain('gc_thresh3 = 4096');
   for (const { remedy } of found) expect(remedy).toMatch(/\.$/);
 });
 
