@@ -5,6 +5,7 @@ import { apiServer, staticPods } from './apiserver-spec.ts';
 import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
 import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
+import { NODE_FACTS } from './node-facts.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { proxySpec } from './proxy-spec.ts';
 import { charactersFault, registries } from './registry-spec.ts';
@@ -74,6 +75,10 @@ export const kubernetesSpec = z.strictObject({
           .min(1)
           .meta({ description: 'Names of control planes and workers of this cluster.' }),
         labels: z.record(z.string(), z.string()).optional().meta({ description: 'Labels of their Nodes.' }),
+        labelsFromFacts: z.record(z.string(), z.enum(NODE_FACTS)).optional().meta({
+          description:
+            'Labels whose values are what the agents of the machines report, e.g. "lab.example/switch": switch. Characters that a label cannot have become dashes. A Node gets such a label, and a change of it, when its agent reports the fact. The machine says these facts itself, so give nothing to a Node because of them that another must not have.',
+        }),
         taints: z.array(z.string()).optional().meta({
           description: 'Taints of their Nodes, e.g. "gpu=yes:NoSchedule" or "gpu:NoExecute".',
         }),

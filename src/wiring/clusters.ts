@@ -30,6 +30,7 @@ import { withWebhookSecrets } from '../cluster/plan/apiserver.ts';
 import { openPresentObjects } from '../cluster/plan/desired-objects.ts';
 import { createPlanner } from '../cluster/plan/planner.ts';
 import { followClusters } from '../cluster/spec/resolved-clusters.ts';
+import { factLabel } from '../machines/inventory-facts.ts';
 import { serveRegistry } from '../pxe/http/registry.server.ts';
 import { createSupplies } from '../pxe/supplies.ts';
 import type { Life } from '../store/life.ts';
@@ -252,7 +253,7 @@ function startDepartures(
 function startKeepers(
   { founder, clusters, kubes }: Founded,
   { clock, log }: Common,
-  { roster, tokens, events, store }: State,
+  { roster, tokens, events, store, agents }: State,
   closing: AsyncDisposableStack,
 ): void {
   const isQuarantined = (machine: string): boolean => roster.get(machine)?.status.quarantine !== undefined;
@@ -272,6 +273,18 @@ function startKeepers(
   closing.defer(() => quarantineKeeper.close());
   const tokenKeeper = startTokenKeeper({ founder, clusters, kubes, tokens, clock, log });
   closing.defer(() => tokenKeeper.close());
-  const nodeKeeper = startNodeKeeper({ founder, clusters, kubes, store, events, clock, log });
+  const nodeKeeper = startNodeKeeper({
+    founder,
+    clusters,
+    kubes,
+    store,
+    events,
+    clock,
+    log,
+    factOf: (machine, fact) => {
+      const known = agents.inventories.get(machine);
+      return known && factLabel(fact, known.inventory);
+    },
+  });
   closing.defer(() => nodeKeeper.close());
 }

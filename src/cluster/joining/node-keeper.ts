@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { duration } from '../../base/duration.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { EventSink } from '../../events/event.ts';
+import type { NodeFact } from '../../resources/node-facts.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
@@ -26,6 +27,8 @@ interface NodeKeeperDeps extends RoundsDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly store: Store;
   readonly events: EventSink;
+  /** The value of a label that is a fact of a machine; undefined while it is not known. */
+  readonly factOf?: (machine: string, fact: NodeFact) => string | undefined;
 }
 
 /**
@@ -84,12 +87,14 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
   const { resolved, founding, state, signal } = place;
   if (state.settled?.resolved === resolved && state.settled.founding === founding) return;
   const given = await givenBefore(deps, place);
-  const due = resolved.machines.filter(
+  const machines = resolved.machines.map((machine) => withFacts(deps, machine));
+  const due = machines.filter(
     (machine) =>
       machine.roles.some((role) => role !== 'etcd') && isDue(machine, given.get(machine.name) ?? {}),
   );
   if (due.length === 0) {
-    state.settled = { resolved, founding };
+    // Facts can change without the document.
+    if (machines.every(({ factLabels }) => factLabels === undefined)) state.settled = { resolved, founding };
     return;
   }
   const controlPlanes = withRole(resolved, 'control-plane');
@@ -98,6 +103,17 @@ async function oneRound(deps: NodeKeeperDeps, place: Place): Promise<void> {
     if (signal.aborted) return;
     await settle(deps, place, kube, machine, given.get(machine.name) ?? {});
   }
+}
+
+/** The machine with the labels whose values are its facts. */
+function withFacts({ factOf }: NodeKeeperDeps, machine: ClusterMachine): ClusterMachine {
+  const { name, labels, factLabels } = machine;
+  if (factLabels === undefined) return machine;
+  const known = Object.entries(factLabels).flatMap(([key, fact]) => {
+    const value = factOf?.(name, fact);
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  return { ...machine, labels: { ...Object.fromEntries(known), ...labels } };
 }
 
 /**

@@ -5,18 +5,28 @@
 
 import { didYouMean } from '../../base/suggest.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
+import type { NodeFact } from '../../resources/node-facts.ts';
 import { type ClusterFault, clusterFault } from './fault.ts';
 import type { ClusterMachine, NodeTaint } from './resolved-cluster.ts';
 
 type Groups = NonNullable<KubernetesSpec['nodes']>;
+/** What a node gets. */
 export type NodeSettings = Pick<ClusterMachine, 'labels' | 'taints'>;
 
 /** Labels and taints of a machine, from all groups that name it. */
-export function nodeSettings(groups: Groups, machine: string): NodeSettings {
+export function nodeSettings(
+  groups: Groups,
+  machine: string,
+): Pick<ClusterMachine, 'labels' | 'factLabels' | 'taints'> {
   const own = groups.filter(({ machines }) => machines.includes(machine));
   const labels = Object.assign({}, ...own.map((group) => group.labels ?? {})) as Record<string, string>;
+  const factLabels = Object.assign({}, ...own.map((group) => group.labelsFromFacts ?? {})) as Record<
+    string,
+    NodeFact
+  >;
   const taints = [...new Set(own.flatMap((group) => group.taints ?? []))].map(readTaint);
   return {
+    ...(Object.keys(factLabels).length > 0 && { factLabels }),
     ...(Object.keys(labels).length > 0 && { labels }),
     ...(taints.length > 0 && { taints }),
   };
@@ -48,7 +58,7 @@ export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): reado
     found.push(clusterFault(severity, `nodes${path}`, message));
   };
   const given = new Map<string, string>();
-  for (const [n, { machines: names, labels = {}, taints = [] }] of groups.entries()) {
+  for (const [n, { machines: names, labels = {}, labelsFromFacts = {}, taints = [] }] of groups.entries()) {
     for (const [m, name] of names.entries()) {
       // This is only a warning, because a group may still name a machine that left the cluster.
       if (!machines.has(name))
@@ -57,7 +67,8 @@ export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): reado
           `${name} is not a node of this cluster${didYouMean(name, machines)}`,
           'warning',
         );
-      for (const [key, value] of Object.entries(labels)) {
+      const facts = Object.entries(labelsFromFacts).map(([key, fact]) => [key, `the fact ${fact}`] as const);
+      for (const [key, value] of [...Object.entries(labels), ...facts]) {
         const before = given.get(`${name} ${key}`);
         if (before !== undefined && before !== value)
           say(
@@ -69,6 +80,8 @@ export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): reado
     }
     for (const [key, value] of Object.entries(labels))
       for (const message of labelFaults(key, value)) say(`[${n}].labels`, message);
+    for (const key of Object.keys(labelsFromFacts))
+      for (const message of labelFaults(key, '')) say(`[${n}].labelsFromFacts`, message);
     for (const [t, text] of taints.entries())
       for (const message of taintFaults(text)) say(`[${n}].taints[${t}]`, message);
   }

@@ -3,6 +3,7 @@
 import type { Millis } from '../../base/duration.ts';
 import type { KeyAlgorithm } from '../../pki/keys.ts';
 import type { ApiServerSpec, PodAddition } from '../../resources/apiserver-spec.ts';
+import type { NodeFact } from '../../resources/node-facts.ts';
 import type { SecretReference } from '../../resources/secret-spec.ts';
 import type { Addon } from './addon.ts';
 import type { Minor } from './flags.ts';
@@ -40,6 +41,8 @@ export interface ClusterMachine {
   readonly addresses: readonly string[];
   /** Labels of its node, in addition to those of all nodes. */
   readonly labels?: Readonly<Record<string, string>>;
+  /** Labels whose values are facts of the machine. */
+  readonly factLabels?: Readonly<Record<string, NodeFact>>;
   readonly taints?: readonly NodeTaint[];
   /** A control plane that is a worker too: its node takes pods of everybody. */
   readonly schedulable?: boolean;

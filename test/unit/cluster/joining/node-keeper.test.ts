@@ -82,7 +82,7 @@ class Played {
 function world(api: Played, nodes: Groups, store = openMemoryStore()) {
   const clock = new ManualClock();
   const events: NewEvent[] = [];
-  const state = { nodes, workers: ['w1', 'w2'], founding: 'f' };
+  const state = { nodes, workers: ['w1', 'w2'], founding: 'f', facts: {} as Record<string, string> };
   // The same one while the documents are the same, as followClusters has it.
   const complete = { of: '', is: completed() };
   const latest = () => {
@@ -106,6 +106,7 @@ function world(api: Played, nodes: Groups, store = openMemoryStore()) {
     kubes: api.kubes,
     store,
     events: { record: (event) => void events.push(event) },
+    factOf: (machine, fact) => state.facts[`${machine} ${fact}`],
     clock,
     log: silentLog,
   });
@@ -142,6 +143,27 @@ test('a registered node gets labels that a kubelet may not set, once; labels tha
   expect(said()).toEqual(['w1: node-role.kubernetes.io/gpu=']);
   await round();
   expect(api.asked).toEqual(['GET w1', 'PATCH w1']);
+  await keeper.close();
+});
+
+test('labels from facts are written when the machine has told them, and again when they change', async () => {
+  const api = new Played();
+  api.nodes.set('w1', node());
+  const { keeper, state, settled, round, said } = world(api, [
+    { machines: ['w1'], labels: { rack: 'r7' }, labelsFromFacts: { 'lab.example/switch': 'switch' } },
+  ]);
+  await settled();
+  expect(api.nodes.get('w1')!.metadata.labels).toEqual({ rack: 'r7' });
+  state.facts['w1 switch'] = 'leaf-1';
+  await round();
+  expect(api.nodes.get('w1')!.metadata.labels).toEqual({ rack: 'r7', 'lab.example/switch': 'leaf-1' });
+  state.facts['w1 switch'] = 'leaf-2';
+  await round();
+  expect(api.nodes.get('w1')!.metadata.labels).toEqual({ rack: 'r7', 'lab.example/switch': 'leaf-2' });
+  const asked = api.asked.length;
+  await round();
+  expect(api.asked).toHaveLength(asked);
+  expect(said()).toEqual(['w1: rack=r7', 'w1: lab.example/switch=leaf-1', 'w1: lab.example/switch=leaf-2']);
   await keeper.close();
 });
 
