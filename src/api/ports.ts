@@ -91,6 +91,13 @@ export const PORTS: readonly Port[] = [
     off: 'used only when an operator asks',
   },
   {
+    where: 'TCP, outgoing, where a Webhook says',
+    protocol: 'HTTP, HTTPS',
+    who: 'Muster itself',
+    what: 'Sends events, signed, to the servers that Webhook documents name.',
+    off: 'no Webhook',
+  },
+  {
     where: 'TCP 80 and 443, outgoing',
     protocol: 'HTTP, HTTPS',
     who: 'the commands `muster image add URL` and `muster artifacts pull`',

@@ -129,6 +129,16 @@ export const METRICS = {
     labels: ['table'],
   },
   muster_events_total: { type: 'counter', help: 'Events, by kind.', labels: ['kind'] },
+  muster_webhook_events_total: {
+    type: 'counter',
+    help: "Events for Webhooks, by Webhook and outcome: 'delivered', 'failed' (an attempt that is repeated), 'refused' (given up after five answers 4xx) or 'dropped' (too many waited).",
+    labels: ['webhook', 'outcome'],
+  },
+  muster_webhook_waiting: {
+    type: 'gauge',
+    help: 'Events that wait until the server of a Webhook takes them, by Webhook.',
+    labels: ['webhook'],
+  },
   muster_event_journal_lost_total: {
     type: 'counter',
     help: 'Events that did not reach the journal on disk (disk full, or too many at once). They were in memory.',

@@ -10,6 +10,7 @@ export const SHORT_NAMES: Readonly<Record<Kind, string>> = {
   Cluster: 'cl',
   Profile: 'prof',
   Machine: 'm',
+  Webhook: 'wh',
 };
 
 /** Lists that `get` prints and that are not documents. */

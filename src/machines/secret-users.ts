@@ -14,7 +14,7 @@ export interface SecretUser extends SecretUsed {
 }
 
 export interface SecretUsers {
-  /** How many documents refer to Secrets. */
+  /** How many documents give machines values of Secrets. */
   readonly size: number;
   /**
    * Whether a machine's documents may refer to a Secret. It is also true where a Profile with a
@@ -33,7 +33,7 @@ export interface SecretUsers {
   close(): void;
 }
 
-/** The kinds with a configuration. */
+/** The kinds of which machines get values of Secrets. */
 const KINDS = ['Cluster', 'Profile', 'Machine'] as const satisfies readonly Kind[];
 
 /** Opens the index. */
@@ -43,16 +43,19 @@ export function followSecretUsers(
 ): SecretUsers {
   const listeners = new Set<() => void>();
   const users = new Map<DocumentId, readonly SecretUser[]>();
+  /** Webhooks: the boot host uses their Secrets itself. */
+  const webhooks = new Map<DocumentId, readonly SecretUser[]>();
   /** Names of the Profiles among them that have a selector. */
   const selecting = new Set<string>();
   const note = ({ kind, name, entry }: CatalogChange): boolean => {
     const document = entry?.document;
     const found = secretsOf(document);
     const id: DocumentId = `${kind}/${name}`;
-    const before = users.has(id);
+    const index = kind === 'Webhook' ? webhooks : users;
+    const before = index.has(id);
     if (kind === 'Profile') selecting.delete(name);
-    if (document === undefined || found.length === 0) return users.delete(id);
-    users.set(
+    if (document === undefined || found.length === 0) return index.delete(id);
+    index.set(
       id,
       found.map((used) => ({ ...used, document: idOf(document) })),
     );
@@ -60,7 +63,8 @@ export function followSecretUsers(
       selecting.add(name);
     return !before;
   };
-  for (const kind of KINDS)
+  const all = (): readonly SecretUser[] => [...users.values(), ...webhooks.values()].flat();
+  for (const kind of [...KINDS, 'Webhook'] as const)
     for (const entry of catalog.list(kind)) note({ kind, name: entry.document.metadata.name, entry });
   const unsubscribe = catalog.subscribe((changes) => {
     if (changes.filter(note).length > 0) for (const listener of listeners) listener();
@@ -81,8 +85,8 @@ export function followSecretUsers(
         (spec.profile === undefined ? selecting.size > 0 : uses('Profile', spec.profile))
       );
     },
-    names: () => new Set([...users.values()].flat().map(({ secret }) => secret)),
-    of: (secret) => [...users.values()].flat().filter((used) => used.secret === secret),
+    names: () => new Set(all().map(({ secret }) => secret)),
+    of: (secret) => all().filter((used) => used.secret === secret),
     subscribe(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -17,6 +17,7 @@ export class CatalogView implements Catalog {
     Cluster: new Map(),
     Profile: new Map(),
     Machine: new Map(),
+    Webhook: new Map(),
   };
   readonly #lists = new Map<Kind, readonly Entry[]>();
   #claims: Claims | undefined;

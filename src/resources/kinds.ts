@@ -1,5 +1,5 @@
 /**
- * The five kinds of document, one schema each. TypeScript types, validation, the JSON Schemas for
+ * The kinds of document, one schema each. TypeScript types, validation, the JSON Schemas for
  * editors and the reference pages are derived from it. `check.ts` checks what involves several
  * fields or documents (a pool inside its subnet, a profile that exists).
  */
@@ -12,6 +12,7 @@ import { type asset, imageSpec } from './image-spec.ts';
 import { networkSpec, pxeOptions } from './network-spec.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { machineTpm } from './tpm-spec.ts';
+import { webhookSpec } from './webhook-spec.ts';
 
 export const API_VERSION = 'muster/v1';
 
@@ -125,6 +126,7 @@ export const KINDS = {
     'A machine: its addresses, its profile, its own configuration.',
     machineMetadata,
   ),
+  Webhook: document('Webhook', webhookSpec, 'An HTTP server to which events are sent, signed.'),
 } as const;
 
 export type Kind = keyof typeof KINDS;
@@ -132,6 +134,7 @@ export type NetworkSpec = z.output<typeof networkSpec>;
 export type ImageSpec = z.output<typeof imageSpec>;
 export type ProfileSpec = z.output<typeof profileSpec>;
 export type MachineSpec = z.output<typeof machineSpec>;
+export type WebhookSpec = z.output<typeof webhookSpec>;
 export type KubernetesSpec = z.output<typeof kubernetesSpec>;
 export type ClusterSpec = z.output<typeof clusterSpec>;
 export type DataDiskSpec = z.output<typeof dataDisk>;
@@ -150,6 +153,7 @@ export interface Document<K extends Kind = Kind> {
     Cluster: ClusterSpec;
     Profile: ProfileSpec;
     Machine: MachineSpec;
+    Webhook: WebhookSpec;
   }[K];
 }
 
@@ -160,4 +164,5 @@ export const PLURAL: Readonly<Record<Kind, string>> = {
   Cluster: 'clusters',
   Profile: 'profiles',
   Machine: 'machines',
+  Webhook: 'webhooks',
 };

@@ -214,6 +214,13 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
   },
+  Webhook: {
+    ...META,
+    spec: at(HOST),
+    'spec.url': at('boot host: where it sends events', 'https://alerts.lab.example/muster'),
+    'spec.secret': at('boot host: how it signs events', '{valueFrom: {secret: alerts, key: signature}}'),
+    'spec.events': at('boot host: which events it sends', '[machine.held, cluster.*]'),
+  },
 };
 
 const WHOLE_CONFIG = at('the first configuration of machines', '{timezone: Europe/Berlin}');

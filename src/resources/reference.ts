@@ -101,6 +101,16 @@ spec:
   profile: worker
   addresses: [10.77.0.10]
 `,
+  Webhook: `apiVersion: muster/v1
+kind: Webhook
+metadata:
+  name: alerts
+spec:
+  url: https://alerts.lab.example/muster
+  secret:
+    valueFrom: {secret: alerts, key: signature}
+  events: [machine.held, "cluster.*"]
+`,
 };
 
 /** Notes on a kind that belong to no single field. */
@@ -115,6 +125,8 @@ const NOTES: Readonly<Record<Kind, string>> = {
     'A Profile may name an Image that does not exist yet: `muster apply` warns, and its machines are held until the Image exists. Accepted machines whose document names no profile get the matching Profile with the most fields in its selector, and among equals the first by name. When documents are applied, Muster checks the configuration of every machine with its Profile. If the selector uses a property that a document does not contain (architecture, firmware, manufacturer, product), a fault is only a warning.',
   Machine:
     'A machine with a Machine document is accepted. No two machines may have the same MAC address, the same UUID together with the same serial number, or the same IP address. Each IPv4 address must lie inside a Network, at most one per Network.',
+  Webhook:
+    'Each event is one POST with a JSON object as `GET /v1/events` lists it. Its signature follows [Standard Webhooks](https://www.standardwebhooks.com): the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`, for which there are libraries in most languages. An event counts as delivered with any answer 2xx. Otherwise Muster sends it again, after 1 second, then 2, 4 and so on up to 5 minutes, before it sends later ones; an event that the server refuses five times (4xx) is given up. Up to 1,000 events wait, in memory; beyond that the oldest are dropped. An event can come twice: `webhook-id` is the same then. The metrics `muster_webhook_*` count them.',
 };
 
 const NODE_CONFIG_PAGE = 'nodeconfig.md';

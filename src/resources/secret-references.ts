@@ -6,8 +6,8 @@ import { referenceIn } from './secret-spec.ts';
 import { webhookSecrets } from './webhook-secrets.ts';
 import type { Path } from './yaml.ts';
 
-/** What a machine does with the value. */
-export type SecretUse = 'file' | 'password' | 'login';
+/** What a machine, or for `signature` the boot host, does with the value. */
+export type SecretUse = 'file' | 'password' | 'login' | 'signature';
 
 /** A reference in a document. */
 export interface SecretUsed {
@@ -35,6 +35,7 @@ export function secretsOf(document: Document | undefined): readonly SecretUsed[]
 function search({ spec }: Document): readonly SecretUsed[] {
   const kubernetes = 'kubernetes' in spec ? spec.kubernetes : undefined;
   const config = 'config' in spec ? spec.config : undefined;
+  if ('secret' in spec) return [{ ...spec.secret.valueFrom, use: 'signature', path: ['spec', 'secret'] }];
   const found = [
     ...inWebhooks(kubernetes),
     ...inRegistries(kubernetes?.registries ?? []),

@@ -25,7 +25,7 @@ export function strictest(asked: readonly [Trust, ...Trust[]]): Trust {
 }
 
 /** A document that may ask for a tier; undefined where the machine has none of its kind. */
-type Asking = Document<Exclude<Kind, 'Image'>> | undefined;
+type Asking = Document<Exclude<Kind, 'Image' | 'Webhook'>> | undefined;
 
 /**
  * The strictest tier that any of these documents asks for, of equals the first; undefined when none

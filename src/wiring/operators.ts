@@ -12,6 +12,8 @@ import { assetRoutes } from '../api/assets.ts';
 import type { Daemon } from '../api/deps.ts';
 import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
+import { post } from '../api/webhooks/post.socket.ts';
+import { startWebhooks } from '../api/webhooks/webhooks.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { countBoots } from '../diagnosis/boot-metrics.ts';
@@ -70,6 +72,13 @@ export async function listenToOperators(
   opened(() => endings.close());
   const uncount = countBoots(events, metrics);
   opened(async () => uncount());
+  const endWebhooks = startWebhooks({
+    catalog,
+    events,
+    secret: (...of) => given.value(...of),
+    ...{ post, metrics, clock, log },
+  });
+  opened(async () => endWebhooks());
   const quarantine = { roster, identities: agents.identities, events, clock };
   const page = operatorsListen && pageRoutes();
   const api = await startApi({

@@ -168,6 +168,16 @@ const FIRING: Readonly<Record<string, Case>> = {
     { ...BLUE, kind: 'rotation' },
     'The rotation of cluster blue waits for an operator.',
   ],
+  MusterWebhookFails: [
+    {
+      [`muster_webhook_waiting{webhook="alerts",${ON}}`]: '7x40',
+      [`muster_webhook_events_total{webhook="alerts",outcome="delivered",${ON}}`]: '9x40',
+      [`muster_webhook_events_total{webhook="alerts",outcome="failed",${ON}}`]: '0+1x40',
+    },
+    35,
+    { instance: 'boot1', webhook: 'alerts' },
+    'Webhook alerts takes no events; 7 wait.',
+  ],
   MusterAuditLost: [
     { [`muster_audit_lost_total{${ON}}`]: '0 0 4x10' },
     5,
@@ -208,6 +218,8 @@ const WELL: Readonly<Record<string, string>> = {
   [`muster_cluster_apiservers{cluster="gone",health="ready",${ON}}`]: '0x120',
   [`muster_dhcp_packets_total{network="rack1",type="DISCOVER",outcome="offered",${ON}}`]: '0+2x120',
   [`muster_change_held{cluster="blue",kind="rotation",${ON}}`]: '0x120',
+  [`muster_webhook_waiting{webhook="alerts",${ON}}`]: '1x120',
+  [`muster_webhook_events_total{webhook="alerts",outcome="delivered",${ON}}`]: '0+3x120',
   [`muster_audit_lost_total{${ON}}`]: '0x120',
   [`muster_document_faults{${ON}}`]: '0x120',
 };

@@ -145,6 +145,7 @@ export const SHOWN = {
     KINDS.Machine.shape.spec.optional(),
     z.strictObject({ ...machineStatus.partial().shape, ...outlook, ...from }),
   ),
+  Webhook: shown('Webhook', KINDS.Webhook.shape.spec, z.strictObject(from)),
 } as const;
 
 export const anyShown = z.discriminatedUnion('kind', [
@@ -153,6 +154,7 @@ export const anyShown = z.discriminatedUnion('kind', [
   SHOWN.Cluster,
   SHOWN.Profile,
   SHOWN.Machine,
+  SHOWN.Webhook,
 ]);
 
 const target = { kind: z.enum(Object.keys(KINDS) as [Kind, ...Kind[]]), name: z.string() };

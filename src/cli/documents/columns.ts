@@ -13,6 +13,7 @@ import type {
   MachineSpec,
   NetworkSpec,
   ProfileSpec,
+  WebhookSpec,
 } from '../../resources/kinds.ts';
 import type { Color } from '../color.ts';
 import type { Column } from '../output.ts';
@@ -41,6 +42,7 @@ const network = (item: Shown) => item.spec as NetworkSpec;
 const image = (item: Shown) => item.spec as ImageSpec;
 const cluster = (item: Shown) => item.spec as ClusterSpec;
 const profile = (item: Shown) => item.spec as ProfileSpec;
+const webhook = (item: Shown) => item.spec as WebhookSpec;
 /** The document of a machine; undefined for a machine that was only seen. */
 const machine = (item: Shown) => item.spec as MachineSpec | undefined;
 
@@ -124,6 +126,13 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
           .map(([key, value]) => `${key}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
           .join(','),
     },
+    ORIGIN,
+    LABELS,
+  ],
+  Webhook: [
+    NAME,
+    { heading: 'URL', cell: (item) => webhook(item).url },
+    { heading: 'EVENTS', cell: (item) => webhook(item).events.join(','), cuts: true },
     ORIGIN,
     LABELS,
   ],

@@ -20,6 +20,7 @@ const PLURAL: Readonly<Record<Kind, string>> = {
   Cluster: 'clusters',
   Profile: 'profiles',
   Machine: 'machines',
+  Webhook: 'webhooks',
 };
 const KINDS = Object.keys(PLURAL) as Kind[];
 const kindOf = (text: string | undefined): Kind | undefined => KINDS.find((one) => one === text);
@@ -34,6 +35,7 @@ const BEGINNINGS: Readonly<Record<Kind, object>> = {
   Cluster: { kubernetes: { version: '1.36', endpoint: '', controlPlanes: [], workers: [] } },
   Profile: { image: '' },
   Machine: { macs: [''], profile: '' },
+  Webhook: { url: '', secret: { valueFrom: { secret: '', key: '' } }, events: ['machine.held'] },
 };
 
 export function Documents() {

@@ -59,6 +59,7 @@ function candidatesOf(documents: readonly Document[]): CandidateSet {
     Cluster: new Map(),
     Profile: new Map(),
     Machine: new Map(),
+    Webhook: new Map(),
   };
   for (const document of documents) set[document.kind].set(document.metadata.name, { document });
   return set as unknown as CandidateSet;
