@@ -54,9 +54,9 @@ export function extraDocuments(
       else if (Object.hasOwn(document, 'ignition')) fault('this is Ignition; write it as extra.ignition');
       const unmergeable = mergeFaults(document);
       for (const message of unmergeable) fault(message);
-      if (image.configFormat === 'cloud-init' && unmergeable.length === 0)
+      if (image.configFormat === 'cloud-init')
         for (const { path, message } of validateCloudConfig(document, image.cloudInitVersion))
-          fault(`${path}: ${message}`);
+          if (!unmergeable.some((one) => one.startsWith(`${path} `))) fault(`${path}: ${message}`);
       cloudInit.push(document);
     } else {
       const whole = ignitionOf(document, fault);

@@ -190,3 +190,39 @@ test('the boot host’s key opens an encrypted etcd disk, by the plan; the data 
   expect(machine.exists('/var/lib/etcd/member/wal/0.wal')).toBe(true);
   expect(machine.exists('/run/muster/data/key')).toBe(false);
 });
+
+test('a machine that starts from its boot disk mounts etcd’s disk by itself, and does nothing when its data are gone', async () => {
+  const at = start({ boot: 'serial=S1' });
+  const { machine, disks } = at;
+  machine.write('/proc/cmdline', 'boot=muster\n');
+  disks.add('vda', 64, 'S1');
+  planner.plan(LINES);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  machine.write('/var/lib/etcd/member/wal/0.wal', '');
+  const kept: readonly PlanLine[] = [
+    { do: 'mount-data', filesystem: DATA },
+    LINES[1]!,
+    { do: 'mount-etcd', filesystem: ETCD },
+    ...LINES.slice(3),
+    put('/etc/name', 'cp1\n'),
+  ];
+  planner.plan(kept);
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  expect(machine.read('/var/lib/muster/kept/wal')).toBe('present\n');
+
+  planner.close();
+  const startsByItself = (): void => {
+    powerCut(at);
+    fs.rmSync(machine.path('/etc/name'), { force: true });
+    machine.write('/proc/cmdline', 'boot=muster muster.kept=1795000000\n');
+  };
+  startsByItself();
+  await machine.poll();
+  expect(machine.exists('/var/lib/etcd/member/wal/0.wal')).toBe(true);
+  expect(machine.read('/etc/name')).toBe('cp1\n');
+
+  fs.rmSync(machine.path('/var/lib/muster-etcd/etcd/member'), { recursive: true });
+  startsByItself();
+  expect((await machine.poll()).said).toContain('the data of etcd are gone');
+  expect(machine.exists('/etc/name')).toBe(false);
+});

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { withoutComments } from '../../../scripts/script-texts.ts';
 import { AGENT_BUNDLE } from '../../../src/agent/bundle.ts';
 import { type AgentSettings, agentLayer, selectorText, settingsText } from '../../../src/agent/layer.ts';
+import { layerRequest, settingsFor } from '../../../src/agent/machine-layer.ts';
 import { AGENT_HOLDS, CHECKS } from '../../../src/agent/plan.ts';
 import { expand } from '../../../src/ignition/template.ts';
 import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
@@ -49,6 +50,43 @@ test('scripts (without comments), CA and unit are those of the files; only root 
       contents: fs.readFileSync(path.join(SOURCE, 'muster-agent.service'), 'utf8'),
     },
   ]);
+});
+
+test('only a member of etcd learns of the etcd disk, of the narrowest document that names one', () => {
+  const document = (kind: string, name: string, spec: object) =>
+    ({ apiVersion: 'muster/v1', kind, metadata: { name }, spec }) as never;
+  const confOf = (name: string, machine: object, profile: object, more: object = {}) => {
+    const cluster = document('Cluster', 'blue', {
+      dataDisk: { serial: 'D' },
+      etcdDisk: { serial: 'E', encrypt: 'tpm' },
+      kubernetes: { version: '1.36', controlPlanes: ['cp1'], workers: ['w1'], ...more },
+    });
+    const request = layerRequest(
+      {
+        machine: document('Machine', name, machine),
+        profile: document('Profile', 'p', profile),
+        cluster,
+        agentCluster: cluster,
+        image: undefined,
+        network: undefined,
+      },
+      { name, session: 'S-1', baseUrl: 'http://10.0.0.1:8080' },
+      () => '',
+    );
+    const settings = settingsFor(request, { port: 8443, authority: 'PEM\n', ticket: 'T', now: 0 });
+    return settingsText(settings)
+      .split('\n')
+      .filter((line) => /^(data|etcd)/.test(line));
+  };
+  expect(confOf('cp1', {}, {})).toEqual(['data=serial=D', 'etcddisk=serial=E', 'etcdencrypt=tpm']);
+  expect(confOf('cp1', { etcdDisk: { path: '/dev/vdz' } }, { etcdDisk: { serial: 'P' } })).toEqual([
+    'data=serial=D',
+    'etcddisk=path=/dev/vdz',
+  ]);
+  expect(confOf('w1', {}, {})).toEqual(['data=serial=D']);
+  const external = { etcd: { topology: 'external', machines: ['e1'] } };
+  expect(confOf('cp1', {}, {}, external)).toEqual(['data=serial=D']);
+  expect(confOf('e1', {}, {}, external)).toContain('etcddisk=serial=E');
 });
 
 test('a machine with a boot disk also has the script that writes it, and learns what it booted from', () => {

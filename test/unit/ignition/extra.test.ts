@@ -36,6 +36,14 @@ describe('cloud-config', () => {
     expect(cloudInit(text)).toMatch(message);
   });
 
+  test('all faults of a document are named at once, each once', () => {
+    expect(cloudInit('runcmdd: [x]\npackages: htop\nnetwork: {version: 2}').split('\n')).toEqual([
+      expect.stringContaining('packages must be a list'),
+      expect.stringContaining('runcmdd: '),
+      expect.stringContaining('network: '),
+    ]);
+  });
+
   test('a key is judged by the version of the image', () => {
     const text = 'ubuntu_pro: {token: a}';
     expect(cloudInit(text, DEBIAN_13)).toBe('');
