@@ -2,10 +2,13 @@
  * Runs `bin/muster serve` as it is shipped, on a separate segment with the documents of one
  * cluster, and that cluster's machines in a namespace behind it. Needs scripts/in-namespace.sh.
  */
+
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { projectRoot } from '../../base/paths.ts';
 import { MACHINE_ADDRESSES, MEMBERS, orderOf, SERVER, writeDocuments } from './documents.files.ts';
 import type { FleetOrder, FleetResult } from './fleet.files.ts';
@@ -68,8 +71,17 @@ export interface BootHost {
   muster(...words: readonly string[]): string;
   /** Powers machines on, `perSecond` of them a second. Rejects when one did not settle. */
   powerOn(order: Omit<FleetOrder, 'members'>): Promise<FleetResult>;
+  /** Powers machines on that keep polling; resolves when all have settled. */
+  keepOn(order: Omit<FleetOrder, 'members' | 'stay'>): Promise<StandingFleet>;
   log(): string;
   close(): Promise<void>;
+}
+
+/** Machines that keep polling. */
+export interface StandingFleet {
+  readonly result: FleetResult;
+  /** Switches them off; resolves with what those said that had lost the boot host. */
+  end(): Promise<readonly string[]>;
 }
 
 export interface BootHostOptions {
@@ -125,6 +137,19 @@ export async function openBootHost(size: number, options: BootHostOptions = {}):
     ...(stranger && { stranger }),
     muster,
     powerOn: (order) => runFleet(segment.namespace, home, { ...order, members: MEMBERS }, fleets),
+    async keepOn(order) {
+      const given = { ...order, members: MEMBERS, stay: true };
+      const { child, results, ended } = startFleet(segment.namespace, home, given, fleets);
+      const result = await Promise.race([written<FleetResult>(results), ended]);
+      return {
+        result,
+        async end() {
+          child.kill('SIGTERM');
+          await ended;
+          return JSON.parse(readFileSync(`${results}.lost`, 'utf8')) as readonly string[];
+        },
+      };
+    },
     log: () => output,
     async close() {
       // A process that still waits would outlive the test, and the test runner would wait for it.
@@ -163,12 +188,21 @@ let orders = 0;
  * in `running` until it ends. Rejects when a machine did not settle, unless the order says
  * `partial`.
  */
-export async function runFleet(
+export const runFleet = (
   namespace: string,
   home: string,
   order: FleetOrder,
   running: Set<ChildProcess>,
-): Promise<FleetResult> {
+): Promise<FleetResult> => startFleet(namespace, home, order, running).ended;
+
+/** The content of a file as soon as it is there. */
+async function written<T>(file: string): Promise<T> {
+  while (!existsSync(file)) await pause(100);
+  return JSON.parse(readFileSync(file, 'utf8')) as T;
+}
+
+/** Starts the process of {@link runFleet}. */
+function startFleet(namespace: string, home: string, order: FleetOrder, running: Set<ChildProcess>) {
   const number = ++orders;
   const [told, results] = [join(home, `orders-${number}.json`), join(home, `results-${number}.json`)];
   writeFileSync(told, JSON.stringify(order));
@@ -179,8 +213,10 @@ export async function runFleet(
   running.add(child);
   let complaints = '';
   child.stderr.on('data', (text) => (complaints += text));
-  const code = await new Promise((done) => child.on('close', done));
-  running.delete(child);
-  if (code !== 0) throw new Error(`the machines ended with ${code}:\n${complaints}`);
-  return JSON.parse(readFileSync(results, 'utf8')) as FleetResult;
+  const ended = once(child, 'close').then(([code]): FleetResult => {
+    running.delete(child);
+    if (code !== 0) throw new Error(`the machines ended with ${code}:\n${complaints}`);
+    return JSON.parse(readFileSync(results, 'utf8')) as FleetResult;
+  });
+  return { child, results, ended };
 }

@@ -6,7 +6,8 @@
  *
  * Exits 1 when a machine did not settle; the result says which and why.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DhcpTalk } from './dhcp.socket.ts';
 import { SERVER } from './documents.files.ts';
@@ -36,6 +37,11 @@ export interface FleetOrder {
   readonly until?: 'ready' | 'ticket' | 'rest';
   /** Whether a machine that fails is only reported, and does not make the run fail. */
   readonly partial?: boolean;
+  /**
+   * Whether the machines keep polling after all have settled, until the process gets SIGTERM. The
+   * file `RESULT.json.lost` then has those that could not.
+   */
+  readonly stay?: boolean;
 }
 
 /** The result of one machine. */
@@ -69,6 +75,8 @@ export interface MachineResult {
     readonly pins: Readonly<Record<string, string>>;
     readonly files: Readonly<Record<string, string>>;
     readonly units: readonly string[];
+    /** The agent's private key, for tests that pose as the machine. */
+    readonly key: string;
   };
 }
 
@@ -95,7 +103,11 @@ function generator(seed: number): () => number {
   };
 }
 
-async function run(order: FleetOrder): Promise<FleetResult> {
+/** `settled`: called when all machines have settled, if they stay. */
+async function run(
+  order: FleetOrder,
+  { settled, lost }: { settled: (result: FleetResult) => void; lost: (all: readonly string[]) => void },
+): Promise<FleetResult> {
   const steps = Object.fromEntries(STEPS.map((step) => [step, []])) as unknown as Record<Step, number[]>;
   const ending = new AbortController();
   const of: Surroundings = {
@@ -131,12 +143,24 @@ async function run(order: FleetOrder): Promise<FleetResult> {
   };
   const machines = await Promise.all(order.machines.map(one));
   const seconds = (performance.now() - began) / 1000;
+  const result = (): FleetResult => {
+    const cut = all.reduce((sum, machine) => sum + machine.cut, 0);
+    return { machines, steps, retransmitted: of.dhcp.retransmitted, again, cut, seconds };
+  };
+  if (order.stay) {
+    const told = once(process, 'SIGTERM');
+    settled(result());
+    // Something has to keep the process alive when all machines are lost.
+    const alive = setInterval(() => {}, 60_000);
+    await told;
+    clearInterval(alive);
+  }
   ending.abort();
   await Promise.all(beating);
   of.dhcp.close();
-  if (silent.length > 0) throw new Error(`heartbeats ended: ${silent.slice(0, 5).join('; ')}`);
-  const cut = all.reduce((sum, machine) => sum + machine.cut, 0);
-  return { machines, steps, retransmitted: of.dhcp.retransmitted, again, cut, seconds };
+  if (order.stay) lost(silent);
+  else if (silent.length > 0) throw new Error(`heartbeats ended: ${silent.slice(0, 5).join('; ')}`);
+  return result();
 }
 
 function resultOf(
@@ -169,6 +193,7 @@ function resultOf(
         pins: Object.fromEntries([...has.keys].map(([leaf, key]) => [leaf, key.pin])),
         files: Object.fromEntries(has.files),
         units: [...has.units.keys()],
+        key: machine.key,
       },
     }),
   };
@@ -177,8 +202,15 @@ function resultOf(
 if (import.meta.main) {
   const [orders, results] = process.argv.slice(2) as [string, string];
   const order = JSON.parse(readFileSync(orders, 'utf8')) as FleetOrder;
-  const result = await run(order);
-  writeFileSync(results, JSON.stringify(result));
+  const write = (file: string, value: unknown): void => {
+    writeFileSync(`${file}.new`, JSON.stringify(value));
+    renameSync(`${file}.new`, file);
+  };
+  const result = await run(order, {
+    settled: (first) => write(results, first),
+    lost: (all) => write(`${results}.lost`, all),
+  });
+  write(results, result);
   if (order.partial) process.exit(0);
   const failed = result.machines.filter(({ error }) => error !== undefined);
   for (const { name, error } of failed.slice(0, 5)) process.stderr.write(`${name}: ${error}\n`);

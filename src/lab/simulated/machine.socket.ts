@@ -8,6 +8,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
 import { load } from 'js-yaml';
+import { AGENT_PATHS } from '../../agent/plan.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import { askBootServer, type DhcpClient, type DhcpTalk } from './dhcp.socket.ts';
@@ -92,6 +93,9 @@ interface Asked {
 
 const ETCD_MANIFEST = '/etc/kubernetes/manifests/etcd.yaml';
 const OBJECTS_UNIT = 'muster-objects.service';
+/** Where plans put another certificate of the agent, with and without a data disk. */
+const OWN_CERTIFICATES = [AGENT_PATHS.certificate, `${AGENT_PATHS.run}/agent/agent.crt`];
+
 /** After this many requests without an answer, which takes minutes, there is no server. */
 const MOST_FAILURES = 8;
 /** A machine that does not settle within this many plans makes no progress. */
@@ -142,6 +146,11 @@ export class SimulatedMachine {
 
   get pin(): string {
     return this.#key.pin;
+  }
+
+  /** The agent's private key, PEM. */
+  get key(): string {
+    return this.#key.pem;
   }
 
   /**
@@ -329,6 +338,9 @@ export class SimulatedMachine {
       wal: () => this.#wal(),
     });
     this.#applied = this.#hold === undefined ? plan.digest : '';
+    this.#authority = this.has.files.get(AGENT_PATHS.authority) ?? this.#authority;
+    this.certificate =
+      OWN_CERTIFICATES.map((path) => this.has.files.get(path)).find(Boolean) ?? this.certificate;
     if (this.#hold) this.#holds.push(this.#hold.code);
     if (this.has.files.has(ETCD_MANIFEST)) this.#of.members.start(this.order.name);
     // The unit that applies the objects deletes its credential when all are there.
@@ -349,6 +361,7 @@ export class SimulatedMachine {
       agent: '1',
       bootid: this.#bootId,
       machineid: this.#uuid.replaceAll('-', ''),
+      trust: createHash('sha256').update(this.#authority).digest('hex'),
       clock: String(Math.floor(Date.now() / 1000)),
       disk: has.disk,
       ...(has.disk === 'unused' ? {} : { device: '/dev/vdb' }),
