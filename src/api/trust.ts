@@ -26,6 +26,8 @@ export interface ScopeStatus extends PkiStatusView {
   readonly scope: string;
   /** Whether the keys belong to a cluster, or are Muster's own transport CA. */
   readonly of: 'cluster' | 'muster';
+  /** The rotation that is under way. */
+  readonly rotation?: { readonly step: string; readonly state: 'running' | 'paused' | 'held' };
 }
 
 /** How far `muster pki status` looks ahead by default. */
@@ -35,9 +37,11 @@ async function statusOf(scope: string, within: Millis, deps: ApiDeps): Promise<S
   const { pki, agents, clock } = deps;
   const own = scope === MUSTER_SCOPE;
   const issued = await pki.issued(scope);
+  const rotation = rotationOf(scope, deps);
   return {
     scope: own ? OWN : scope,
     of: own ? 'muster' : 'cluster',
+    ...(rotation && { rotation }),
     ...pkiStatusView(
       {
         keysets: (await pki.keysets(scope)).values(),
@@ -50,6 +54,12 @@ async function statusOf(scope: string, within: Millis, deps: ApiDeps): Promise<S
       within,
     ),
   };
+}
+
+function rotationOf(scope: string, { rotations }: ApiDeps): ScopeStatus['rotation'] {
+  const { kind, ended, step, paused, holding } = rotations.underWay(scope) ?? {};
+  if (step === undefined || ended || !kind?.endsWith('rotation')) return undefined;
+  return { step, state: paused ? 'paused' : holding ? 'held' : 'running' };
 }
 
 /**

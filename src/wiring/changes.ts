@@ -8,13 +8,13 @@ import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import { openLaterKeys } from '../cluster/change/later-keys.ts';
 import { ownRotation } from '../cluster/change/own/own-rotation.ts';
-import { createOwnRotations } from '../cluster/change/own/own-rotations.ts';
+import { createOwnRotations, withOwn } from '../cluster/change/own/own-rotations.ts';
 import { withOwnPace } from '../cluster/change/own/pace.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
-import { createRotations, type Rotations } from '../cluster/change/rotation/rotations.ts';
+import { createRotations } from '../cluster/change/rotation/rotations.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { followDocuments } from '../cluster/change/upgrade/follow.ts';
 import type { UpgradeOrder } from '../cluster/change/upgrade/order.ts';
@@ -73,7 +73,7 @@ export async function openClusterChanges(
   const { trustChanged, ticketKeys } = agents;
   const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow }));
   const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
-  const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log });
+  const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
   const changes: Changes = await openChanges({
     store,
     clock,
@@ -135,19 +135,5 @@ export async function openClusterChanges(
     paced: (planner: AgentPlanner) =>
       withOwnPace(planner, { running: changes.running, machines: ownMachines }),
     laterKeys,
-  };
-}
-
-/** Rotations of clusters, and under the name `_muster` those of Muster's own keys. */
-function withOwn(clusters: Rotations, own: Rotations): Rotations {
-  const of = (cluster: string): Rotations => (cluster === MUSTER_SCOPE ? own : clusters);
-  return {
-    preview: (cluster, request) => of(cluster).preview(cluster, request),
-    rotate: (cluster, request, by) => of(cluster).rotate(cluster, request, by),
-    show: (cluster) => of(cluster).show(cluster),
-    pause: (cluster, by) => of(cluster).pause(cluster, by),
-    resume: (cluster, by) => of(cluster).resume(cluster, by),
-    rollBack: (cluster, by) => of(cluster).rollBack(cluster, by),
-    leaveOut: (cluster, what, by) => of(cluster).leaveOut(cluster, what, by),
   };
 }

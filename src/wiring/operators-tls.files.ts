@@ -10,8 +10,11 @@ import { serverCertificate } from '../pki/server-certificate.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
-/** How often it is looked whether the certificate has to be renewed, or its files have changed. */
-const CHECK_EVERY = duration('1h');
+/**
+ * How often it is looked whether the certificate has to be renewed, its files have changed, or
+ * another generation of Muster's CA signs.
+ */
+const CHECK_EVERY = duration('1m');
 
 export interface OperatorsTls {
   readonly pair: TlsPair;
@@ -46,17 +49,17 @@ export function followOperatorsTls(
   options: ServeOptions,
   common: Common,
   state: Pick<State, 'pki' | 'secrets'>,
-  first: TlsPair,
-  renew: (pair: TlsPair) => void,
+  first: OperatorsTls,
+  renew: (tls: OperatorsTls) => void,
 ): () => void {
   let current = first;
   let cancel = (): void => {};
   const check = async (): Promise<void> => {
     try {
-      const { pair } = await operatorsTls(options, common, state);
-      if (pair.certificate !== current.certificate || pair.key !== current.key) {
-        current = pair;
-        renew(pair);
+      const next = await operatorsTls(options, common, state);
+      if (next.pair.certificate !== current.pair.certificate || next.pair.key !== current.pair.key) {
+        current = next;
+        renew(next);
         common.log.info({}, "the operators' listener has another certificate");
       }
     } catch (error) {

@@ -68,6 +68,7 @@ export async function listenToOperators(
     clock,
   });
   const tls = operatorsListen && (await operatorsTls(options, common, state));
+  let shown = tls;
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
   const uncount = countBoots(events, metrics);
@@ -100,7 +101,9 @@ export async function listenToOperators(
       accounts,
       pending: options.requireSecondPerson ? new PendingOrders(clock) : undefined,
       page: operatorsListen && pageOf(operatorsListen),
-      pageAuthority: tls?.fingerprint,
+      get pageAuthority() {
+        return shown?.fingerprint;
+      },
       actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot.service,
@@ -139,7 +142,10 @@ export async function listenToOperators(
   });
   opened(() => api.close());
   if (tls === undefined || operatorsListen === undefined) return;
-  const unfollow = followOperatorsTls(options, common, state, tls.pair, api.renew);
+  const unfollow = followOperatorsTls(options, common, state, tls, (next) => {
+    shown = next;
+    api.renew(next.pair);
+  });
   opened(async () => unfollow());
   log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
   if (page === undefined)

@@ -131,6 +131,23 @@ test.for(SHELLS)(
   },
 );
 
+test('a machine whose boot disk has a CA that was replaced since gets the present one from its kept plan, and reports again', async () => {
+  planner.plan([CREATE, MARKER]);
+  await machine.poll();
+  planner.plan([...lines(), put('/etc/muster/ca.crt', planner.authority)]);
+  expect((await machine.poll()).status).toBe(0);
+  startsByItself();
+  const former = await Planner.open();
+  former.close();
+  machine.write('/etc/muster/ca.crt', former.authority);
+  const polls = planner.asked.length;
+  expect((await machine.poll()).said).toContain('this machine does what it did last');
+  expect(planner.asked).toHaveLength(polls);
+  expect(machine.read('/etc/muster/ca.crt')).toBe(planner.authority);
+  expect((await machine.poll()).status).toBe(0);
+  expect(planner.asked.at(-1)!.path).toBe('/agent/poll');
+});
+
 test('a machine whose boot disk has an older agent does its kept plan with the agent that made it, and without the server', async () => {
   const install = (): void => {
     for (const [name, text] of Object.entries({ ...AGENT_SCRIPTS, 'muster-start.sh': START_SCRIPT }))

@@ -39,6 +39,10 @@ const scope = z
       }),
     ),
     forecast: z.array(z.strictObject({ at: time, does: z.enum(['renewed', 'ends']), ...ending })),
+    rotation: z
+      .strictObject({ step: z.string(), state: z.enum(['running', 'paused', 'held']) })
+      .optional()
+      .meta({ description: 'The rotation that is under way.' }),
     withoutBootHost: z
       .strictObject({ ...ending, leftSeconds: z.int() })
       .optional()

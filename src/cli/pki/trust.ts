@@ -87,6 +87,13 @@ function aloneText({ scope, withoutBootHost: first }: ScopeStatus): string {
   return `Without the boot host, ${scope} keeps running for ${span}, until ${timeText(first.ends)}: then ${first.what} of ${first.of} ends.\n`;
 }
 
+function rotationText({ scope, of, rotation }: ScopeStatus): string {
+  if (rotation === undefined) return '';
+  const { step, state } = rotation;
+  const where = `muster pki rotation ${of === 'muster' ? '--own' : scope}`;
+  return `Keys of ${scope} are being rotated, at the step ${step}${state === 'running' ? '' : ` (${state})`}: ${where}\n`;
+}
+
 /**
  * `muster pki status`: prints keysets, then certificates, with the certificate that expires first
  * at the top, then what happens next: for one cluster, or for all clusters and the boot host
@@ -124,7 +131,7 @@ export async function pkiStatus(name: string | undefined, options: Options, io: 
         ? `\nWithin ${within} nothing is renewed and nothing ends.\n`
         : `\n${tableText(FORECAST_COLUMNS, next, lookOf(io, wide))}`,
     );
-    const alone = items.map(aloneText).join('');
+    const alone = items.map((item) => aloneText(item) + rotationText(item)).join('');
     if (alone !== '') io.out(`\n${alone}`);
   }
   return EXIT.ok;

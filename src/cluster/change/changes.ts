@@ -334,7 +334,14 @@ class RunningChanges implements Changes {
     const { clock } = this.#deps;
     const kind = this.kindOf(record);
     const age = (clock.monotonic() - kept.actedAt) as Millis;
-    const move = await kind.move(record, this.#machines(cluster, kept), age, clock.now());
+    const machines = this.#machines(cluster, kept);
+    // Without its machines a step would wait for nobody, and end.
+    if (machines === undefined && !record.paused)
+      throw new MusterError(
+        'E_CHANGE',
+        `the documents of ${cluster} are incomplete, so its machines are not known`,
+      );
+    const move = await kind.move(record, machines ?? [], age, clock.now());
     switch (move.do) {
       case 'act':
         await this.#act(cluster, kind, record);
@@ -364,15 +371,16 @@ class RunningChanges implements Changes {
     }
   }
 
-  #machinesOf(cluster: string): readonly Pick<MachineSeen, 'name' | 'roles'>[] {
+  #machinesOf(cluster: string): readonly Pick<MachineSeen, 'name' | 'roles'>[] | undefined {
     if (cluster === MUSTER_SCOPE)
       return (this.#deps.ownMachines?.() ?? []).map((name) => ({ name, roles: [] }));
-    return this.#deps.clusters.get(cluster)?.resolved?.machines ?? [];
+    return this.#deps.clusters.get(cluster)?.resolved?.machines;
   }
 
-  #machines(cluster: string, { actedAt }: Kept): readonly MachineSeen[] {
+  /** Undefined while the cluster's documents are incomplete. */
+  #machines(cluster: string, { actedAt }: Kept): readonly MachineSeen[] | undefined {
     const now = this.#deps.clock.monotonic();
-    return this.#machinesOf(cluster).map(({ name, roles }): MachineSeen => {
+    return this.#machinesOf(cluster)?.map(({ name, roles }): MachineSeen => {
       const heard = this.#heard.get(`${cluster} ${name}`);
       const settled = this.#deps.settled(cluster, name);
       const isFresh = heard !== undefined && heard.since >= actedAt + PLANS_LAG;

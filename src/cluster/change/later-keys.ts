@@ -21,6 +21,7 @@ import type { Keysets, Pki } from '../../pki/pki.ts';
 import { generationsByKeyId } from '../../pki/transitions.ts';
 import { issuerKeyIdOf } from '../../pki/x509.ts';
 import { KEYS } from '../../store/keys.ts';
+import type { Life } from '../../store/life.ts';
 import type { Store } from '../../store/store.ts';
 import { keyIdOfTokens } from './rotation/token-key.ts';
 
@@ -33,7 +34,9 @@ const schema = z.strictObject({
   machine: z.string(),
   what: z.string(),
   key: z.string(),
-  /** An operator decided that the keys of this store count. */
+  /** The life of the store (src/store/life.ts) in which that was. */
+  life: z.int(),
+  /** An operator decided that the keys of this store count; in a later life he decides again. */
   accepted: z.strictObject({ at: z.int(), by: z.string() }).optional(),
 });
 type LaterRecord = z.output<typeof schema>;
@@ -67,6 +70,7 @@ interface LaterKeysDeps {
   readonly events: EventSink;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;
+  readonly life: Pick<Life, 'number'>;
 }
 
 /**
@@ -75,7 +79,7 @@ interface LaterKeysDeps {
  * @throws {MusterError} its `accept`: see {@link LaterKeys}
  */
 export async function openLaterKeys(deps: LaterKeysDeps): Promise<LaterKeys> {
-  const { store, clock, events, log } = deps;
+  const { store, clock, events, log, life } = deps;
   const known = new Map<string, LaterRecord>();
   for (const { key, value } of (await store.list(KEYS.laterKeys.prefix())).records) {
     const read = schema.safeParse(parsed(value));
@@ -90,6 +94,10 @@ export async function openLaterKeys(deps: LaterKeysDeps): Promise<LaterKeys> {
     const record = known.get(cluster);
     return record?.accepted ? undefined : record;
   };
+  const isOpen = (cluster: string): boolean => {
+    const record = known.get(cluster);
+    return record === undefined || (record.accepted !== undefined && record.life !== life.number);
+  };
   const tell = (record: LaterRecord): void =>
     events.record({
       kind: 'cluster.later-keys',
@@ -101,10 +109,10 @@ export async function openLaterKeys(deps: LaterKeysDeps): Promise<LaterKeys> {
     async heard(machine, facts, ahead) {
       const cluster = deps.clusterOf(machine);
       if (cluster === undefined) return undefined;
-      if (ahead && !known.has(cluster) && facts.evidence && (await deps.pki.isFounded(cluster))) {
+      if (ahead && isOpen(cluster) && facts.evidence && (await deps.pki.isFounded(cluster))) {
         const [first] = await unknownKeys(deps.pki, cluster, facts.evidence);
         if (first !== undefined) {
-          await write({ v: 1, cluster, at: clock.now(), machine, ...first });
+          await write({ v: 1, cluster, at: clock.now(), life: life.number, machine, ...first });
           tell(held(cluster)!);
         }
       }

@@ -139,6 +139,28 @@ test('the status of keys lists every certificate, and shows no private key', asy
   expect((await muster('pki', 'status', 'two')).code).toBe(1);
 });
 
+test("Muster's own keys are rotated without naming a cluster; the status of keys says how far it is", async () => {
+  world = await openWorld(CLUSTER);
+  expect((await muster('pki', 'rotate', 'transport-ca')).err).toContain('has no keys yet');
+  await world.pki.found(MUSTER_SCOPE);
+  const preview = await muster('pki', 'rotate', 'all', '--dry-run');
+  const steps = preview.out.split('\n').map((line) => line.split(' ')[0]);
+  for (const step of ['generate', 'trust', 'issue', 'tickets', 'distrust', 'forget', 'end-tickets'])
+    expect(steps).toContain(step);
+  expect((await muster('pki', 'rotate', 'ca')).err).toContain('for a key of a cluster, name the cluster');
+  expect((await muster('pki', 'rotate', 'transport-ca', '--without', 'cp9')).err).toContain('cp9 is not');
+  const begun = await muster('pki', 'rotate', 'transport-ca', '--pause-before', 'generate');
+  expect(begun.out).toContain('own-rotation of muster, ordered by');
+  expect(begun.out).toContain('muster pki rotation --own shows how far it is');
+  expect((await muster('pki', 'status')).out).toContain(
+    'Keys of muster are being rotated, at the step generate (paused): muster pki rotation --own',
+  );
+  expect((await muster('pki', 'rotation', '--own', 'rollback')).out).toContain('rolling back');
+  expect((await muster('pki', 'rotation')).err).toContain('say --own');
+  const unconfirmed = await muster('pki', 'distrust', 'transport-ca', '--now');
+  expect(unconfirmed.err).toContain('add --confirm muster');
+});
+
 test('the list of machines shows an alarm until the machine is rearmed', async () => {
   world = await openWorld(CLUSTER);
   const member = world.roster.get('cp1')!;

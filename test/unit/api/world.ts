@@ -34,6 +34,8 @@ import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { anyKind } from '../../../src/cluster/change/kind.ts';
 import { openLaterKeys } from '../../../src/cluster/change/later-keys.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
+import { ownRotation } from '../../../src/cluster/change/own/own-rotation.ts';
+import { createOwnRotations, withOwn } from '../../../src/cluster/change/own/own-rotations.ts';
 import { createQuarantinedMembers } from '../../../src/cluster/change/quarantined-member.ts';
 import { openReleases } from '../../../src/cluster/change/releases.ts';
 import { rotation } from '../../../src/cluster/change/rotation/rotation.ts';
@@ -259,11 +261,16 @@ export async function openWorld(
   const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
   const settled = () => undefined;
   const upgradeKind = anyKind(upgrade({ clusters, kubes, releases, snapshots, record: () => undefined }));
-  const kinds = [kind, upgradeKind];
+  const { trustChanged, ticketKeys } = agents;
+  const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agents.identities.list }));
+  const ownMachines = () => agents.identities.list().map(({ machine }) => machine);
+  const kinds = [kind, upgradeKind, ownKind];
   const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
-  const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log });
+  const life = await openLife({ store, clock, log });
+  const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
   const { holds } = laterKeys;
-  const changes = await openChanges({ store, clock, log, events, clusters, kinds, settled, holds });
+  const engine = { store, clock, log, events, clusters, kinds, settled, holds, ownMachines };
+  const changes = await openChanges(engine);
   const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   const health = createHealth({
     agents: (cluster) => builds.show(cluster),
@@ -285,7 +292,7 @@ export async function openWorld(
   const deps: ApiDeps = {
     snapshots,
     hostBackup: {
-      life: await openLife({ store, clock, log }),
+      life,
       archive: async function* () {
         yield Buffer.from('the archive');
       },
@@ -301,7 +308,10 @@ export async function openWorld(
     running: releases,
     waiting: departures.waiting,
     laterKeys,
-    rotations: createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
+    rotations: withOwn(
+      createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
+      createOwnRotations({ changes, kind: ownKind, pki, ticketKeys, machines: ownMachines }),
+    ),
     health,
     upgrades: createUpgrades({
       ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },

@@ -66,6 +66,7 @@ export function createOwnRotations(deps: OwnRotationsDeps): Rotations {
       const change = { cluster: MUSTER_SCOPE, kind: kind.name, order, pauseBefore, without };
       return progress(await changes.begin(change, by));
     },
+    underWay: () => changes.record(MUSTER_SCOPE),
     show() {
       const record = changes.record(MUSTER_SCOPE);
       if (record) return progress(record);
@@ -91,4 +92,19 @@ function namesOf(keysets: readonly string[]): readonly OwnRotated[] {
     'E_USAGE',
     `"${other}" is not a key of Muster's own: they are ${OWN_ROTATED.join(', ')}; for a key of a cluster, name the cluster`,
   );
+}
+
+/** Rotations of clusters, and under the name `_muster` those of Muster's own keys. */
+export function withOwn(clusters: Rotations, own: Rotations): Rotations {
+  const of = (cluster: string): Rotations => (cluster === MUSTER_SCOPE ? own : clusters);
+  return {
+    preview: (cluster, request) => of(cluster).preview(cluster, request),
+    rotate: (cluster, request, by) => of(cluster).rotate(cluster, request, by),
+    show: (cluster) => of(cluster).show(cluster),
+    underWay: (cluster) => of(cluster).underWay(cluster),
+    pause: (cluster, by) => of(cluster).pause(cluster, by),
+    resume: (cluster, by) => of(cluster).resume(cluster, by),
+    rollBack: (cluster, by) => of(cluster).rollBack(cluster, by),
+    leaveOut: (cluster, what, by) => of(cluster).leaveOut(cluster, what, by),
+  };
 }

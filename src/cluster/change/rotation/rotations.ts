@@ -5,8 +5,15 @@
 import type { Clock } from '../../../base/clock.ts';
 import { MusterError } from '../../../base/errors.ts';
 import { noRoomForBridge } from '../../../pki/issue.ts';
-import { type Aged, allGenerations, type Keyset, type KeysetOf } from '../../../pki/keyset.ts';
+import {
+  type Aged,
+  allGenerations,
+  type Generation,
+  type Keyset,
+  type KeysetOf,
+} from '../../../pki/keyset.ts';
 import type { Pki } from '../../../pki/pki.ts';
+import { readAuthority } from '../../../pki/x509.ts';
 import type { FoundingStatus } from '../../etcd/status.ts';
 import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
@@ -53,6 +60,8 @@ export interface Rotations {
   rotate(cluster: string, request: RotateRequest, by: string): Promise<ChangeProgress>;
   /** @throws {MusterError} E_NOT_FOUND when the cluster was never rotated */
   show(cluster: string): ChangeProgress;
+  /** The change that is under way, or the last one, if there is one. */
+  underWay(cluster: string): ChangeRecord | undefined;
   /** @throws {MusterError} E_CHANGE when no change is under way; the same holds for all orders. */
   pause(cluster: string, by: string): Promise<ChangeProgress>;
   resume(cluster: string, by: string): Promise<ChangeProgress>;
@@ -121,6 +130,7 @@ export function createRotations(deps: RotationsDeps): Rotations {
       const record = await changes.begin({ cluster, kind: 'rotation', order, pauseBefore, without }, by);
       return progress(cluster, record);
     },
+    underWay: (cluster) => changes.record(cluster),
     show(cluster) {
       const record = changes.record(cluster);
       if (record) return progress(cluster, record);
@@ -171,12 +181,16 @@ async function keysetsOf(
         from: keyset.primary,
         // A CA that an operator brought was made already, and waits to be the new one.
         known: allGenerations(keyset)
-          .filter((one) => one.id === keyset.primary || !keyset.made.includes(one))
+          .filter((one) => one.id === keyset.primary || !keyset.made.includes(one) || hasEnded(one, clock))
           .map(({ id }) => id),
         bridged: BRIDGED.includes(name) && hasRoom(keysets.get(name as 'ca')!, clock),
       };
     });
 }
+
+/** Whether a CA has ended since it was brought. */
+const hasEnded = ({ certificate }: Aged & Partial<Pick<Generation, 'certificate'>>, clock: Clock): boolean =>
+  certificate !== undefined && readAuthority(certificate).notAfter <= clock.now();
 
 /** Whether each trusted generation of a CA can sign a bridge. */
 const hasRoom = ({ trusted }: Keyset, clock: Clock): boolean =>

@@ -54,12 +54,13 @@ async function evidenceOf(pki: Pki): Promise<Evidence> {
   };
 }
 
-async function guardOf(store: Store) {
+async function guardOf(store: Store, life = 1) {
   const seen: Pick<MusterEvent, 'kind' | 'subject' | 'reason'>[] = [];
   const events = { record: (event: (typeof seen)[number]) => void seen.push(event) } as never;
   const pki = openPki({ store, clock, vault });
   const clusterOf = (machine: string) => (machine === 'alone' ? undefined : 'golden');
-  return { seen, guard: await openLaterKeys({ store, pki, clusterOf, events, clock, log: silentLog }) };
+  const parts = { store, pki, clusterOf, events, clock, log: silentLog, life: { number: life } };
+  return { seen, guard: await openLaterKeys(parts) };
 }
 
 const facts = (evidence: Evidence): AgentFacts => ({ evidence }) as AgentFacts;
@@ -131,5 +132,9 @@ test('while a cluster is held no change of it begins or advances, until an opera
   expect(await guard.heard('cp1', facts(await evidenceOf(later)), true)).toBeUndefined();
   expect(seen.map(({ reason }) => reason?.code)).toEqual(['held', 'accepted']);
   await expect(guard.accept('golden', 'ann')).rejects.toThrow('no machine has shown later keys');
+  // A store that is restored once more asks once more.
+  const again = await guardOf(backup, 2);
+  expect(again.guard.holds('golden')).toBeUndefined();
+  expect(await again.guard.heard('cp1', facts(await evidenceOf(later)), true)).toBeDefined();
   await changes.close();
 });
