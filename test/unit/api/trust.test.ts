@@ -149,6 +149,8 @@ test("Muster's own keys are rotated without naming a cluster; the status of keys
     expect(steps).toContain(step);
   expect((await muster('pki', 'rotate', 'ca')).err).toContain('for a key of a cluster, name the cluster');
   expect((await muster('pki', 'rotate', 'transport-ca', '--without', 'cp9')).err).toContain('cp9 is not');
+  const unconfirmed = await muster('pki', 'distrust', 'transport-ca', '--now');
+  expect(unconfirmed.err).toContain('add --confirm muster');
   const begun = await muster('pki', 'rotate', 'transport-ca', '--pause-before', 'generate');
   expect(begun.out).toContain('own-rotation of muster, ordered by');
   expect(begun.out).toContain('muster pki rotation --own shows how far it is');
@@ -157,8 +159,6 @@ test("Muster's own keys are rotated without naming a cluster; the status of keys
   );
   expect((await muster('pki', 'rotation', '--own', 'rollback')).out).toContain('rolling back');
   expect((await muster('pki', 'rotation')).err).toContain('say --own');
-  const unconfirmed = await muster('pki', 'distrust', 'transport-ca', '--now');
-  expect(unconfirmed.err).toContain('add --confirm muster');
 });
 
 test('the list of machines shows an alarm until the machine is rearmed', async () => {
