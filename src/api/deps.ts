@@ -198,7 +198,7 @@ export interface ApiDeps {
   /** Where operators log in, `https://HOST:PORT`; undefined without an HTTPS listener. */
   readonly page?: string | undefined;
   /** The SHA-256 fingerprint of the CA of that listener, if it is Muster's own. */
-  readonly pageAuthority?: string | undefined;
+  readonly pageAuthority?: () => string | undefined;
   /** Records who asked for what. */
   readonly actions: Actions;
   readonly daemon: Daemon;

@@ -87,7 +87,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
   json({
     version: deps.daemon.version,
     startedAt: timestamp(deps.daemon.startedAt),
-    ...(deps.page !== undefined && { page: { url: deps.page, authority: deps.pageAuthority } }),
+    ...(deps.page !== undefined && { page: { url: deps.page, authority: deps.pageAuthority?.() } }),
     ...deps.daemon.readiness(),
     faults: deps.catalog.faults(),
     warnings: [

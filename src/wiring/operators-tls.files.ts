@@ -51,7 +51,7 @@ export function followOperatorsTls(
   state: Pick<State, 'pki' | 'secrets'>,
   first: OperatorsTls,
   renew: (tls: OperatorsTls) => void,
-): () => void {
+): () => Promise<void> {
   let current = first;
   let cancel = (): void => {};
   const check = async (): Promise<void> => {
@@ -68,7 +68,7 @@ export function followOperatorsTls(
     cancel = common.clock.after(CHECK_EVERY, () => void check());
   };
   cancel = common.clock.after(CHECK_EVERY, () => void check());
-  return () => cancel();
+  return async () => cancel();
 }
 
 function ownPair(files: { readonly certificate: string; readonly key: string }): TlsPair {

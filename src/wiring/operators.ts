@@ -25,7 +25,7 @@ import type { Clusters } from './clusters.ts';
 import type { Common } from './common.ts';
 import { showFirstLink } from './first-link.files.ts';
 import { providerLogins } from './identity-provider.files.ts';
-import { followOperatorsTls, operatorsTls } from './operators-tls.files.ts';
+import { followOperatorsTls, type OperatorsTls, operatorsTls } from './operators-tls.files.ts';
 import type { State } from './state.ts';
 
 /**
@@ -101,9 +101,7 @@ export async function listenToOperators(
       accounts,
       pending: options.requireSecondPerson ? new PendingOrders(clock) : undefined,
       page: operatorsListen && pageOf(operatorsListen),
-      get pageAuthority() {
-        return shown?.fingerprint;
-      },
+      pageAuthority: () => shown?.fingerprint,
       actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
       preview: boot.service,
@@ -112,8 +110,7 @@ export async function listenToOperators(
       running: releases,
       snapshots: clusters.snapshots,
       hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
-      rotations: clusters.rotations,
-      laterKeys: clusters.laterKeys,
+      ...{ rotations: clusters.rotations, laterKeys: clusters.laterKeys },
       upgrades: clusters.upgrades,
       builds: clusters.builds,
       health: clusters.health,
@@ -142,11 +139,11 @@ export async function listenToOperators(
   });
   opened(() => api.close());
   if (tls === undefined || operatorsListen === undefined) return;
-  const unfollow = followOperatorsTls(options, common, state, tls, (next) => {
+  const renewed = (next: OperatorsTls) => {
     shown = next;
     api.renew(next.pair);
-  });
-  opened(async () => unfollow());
+  };
+  opened(followOperatorsTls(options, common, state, tls, renewed));
   log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
   if (page === undefined)
     log.warn({}, 'the web page is not built, so only the API is there: run `make page`');

@@ -41,7 +41,7 @@ test('a full disk of the boot host stops the rotation where it is, and it contin
   const cluster = await rotating('issue');
   const store = cluster.world.store as { -readonly [K in keyof Store]: Store[K] };
   const { commit } = store;
-  store.commit = () => Promise.reject(new MusterError('E_STORE', 'the disk is full'));
+  store.commit = () => Promise.reject(new MusterError('E_STORE_WRITE', 'the disk is full'));
   for (let n = 0; n < 40; n++) await cluster.tick(cluster.machines);
   expect([at(cluster), cluster.changes.waiting('golden')]).toEqual(['issue', { '': 'the disk is full' }]);
   store.commit = commit;
