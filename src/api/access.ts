@@ -18,6 +18,8 @@ export type Access = keyof typeof ACCESS;
 interface Guarded {
   readonly path: string;
   readonly access: Access;
+  /** Whether roles for certain clusters get a part of its answer. */
+  readonly within?: true;
 }
 
 /** The roles of operators. A role allows what its row lists and nothing else. */
@@ -63,7 +65,8 @@ export interface Principal {
 export const EVERYTHING: readonly Grant[] = [{ role: 'admin' }, { role: 'auditor' }];
 
 export type AccessDecision =
-  | { readonly do: 'answer' }
+  /** `within`: with what belongs to these clusters only. Absent: with everything. */
+  | { readonly do: 'answer'; readonly within?: ReadonlySet<string> }
   /** Nobody is logged in: 401. */
   | { readonly do: 'authenticate' }
   /** The principal may not: 403. `text` says what is needed. */
@@ -71,21 +74,25 @@ export type AccessDecision =
 
 /** The cluster or machine that a path names; undefined for a route about the whole site. */
 export function subjectOfRoute(
-  { path }: Pick<Guarded, 'path'>,
+  { path, within }: Pick<Guarded, 'path' | 'within'>,
   params: Readonly<Record<string, string>>,
 ): { readonly cluster: string } | { readonly machine: string } | undefined {
   const [, , noun = '', ...rest] = path.split('/');
   if (noun === 'clusters' && rest[0] === ':name') return { cluster: params.name ?? '' };
   if (noun === 'pki' && rest[0] === ':cluster') return { cluster: params.cluster ?? '' };
   if (noun === 'machines' && rest[0] === ':name') return { machine: params.name ?? '' };
+  if (noun === ':kind' && rest[0] === ':name' && within) {
+    if (params.kind === 'clusters') return { cluster: params.name ?? '' };
+    if (params.kind === 'machines') return { machine: params.name ?? '' };
+  }
   if (noun === 'render' && rest[0] === ':machine') return { machine: params.machine ?? '' };
   return undefined;
 }
 
 /**
  * Decides about a request. A grant for certain clusters counts for routes about these clusters and
- * their machines only: lists of the whole site, and documents that are applied together, need a
- * grant without such a limit.
+ * their machines, and for a part of the lists that say so; documents that are applied together need
+ * a grant without such a limit.
  *
  * @param clusterOf the cluster of a machine; undefined when it has none
  * @example
@@ -110,7 +117,25 @@ export function decideAccess(
       (ROLES[role].allows as readonly Access[]).includes(route.access) &&
       (clusters === undefined || (cluster !== undefined && clusters.includes(cluster))),
   );
-  return allowed ? { do: 'answer' } : { do: 'refuse', text: needed(route.access, cluster) };
+  if (allowed) return { do: 'answer' };
+  const within = new Set(
+    principal.grants
+      .filter(({ role }) => (ROLES[role].allows as readonly Access[]).includes(route.access))
+      .flatMap(({ clusters = [] }) => clusters),
+  );
+  if (route.within && subject === undefined && within.size > 0) return { do: 'answer', within };
+  return { do: 'refuse', text: needed(route.access, cluster) };
+}
+
+/**
+ * Refuses what does not belong to the clusters to which the answer is limited.
+ *
+ * @param cluster of what is asked for; undefined when it belongs to none
+ * @throws {MusterError} E_FORBIDDEN
+ */
+export function checkWithin(within: ReadonlySet<string> | undefined, cluster: string | undefined): void {
+  if (within === undefined || (cluster !== undefined && within.has(cluster))) return;
+  throw new MusterError('E_FORBIDDEN', `your roles are for ${[...within].join(', ')} only`);
 }
 
 /**

@@ -284,9 +284,9 @@ async function answer<D extends ServerDeps>(
     let code: string | undefined;
     try {
       if ('error' in who) throw who.error;
-      if (access) permit(route, request.params, who.principal, access);
+      const limits = access ? permit(route, request.params, who.principal, access) : {};
       checkQuery(route.query, request.query);
-      response = await route.handler({ ...request, ...who }, deps);
+      response = await route.handler({ ...request, ...who, ...limits }, deps);
     } catch (error) {
       if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
         // The client is gone, and the server has not failed.
@@ -328,18 +328,23 @@ async function asker(
   }
 }
 
-/** @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route */
+/**
+ * Returns to which clusters the answer is limited.
+ *
+ * @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route
+ */
 function permit(
   route: Route<never>,
   params: Readonly<Record<string, string>>,
   principal: Principal | undefined,
   { clusterOf }: AccessDeps,
-): void {
+): Pick<ApiRequest, 'within'> {
   const decision = decideAccess(route, params, principal, clusterOf);
   if (decision.do === 'authenticate')
     throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
   if (decision.do === 'refuse')
     throw new MusterError('E_FORBIDDEN', `${principal?.name} may not do that: ${decision.text}`);
+  return decision.within === undefined ? {} : { within: decision.within };
 }
 
 function problemFor(error: unknown, request: ApiRequest, path: string, log: Log) {

@@ -39,6 +39,7 @@ export const listWaiting: H = (request, deps) => {
       };
     })
     .filter((one) => cluster === null || one.cluster === cluster)
+    .filter((one) => request.within?.has(one.cluster ?? '') ?? true)
     .sort((a, b) => (a.machine < b.machine ? -1 : a.machine > b.machine ? 1 : 0));
   return { ...json({ kind: 'WaitingList', items }), headers: HEADERS };
 };

@@ -9,6 +9,7 @@ import { selectionOf } from '../pxe/decide/boot-context.ts';
 import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
 import { checkNumber } from '../resources/change-limit.ts';
 import { API_VERSION, type Document, type ImageSpec, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
+import { checkWithin } from './access.ts';
 import { consequencesOf } from './consequences.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
@@ -149,18 +150,29 @@ function showing(kind: Kind, deps: ApiDeps): (name: string) => Shown | undefined
   };
 }
 
+/** A part of a list for an operator whose roles are for certain clusters. */
+function belongs(kind: Kind, { within }: ApiRequest, { agents }: ApiDeps): (name: string) => boolean {
+  if (within === undefined) return () => true;
+  if (kind === 'Cluster') return (name) => within.has(name);
+  if (kind === 'Machine') return (name) => within.has(agents.agentCluster(name) ?? '');
+  checkWithin(within, undefined);
+  return () => false;
+}
+
 export const listDocuments: H = (request, deps) => {
   const kind = kindOf(request);
+  const names = namesOf(kind, deps).filter(belongs(kind, request, deps));
   return {
     status: 200,
     headers: { 'content-type': 'application/json' },
-    body: listText(kind, namesOf(kind, deps), showing(kind, deps), wantedOf<Shown>(request.query)),
+    body: listText(kind, names, showing(kind, deps), wantedOf<Shown>(request.query)),
   };
 };
 
 export const getDocument: H = (request, deps) => {
   const kind = kindOf(request);
   const name = request.params.name ?? '';
+  checkWithin(request.within, undefined);
   const entry = deps.catalog.get(kind, name);
   if (entry) return json(shown(entry, deps), 200, { etag: etagOf(entry) });
   const seen = kind === 'Machine' ? deps.roster.get(name) : undefined;

@@ -25,7 +25,8 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
   const limit = wholeNumber(query, 'limit', MAX_LIMIT);
   const run = deps.daemon.startedAt.toString(36);
   const after = resumePoint(request, deps.events.list({ limit: 1 }).at(-1)?.sequence ?? 0, run);
-  const filter: Filter = { subjects, after, limit };
+  const mine = ofClusters(request, deps);
+  const filter: Filter = { subjects, after, limit, mine };
   if (!flag(query, 'follow') && !request.headers.accept?.includes(EVENT_STREAM))
     return json({ kind: 'EventList', items: kept(deps.events, filter).map(eventView) });
   return {
@@ -35,7 +36,7 @@ export const listEvents: Handler<ApiDeps> = (request, deps) => {
       {
         kept: () => kept(deps.events, filter),
         subscribe: (listener) => deps.events.subscribe(listener),
-        wanted: (event) => subjects === undefined || subjects.has(event.subject),
+        wanted: (event) => (subjects === undefined || subjects.has(event.subject)) && (mine?.(event) ?? true),
         view: eventView,
         after: after ?? 0,
         run,
@@ -85,6 +86,19 @@ interface Filter {
   readonly subjects: ReadonlySet<string> | undefined;
   readonly after: number | undefined;
   readonly limit: number | undefined;
+  /** Whether the operator may see it; undefined: everything. */
+  readonly mine: ((event: MusterEvent) => boolean) | undefined;
+}
+
+/** The events of certain clusters and of their machines, for roles that are for these only. */
+function ofClusters({ within }: ApiRequest, { agents }: ApiDeps): Filter['mine'] {
+  if (within === undefined) return undefined;
+  return ({ subject }) => {
+    const [kind, name] = subject.split('/', 2);
+    if (kind === 'Cluster') return within.has(name ?? '');
+    if (name !== undefined && kind !== 'Machine') return false;
+    return within.has(agents.agentCluster(name ?? subject) ?? '');
+  };
 }
 
 /**
@@ -118,10 +132,16 @@ export function subjectsOf(
 }
 
 /** The kept events of all subjects together, newest last. */
-function kept(events: EventLog, { subjects, after, limit }: Filter): readonly MusterEvent[] {
-  const bounds = { ...(after === undefined ? {} : { after }), ...(limit === undefined ? {} : { limit }) };
-  if (subjects === undefined) return events.list(bounds);
-  const found = [...subjects].flatMap((subject) => events.list({ ...bounds, subject }));
+function kept(events: EventLog, { subjects, after, limit, mine }: Filter): readonly MusterEvent[] {
+  const since = after === undefined ? {} : { after };
+  const bounds = { ...since, ...(limit === undefined ? {} : { limit }) };
+  if (subjects === undefined) {
+    if (mine === undefined) return events.list(bounds);
+    const all = events.list(since).filter(mine);
+    return limit === undefined ? all : all.slice(all.length - Math.min(limit, all.length));
+  }
+  let found = [...subjects].flatMap((subject) => events.list({ ...bounds, subject }));
+  if (mine !== undefined) found = found.filter(mine);
   found.sort((a, b) => a.sequence - b.sequence);
   return limit === undefined ? found : found.slice(found.length - Math.min(limit, found.length));
 }

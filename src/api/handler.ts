@@ -25,6 +25,8 @@ export interface ApiRequest {
   readonly address?: string;
   /** Who asks; absent on the listener for monitoring, where nobody logs in. */
   readonly principal?: Principal;
+  /** The clusters to which the answer is limited; absent: everything. */
+  readonly within?: ReadonlySet<string>;
 }
 
 /** A response. Its body is a text, or pieces that are sent as they become available. */

@@ -6,7 +6,7 @@ import type { Provenance, Rendered } from '../ignition/rendered.ts';
 import type { Member } from '../machines/roster.ts';
 import type { ExplainQuestion, Explanation } from '../pxe/decide/explain.ts';
 import { API_VERSION } from '../resources/kinds.ts';
-import { checkJoins } from './access.ts';
+import { checkJoins, checkWithin } from './access.ts';
 import type { ApiDeps, LeaseView } from './deps.ts';
 import { type ApiRequest, type Handler, json, readText } from './handler.ts';
 import { verdictsOf } from './timeline.ts';
@@ -151,6 +151,8 @@ export const explain: H = (request, deps) => {
     ...(arch ? { arch } : {}),
     ...(firmware ? { firmware } : {}),
   };
+  const named = machine ?? deps.roster.byMac(macOf(mac!))?.name;
+  checkWithin(request.within, named === undefined ? undefined : deps.agents.agentCluster(named));
   const explanation = deps.preview.explain(question);
   return json({ ...explanation, verdicts: verdictsOf(explanation.subject, deps) } satisfies ExplanationView);
 };

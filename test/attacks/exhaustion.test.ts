@@ -2,8 +2,9 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { resolve } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { connectApi } from '../../src/cli/client.socket.ts';
+import { shownAuthority } from '../../src/cli/login/fingerprint.socket.ts';
 import { encodeRead } from '../../src/pxe/tftp/codec.ts';
 import { daemon, ip } from '../peers/dhcp-segment.ts';
 import { HTTP, takeLease } from './machine.ts';
@@ -14,10 +15,11 @@ const LARGE_SHA256 = createHash('sha256').update(LARGE).digest('hex');
 /** Addresses of the attacker: from 10.77.0.200 on. */
 const FIRST = 200;
 const ALIASES = 40;
+const OPERATORS = `${BOOT_HOST}:8444`;
 
 let rig: Rig;
 beforeAll(async () => {
-  rig = await Rig.open();
+  rig = await Rig.open(undefined, ['--operators-listen', OPERATORS]);
   await connectApi(rig.muster.socket).call('PUT', `/v1/assets/${LARGE_SHA256}`, { body: LARGE });
   await takeLease(rig, 'vic', VICTIM_MAC);
   for (let n = 0; n < ALIASES; n++) ip('-n', 'atk', 'addr', 'add', `10.77.0.${FIRST + n}/24`, 'dev', 'eth0');
@@ -102,4 +104,41 @@ it('one connection that sends a thousand requests at once is cut', async () => {
   );
   expect(heldBy(many)).toBe(0);
   await many.stop();
+});
+
+it('a thousand wrong log-ins a second from forty addresses keep nobody else waiting', async () => {
+  const url = `https://${OPERATORS}`;
+  const { pem: authority } = await shownAuthority(url, AbortSignal.timeout(10_000));
+  const client = connectApi({ url, authority });
+  await rig.operator('operator', 'add', 'ada', '--role', 'viewer');
+  const invite = await rig.operator('operator', 'invite', 'ada');
+  const json = { invitation: /invitation=(\S+)/.exec(invite)![1], password: 'correct horse battery' };
+  await client.call('POST', '/v1/invitation', { body: { json } });
+  const logIn = async (): Promise<number> => {
+    const began = performance.now();
+    const body = { json: { operator: 'ada', password: 'correct horse battery' } };
+    await client.call('POST', '/v1/login', { body });
+    return performance.now() - began;
+  };
+  const several = async (times: number): Promise<number[]> => {
+    const took: number[] = [];
+    for (let n = 0; n < times; n++) took.push(await logIn());
+    return took.sort((a, b) => a - b);
+  };
+  const quiet = await several(5);
+  const program = [process.execPath, resolve('test/attacks/wrong-log-ins.ts'), BOOT_HOST, '8444'];
+  const flood = await daemon('atk', [...program, ...[FIRST, ALIASES, 1000, 12].map(String)], /begun/);
+  const under = await several(8);
+  await vi.waitFor(() => expect(flood.output()).toContain('done'), { timeout: 60_000, interval: 200 });
+  const { sent, seconds, statuses } = JSON.parse(/done (.*)/.exec(flood.output())![1]!);
+  const middle = (times: number[]): number => Math.round(times[Math.floor(times.length / 2)]!);
+  const longest = Math.round(under.at(-1)!);
+  console.info(
+    `log-ins: ${middle(quiet)} ms when it is quiet; ${middle(under)} ms, at most ${longest} ms, ` +
+      `beside ${Math.round(sent / seconds)} wrong ones a second (${JSON.stringify(statuses)})`,
+  );
+  expect(sent / seconds).toBeGreaterThan(500);
+  expect(statuses['200']).toBeUndefined();
+  // On a quiet machine it is 200 ms; tests run beside others.
+  expect(longest - middle(quiet)).toBeLessThan(3000);
 });

@@ -40,6 +40,11 @@ export interface RouteContract {
    * field of the body with which that holds.
    */
   readonly second?: true | string;
+  /**
+   * Operators with a role for certain clusters may use it as well. Its handler answers with what
+   * belongs to these clusters only (`within` of the request).
+   */
+  readonly within?: true;
   /** It reads If-Match and If-None-Match, and its answers have an ETag. */
   readonly conditional?: true;
 }

@@ -234,6 +234,7 @@ export const DOCUMENTS = {
 export const DOCUMENTS_BY_KIND = {
   'GET /v1/:kind': {
     access: 'view',
+    within: true,
     summary:
       'Lists documents of a kind by name: networks, images, clusters, profiles, machines (with status).',
     query: z.strictObject({
@@ -251,6 +252,7 @@ export const DOCUMENTS_BY_KIND = {
   },
   'GET /v1/:kind/:name': {
     access: 'view',
+    within: true,
     summary: 'Shows a document, with its ETag.',
     answer: anyShown,
   },

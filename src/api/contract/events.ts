@@ -53,6 +53,7 @@ const place = { sequence: z.int(), hash: z.string() };
 export const EVENTS = {
   'GET /v1/events': {
     access: 'view',
+    within: true,
     summary: 'Lists events, newest last, or streams them: those that are kept, then those that happen.',
     query,
     answer: z.strictObject({ kind: z.literal('EventList'), items: z.array(event) }),

@@ -83,6 +83,7 @@ export const MACHINES = {
   },
   'GET /v1/explain': {
     access: 'view',
+    within: true,
     summary: 'Explains what a machine would get now and why.',
     query: z.strictObject({
       machine: word('Its name; this or `mac` is needed.'),
@@ -140,6 +141,7 @@ export const MACHINES = {
   },
   'GET /v1/waiting': {
     access: 'view',
+    within: true,
     summary: 'Lists machines whose keys wait for an approval.',
     query: z.strictObject({
       cluster: word('Only of this cluster.'),

@@ -9,6 +9,10 @@ export const ALLOWS: Readonly<Record<Role, readonly Access[]>> = {
   auditor: ['open', 'audit'],
 };
 
+/** Whether grants allow it somewhere: everywhere, or for a cluster. */
+export const allowedSomewhere = (grants: readonly Grant[], access: Access): boolean =>
+  grants.some(({ role }) => ALLOWS[role].includes(access));
+
 /** Whether grants allow it: everywhere, or, when a cluster is named, for that cluster. */
 export const allowed = (grants: readonly Grant[], access: Access, cluster?: string): boolean =>
   grants.some(

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { Access, Principal } from '../../api/access.ts';
 import { get, loggedOut, Problem, post } from './http.ts';
-import { allowed } from './may.ts';
+import { allowed, allowedSomewhere } from './may.ts';
 
 /** Undefined: not known yet. */
 export const who = signal<Principal | undefined>(undefined);
@@ -40,3 +40,7 @@ export async function logOut(): Promise<void> {
 /** Whether the operator may do it, everywhere or in this cluster. */
 export const may = (access: Access, cluster?: string): boolean =>
   who.value !== undefined && allowed(who.value.grants, access, cluster);
+
+/** Whether the operator may do it somewhere; then the view shows the part that may be seen. */
+export const maySomewhere = (access: Access): boolean =>
+  who.value !== undefined && allowedSomewhere(who.value.grants, access);

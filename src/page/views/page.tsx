@@ -6,7 +6,7 @@ import { loggedOut } from '../base/http.ts';
 import { followEvents, link } from '../base/live.ts';
 import { place } from '../base/place.ts';
 import { readPlace } from '../base/route.ts';
-import { learnWho, logOut, may, startFault, who } from '../base/session.ts';
+import { learnWho, logOut, may, maySomewhere, startFault, who } from '../base/session.ts';
 import { allRows, followMachines } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { Loading, ProblemNote } from '../parts/note.tsx';
@@ -24,6 +24,8 @@ interface View {
   readonly label: string;
   readonly access: Access;
   readonly view: ComponentType;
+  /** A role for certain clusters shows a part of it. */
+  readonly part?: true;
   /** The view in whose place in the list it is shown. */
   readonly of?: string;
   /** A number beside the label. */
@@ -34,13 +36,13 @@ interface View {
 const unknownCount = (): number => allRows.value.filter(({ unknown }) => unknown).length;
 
 const VIEWS: readonly View[] = [
-  { path: 'fleet', label: 'Fleet', access: 'view', view: Fleet },
-  { path: 'machines', label: 'Fleet', access: 'view', view: Machine, of: 'fleet' },
+  { path: 'fleet', label: 'Fleet', access: 'view', view: Fleet, part: true },
+  { path: 'machines', label: 'Fleet', access: 'view', view: Machine, of: 'fleet', part: true },
   { path: 'register', label: 'Register', access: 'view', view: Register, count: unknownCount },
-  { path: 'clusters', label: 'Clusters', access: 'view', view: Clusters },
+  { path: 'clusters', label: 'Clusters', access: 'view', view: Clusters, part: true },
   { path: 'keys', label: 'Keys', access: 'view', view: Keys },
   { path: 'documents', label: 'Documents', access: 'view', view: Documents },
-  { path: 'events', label: 'Events', access: 'view', view: Events },
+  { path: 'events', label: 'Events', access: 'view', view: Events, part: true },
   { path: 'audit', label: 'Security log', access: 'audit', view: Audit },
 ];
 
@@ -79,7 +81,7 @@ export function Page() {
 
 function Frame() {
   useEffect(() => {
-    if (!may('view')) return;
+    if (!maySomewhere('view')) return;
     const stop = new AbortController();
     void followEvents(stop.signal);
     const unfollow = followMachines();
@@ -89,7 +91,7 @@ function Frame() {
     };
   }, []);
   const main = useRef<HTMLElement>(null);
-  const views = VIEWS.filter(({ access }) => may(access));
+  const views = VIEWS.filter(({ access, part }) => (part ? maySomewhere(access) : may(access)));
   const [first = ''] = place.value.path;
   const at = place.value.path.join('/');
   const view = views.find(({ path }) => path === first) ?? (first === '' ? views[0] : undefined);

@@ -175,6 +175,45 @@ describe('a session in a cookie', () => {
   });
 });
 
+describe('a role for one cluster', () => {
+  it('shows this cluster, its machines and their events, and nothing else', async () => {
+    const machine = (name: string, n: number) =>
+      `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: ${name}}\nspec: {macs: ["52:54:00:bb:00:0${n}"], profile: worker}\n`;
+    const cluster = (name: string, cp: string) =>
+      `apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: ${name}}\nspec: {dataDisk: {serial: D}, kubernetes: {version: "1.36", endpoint: api.${name}.test, controlPlanes: [${cp}]}}\n`;
+    const documents = [machine('b1', 1), machine('g1', 2), cluster('blue', 'b1'), cluster('green', 'g1')];
+    await world.client.call('POST', '/v1/apply', { body: documents.join('---\n') });
+    const session = await operator('bob', { role: 'operator', clusters: ['blue'] });
+    const bob = client(session);
+    const names = async (path: string): Promise<string[]> => {
+      const { items } = await bob.call<{ items: { metadata: { name: string } }[] }>('GET', path);
+      return items.map(({ metadata }) => metadata.name);
+    };
+    expect(await names('/v1/machines')).toEqual(['b1']);
+    expect(await names('/v1/clusters')).toEqual(['blue']);
+    const { items } = await bob.call<{ items: { subject: string }[] }>('GET', '/v1/events');
+    const subjects = new Set(items.map(({ subject }) => subject));
+    expect(subjects).toContain('Cluster/blue');
+    expect([...subjects].filter((one) => /green|g1|node-1|Profile|Operator/.test(one))).toEqual([]);
+    for (const [path, code] of [
+      ['/v1/machines/b1', 'done'],
+      ['/v1/machines/g1', 'E_FORBIDDEN'],
+      ['/v1/machines/absent', 'E_FORBIDDEN'],
+      ['/v1/clusters/green', 'E_FORBIDDEN'],
+      ['/v1/explain?machine=b1', 'done'],
+      ['/v1/explain?machine=g1', 'E_FORBIDDEN'],
+      ['/v1/explain?mac=52:54:00:bb:00:02', 'E_FORBIDDEN'],
+      ['/v1/waiting', 'done'],
+      ['/v1/profiles', 'E_FORBIDDEN'],
+      ['/v1/profiles/worker', 'E_FORBIDDEN'],
+      ['/v1/leases', 'E_FORBIDDEN'],
+    ] as const)
+      expect([path, await codeOf(bob.call('GET', path))]).toEqual([path, code]);
+    const put = { body: machine('b1', 1) };
+    expect(await codeOf(bob.call('PUT', '/v1/machines/b1', put))).toBe('E_FORBIDDEN');
+  });
+});
+
 describe('a token', () => {
   it('gives a part of the roles of its operator, until it ends or is removed', async () => {
     await operator('ada', { role: 'operator' });
