@@ -19,7 +19,7 @@ import type { Rotations } from '../cluster/change/rotation/rotations.ts';
 import type { Upgrades } from '../cluster/change/upgrade/upgrades.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
-import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
+import type { ClusterEndpoint, EtcdClient, UserCredential } from '../cluster/joining/user-credentials.ts';
 import type { AddonLibrary } from '../cluster/objects/addons/library.ts';
 import type { Running } from '../cluster/spec/release.ts';
 import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
@@ -183,6 +183,10 @@ export interface ApiDeps {
    * @throws {MusterError} E_NOT_FOUND, E_USAGE, E_CLUSTER, E_NO_KEYS, E_PKI
    */
   readonly kubeconfig: (cluster: string, user: string) => Promise<string>;
+  /** Makes a certificate for an hour. Throws the same. */
+  readonly userCredential: (cluster: string, user: string) => Promise<UserCredential>;
+  /** Where a cluster's API is. Throws the same. */
+  readonly endpoint: (cluster: string) => Promise<ClusterEndpoint>;
   /**
    * Makes a new client certificate for a cluster's etcd; it is secret.
    *

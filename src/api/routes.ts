@@ -67,7 +67,16 @@ import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
 import { listSnapshots, orderSnapshot, snapshotContent, verifySnapshot } from './snapshots.ts';
 import { showTimeline } from './timeline.ts';
 import { timestamp } from './times.ts';
-import { etcdClient, kubeconfig, pkiExport, pkiExported, pkiStatus, rearmMachine } from './trust.ts';
+import {
+  credential,
+  endpoint,
+  etcdClient,
+  kubeconfig,
+  pkiExport,
+  pkiExported,
+  pkiStatus,
+  rearmMachine,
+} from './trust.ts';
 import { UPGRADE_HANDLERS } from './upgrades.ts';
 
 const index: Handler<ApiDeps> = () =>
@@ -155,6 +164,8 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
   ...bind(CLUSTERS, {
     'GET /v1/clusters/:name/compromised/:machine': compromised,
     'POST /v1/clusters/:name/kubeconfig': kubeconfig,
+    'POST /v1/clusters/:name/credential': credential,
+    'GET /v1/clusters/:name/endpoint': endpoint,
     'POST /v1/clusters/:name/etcd-client': etcdClient,
     'GET /v1/clusters/:name/full': showResolvedCluster,
     'GET /v1/clusters/:name/addons': showAddons,

@@ -14,7 +14,7 @@ import { PKI } from './contract/pki.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, readText, text } from './handler.ts';
 import { findMachine } from './machines.ts';
-import { machineView } from './times.ts';
+import { machineView, timestamp } from './times.ts';
 
 type H = Handler<ApiDeps>;
 
@@ -143,21 +143,41 @@ export const renewCertificates: H = async (request, deps) => {
   return json({ cluster, machine, leaf, newKeys });
 };
 
-/** @throws {MusterError} E_USAGE when the query lacks the parameter or it is empty */
-const required = (request: ApiRequest, name: string): string => {
-  const value = request.query.get(name);
-  if (value === null || value === '') throw new MusterError('E_USAGE', `the query needs ${name}: ?${name}=…`);
-  return value;
+/**
+ * The user of a certificate. Operators who are logged in get it for themselves only, so that the
+ * logs of a cluster name the person; on the socket the caller says whom it is for.
+ *
+ * @throws {MusterError} E_USAGE on the socket without `user`; E_FORBIDDEN for somebody else's name
+ */
+function userOf({ query, principal }: ApiRequest): string {
+  const asked = query.get('user') || undefined;
+  if (principal === undefined || principal.by === 'socket') {
+    if (asked === undefined) throw new MusterError('E_USAGE', 'the query needs user: ?user=…');
+    return asked;
+  }
+  if (asked !== undefined && asked !== principal.name)
+    throw new MusterError(
+      'E_FORBIDDEN',
+      `you are ${principal.name}, and certificates for "${asked}" are not yours`,
+    );
+  return principal.name;
+}
+
+export const credential: H = async (request, deps) => {
+  const { until, ...made } = await deps.userCredential(request.params.name ?? '', userOf(request));
+  return json({ ...made, until: timestamp(until) }, 200, { 'cache-control': 'no-store' });
 };
 
+export const endpoint: H = async ({ params }, deps) => json(await deps.endpoint(params.name ?? ''));
+
 export const kubeconfig: H = async (request, deps) => {
-  const config = await deps.kubeconfig(request.params.name ?? '', required(request, 'user'));
+  const config = await deps.kubeconfig(request.params.name ?? '', userOf(request));
   const answer = text(config, 'application/yaml');
   return { ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } };
 };
 
 export const etcdClient: H = async (request, deps) => {
-  const client = await deps.etcdClient(request.params.name ?? '', required(request, 'user'));
+  const client = await deps.etcdClient(request.params.name ?? '', userOf(request));
   const answer = json(client);
   return { ...answer, headers: { ...answer.headers, 'cache-control': 'no-store' } };
 };

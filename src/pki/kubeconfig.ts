@@ -13,6 +13,13 @@ export type Credential =
   | { readonly kind: 'own-key'; readonly certificate: string }
   /** Paths of files, which may be one file. */
   | { readonly kind: 'files'; readonly certificate: string; readonly key: string }
+  /** A command that kubectl runs for a certificate (client.authentication.k8s.io/v1). */
+  | {
+      readonly kind: 'exec';
+      readonly command: string;
+      readonly args: readonly string[];
+      readonly env: Readonly<Record<string, string>>;
+    }
   /** A bootstrap token, `id.secret`. */
   | { readonly kind: 'token'; readonly token: Secret };
 
@@ -26,9 +33,12 @@ interface Kubeconfig {
   readonly credential: Credential;
 }
 
+/** The version of what kubectl and such a command say to each other; kubectl has it since 1.22. */
+export const EXEC_API = 'client.authentication.k8s.io/v1';
+
 const base64 = (text: string): string => Buffer.from(text, 'utf8').toString('base64');
 
-function userFields(credential: Credential): Record<string, string> {
+function userFields(credential: Credential): Record<string, Plain> {
   switch (credential.kind) {
     case 'embedded':
       return {
@@ -39,6 +49,18 @@ function userFields(credential: Credential): Record<string, string> {
       return { 'client-certificate-data': base64(credential.certificate) };
     case 'files':
       return { 'client-certificate': credential.certificate, 'client-key': credential.key };
+    case 'exec':
+      return {
+        exec: {
+          apiVersion: EXEC_API,
+          args: [...credential.args],
+          command: credential.command,
+          env: Object.entries(credential.env).map(([name, value]) => ({ name, value })),
+          installHint: 'Install the command `muster`, and log in with `muster login`.',
+          interactiveMode: 'Never',
+          provideClusterInfo: false,
+        },
+      };
     case 'token':
       return { token: credential.token.reveal() };
   }
@@ -49,7 +71,7 @@ const trustFields = (ca: Kubeconfig['caBundle']): Record<string, string> =>
     ? { 'certificate-authority-data': base64(ca) }
     : { 'certificate-authority': ca.file };
 
-function document(config: Kubeconfig, user: Record<string, string>): Plain {
+function document(config: Kubeconfig, user: Record<string, Plain>): Plain {
   const context = `${config.user}@${config.cluster}`;
   return {
     apiVersion: 'v1',
@@ -66,7 +88,7 @@ function document(config: Kubeconfig, user: Record<string, string>): Plain {
   };
 }
 
-/** The text, in kubectl's order. Secret unless the credential is `own-key` or `files`. */
+/** The text, in kubectl's order. Secret unless the credential is `own-key`, `files` or `exec`. */
 export function kubeconfigText(config: Kubeconfig): string {
   const text = yamlText(document(config, userFields(config.credential)));
   return config.credential.kind === 'own-key' ? `${text}      client-key-data: ` : text;

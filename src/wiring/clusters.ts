@@ -23,7 +23,12 @@ import { startApprover } from '../cluster/joining/approver.ts';
 import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
 import { startQuarantineKeeper } from '../cluster/joining/quarantine-keeper.ts';
 import { startTokenKeeper } from '../cluster/joining/token-keeper.ts';
-import { userEtcdClient, userKubeconfig } from '../cluster/joining/user-credentials.ts';
+import {
+  clusterEndpoint,
+  userCredential,
+  userEtcdClient,
+  userKubeconfig,
+} from '../cluster/joining/user-credentials.ts';
 import { createKubes } from '../cluster/kube.socket.ts';
 import { openAppliedObjects } from '../cluster/objects/applied.ts';
 import { withWebhookSecrets } from '../cluster/plan/apiserver.ts';
@@ -157,6 +162,8 @@ export async function openClusters(
     waiting: departures.waiting,
     kubeconfig: (cluster: string, user: string) => userKubeconfig(credentials, cluster, user),
     etcdClient: (cluster: string, user: string) => userEtcdClient(credentials, cluster, user),
+    userCredential: (cluster: string, user: string) => userCredential(credentials, cluster, user),
+    endpoint: (cluster: string) => clusterEndpoint(credentials, cluster),
     listen,
   };
 }

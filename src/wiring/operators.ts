@@ -118,6 +118,8 @@ export async function listenToOperators(
       waiting: clusters.waiting,
       kubeconfig: clusters.kubeconfig,
       etcdClient: clusters.etcdClient,
+      userCredential: clusters.userCredential,
+      endpoint: clusters.endpoint,
       quarantine: {
         hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
         release: (machine) => releaseMachine(quarantine, machine),

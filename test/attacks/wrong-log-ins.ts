@@ -17,7 +17,7 @@ const TICK_MS = 20;
 
 const agents = Array.from({ length: count }, (_, n) => ({
   localAddress: `10.77.0.${first + n}`,
-  agent: new https.Agent({ keepAlive: true, maxSockets: 4 }),
+  agent: new https.Agent({ keepAlive: true, maxSockets: 8 }),
 }));
 const statuses: Record<string, number> = {};
 let sent = 0;

@@ -104,6 +104,7 @@ export class Accounts {
     // Somebody else may have redeemed it while the hash was computed.
     const operator = this.operators.invited(invitation);
     if (operator === undefined) throw new MusterError('E_LOGIN', 'this invitation was redeemed or has ended');
+    this.#attempts.succeeded(address, operator.name);
     await this.operators.setPassword(operator.name, hash);
     this.endSessions(operator.name);
     return this.#begin(operator.name);
@@ -141,7 +142,7 @@ export class Accounts {
   }
 
   #asker(address: string): Asker {
-    return { address: networkOf(address), suspect: () => this.#attempts.failedLately(address) };
+    return { address: networkOf(address), standing: () => this.#attempts.standing(address) };
   }
 
   #limit(address: string, name: string): void {

@@ -6,6 +6,7 @@ import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { parseIp } from '../../base/ip.ts';
 import { TokenBucket } from '../../base/token-bucket.ts';
+import type { Standing } from './passwords.ts';
 
 /** Failures of one address: so many at once, then one more in each interval. */
 const PER_ADDRESS = { burst: 20, every: duration('5s') } as const;
@@ -18,6 +19,8 @@ const MANY = 4096;
 export class Attempts {
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #counted = new Map<string, TokenBucket>();
+  /** Addresses from which somebody logged in, the latest last. */
+  readonly #trusted = new Set<string>();
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock;
@@ -30,10 +33,11 @@ export class Attempts {
     return Math.max(...waits) as Millis;
   }
 
-  /** Whether log-ins from this address failed lately. */
-  failedLately(address: string): boolean {
+  /** How this address is known. */
+  standing(address: string): Standing {
     const bucket = this.#counted.get(addressKey(address));
-    return bucket !== undefined && !bucket.isFull(this.#clock.monotonic());
+    if (bucket !== undefined && !bucket.isFull(this.#clock.monotonic())) return 'suspect';
+    return this.#trusted.has(networkOf(address)) ? 'trusted' : 'unknown';
   }
 
   failed(address: string, name: string): void {
@@ -50,9 +54,19 @@ export class Attempts {
     }
   }
 
-  /** A log-in succeeded: the failures of this address with this operator are forgotten. */
+  /**
+   * A log-in succeeded: the failures of this address with this operator are forgotten, and the
+   * address is trusted.
+   */
   succeeded(address: string, name: string): void {
     this.#counted.delete(nameKey(address, name));
+    const network = networkOf(address);
+    this.#trusted.delete(network);
+    this.#trusted.add(network);
+    for (const oldest of this.#trusted) {
+      if (this.#trusted.size <= MANY) break;
+      this.#trusted.delete(oldest);
+    }
   }
 
   get size(): number {

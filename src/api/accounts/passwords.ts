@@ -50,21 +50,27 @@ export function checkPassword(password: string): void {
 /** Unicode has several spellings of one text; NFKC makes them one (RFC 8265). */
 const octetsOf = (password: string): Buffer => Buffer.from(password.normalize('NFKC'), 'utf8');
 
+/**
+ * How an address is known: log-ins from there succeeded, or nothing is known of it, or they failed
+ * lately.
+ */
+export type Standing = 'trusted' | 'unknown' | 'suspect';
+
 /** Who asks for a hash. */
 export interface Asker {
   readonly address: string;
-  /** Whether log-ins from there failed lately. It is asked again when it is this one's turn. */
-  readonly suspect: () => boolean;
+  /** It is asked again when it is this one's turn. */
+  readonly standing: () => Standing;
 }
 
 /**
- * Computes hashes in turn. An address has one at a time, and addresses whose log-ins failed lately
- * share one of the places: so an address without a failure waits for no flood, wherever that comes
- * from, once each of its addresses has failed.
+ * Computes hashes in turn. An address has one at a time. All addresses from which nobody logged in
+ * before share one of the places, and those that failed lately come last there: so an operator at
+ * the usual address waits for no flood, wherever that comes from.
  */
 export class Passwords {
   readonly #waiting = new Map<string, { readonly asker: Asker; readonly begin: () => void }[]>();
-  /** Addresses with a hash under way, and whether they were suspect. */
+  /** Addresses with a hash under way, and whether they were trusted. */
   readonly #running = new Map<string, boolean>();
   readonly #atOnce: number;
   readonly #perAddress: number;
@@ -116,7 +122,7 @@ export class Passwords {
   async #inTurn<T>(asker: Asker, work: () => Promise<T>): Promise<T> {
     // Who comes while others wait does not overtake its own address.
     if (this.#waiting.has(asker.address) || !this.#mayBegin(asker)) await this.#place(asker);
-    else this.#running.set(asker.address, asker.suspect());
+    else this.#begin(asker);
     try {
       return await work();
     } finally {
@@ -125,9 +131,13 @@ export class Passwords {
     }
   }
 
-  #mayBegin({ address, suspect }: Asker): boolean {
+  #begin({ address, standing }: Asker): void {
+    this.#running.set(address, standing() === 'trusted');
+  }
+
+  #mayBegin({ address, standing }: Asker): boolean {
     if (this.#running.size >= this.#atOnce || this.#running.has(address)) return false;
-    return !suspect() || ![...this.#running.values()].includes(true);
+    return standing() === 'trusted' || ![...this.#running.values()].includes(false);
   }
 
   #place(asker: Asker): Promise<void> {
@@ -142,15 +152,17 @@ export class Passwords {
 
   /** Begins what may begin now, of the addresses whose turns were longest ago. */
   #next(): void {
-    for (const [address, queue] of [...this.#waiting]) {
-      const [first, ...rest] = queue;
-      if (first === undefined || !this.#mayBegin(first.asker)) continue;
-      this.#running.set(address, first.asker.suspect());
-      this.#waiting.delete(address);
-      // The address comes last now, so that all addresses take turns.
-      if (rest.length > 0) this.#waiting.set(address, rest);
-      first.begin();
-    }
+    for (const wanted of ['trusted', 'unknown', 'suspect'] as const)
+      for (const [address, queue] of [...this.#waiting]) {
+        const [first, ...rest] = queue;
+        if (first === undefined || first.asker.standing() !== wanted) continue;
+        if (!this.#mayBegin(first.asker)) continue;
+        this.#begin(first.asker);
+        this.#waiting.delete(address);
+        // The address comes last now, so that all addresses take turns.
+        if (rest.length > 0) this.#waiting.set(address, rest);
+        first.begin();
+      }
   }
 }
 

@@ -168,7 +168,10 @@ const membership = z
   .meta({ id: 'MembershipChange' });
 
 const etcdOnly = on('Checks only etcd.');
-const user = z.string().meta({ description: 'The name of the user in the certificate.' });
+const user = z.string().optional().meta({
+  description:
+    'The name of the user in the certificate. Operators who are logged in get certificates for themselves only; on the socket it is needed.',
+});
 const confirm = z.string().optional().meta({ description: 'The cluster’s name, repeated.' });
 const member = z.string().optional();
 const secret = (what: string) => raw('application/yaml', what);
@@ -199,6 +202,22 @@ export const CLUSTERS = {
     summary: 'Makes a kubeconfig with a new admin certificate for a working day; it is secret.',
     query: z.strictObject({ user }),
     answer: secret('A kubeconfig.'),
+  },
+  'POST /v1/clusters/:name/credential': {
+    access: 'administer',
+    summary: 'Makes an admin certificate for an hour, as kubectl fetches it by itself; it is secret.',
+    query: z.strictObject({ user }),
+    answer: z.strictObject({
+      user: z.string(),
+      certificate: z.string(),
+      key: z.string(),
+      until: time,
+    }),
+  },
+  'GET /v1/clusters/:name/endpoint': {
+    access: 'view',
+    summary: "Shows where a cluster's API is, and its CAs.",
+    answer: z.strictObject({ cluster: z.string(), server: z.string(), ca: z.string() }),
   },
   'POST /v1/clusters/:name/etcd-client': {
     access: 'administer',

@@ -87,6 +87,21 @@ export function currentContext(env: Io['env']): Context | undefined {
 }
 
 /**
+ * Makes a server the one that commands call.
+ *
+ * @throws {MusterError} E_NOT_FOUND when nobody logged in to it
+ */
+export function selectContext(env: Io['env'], url: string): void {
+  const found = readContexts(env).contexts.find((one) => one.url === url);
+  if (found === undefined)
+    throw new MusterError(
+      'E_NOT_FOUND',
+      `you are not logged in to ${url}; \`muster context ls\` lists servers`,
+    );
+  keepContext(env, url, found);
+}
+
+/**
  * Keeps a server, or forgets one (`context` undefined), and makes it the current one.
  *
  * @throws {MusterError} E_UNREADABLE when the file cannot be written

@@ -5,11 +5,12 @@ import type { LoginView } from '../../api/accounts/logged-in.ts';
 import type { Answer } from '../../api/contract/table.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { type ApiClient, connectApi, openClient, pause, type ServerOptions } from '../client.socket.ts';
+import { type ApiClient, connectApi, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
+import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 import { askHidden } from '../pki/passphrase.files.ts';
 import { timeText } from '../times.ts';
-import { type Context, currentContext, keepContext } from './contexts.files.ts';
+import { type Context, currentContext, keepContext, readContexts, selectContext } from './contexts.files.ts';
 import { shownAuthority } from './fingerprint.socket.ts';
 
 interface LoginOptions {
@@ -88,7 +89,7 @@ async function byDevice(client: ApiClient, io: Io): Promise<LoginView> {
   io.err(`The address is good until ${timeText(until)}.\n`);
   let interval = begun.interval as Millis;
   for (;;) {
-    await pause(interval, io.signal);
+    await io.pause(interval);
     if (io.signal.aborted) throw new MusterError('E_PROVIDER_LOGIN', 'you interrupted the log-in');
     const body = { json: { device } };
     const answer = await client.call<Answer<'POST /v1/login/device/finish'>>(
@@ -166,4 +167,43 @@ async function checkedAuthority(url: string, wanted: string | undefined, io: Io)
       `the CA of ${url} has the fingerprint ${fingerprint} and not the one that was given; somebody may be in between`,
     );
   return pem;
+}
+
+/** `muster context ls`: lists the servers that this user has logged in to. */
+export function listContexts(options: { readonly output?: string }, io: Io): number {
+  const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  const { contexts, current } = readContexts(io.env);
+  const shown = contexts.map(({ url, operator, until }) => ({
+    url,
+    current: url === (io.env.MUSTER_SERVER || current),
+    ...(operator !== undefined && { operator }),
+    ...(until !== undefined && { until }),
+  }));
+  if (format === 'json') io.out(jsonText(shown));
+  else if (format === 'yaml') io.out(yamlText(shown));
+  else if (shown.length === 0) io.err('You are logged in to no server; `muster login URL` does that.\n');
+  else io.out(tableText(CONTEXT_COLUMNS, shown, lookOf(io)));
+  return EXIT.ok;
+}
+
+interface ShownContext {
+  readonly url: string;
+  readonly current: boolean;
+  readonly operator?: string;
+  readonly until?: string;
+}
+
+const CONTEXT_COLUMNS: readonly Column<ShownContext>[] = [
+  { heading: 'CURRENT', cell: ({ current }) => (current ? '*' : '') },
+  { heading: 'SERVER', cell: ({ url }) => url },
+  { heading: 'OPERATOR', cell: ({ operator = '' }) => operator },
+  { heading: 'UNTIL', cell: ({ until }) => (until === undefined ? '' : timeText(until)) },
+];
+
+/** `muster context use`: makes another server the one that commands call. */
+export function useContext(text: string, io: Io): number {
+  const url = urlOf(text);
+  selectContext(io.env, url);
+  io.err(`Commands call ${url} now.\n`);
+  return EXIT.ok;
 }

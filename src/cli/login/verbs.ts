@@ -1,4 +1,4 @@
-/** Registers `muster login`, `logout`, `whoami`, `operator` and `token`. */
+/** Registers `muster login`, `logout`, `whoami`, `context`, `operator`, `token` and `pending`. */
 import { Option } from 'commander';
 import { ROLES } from '../../api/access.ts';
 import { collect, outputOption, type Register, withExamples, withServer } from '../register.ts';
@@ -50,9 +50,33 @@ export const registerLogin: Register = (program, io, finish) => {
       .description('Shows as whom the server knows you, and with which roles.'),
   ).action(async (options) => finish(await (await import('./login.ts')).whoami(options, io)));
   withExamples(whoami, ['muster whoami', 'see your roles']);
+  registerContexts(program, io, finish);
   registerOperators(program, io, finish);
   registerTokens(program, io, finish);
   registerPending(program, io, finish);
+};
+
+const registerContexts: Register = (program, io, finish) => {
+  const context = program
+    .command('context')
+    .summary('choose among servers')
+    .description(
+      'Lists the servers that you have logged in to, and chooses the one that commands call. MUSTER_SERVER names another one for a single command.',
+    );
+  const list = context
+    .command('ls')
+    .summary('list the servers that you have logged in to')
+    .description('Lists the servers that you have logged in to, as whom, and until when.')
+    .addOption(outputOption('table', 'json', 'yaml'))
+    .action(async (options) => finish((await import('./login.ts')).listContexts(options, io)));
+  withExamples(list, ['muster context ls', 'see which server commands call']);
+  const use = context
+    .command('use')
+    .summary('call another server from now on')
+    .description('Makes a server that you have logged in to the one that commands call.')
+    .argument('<url>', 'address of the server')
+    .action(async (url: string) => finish((await import('./login.ts')).useContext(url, io)));
+  withExamples(use, ['muster context use https://boot-2.example:8444', 'call the second boot host']);
 };
 
 const registerOperators: Register = (program, io, finish) => {

@@ -4,7 +4,8 @@ import { parseDuration, seconds, spanText, toMillis } from '../../base/duration.
 import { MusterError } from '../../base/errors.ts';
 import type { CertificateView, ForecastView, GenerationView } from '../../pki/views.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
-import { EXIT, type Io } from '../io.ts';
+import { EXIT, type Io, socketPath } from '../io.ts';
+import { currentContext } from '../login/contexts.files.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
 
@@ -160,17 +161,27 @@ export async function renew(
   return EXIT.ok;
 }
 
+interface KubeconfigOptions extends ServerOptions {
+  readonly user?: string;
+  readonly exec?: boolean;
+  readonly credential?: boolean;
+}
+
 /**
- * `muster kubeconfig`: prints a kubeconfig with a certificate that is made for this call. The
- * default user is the caller, from SUDO_USER or USER.
+ * `muster kubeconfig`: prints a kubeconfig with a certificate that is made for this call, or, with
+ * `--exec`, one that makes kubectl fetch certificates. An operator who is logged in is its user; on
+ * the socket that is the caller, from SUDO_USER or USER.
  */
-export async function kubeconfig(
-  cluster: string,
-  options: ServerOptions & { readonly user?: string },
-  io: Io,
-): Promise<number> {
-  const user = options.user ?? (io.env.SUDO_USER || io.env.USER || 'admin');
+export async function kubeconfig(cluster: string, options: KubeconfigOptions, io: Io): Promise<number> {
+  const remote = options.socket === undefined ? currentContext(io.env) : undefined;
+  const user = options.user ?? (remote ? undefined : io.env.SUDO_USER || io.env.USER || 'admin');
   const client = openClient(options, io);
+  if (options.exec || options.credential) {
+    const server = remote?.url ?? socketPath(options.socket, io.env);
+    const asked = { client, cluster, user, server, remote: remote !== undefined };
+    const { printExec, printCredential } = await import('./credential.files.ts');
+    return options.exec ? printExec(asked, io) : printCredential(asked, io);
+  }
   io.out(
     await client.call<string>('POST', `/v1/clusters/${encodeURIComponent(cluster)}/kubeconfig`, {
       query: { user },

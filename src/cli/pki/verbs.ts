@@ -1,5 +1,5 @@
 /** Registers `muster kubeconfig`, `muster pki status` and `muster pki export`. */
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { Io } from '../io.ts';
 import { type Finish, notEmpty, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
@@ -14,16 +14,30 @@ export const registerPki: Register = (program, io, finish) => {
       .argument('<cluster>', 'name of the Cluster')
       .option(
         '--user <name>',
-        'who it is for, as audit logs will show it (default: the calling user)',
+        'who it is for, as audit logs will show it (default: the operator who is logged in, or the calling user)',
         notEmpty,
-      ),
+      )
+      .addOption(
+        new Option(
+          '--exec',
+          'print one without a secret, with which kubectl fetches certificates for an hour',
+        ).conflicts('credential'),
+      )
+      .addOption(new Option('--credential', 'print such a certificate, as kubectl asks for it')),
   ).action(async (cluster: string, options) =>
     finish(await (await import('./trust.ts')).kubeconfig(cluster, options, io)),
   );
-  withExamples(kubeconfig, [
-    '(umask 077; muster kubeconfig blue > blue.kubeconfig); KUBECONFIG=blue.kubeconfig kubectl get nodes',
-    'use kubectl with a cluster',
-  ]);
+  withExamples(
+    kubeconfig,
+    [
+      '(umask 077; muster kubeconfig blue > blue.kubeconfig); KUBECONFIG=blue.kubeconfig kubectl get nodes',
+      'use kubectl with a cluster',
+    ],
+    [
+      'muster kubeconfig blue --exec > blue.kubeconfig',
+      'the same without a secret in the file: kubectl calls muster, as whom you are logged in',
+    ],
+  );
   const pki = program
     .command('pki')
     .summary('show and copy keys and certificates')

@@ -1,7 +1,9 @@
 /**
- * Credentials for operators, valid for 12 hours: `muster kubeconfig` and `muster cluster
- * etcd-client`. Keys are made here, handed out once and not stored.
+ * Credentials for operators: `muster kubeconfig` and `muster cluster etcd-client` for 12 hours, and
+ * for an hour those that kubectl fetches by itself. Keys are made here, handed out once and not
+ * stored.
  */
+import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { urlHost } from '../../base/ip.ts';
 import type { EventSink } from '../../events/event.ts';
@@ -46,11 +48,59 @@ export async function userKubeconfig(
   });
   return kubeconfigText({
     cluster,
-    server: `https://${urlHost(access.endpoint.host)}:${access.endpoint.port}`,
+    server: serverOf(access),
     caBundle: made.ca,
     user,
     credential: { kind: 'embedded', certificate: made.certificate, key: made.key },
   });
+}
+
+/** How to reach a cluster's API: nothing of it is secret. */
+export interface ClusterEndpoint {
+  readonly cluster: string;
+  readonly server: string;
+  /** The CAs of the API server, PEM. */
+  readonly ca: string;
+}
+
+/** Where a cluster's API is. Throws like {@link userKubeconfig}. */
+export async function clusterEndpoint(
+  deps: Pick<UserCredentialsDeps, 'clusters' | 'pki'>,
+  cluster: string,
+): Promise<ClusterEndpoint> {
+  const access = accessOf(deps, cluster);
+  const keyset = (await deps.pki.keysets(access.name)).get('ca');
+  if (keyset === undefined) throw new MusterError('E_NO_KEYS', `${access.name} has no keys yet`);
+  return { cluster, server: serverOf(access), ca: trustBundle(keyset) };
+}
+
+const serverOf = ({ endpoint }: ClusterAccess): string =>
+  `https://${urlHost(endpoint.host)}:${endpoint.port}`;
+
+/** A certificate for a person, in PEM. The key is secret. */
+export interface UserCredential {
+  readonly user: string;
+  readonly certificate: string;
+  readonly key: string;
+  readonly until: Millis;
+}
+
+/** What kubectl fetches by itself ends soon, because it can fetch the next one. */
+const FETCHED_LASTS = duration('1h');
+
+/** Makes a certificate for an hour. Throws like {@link userKubeconfig}. */
+export async function userCredential(
+  deps: UserCredentialsDeps,
+  cluster: string,
+  user: string,
+): Promise<UserCredential> {
+  const made = await personal(deps, accessOf(deps, cluster), user, {
+    leaf: 'person',
+    authority: 'ca',
+    event: 'cluster.kubeconfig',
+    lifetime: FETCHED_LASTS,
+  });
+  return { user, certificate: made.certificate, key: made.key.pem(), until: made.until };
 }
 
 /** What a client of etcd needs, in PEM. The key is secret. */
@@ -86,7 +136,7 @@ export async function userEtcdClient(
  * The cluster's keys and endpoint. Credentials need nothing else, so operators get them even while
  * a Machine document is missing.
  */
-function accessOf({ clusters }: UserCredentialsDeps, cluster: string): ClusterAccess {
+function accessOf({ clusters }: Pick<UserCredentialsDeps, 'clusters'>, cluster: string): ClusterAccess {
   const found = clusters.get(cluster);
   if (found === undefined)
     throw new MusterError(
@@ -105,6 +155,8 @@ interface Kind {
   readonly leaf: LeafName;
   readonly authority: KeysetName;
   readonly event: 'cluster.kubeconfig' | 'cluster.etcd-client';
+  /** Absent: as the table of certificates says. */
+  readonly lifetime?: Millis;
 }
 
 async function personal(
@@ -126,11 +178,12 @@ async function personal(
     // Client certificates contain no names of the cluster.
     cluster: { name: access.name, dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } },
     publicKey: key.publicKey(),
+    lifetime: kind.lifetime,
   });
   events.record({
     kind: kind.event,
     subject: `Cluster/${access.name}`,
     fields: { user, serial, until: new Date(notAfter).toISOString() },
   });
-  return { ca: trustBundle(keyset), certificate, key };
+  return { ca: trustBundle(keyset), certificate, key, until: notAfter };
 }

@@ -6,7 +6,7 @@ import { decideAccess, type Grant, type Role } from '../../../src/api/access.ts'
 import { narrowed } from '../../../src/api/accounts/accounts.ts';
 import { Attempts, networkOf } from '../../../src/api/accounts/attempts.ts';
 import { firstLink } from '../../../src/api/accounts/first-link.ts';
-import { Passwords } from '../../../src/api/accounts/passwords.ts';
+import { Passwords, type Standing } from '../../../src/api/accounts/passwords.ts';
 import { LIFETIME } from '../../../src/api/accounts/sessions.ts';
 import { OPERATOR_ROUTES } from '../../../src/api/routes.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
@@ -265,7 +265,7 @@ describe('a token', () => {
   });
 });
 
-const from = (address: string) => ({ address, suspect: () => false });
+const from = (address: string, standing: Standing = 'trusted') => ({ address, standing: () => standing });
 
 describe('wrong log-ins', () => {
   it('are limited by address and never by the name alone', () => {
@@ -283,7 +283,9 @@ describe('wrong log-ins', () => {
   it('from one address delay no other address', async () => {
     const passwords = new Passwords();
     const stored = await passwords.hash(PASSWORD, from('home'));
-    const flood = Array.from({ length: 200 }, () => codeOf(passwords.fits('wrong', stored, from('flood'))));
+    const flood = Array.from({ length: 200 }, () =>
+      codeOf(passwords.fits('wrong', stored, from('flood', 'unknown'))),
+    );
     const order: string[] = [];
     const first = Promise.all(flood).then(() => order.push('flood'));
     const mine = passwords.fits(PASSWORD, stored, from('home')).then((fits) => order.push(`home ${fits}`));
@@ -293,18 +295,20 @@ describe('wrong log-ins', () => {
     expect(refused.length).toBeGreaterThan(190);
   });
 
-  it('from many addresses that failed before leave a place for one that did not', async () => {
+  it('from many addresses leave a place for one from which somebody logged in before', async () => {
     const passwords = new Passwords();
     const stored = await passwords.hash(PASSWORD, from('home'));
     const begun: string[] = [];
     const flood = Array.from({ length: 5 }, (_, n) => {
-      const asker = { address: `flood-${n}`, suspect: () => true };
-      return passwords.fits('wrong', stored, asker).then(() => begun.push('flood'));
+      const asker = from(`flood-${n}`, n % 2 === 0 ? 'unknown' : 'suspect');
+      return passwords.fits('wrong', stored, asker).then(() => begun.push(`flood ${n}`));
     });
     await passwords.fits(PASSWORD, stored, from('home'));
     expect(begun.length).toBeLessThanOrEqual(1);
     expect(passwords.waiting).toBeGreaterThanOrEqual(3);
     await Promise.all(flood);
+    // Those of whom nothing is known come before those that failed.
+    expect(begun).toEqual([0, 2, 4, 1, 3].map((n) => `flood ${n}`));
   });
 
   it('do not say whether an operator exists', async () => {

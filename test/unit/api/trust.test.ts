@@ -8,6 +8,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterEach, expect, test } from 'vitest';
+import type { Millis } from '../../../src/base/duration.ts';
+import { connectApi } from '../../../src/cli/client.socket.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { NO_CLUSTER } from '../../../src/pki/server-certificate.ts';
 import { MUSTER_SCOPE } from '../../../src/store/keys.ts';
@@ -66,6 +68,59 @@ test('a kubeconfig has the cluster’s endpoint and a new certificate that the c
   const events = JSON.stringify(world.deps.events.list({ subject: 'Cluster/one' }));
   expect(events).toContain('cluster.kubeconfig');
   expect(events).toContain('"user":"jane"');
+});
+
+test('kubectl can fetch certificates for an hour, which are kept until shortly before their end', async () => {
+  world = await openWorld(CLUSTER);
+  await world.pki.found('one');
+  world.clock.leap((Date.now() - world.clock.now()) as Millis);
+  const env = { XDG_CACHE_HOME: world.directory, USER: 'jane' };
+  const kubectl = (...args: string[]) => run(['kubeconfig', 'one', ...args], { socket: world.socket, env });
+  const config = load((await kubectl('--exec')).out) as {
+    users: { name: string; user: { exec: { command: string; args: string[]; env: object[] } } }[];
+  };
+  const { name, user } = config.users[0]!;
+  expect([name, user.exec]).toMatchObject([
+    'jane',
+    {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: 'muster',
+      args: ['kubeconfig', 'one', '--credential', '--user', 'jane'],
+      env: [{ name: 'MUSTER_SOCKET', value: world.socket }],
+      interactiveMode: 'Never',
+    },
+  ]);
+  const first = await run(user.exec.args, { socket: world.socket, env });
+  const { kind, status } = JSON.parse(first.out);
+  const read = new X509Certificate(status.clientCertificateData);
+  expect([kind, read.subject]).toEqual(['ExecCredential', 'O=kubeadm:cluster-admins\nCN=jane']);
+  expect(Date.parse(read.validTo) - world.clock.now()).toBeLessThanOrEqual(3_600_000);
+  expect(read.checkPrivateKey(PrivateKey.fromPem(status.clientKeyData).object)).toBe(true);
+  expect((await kubectl('--credential', '--user', 'jane')).out).toBe(first.out);
+  expect((await kubectl('--credential', '--user', 'joan')).out).not.toBe(first.out);
+  const kept = fs.readdirSync(path.join(world.directory, 'muster/credentials'));
+  for (const file of kept)
+    expect(fs.statSync(path.join(world.directory, 'muster/credentials', file)).mode & 0o777).toBe(0o600);
+});
+
+test('an operator who is logged in gets certificates in the own name only', async () => {
+  world = await openWorld(CLUSTER, { https: true });
+  await world.pki.found('one');
+  const { operators } = world.deps.accounts;
+  await operators.put('ada', [{ role: 'admin' }]);
+  const until = (world.clock.now() + 3_600_000) as Millis;
+  const order = { operator: 'ada', label: 'test', grants: [{ role: 'admin' as const }], until };
+  const session = (await operators.addToken(order)).text.reveal();
+  const url = `https://127.0.0.1:${world.httpsPort}`;
+  const ada = connectApi({ url, authority: world.authority, session });
+  for (const what of ['kubeconfig', 'etcd-client', 'credential']) {
+    const post = (query: Record<string, string>) => ada.call('POST', `/v1/clusters/one/${what}`, { query });
+    await expect(post({ user: 'joan' })).rejects.toMatchObject({ code: 'E_FORBIDDEN' });
+    await post({ user: 'ada' });
+    await post({});
+  }
+  const issued = await world.pki.issued('one');
+  expect(new Set(issued.map(({ to }) => to))).toEqual(new Set(['ada']));
 });
 
 test('a kubeconfig is refused for a user name of Kubernetes itself, and for an unknown cluster', async () => {

@@ -45,7 +45,12 @@ import { createUpgrades } from '../../../src/cluster/change/upgrade/upgrades.ts'
 import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
 import { createFounder } from '../../../src/cluster/etcd/founder.ts';
 import { createHealth } from '../../../src/cluster/health/health.ts';
-import { userEtcdClient, userKubeconfig } from '../../../src/cluster/joining/user-credentials.ts';
+import {
+  clusterEndpoint,
+  userCredential,
+  userEtcdClient,
+  userKubeconfig,
+} from '../../../src/cluster/joining/user-credentials.ts';
 import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
@@ -334,6 +339,8 @@ export async function openWorld(
     agents,
     kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),
+    userCredential: (cluster, user) => userCredential(person, cluster, user),
+    endpoint: (cluster) => clusterEndpoint(person, cluster),
     events,
     security,
     accounts: new Accounts({

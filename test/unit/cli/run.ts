@@ -18,9 +18,10 @@ export async function run(
     readonly env?: Readonly<Record<string, string>>;
     readonly signal?: AbortSignal;
     /** Told what a verb waits for; it does not wait. */
-    readonly onPause?: (milliseconds: number) => void;
+    readonly onPause?: (milliseconds: number) => unknown;
     /** Told all output so far whenever there is more. */
     readonly onOut?: (out: string) => void;
+    readonly onErr?: (err: string) => void;
   } = {},
 ): Promise<Ran> {
   const texts = { out: '', err: '' };
@@ -31,13 +32,14 @@ export async function run(
     },
     err: (text) => {
       texts.err += text;
+      options.onErr?.(text);
     },
     env: { ...options.env, ...(options.socket === undefined ? {} : { MUSTER_SOCKET: options.socket }) },
     color: options.color ?? false,
     colorErr: options.color ?? false,
     columns: options.columns,
     signal: options.signal ?? new AbortController().signal,
-    pause: async (span) => options.onPause?.(span),
+    pause: async (span) => void (await options.onPause?.(span)),
   };
   return { code: await runCommandLine(args, io), ...texts };
 }

@@ -8,6 +8,7 @@ import { ManualClock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { MusterError } from '../../../../src/base/errors.ts';
 import { decodeContexts } from '../../../../src/cli/login/contexts.files.ts';
+import { decodeCredential } from '../../../../src/cli/pki/credential.files.ts';
 import { damagedRecords, damagedTexts } from '../../fuzzing.ts';
 
 const OPERATOR = {
@@ -38,6 +39,18 @@ it('a damaged file of log-ins gives servers by HTTPS only', async () => {
   await damagedTexts('contexts', [file], (text) => {
     for (const { url } of decodeContexts(text).contexts)
       if (new URL(url).protocol !== 'https:') throw new Error(url);
+  });
+});
+
+it('a damaged file of a certificate for kubectl is not used', async () => {
+  const file = JSON.stringify({
+    ...{ user: 'ada', certificate: 'c', key: 'k' },
+    until: '2026-01-01T01:00:00.000Z',
+  });
+  await damagedTexts('credential', [file], (text) => {
+    const read = decodeCredential(text, Date.UTC(2026, 0, 1));
+    if (read && !(Date.parse(read.until) > Date.UTC(2026, 0, 1) && typeof read.key === 'string'))
+      throw new Error(text);
   });
 });
 

@@ -1,5 +1,5 @@
 /** Operators log in at an identity provider: oidc-provider on loopback, by HTTPS. */
-import { createSign, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { createSign, generateKeyPairSync, type KeyObject, X509Certificate } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openProvider } from '../../../../src/api/accounts/provider.socket.ts';
 import { ProviderLogins } from '../../../../src/api/accounts/provider-logins.ts';
@@ -13,6 +13,7 @@ import {
   openIdentityProvider,
   TestBrowser,
 } from '../../../identity-provider.ts';
+import { run } from '../../cli/run.ts';
 import { openWorld, type World } from '../world.ts';
 
 let identity: IdentityProvider;
@@ -195,6 +196,29 @@ describe('a program', () => {
     await expect(finish(device)).rejects.toMatchObject({ code: 'E_PROVIDER_LOGIN' });
     await expect(finish('invented')).rejects.toMatchObject({ code: 'E_PROVIDER_LOGIN' });
   });
+});
+
+it('`muster login --sso` shows an address, waits for its person, and keeps the session as a context', async () => {
+  const env = { XDG_CONFIG_HOME: world.directory };
+  const { fingerprint256 } = new X509Certificate(world.authority);
+  let shown = '';
+  let visited = false;
+  const login = await run(['login', page, '--fingerprint', fingerprint256, '--sso'], {
+    env,
+    onErr: (text) => {
+      shown += text;
+    },
+    onPause: async () => {
+      if (!visited) await browser.visit(/Open (\S+)/.exec(shown)![1]!, 'ada');
+      visited = true;
+    },
+  });
+  expect([login.code, login.err]).toEqual([0, expect.stringContaining(`You are oidc+ada on ${page}`)]);
+  expect((await run(['whoami'], { env })).out).toBe('oidc+ada by session: admin\n');
+  const contexts = JSON.parse((await run(['context', 'ls', '-o', 'json'], { env })).out);
+  expect(contexts).toEqual([{ url: page, current: true, operator: 'oidc+ada', until: expect.any(String) }]);
+  expect((await run(['context', 'use', 'https://elsewhere:1'], { env })).err).toContain('E_NOT_FOUND');
+  expect((await run(['context', 'use', page], { env })).code).toBe(0);
 });
 
 it('a provider that is away keeps nobody out who has a password', async () => {
