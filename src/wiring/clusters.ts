@@ -25,6 +25,7 @@ import { startQuarantineKeeper } from '../cluster/joining/quarantine-keeper.ts';
 import { startTokenKeeper } from '../cluster/joining/token-keeper.ts';
 import {
   clusterEndpoint,
+  type UserCredentialsDeps,
   userCredential,
   userEtcdClient,
   userKubeconfig,
@@ -160,13 +161,18 @@ export async function openClusters(
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,
     waiting: departures.waiting,
-    kubeconfig: (cluster: string, user: string) => userKubeconfig(credentials, cluster, user),
-    etcdClient: (cluster: string, user: string) => userEtcdClient(credentials, cluster, user),
-    userCredential: (cluster: string, user: string) => userCredential(credentials, cluster, user),
-    endpoint: (cluster: string) => clusterEndpoint(credentials, cluster),
+    ...credentialsOf(credentials),
     listen,
   };
 }
+
+/** What operators get to use clusters. */
+const credentialsOf = (deps: UserCredentialsDeps) => ({
+  kubeconfig: (cluster: string, user: string) => userKubeconfig(deps, cluster, user),
+  etcdClient: (cluster: string, user: string) => userEtcdClient(deps, cluster, user),
+  userCredential: (cluster: string, user: string) => userCredential(deps, cluster, user),
+  endpoint: (cluster: string) => clusterEndpoint(deps, cluster),
+});
 
 /** The clients of etcd, which change nothing until a restored store is accepted. */
 function gatewaysWhileServing(

@@ -18,7 +18,7 @@ import { etcdClientUrl } from '../spec/ports.ts';
 import type { ClusterAccess } from '../spec/resolve.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 
-interface UserCredentialsDeps {
+export interface UserCredentialsDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly pki: Pki;
   readonly events: EventSink;
