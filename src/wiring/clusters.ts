@@ -161,7 +161,7 @@ export async function openClusters(
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,
     waiting: departures.waiting,
-    ...credentialsOf(credentials),
+    credentials: credentialsOf(credentials),
     listen,
   };
 }

@@ -116,10 +116,7 @@ export async function listenToOperators(
       health: clusters.health,
       membership: clusters.membership,
       waiting: clusters.waiting,
-      kubeconfig: clusters.kubeconfig,
-      etcdClient: clusters.etcdClient,
-      userCredential: clusters.userCredential,
-      endpoint: clusters.endpoint,
+      ...clusters.credentials,
       quarantine: {
         hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
         release: (machine) => releaseMachine(quarantine, machine),
