@@ -1,7 +1,7 @@
 /**
- * Certificates that kubectl fetches by itself. kubectl runs `muster kubeconfig NAME --credential` for
- * each of its commands, so a certificate is kept in a file that only this user may read, until
- * shortly before its end.
+ * Certificates that kubectl fetches by itself. Each command of kubectl runs `muster kubeconfig NAME
+ * --credential`, so a certificate is kept in a file that only this user may read, until shortly
+ * before its end.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';

@@ -63,7 +63,11 @@ export interface ClusterEndpoint {
   readonly ca: string;
 }
 
-/** Where a cluster's API is. Throws like {@link userKubeconfig}. */
+/**
+ * Shows where a cluster's API is.
+ *
+ * @throws {MusterError} E_NOT_FOUND, E_CLUSTER, E_NO_KEYS, as {@link userKubeconfig}
+ */
 export async function clusterEndpoint(
   deps: Pick<UserCredentialsDeps, 'clusters' | 'pki'>,
   cluster: string,

@@ -375,12 +375,13 @@ export async function openWorld(
   const pair = https
     ? await serverCertificate({ pki, secrets, clock, listener: 'operators' }, ['127.0.0.1'])
     : undefined;
+  const tlsPair = pair && { certificate: pair.certificate + pair.authority, key: pair.key.pem() };
   const api = await startApi({
     listen: {
       socket,
       metrics: { host: '127.0.0.1', port: 0 },
-      ...(pair && {
-        https: { host: '127.0.0.1', port: 0, pair: { certificate: pair.certificate, key: pair.key.pem() } },
+      ...(tlsPair && {
+        https: { host: '127.0.0.1', port: 0, pair: tlsPair },
       }),
     },
     deps,
