@@ -92,6 +92,8 @@ export interface ApiDeps {
   readonly inventories: Pick<Inventories, 'get' | 'list'>;
   /** Explains what a machine would get, and renders its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'trust' | 'missingFiles'>;
+  /** The versions of kubelet that this boot host has for machines. */
+  readonly kubelets?: () => readonly string[];
   /** Add-ons of clusters, with their files. */
   readonly addons: AddonLibrary;
   /**
@@ -133,7 +135,7 @@ export interface ApiDeps {
     readonly returnToEtcd: QuarantinedMembers['release'];
   };
   /** The machines of a cluster with their roles; undefined while its document is incomplete. */
-  readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'machines' | 'keys'> | undefined;
+  readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'keys' | 'machines' | 'versions'> | undefined;
   /** Secrets that operators give, and the documents that refer to them. */
   readonly secrets: {
     readonly given: GivenSecrets;

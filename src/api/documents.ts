@@ -14,6 +14,7 @@ import { consequencesOf } from './consequences.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
 import { checkImagesInUse } from './in-use.ts';
+import { lackingVersions } from './lacking.ts';
 import { listText, wantedOf } from './listing.ts';
 import { clusterOutlook, imageOutlook, leasedAddresses, machineOutlook, type Outlook } from './outlook.ts';
 import { type StatusView, statusView } from './times.ts';
@@ -318,7 +319,7 @@ export const applyDocuments: H = async (request, deps) => {
   return json({
     dryRun,
     results,
-    warnings,
+    warnings: [...warnings, ...(dryRun ? [] : lackingVersions(results, deps))],
     ...(dryRun && { consequences: consequencesOf(results, deps) }),
   });
 };

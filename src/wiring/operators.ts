@@ -96,6 +96,7 @@ export async function listenToOperators(
       roster,
       leases,
       inventories: agents.inventories,
+      kubelets: () => kubeletsIn(artifacts),
       events,
       security,
       accounts,
@@ -149,6 +150,10 @@ export async function listenToOperators(
   const first = await firstLink(accounts.operators, pageOf(operatorsListen));
   showFirstLink(first, options, log);
 }
+
+/** The versions of kubelet that this boot host has. */
+const kubeletsIn = (artifacts: Pick<State['artifacts'], 'list'>): readonly string[] =>
+  artifacts.list().flatMap((one) => (one.kind === 'binary' && one.name === 'kubelet' ? [one.version] : []));
 
 /** The address of the page. A listener on all addresses is named by this host's name. */
 function pageOf({ host, port }: HostPort): string {

@@ -2,6 +2,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';
 import type { Consequences } from '../../../src/api/consequences.ts';
+import { lackingVersions } from '../../../src/api/lacking.ts';
 import { consequencesText } from '../../../src/cli/documents/consequences.ts';
 import { openWorld, type World } from './world.ts';
 
@@ -118,4 +119,23 @@ test('an upgrade of a cluster that is not healthy is refused with every reason, 
   ]);
   expect(steps.filter(({ noReturn }) => noReturn).map(({ name }) => name)).toEqual(['apiservers']);
   expect(faults.length).toBeGreaterThan(0);
+});
+
+test('a version of which the boot host has no kubelet is told when it is applied, if it has others', async () => {
+  const applied = async (kubelets?: readonly string[]) => {
+    const one = lackingVersions(
+      [
+        { kind: 'Cluster', name: 'blue' },
+        { kind: 'Machine', name: 'cp1' },
+      ],
+      { resolved: world.deps.resolved, ...(kubelets && { kubelets: () => kubelets }) },
+    );
+    return one.map(({ path, message }) => `${path} ${message}`);
+  };
+  expect(await applied()).toEqual([]);
+  expect(await applied([])).toEqual([]);
+  expect(await applied(['1.35.6', '1.34.9'])).toEqual([]);
+  expect(await applied(['1.34.9'])).toEqual([
+    'spec.kubernetes.version Cluster/blue: this boot host has kubelet 1.34.9, and not 1.35.6; `muster artifacts pull blue` fetches it, unless the images of the machines have it',
+  ]);
 });
