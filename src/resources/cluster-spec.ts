@@ -129,6 +129,10 @@ export const kubernetesSpec = z.strictObject({
         description:
           'The age at which the CAs and keys of the cluster are rotated: from 1d to 3285d. Default: never by itself.',
       }),
+      rehearsal: duration.optional().meta({
+        description:
+          'For how long one API server is watched while it refuses the old keys of a rotation, before all do: from 1s to 1h. Default 1m.',
+      }),
     })
     .optional()
     .meta({ description: 'How long certificates and CAs are used.' }),

@@ -234,9 +234,15 @@ test('a machine that asks for certificates without end is answered with 429, the
   );
 }, 60_000);
 
-test.for(SHELLS)(
-  'by %s, an agent that runs while its boot host is away for 60 days does its plan again by itself, whatever its own clock says',
-  async (shell) => {
+test.for([
+  [SHELLS[0], '60d', 'is behind by forty days'],
+  [SHELLS[1], '60d', 'is behind by forty days'],
+  [SHELLS[0], '91d', 'has jumped as well'],
+  // The certificate of the agents' listener lives for a year, and has ended, too.
+  [SHELLS[0], '396d', 'has jumped as well'],
+] as const)(
+  'by %s, an agent whose boot host comes back after %s does its plan again by itself while its own clock %s',
+  async ([shell, away, itsClock]) => {
     bootHost = await open();
     bootHost.plan = { lines: [put('/etc/one', 'one\n')], pollSeconds: 0 };
     const { session, ticket } = await bootHost.configured(CP1_MAC);
@@ -246,7 +252,7 @@ test.for(SHELLS)(
     machines.push(machine);
     expect(await machine.poll(shell)).toEqual({ status: 0, said: '' });
 
-    bootHost.clock.leap(duration('60d'));
+    bootHost.clock.leap(duration(away));
     bootHost = await bootHost.again();
     bootHost.plan = { lines: [put('/etc/one', 'two\n')], pollSeconds: 0 };
     const settings = machine.read('/etc/muster/agent.conf');
@@ -257,7 +263,9 @@ test.for(SHELLS)(
     const library = execFileSync('sh', ['-c', 'echo /usr/lib/*/faketime/libfaketime.so.1'], {
       encoding: 'utf8',
     }).trim();
-    const wrong = { LD_PRELOAD: library, FAKETIME: '-40d', FAKETIME_DONT_FAKE_MONOTONIC: '1' };
+    const jumped = Math.round((bootHost.clock.now() - Date.now()) / 1000);
+    const offset = itsClock === 'has jumped as well' ? `${jumped < 0 ? '' : '+'}${jumped}` : '-40d';
+    const wrong = { LD_PRELOAD: library, FAKETIME: offset, FAKETIME_DONT_FAKE_MONOTONIC: '1' };
     const first = await machine.poll(shell, wrong);
     expect(first.said).toBe(
       'muster-agent: certificate-ended: The certificate of the agent had ended. It has another one and asks again.\n',

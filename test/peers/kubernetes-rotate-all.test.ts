@@ -80,7 +80,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await load.stop();
     expect(view.ended?.as).toBe('done');
     expect(steps.map(({ name }) => name)).toEqual([
-      ...['generate', 'trust', 'issue', 'rewrite', 'search', 'distrust', 'publish', 'forget'],
+      ...['generate', 'trust', 'issue', 'rewrite', 'search', 'rehearse', 'distrust', 'publish', 'forget'],
     ]);
 
     // Nobody noticed.

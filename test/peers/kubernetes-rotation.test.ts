@@ -11,8 +11,10 @@ import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
+import type { Millis } from '../../src/base/duration.ts';
 import type { AtStep } from '../../src/cluster/change/kind.ts';
 import type { RotationOrder, RotationSeen } from '../../src/cluster/change/rotation/order.ts';
+import { countedIn, sampleOf, watched } from '../../src/cluster/change/rotation/rehearsal.ts';
 import { rotation } from '../../src/cluster/change/rotation/rotation.ts';
 import { createStoredValues } from '../../src/cluster/change/rotation/stored-values.socket.ts';
 import { createKubes } from '../../src/cluster/kube.socket.ts';
@@ -45,6 +47,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   const machine = new TestMachine('cp1');
   let world: Awaited<ReturnType<typeof rig>>;
   let kind: ReturnType<typeof rotation>;
+  let kubes: ReturnType<typeof createKubes>;
   let order: RotationOrder;
 
   const kubectl = (...args: readonly string[]): string =>
@@ -103,7 +106,13 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       (name) => `--- ${name}\n${fs.readFileSync(inside(`/${name}.log`), 'utf8').slice(-1500)}`,
     ).join('\n');
 
-  const at = (step: string): AtStep<RotationOrder> => ({ cluster: 'golden', step, back: false, order });
+  const at = (step: string): AtStep<RotationOrder> => ({
+    cluster: 'golden',
+    step,
+    back: false,
+    order,
+    without: [],
+  });
   const act = async (step: string): Promise<void> => {
     order = await kind.act(at(step));
   };
@@ -111,21 +120,45 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   /** Waits until what the boot host sees at a step is as wanted. */
   const sees = (step: string, what: string, wanted: (seen: RotationSeen) => boolean): Promise<RotationSeen> =>
     until(what, async () => {
-      const seen = await kind.look(at(step));
+      const seen = await kind.look(at(step), []);
       if (wanted(seen)) return seen;
       throw new Error(JSON.stringify({ ...seen, keysets: undefined, issuers: undefined, behind: undefined }));
     });
+
+  /** The counters by which a rehearsal sees that clients fail. */
+  async function countsWhatItRefuses(oldClient: string): Promise<void> {
+    const api = kubes('golden', ADDRESS);
+    const sample = async () => sampleOf((await api('/metrics')).text)!;
+    const before = await sample();
+    expect(before.startedAt * 1000).toBeLessThan(Date.now());
+    fs.writeFileSync(
+      inside('/old.conf'),
+      oldClient.replaceAll(/certificate-authority-data: .*/g, 'insecure-skip-tls-verify: true'),
+    );
+    const old = ['--kubeconfig', inside('/old.conf'), 'get', 'namespaces'];
+    expect(() => execFileSync(path.join(bin, 'kubectl'), old, { stdio: 'pipe' })).toThrow(
+      /Unauthorized|logged in/,
+    );
+    // This client does not trust the server.
+    expect(() => execFileSync('curl', ['-sS', `https://${ADDRESS}:6443/`], { stdio: 'pipe' })).toThrow();
+    const counted = countedIn(
+      watched(watched(undefined, 'cp1', before, 0 as Millis), 'cp1', await sample(), 1 as Millis),
+    );
+    expect(counted.refusals).toBeGreaterThan(0);
+    expect(counted.handshakes).toBeGreaterThan(0);
+  }
 
   beforeAll(async () => {
     execFileSync('ip', ['address', 'replace', `${ADDRESS}/24`, 'dev', 'lo']);
     const etcd = async () => ({ lines: [], founding: FOUNDING });
     world = await rig({ spec: SPEC, etcd });
     const deps = { pki: world.pki, clock: systemClock, signal: stop.signal };
+    kubes = createKubes(deps);
     kind = rotation({
       pki: world.pki,
       clock: systemClock,
       clusters: { get: () => ({ resolved: resolved(SPEC), faults: [] }) as never },
-      kubes: createKubes(deps),
+      kubes,
       storedValues: createStoredValues(deps),
     });
     await putFiles();
@@ -160,6 +193,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const oldCa = keysets.get('ca')!.trusted[0]!.certificate!;
     kubectl('create', 'secret', 'generic', 'word', '--from-literal=word=hush');
     kubectl('create', 'configmap', 'trust', `--from-literal=ca.crt=${oldCa}`);
+    const oldClient = fs.readFileSync(inside('/etc/kubernetes/admin.conf'), 'utf8');
     await act('generate');
 
     await act('trust');
@@ -185,6 +219,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     world.clock.advance(6000 as never);
     await putFiles();
     await restart();
+    await countsWhatItRefuses(oldClient);
     await sees('distrust', 'every namespace has the new CA alone', ({ rootCa }) => rootCa?.length === 0);
     // API servers only add to what aggregated API servers trust.
     await sees('publish', 'the old CA is still published', ({ published }) => published === false);

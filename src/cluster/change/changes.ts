@@ -201,6 +201,7 @@ class RunningChanges implements Changes {
       paused: record.paused !== undefined,
       held: record.holding !== undefined,
       hasTurn: (machine) => this.kindOf(record).hasTurn(record, machine),
+      rehearsal: (machine) => this.kindOf(record).rehearsal(record, machine),
     };
   };
 

@@ -5,6 +5,7 @@
 import type { z } from 'zod';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { Rehearsal } from '../plan/running-change.ts';
 import { advance, hasTurn, type Move, stepOf } from './engine.ts';
 import { begin, type NewChange, type Occasion, type Ordered, rollBack, whyNotBack } from './orders.ts';
 import type { ChangeRecord } from './record.ts';
@@ -16,6 +17,8 @@ export interface AtStep<Order> {
   readonly step: string;
   readonly back: boolean;
   readonly order: Order;
+  /** Machines that are not waited for. */
+  readonly without: readonly string[];
 }
 
 export interface ChangeKind<Order, Seen> extends ChangeTable<Order, Seen> {
@@ -28,7 +31,9 @@ export interface ChangeKind<Order, Seen> extends ChangeTable<Order, Seen> {
    */
   readonly act: (at: AtStep<Order>) => Promise<Order>;
   /** Observes the cluster as a whole. It is called once a second, so it caches what is costly. */
-  readonly look: (at: AtStep<Order>) => Promise<Seen>;
+  readonly look: (at: AtStep<Order>, machines: readonly MachineSeen[]) => Promise<Seen>;
+  /** See {@link RunningChange.rehearsal}; absent: the kind rehearses nothing. */
+  readonly rehearsal?: (record: ChangeRecord<Order>, machine: string) => Rehearsal | undefined;
 }
 
 /** A step without its evidence: what a preview is made from. */
@@ -50,6 +55,7 @@ export interface AnyKind {
     now: number,
   ): Promise<Move<unknown>>;
   hasTurn(record: ChangeRecord, machine: string): boolean;
+  rehearsal(record: ChangeRecord, machine: string): Rehearsal | undefined;
   /** The steps of the route that the change takes. */
   steps(record: Pick<ChangeRecord, 'kind' | 'route' | 'order'>): readonly StepOutline[];
 }
@@ -70,11 +76,12 @@ export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>): AnyKind {
     const known = read({ kind: of, order });
     return which === 'forward' ? kind.forward(known.order) : kind.back(known.order);
   };
-  const at = ({ cluster, step, route, order }: ChangeRecord<Order>): AtStep<Order> => ({
+  const at = ({ cluster, step, route, order, without }: ChangeRecord<Order>): AtStep<Order> => ({
     cluster,
     step,
     back: route === 'back',
     order,
+    without,
   });
   return {
     name: kind.name,
@@ -85,9 +92,10 @@ export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>): AnyKind {
     act: (record) => kind.act(at(read(record))),
     async move(record, machines, age, now) {
       const known = read(record);
-      return advance(known, kind, { machines, cluster: await kind.look(at(known)), age }, now);
+      return advance(known, kind, { machines, cluster: await kind.look(at(known), machines), age }, now);
     },
     hasTurn: (record, machine) => hasTurn(record, stepOf(read(record), kind), machine),
+    rehearsal: (record, machine) => kind.rehearsal?.(read(record), machine),
     steps: (record) =>
       route(record).map(({ name, sentence, scope, takes, restarts, noReturn = false }) => ({
         name,

@@ -45,6 +45,7 @@ import type { ObjectsPart } from './objects-unit.ts';
 import { aheadImages } from './prefetch-unit.ts';
 import { openPreflight, type Preflight } from './preflight.ts';
 import { type Probing, probeLines, probingOf } from './probes.ts';
+import { rehearsed } from './rehearsed.ts';
 import type { Restarts } from './restarts.ts';
 import type { RunningChangeOf } from './running-change.ts';
 import { pinImages, type Supplies, withMirrors } from './supplies.ts';
@@ -253,8 +254,10 @@ class Planner {
         pollSeconds: etcd.pollSeconds ?? POLL.held,
       };
 
-    const keys = await this.#keysOf(resolved, isMember);
-    if (keys === undefined)
+    const running = this.#deps.running?.(resolved.name);
+    const rehearsal = running?.rehearsal(machine.name);
+    const known = await this.#keysOf(resolved, isMember);
+    if (known === undefined)
       return only(
         POLL.soon,
         ...data.lines,
@@ -263,15 +266,16 @@ class Planner {
           'No member of etcd has polled yet; the keys of the cluster are made when the first of them polls.',
         ),
       );
-    const { keysets } = keys;
+    const keysets = rehearsed(known.keysets, rehearsal);
+    const keys = { ...known, keysets };
     const isControlPlane = machine.roles.includes('control-plane');
     const present = isControlPlane
       ? await this.#deps.present(resolved, machine, trustBundle(keysets.get('ca')!))
       : undefined;
     const objects = present && (await this.#due(poll, present.part));
     // An agent that reports no evidence asks no listener.
-    const probing =
-      Number(facts.agent) >= REPORTS_PROGRAMS ? probingOf(machine, keysets, keys.encryption) : { probes: [] };
+    const asks = Number(facts.agent) >= REPORTS_PROGRAMS && rehearsal?.quiet !== true;
+    const probing = asks ? probingOf(machine, keysets, keys.encryption) : { probes: [] };
     const leaves = await this.#leaves(poll, keys, objects !== undefined, probing);
     if (leaves.limited !== undefined)
       return {
@@ -288,7 +292,6 @@ class Planner {
     const preflight = this.#preflight.of(machine.name, facts);
     const probes = probeLines(machine, probing, leaves.probes);
     const snapshot = this.#deps.snapshot?.(resolved, machine, facts);
-    const running = this.#deps.running?.(resolved.name);
     const input = {
       resolved,
       machine,

@@ -18,6 +18,19 @@ export interface RunningChange {
   readonly paused: boolean;
   /** Whether the machine may do the step now. */
   readonly hasTurn: (machine: string) => boolean;
+  /** What the machine has of the rehearsal of a rotation; undefined for all others. */
+  readonly rehearsal: (machine: string) => Rehearsal | undefined;
+}
+
+/** How a machine differs from the others while its API server rehearses the end of old keys. */
+export interface Rehearsal {
+  /** Keyset → the only generation that the machine trusts. Empty: it trusts what all others do. */
+  readonly trusts: ReadonlyMap<string, string>;
+  /**
+   * The machine asks none of its listeners with probe certificates: those that are refused would
+   * count among the clients that its API server refuses.
+   */
+  readonly quiet: boolean;
 }
 
 /** The change of a cluster that is under way; undefined when there is none. From memory. */

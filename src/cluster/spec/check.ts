@@ -398,6 +398,7 @@ const PKI_TIMES = {
   leafLifetime: { least: duration('1h'), most: 3650 * DAY, text: 'from 1h to 3650d' },
   // A CA lives for ten years. A rotation takes its time, so it begins a year before the end.
   rotateAfter: { least: DAY, most: 3285 * DAY, text: 'from 1d to 3285d' },
+  rehearsal: { least: duration('1s'), most: duration('1h'), text: 'from 1s to 1h' },
 } as const;
 
 function checkPkiTimes({ pki }: ResolvedCluster, found: Found): void {

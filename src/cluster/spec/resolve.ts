@@ -63,6 +63,7 @@ const FIXED: Readonly<Record<string, string>> = {
   encryptSecrets: 'spec.kubernetes.encryptSecrets',
   'pki.leafLifetime': 'spec.kubernetes.pki.leafLifetime',
   'pki.rotateAfter': 'spec.kubernetes.pki.rotateAfter',
+  'pki.rehearsal': 'spec.kubernetes.pki.rehearsal',
   joining: 'spec.kubernetes.joining',
   podSecurity: 'spec.kubernetes.podSecurity',
 };

@@ -115,6 +115,7 @@ export interface ResolvedCluster {
   readonly pki: {
     readonly leafLifetime?: Millis;
     readonly rotateAfter?: Millis;
+    readonly rehearsal?: Millis;
   };
   /**
    * Whether Secrets are encrypted when they are written to etcd. Secrets that are encrypted already

@@ -135,7 +135,7 @@ export function putValues(build: Builder, given: Given): void {
 /** How long certificates and CAs are used, in milliseconds; a time that is not set is left out. */
 function putLifetimes(build: Builder, { pki = {} }: Given['spec']): void {
   build.mapping(['pki']);
-  for (const field of ['leafLifetime', 'rotateAfter'] as const) {
+  for (const field of ['leafLifetime', 'rotateAfter', 'rehearsal'] as const) {
     const text = pki[field];
     if (text !== undefined) build.put(['pki', field], duration(text), 'spec', `pki.${field}`);
   }

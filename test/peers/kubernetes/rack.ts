@@ -21,6 +21,7 @@ spec:
     networks: {machines: [10.9.0.0/24]}
     controlPlanes: [MEMBERS]
     cni: none
+    pki: {rehearsal: 10s}
     overrides:
       versions: {etcd: ETCD}
       checks: {fsyncMs: 10000, cpus: 1}

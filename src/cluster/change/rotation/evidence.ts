@@ -34,6 +34,16 @@ export const firstNotDone =
     );
   };
 
+/** The same for what is observed of the cluster as a whole. */
+export const firstNotDoneOf =
+  (...judges: readonly ((input: Input) => Verdict)[]) =>
+  (input: Input): Verdict => {
+    const verdicts = judges.map((judge) => judge(input));
+    const open = verdicts.find(({ is }) => is !== 'done');
+    const said = verdicts.flatMap((one) => (one.is === 'done' && one.evidence !== '' ? [one.evidence] : []));
+    return open ?? done(said.join('; '));
+  };
+
 /** The agent has carried out the plan, and everything that restarts in turns runs as planned. */
 export const carriedOut: Judge = ({ applied, settled, facts }) => {
   if (!applied) {

@@ -1,6 +1,16 @@
 /** What is ordered of a rotation, and what its steps observe of the cluster as a whole. */
 import { z } from 'zod';
+import type { Millis } from '../../../base/duration.ts';
 import type { KeysetState, NamedGeneration } from '../../../pki/transitions.ts';
+
+/** How much one API server refused in a time. */
+export interface Counted {
+  readonly for: Millis;
+  /** Requests that it did not authenticate. */
+  readonly refusals: number;
+  /** Connections that ended in the TLS handshake. */
+  readonly handshakes: number;
+}
 
 /** The keysets of a cluster that can be rotated. */
 export const ROTATED = ['ca', 'etcd-ca', 'front-proxy-ca', 'sa', 'encryption'] as const;
@@ -64,6 +74,17 @@ export interface RotationSeen {
   /** Whether extension-apiserver-authentication holds exactly the bundles that machines get now. */
   readonly published?: boolean;
   readonly leftovers?: readonly Leftover[];
+  /** The rehearsal of distrust, from the search on. */
+  readonly rehearsal?: {
+    /** The control plane that rehearses; absent when all are left out. */
+    readonly machine?: string;
+    /** For how long its API server is watched, before and in the rehearsal. */
+    readonly lasts: Millis;
+    readonly before?: Counted;
+    readonly now?: Counted;
+    /** What failed. */
+    readonly failed?: string;
+  };
   /** Why the API could not be asked. */
   readonly failure?: string;
 }

@@ -22,6 +22,7 @@ import { pkiRoles } from '../../spec/certificate-names.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
+import type { MachineSeen } from '../step.ts';
 import { leftoversIn, legacyTokens, type Needle, needleOf, SEARCHED } from './leftovers.ts';
 import {
   type Leftover,
@@ -31,6 +32,18 @@ import {
   rotationOrder,
 } from './order.ts';
 import { namespacesWithout, publishTrust, trustIsPublished } from './published.ts';
+import {
+  countedIn,
+  isQuiet,
+  lastsOf,
+  type Rehearsing,
+  rehearsalOf,
+  rehearserOf,
+  rehearses,
+  rehearsing,
+  type Sample,
+  sampleOf,
+} from './rehearsal.ts';
 import { otherKeys, STORED_SECRETS, writeSecretsAgain } from './secrets.ts';
 import type { StoredValues } from './stored-values.socket.ts';
 import { ROTATION } from './table.ts';
@@ -66,6 +79,32 @@ export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, Rotation
     return part;
   };
 
+  /** The last rehearsal of each cluster since the server started, with the keysets that it is about. */
+  const rehearsals = new Map<string, { readonly keysets: string; readonly so: Rehearsing }>();
+  const rehearse = async ({ at, resolved, machines }: LookInput): Promise<Part> => {
+    const lasts = lastsOf(resolved);
+    const machine = rehearserOf(resolved, at.without);
+    if (machine === undefined || !rehearses(at.order)) return { rehearsal: { lasts } };
+    const keysets = JSON.stringify(at.order.keysets);
+    const known = rehearsals.get(at.cluster);
+    const quiet = isQuiet(machines.find(({ name }) => name === machine));
+    const api = deps.kubes(at.cluster, addressOf(resolved.machines.find(({ name }) => name === machine)!));
+    const { sample, ...failure } = quiet ? await sampleFrom(api) : {};
+    const seen = { step: at.step, machine, quiet, sample, now: clock.monotonic() };
+    const so = rehearsing(known?.keysets === keysets ? known.so : {}, seen);
+    rehearsals.set(at.cluster, { keysets, so });
+    return {
+      ...failure,
+      rehearsal: {
+        machine,
+        lasts,
+        ...(so.before && { before: countedIn(so.before) }),
+        ...(so.now && { now: countedIn(so.now) }),
+        ...(so.failed && { failed: so.failed.what }),
+      },
+    };
+  };
+
   /** Key identifiers by the generations that there are, because reading certificates is slow. */
   const issuersBy = new Map<string, RotationSeen['issuers']>();
   const issuersOf = (keysets: Keysets, states: RotationSeen['keysets']): RotationSeen['issuers'] => {
@@ -86,7 +125,12 @@ export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, Rotation
       await transitions(deps, at);
       return at.order;
     },
-    async look(at) {
+    rehearsal: (record, machine) => {
+      const resolved = deps.clusters.get(record.cluster)?.resolved;
+      const here = resolved !== undefined && rehearserOf(resolved, record.without) === machine;
+      return here ? rehearsalOf({ ...record, machine }) : undefined;
+    },
+    async look(at, machines) {
       const keysets = await pki.keysets(at.cluster);
       const states = await statesOf(pki, at.cluster, keysets);
       const resolved = deps.clusters.get(at.cluster)?.resolved;
@@ -99,10 +143,12 @@ export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, Rotation
       };
       if (resolved === undefined) return { ...seen, failure: 'the Cluster is incomplete' };
       const kube = () => apiOf(deps, resolved);
+      const input = { ...deps, at, machines, resolved, keysets, states, kube };
+      const looks = [...LOOKS, { ...REHEARSAL_LOOK, look: rehearse }];
       const parts = await Promise.all(
-        LOOKS.filter(({ steps }) => steps.includes(at.step)).map(({ what, every, look }) =>
-          now(at, what, every, () => look({ ...deps, at, resolved, keysets, states, kube })),
-        ),
+        looks
+          .filter(({ steps }) => steps.includes(at.step))
+          .map(({ what, every, look }) => now(at, what, every, () => look(input))),
       );
       return Object.assign({}, seen, ...parts) as RotationSeen;
     },
@@ -241,6 +287,7 @@ export function isBridged(keyset: Keyset, to: string): boolean {
 
 interface LookInput extends RotationDeps {
   readonly at: At;
+  readonly machines: readonly MachineSeen[];
   readonly resolved: ResolvedCluster;
   readonly keysets: Keysets;
   readonly states: ReadonlyMap<string, KeysetState>;
@@ -295,6 +342,18 @@ const LOOKS: readonly Look[] = [
     look: async (input) => ({ leftovers: await search(input) }),
   },
 ];
+
+async function sampleFrom(api: Kube): Promise<{ readonly sample?: Sample; readonly failure?: string }> {
+  try {
+    const sample = sampleOf((await api('/metrics')).text);
+    return sample ? { sample } : { failure: 'its metrics are not complete' };
+  } catch (error) {
+    return { failure: messageOf(error) };
+  }
+}
+
+/** Metrics are a large answer. */
+const REHEARSAL_LOOK = { what: 'rehearsal', every: COSTLY_EVERY, steps: ['search', 'rehearse'] } as const;
 
 /** Certificates of machines whose newest edition is not of the generation that signs now. */
 async function certificatesBehind({ pki, resolved, states, at }: LookInput): Promise<RotationSeen['behind']> {

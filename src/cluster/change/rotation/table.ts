@@ -2,11 +2,14 @@
  * The steps of a rotation of a cluster's keys, in one pass for all keysets that rotate together.
  * Pure.
  *
- * generate → trust → issue → rewrite → search → distrust → publish → forget
+ * generate → trust → issue → rewrite → search → rehearse → distrust → publish → forget
  *
  * A CA whose old generation can sign a bridge to the new one skips the trust: its new generation
  * signs with the bridge behind each leaf, so programs that trust only the old one accept it, and
  * the trust changes once, when the old one ends. Therefore etcd restarts once.
+ *
+ * Before the old keys end everywhere, one control plane rehearses it (rehearsal.ts). If its API server
+ * then refuses clients, it trusts the old keys again, and the rotation is held.
  *
  * In an emergency (`muster pki distrust --now`) one step, replace, takes the place of trust, issue,
  * search and distrust, and machines make new keys for all of their certificates.
@@ -22,6 +25,7 @@ import {
   carriedOut,
   encryptionLoaded,
   firstNotDone,
+  firstNotDoneOf,
   issuedBy,
   nothingLeft,
   rootCaPublished,
@@ -30,6 +34,7 @@ import {
   trustPublished,
 } from './evidence.ts';
 import type { Rotated, RotationOrder, RotationSeen } from './order.ts';
+import { rehearsedWell, rehearsesHere, watchedBefore } from './rehearsal.ts';
 
 type RotationStep = Step<RotationOrder, RotationSeen>;
 
@@ -97,7 +102,17 @@ const search = (): RotationStep => ({
   scope: EVERYWHERE,
   takes: { total: duration('1m') },
   machine: firstNotDone(tokensRenewed),
-  whole: nothingLeft,
+  whole: firstNotDoneOf(nothingLeft, watchedBefore),
+});
+
+const rehearse = (): RotationStep => ({
+  name: 'rehearse',
+  sentence:
+    'One control plane trusts the old keys no longer; if its API server then refuses clients, it trusts them again.',
+  scope: { on: 'machines', roles: ['control-plane'], atOnce: 'all' },
+  takes: { total: duration('2m') },
+  machine: rehearsesHere(firstNotDone(carriedOut, issuedBy('to'), accepts('new', { published: false }))),
+  whole: rehearsedWell,
 });
 
 const distrust = (order: RotationOrder): RotationStep => ({
@@ -190,7 +205,7 @@ function forward(order: RotationOrder): Route<RotationOrder, RotationSeen> {
     ...(trusts ? [trust(order)] : []),
     issue(order),
     ...(rotates(order, 'encryption') ? [rewrite()] : []),
-    ...(rotates(order, 'ca', 'front-proxy-ca', 'sa') ? [search()] : []),
+    ...(rotates(order, 'ca', 'front-proxy-ca', 'sa') ? [search(), rehearse()] : []),
     distrust(order),
     ...publishes,
     forget(),

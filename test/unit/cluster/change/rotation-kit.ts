@@ -18,7 +18,8 @@ import { rotation } from '../../../../src/cluster/change/rotation/rotation.ts';
 import { createRotations, type Rotations } from '../../../../src/cluster/change/rotation/rotations.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
 import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
-import type { Kube } from '../../../../src/cluster/kube.ts';
+import type { Kube, KubeAnswer } from '../../../../src/cluster/kube.ts';
+import { rehearsed } from '../../../../src/cluster/plan/rehearsed.ts';
 import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { type EncryptionKeyset, encryptionConfig } from '../../../../src/pki/encryption.ts';
 import {
@@ -100,6 +101,10 @@ class Machine {
   apiStarts = 0;
   off = 0;
   restarts = { etcd: 0, api: 0 };
+  /** Whether the plan asks it to probe nothing. */
+  quiet = false;
+  /** Requests that the API server refused since it started. */
+  refused = 0;
   applied = '';
   tokensOf: string;
 
@@ -145,7 +150,7 @@ class Machine {
     this.tokensOf = files.sa;
   }
 
-  evidence(keysets: Keysets, published: Ids): Evidence {
+  evidence(keysets: Keysets, published: Ids, quiet: boolean): Evidence {
     const listeners = new Map<ListenerName, ListenerEvidence>();
     for (const name of listenersOf(this.spec.roles)) {
       const { accepts, serves } = LISTENERS[name] as {
@@ -156,7 +161,7 @@ class Machine {
       const issuer =
         serves && up ? keyIdOf(keysets.get(serves)!, this.files.leaf[serves].generation) : undefined;
       const answers = new Map<ProbeName, 'accepted' | 'refused' | 'unreachable'>();
-      for (const keyset of accepts)
+      for (const keyset of quiet ? [] : accepts)
         for (const { id } of allGenerations(keysets.get(keyset)!)) {
           const trust = name.startsWith('etcd')
             ? this.etcd.trust
@@ -226,7 +231,7 @@ export class Cluster {
   static async open(spec: Partial<KubernetesSpec> = {}): Promise<Cluster> {
     const made = await world();
     const files = filesOf(await made.pki.keysets('golden'), (await made.pki.encryption('golden'))!);
-    const cluster = new Cluster(made, files, spec);
+    const cluster = new Cluster(made, files, { ...spec, pki: { rehearsal: '10s', ...spec.pki } });
     await cluster.startServer();
     return cluster;
   }
@@ -245,7 +250,8 @@ export class Cluster {
         pki,
         clusters,
         clock,
-        kubes: () => this.kube,
+        kubes: (_, address) => async (path, call) =>
+          path === '/metrics' ? this.metrics(address) : this.kube(path, call),
         storedValues: async () => this.secrets.map((key) => Buffer.from(`k8s:enc:secretbox:v1:${key}:x`)),
       }),
     );
@@ -260,6 +266,20 @@ export class Cluster {
     });
     const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
     this.rotations = createRotations({ changes: this.changes, kind, pki, clusters, founding, clock });
+  }
+
+  /** A client that has only a certificate of this generation, and asks every API server. */
+  oldClient: string | undefined;
+
+  metrics(address: string): KubeAnswer {
+    const machine = this.machines.find(({ spec }) => spec.addresses[0] === address)!;
+    if (!machine.apiUp) throw new Error(`${machine.spec.name} does not answer`);
+    const counters = [
+      `process_start_time_seconds ${1 + machine.restarts.api}`,
+      `authentication_attempts{result="error"} ${machine.refused}`,
+      'authentication_attempts{result="success"} 17',
+    ];
+    return { body: undefined, text: counters.map((line) => `${line}\n`).join(''), date: 0 };
   }
 
   readonly kube: Kube = async (path, call) => {
@@ -305,20 +325,26 @@ export class Cluster {
     const { pki, clock } = this.world;
     clock.leap(duration('2s'));
     const keysets = await pki.keysets('golden');
-    const files = filesOf(keysets, (await pki.encryption('golden'))!);
+    const encryption = (await pki.encryption('golden'))!;
     for (const machine of this.machines) {
+      if (this.oldClient && machine.apiUp && !machine.files.trust.ca.includes(this.oldClient))
+        machine.refused++;
       if (machine.etcdStarts > 0) machine.etcdStarts--;
       if (machine.apiStarts > 0) machine.apiStarts--;
       if (machine.off > 0 && --machine.off === 0) machine.boot();
       // An API server looks at its encryption keys once in a minute.
       if (machine.apiUp && --machine.looks <= 0) machine.readEncryption();
     }
-    for (const machine of asking) if (machine.off === 0) this.poll(machine, files, keysets, startTakes);
+    for (const machine of asking) if (machine.off === 0) this.poll(machine, keysets, encryption, startTakes);
     this.check();
     await this.changes.look('golden');
   }
 
-  poll(machine: Machine, files: Files, keysets: Keysets, startTakes: number): void {
+  poll(machine: Machine, shared: Keysets, encryption: EncryptionKeyset, startTakes: number): void {
+    const rehearsal = this.changes.running('golden')?.rehearsal(machine.spec.name);
+    const quiet = rehearsal?.quiet === true;
+    const keysets = rehearsed(shared, rehearsal);
+    const files = filesOf(keysets, encryption);
     const facts = {
       etcd: machine.has('etcd')
         ? { wal: 'present', health: machine.etcdUp ? 'serving' : 'alive', revision: machine.etcd.revision }
@@ -326,7 +352,7 @@ export class Cluster {
       ...(machine.has('control-plane') && {
         apiserver: { health: machine.apiUp ? 'ready' : 'alive', revision: machine.api.revision },
       }),
-      evidence: machine.evidence(keysets, this.published),
+      evidence: machine.evidence(keysets, this.published, machine.quiet),
     } as unknown as AgentFacts;
     const wanted = {
       ...(machine.has('etcd') && { etcd: etcdRevision(files) }),
@@ -335,7 +361,7 @@ export class Cluster {
     const { turn } = machine.has('worker')
       ? { turn: { do: 'go', changes: [] } as const }
       : this.rollouts.ask(this.spec, machine.spec, facts, wanted);
-    const plan = digest([files, turn.do === 'wait' ? turn.changes : []]);
+    const plan = digest([files, quiet, turn.do === 'wait' ? turn.changes : []]);
     this.changes.heard('golden', machine.spec.name, {
       facts,
       since: this.world.clock.monotonic(),
@@ -345,6 +371,7 @@ export class Cluster {
     machine.applied = plan;
     // kubelet and controller manager restart at once.
     machine.files = files;
+    machine.quiet = quiet;
     machine.kubelet = { trust: files.trust.ca, client: files.leaf.ca };
     machine.controller = { rootCa: files.trust.ca };
     machine.tokensOf = files.sa;
@@ -357,6 +384,7 @@ export class Cluster {
         machine.api = apiOf(files);
         machine.readEncryption();
         machine.apiStarts = startTakes;
+        machine.refused = 0;
         machine.restarts.api++;
       }
     }

@@ -25,6 +25,7 @@ test('all keysets are rotated together: etcd restarts once, API servers three ti
     'issue',
     'rewrite',
     'search',
+    'rehearse',
     'distrust',
     'publish',
     'forget',
@@ -65,7 +66,7 @@ test('a rotation leads to the CA that an operator imported', async () => {
   await cluster.changes.close();
 });
 
-test.for(['trust', 'rewrite', 'distrust'])(
+test.for(['trust', 'rewrite', 'rehearse', 'distrust'])(
   'a rotation that pauses before %s is rolled back: the old keys sign, and the new ones are forgotten',
   async (step) => {
     const cluster = await Cluster.open();
@@ -86,6 +87,53 @@ test.for(['trust', 'rewrite', 'distrust'])(
     await cluster.changes.close();
   },
 );
+
+test('if a client fails in the rehearsal, the old keys are trusted again, and the rotation waits until it has others', async () => {
+  const cluster = await Cluster.open();
+  await cluster.settle();
+  const old = (await cluster.world.pki.keysets('golden')).get('ca')!.primary;
+  cluster.oldClient = old;
+  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca', 'sa'] }, 'root');
+  const until = async (holds: () => boolean): Promise<void> => {
+    for (let n = 0; n < 600 && !holds(); n++) await cluster.tick(cluster.machines);
+    expect(cluster.changes.record('golden')).toSatisfy(holds);
+  };
+  const record = () => cluster.changes.record('golden')!;
+  await until(() => record().holding !== undefined);
+  expect(record()).toMatchObject({ step: 'rehearse', holding: { code: 'rehearsal-failed' } });
+  expect(record().holding!.text).toMatch(
+    /^While the API server of cp1 did not trust the old keys, it refused [1-9] requests, and 0 in the time before\. It trusts them again\.$/,
+  );
+  const trusts = () => cluster.machines.filter(({ files }) => files.trust.ca.includes(old)).length;
+  await until(() => trusts() === cluster.machines.length);
+  // The client has not changed, and fails again.
+  await until(() => record().holding === undefined);
+  await until(() => record().holding !== undefined);
+  cluster.oldClient = undefined;
+  await cluster.finish();
+  expect(record().ended?.as).toBe('done');
+  expect(trusts()).toBe(0);
+  await cluster.changes.close();
+});
+
+test('an operator goes on although the rehearsal failed, or without one', async () => {
+  const cluster = await Cluster.open();
+  await cluster.settle();
+  cluster.oldClient = (await cluster.world.pki.keysets('golden')).get('ca')!.primary;
+  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca'] }, 'root');
+  for (let n = 0; n < 300 && !cluster.changes.record('golden')?.holding; n++)
+    await cluster.tick(cluster.machines);
+  await cluster.rotations.leaveOut('golden', { without: [], leave: ['rehearsal'] }, 'root');
+  await cluster.finish();
+  expect(cluster.changes.record('golden')?.ended?.as).toBe('done');
+  cluster.oldClient = (await cluster.world.pki.keysets('golden')).get('ca')!.primary;
+  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca'], leave: ['rehearsal'] }, 'root');
+  await cluster.finish();
+  expect(cluster.rotations.show('golden').steps.find(({ name }) => name === 'rehearse')?.text).toBe(
+    'there was no rehearsal, as ordered',
+  );
+  await cluster.changes.close();
+});
 
 test('whatever fails and whatever is ordered, nobody loses anybody, and the rotation ends', {
   timeout: 600_000,

@@ -25,6 +25,14 @@ import {
   type RotationSeen,
   rotationOrder,
 } from '../../../../src/cluster/change/rotation/order.ts';
+import {
+  countedIn,
+  failsNow,
+  rehearsalOf,
+  rehearsing,
+  sampleOf,
+  watched,
+} from '../../../../src/cluster/change/rotation/rehearsal.ts';
 import { otherKeys } from '../../../../src/cluster/change/rotation/secrets.ts';
 import { ROTATION } from '../../../../src/cluster/change/rotation/table.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
@@ -264,7 +272,7 @@ test('keysets skip the steps that they do not need', () => {
   // A CA without room for a bridge is trusted first.
   expect(steps(orderOf(keyset('etcd-ca')))).toBe('generate trust issue distrust forget');
   expect(steps(orderOf(keyset('encryption')))).toBe('generate trust issue rewrite distrust forget');
-  expect(steps(orderOf(keyset('sa')))).toBe('generate trust issue search distrust forget');
+  expect(steps(orderOf(keyset('sa')))).toBe('generate trust issue search rehearse distrust forget');
 });
 
 test('a step of no return has a part of the boot host, so that a pause before it can be rolled back', () => {
@@ -297,4 +305,84 @@ test('the preview says what restarts where, and from where on there is no way ba
     ].join('\n'),
   );
   expect(preview.minutes).toBeLessThan(duration('10m') / 60_000);
+});
+
+test('the counters of an API server are read from its metrics, and a restart begins a watch again', () => {
+  const text = [
+    '# HELP authentication_attempts [ALPHA] Counter of authenticated attempts.',
+    'authentication_attempts{result="error"} 7',
+    'authentication_attempts{result="failure"} 1',
+    'authentication_attempts{result="success"} 9132',
+    'apiserver_tls_handshake_errors_total 4',
+    'process_start_time_seconds 1.76422394562e+09',
+  ].join('\n');
+  const sample = { startedAt: 1.76422394562e9, refusals: 8, handshakes: 4 };
+  expect(sampleOf(text)).toEqual(sample);
+  expect(sampleOf('authentication_attempts{result="error"} 7')).toBeUndefined();
+  expect(sampleOf('')).toBeUndefined();
+  const at = (seconds: number) => (seconds * 1000) as Millis;
+  const first = watched(undefined, 'cp1', sample, at(10));
+  const more = watched(first, 'cp1', { ...sample, refusals: 11 }, at(40));
+  expect(countedIn(more)).toEqual({ for: 30_000, refusals: 3, handshakes: 0 });
+  expect(watched(more, 'cp1', { ...sample, startedAt: 1 }, at(50)).since).toBe(50_000);
+  expect(watched(more, 'cp2', sample, at(50)).since).toBe(50_000);
+});
+
+test.for([
+  [{ refusals: 0, handshakes: 0 }, { refusals: 0, handshakes: 5 }, undefined],
+  [{ refusals: 0, handshakes: 0 }, { refusals: 1, handshakes: 0 }, '1 requests, and 0 in the time before'],
+  [{ refusals: 4, handshakes: 0 }, { refusals: 8, handshakes: 0 }, undefined],
+  [{ refusals: 4, handshakes: 0 }, { refusals: 9, handshakes: 0 }, '9 requests, and 4 in the time before'],
+  [
+    { refusals: 0, handshakes: 9 },
+    { refusals: 0, handshakes: 24 },
+    '24 TLS handshakes, and 9 in the time before',
+  ],
+] as const)('after %o in the time before, %o in the rehearsal: %s', ([before, now, fails]) => {
+  const time = { for: 60_000 as Millis };
+  expect(failsNow({ ...time, ...now }, { ...time, ...before })).toBe(fails);
+});
+
+test('the machine that rehearses trusts the new keys alone, unless the rotation is paused, held or rolled back', () => {
+  const record: Parameters<typeof rehearsalOf>[0] = {
+    ...{ machine: 'cp1', step: 'rehearse', route: 'forward', acted: true, evidence: {} },
+    order: orderOf(keyset('ca'), keyset('encryption')),
+  };
+  const trusts = new Map([['ca', NEW]]);
+  const at = 0;
+  expect(rehearsalOf(record)).toEqual({ trusts, quiet: false });
+  expect(rehearsalOf({ ...record, evidence: { cp1: { at, text: '' } } })).toEqual({ trusts, quiet: true });
+  expect(rehearsalOf({ ...record, step: 'search' })).toEqual({ trusts: new Map(), quiet: true });
+  expect(rehearsalOf({ ...record, step: 'distrust', acted: false })).toEqual({ trusts, quiet: true });
+  expect(rehearsalOf({ ...record, step: 'distrust' })).toEqual({ trusts, quiet: false });
+  const none: readonly Partial<typeof record>[] = [
+    { step: 'issue' },
+    { route: 'back' },
+    { paused: { at, by: 'root' } },
+    { holding: { at, code: '', text: '', remedy: '' } },
+    { order: orderOf(keyset('etcd-ca')) },
+    { order: { ...record.order, emergency: true } },
+    { order: { ...record.order, leave: ['rehearsal'] } },
+  ];
+  for (const other of none)
+    expect(rehearsalOf({ ...record, ...other }), JSON.stringify(other)).toBeUndefined();
+});
+
+test('a machine that is probed meanwhile begins the watch again, and one that failed is watched again later', () => {
+  const sample = { startedAt: 1, refusals: 0, handshakes: 0 };
+  const look = { step: 'search', machine: 'cp1', quiet: true, sample, now: 0 as Millis };
+  const at = (seconds: number) => ({ now: (seconds * 1000) as Millis });
+  const before = rehearsing(rehearsing({}, look), { ...look, ...at(60) });
+  expect(countedIn(before.before!).for).toBe(60_000);
+  expect(rehearsing(before, { ...look, quiet: false })).toEqual({});
+  const step = { ...look, step: 'rehearse' };
+  const begun = rehearsing(before, { ...step, ...at(70) });
+  expect(countedIn(rehearsing(begun, { ...step, ...at(80) }).now!).for).toBe(10_000);
+  // An API server that does not answer once proves nothing.
+  expect(rehearsing(begun, { ...step, ...at(80), sample: undefined })).toEqual(begun);
+  expect(rehearsing(begun, { ...step, ...at(80), quiet: false })).toEqual(before);
+  const failed = rehearsing(begun, { ...step, ...at(80), sample: { ...sample, refusals: 2 } });
+  expect(failed.failed?.what).toBe('2 requests, and 0 in the time before');
+  expect(rehearsing(failed, { ...step, ...at(300) })).toEqual(failed);
+  expect(rehearsing(failed, { ...step, ...at(380) })).toEqual(before);
 });
