@@ -78,10 +78,17 @@ export interface Evidence {
    * cannot be read, and those of the keys after the {@link MAX_TOKEN_KEYS}th.
    */
   readonly tokens: ReadonlyMap<string, number>;
+  /**
+   * Key → UIDs of pods with tokens of it, at most {@link MAX_TOKEN_PODS}. Absent: all tokens are of
+   * one key, or the agent is older.
+   */
+  readonly tokenPods?: ReadonlyMap<string, readonly string[]>;
 }
 
 /** A machine reports at most this many keys of tokens; a rotation has two or three at a time. */
 export const MAX_TOKEN_KEYS = 16;
+/** A machine names at most this many pods for each key. */
+export const MAX_TOKEN_PODS = 16;
 /** A listener is asked with at most this many probe certificates. */
 export const MAX_PROBES = 12;
 
@@ -89,6 +96,8 @@ export const MAX_PROBES = 12;
 const KEY_ID = /^([0-9a-f]{2}){1,64}$/;
 const PROBE = /^(ca|etcd-ca|front-proxy-ca)\.[0-9a-f]{16}$/;
 const REVISION = /^(-|[0-9a-f]{1,64})$/;
+/** A static pod's UID has no dashes. */
+const UID = /^[0-9a-f-]{32,36}$/;
 const KID = /^(-|[A-Za-z0-9_.-]{1,128})$/;
 const COUNT = /^[0-9]{1,7}$/;
 
@@ -115,6 +124,7 @@ function evidenceOf(field: FieldOf): Evidence | undefined {
   const listeners = entries(field, 'listeners', LISTENER_NAMES.length, listenerOf);
   const programs = entries(field, 'programs', WATCHED_PROGRAMS.length, programOf);
   const tokens = entries(field, 'tokens', MAX_TOKEN_KEYS + 1, tokenOf);
+  const pods = entries(field, 'tokenpods', MAX_TOKEN_KEYS * MAX_TOKEN_PODS, tokenPodOf);
   const kubeletIssuer = optional(field, 'kubeletissuer', KEY_ID);
   const encryption = optional(field, 'encryption', /^[0-9a-f]{64}$/);
   const given = [kubeletIssuer, encryption].some((one) => one !== undefined);
@@ -123,6 +133,7 @@ function evidenceOf(field: FieldOf): Evidence | undefined {
     listeners,
     programs,
     tokens,
+    ...(pods.size > 0 && { tokenPods: podsByKey([...pods.values()]) }),
     ...(kubeletIssuer !== undefined && { kubeletIssuer }),
     ...(encryption !== undefined && { encryption }),
   };
@@ -191,3 +202,19 @@ function tokenOf([kid = '', count = '', ...rest]: readonly string[]): readonly [
   if (!KID.test(kid) || !COUNT.test(count) || rest.length > 0) return undefined;
   return [kid, Number(count)];
 }
+
+interface TokenPod {
+  readonly kid: string;
+  readonly uid: string;
+}
+
+/** `KID UID` */
+function tokenPodOf([kid = '', uid = '', ...rest]: readonly string[]):
+  | readonly [string, TokenPod]
+  | undefined {
+  if (!KID.test(kid) || !UID.test(uid) || rest.length > 0) return undefined;
+  return [`${kid} ${uid}`, { kid, uid }];
+}
+
+const podsByKey = (pods: readonly TokenPod[]): ReadonlyMap<string, readonly string[]> =>
+  new Map([...Map.groupBy(pods, ({ kid }) => kid)].map(([kid, some]) => [kid, some.map(({ uid }) => uid)]));

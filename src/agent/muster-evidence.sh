@@ -183,13 +183,14 @@ print_token_keys() {
         2) token_head=$token_head== ;;
         3) token_head=$token_head= ;;
       esac
+      token_part=${token_head%%=*}
       token_key=$(
         printf '%s' "$token_head" |
           tr _- /+ |
           base64 -d 2>/dev/null |
           sed -n 's/.*"kid":"\([A-Za-z0-9_.-]\{1,128\}\)".*/\1/p'
       )
-      echo "${token_key:--} $token_count"
+      echo "${token_key:--} $token_count $token_part"
     done |
     sort
 }
@@ -201,7 +202,7 @@ sum_token_keys() {
   sum=0
   keys=0
   nameless=0
-  while read -r token_key token_count; do
+  while read -r token_key token_count _; do
     if [ "$token_key" = - ]; then
       nameless=$((nameless + token_count))
     elif [ "$token_key" = "$sum_key" ]; then
@@ -219,7 +220,25 @@ sum_token_keys() {
   [ "$nameless" = 0 ] || echo "- $nameless"
 }
 
-# Sets tokens to the lines that say how many tokens have which key.
+# Prints `KEY UID` for at most sixteen pods with a token of each key, from the lines of
+# print_token_keys; nothing while all tokens are of one key. A pod's directory has its UID as name.
+print_token_pods() {
+  [ "$(wc -l <"$1")" -gt 1 ] || return 0
+  head -n 16 "$1" |
+    while read -r token_key token_count token_part; do
+      grep -lsF "$token_part." \
+        "$root"/var/lib/kubelet/pods/*/volumes/kubernetes.io~projected/*/..data/* |
+        sed -n "s|^.*/kubelet/pods/\([0-9a-f-]*\)/volumes/.*|$token_key \1|p" |
+        sort -u |
+        head -n 16
+    done |
+    sort -u
+}
+
+# Sets tokens to the lines that say how many tokens have which key, and token_pods to those that say
+# in which pods they are.
 look_at_tokens() {
-  tokens=$(print_token_keys | sum_token_keys)
+  print_token_keys >"$run/tokens"
+  tokens=$(sum_token_keys <"$run/tokens")
+  token_pods=$(print_token_pods "$run/tokens")
 }

@@ -205,7 +205,7 @@ post_facts() {
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
-  set -- "$@" programs="$programs" tokens="$tokens" encryption="$encryption"
+  set -- "$@" programs="$programs" tokens="$tokens" tokenpods="$token_pods" encryption="$encryption"
   set -- "$@" kubeletissuer="$kubelet_issuer"
   set -- "$@" runs="$running" image="$booted" data="$data"
   post_facts_of_files "$@"

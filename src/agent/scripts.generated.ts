@@ -1293,7 +1293,7 @@ post_facts() {
   set -- "$@" wal="$wal" etcd="$etcd" etcdrev="$etcd_revision" api="$api" apirev="$api_revision"
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
-  set -- "$@" programs="$programs" tokens="$tokens" encryption="$encryption"
+  set -- "$@" programs="$programs" tokens="$tokens" tokenpods="$token_pods" encryption="$encryption"
   set -- "$@" kubeletissuer="$kubelet_issuer"
   set -- "$@" runs="$running" image="$booted" data="$data"
   post_facts_of_files "$@"
@@ -1553,13 +1553,14 @@ print_token_keys() {
         2) token_head=$token_head== ;;
         3) token_head=$token_head= ;;
       esac
+      token_part=\${token_head%%=*}
       token_key=$(
         printf '%s' "$token_head" |
           tr _- /+ |
           base64 -d 2>/dev/null |
           sed -n 's/.*"kid":"\\([A-Za-z0-9_.-]\\{1,128\\}\\)".*/\\1/p'
       )
-      echo "\${token_key:--} $token_count"
+      echo "\${token_key:--} $token_count $token_part"
     done |
     sort
 }
@@ -1569,7 +1570,7 @@ sum_token_keys() {
   sum=0
   keys=0
   nameless=0
-  while read -r token_key token_count; do
+  while read -r token_key token_count _; do
     if [ "$token_key" = - ]; then
       nameless=$((nameless + token_count))
     elif [ "$token_key" = "$sum_key" ]; then
@@ -1587,8 +1588,23 @@ sum_token_keys() {
   [ "$nameless" = 0 ] || echo "- $nameless"
 }
 
+print_token_pods() {
+  [ "$(wc -l <"$1")" -gt 1 ] || return 0
+  head -n 16 "$1" |
+    while read -r token_key token_count token_part; do
+      grep -lsF "$token_part." \\
+        "$root"/var/lib/kubelet/pods/*/volumes/kubernetes.io~projected/*/..data/* |
+        sed -n "s|^.*/kubelet/pods/\\([0-9a-f-]*\\)/volumes/.*|$token_key \\1|p" |
+        sort -u |
+        head -n 16
+    done |
+    sort -u
+}
+
 look_at_tokens() {
-  tokens=$(print_token_keys | sum_token_keys)
+  print_token_keys >"$run/tokens"
+  tokens=$(sum_token_keys <"$run/tokens")
+  token_pods=$(print_token_pods "$run/tokens")
 }
 `,
   'muster-plan.sh': `#!/bin/sh

@@ -187,12 +187,13 @@ describe.for(SHELLS)('by %s', (shell) => {
     const token = (kid: string) =>
       `${Buffer.from(JSON.stringify({ alg: 'RS256', kid })).toString('base64url')}.e30.c2ln`;
     const volume = '/volumes/kubernetes.io~projected/kube-api-access-1/..data';
+    const uid = (pod: number) => `0b5c7f3e-0000-4000-8000-${String(pod).padStart(12, '0')}`;
     for (let pod = 0; pod < 5; pod++) {
-      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/token`, token(pod < 3 ? 'Old_key-1' : 'N'));
-      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/ca.crt`, (await generation()).certificate!);
-      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/namespace`, 'kube-system');
+      machine.write(`/var/lib/kubelet/pods/${uid(pod)}${volume}/token`, token(pod < 3 ? 'Old_key-1' : 'N'));
+      machine.write(`/var/lib/kubelet/pods/${uid(pod)}${volume}/ca.crt`, (await generation()).certificate!);
+      machine.write(`/var/lib/kubelet/pods/${uid(pod)}${volume}/namespace`, 'kube-system');
     }
-    machine.write(`/var/lib/kubelet/pods/5${volume}/token`, 'eyJ4IjoxfQ.e30.c2ln');
+    machine.write(`/var/lib/kubelet/pods/${uid(5)}${volume}/token`, 'eyJ4IjoxfQ.e30.c2ln');
     const old = await generation();
     machine.write(
       '/var/lib/kubelet/pki/kubelet-client-current.pem',
@@ -206,10 +207,17 @@ describe.for(SHELLS)('by %s', (shell) => {
         ['-', 1],
       ]),
     );
+    expect(planner.facts().evidence?.tokenPods).toEqual(
+      new Map([
+        ['-', [uid(5)]],
+        ['N', [uid(3), uid(4)]],
+        ['Old_key-1', [uid(0), uid(1), uid(2)]],
+      ]),
+    );
     expect(planner.facts().evidence?.kubeletIssuer).toBe(keyIdOf(old.publicKey));
 
     for (let pod = 10; pod < 40; pod++)
-      machine.write(`/var/lib/kubelet/pods/${pod}${volume}/token`, token(`k${pod}`));
+      machine.write(`/var/lib/kubelet/pods/${uid(pod)}${volume}/token`, token(`k${pod}`));
     await machine.poll(shell);
     const counted = planner.facts().evidence!.tokens;
     expect(counted.size).toBe(17);

@@ -5,6 +5,7 @@ import { LISTENER_NAMES, type ProbeName, readEvidence } from '../../../src/agent
 const read = (fields: Readonly<Record<string, string>>) => readEvidence((name) => fields[name] ?? '');
 
 const AKI = 'ab'.repeat(20);
+const POD = '0b5c7f3e-0000-4000-8000-000000000001';
 const OLD: ProbeName = 'ca.0123456789abcdef';
 const NEW: ProbeName = 'ca.fedcba9876543210';
 
@@ -14,6 +15,7 @@ test('all fields are read, each line into its listener, program or key', () => {
       listeners: `kube-apiserver ${AKI} ${OLD}=refused ${NEW}=accepted\nkubelet - ${NEW}=unreachable\netcd-peer ${AKI}\n`,
       programs: 'kubelet ready 0f\nhaproxy alive -\n',
       tokens: `${'k'.repeat(43)} 12\n- 3\n`,
+      tokenpods: `k ${'a'.repeat(32)}\nk ${POD}\n- ${POD}\n`,
       kubeletissuer: AKI,
       encryption: 'e'.repeat(64),
     }),
@@ -39,6 +41,10 @@ test('all fields are read, each line into its listener, program or key', () => {
     tokens: new Map([
       ['k'.repeat(43), 12],
       ['-', 3],
+    ]),
+    tokenPods: new Map([
+      ['k', ['a'.repeat(32), POD]],
+      ['-', [POD]],
     ]),
     kubeletIssuer: AKI,
     encryption: 'e'.repeat(64),
@@ -70,6 +76,9 @@ test('a field that no agent writes is named', () => {
     ['programs', 'kubelet ready 0f 0f'],
     ['programs', 'kubelet down 0f'],
     ['programs', 'kubelet ready XY'],
+    ['tokenpods', 'k x'],
+    ['tokenpods', `k ${'a'.repeat(32)} x`],
+    ['tokenpods', `k ${'a'.repeat(32)}\nk ${'a'.repeat(32)}`],
     ['tokens', 'k -1'],
     ['tokens', 'k 12345678'],
     ['tokens', `${'k'.repeat(129)} 1`],

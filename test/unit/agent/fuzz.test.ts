@@ -60,6 +60,7 @@ const POLLS = [
       'kube-apiserver 0f3c ca.0123456789abcdef=accepted front-proxy-ca.fedcba9876543210=refused\nkubelet -\n',
     programs: 'kubelet ready 0f\nhaproxy alive -\n',
     tokens: `${'k'.repeat(43)} 12\n- 3\n`,
+    tokenpods: `k ${'a'.repeat(32)}\n`,
     build: 'b'.repeat(64),
     refused: `${'c'.repeat(64)}.3 silent It did not report.`,
     ...{ kubeletissuer: '0f3c', encryption: 'e'.repeat(64) },

@@ -191,8 +191,15 @@ export const tokensRenewed: Judge = ({ name, roles, facts }, { order, cluster })
   const old = cluster.oldTokens.reduce((sum, kid) => sum + (tokens.get(kid) ?? 0), 0);
   if (old === 0) return done('no token of its pods is of the old key');
   if (order.leave.includes(`tokens/${name}`)) return done(`${old} tokens of the old key are left behind`);
+  const pods = cluster.oldTokenPods?.get(name) ?? [];
+  const open = pods.filter((pod) => !order.leave.includes(`pod/${pod}`));
+  if (pods.length > 0 && open.length === 0)
+    return done(`${few(pods)} are left behind with tokens of the old key`);
+  const named = open.length > 0 ? ` (${few(open)})` : '';
+  const leave =
+    open.length > 0 ? `--leave pod/${open[0]} or --leave tokens/${name}` : `--leave tokens/${name}`;
   return waiting(
-    `${old} tokens in its pods are still of the old key; kubelet renews them within an hour, or leave them behind with --leave tokens/${name}`,
+    `${old} tokens in its pods${named} are still of the old key; kubelet renews them within an hour, or leave them behind with ${leave}`,
   );
 };
 

@@ -62,6 +62,11 @@ export interface RotationSeen {
   readonly behind: ReadonlyMap<string, readonly string[]>;
   /** Key ids of the service-account keys that end. */
   readonly oldTokens: readonly string[];
+  /**
+   * Machine → pods on it with a token of the old key, as `NAMESPACE/NAME`, or by UID where the API
+   * does not know the pod; only machines that name all of them.
+   */
+  readonly oldTokenPods?: ReadonlyMap<string, readonly string[]>;
   /** SHA-256 of the encryption configuration that API servers get now. */
   readonly encryption?: string;
   /**

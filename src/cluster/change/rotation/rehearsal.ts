@@ -64,7 +64,7 @@ export interface Sample {
   readonly startedAt: number;
   /** Requests that it did not authenticate. */
   readonly refusals: number;
-  /** Connections that ended in the TLS handshake, for example because a client does not trust it. */
+  /** Connections that ended in the TLS handshake, for example of clients that do not trust it. */
   readonly handshakes: number;
 }
 

@@ -48,6 +48,7 @@ import { otherKeys, STORED_SECRETS, writeSecretsAgain } from './secrets.ts';
 import type { StoredValues } from './stored-values.socket.ts';
 import { ROTATION } from './table.ts';
 import { keyIdOfTokens } from './token-key.ts';
+import { podsWithTokensOf } from './token-pods.ts';
 
 export interface RotationDeps {
   readonly pki: Pki;
@@ -79,7 +80,7 @@ export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, Rotation
     return part;
   };
 
-  /** The last rehearsal of each cluster since the server started, with the keysets that it is about. */
+  /** The last rehearsal of each cluster since the server started, with its keysets. */
   const rehearsals = new Map<string, { readonly keysets: string; readonly so: Rehearsing }>();
   const rehearse = async ({ at, resolved, machines }: LookInput): Promise<Part> => {
     const lasts = lastsOf(resolved);
@@ -340,6 +341,14 @@ const LOOKS: readonly Look[] = [
     every: SEARCH_EVERY,
     steps: ['search'],
     look: async (input) => ({ leftovers: await search(input) }),
+  },
+  {
+    what: 'pods with old tokens',
+    every: COSTLY_EVERY,
+    steps: ['search'],
+    look: async ({ at, keysets, machines, kube }) => ({
+      oldTokenPods: await podsWithTokensOf(oldTokensOf(at.order, keysets), machines, kube),
+    }),
   },
 ];
 

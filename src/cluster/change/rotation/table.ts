@@ -8,8 +8,8 @@
  * signs with the bridge behind each leaf, so programs that trust only the old one accept it, and
  * the trust changes once, when the old one ends. Therefore etcd restarts once.
  *
- * Before the old keys end everywhere, one control plane rehearses it (rehearsal.ts). If its API server
- * then refuses clients, it trusts the old keys again, and the rotation is held.
+ * Before the old keys end everywhere, one control plane rehearses it (rehearsal.ts). If its API
+ * server then refuses clients, it trusts the old keys again, and the rotation is held.
  *
  * In an emergency (`muster pki distrust --now`) one step, replace, takes the place of trust, issue,
  * search and distrust, and machines make new keys for all of their certificates.

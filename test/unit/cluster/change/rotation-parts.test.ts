@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Evidence, ListenerEvidence, ListenerName } from '../../../../src/agent/evidence.ts';
+import { MAX_TOKEN_PODS } from '../../../../src/agent/evidence.ts';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { previewText } from '../../../../src/cli/pki/rotation.ts';
@@ -36,6 +37,7 @@ import {
 import { otherKeys } from '../../../../src/cluster/change/rotation/secrets.ts';
 import { ROTATION } from '../../../../src/cluster/change/rotation/table.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
+import { podsWithTokensOf } from '../../../../src/cluster/change/rotation/token-pods.ts';
 import type { MachineSeen, StepInput, Verdict } from '../../../../src/cluster/change/step.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
 import { world } from '../../pki/kit.ts';
@@ -190,6 +192,16 @@ test('tokens of the old key are waited for, machine by machine, unless they are 
     /^2 tokens in its pods .* --leave tokens\/w1$/,
   );
   expect(said(tokensRenewed(machine, inputOf({ ...order, leave: ['tokens/w1'] }, seen)))).toMatch(/^done/);
+  const pods = { ...seen, oldTokenPods: new Map([['w1', ['web/api-1', 'web/db-0']]]) };
+  expect(said(tokensRenewed(machine, inputOf(order, pods)))).toMatch(
+    /^2 tokens in its pods \(web\/api-1, web\/db-0\) .* --leave pod\/web\/api-1 or --leave tokens\/w1$/,
+  );
+  const one = { ...order, leave: ['pod/web/api-1'] };
+  expect(said(tokensRenewed(machine, inputOf(one, pods)))).toMatch(/\(web\/db-0\)/);
+  const both = { ...order, leave: ['pod/web/api-1', 'pod/web/db-0'] };
+  expect(said(tokensRenewed(machine, inputOf(both, pods)))).toBe(
+    'done web/api-1, web/db-0 are left behind with tokens of the old key',
+  );
   expect(said(tokensRenewed(machineOf({}), inputOf(order, seen)))).toBe(
     'done no token of its pods is of the old key',
   );
@@ -385,4 +397,35 @@ test('a machine that is probed meanwhile begins the watch again, and one that fa
   expect(failed.failed?.what).toBe('2 requests, and 0 in the time before');
   expect(rehearsing(failed, { ...step, ...at(300) })).toEqual(failed);
   expect(rehearsing(failed, { ...step, ...at(380) })).toEqual(before);
+});
+
+test('pods with tokens of an old key are named by the API, by their UID if it does not know them', async () => {
+  const uid = (digit: string) => digit.repeat(32);
+  const seen = (name: string, pods: readonly string[]): MachineSeen => ({
+    ...machineOf({ tokenPods: new Map([['old', pods]]) }),
+    name,
+  });
+  const asked: string[] = [];
+  const kube = async () => async (path: string) => {
+    asked.push(path);
+    const items = [
+      { metadata: { uid: uid('a'), namespace: 'web', name: 'api-1' } },
+      {
+        metadata: {
+          ...{ uid: uid('9'), namespace: 'kube-system', name: 'proxy' },
+          annotations: { 'kubernetes.io/config.hash': uid('b') },
+        },
+      },
+    ];
+    return { body: { items }, text: '', date: 0 };
+  };
+  const many = Array.from({ length: MAX_TOKEN_PODS }, (_, n) => `${n}`.padStart(32, '0'));
+  const machines = [seen('w1', ['c', 'a', 'b'].map(uid)), seen('w2', many), machineOf({})];
+  expect(await podsWithTokensOf(['old'], machines, kube)).toEqual(
+    new Map([['w1', [uid('c'), 'kube-system/proxy', 'web/api-1']]]),
+  );
+  expect(asked).toEqual(['/api/v1/pods?fieldSelector=spec.nodeName%3Dw1']);
+  expect(await podsWithTokensOf(['other'], machines, () => Promise.reject(new Error('asked')))).toEqual(
+    new Map(),
+  );
 });
