@@ -8,7 +8,7 @@ import { openSystemCalls } from './base/system-calls.socket.ts';
 import type { ServeOptions } from './cli/serve/options.ts';
 import { type CloseListener, createBoot } from './wiring/boot.ts';
 import { openClusters } from './wiring/clusters.ts';
-import { daemonOf } from './wiring/daemon.ts';
+import { daemonOf, keepMemorySmall } from './wiring/daemon.ts';
 import { listenToOperators } from './wiring/operators.ts';
 import { openState } from './wiring/state.ts';
 
@@ -56,6 +56,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     const ofMachines = [...listeners];
     state.life.onSuperseded(() => void Promise.all(ofMachines.map((close) => close())));
     const daemon = daemonOf(common, state, boot);
+    void keepMemorySmall(common);
     await listenToOperators(options, common, state, boot, clusters, daemon, opened);
     log.info({ http: httpPort, socket: options.socket, sockets: boot.sockets }, 'listening');
 

@@ -1,6 +1,8 @@
 /** The server itself, as operators see it: version, readiness, and what a reload reads again. */
 import type { Daemon } from '../api/deps.ts';
 import { readinessOf } from '../api/readiness.ts';
+import { pause } from '../base/clock.ts';
+import { duration } from '../base/duration.ts';
 import { VERSION } from '../base/version.ts';
 import { firmwareServed } from '../pxe/firmware/loaders.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
@@ -13,6 +15,22 @@ export interface RunningDaemon extends Daemon {
   summary(): string;
   /** Whether there is no document of any kind, so that no machine gets anything. */
   isEmpty(): boolean;
+}
+
+/**
+ * Interval at which freed memory goes back to the kernel. Without it, what a flood of packets left
+ * in pieces between other memory stays, and the process grows for an hour.
+ */
+const RETURN_EVERY = duration('1m');
+
+/** Gives freed memory back to the kernel once a minute, until the server stops. */
+export async function keepMemorySmall({ clock, signal, systemCalls }: Common): Promise<void> {
+  if (systemCalls === undefined) return;
+  for (;;) {
+    await pause(clock, RETURN_EVERY, signal);
+    if (signal.aborted) return;
+    systemCalls.returnMemory();
+  }
 }
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
