@@ -3,6 +3,7 @@
  * Pure: each returns the new record and what events say, or throws why it is refused.
  */
 import { MusterError } from '../../base/errors.ts';
+import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { enter, NOTES, type Note, routeOf } from './engine.ts';
 import type { ChangeRecord } from './record.ts';
 import type { ChangeTable } from './step.ts';
@@ -28,6 +29,9 @@ export interface NewChange<Order> {
   readonly without: readonly string[];
 }
 
+/** Muster's own keys are of no cluster. */
+const shownScope = (cluster: string): string => (cluster === MUSTER_SCOPE ? 'muster' : cluster);
+
 const refuse = (text: string): never => {
   throw new MusterError('E_CHANGE', text);
 };
@@ -46,7 +50,7 @@ export function begin<Order, Seen>(
 ): Ordered<Order> {
   if (before && !before.ended)
     refuse(
-      `${cluster}: the ${before.kind} that ${before.by} ordered is under way, at the step ${before.step}`,
+      `${shownScope(cluster)}: the ${before.kind} that ${before.by} ordered is under way, at the step ${before.step}`,
     );
   const route = table.forward(order);
   const names = route.map(({ name }) => name);
@@ -78,7 +82,7 @@ export function begin<Order, Seen>(
 }
 
 const underWay = <Order>(record: ChangeRecord<Order>): ChangeRecord<Order> =>
-  record.ended ? refuse(`${record.cluster}: the ${record.kind} has ended already`) : record;
+  record.ended ? refuse(`${shownScope(record.cluster)}: the ${record.kind} has ended already`) : record;
 
 /** @throws {MusterError} E_CHANGE when the change has ended */
 export function pauseChange<Order>(record: ChangeRecord<Order>, { by, now }: Occasion): Ordered<Order> {
@@ -127,7 +131,8 @@ export function rollBack<Order, Seen>(
   { by, now }: Occasion,
 ): Ordered<Order> {
   const why = whyNotBack(record, table);
-  if (why !== undefined) refuse(`${record.cluster}: the ${record.kind} cannot be rolled back: ${why}`);
+  if (why !== undefined)
+    refuse(`${shownScope(record.cluster)}: the ${record.kind} cannot be rolled back: ${why}`);
   const { paused: _, holding: __, ...rest } = record;
   const interrupted = { step: record.step, route: record.route, since: record.since, until: now };
   const past = [
