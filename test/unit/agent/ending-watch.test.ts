@@ -61,7 +61,7 @@ test("a CA that nobody rotates is an event at 30 and at 7 days: of its cluster, 
         seen.push(`${kind} ${subject} ${reason?.code}`);
     },
   };
-  const agents = { certificateState: () => 'valid', agentCluster: () => 'golden' } as const;
+  const agents = { certificateState: () => 'valid' as const, agentCluster: () => 'golden' };
   const metrics = createMetrics();
   await using closing = new AsyncDisposableStack();
   const watch = startEndingWatch({ pki, agents, events, metrics, clock, log: silentLog });
