@@ -5,6 +5,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
+import { TLSSocket } from 'node:tls';
 import express from 'express';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -55,7 +56,11 @@ export async function startApi(options: {
   readonly listen: {
     readonly socket: string;
     readonly metrics?: HostPort;
-    readonly https?: HostPort & { readonly pair: TlsPair };
+    /** `clientAuthority`: the CA (PEM) of the certificates with which operators log in. */
+    readonly https?: HostPort & {
+      readonly pair: TlsPair;
+      readonly clientAuthority?: string | undefined;
+    };
   };
   readonly deps: ApiDeps;
   /** More routes; they are matched before those of the table. */
@@ -79,7 +84,7 @@ export async function startApi(options: {
     if (listen.https) {
       const access = { authenticate: byAccount(deps), clusterOf };
       const app = appOf([...(options.page ?? []), ...routes], deps, stopping.signal, access);
-      secure = limited(https.createServer(tlsOptions(listen.https.pair), app));
+      secure = limited(https.createServer(tlsOptions(listen.https.pair, listen.https.clientAuthority), app));
       await listening(secure, listen.https, '--operators-listen');
     }
   } catch (error) {
@@ -91,7 +96,7 @@ export async function startApi(options: {
   return {
     ...(health && { metricsPort: (health.address() as AddressInfo).port }),
     ...(secure && { httpsPort: (secure.address() as AddressInfo).port }),
-    renew: (pair) => secure?.setSecureContext(tlsOptions(pair)),
+    renew: (pair) => secure?.setSecureContext(tlsOptions(pair, listen.https?.clientAuthority)),
     async close() {
       stopping.abort();
       await removeSocket();
@@ -125,8 +130,23 @@ function listenError(error: NodeJS.ErrnoException, where: HostPort, flag: string
   );
 }
 
-const tlsOptions = ({ certificate, key }: TlsPair) =>
-  ({ cert: certificate, key, minVersion: 'TLSv1.2', handshakeTimeout: 10_000 }) as const;
+/**
+ * Where operators may log in by certificate, clients are asked for one. A client without one logs in
+ * in another way.
+ */
+const tlsOptions = ({ certificate, key }: TlsPair, clientAuthority: string | undefined) => ({
+  ...({ cert: certificate, key, minVersion: 'TLSv1.2', handshakeTimeout: 10_000 } as const),
+  ...(clientAuthority !== undefined && { ca: clientAuthority, requestCert: true, rejectUnauthorized: false }),
+});
+
+/** The operator whom a client's certificate names, if their CA signed it and it counts now. */
+function certified({ socket }: http.IncomingMessage, now: number): string | undefined {
+  if (!(socket instanceof TLSSocket) || !socket.authorized) return undefined;
+  const { subject, valid_from, valid_to } = socket.getPeerCertificate();
+  // A connection may outlive the certificate with which it began.
+  const counts = Date.parse(valid_from) <= now && now < Date.parse(valid_to);
+  return counts && typeof subject.CN === 'string' ? subject.CN : undefined;
+}
 
 /** A page holds a few connections, and there are few operators. */
 const MAX_CONNECTIONS = 1_000;
@@ -141,10 +161,12 @@ function limited<S extends Server>(server: S): S {
 
 /** Operators log in over HTTPS, and no other site may use their browsers. */
 const byAccount =
-  ({ accounts }: Pick<ApiDeps, 'accounts'>): AccessDeps['authenticate'] =>
-  ({ method = '', headers }) => {
+  ({ accounts, clock }: Pick<ApiDeps, 'accounts' | 'clock'>): AccessDeps['authenticate'] =>
+  (request) => {
+    const { method = '', headers } = request;
     const { cookie, authorization } = headers;
-    const principal = accounts.authenticate({ cookie, authorization });
+    const certificate = certified(request, clock.now());
+    const principal = accounts.authenticate({ cookie, authorization, certificate });
     const byCookie = principal?.by === 'session' && authorization === undefined;
     if (isForeign(method, headers, byCookie))
       throw new MusterError('E_FORBIDDEN', 'the request does not come from the page of this server');

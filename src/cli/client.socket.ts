@@ -37,7 +37,7 @@ export interface ApiClient {
 }
 
 /** Where a server is: its socket on this host, or its address and what is known of it. */
-export type Target = string | Pick<Context, 'url' | 'authority' | 'session'>;
+export type Target = string | Pick<Context, 'url' | 'authority' | 'session' | 'certificate' | 'key'>;
 
 /** The options of every verb that calls the server. */
 export interface ServerOptions {
@@ -172,7 +172,7 @@ export function connectApi(
 
 function requestTo(target: Target, options: RequestOptions): ClientRequest {
   if (typeof target === 'string') return http.request({ ...options, socketPath: target });
-  const { url, authority, session } = target;
+  const { url, authority, session, certificate, key } = target;
   const { hostname, port } = new URL(url);
   return process.getBuiltinModule('node:https').request({
     ...options,
@@ -183,8 +183,20 @@ function requestTo(target: Target, options: RequestOptions): ClientRequest {
       ...(session === undefined ? {} : { authorization: `Bearer ${session}` }),
     },
     ...(authority === undefined ? {} : { ca: authority }),
+    ...(certificate === undefined || key === undefined
+      ? {}
+      : { cert: readOwn(certificate), key: readOwn(key) }),
     agent: false,
   });
+}
+
+/** @throws {MusterError} E_UNREADABLE */
+function readOwn(file: string): string {
+  try {
+    return process.getBuiltinModule('node:fs').readFileSync(file, 'utf8');
+  } catch (cause) {
+    throw new MusterError('E_UNREADABLE', `${file} cannot be read: ${(cause as Error).message}`, { cause });
+  }
 }
 
 function encode(options: CallOptions): {

@@ -18,6 +18,8 @@ const CHECK_EVERY = duration('1m');
 
 export interface OperatorsTls {
   readonly pair: TlsPair;
+  /** The CA of the certificates with which operators log in. */
+  readonly clientAuthority?: string | undefined;
   /** The SHA-256 fingerprint of Muster's CA; undefined with the site's own certificate. */
   readonly fingerprint?: string;
 }
@@ -30,16 +32,19 @@ export interface OperatorsTls {
  *   do not belong together
  */
 export async function operatorsTls(
-  { operatorsListen, operatorsPair }: Pick<ServeOptions, 'operatorsListen' | 'operatorsPair'>,
+  options: Pick<ServeOptions, 'operatorsListen' | 'operatorsPair' | 'operatorsClientCa'>,
   { clock }: Pick<Common, 'clock'>,
   { pki, secrets }: Pick<State, 'pki' | 'secrets'>,
 ): Promise<OperatorsTls> {
-  if (operatorsPair) return { pair: ownPair(operatorsPair) };
+  const { operatorsListen, operatorsPair, operatorsClientCa } = options;
+  const clientAuthority = operatorsClientCa === undefined ? undefined : read(operatorsClientCa);
+  if (operatorsPair) return { pair: ownPair(operatorsPair), clientAuthority };
   const names = [...new Set([hostname().toLowerCase()])].filter((name) => /^[a-z0-9.-]{1,253}$/.test(name));
   const deps = { pki, secrets, clock, listener: 'operators', names } as const;
   const found = await serverCertificate(deps, addressesOf(operatorsListen?.host ?? ''));
   return {
     pair: { certificate: found.certificate + found.authority, key: found.key.pem() },
+    clientAuthority,
     fingerprint: new X509Certificate(found.authority).fingerprint256,
   };
 }

@@ -86,7 +86,7 @@ export async function listenToOperators(
     listen: {
       socket,
       ...(metricsListen ? { metrics: metricsListen } : {}),
-      ...(operatorsListen && tls ? { https: { ...operatorsListen, pair: tls.pair } } : {}),
+      ...(operatorsListen && tls && { https: { ...operatorsListen, ...tls } }),
     },
     routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
     ...(page && { page }),

@@ -24,6 +24,8 @@ export const COOKIE = '__Host-muster';
 interface Credentials {
   readonly cookie?: string | undefined;
   readonly authorization?: string | undefined;
+  /** The name in a client's certificate that was verified. */
+  readonly certificate?: string | undefined;
 }
 
 export interface LoggedIn {
@@ -53,7 +55,7 @@ export class Accounts {
     this.#attempts = new Attempts(clock);
   }
 
-  /** The operator whose session or token the request carries; undefined when it carries none. */
+  /** The operator whose token, session or certificate comes with the request; undefined: none. */
   authenticate(credentials: Credentials): Principal | undefined {
     const bearer = bearerIn(credentials.authorization);
     const token = bearer === undefined ? undefined : this.operators.bearer(bearer);
@@ -62,7 +64,10 @@ export class Accounts {
     // Programs send their session as a bearer token.
     const session = bearer ?? sessionIn(credentials.cookie);
     const owner = session === undefined ? undefined : this.#sessions.owner(session);
-    return owner === undefined ? undefined : this.#ofSession(owner);
+    if (owner !== undefined) return this.#ofSession(owner);
+    const named =
+      credentials.certificate === undefined ? undefined : this.operators.get(credentials.certificate);
+    return named && principalOf(named.name, 'certificate', named.grants);
   }
 
   /** What an operator may do now; undefined when the account, or the last session, is gone. */

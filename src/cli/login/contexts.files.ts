@@ -18,6 +18,9 @@ export interface Context {
   readonly operator?: string;
   /** Secret: the session, or a token. */
   readonly session?: string;
+  /** The files of a client certificate and its key, instead of a session. */
+  readonly certificate?: string;
+  readonly key?: string;
   /** When the session ends, RFC 3339. */
   readonly until?: string;
 }
@@ -61,7 +64,7 @@ function contextOf(value: unknown): Context | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
   const { url, ...rest } = value as Record<string, unknown>;
   const isUrl = typeof url === 'string' && /^https:\/\/[^/\s]+$/.test(url) && URL.canParse(url);
-  const texts = ['authority', 'operator', 'session', 'until'].flatMap((name) =>
+  const texts = ['authority', 'operator', 'session', 'certificate', 'key', 'until'].flatMap((name) =>
     typeof rest[name] === 'string' ? [[name, rest[name]]] : [],
   );
   return isUrl ? { url, ...Object.fromEntries(texts) } : undefined;

@@ -1,5 +1,6 @@
 /** The verbs `muster login`, `logout` and `whoami`. */
 
+import { resolve } from 'node:path';
 import type { Principal } from '../../api/access.ts';
 import type { LoginView } from '../../api/accounts/logged-in.ts';
 import type { Answer } from '../../api/contract/table.ts';
@@ -20,6 +21,8 @@ interface LoginOptions {
   readonly invitation?: string;
   readonly token?: boolean;
   readonly sso?: boolean;
+  readonly certificate?: string;
+  readonly key?: string;
   readonly passwordFile?: string;
 }
 
@@ -36,6 +39,7 @@ export async function login(text: string, options: LoginOptions, io: Io): Promis
   const target = { url, ...(authority && { authority }) };
   const client = connectApi(target, { signal: io.signal });
   if (sso) return keep(target, await byDevice(client, io), io);
+  if (options.certificate !== undefined) return byCertificate(target, options, io);
   if (token) {
     const session = await secretOf('Token: ', undefined, options, io);
     const who = await connectApi({ ...target, session }).call<Principal>('GET', '/v1/whoami');
@@ -57,6 +61,20 @@ export async function login(text: string, options: LoginOptions, io: Io): Promis
       ? await client.call<LoginView>('POST', '/v1/login', { body: { json: { operator: name, password } } })
       : await client.call<LoginView>('POST', '/v1/invitation', { body: { json: { invitation, password } } });
   return keep(target, done, io);
+}
+
+/** Keeps where a client certificate and its key are; each command shows it to the server. */
+async function byCertificate(
+  target: Context,
+  { certificate = '', key }: LoginOptions,
+  io: Io,
+): Promise<number> {
+  if (key === undefined) throw new MusterError('E_USAGE', '--certificate and --key are given together');
+  const shown = { ...target, certificate: resolve(certificate), key: resolve(key) };
+  const who = await connectApi(shown, { signal: io.signal }).call<Principal>('GET', '/v1/whoami');
+  keepContext(io.env, target.url, { ...shown, operator: who.name });
+  io.err(`You are ${who.name} on ${target.url}, by a certificate.\n`);
+  return EXIT.ok;
 }
 
 /** Keeps the session, and says who it is. */

@@ -23,6 +23,8 @@ export const registerLogin: Register = (program, io, finish) => {
     .option('--site-ca', "the server shows a certificate that this host's CAs already vouch for")
     .option('--invitation <text>', 'set a password by an invitation')
     .option('--sso', "log in at the site's identity provider, in a browser on any device")
+    .option('--certificate <file>', 'log in by a client certificate (PEM), where the server takes them')
+    .option('--key <file>', 'the key of that certificate (PEM)')
     .option('--token', 'use a token instead of name and password')
     .option('--password-file <path>', 'read password or token from a file, - is standard input')
     .action(async (url: string, options) =>

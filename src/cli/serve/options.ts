@@ -47,6 +47,8 @@ export interface ServeOptions {
    * Muster's own CA issues one.
    */
   readonly operatorsPair: { readonly certificate: string; readonly key: string } | undefined;
+  /** The file (PEM) of the CA whose client certificates name operators; undefined: none do. */
+  readonly operatorsClientCa: string | undefined;
   /** The file that describes the site's identity provider; undefined: there is none. */
   readonly oidc: string | undefined;
   /** Orders that cannot be undone wait until another operator confirms them. */
@@ -146,6 +148,13 @@ export const SERVE_SETTINGS = {
     flag: '--operators-key <file>',
     env: 'MUSTER_OPERATORS_KEY',
     about: 'the private key of that certificate (PEM)',
+    fallback: '',
+  },
+  operatorsClientCa: {
+    flag: '--operators-client-ca <file>',
+    env: 'MUSTER_OPERATORS_CLIENT_CA',
+    about:
+      'CA (PEM) of client certificates with which operators log in there; the common name is that of the account',
     fallback: '',
   },
   oidc: {
@@ -261,6 +270,7 @@ export function serveOptions(
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
     operatorsListen: operators.value === undefined ? undefined : hostPort(operators.value, operators.source),
     operatorsPair: pairOf(one('operatorsCert').value, one('operatorsKey').value),
+    operatorsClientCa: one('operatorsClientCa').value,
     oidc: one('oidc').value,
     requireSecondPerson: yesOrNo(one('requireSecondPerson')),
     loaders: values('loaders').list,

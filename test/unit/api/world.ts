@@ -143,12 +143,14 @@ export async function openWorld(
     https = false,
     page = [],
     second = false,
+    clientAuthority,
     provider,
   }: {
     readonly lacking?: ReadonlySet<string>;
     readonly https?: boolean;
     readonly page?: readonly Route<ApiDeps>[];
     readonly second?: boolean;
+    readonly clientAuthority?: string;
     readonly provider?: (clock: ManualClock) => ProviderLogins;
   } = {},
 ): Promise<World> {
@@ -381,7 +383,7 @@ export async function openWorld(
       socket,
       metrics: { host: '127.0.0.1', port: 0 },
       ...(tlsPair && {
-        https: { host: '127.0.0.1', port: 0, pair: tlsPair },
+        https: { host: '127.0.0.1', port: 0, pair: tlsPair, clientAuthority },
       }),
     },
     deps,

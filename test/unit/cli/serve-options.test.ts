@@ -20,6 +20,7 @@ describe('settings of the server', () => {
       metricsListen: undefined,
       operatorsListen: undefined,
       oidc: undefined,
+      operatorsClientCa: undefined,
       operatorsPair: undefined,
       requireSecondPerson: false,
       loaders: ['/usr/lib/ipxe'],
