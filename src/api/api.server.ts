@@ -131,8 +131,8 @@ function listenError(error: NodeJS.ErrnoException, where: HostPort, flag: string
 }
 
 /**
- * Where operators may log in by certificate, clients are asked for one. A client without one logs in
- * in another way.
+ * Where operators may log in by certificate, clients are asked for one. A client without one logs
+ * in by other means.
  */
 const tlsOptions = ({ certificate, key }: TlsPair, clientAuthority: string | undefined) => ({
   ...({ cert: certificate, key, minVersion: 'TLSv1.2', handshakeTimeout: 10_000 } as const),

@@ -1,4 +1,4 @@
-/** Which requests are answered: each role, by each way to show who one is, for each kind of route. */
+/** Each role, with each credential, gets each kind of route that its row allows, and no other. */
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
