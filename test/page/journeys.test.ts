@@ -98,6 +98,7 @@ test('a machine that has just appeared is accepted and moves on to ready', async
   for (const tab of ['Why', 'Configuration', 'Facts', 'Events']) {
     await page.getByRole('link', { name: tab, exact: true }).first().click();
     await page.getByText('Loading', { exact: false }).waitFor({ state: 'detached' });
+    if (tab === 'Facts') await page.getByRole('heading', { name: 'Hardware' }).waitFor();
     await shoot(page, `machine-${tab.toLowerCase()}`);
     expect(await barriers(page), tab).toEqual([]);
   }

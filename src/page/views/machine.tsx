@@ -9,6 +9,7 @@ import { allRows } from '../fleet/machines.ts';
 import { TONES, troubleOf } from '../fleet/row.ts';
 import { MachineActions } from '../machine/actions.tsx';
 import { Configuration } from '../machine/configuration.tsx';
+import { Inventory } from '../machine/inventory.tsx';
 import { BootTimeline } from '../machine/timeline.tsx';
 import { Why } from '../machine/why.tsx';
 import { Badge, Link } from '../parts/badge.tsx';
@@ -135,6 +136,7 @@ function MachineFacts({ machine }: { readonly machine: Shown }) {
           ]}
         />
       </section>
+      <Inventory name={metadata.name} />
       <section class="card">
         <h2>Agent and trust</h2>
         <Facts

@@ -1,0 +1,40 @@
+/** Texts about the parts that a machine reports. Pure. */
+import type { InventoryView } from '../../api/inventory.ts';
+
+type Disk = InventoryView['disks'][number];
+type Card = InventoryView['cards'][number];
+
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+
+/** A size with three digits and its unit: `1.82 TiB`. */
+export function sizeText(bytes: number): string {
+  const step = Math.min(UNITS.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${Number((bytes / 1024 ** step).toPrecision(3))} ${UNITS[step]}`;
+}
+
+const listed = (...words: readonly (string | false | undefined)[]): string =>
+  words.filter(Boolean).join(', ');
+
+export const diskText = ({ bytes, rotational, transport, model, serial }: Disk): string =>
+  listed(
+    sizeText(bytes),
+    rotational && 'rotating',
+    transport,
+    model,
+    serial !== undefined && `serial ${serial}`,
+  );
+
+/** The switch port that LLDP names: `tor-1 port Ethernet7`. */
+export function neighbourText({ neighbour }: Card): string | undefined {
+  if (neighbour === undefined) return undefined;
+  const port = neighbour.port ?? neighbour.portDescription;
+  return [neighbour.system ?? neighbour.chassis, port && `port ${port}`].filter(Boolean).join(' ');
+}
+
+export function cardText(card: Card): string {
+  const { mac, link, mbits, driver } = card;
+  const neighbour = neighbourText(card);
+  const speed =
+    mbits === undefined ? '' : mbits >= 1000 ? ` at ${mbits / 1000} Gbit/s` : ` at ${mbits} Mbit/s`;
+  return listed(mac, link ? `link${speed}` : 'no link', neighbour && `on ${neighbour}`, driver);
+}
