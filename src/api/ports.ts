@@ -98,6 +98,13 @@ export const PORTS: readonly Port[] = [
     off: 'no Webhook',
   },
   {
+    where: 'TCP, outgoing, where `--otlp-endpoint` says',
+    protocol: 'HTTP, HTTPS',
+    who: 'Muster itself',
+    what: 'Sends traces of boots and of changes to a collector of OpenTelemetry.',
+    off: 'off unless asked for',
+  },
+  {
     where: 'TCP 80 and 443, outgoing',
     protocol: 'HTTP, HTTPS',
     who: 'the commands `muster image add URL` and `muster artifacts pull`',

@@ -129,6 +129,11 @@ export const METRICS = {
     labels: ['table'],
   },
   muster_events_total: { type: 'counter', help: 'Events, by kind.', labels: ['kind'] },
+  muster_traces_total: {
+    type: 'counter',
+    help: "Traces of boots and changes for the collector of --otlp-endpoint, by outcome: 'sent' or 'dropped' (five attempts failed, or too many waited).",
+    labels: ['outcome'],
+  },
   muster_webhook_events_total: {
     type: 'counter',
     help: "Events for Webhooks, by Webhook and outcome: 'delivered', 'failed' (an attempt that is repeated), 'refused' (given up after five answers 4xx) or 'dropped' (too many waited).",

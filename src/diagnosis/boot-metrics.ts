@@ -10,7 +10,7 @@ const MAX_BOOTS = 20_000;
 type Outcome = 'ready' | 'failed' | 'silent' | 'held';
 
 /** How a boot ended with this event; undefined when it did not. */
-function endedBy({ kind, fields, reason }: MusterEvent): Outcome | undefined {
+export function endedBy({ kind, fields, reason }: MusterEvent): Outcome | undefined {
   if (kind === 'machine.held') return 'held';
   if (kind === 'machine.phase') return reason?.code === 'timed_out' ? 'silent' : undefined;
   if (kind !== 'report.believed') return undefined;

@@ -17,6 +17,7 @@ import { startWebhooks } from '../api/webhooks/webhooks.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { countBoots } from '../diagnosis/boot-metrics.ts';
+import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { openExports } from '../pki/exported.ts';
 import { hostArchive } from './backup.files.ts';
@@ -71,15 +72,7 @@ export async function listenToOperators(
   let shown = tls;
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
-  const uncount = countBoots(events, metrics);
-  opened(async () => uncount());
-  const endWebhooks = startWebhooks({
-    catalog,
-    events,
-    secret: (...of) => given.value(...of),
-    ...{ post, metrics, clock, log },
-  });
-  opened(async () => endWebhooks());
+  watchEvents(options, common, state, opened);
   const quarantine = { roster, identities: agents.identities, events, clock };
   const page = operatorsListen && pageRoutes();
   const api = await startApi({
@@ -154,6 +147,24 @@ export async function listenToOperators(
 /** The versions of kubelet that this boot host has. */
 const kubeletsIn = (artifacts: Pick<State['artifacts'], 'list'>): readonly string[] =>
   artifacts.list().flatMap((one) => (one.kind === 'binary' && one.name === 'kubelet' ? [one.version] : []));
+
+/** Starts what follows events: the metrics of boots, webhooks, and traces if they are asked for. */
+function watchEvents(
+  { otlpEndpoint }: ServeOptions,
+  { clock, log, metrics }: Common,
+  { catalog, events, given }: State,
+  opened: (close: CloseListener) => void,
+): void {
+  const uncount = countBoots(events, metrics);
+  opened(async () => uncount());
+  const secret = (name: string, key: string) => given.value(name, key);
+  const endWebhooks = startWebhooks({ catalog, events, secret, post, metrics, clock, log });
+  opened(async () => endWebhooks());
+  if (otlpEndpoint === undefined) return;
+  const traces = { endpoint: otlpEndpoint, host: hostname(), events, post, metrics, clock, log };
+  const endTraces = startTraces(traces);
+  opened(async () => endTraces());
+}
 
 /** The address of the page. A listener on all addresses is named by this host's name. */
 function pageOf({ host, port }: HostPort): string {

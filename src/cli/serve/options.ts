@@ -51,6 +51,8 @@ export interface ServeOptions {
   readonly operatorsClientCa: string | undefined;
   /** The file that describes the site's identity provider; undefined: there is none. */
   readonly oidc: string | undefined;
+  /** The address of a collector of OpenTelemetry; undefined: no traces are sent. */
+  readonly otlpEndpoint: string | undefined;
   /** Orders that cannot be undone wait until another operator confirms them. */
   readonly requireSecondPerson: boolean;
   /** Directories with boot loaders, searched in order. */
@@ -130,6 +132,13 @@ export const SERVE_SETTINGS = {
     flag: '--metrics-listen <host:port>',
     env: 'MUSTER_METRICS_LISTEN',
     about: 'serve /metrics, /healthz, /readyz and /version there, without authentication',
+    fallback: '',
+  },
+  otlpEndpoint: {
+    flag: '--otlp-endpoint <url>',
+    env: 'MUSTER_OTLP_ENDPOINT',
+    about:
+      'send traces of boots and of changes of clusters to this collector of OpenTelemetry (OTLP over HTTP, JSON), e.g. http://127.0.0.1:4318',
     fallback: '',
   },
   operatorsListen: {
@@ -272,6 +281,7 @@ export function serveOptions(
     operatorsPair: pairOf(one('operatorsCert').value, one('operatorsKey').value),
     operatorsClientCa: one('operatorsClientCa').value,
     oidc: one('oidc').value,
+    otlpEndpoint: httpUrlOf(one('otlpEndpoint')),
     requireSecondPerson: yesOrNo(one('requireSecondPerson')),
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,
@@ -316,6 +326,16 @@ function yesOrNo({
 }): boolean {
   if (value === 'yes' || value === 'no') return value === 'yes';
   throw new MusterError('E_USAGE', `${source}: "${value}" is neither yes nor no`);
+}
+
+/**
+ * An HTTP address.
+ *
+ * @throws {MusterError} E_USAGE when it is none
+ */
+function httpUrlOf({ value, source }: { readonly value: string | undefined; readonly source: string }) {
+  if (value === undefined || /^https?:$/.test(URL.parse(value)?.protocol ?? '')) return value;
+  throw new MusterError('E_USAGE', `${source}: "${value}" is not an address like http://127.0.0.1:4318`);
 }
 
 /** Names and addresses that agents can be told. */
