@@ -17,7 +17,7 @@ import { startTraces } from '../../../src/diagnosis/trace-export.ts';
 import type { MusterEvent } from '../../../src/events/event.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 
-/** The fields of opentelemetry/proto/trace/v1/trace.proto that we send, as its JSON form has them. */
+/** The fields of opentelemetry/proto/trace/v1/trace.proto that we send, in their JSON form. */
 const attribute = z.strictObject({
   key: z.string().min(1),
   value: z.union([
