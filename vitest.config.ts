@@ -10,8 +10,8 @@ process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compil
  * other. They run concurrently with all other peers.
  */
 const ETCD = 'test/peers/{etcd-{ha,members,turns,generations},agent-restore,endpoint}.test.ts';
-/** The same, for changes of a running cluster: backups, restores, rotations, upgrades. */
-const CHANGES = 'test/peers/etcd-{backup,boot-host,rotation,upgrade}.test.ts';
+/** The same, for changes of a running cluster: backups, restores, rolls, rotations, upgrades. */
+const CHANGES = 'test/peers/etcd-{backup,boot-host,roll,rotation,upgrade}.test.ts';
 
 /** Tests with hundreds of thousands of inputs: a separate stage, so that unit tests stay fast. */
 const FUZZ = 'test/unit/**/fuzz.test.ts';

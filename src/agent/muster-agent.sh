@@ -27,7 +27,7 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=6
+version=7
 parts='base identity tpm crypt approval talk versions facts inventory evidence
   plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 

@@ -38,7 +38,7 @@ keep_plan() {
   keeps_plans || return 0
   [ -z "$doing_kept_plan" ] || return 0
   moment='create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear'
-  moment="$moment|snapshot-etcd|restore-snapshot|create-etcd|clear-etcd"
+  moment="$moment|snapshot-etcd|restore-snapshot|create-etcd|clear-etcd|reboot"
   ! grep -Eq "^($moment) " "$stage/lines" || return 0
   keep_fetched_files || return 1
   try keep-failed write_line "$shelf/wal" "$wal" || return 1

@@ -33,7 +33,7 @@ is_known_line() {
   case "${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
     'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2') names=$2 ;;
-    'step 2' | 'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
+    'step 2' | 'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2' | 'reboot 2') names=$2 ;;
     'marker 5' | 'clear 5' | 'marker-etcd 5' | 'clear-etcd 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
     'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
@@ -179,6 +179,7 @@ do_line() {
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;
     snapshot-etcd) snapshot_etcd "$1" ;;
+    reboot) reboot_once "$1" ;;
     restore-snapshot) restore_snapshot "$@" ;;
     set-aside-etcd) set_aside_etcd "$1" ;;
     end-etcd) end_etcd "$1" ;;

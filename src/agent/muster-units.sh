@@ -1,6 +1,6 @@
 #!/bin/sh
 # Part of the agent (muster-agent.sh reads it in): the plan's lines that make the running system
-# follow the files, `load`, `run`, `reload` and `stop`.
+# follow the files, `load`, `run`, `reload` and `stop`; and `reboot`.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
 # Does plan line `load sysctl|modules|hostname DIGEST`: makes the kernel follow the files, once in
@@ -82,4 +82,15 @@ stop_unit() {
     try unit-failed systemctl disable --quiet --no-reload "$1" || return 1
   fi
   rm -f "$run/unit.$1"
+}
+
+# Does plan line `reboot BOOTID`: reboots the machine if this is the boot with that id, and not
+# again within ten minutes, so that a machine whose programs take long to end is not disturbed.
+reboot_once() {
+  first_line "$root/proc/sys/kernel/random/boot_id"
+  [ "$first_line" = "$1" ] || return 0
+  [ -z "$(find "$run/reboot" -mmin -10 2>/dev/null)" ] || return 0
+  say 'the boot host orders a reboot'
+  try reboot-failed systemctl reboot || return 1
+  try write-failed touch "$run/reboot"
 }

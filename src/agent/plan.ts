@@ -83,6 +83,7 @@ export const AGENT_HOLDS = {
     'A copy of etcd’s data could not be replayed or restored; the text says why. The original is as it was.',
   'snapshot-failed':
     'A snapshot of etcd could not be taken or sent; the text says why. etcd runs on, and the next snapshot is taken at its time.',
+  'reboot-failed': 'The service manager refused to reboot the machine; the text says why.',
   'clear-failed': 'A part of the cluster could not be unmounted or removed.',
   'password-failed': 'The password of a user could not be set; the text says why (there is no such user).',
   'fetch-failed': 'A file could not be fetched from the boot server; the text says which and why.',
@@ -221,6 +222,11 @@ export type PlanLine =
    * there are no data and no marker.
    */
   | (Omit<RestoreLine, 'do'> & { readonly do: 'restore-snapshot'; readonly snapshot: string })
+  /**
+   * Reboots the machine if this boot has that id, once. After the reboot the line does nothing,
+   * wherever it came from. Hold `reboot-failed`.
+   */
+  | { readonly do: 'reboot'; readonly id: string }
   | { readonly do: 'check'; readonly check: CheckName; readonly of: readonly string[] }
   | { readonly do: 'directory'; readonly mode: number; readonly path: string }
   | { readonly do: 'put'; readonly mode: number; readonly path: string; readonly content: PlanContent }

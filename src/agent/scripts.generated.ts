@@ -13,7 +13,7 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=6
+version=7
 parts='base identity tpm crypt approval talk versions facts inventory evidence
   plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 
@@ -1634,7 +1634,7 @@ is_known_line() {
   case "\${1:-} $#" in
     'request 3' | 'load 3' | 'run 3' | 'reload 3') names="$2 $3" ;;
     'mount-data 2' | 'mount-etcd 2' | 'guard-new 2' | 'guard-left 2' | 'stop 2') names=$2 ;;
-    'step 2' | 'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2') names=$2 ;;
+    'step 2' | 'set-aside-etcd 2' | 'end-etcd 2' | 'snapshot-etcd 2' | 'reboot 2') names=$2 ;;
     'marker 5' | 'clear 5' | 'marker-etcd 5' | 'clear-etcd 5') names="$2 $3 $4 $5" ;;
     'restore-etcd 9' | 'restore-etcd 10') read_restore 9 "$@" ;;
     'restore-snapshot 10' | 'restore-snapshot 11') read_restore 10 "$@" ;;
@@ -1765,6 +1765,7 @@ do_line() {
     guard-left) guard_left "$1" ;;
     restore-etcd) restore_etcd "$@" ;;
     snapshot-etcd) snapshot_etcd "$1" ;;
+    reboot) reboot_once "$1" ;;
     restore-snapshot) restore_snapshot "$@" ;;
     set-aside-etcd) set_aside_etcd "$1" ;;
     end-etcd) end_etcd "$1" ;;
@@ -2136,6 +2137,15 @@ stop_unit() {
     try unit-failed systemctl disable --quiet --no-reload "$1" || return 1
   fi
   rm -f "$run/unit.$1"
+}
+
+reboot_once() {
+  first_line "$root/proc/sys/kernel/random/boot_id"
+  [ "$first_line" = "$1" ] || return 0
+  [ -z "$(find "$run/reboot" -mmin -10 2>/dev/null)" ] || return 0
+  say 'the boot host orders a reboot'
+  try reboot-failed systemctl reboot || return 1
+  try write-failed touch "$run/reboot"
 }
 `,
   'muster-data.sh': `#!/bin/sh
@@ -2846,7 +2856,7 @@ keep_plan() {
   keeps_plans || return 0
   [ -z "$doing_kept_plan" ] || return 0
   moment='create-data|guard-new|guard-left|set-aside-etcd|end-etcd|restore-etcd|clear'
-  moment="$moment|snapshot-etcd|restore-snapshot|create-etcd|clear-etcd"
+  moment="$moment|snapshot-etcd|restore-snapshot|create-etcd|clear-etcd|reboot"
   ! grep -Eq "^($moment) " "$stage/lines" || return 0
   keep_fetched_files || return 1
   try keep-failed write_line "$shelf/wal" "$wal" || return 1

@@ -6,13 +6,16 @@ import { MODES } from '../pki/hierarchy.ts';
 import { keyPathOf, type PlanLine } from './plan.ts';
 
 /** The version of the scripts in this folder; `version` of muster-agent.sh. */
-export const AGENT_VERSION = 6;
+export const AGENT_VERSION = 7;
 
 /** The first version that reports the programs besides etcd and API server. */
 export const REPORTS_PROGRAMS = 3;
 
 /** The first version that replaces a key when a `request` says so. */
 export const REPLACES_KEYS = 4;
+
+/** The first version that reboots its machine when a `reboot` says so. */
+export const REBOOTS = 7;
 
 /** What came with a version: `before` returns a line as agents before that version know it. */
 interface Step {
@@ -28,6 +31,8 @@ const STEPS: readonly Step[] = [
   { version: 4, before: (line) => (SNAPSHOTS.has(line.do) ? [] : [line]) },
   { version: 5, before: (line) => (line.do === 'check' && line.check === 'skew' ? [] : [line]) },
   { version: 6, before: oneFileAfterTheOther },
+  // A roll refuses machines with an older agent.
+  { version: 7, before: (line) => (line.do === 'reboot' ? [] : [line]) },
 ];
 
 const SNAPSHOTS: ReadonlySet<PlanLine['do']> = new Set(['snapshot-etcd', 'restore-snapshot']);

@@ -97,6 +97,7 @@ function encodeDiskLine(line: DiskLine, of: (...words: readonly string[]) => str
 /** The text of a line, with the words in it that must be checked; `hash` names a content. */
 function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): EncodedLine {
   const of = (...words: readonly (string | number)[]): string => [line.do, ...words].join(' ');
+  const plain = (...words: readonly string[]): EncodedLine => ({ plain: words, text: of(...words) });
   switch (line.do) {
     case 'request': {
       const words = [line.leaf, line.algorithm, ...(line.replaces ? [line.replaces] : [])];
@@ -126,13 +127,14 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
       return { plain: [...plain, image.split('/')[0]!], path: `/${image}`, text: of(...said, image) };
     }
     case 'snapshot-etcd':
-      return { plain: [line.id], text: of(line.id) };
+    case 'reboot':
+      return plain(line.id);
     case 'guard-left':
-      return { plain: [line.founding], text: of(line.founding) };
+      return plain(line.founding);
     case 'set-aside-etcd':
-      return { plain: [line.member], text: of(line.member) };
+      return plain(line.member);
     case 'end-etcd':
-      return { plain: [line.machine], text: of(line.machine) };
+      return plain(line.machine);
     case 'check':
       return { plain: [line.check], words: line.of, text: of(line.check, ...line.of) };
     case 'directory':
@@ -162,7 +164,7 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
     case 'put-password':
       return { plain: [line.user], text: of(line.user, hash(line.content)) };
     case 'secret':
-      return { plain: [line.id, line.tag], text: of(line.id, line.tag) };
+      return plain(line.id, line.tag);
     case 'fetch':
       return {
         plain: [line.sha256],
@@ -177,14 +179,10 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
         words: [line.url],
         text: of(line.sha256, line.directory, line.url, ...sizeOf(line)),
       };
-    case 'probe': {
-      const words = [line.listener, line.address, String(line.port), ...line.probes];
-      return { plain: words, text: of(...words) };
-    }
-    case 'read-encryption': {
-      const words = [line.address, String(line.port), line.probe];
-      return { plain: words, text: of(...words) };
-    }
+    case 'probe':
+      return plain(line.listener, line.address, String(line.port), ...line.probes);
+    case 'read-encryption':
+      return plain(line.address, String(line.port), line.probe);
     case 'link':
       return {
         path: line.path,
@@ -197,11 +195,11 @@ function encodeLine(line: PlanLine, hash: (content: PlanContent) => string): Enc
       return { plain: [line.digest], text: of(line.what, line.digest) };
     case 'run':
     case 'reload':
-      return { plain: [line.unit, line.digest], text: of(line.unit, line.digest) };
+      return plain(line.unit, line.digest);
     case 'stop':
-      return { plain: [line.unit], text: of(line.unit) };
+      return plain(line.unit);
     case 'step':
-      return { plain: [line.step], text: of(line.step) };
+      return plain(line.step);
     case 'hold':
       // The only text for people; it becomes one line.
       return {

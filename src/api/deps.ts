@@ -15,6 +15,7 @@ import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
 import type { LaterKeys } from '../cluster/change/later-keys.ts';
 import type { Membership } from '../cluster/change/membership.ts';
 import type { QuarantinedMembers } from '../cluster/change/quarantined-member.ts';
+import type { Rolls } from '../cluster/change/roll/rolls.ts';
 import type { Rotations } from '../cluster/change/rotation/rotations.ts';
 import type { Upgrades } from '../cluster/change/upgrade/upgrades.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
@@ -116,6 +117,7 @@ export interface ApiDeps {
   readonly rotations: Rotations;
   readonly laterKeys: Pick<LaterKeys, 'accept' | 'warnings'>;
   readonly upgrades: Upgrades;
+  readonly rolls: Rolls;
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'show' | 'of' | 'pause' | 'resume' | 'retry'>;
   readonly membership: Membership;

@@ -34,6 +34,8 @@ export interface Outlook {
   readonly tpm?: KnownTpm;
   /** For a machine with an agent: which one it runs, which it shall run, and what is due. */
   readonly build?: ReturnType<ApiDeps['builds']['of']>;
+  /** For a machine of a cluster: the image that it runs, and the one that it would boot. */
+  readonly image?: ReturnType<ApiDeps['rolls']['image']>;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
@@ -52,7 +54,13 @@ export function leasedAddresses({ leases }: Pick<ApiDeps, 'leases'>): ReadonlyMa
 /** The outlook of a machine. `leased` is from {@link leasedAddresses}, computed once per list. */
 export function machineOutlook(
   name: string,
-  { preview, roster, agents, builds }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'builds'>,
+  {
+    preview,
+    roster,
+    agents,
+    builds,
+    rolls,
+  }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'builds' | 'rolls'>,
   leased: ReadonlyMap<string, string>,
 ): Outlook {
   const outlook = preview.outlook(name);
@@ -60,6 +68,7 @@ export function machineOutlook(
   const waits = agents.waits(name);
   const tpm = agents.tpm(name);
   const build = builds.of(name);
+  const image = build && rolls.image(name);
   const member = roster.get(name);
   const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
   const lease = macs.map((mac) => leased.get(mac)).find((address) => address !== undefined);
@@ -69,6 +78,7 @@ export function machineOutlook(
     ...(waits && { waits }),
     ...(tpm && { tpm }),
     ...(build && { build }),
+    ...(image && { image }),
     ...(lease !== undefined && { lease }),
   };
 }

@@ -61,6 +61,7 @@ import { openApiText } from './openapi.ts';
 import { incompleteImages } from './outlook.ts';
 import { PENDING_HANDLERS } from './pending.ts';
 import { compromised, quarantineMachine, releaseMachine } from './quarantine.ts';
+import { ROLL_HANDLERS } from './rolls.ts';
 import { ROTATION_HANDLERS } from './rotations.ts';
 import { showRunning } from './running.ts';
 import { listSecrets, putSecret, removeSecret, showSecret } from './secrets.ts';
@@ -160,7 +161,7 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     'POST /v1/pki/exported': pkiExported,
     'GET /v1/pki/:cluster': pkiStatus,
   }),
-  ...bind(CHANGES, { ...UPGRADE_HANDLERS, ...ROTATION_HANDLERS, ...AGENT_BUILD_HANDLERS }),
+  ...bind(CHANGES, { ...UPGRADE_HANDLERS, ...ROLL_HANDLERS, ...ROTATION_HANDLERS, ...AGENT_BUILD_HANDLERS }),
   ...bind(CLUSTERS, {
     'GET /v1/clusters/:name/compromised/:machine': compromised,
     'POST /v1/clusters/:name/kubeconfig': kubeconfig,

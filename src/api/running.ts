@@ -1,5 +1,6 @@
 /** Handlers for what a founded cluster runs. */
 import { MusterError } from '../base/errors.ts';
+import type { ImageOfMachine } from '../cluster/change/roll/rolls.ts';
 import type { RunningMachine } from '../cluster/spec/release.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json } from './handler.ts';
@@ -13,11 +14,15 @@ export interface RunningView {
   readonly version: string;
   /** Program → that version of it. */
   readonly versions: Readonly<Record<string, string>>;
-  readonly machines: readonly (RunningMachine & { readonly name: string })[];
+  readonly machines: readonly (RunningMachine & {
+    readonly name: string;
+    /** The image that it runs, and the one that it would boot. */
+    readonly images?: Omit<ImageOfMachine, 'machine'>;
+  })[];
 }
 
 /** Shows which versions a founded cluster may run, and which its machines report. */
-export const showRunning: H = ({ params: { name = '' } }, { running }) => {
+export const showRunning: H = ({ params: { name = '' } }, { running, rolls }) => {
   const known = running.of(name);
   if (known === undefined)
     throw new MusterError(
@@ -29,7 +34,10 @@ export const showRunning: H = ({ params: { name = '' } }, { running }) => {
     cluster: name,
     version: release.version,
     versions: release.versions,
-    machines: [...machines].map(([machine, one]) => ({ name: machine, ...one })),
+    machines: [...machines].map(([name, one]) => {
+      const { machine: _, ...images } = rolls.image(name) ?? { machine: name, outdated: false };
+      return { name, ...one, images };
+    }),
   };
   return json(view);
 };

@@ -9,19 +9,27 @@ import { byOf, changeView } from './rotations.ts';
 
 type H = Handler<ApiDeps>;
 
-const namesIn = (text: string | undefined): readonly string[] =>
+export const namesIn = (text: string | undefined): readonly string[] =>
   (text ?? '').split(',').filter((name) => name !== '');
+
+/**
+ * Reads how many workers may be changed at the same time.
+ *
+ * @throws {MusterError} E_USAGE when it is not a number from 1 to 100
+ */
+export function atOnceOf(text: string | undefined): number {
+  const maxUnavailable = Number(text ?? '1');
+  if (Number.isInteger(maxUnavailable) && maxUnavailable >= 1 && maxUnavailable <= 100) return maxUnavailable;
+  throw new MusterError('E_USAGE', '"maxUnavailable" is a number of workers from 1 to 100');
+}
 
 async function requestOf(request: Parameters<H>[0]): Promise<UpgradeRequest> {
   const given = await fieldsOf(request, ['to', 'pauseBefore', 'without', 'maxUnavailable']);
-  const maxUnavailable = Number(given.maxUnavailable ?? '1');
-  if (!Number.isInteger(maxUnavailable) || maxUnavailable < 1 || maxUnavailable > 100)
-    throw new MusterError('E_USAGE', '"maxUnavailable" is a number of workers from 1 to 100');
   const { to } = given;
   return {
     pauseBefore: namesIn(given.pauseBefore),
     without: namesIn(given.without),
-    maxUnavailable,
+    maxUnavailable: atOnceOf(given.maxUnavailable),
     ...(to !== undefined && to !== '' && { to }),
   };
 }

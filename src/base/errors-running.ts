@@ -42,4 +42,10 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'Correct what each fault names, then repeat the command; `muster cluster upgrade NAME --dry-run` checks without changing anything.',
   },
+  E_ROLL: {
+    title: 'Machines cannot be rebooted one after the other.',
+    who: 'operator',
+    http: 409,
+    fix: 'Correct what each fault names, or leave the machine out with --without; `muster cluster roll NAME --dry-run` checks without changing anything.',
+  },
 } as const;

@@ -11,6 +11,7 @@ import { ownRotation } from '../cluster/change/own/own-rotation.ts';
 import { createOwnRotations, withOwn } from '../cluster/change/own/own-rotations.ts';
 import { withOwnPace } from '../cluster/change/own/pace.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
+import type { RollOrder } from '../cluster/change/roll/order.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
@@ -29,7 +30,9 @@ import type { PlannerDeps } from '../cluster/plan/planner.ts';
 import type { Required } from '../cluster/spec/artifacts.ts';
 import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
+import type { Boot } from './boot.ts';
 import type { Common } from './common.ts';
+import { openRolling } from './rolls.ts';
 import type { State } from './state.ts';
 
 interface ChangesOf {
@@ -39,23 +42,41 @@ interface ChangesOf {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly founder: Pick<Founder, 'records'>;
   readonly founding: Pick<FoundingOrders, 'status'>;
+  /** What machines would boot. */
+  readonly boot: Pick<Boot['service'], 'outlook' | 'wantedImage'>;
 }
 
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
   { store, events, pki, life, releases, catalog, artifacts, roster, agents }: State,
-  { clusters, kubes, founder, founding, supplies, snapshots }: ChangesOf,
+  { clusters, kubes, founder, founding, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
-  // The rollouts ask whether a change is paused, and the changes whether a machine runs as planned.
-  const rollouts = openRollouts({ clock, events, paused: (name) => changes.running(name)?.paused === true });
+  // The rollouts ask what a change does, and the changes whether a machine runs as planned.
+  const rollouts = openRollouts({
+    clock,
+    events,
+    waits(cluster, machine) {
+      if (changes.running(cluster)?.paused) return 'The change of the cluster is paused.';
+      const down = rolling.down(cluster);
+      return down === undefined || down === machine ? undefined : `${down} reboots first.`;
+    },
+  });
   const storedValues = createStoredValues({ pki, clock, signal });
   const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
-  const record = (cluster: string): ChangeRecord<UpgradeOrder> | undefined => {
+  const underWay = <Order>(cluster: string, of: string): ChangeRecord<Order> | undefined => {
     const found = changes.record(cluster);
-    return found?.kind === 'upgrade' && !found.ended ? (found as ChangeRecord<UpgradeOrder>) : undefined;
+    return found?.kind === of && !found.ended ? (found as ChangeRecord<Order>) : undefined;
   };
+  const record = (cluster: string) => underWay<UpgradeOrder>(cluster, 'upgrade');
+  const { rolling, ...rollsOf } = openRolling(
+    {
+      ...{ clusters, kubes, founding, boot, rollouts },
+      record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
+    },
+    { roster, catalog, releases },
+  );
   const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record });
   const upgradeKind = anyKind(upgrading);
   const { settled } = rollouts;
@@ -84,7 +105,7 @@ export async function openClusterChanges(
     clusters,
     holds: laterKeys.holds,
     ownMachines,
-    kinds: [kind, upgradeKind, ownKind],
+    kinds: [kind, upgradeKind, rollsOf.kind, ownKind],
     settled,
   });
   closing.defer(() => changes.close());
@@ -135,5 +156,7 @@ export async function openClusterChanges(
     paced: (planner: AgentPlanner) =>
       withOwnPace(planner, { running: changes.running, machines: ownMachines }),
     laterKeys,
+    reboot: rolling.line,
+    rolls: (health: Health) => rollsOf.rolls(changes, health),
   };
 }

@@ -84,7 +84,7 @@ export async function openClusters(
   const membersWait = (cluster: string) => whyMembersWait(changes.running(cluster));
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
-  const changesOf = { clusters, kubes, founder, founding, supplies, snapshots };
+  const changesOf = { clusters, kubes, founder, founding, supplies, snapshots, boot: boot.service };
   const changes = await openClusterChanges(common, state, changesOf, closing);
   const planner = createPlanner({
     running: changes.running,
@@ -104,7 +104,7 @@ export async function openClusters(
     present,
     applied,
     given,
-    snapshot: snapshots.line,
+    orders: [snapshots.line, changes.reboot],
   });
   const departures = startDepartures({ founder, clusters, kubes }, common, closing);
   startKeepers({ founder, clusters, kubes }, common, state, closing);
@@ -157,6 +157,7 @@ export async function openClusters(
     rotations: changes.rotations,
     laterKeys: changes.laterKeys,
     upgrades: changes.upgrades(health),
+    rolls: changes.rolls(health),
     builds: changes.builds,
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,

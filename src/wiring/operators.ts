@@ -105,7 +105,7 @@ export async function listenToOperators(
       snapshots: clusters.snapshots,
       hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
       ...{ rotations: clusters.rotations, laterKeys: clusters.laterKeys },
-      upgrades: clusters.upgrades,
+      ...{ upgrades: clusters.upgrades, rolls: clusters.rolls },
       builds: clusters.builds,
       health: clusters.health,
       membership: clusters.membership,

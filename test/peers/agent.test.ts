@@ -110,6 +110,28 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(await said(D1)).toEqual(['enable a.service', 'start a.service']);
   });
 
+  test('a reboot is ordered once, of the boot that the plan names, and what refuses it is reported', async () => {
+    const first = 'b0070000-0000-4000-8000-000000000001';
+    const poll = async () => {
+      planner.plan([{ do: 'reboot', id: first }]);
+      return machine.poll(shell);
+    };
+    machine.write('/units/none.broken', '');
+    expect(await poll()).toMatchObject({ status: 1 });
+    expect(machine.told()).toEqual(['reboot']);
+    fs.rmSync(machine.path('/units/none.broken'));
+    await poll();
+    expect(planner.facts().hold).toEqual({ code: 'reboot-failed', text: 'Job for failed.' });
+    expect(machine.told()).toEqual(['reboot']);
+    // The agent still runs while the machine goes down.
+    expect((await poll()).status).toBe(0);
+    expect(machine.told()).toEqual([]);
+    machine.reboot();
+    machine.write('/proc/sys/kernel/random/boot_id', 'b0070000-0000-4000-8000-000000000002\n');
+    expect(await poll()).toEqual({ status: 0, said: '' });
+    expect(machine.told()).toEqual([]);
+  });
+
   test('an etcd that a distribution’s package started is stopped and masked once', async () => {
     const unit = '/etc/systemd/system/etcd.service';
     machine.write('/units/etcd.service.active', '');

@@ -17,7 +17,7 @@ export const change = z
   .strictObject({
     cluster: z.string(),
     id: z.string(),
-    kind: z.enum(['rotation', 'upgrade', 'own-rotation']),
+    kind: z.enum(['rotation', 'upgrade', 'roll', 'own-rotation']),
     by: z.string(),
     at: time,
     order: z.unknown().meta({ description: 'What was ordered; its form depends on the kind.' }),
@@ -53,6 +53,21 @@ const rotationPreview = z.strictObject(preview).meta({ id: 'RotationPreview' });
 const upgradePreview = z
   .strictObject({ ...preview, from: z.string(), to: z.string(), faults: z.array(fault) })
   .meta({ id: 'UpgradePreview' });
+
+export const imagesOfMachine = z.strictObject({
+  runs: z.string().optional().meta({
+    description: 'The name of the Image that it booted, or the beginning of the SHA-256 of its root image.',
+  }),
+  wants: z.string().optional().meta({ description: 'The name of the Image that it would boot.' }),
+  outdated: z.boolean().meta({ description: 'It is known that the two differ.' }),
+});
+const rollPreview = z
+  .strictObject({
+    ...preview,
+    machines: z.array(imagesOfMachine.extend({ machine: z.string() })),
+    faults: z.array(fault),
+  })
+  .meta({ id: 'RollPreview' });
 
 const agentStates = ['current', 'at-boot', 'refused', 'paused', 'stopped', 'waits', 'taking'] as const;
 export const agentOfMachine = z.strictObject({
@@ -132,6 +147,46 @@ export const CHANGES = {
   'POST /v1/clusters/:name/upgrade/leave-out': {
     access: 'administer',
     summary: 'Waits no longer for workers.',
+    body: z.strictObject({ without }),
+    answer: change,
+  },
+  'GET /v1/clusters/:name/roll': {
+    access: 'view',
+    summary: 'Shows the roll of a cluster that is under way, or the last one: steps and evidence.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/roll': {
+    access: 'administer',
+    summary: 'Reboots machines of a cluster one after the other: drained, and back before the next one.',
+    query: z.strictObject({ dryRun }),
+    body: z.strictObject({
+      machines: names('Machines; absent: all of the cluster.'),
+      outdated: z.string().optional().meta({
+        description: '`true`: only machines that run another image than they would boot.',
+      }),
+      without,
+      maxUnavailable: z.string().optional().meta({ description: 'A number of workers.' }),
+    }),
+    answer: z.union([change, rollPreview]),
+  },
+  'POST /v1/clusters/:name/roll/pause': {
+    access: 'administer',
+    summary: 'Pauses the roll: no other machine reboots.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/roll/resume': {
+    access: 'administer',
+    summary: 'Continues a paused roll.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/roll/cancel': {
+    access: 'administer',
+    summary: 'Ends the roll: no other machine reboots, and drained nodes take pods again.',
+    answer: change,
+  },
+  'POST /v1/clusters/:name/roll/leave-out': {
+    access: 'administer',
+    summary: 'Waits no longer for machines.',
     body: z.strictObject({ without }),
     answer: change,
   },

@@ -1,5 +1,6 @@
 /** Clusters beyond their documents: founding, members of etcd, health, snapshots, credentials. */
 import { z } from 'zod';
+import { imagesOfMachine } from './changes.ts';
 import { type Contracts, fault, names, on, raw, texts, time, word } from './contract.ts';
 
 const address = z.strictObject({ name: z.string(), address: z.string() });
@@ -266,6 +267,7 @@ export const CLUSTERS = {
           versions: z.record(z.string(), z.string()),
           image: z.string().optional(),
           dataDisk: z.string().optional(),
+          images: imagesOfMachine,
         }),
       ),
     }),

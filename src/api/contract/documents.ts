@@ -1,7 +1,7 @@
 /** Documents of all kinds, with what the server knows of them. */
 import { z } from 'zod';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
-import { agentOfMachine } from './changes.ts';
+import { agentOfMachine, imagesOfMachine } from './changes.ts';
 import {
   type Contracts,
   count,
@@ -91,6 +91,10 @@ const outlook = {
     .extend({ wanted: z.string() })
     .optional()
     .meta({ description: 'Which agent it runs, which it shall run, and what is due.' }),
+  image: imagesOfMachine
+    .extend({ machine: z.string() })
+    .optional()
+    .meta({ description: 'The image that it runs, and the one that it would boot.' }),
   tpm: z
     .strictObject({
       ek: z.string(),

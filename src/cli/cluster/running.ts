@@ -11,6 +11,10 @@ const version = (program: keyof Row['versions'], heading: string): Column<Row> =
   cell: ({ versions }) => versions[program],
 });
 
+/** The image that a machine runs, and behind an arrow the one that it would boot instead. */
+export const imageText = (image: Row['images']): string | undefined =>
+  image?.outdated ? `${image.runs} → ${image.wants}` : image?.runs;
+
 const COLUMNS: readonly Column<Row>[] = [
   { heading: 'NAME', cell: ({ name }) => name },
   version('kubelet', 'KUBELET'),
@@ -19,7 +23,7 @@ const COLUMNS: readonly Column<Row>[] = [
   { ...version('kube-controller-manager', 'CONTROLLER-MANAGER'), wide: true },
   { ...version('kube-scheduler', 'SCHEDULER'), wide: true },
   { heading: 'RUNTIME', wide: true, cell: ({ versions }) => versions.containerd ?? versions.crio },
-  { heading: 'IMAGE', wide: true, cell: ({ image }) => image?.slice(0, 12) },
+  { heading: 'IMAGE', wide: true, cell: ({ images }) => imageText(images) },
 ];
 
 /**

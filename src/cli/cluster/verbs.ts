@@ -145,6 +145,30 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
     ['muster cluster upgrade blue --to 1.36.3 --until control-plane', 'upgrade all but the workers'],
     ['muster cluster upgrade blue resume', 'continue with the workers'],
   );
+  const roll = withServer(
+    cluster
+      .command('roll')
+      .summary('reboot the machines of a running cluster one after the other')
+      .description(
+        'Reboots machines with `start`: each is drained, reboots, and takes pods again before the next one; one worker first, then control planes and members of etcd one at a time, then the other workers. Machines boot the image that their profile names. Without an order it shows how far the roll is.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .argument('[order]', 'start, pause, resume or cancel')
+      .option('--machines <machine...>', 'only these machines (default: all)')
+      .option('--outdated', 'only machines that run another image than they would boot')
+      .option('--dry-run', 'check, and show the machines, their images and the steps')
+      .option('--without <machine...>', 'leave these machines out')
+      .option('--max-unavailable <number>', 'how many workers are down at a time (default: 1)')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, order: string | undefined, options) =>
+    finish(await (await import('./roll.ts')).roll(name, order, options, io)),
+  );
+  withExamples(
+    roll,
+    ['muster cluster roll blue --outdated --dry-run', 'see which machines run an older image'],
+    ['muster cluster roll blue start --outdated', 'bring the new image to these machines'],
+    ['muster cluster roll blue start --machines w1 w2', 'reboot two machines'],
+  );
 }
 
 function foundingVerbs(cluster: Command, io: Io, finish: Finish): void {

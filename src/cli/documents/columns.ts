@@ -15,6 +15,7 @@ import type {
   ProfileSpec,
   WebhookSpec,
 } from '../../resources/kinds.ts';
+import { imageText } from '../cluster/running.ts';
 import type { Color } from '../color.ts';
 import type { Column } from '../output.ts';
 import { millisSince, timeText } from '../times.ts';
@@ -155,6 +156,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'TPM', wide: true, cell: (item) => item.status.tpm?.ek.slice(0, 12) },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },
     { heading: 'AGENT', wide: true, cell: agentText },
+    { heading: 'IMAGE', wide: true, cell: ({ status }) => imageText(status.image) },
     {
       heading: 'MACS',
       wide: true,

@@ -27,6 +27,11 @@ export interface Observed<Seen> {
   readonly cluster: Seen;
   /** See {@link StepInput.age}. */
   readonly age: Millis;
+  /**
+   * Why no further machine may get its turn now; absent: one may. A machine that has its turn
+   * finishes it. Steps that all machines do at once do not ask.
+   */
+  readonly closed?: string | undefined;
 }
 
 /** What happened, for events. */
@@ -106,7 +111,7 @@ export function participants<Order, Seen>(
   machines: readonly MachineSeen[],
   without: readonly string[],
 ): readonly MachineSeen[] {
-  return machines.filter(({ name, roles }) => !without.includes(name) && isFor(scope, roles));
+  return machines.filter((machine) => !without.includes(machine.name) && isFor(scope, machine));
 }
 
 /**
@@ -126,7 +131,7 @@ export function advance<Order, Seen>(
   if (!record.acted) return { do: 'act' };
   const machines = participants(step, observed.machines, record.without);
   const input = { order: record.order, machines, cluster: observed.cluster, age: observed.age };
-  const looked = lookAtMachines(record, step, input, now);
+  const looked = lookAtMachines(record, step, input, observed.closed, now);
   if (looked.lacking.length > 0) return settle(record, looked, now);
   const whole = step.whole?.(input);
   if (whole === undefined || whole.is === 'done') return ended(record, table, looked, whole?.evidence, now);
@@ -149,6 +154,7 @@ function lookAtMachines<Order, Seen>(
   record: ChangeRecord<Order>,
   step: Step<Order, Seen>,
   input: StepInput<Order, Seen>,
+  closed: string | undefined,
   now: number,
 ): Looked {
   const evidence: Record<string, Evidence> = {};
@@ -164,7 +170,7 @@ function lookAtMachines<Order, Seen>(
       continue;
     }
     if (!hasTurn(record, step, name)) {
-      waiting[name] = 'other machines come first';
+      waiting[name] = closed ?? 'other machines come first';
       continue;
     }
     const verdict = verdictOf(step, machine, input, stillFor);
@@ -177,7 +183,8 @@ function lookAtMachines<Order, Seen>(
     } else waiting[name] = verdict.text;
   }
   const lacking = input.machines.flatMap(({ name }) => (evidence[name] ? [] : [name]));
-  const turns = turnsOf(record, step, lacking);
+  // What holds one machine could hold the next one as well.
+  const turns = turnsOf(record, step, lacking, closed === undefined && hold === undefined);
   for (const name of turns)
     if (!record.turns.includes(name)) notes.push({ code: 'turn', text: step.sentence, machine: name });
   return { evidence, turns, lacking, waiting, notes, ...(hold && { held: hold }) };
@@ -196,10 +203,11 @@ function turnsOf<Order, Seen>(
   { turns }: ChangeRecord<Order>,
   { scope }: Step<Order, Seen>,
   lacking: readonly string[],
+  more: boolean,
 ): readonly string[] {
   if (scope.on === 'boot-host' || scope.atOnce === 'all') return [];
   const kept = turns.filter((name) => lacking.includes(name));
-  const next = lacking.filter((name) => !kept.includes(name));
+  const next = more ? lacking.filter((name) => !kept.includes(name)) : [];
   return [...kept, ...next.slice(0, Math.max(0, scope.atOnce - kept.length))];
 }
 
@@ -209,6 +217,8 @@ function verdictOf<Order, Seen>(
   input: StepInput<Order, Seen>,
   stillFor: Millis,
 ): Verdict {
+  const silent = (silentFor: Millis | undefined): boolean =>
+    silentFor !== undefined && silentFor >= (step.patience ?? SILENT_AFTER);
   if (machine.facts === undefined)
     return silent(machine.silentFor ?? input.age)
       ? silence(machine)
@@ -220,15 +230,15 @@ function verdictOf<Order, Seen>(
 }
 
 /**
- * For how long the step has had no new evidence. A clock that jumps, or a server that has just
- * started, makes it shorter and never longer.
+ * For how long the step has had neither new evidence nor a new turn. A clock that jumps, or a
+ * server that has just started, makes it shorter and never longer.
  */
 function stillSince<Order, Seen>(
-  { since, evidence }: ChangeRecord<Order>,
+  { since, evidence, turnedAt = since }: ChangeRecord<Order>,
   { age }: StepInput<Order, Seen>,
   now: number,
 ): Millis {
-  const last = Math.max(since, ...Object.values(evidence).map(({ at }) => at));
+  const last = Math.max(since, turnedAt, ...Object.values(evidence).map(({ at }) => at));
   return Math.min(age, now - last) as Millis;
 }
 
@@ -240,9 +250,6 @@ const stalled = ({ name }: MachineSeen, text: string): Verdict => ({
     remedy: `\`muster explain ${name}\` and the logs of the program on it say why. The change continues by itself when it is repaired; a worker can be left out with --without ${name}.`,
   },
 });
-
-const silent = (silentFor: Millis | undefined): boolean =>
-  silentFor !== undefined && silentFor >= SILENT_AFTER;
 
 const silence = ({ name }: MachineSeen): Verdict => ({
   is: 'held',
@@ -264,7 +271,13 @@ function settle<Order>(record: ChangeRecord<Order>, looked: Looked, now: number)
   const { holding: _, ...rest } = record;
   return {
     do: 'write',
-    record: { ...rest, evidence: { ...evidence }, turns: [...turns], ...(holding && { holding }) },
+    record: {
+      ...rest,
+      evidence: { ...evidence },
+      turns: [...turns],
+      ...(turns.some((name) => !record.turns.includes(name)) && { turnedAt: now }),
+      ...(holding && { holding }),
+    },
     notes: [
       ...notes,
       ...(isHeldAnew ? [{ code: 'held', text: `${holding.text} ${holding.remedy}` } as const] : []),

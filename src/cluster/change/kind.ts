@@ -32,6 +32,8 @@ export interface ChangeKind<Order, Seen> extends ChangeTable<Order, Seen> {
   readonly act: (at: AtStep<Order>) => Promise<Order>;
   /** Observes the cluster as a whole. It is called once a second, so it caches what is costly. */
   readonly look: (at: AtStep<Order>, machines: readonly MachineSeen[]) => Promise<Seen>;
+  /** Why no further machine may get its turn at this wall-clock time; absent: one always may. */
+  readonly closed?: (at: AtStep<Order>, now: number) => string | undefined;
   /** See {@link RunningChange.rehearsal}; absent: the kind rehearses nothing. */
   readonly rehearsal?: (record: ChangeRecord<Order>, machine: string) => Rehearsal | undefined;
 }
@@ -92,7 +94,8 @@ export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>): AnyKind {
     act: (record) => kind.act(at(read(record))),
     async move(record, machines, age, now) {
       const known = read(record);
-      return advance(known, kind, { machines, cluster: await kind.look(at(known), machines), age }, now);
+      const cluster = await kind.look(at(known), machines);
+      return advance(known, kind, { machines, cluster, age, closed: kind.closed?.(at(known), now) }, now);
     },
     hasTurn: (record, machine) => hasTurn(record, stepOf(read(record), kind), machine),
     rehearsal: (record, machine) => kind.rehearsal?.(read(record), machine),

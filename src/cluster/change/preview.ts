@@ -48,13 +48,16 @@ function stepPreview(
 ): StepPreview {
   const found: Record<string, string[]> = {};
   for (const machine of machines) {
-    if (without.includes(machine.name) || !isFor(scope, machine.roles)) continue;
+    if (without.includes(machine.name) || !isFor(scope, machine)) continue;
     for (const program of restarts(machine.roles)) {
       found[program] ??= [];
       found[program].push(machine.name);
     }
   }
-  const inTurn = Math.max(0, ...IN_TURN.map((program) => found[program]?.length ?? 0));
+  const inTurn =
+    scope.on === 'machines' && scope.atOnce !== 'all'
+      ? Math.ceil(new Set(Object.values(found).flat()).size / scope.atOnce)
+      : Math.max(0, ...IN_TURN.map((program) => found[program]?.length ?? 0));
   const asked = scope.on === 'machines' ? ONE_POLL : 0;
   const total = (takes.total ?? 0) + asked + inTurn * (takes.eachTurn ?? (0 as Millis));
   return { name, sentence, restarts: found, minutes: rounded(total / 60_000), noReturn };

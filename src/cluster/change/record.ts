@@ -50,6 +50,8 @@ const schema = z.strictObject({
   evidence: z.record(z.string(), evidence),
   /** Machines whose turn it is, in steps that few machines do at a time. */
   turns: z.array(z.string()),
+  /** When a machine last got its turn. */
+  turnedAt: z.int().optional(),
   past: z.array(past),
   /** Steps before which the change pauses by itself. */
   pauseBefore: z.array(z.string()),

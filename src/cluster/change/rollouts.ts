@@ -10,7 +10,7 @@ import type { Millis } from '../../base/duration.ts';
 import type { EventSink } from '../../events/event.ts';
 import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf } from './turn.ts';
+import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf, whyStays } from './turn.ts';
 
 interface Known extends Peer {
   readonly at: Millis;
@@ -26,19 +26,22 @@ export interface Rollouts extends Restarts {
    * wants it; undefined when it runs none, or was not heard since this server started.
    */
   settled(cluster: string, machine: string): boolean | undefined;
+  /** Why a machine may not go down now; undefined when it may. */
+  whyStays(resolved: ResolvedCluster, machine: ClusterMachine): string | undefined;
 }
 
 /**
- * Opens the rollouts of all clusters. While `paused` says so, no machine of a cluster gets a turn.
+ * Opens the rollouts of all clusters. `waits` says why a machine gets no turn; absent: it may get
+ * one.
  */
 export function openRollouts({
   clock,
   events,
-  paused = () => false,
+  waits = () => undefined,
 }: {
   readonly clock: Clock;
   readonly events: EventSink;
-  readonly paused?: (cluster: string) => boolean;
+  readonly waits?: (cluster: string, machine: string) => string | undefined;
 }): Rollouts {
   const startedAt = clock.monotonic();
   /** `CLUSTER MACHINE` → its last report. */
@@ -54,21 +57,18 @@ export function openRollouts({
       turned: false,
     };
 
+  const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine): readonly Peer[] =>
+    resolved.machines.filter((other) => other.name !== name).map((other) => peerOf(resolved, other));
+
   return {
     ask(resolved, machine, facts, wanted) {
       const now = clock.monotonic();
       const before = known.get(keyOf(resolved, machine));
       const pods = podsOf(facts, before?.pods, now);
-      const others = resolved.machines.filter(({ name }) => name !== machine.name);
-      const free = turnOf(
-        { name: machine.name, wanted, pods },
-        others.map((other) => peerOf(resolved, other)),
-        { now, startedAt },
-      );
-      const turn: Turn =
-        free.changes.length > 0 && paused(resolved.name)
-          ? { do: 'wait', changes: free.changes, text: 'The change of the cluster is paused.' }
-          : free;
+      const asking = { name: machine.name, wanted, pods };
+      const free = turnOf(asking, peersOf(resolved, machine), { now, startedAt });
+      const why = free.changes.length > 0 ? waits(resolved.name, machine.name) : undefined;
+      const turn: Turn = why === undefined ? free : { do: 'wait', changes: free.changes, text: why };
       const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});
       const has = rolledOn(machine, facts, wanted);
       const settled = isSettled({ has, pods, given });
@@ -105,6 +105,10 @@ export function openRollouts({
         asPlanned: settled && turn.do === 'go',
       });
       return { turn, soon: turned || turn.do === 'wait' };
+    },
+    whyStays(resolved, machine) {
+      const moment = { now: clock.monotonic(), startedAt };
+      return whyStays({ name: machine.name, has: carriedBy(machine) }, peersOf(resolved, machine), moment);
     },
     settled: (cluster, machine) => known.get(`${cluster} ${machine}`)?.asPlanned,
   };

@@ -48,11 +48,18 @@ export type Scope =
        * once; programs that must not restart together still take turns (turn.ts).
        */
       readonly atOnce: number | 'all';
+      /** Only these of them; absent: all. */
+      readonly only?: readonly string[];
     };
 
 /** Whether a step is for a machine with these roles. */
-export const isFor = (scope: Scope, roles: readonly ClusterRole[]): boolean =>
-  scope.on === 'machines' && (scope.roles === 'any' || roles.some((role) => scope.roles.includes(role)));
+export const isFor = (
+  scope: Scope,
+  { name, roles }: { readonly name: string; readonly roles: readonly ClusterRole[] },
+): boolean =>
+  scope.on === 'machines' &&
+  (scope.roles === 'any' || roles.some((role) => scope.roles.includes(role))) &&
+  (scope.only === undefined || scope.only.includes(name));
 
 /** What is known about a machine while a step is under way. */
 export interface MachineSeen {
@@ -109,6 +116,10 @@ export interface Step<Order, Seen> {
   readonly whole?: (input: StepInput<Order, Seen>) => Verdict;
   /** What restarts on a machine with these roles, for the preview. */
   readonly restarts?: (roles: readonly ClusterRole[]) => readonly string[];
+  /**
+   * For how long a machine of the step may be silent before it holds the change; absent: 5 minutes.
+   */
+  readonly patience?: Millis;
   /** The time that the step usually takes: in total, and for each machine that takes a turn. */
   readonly takes: { readonly total?: Millis; readonly eachTurn?: Millis };
   /**

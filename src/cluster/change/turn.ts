@@ -92,18 +92,48 @@ export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], m
   const changes = ROLLED.filter((pod) => worksOtherwise(pods[pod], wanted[pod], now));
   const wait = (text: string): Turn => ({ do: 'wait', changes, text });
   if (changes.length === 0) return { do: 'go', changes };
-  if (now - startedAt < ALL_HEARD)
-    return wait('The server has just started, and waits a minute to hear what the other machines run.');
-  const heard = peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
+  if (now - startedAt < ALL_HEARD) return wait(JUST_STARTED);
+  const heard = heardOf(peers, now);
   const first = blocking(Object.keys(wanted), heard, now);
   if (first) return wait(`${first.name} is changed first: ${notYet(first)}.`);
-  for (const pod of changes) {
+  const few = tooFew(name, changes, peers, heard);
+  return few === undefined ? { do: 'go', changes } : wait(few);
+}
+
+const JUST_STARTED = 'The server has just started, and waits a minute to hear what the other machines run.';
+
+const heardOf = (peers: readonly Peer[], now: Millis): readonly Peer[] =>
+  peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
+
+/**
+ * Why a machine may not go down now, as for a reboot; undefined when it may. Workers only wait for
+ * the machines that carry the cluster: how many of them may be down is decided elsewhere.
+ */
+export function whyStays(
+  { name, has }: Pick<Peer, 'name' | 'has'>,
+  peers: readonly Peer[],
+  { now, startedAt }: Moment,
+): string | undefined {
+  if (now - startedAt < ALL_HEARD) return JUST_STARTED;
+  const heard = heardOf(peers, now);
+  const first = heard.filter((peer) => carries(peer.has)).find((peer) => isWaitedFor(peer, now));
+  return first ? `${first.name} is changed first: ${notYet(first)}.` : tooFew(name, has, peers, heard);
+}
+
+/** Why too few of the given programs would be left without a machine; undefined when enough are. */
+function tooFew(
+  name: string,
+  programs: readonly Rolled[],
+  peers: readonly Peer[],
+  heard: readonly Peer[],
+): string | undefined {
+  for (const pod of programs) {
     const others = peers.filter(({ has }) => has.includes(pod));
     const missing = others.filter((peer) => !heard.includes(peer) || peer.pods[pod]?.ready !== true);
     if (others.length - missing.length < needed(pod, others.length))
-      return wait(`Without ${names(missing)} and ${name} too few instances of ${pod} would be left.`);
+      return `Without ${names(missing)} and ${name} too few instances of ${pod} would be left.`;
   }
-  return { do: 'go', changes };
+  return undefined;
 }
 
 /** Whether a machine that runs these programs carries the cluster: etcd or an API server. */

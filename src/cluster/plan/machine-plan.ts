@@ -42,8 +42,8 @@ export interface PlanOf {
   readonly logins?: Logins | undefined;
   /** In-cluster objects that this machine has not applied yet. */
   readonly objects?: ObjectsPart | undefined;
-  /** Orders a snapshot of etcd. */
-  readonly snapshot?: PlanLine | undefined;
+  /** What the machine has to do at this moment, besides running as planned. */
+  readonly orders?: readonly PlanLine[] | undefined;
   /**
    * Why nothing may be started on this machine now; the machine configures its system nevertheless.
    */
@@ -116,7 +116,7 @@ export function planLines(input: PlanOf): MachinePlan {
     step('units'),
     ...(input.ahead && kubernetes ? prefetchLines(resolved, input.ahead) : []),
     ...(objects ? [objects.run, step('objects')] : []),
-    ...(input.snapshot ? [input.snapshot] : []),
+    ...(input.orders ?? []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
     ...(started.waits === undefined ? [] : [hold('waiting-for-turn', started.waits)]),
     ...(runtime ? holds : []),

@@ -77,12 +77,12 @@ export interface PlannerDeps {
   readonly supplies?: (resolved: ResolvedCluster, machine: ClusterMachine) => Supplies;
   /** Where passwords of registries are; without it, machines log in nowhere. */
   readonly given?: Pick<GivenSecrets, 'value' | 'tag'>;
-  /** The line that orders a snapshot of etcd from the machine that polls, when it is its turn. */
-  readonly snapshot?: (
+  /** Lines for this moment, when it is the turn of the machine that polls: a snapshot, a reboot. */
+  readonly orders?: readonly ((
     resolved: ResolvedCluster,
     machine: ClusterMachine,
     facts: AgentFacts,
-  ) => PlanLine | undefined;
+  ) => PlanLine | undefined)[];
   /** The in-cluster objects that control planes have to apply. */
   readonly present: PresentOf;
   /** Tells which of these objects each control plane has applied. */
@@ -291,7 +291,7 @@ class Planner {
     const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
     const probes = probeLines(machine, probing, leaves.probes);
-    const snapshot = this.#deps.snapshot?.(resolved, machine, facts);
+    const orders = this.#deps.orders?.flatMap((line) => line(resolved, machine, facts) ?? []);
     const input = {
       resolved,
       machine,
@@ -301,13 +301,13 @@ class Planner {
       preflight,
       restart,
       probes,
-      snapshot,
+      orders,
       ahead: poll.ahead,
     };
     const { lines, soon } = this.#lines(input, keys, leaves.held, await this.#joins(poll));
     const waiting =
       soon ||
-      snapshot !== undefined ||
+      orders?.length ||
       etcd?.hold !== undefined ||
       facts.applied === undefined ||
       facts.hold !== undefined;

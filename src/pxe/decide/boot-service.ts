@@ -20,7 +20,7 @@ import {
   report,
   ticketed,
 } from './machine-reports.ts';
-import { missingFiles, outlook } from './outlook.ts';
+import { missingFiles, outlook, wantedImage } from './outlook.ts';
 import { machineTrust } from './trust.ts';
 
 export type { BootDeps } from './boot-context.ts';
@@ -53,6 +53,8 @@ export interface RunningBootService extends BootService {
   render(machine: string): Rendered;
   /** Why a machine would be held if it booted now, for lists; see {@link outlook}. */
   outlook(machine: string): Reason | undefined;
+  /** The image that a machine would boot; see {@link wantedImage}. */
+  wantedImage(machine: string): ReturnType<typeof wantedImage>;
   /** The tier of trust that counts for a machine; see {@link machineTrust}. */
   trust(machine: string): Trust | undefined;
   /** The hashes of an image's files that are not here. */
@@ -93,6 +95,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     needs: (sha256) => context.needed().has(sha256),
     render: (machine) => renderPreview(context, machine),
     outlook: (machine) => outlook(context, machine),
+    wantedImage: (machine) => wantedImage(context, machine),
     trust(machine) {
       const member = context.roster.get(machine);
       return member && machineTrust(context, member);

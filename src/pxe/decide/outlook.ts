@@ -30,6 +30,21 @@ export function outlook(context: BootContext, name: string): Reason | undefined 
   return verdict.kind === 'hold' ? verdict.reason : undefined;
 }
 
+/** The image that a machine would boot; undefined when its profile names none that exists. */
+export function wantedImage(
+  context: Pick<BootContext, 'roster' | 'profiles' | 'catalog'>,
+  name: string,
+): { readonly name: string; readonly root?: string } | undefined {
+  const member = context.roster.get(name);
+  if (member === undefined) return undefined;
+  const selection = selectionOf(member, member.status.seen.network, context.profiles());
+  const { boot = 'image', image } = selection.kind === 'selected' ? selection.profile.spec : {};
+  const found = boot === 'image' && image !== undefined ? context.catalog.get('Image', image) : undefined;
+  if (found === undefined || image === undefined) return undefined;
+  const root = found.document.spec.root?.sha256;
+  return { name: image, ...(root !== undefined && { root }) };
+}
+
 /** The hashes of an image's files that are not here. */
 export const missingFiles = ({ assets }: Pick<BootContext, 'assets'>, image: ImageSpec): readonly string[] =>
   assetsOf(image).filter((sha256) => assets.find(sha256) === undefined);

@@ -44,6 +44,9 @@ for device in null:1:3 zero:1:5 random:1:8 urandom:1:9 tty:5:0; do
   mknod -m 666 "dev/$name" c "${numbers%:*}" "${numbers#*:}"
 done
 ln -s /proc/self/fd dev/fd
+# A kernel of its own, as far as the agent looks at it.
+[ ! -e kernel/boot_id ] || mount --bind kernel/boot_id proc/sys/kernel/random/boot_id
+[ ! -e kernel/cmdline ] || mount --bind kernel/cmdline proc/cmdline
 if [ "$disk" != none ]; then
   mknod -m 600 dev/vda b "${disk%:*}" "${disk#*:}"
   mkdir -p sys/block/vda
@@ -56,7 +59,7 @@ fi
 mount -t tmpfs -o mode=755,size=64m tmpfs usr/local/bin
 path=/usr/local/bin:/tools:/usr/sbin:/usr/bin:/sbin:/bin
 exec chroot . /usr/bin/env -i PATH=$path HOME=/root LC_ALL=C /bin/sh -c '
-  while :; do
+  while [ ! -e /run/reboot ]; do
     sh /etc/muster/muster-start.sh >>/run/agent.log 2>&1 || :
     sleep 1
   done'

@@ -3,6 +3,7 @@
  * and the shipped `bin/muster serve`. Runs inside scripts/in-namespace.sh.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import fs from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { gunzipSync } from 'node:zlib';
@@ -149,6 +150,7 @@ export class Machine {
   readonly address: string;
   readonly #home: string;
   readonly #segment: Segment;
+  readonly #kernels: boolean;
   disk: Disk;
   /** The files of the last network boot. */
   #first: string | undefined;
@@ -157,7 +159,9 @@ export class Machine {
   #boots = 0;
   #pid = 0;
 
-  constructor(name: Name, home: string, segment: Segment, disk: Disk) {
+  /** `kernels`: each boot has a boot id and a command line of its own. */
+  constructor(name: Name, home: string, segment: Segment, disk: Disk, kernels = false) {
+    this.#kernels = kernels;
     this.name = name;
     this.address = segment.address(name);
     this.#home = home;
@@ -167,6 +171,11 @@ export class Machine {
 
   get on(): boolean {
     return this.#process !== undefined;
+  }
+
+  /** Whether it has shut down by itself, as it does when its service manager is told to reboot. */
+  get isShutDown(): boolean {
+    return this.#process !== undefined && this.#process.exitCode !== null;
   }
 
   /**
@@ -245,6 +254,12 @@ export class Machine {
     // The system's ready report; without it, several boots would count as a boot loop.
     for (const step of ['kernel', 'configured', 'ready'])
       await ask(`http://${this.#segment.server}:8080/boot/${session}/report`, '-d', `step=${step}`);
+    if (this.#kernels) {
+      fs.mkdirSync(join(first, 'kernel'), { recursive: true });
+      fs.writeFileSync(join(first, 'kernel/boot_id'), `${randomUUID()}\n`);
+      const root = /muster\.root\.sha256=\S+/.exec(script)?.[0];
+      fs.writeFileSync(join(first, 'kernel/cmdline'), `${root ?? ''}\n`);
+    }
     fs.mkdirSync(join(first, 'etc'), { recursive: true });
     fs.writeFileSync(join(first, 'etc/machine-id'), `${this.name.slice(1).repeat(32)}\n`);
     return true;
@@ -537,11 +552,14 @@ export interface RackOptions {
   readonly cluster?: string;
   /** More programs in the machines' search path: name → file. */
   readonly programs?: Readonly<Record<string, string>>;
+  /** Whether each boot of a machine has a boot id and a command line of its own. */
+  readonly kernels?: boolean;
 }
 
 /** A new rack: machines that are off, with blank disks, and an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
   const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192, programs = {} } = options;
+  const { kernels } = options;
   // In memory, since the disks of a busy host would delay etcd, and no test needs real disks.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
@@ -579,7 +597,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
   const put = await callApi(host.socket, 'PUT', `/v1/assets/${hash}`, kernel);
   if (put.status >= 300) throw new Error(`the image: ${put.status} ${put.text}`);
   const machines = Object.fromEntries(
-    EVERYONE.map((name) => [name, new Machine(name, home, segment, new Disk(home, diskMiB))]),
+    EVERYONE.map((name) => [name, new Machine(name, home, segment, new Disk(home, diskMiB), kernels)]),
   ) as Record<Name, Machine>;
   const everyone = Object.values(machines);
   const all = members.map((name) => machines[name]);

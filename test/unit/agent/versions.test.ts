@@ -53,6 +53,12 @@ test('an agent that knows no pairs gets certificate and key as two files', () =>
   expect(linesFor('6', [own, given])).toEqual([own, given]);
 });
 
+test('an agent that cannot reboot its machine gets no line that says so', () => {
+  const reboot: PlanLine = { do: 'reboot', id: 'b0-0t' };
+  expect(linesFor('6', [FETCH, reboot])).toEqual([FETCH]);
+  expect(linesFor('7', [FETCH, reboot])).toEqual([FETCH, reboot]);
+});
+
 test('the newest version is that of the scripts', () => {
   const script = fs.readFileSync('src/agent/muster-agent.sh', 'utf8');
   expect(script).toContain(`\nversion=${AGENT_VERSION}\n`);

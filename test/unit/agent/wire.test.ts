@@ -119,6 +119,7 @@ describe('a plan', () => {
         'restore-snapshot c f g m n 2001:db8::1 etcdutl 1000 s-1 registry.k8s.io/etcd:3.6.8-0',
       ],
       [{ do: 'snapshot-etcd', id: 's-1' }, 'snapshot-etcd s-1'],
+      [{ do: 'reboot', id: 'b0-0t' }, 'reboot b0-0t'],
       [{ do: 'check', check: 'port', of: ['2379', 'etcd'] }, 'check port 2379 etcd'],
       [{ do: 'directory', mode: 0o700, path: '/d' }, 'directory 700 /d'],
       [{ do: 'put', mode: 0o40, path: '/p', content }, `put 040 ${sha} /p`],

@@ -38,6 +38,8 @@ import { ownRotation } from '../../../src/cluster/change/own/own-rotation.ts';
 import { createOwnRotations, withOwn } from '../../../src/cluster/change/own/own-rotations.ts';
 import { createQuarantinedMembers } from '../../../src/cluster/change/quarantined-member.ts';
 import { openReleases } from '../../../src/cluster/change/releases.ts';
+import { roll } from '../../../src/cluster/change/roll/roll.ts';
+import { createRolls } from '../../../src/cluster/change/roll/rolls.ts';
 import { rotation } from '../../../src/cluster/change/rotation/rotation.ts';
 import { createRotations } from '../../../src/cluster/change/rotation/rotations.ts';
 import { upgrade } from '../../../src/cluster/change/upgrade/upgrade.ts';
@@ -271,7 +273,16 @@ export async function openWorld(
   const { trustChanged, ticketKeys } = agents;
   const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agents.identities.list }));
   const ownMachines = () => agents.identities.list().map(({ machine }) => machine);
-  const kinds = [kind, upgradeKind, ownKind];
+  const rollKind = anyKind(
+    roll({
+      ...{ clusters, kubes },
+      bootId: () => undefined,
+      wants: boot.wantedImage,
+      whyStays: () => undefined,
+      record: () => undefined,
+    }),
+  );
+  const kinds = [kind, upgradeKind, rollKind, ownKind];
   const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
   const life = await openLife({ store, clock, log });
   const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
@@ -323,6 +334,13 @@ export async function openWorld(
     upgrades: createUpgrades({
       ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
       has: () => true,
+    }),
+    rolls: createRolls({
+      ...{ changes, kind: rollKind, clusters, running: releases, health, founding: founding.status },
+      agent: (machine) => roster.get(machine)?.status.agent,
+      stopped: boot.outlook,
+      wants: boot.wantedImage,
+      imageName: () => undefined,
     }),
     builds,
     addons: openAddons(async () => undefined),

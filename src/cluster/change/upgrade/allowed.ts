@@ -77,16 +77,11 @@ function hasNew(progress: Progress, machine: Asking, part: Part): boolean {
 }
 
 /** Whether the machine may change in the step that the upgrade is at. */
-function mayChange(
-  { evidence, turns, acted, order }: Progress,
-  { name, drained }: Asking,
-  step: string,
-): boolean {
+function mayChange({ evidence, turns, acted }: Progress, { name, drained }: Asking, step: string): boolean {
   if (evidence[name] !== undefined) return true;
   if (!acted) return false;
   if (partOfStep(step) === 'addons') return true;
-  const isCanary = step.startsWith('canary') && name === order.canary;
-  return (isCanary || turns.includes(name)) && (!drainsIn(step) || drained);
+  return turns.includes(name) && (!drainsIn(step) || drained);
 }
 
 const PROGRAM: Readonly<Record<Exclude<Part, 'addons'>, Versioned & keyof UpgradeOrder['to']['versions']>> = {

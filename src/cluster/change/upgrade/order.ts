@@ -1,6 +1,7 @@
 /** What an upgrade was ordered to do, as its record keeps it, and what is observed meanwhile. */
 import { z } from 'zod';
 import type { Release } from '../../spec/release.ts';
+import type { NodeSeen } from '../nodes.ts';
 
 const texts = z.record(z.string(), z.string());
 const release = z.strictObject({ version: z.string(), versions: texts, images: texts });
@@ -26,18 +27,6 @@ export type UpgradeOrder = Omit<z.output<typeof upgradeOrder>, 'from' | 'to'> & 
   readonly from: Release;
   readonly to: Release;
 };
-
-/** What the API shows of a node that is being changed. */
-export interface NodeSeen {
-  /** Whether nothing is left on it that has to be evicted. */
-  readonly drained: boolean;
-  /** What it waits for, for people. */
-  readonly text?: string;
-  /** Why its pods cannot be evicted now: a budget does not allow it. */
-  readonly kept?: string;
-  /** Whether it is Ready, schedulable again, and the pods of its DaemonSets run. */
-  readonly back: boolean;
-}
 
 export interface UpgradeSeen {
   /** Machine → the node, for machines that have their turn in a step that drains. */

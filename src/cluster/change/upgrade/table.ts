@@ -14,21 +14,19 @@ import type { Release } from '../../spec/release.ts';
 import type { ClusterRole } from '../../spec/resolved-cluster.ts';
 import { minorsNewer } from '../../spec/skew.ts';
 import {
-  type ChangeTable,
-  done,
-  held,
-  type MachineSeen,
-  type Scope,
-  type Step,
-  type StepInput,
-  type Verdict,
-  waiting,
-} from '../step.ts';
+  all,
+  apiserverIsReady,
+  drained,
+  etcdServes,
+  isBack,
+  type Judge as JudgeOf,
+  settledAgain,
+} from '../judges.ts';
+import { type ChangeTable, done, held, type Scope, type Step, waiting } from '../step.ts';
 import type { UpgradeOrder, UpgradeSeen } from './order.ts';
 
 type UpgradeStep = Step<UpgradeOrder, UpgradeSeen>;
-type Input = StepInput<UpgradeOrder, UpgradeSeen>;
-type Judge = (machine: MachineSeen, input: Input) => Verdict;
+type Judge = JudgeOf<UpgradeOrder, UpgradeSeen>;
 
 const NODES: readonly ClusterRole[] = ['control-plane', 'worker'];
 const on = (roles: readonly ClusterRole[], atOnce: number | 'all'): Scope => ({
@@ -53,36 +51,6 @@ const runs =
     );
   };
 
-const etcdServes: Judge = ({ facts, roles }) =>
-  !roles.includes('etcd') || facts?.etcd.health === 'serving'
-    ? done('')
-    : waiting('its member of etcd does not serve');
-
-const apiserverIsReady: Judge = ({ facts, roles }) =>
-  !roles.includes('control-plane') || facts?.apiserver?.health === 'ready'
-    ? done('')
-    : waiting('its API server is not ready');
-
-const settledAgain: Judge = ({ settled }) =>
-  settled === false ? waiting('its programs do not run as planned yet') : done('');
-
-const drained: Judge = ({ name }, { cluster }) => {
-  const node = cluster.nodes[name];
-  if (node?.drained) return done('');
-  if (node?.kept !== undefined)
-    return held(
-      'budget',
-      `${name} cannot be drained: ${node.kept}.`,
-      'Scale the workload up or change its PodDisruptionBudget; the upgrade then continues by itself.',
-    );
-  return waiting(node?.text ?? 'it is being drained');
-};
-
-const isBack: Judge = ({ name }, { cluster }) =>
-  cluster.nodes[name]?.back
-    ? done('its node is Ready and takes pods')
-    : waiting(cluster.nodes[name]?.text ?? 'its node is not Ready');
-
 const hasImages: Judge = ({ name, facts }, { cluster }) => {
   const list = cluster.lists[name];
   if (list === '') return done('');
@@ -96,29 +64,11 @@ const hasImages: Judge = ({ name, facts }, { cluster }) => {
   );
 };
 
-/** All judges have to be satisfied; the first that is not says why. */
-const all =
-  (...judges: readonly Judge[]): NonNullable<UpgradeStep['machine']> =>
-  (machine, input) => {
-    const texts: string[] = [];
-    for (const judge of judges) {
-      const verdict = judge(machine, input);
-      if (verdict.is !== 'done') return verdict;
-      if (verdict.evidence !== '') texts.push(verdict.evidence);
-    }
-    return done(texts.join('; '));
-  };
-
 /** A part of the upgrade on its machines. `to`: the release that they get. */
 interface PartStep {
   readonly part: Part;
   readonly step: (order: UpgradeOrder, to: Release) => UpgradeStep;
 }
-
-const onlyCanary =
-  (order: UpgradeOrder, judge: NonNullable<UpgradeStep['machine']>): NonNullable<UpgradeStep['machine']> =>
-  (machine, input) =>
-    machine.name === order.canary ? judge(machine, input) : done('its turn comes later');
 
 const nodeJudge = (to: Release) =>
   all(drained, runs('kubelet', to), etcdServes, apiserverIsReady, settledAgain, isBack);
@@ -187,9 +137,10 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
     step: (order, to) => ({
       name: 'canary',
       sentence: `The worker ${order.canary ?? ''} is drained and gets kubelet ${to.versions.kubelet}, before all others.`,
-      scope: on(['worker'], 'all'),
-      takes: { total: duration('60s') },
-      machine: onlyCanary(order, nodeJudge(to)),
+      scope: { on: 'machines', roles: ['worker'], atOnce: 1, only: order.canary ? [order.canary] : [] },
+      takes: { eachTurn: duration('60s') },
+      restarts: (roles) => (roles.includes('worker') ? ['kubelet'] : []),
+      machine: nodeJudge(to),
     }),
   },
   workers: {

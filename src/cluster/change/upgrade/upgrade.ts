@@ -12,11 +12,10 @@ import type { Releases } from '../../spec/release.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
+import { drainRound, type NodeSeen, takeBack } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
-import { drainRound, takeBack } from './nodes.ts';
 import {
   NOTHING_SEEN,
-  type NodeSeen,
   type SnapshotSeen,
   type UpgradeOrder,
   type UpgradeSeen,
@@ -87,11 +86,10 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
 }
 
 /** The machines that may change now and have not shown their evidence. */
-function changing({ record }: UpgradeDeps, { cluster, order, step }: At): readonly string[] {
+function changing({ record }: UpgradeDeps, { cluster }: At): readonly string[] {
   const known = record(cluster);
   if (known === undefined || known.paused) return [];
-  const turns = step === 'canary' && order.canary !== undefined ? [order.canary] : known.turns;
-  return turns.filter((name) => known.evidence[name] === undefined && !known.without.includes(name));
+  return known.turns.filter((name) => known.evidence[name] === undefined && !known.without.includes(name));
 }
 
 /** Drains a node, or takes it back when its kubelet has the wanted version. */
@@ -107,7 +105,7 @@ async function nodeRound(
   // Where only the runtime changes, kubelet's version does not tell whether it had its turn.
   const sameKubelet = order.from.versions.kubelet === order.to.versions.kubelet;
   return runs === wanted && (!sameKubelet || isDrained)
-    ? takeBack(kube, machine, wanted)
+    ? takeBack(kube, machine, { kubelet: wanted })
     : drainRound(kube, machine, record(cluster)?.id ?? 'upgrade');
 }
 

@@ -242,7 +242,8 @@ export class Cluster {
     this.rollouts = openRollouts({
       clock,
       events: { record: () => undefined },
-      paused: (name) => this.changes.running(name)?.paused === true,
+      waits: (name) =>
+        this.changes.running(name)?.paused ? 'The change of the cluster is paused.' : undefined,
     });
     const clusters = { get: () => ({ resolved: this.spec, faults: [] }) as never };
     const kind = anyKind(

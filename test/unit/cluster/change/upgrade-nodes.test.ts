@@ -1,6 +1,6 @@
 /** What the boot host does to a node during an upgrade, and what it checks before. */
 import { expect, test } from 'vitest';
-import { CORDONED, drainRound, takeBack } from '../../../../src/cluster/change/upgrade/nodes.ts';
+import { CORDONED, drainRound, takeBack } from '../../../../src/cluster/change/nodes.ts';
 import { type Preflight, preflightFaults } from '../../../../src/cluster/change/upgrade/preflight.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/spec/release.ts';
@@ -57,15 +57,24 @@ test('a node is marked, cordoned and drained, and taken back when it is Ready wi
   expect(api.annotations).toEqual({ [CORDONED]: 'u1' });
   expect(await drainRound(api.kube, 'w1', 'u1')).toMatchObject({ drained: true, back: false });
 
-  expect(await takeBack(api.kube, 'w1', '1.36.3')).toMatchObject({ back: false, text: /v1\.35\.6/ });
+  expect(await takeBack(api.kube, 'w1', { kubelet: '1.36.3' })).toMatchObject({
+    back: false,
+    text: /v1\.35\.6/,
+  });
   api.kubelet = 'v1.36.3+vendor';
   api.ready = 'Unknown';
-  expect(await takeBack(api.kube, 'w1', '1.36.3')).toMatchObject({ back: false, text: /not Ready/ });
+  expect(await takeBack(api.kube, 'w1', { kubelet: '1.36.3' })).toMatchObject({
+    back: false,
+    text: /not Ready/,
+  });
   api.ready = 'True';
   api.pods[0]!.ready = 'False';
-  expect(await takeBack(api.kube, 'w1', '1.36.3')).toMatchObject({ back: false, text: /default\/proxy/ });
+  expect(await takeBack(api.kube, 'w1', { kubelet: '1.36.3' })).toMatchObject({
+    back: false,
+    text: /default\/proxy/,
+  });
   api.pods[0]!.ready = 'True';
-  expect(await takeBack(api.kube, 'w1', '1.36.3')).toEqual({ drained: true, back: true });
+  expect(await takeBack(api.kube, 'w1', { kubelet: '1.36.3' })).toEqual({ drained: true, back: true });
   expect(api.spec.unschedulable).toBeNull();
 });
 
@@ -78,7 +87,7 @@ test('a budget is named, and a node that an operator made unschedulable stays so
   cordoned.spec = { unschedulable: true };
   cordoned.kubelet = 'v1.36.3';
   expect(await drainRound(cordoned.kube, 'w1', 'u1')).toMatchObject({ drained: true });
-  expect(await takeBack(cordoned.kube, 'w1', '1.36.3')).toMatchObject({ back: true });
+  expect(await takeBack(cordoned.kube, 'w1', { kubelet: '1.36.3' })).toMatchObject({ back: true });
   expect(cordoned.spec).toEqual({ unschedulable: true });
 });
 

@@ -1,11 +1,30 @@
 /** What the boot host does to a node that is being changed: drains it, and takes it back. */
-import { fieldsOf, listOf, textOf } from '../../../base/foreign-json.ts';
-import { type Kube, KubeRefusal } from '../../kube.ts';
-import { drain } from '../drain.ts';
-import type { NodeSeen } from './order.ts';
+import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
+import { type Kube, KubeRefusal } from '../kube.ts';
+import { drain } from './drain.ts';
 
-/** Marks a node that an upgrade made unschedulable, as opposed to an operator. */
+/** Marks a node that a change made unschedulable, as opposed to an operator. */
 export const CORDONED = 'muster/cordoned-by';
+
+/** What the API shows of a node that is being changed. */
+export interface NodeSeen {
+  /** Whether nothing is left on it that has to be evicted. */
+  readonly drained: boolean;
+  /** What it waits for, for people. */
+  readonly text?: string;
+  /** Why its pods cannot be evicted now: a budget does not allow it. */
+  readonly kept?: string;
+  /** Whether it is Ready, schedulable again, and the pods of its DaemonSets run. */
+  readonly back: boolean;
+}
+
+/** What a node has to run before it takes pods again; an absent field is not looked at. */
+export interface Wanted {
+  /** The version of its kubelet, e.g. 1.36.3. */
+  readonly kubelet?: string;
+  /** The kernel's boot id that its kubelet reports. */
+  readonly bootId?: string;
+}
 
 const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(node)}`;
 
@@ -14,6 +33,7 @@ interface Node {
   readonly cordonedBy: string | undefined;
   readonly ready: boolean;
   readonly kubelet: string;
+  readonly bootId: string;
 }
 
 /** Reads a node; undefined when the API has none of this name. */
@@ -30,6 +50,7 @@ async function readNode(kube: Kube, name: string): Promise<Node | undefined> {
         .map(fieldsOf)
         .some((one) => one.type === 'Ready' && one.status === 'True'),
       kubelet: textOf(fieldsOf(nodeInfo).kubeletVersion),
+      bootId: textOf(fieldsOf(nodeInfo).bootID),
     };
   } catch (error) {
     if (error instanceof KubeRefusal && error.status === 404) return undefined;
@@ -59,22 +80,45 @@ const some = (names: readonly string[]): string =>
   names.slice(0, 5).join(', ') + (names.length > 5 ? ` and ${names.length - 5} more` : '');
 
 /**
- * Takes a node back into use when it is Ready with the wanted kubelet, and looks whether the pods
- * of its DaemonSets run.
+ * Makes a node schedulable again that a change had made unschedulable. Resolves with whether the
+ * API has such a node.
  */
-export async function takeBack(kube: Kube, name: string, kubelet: string): Promise<NodeSeen> {
+export async function uncordon(kube: Kube, name: string): Promise<boolean> {
   const node = await readNode(kube, name);
-  const waiting = (text: string): NodeSeen => ({ drained: true, back: false, text });
-  if (node === undefined) return waiting('the API has no node of its name yet');
-  if (!node.ready) return waiting('its node is not Ready');
-  // A vendor's build adds to the version, e.g. v1.36.3+build.
-  if (node.kubelet.replace(/^v/, '').replace(/[+-].*/, '') !== kubelet)
-    return waiting(`the API still shows kubelet ${node.kubelet}`);
-  if (node.cordonedBy !== undefined)
+  if (node?.cordonedBy !== undefined)
     await patch(kube, name, {
       metadata: { annotations: { [CORDONED]: null } },
       spec: { unschedulable: null },
     });
+  return node !== undefined;
+}
+
+/** Makes all nodes schedulable again that this change had made unschedulable. */
+export async function uncordonAll(kube: Kube, change: string): Promise<void> {
+  const { body } = await kube('/api/v1/nodes');
+  for (const { metadata } of listOf(fieldsOf(body).items).map(fieldsOf)) {
+    const { name, annotations } = fieldsOf(metadata);
+    if (fieldsOf(annotations)[CORDONED] === change) await uncordon(kube, textOf(name));
+  }
+}
+
+/**
+ * Takes a node back into use when it is Ready and runs what is wanted, and looks whether the pods
+ * of its DaemonSets run.
+ */
+export async function takeBack(kube: Kube, name: string, wanted: Wanted): Promise<NodeSeen> {
+  const node = await readNode(kube, name);
+  const waiting = (text: string): NodeSeen => ({ drained: true, back: false, text });
+  if (node === undefined) return waiting('the API has no node of its name yet');
+  // The API shows a node Ready for a while after its machine went down.
+  if (wanted.bootId !== undefined && node.bootId !== wanted.bootId)
+    return waiting('its kubelet has not reported since the machine booted');
+  if (!node.ready) return waiting('its node is not Ready');
+  // A vendor's build adds to the version, e.g. v1.36.3+build.
+  const kubelet = node.kubelet.replace(/^v/, '').replace(/[+-].*/, '');
+  if (wanted.kubelet !== undefined && kubelet !== wanted.kubelet)
+    return waiting(`the API still shows kubelet ${node.kubelet}`);
+  await uncordon(kube, name);
   const starting = await podsThatStart(kube, name);
   return starting.length === 0
     ? { drained: true, back: true }

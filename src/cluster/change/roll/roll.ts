@@ -1,0 +1,172 @@
+/** The roll as a kind of change: what the boot host does to the machines that have their turn. */
+import type { AgentFacts } from '../../../agent/facts.ts';
+import type { PlanLine } from '../../../agent/plan.ts';
+import { REBOOTS } from '../../../agent/versions.ts';
+import { firstReady, type Kube } from '../../kube.ts';
+import { runsKubelet } from '../../plan/checks.ts';
+import {
+  addressOf,
+  type ClusterMachine,
+  type ResolvedCluster,
+  withRole,
+} from '../../spec/resolved-cluster.ts';
+import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { AtStep, ChangeKind } from '../kind.ts';
+import { drainRound, type NodeSeen, takeBack, uncordon, uncordonAll } from '../nodes.ts';
+import type { ChangeRecord } from '../record.ts';
+import { NOTHING_SEEN, type RollOrder, type RollSeen, rollOrder, type WantedImage } from './order.ts';
+import { ROLL } from './table.ts';
+
+export interface RollDeps {
+  readonly clusters: Pick<ResolvedClusters, 'get'>;
+  readonly kubes: (cluster: string, address: string) => Kube;
+  /** The boot id that a machine reported last. */
+  readonly bootId: (machine: string) => string | undefined;
+  /** The image that a machine would boot now. */
+  readonly wants: (machine: string) => WantedImage | undefined;
+  /** Why a machine may not go down now; undefined when it may. */
+  readonly whyStays: (resolved: ResolvedCluster, machine: ClusterMachine) => string | undefined;
+  /** The roll of a cluster that is under way. */
+  readonly record: (cluster: string) => ChangeRecord<RollOrder> | undefined;
+}
+
+export interface Roll extends ChangeKind<RollOrder, RollSeen> {
+  /** The line that reboots a machine whose turn it is; undefined when it has to keep running. */
+  line(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts): PlanLine | undefined;
+  /** The control plane or member of etcd that may be down now. */
+  down(cluster: string): string | undefined;
+}
+
+export function roll(deps: RollDeps): Roll {
+  // Both are only in memory: a restarted server drains again before it orders a reboot.
+  const drained = openMarks();
+  const ordered = openMarks();
+
+  return {
+    ...ROLL,
+    name: 'roll',
+    schema: rollOrder,
+
+    async act({ cluster, order }) {
+      const resolved = deps.clusters.get(cluster)?.resolved;
+      const record = deps.record(cluster);
+      const nodes = resolved?.machines.filter((one) => order.machines[one.name] && runsKubelet(one)) ?? [];
+      if (resolved && record && nodes.length > 0) await uncordonAll(await apiOf(deps, resolved), record.id);
+      return order;
+    },
+
+    async look({ cluster, order }) {
+      const resolved = deps.clusters.get(cluster)?.resolved;
+      const record = deps.record(cluster);
+      if (resolved === undefined || record === undefined || record.route === 'back') return NOTHING_SEEN;
+      const nodes: Record<string, NodeSeen> = {};
+      const wants: Record<string, string | undefined> = {};
+      for (const name of underWay(record)) {
+        const machine = resolved.machines.find((one) => one.name === name);
+        if (machine === undefined) continue;
+        wants[name] = deps.wants(name)?.root;
+        nodes[name] = await round(deps, { resolved, record, machine, order, drained, ordered }).catch(
+          unreached,
+        );
+      }
+      return { nodes, wants };
+    },
+
+    line(resolved, machine, { bootId, agent }) {
+      const { name } = machine;
+      const record = deps.record(resolved.name);
+      if (record === undefined || record.route === 'back' || !underWay(record).includes(name))
+        return undefined;
+      if (record.order.machines[name]?.bootId !== bootId || Number(agent) < REBOOTS) return undefined;
+      if (!drained.has(record, name) && !ordered.has(record, name)) return undefined;
+      // Another machine may have gone down since this one was drained.
+      if (deps.whyStays(resolved, machine) !== undefined) return undefined;
+      ordered.add(record, name);
+      return { do: 'reboot', id: bootId };
+    },
+
+    down(cluster) {
+      const record = deps.record(cluster);
+      if (record === undefined || record.route === 'back') return undefined;
+      return underWay(record).find(
+        (name) => record.order.servers.includes(name) && ordered.has(record, name),
+      );
+    },
+  };
+}
+
+/** A set of machines, for one roll each. */
+interface Marks {
+  has(record: ChangeRecord<RollOrder>, machine: string): boolean;
+  add(record: ChangeRecord<RollOrder>, machine: string): void;
+  remove(record: ChangeRecord<RollOrder>, machine: string): void;
+}
+
+function openMarks(): Marks {
+  /** `CLUSTER MACHINE` → the id of the roll. */
+  const marks = new Map<string, string>();
+  return {
+    has: ({ cluster, id }, machine) => marks.get(`${cluster} ${machine}`) === id,
+    add: ({ cluster, id }, machine) => void marks.set(`${cluster} ${machine}`, id),
+    remove: ({ cluster }, machine) => void marks.delete(`${cluster} ${machine}`),
+  };
+}
+
+/** The machines that have their turn and have not shown their evidence. */
+const underWay = ({ turns, evidence, without }: ChangeRecord<RollOrder>): readonly string[] =>
+  turns.filter((name) => evidence[name] === undefined && !without.includes(name));
+
+const apiOf = ({ kubes }: RollDeps, resolved: ResolvedCluster): Promise<Kube> =>
+  firstReady(withRole(resolved, 'control-plane').map((one) => kubes(resolved.name, addressOf(one))));
+
+/** The only control plane is down while it reboots. */
+const unreached = (error: unknown): NodeSeen => ({
+  drained: false,
+  back: false,
+  text: `no API server answers: ${error instanceof Error ? error.message : String(error)}`,
+});
+
+interface RoundOf {
+  readonly resolved: ResolvedCluster;
+  readonly record: ChangeRecord<RollOrder>;
+  readonly machine: ClusterMachine;
+  readonly order: AtStep<RollOrder>['order'];
+  /** Machines that may reboot as soon as the cluster can do without them. */
+  readonly drained: Marks;
+  /** Machines whose plan had the line that reboots them. */
+  readonly ordered: Marks;
+}
+
+const STAYS = { drained: true, back: false } as const;
+const REBOOTING: NodeSeen = { ...STAYS, text: 'it reboots' };
+
+/**
+ * Drains the node of a machine, lets it reboot when the cluster can do without it, and takes the
+ * node back after that. While the roll is paused a machine that was ordered to reboot finishes, and
+ * the node of one that was not takes pods again.
+ */
+async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
+  const { resolved, record, machine, order } = of;
+  const { name } = machine;
+  const bootId = deps.bootId(name);
+  const booted = bootId !== undefined && bootId !== order.machines[name]?.bootId;
+  const node = runsKubelet(machine);
+  if (booted)
+    return node ? takeBack(await apiOf(deps, resolved), name, { bootId }) : { ...STAYS, back: true };
+  if (of.ordered.has(record, name)) return REBOOTING;
+  if (record.paused) {
+    of.drained.remove(record, name);
+    if (node) await uncordon(await apiOf(deps, resolved), name);
+    return { drained: false, back: false, text: 'the roll is paused' };
+  }
+  if (node) {
+    const seen = await drainRound(await apiOf(deps, resolved), name, record.id);
+    if (!seen.drained) {
+      of.drained.remove(record, name);
+      return seen;
+    }
+  }
+  of.drained.add(record, name);
+  const stays = deps.whyStays(resolved, machine);
+  return stays === undefined ? REBOOTING : { ...STAYS, text: `it does not reboot yet. ${stays}` };
+}

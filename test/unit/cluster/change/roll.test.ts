@@ -1,0 +1,239 @@
+/** Rolls of a modelled cluster: who reboots when, and what stops them. */
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { CORDONED } from '../../../../src/cluster/change/nodes.ts';
+import { RolledCluster, TICK } from './roll-kit.ts';
+
+/** The machines in the order in which they went down. */
+function watched(cluster: RolledCluster): { readonly order: string[]; readonly look: () => void } {
+  const order: string[] = [];
+  return {
+    order,
+    look() {
+      for (const { name } of cluster.down()) if (!order.includes(name)) order.push(name);
+    },
+  };
+}
+
+test('one worker reboots first, then control planes one at a time, then the other workers', async () => {
+  const cluster = new RolledCluster(3, 4, 2);
+  const { order, look } = watched(cluster);
+  let most = 0;
+  await cluster.run(500, 60_000, () => {
+    look();
+    most = Math.max(most, cluster.down().length);
+  });
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+  expect(order).toEqual(['w0', 'cp0', 'cp1', 'cp2', 'w1', 'w2', 'w3']);
+  expect(most).toBe(2);
+  expect(cluster.machines.map(({ boots }) => boots)).toEqual(Array(7).fill(1));
+  expect(cluster.machines.every(({ image }) => image === cluster.profile)).toBe(true);
+  expect(cluster.machines.some(({ unschedulable }) => unschedulable)).toBe(false);
+});
+
+test('a machine that has booted by itself meanwhile does not boot again', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.setDead('w1', true);
+  cluster.setDead('w1', false);
+  cluster.poll('w1', 0);
+  await cluster.run(300);
+  expect(cluster.record.ended).toBeDefined();
+  expect(cluster.of('w1').boots).toBe(1);
+});
+
+test('a node that the API still shows Ready from before the reboot is not taken for back', async () => {
+  const cluster = new RolledCluster(3, 1, 1);
+  // Faster than the API notices that a node is gone.
+  await cluster.run(300, 1000, () => {
+    for (const one of cluster.machines)
+      if (cluster.record.evidence[one.name]) expect(one.nodeBoot).toBe(one.boots);
+  });
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+});
+
+test('a machine that does not come back stops the roll, and nothing else reboots', async () => {
+  const cluster = new RolledCluster(3, 5, 3);
+  cluster.broken.add('w2');
+  const { order, look } = watched(cluster);
+  await cluster.run(400, 60_000, look);
+  expect(cluster.record.holding).toMatchObject({ code: 'machine-silent' });
+  expect(order).toEqual(['w0', 'cp0', 'cp1', 'cp2', 'w1', 'w2', 'w3', 'w4'].slice(0, order.length));
+  expect(cluster.record.step).toBe('workers');
+  cluster.operate('without', 'w2');
+  await cluster.run(400);
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+  expect(cluster.of('w2').annotations[CORDONED]).toBeUndefined();
+});
+
+test('a control plane that does not come back and is left out keeps the others from rebooting', async () => {
+  const cluster = new RolledCluster(3, 0, 1);
+  cluster.broken.add('cp1');
+  await cluster.run(300);
+  cluster.operate('without', 'cp1');
+  await cluster.run(300);
+  expect(cluster.of('cp2').boots).toBe(0);
+  expect((await cluster.look()).cp2).toContain('Without cp1 and cp2 too few instances of etcd');
+  cluster.setDead('cp1', false);
+  await cluster.run(300);
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+});
+
+test('a budget that allows no eviction holds the roll, which continues by itself', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.budget = 'w0';
+  await cluster.run(20);
+  expect(cluster.record.holding).toMatchObject({ code: 'budget' });
+  expect(cluster.of('w0').boots).toBe(0);
+  cluster.budget = undefined;
+  await cluster.run(300);
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+});
+
+test('a machine that boots another image than it should holds the roll', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.instead = 'c'.repeat(64);
+  await cluster.run(100);
+  expect(cluster.record.holding).toMatchObject({ code: 'other-image' });
+  expect(cluster.record.evidence).toEqual({});
+  cluster.instead = undefined;
+  cluster.setDead('w0', true);
+  cluster.setDead('w0', false);
+  await cluster.run(300);
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+});
+
+test('what the profile names when a machine boots is right as well, if the profile was changed again', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.profile = 'c'.repeat(64);
+  await cluster.run(300);
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+});
+
+test('a paused roll lets the machine finish that reboots, and a node that is being drained takes pods again', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.budget = 'w0';
+  await cluster.run(5);
+  expect(cluster.of('w0').unschedulable).toBe(true);
+  cluster.operate('pause');
+  await cluster.run(2);
+  expect(cluster.of('w0').unschedulable).toBe(false);
+  cluster.budget = undefined;
+  await cluster.run(20);
+  expect(cluster.of('w0').boots).toBe(0);
+  cluster.operate('resume');
+  await cluster.run(3, 60_000);
+  expect(cluster.of('w0').boots).toBe(1);
+  cluster.operate('pause');
+  await cluster.run(30);
+  expect(cluster.of('w0').unschedulable).toBe(false);
+  expect(cluster.of('cp0').boots).toBe(0);
+});
+
+test('a roll that is cancelled reboots nothing more, and drained nodes take pods again', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.budget = 'w0';
+  await cluster.run(5);
+  cluster.operate('cancel');
+  cluster.budget = undefined;
+  await cluster.run(20);
+  expect(cluster.record.ended).toMatchObject({ as: 'rolled-back' });
+  expect(cluster.machines.every(({ boots, unschedulable }) => boots === 0 && !unschedulable)).toBe(true);
+});
+
+test('no machine gets its turn while the window is closed, and the machine that reboots finishes', async () => {
+  const cluster = new RolledCluster(3, 2, 1);
+  const { order, look } = watched(cluster);
+  await cluster.run(500, 60_000, () => {
+    look();
+    if (order.includes('cp0')) cluster.closed = 'the window opens on Saturday';
+  });
+  expect(order).toEqual(['w0', 'cp0']);
+  expect(cluster.of('cp0').unschedulable).toBe(false);
+  expect(Object.keys(cluster.record.evidence)).toContain('cp0');
+  expect((await cluster.look()).cp1).toBe('the window opens on Saturday');
+  expect(cluster.record.holding).toBeUndefined();
+  cluster.closed = undefined;
+  await cluster.run(500);
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+});
+
+const action = fc.oneof(
+  { weight: 50, arbitrary: fc.record({ do: fc.constant('poll' as const), n: fc.nat(7) }) },
+  { weight: 50, arbitrary: fc.record({ do: fc.constant('look' as const), n: fc.nat(7) }) },
+  { weight: 30, arbitrary: fc.record({ do: fc.constant('time' as const), n: fc.nat(7) }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      do: fc.constantFrom('die' as const, 'return' as const, 'open' as const, 'close' as const),
+      n: fc.nat(7),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom('pause' as const, 'resume' as const, 'without' as const),
+      n: fc.nat(7),
+    }),
+  },
+);
+
+/** Checks what must hold when a machine goes down because its plan says so. */
+function checkReboot(cluster: RolledCluster, name: string, maxUnavailable: number): void {
+  const { serves } = cluster.of(name);
+  const rolled = cluster
+    .down()
+    .filter((one) => one.name !== name && !one.dead && one.serves === serves)
+    .map((one) => one.name);
+  if (!serves) expect(rolled.length).toBeLessThan(maxUnavailable);
+  else {
+    expect(rolled).toEqual([]);
+    const servers = cluster.machines.filter((one) => one.serves);
+    // A machine that has just died may not have been missed yet.
+    const missed = servers.filter((one) => one.name !== name && cluster.now - one.heardAt >= 45_000).length;
+    const needed = Math.min(Math.floor(servers.length / 2) + 1, servers.length - 1);
+    expect(servers.length - 1 - missed).toBeGreaterThanOrEqual(needed);
+  }
+}
+
+test('over random deaths, pauses and windows, never two control planes are down and etcd keeps its quorum', async () => {
+  let ended = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.constantFrom(1, 2, 3, 5),
+      fc.nat(3),
+      fc.integer({ min: 1, max: 3 }),
+      fc.array(action, { minLength: 50, maxLength: 300 }),
+      async (servers, workers, maxUnavailable, actions) => {
+        const cluster = new RolledCluster(servers, workers, maxUnavailable);
+        const die = (n: number, dead: boolean) =>
+          cluster.setDead(cluster.machines[n % cluster.machines.length]!.name, dead);
+        for (const one of actions) {
+          const { name } = cluster.machines[one.n % cluster.machines.length]!;
+          const turns = [...cluster.record.turns];
+          const shut = cluster.closed !== undefined;
+          if (one.do === 'poll') {
+            if (cluster.poll(name, one.n * 10_000)) checkReboot(cluster, name, maxUnavailable);
+          } else if (one.do === 'look') await cluster.look();
+          else if (one.do === 'time') cluster.now += one.n * TICK;
+          else if (one.do === 'die' || one.do === 'return') die(one.n, one.do === 'die');
+          else if (one.do === 'open' || one.do === 'close')
+            cluster.closed = one.do === 'open' ? undefined : 'closed';
+          else cluster.operate(one.do, name);
+          if (shut) expect(cluster.record.turns.filter((turn) => !turns.includes(turn))).toEqual([]);
+        }
+        // When everything works again, the roll ends, and every machine was rebooted.
+        cluster.closed = undefined;
+        cluster.operate('resume');
+        for (const { name } of cluster.machines) cluster.setDead(name, false);
+        await cluster.run(600, 30_000);
+        expect(cluster.record.ended).toMatchObject({ as: 'done' });
+        for (const { name, boots } of cluster.machines)
+          if (!cluster.record.without.includes(name)) expect(boots).toBeGreaterThan(0);
+        expect(cluster.machines.filter(({ unschedulable }) => unschedulable)).toEqual([]);
+        ended++;
+      },
+    ),
+    { numRuns: 60 },
+  );
+  expect(ended).toBe(60);
+});
