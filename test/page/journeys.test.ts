@@ -5,7 +5,7 @@ import type { BootHost } from '../../src/lab/simulated/boot-host.files.ts';
 import { orderOf } from '../../src/lab/simulated/documents.files.ts';
 import { type IdentityProvider, openIdentityProvider } from '../identity-provider.ts';
 import { afterPages, barriers, openBrowser, openContext, shoot } from './browser.ts';
-import { firstLogIn, flagsFor, invited, openServer, PAGE, setPassword } from './server.ts';
+import { firstLogIn, flagsFor, invited, invitedFor, openServer, PAGE, setPassword } from './server.ts';
 
 const MACHINES = 12;
 let host: BootHost;
@@ -247,4 +247,17 @@ test('a viewer sees everything and is offered nothing that would be refused', as
   await shoot(page, 'machine-phone-dark');
   expect(await page.getByRole('button', { name: 'Accept' }).count()).toBe(0);
   expect(await barriers(page)).toEqual([]);
+});
+
+test('a role for one cluster shows its machines, and no view of the whole site', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invitedFor(host, 'frances', 'operator', 'rack'));
+  await page.getByRole('link', { name: 'cp1', exact: true }).waitFor();
+  await shoot(page, 'fleet-one-cluster');
+  expect(await barriers(page)).toEqual([]);
+  for (const name of ['Documents', 'Keys', 'Register'])
+    expect(await page.getByRole('link', { name }).count()).toBe(0);
+  await page.getByRole('link', { name: 'cp1', exact: true }).click();
+  await page.getByRole('heading', { name: 'cp1' }).waitFor();
+  await page.getByRole('main').getByRole('link', { name: 'rack', exact: true }).waitFor();
 });

@@ -45,9 +45,14 @@ export function flagsFor({ issuer, authority }: IdentityProvider): readonly stri
 
 /** Makes an operator and returns the one-time link. */
 export function invited(host: BootHost, name: string, ...roles: readonly string[]): string {
-  const text = host.muster('operator', 'add', name, ...roles.flatMap((role) => ['--role', role]));
-  return /https:\/\/\S+/.exec(text)![0];
+  return linkIn(host.muster('operator', 'add', name, ...roles.flatMap((role) => ['--role', role])));
 }
+
+/** The same with a role for one cluster. */
+export const invitedFor = (host: BootHost, name: string, role: string, cluster: string): string =>
+  linkIn(host.muster('operator', 'add', name, '--role', role, '--cluster', cluster));
+
+const linkIn = (text: string): string => /https:\/\/\S+/.exec(text)![0];
 
 /** Opens the page with the invitation, and sets the password. */
 export async function firstLogIn(context: BrowserContext, link: string): Promise<Page> {
