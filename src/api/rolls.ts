@@ -11,19 +11,22 @@ import { atOnceOf, namesIn } from './upgrades.ts';
 type H = Handler<ApiDeps>;
 
 async function requestOf(request: Parameters<H>[0]): Promise<RollRequest> {
-  const given = await fieldsOf(request, ['machines', 'outdated', 'without', 'maxUnavailable']);
-  const { outdated = '' } = given;
-  if (!['', 'true', 'false'].includes(outdated))
-    throw new MusterError('E_USAGE', '"outdated" is "true" or "false"');
+  const given = await fieldsOf(request, ['machines', 'outdated', 'without', 'maxUnavailable', 'now']);
+  const { outdated = '', now = '' } = given;
+  if (![outdated, now].every((one) => ['', 'true', 'false'].includes(one)))
+    throw new MusterError('E_USAGE', '"outdated" and "now" are "true" or "false"');
   return {
     machines: namesIn(given.machines),
     outdated: outdated === 'true',
     without: namesIn(given.without),
     maxUnavailable: atOnceOf(given.maxUnavailable),
+    now: now === 'true',
   };
 }
 
-/** Rolls a cluster. Body: `{machines?, outdated?, without?, maxUnavailable?}`. Query: dryRun. */
+/**
+ * Rolls a cluster. Body: `{machines?, outdated?, without?, maxUnavailable?, now?}`. Query: dryRun.
+ */
 const rollCluster: H = async (request, deps) => {
   const cluster = request.params.name ?? '';
   const order = await requestOf(request);

@@ -5,6 +5,7 @@ import { apiServer, staticPods } from './apiserver-spec.ts';
 import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
 import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
+import { maintenanceSpec } from './maintenance-spec.ts';
 import { NODE_FACTS } from './node-facts.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { proxySpec } from './proxy-spec.ts';
@@ -241,6 +242,9 @@ export const clusterSpec = z.strictObject({
   bootDisk: bootDisk.optional(),
   backup: backupSpec.optional().meta({
     description: 'Snapshots of etcd, which the boot host keeps sealed (docs/backup.md).',
+  }),
+  maintenance: maintenanceSpec.optional().meta({
+    description: 'When machines may reboot in a roll (docs/upgrading.md). Absent: at any time.',
   }),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),
 });

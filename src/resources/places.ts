@@ -181,6 +181,10 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
     'spec.backup': at('boot host: snapshots of etcd', '{every: 6h, keep: 28}'),
+    'spec.maintenance': at(
+      'boot host: when machines reboot in a roll',
+      '{windows: [{days: [sat], time: "22:00", duration: 4h}]}',
+    ),
   },
   Profile: {
     ...META,

@@ -72,7 +72,7 @@ export async function openClusterChanges(
   const record = (cluster: string) => underWay<UpgradeOrder>(cluster, 'upgrade');
   const { rolling, ...rollsOf } = openRolling(
     {
-      ...{ clusters, kubes, founding, boot, rollouts },
+      ...{ clock, clusters, kubes, founding, boot, rollouts },
       record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
     },
     { roster, catalog, releases },

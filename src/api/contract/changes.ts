@@ -164,6 +164,9 @@ export const CHANGES = {
       outdated: z.string().optional().meta({
         description: '`true`: only machines that run another image than they would boot.',
       }),
+      now: z.string().optional().meta({
+        description: '`true`: also outside of the maintenance windows.',
+      }),
       without,
       maxUnavailable: z.string().optional().meta({ description: 'A number of workers.' }),
     }),

@@ -11,6 +11,7 @@ interface RollOptions extends ServerOptions {
   readonly output?: string;
   readonly machines?: readonly string[];
   readonly outdated?: boolean;
+  readonly now?: boolean;
   readonly dryRun?: boolean;
   readonly without?: readonly string[];
   readonly maxUnavailable?: string;
@@ -50,6 +51,7 @@ export async function roll(
   const json = {
     machines: (options.machines ?? []).join(','),
     outdated: String(options.outdated === true),
+    now: String(options.now === true),
     without: (options.without ?? []).join(','),
     maxUnavailable: options.maxUnavailable ?? '1',
   };

@@ -156,6 +156,7 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
       .argument('[order]', 'start, pause, resume or cancel')
       .option('--machines <machine...>', 'only these machines (default: all)')
       .option('--outdated', 'only machines that run another image than they would boot')
+      .option('--now', 'also outside of the maintenance windows of the Cluster')
       .option('--dry-run', 'check, and show the machines, their images and the steps')
       .option('--without <machine...>', 'leave these machines out')
       .option('--max-unavailable <number>', 'how many workers are down at a time (default: 1)')

@@ -279,6 +279,7 @@ export async function openWorld(
       bootId: () => undefined,
       wants: boot.wantedImage,
       whyStays: () => undefined,
+      closed: () => undefined,
       record: () => undefined,
     }),
   );

@@ -22,6 +22,8 @@ export const rollOrder = z.strictObject({
   canary: z.string().optional(),
   /** How many workers are down at the same time. */
   maxUnavailable: z.int().min(1),
+  /** Machines reboot also outside of the maintenance windows. */
+  now: z.literal(true).optional(),
 });
 export type RollOrder = z.output<typeof rollOrder>;
 

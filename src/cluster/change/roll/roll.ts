@@ -26,6 +26,8 @@ export interface RollDeps {
   readonly wants: (machine: string) => WantedImage | undefined;
   /** Why a machine may not go down now; undefined when it may. */
   readonly whyStays: (resolved: ResolvedCluster, machine: ClusterMachine) => string | undefined;
+  /** Why no machine of a cluster may go down now, by its maintenance windows. */
+  readonly closed: (cluster: string) => string | undefined;
   /** The roll of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<RollOrder> | undefined;
 }
@@ -71,6 +73,8 @@ export function roll(deps: RollDeps): Roll {
       }
       return { nodes, wants };
     },
+
+    closed: ({ cluster, order }) => (order.now ? undefined : deps.closed(cluster)),
 
     line(resolved, machine, { bootId, agent }) {
       const { name } = machine;
@@ -142,8 +146,8 @@ const REBOOTING: NodeSeen = { ...STAYS, text: 'it reboots' };
 
 /**
  * Drains the node of a machine, lets it reboot when the cluster can do without it, and takes the
- * node back after that. While the roll is paused a machine that was ordered to reboot finishes, and
- * the node of one that was not takes pods again.
+ * node back after that. While the roll is paused, or no window is open, a machine that was ordered
+ * to reboot finishes, and the node of one that was not takes pods again.
  */
 async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
   const { resolved, record, machine, order } = of;
@@ -154,10 +158,11 @@ async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
   if (booted)
     return node ? takeBack(await apiOf(deps, resolved), name, { bootId }) : { ...STAYS, back: true };
   if (of.ordered.has(record, name)) return REBOOTING;
-  if (record.paused) {
+  const why = record.paused ? 'the roll is paused' : order.now ? undefined : deps.closed(record.cluster);
+  if (why !== undefined) {
     of.drained.remove(record, name);
     if (node) await uncordon(await apiOf(deps, resolved), name);
-    return { drained: false, back: false, text: 'the roll is paused' };
+    return { drained: false, back: false, text: why };
   }
   if (node) {
     const seen = await drainRound(await apiOf(deps, resolved), name, record.id);

@@ -23,6 +23,8 @@ export interface RollRequest {
   /** Machines that are left out. */
   readonly without: readonly string[];
   readonly maxUnavailable: number;
+  /** Whether machines reboot also outside of the maintenance windows. */
+  readonly now: boolean;
 }
 
 /** The image that a machine runs, and the one that it would boot. */
@@ -205,7 +207,7 @@ function chosen(
 function orderOf(
   { agent, wants }: RollsDeps,
   machines: readonly ClusterMachine[],
-  { maxUnavailable }: RollRequest,
+  { maxUnavailable, now }: RollRequest,
 ): RollOrder {
   const serves = ({ roles }: ClusterMachine): boolean => roles.some((role) => role !== 'worker');
   const workers = machines.filter((one) => !serves(one)).map(({ name }) => name);
@@ -223,6 +225,7 @@ function orderOf(
     workers,
     ...(workers[0] !== undefined && { canary: workers[0] }),
     maxUnavailable,
+    ...(now && { now }),
   };
 }
 

@@ -89,10 +89,11 @@ export class RolledCluster {
       bootId: (name) => this.facts(this.of(name)).bootId,
       wants: () => ({ name: 'new', root: this.profile }),
       whyStays: (_, { name }) => this.whyStays(name),
+      closed: () => this.closed,
       record: () => (this.record.ended ? undefined : this.record),
     };
     this.rolling = roll(deps);
-    this.kind = anyKind({ ...this.rolling, closed: () => this.closed });
+    this.kind = anyKind(this.rolling);
     const order: RollOrder = {
       machines: Object.fromEntries(
         this.machines.map((one) => [one.name, { bootId: bootIdOf(one), image: 'new' }]),

@@ -157,6 +157,22 @@ test('no machine gets its turn while the window is closed, and the machine that 
   expect(cluster.record.ended).toMatchObject({ as: 'done' });
 });
 
+test('a node that was being drained when the window closed takes pods again, and waits', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.budget = 'w0';
+  await cluster.run(5);
+  cluster.closed = 'the window opens on Saturday';
+  await cluster.run(2);
+  expect(cluster.of('w0').unschedulable).toBe(false);
+  cluster.budget = undefined;
+  await cluster.run(20);
+  expect(cluster.of('w0').boots).toBe(0);
+  expect((await cluster.look()).w0).toBe('the window opens on Saturday');
+  cluster.closed = undefined;
+  await cluster.run(300);
+  expect(cluster.record.ended).toMatchObject({ as: 'done' });
+});
+
 const action = fc.oneof(
   { weight: 50, arbitrary: fc.record({ do: fc.constant('poll' as const), n: fc.nat(7) }) },
   { weight: 50, arbitrary: fc.record({ do: fc.constant('look' as const), n: fc.nat(7) }) },
