@@ -163,7 +163,7 @@ export const SERVE_SETTINGS = {
     flag: '--operators-client-ca <file>',
     env: 'MUSTER_OPERATORS_CLIENT_CA',
     about:
-      'CA (PEM) of client certificates with which operators log in there; the common name is that of the account',
+      'file with the CA (PEM) of client certificates with which operators log in there; the common name is that of the account',
     fallback: '',
   },
   oidc: {
