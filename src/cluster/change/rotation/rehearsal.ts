@@ -80,7 +80,7 @@ export function sampleOf(metrics: string): Sample | undefined {
     if (name === 'authentication_attempts' && /result="(error|failure)"/.test(labels))
       refusals += Number(value);
   }
-  return startedAt > 0 && Number.isFinite(refusals + handshakes)
+  return startedAt > 0 && Number.isFinite(startedAt + refusals + handshakes)
     ? { startedAt, refusals, handshakes }
     : undefined;
 }

@@ -332,6 +332,7 @@ test('the counters of an API server are read from its metrics, and a restart beg
   expect(sampleOf(text)).toEqual(sample);
   expect(sampleOf('authentication_attempts{result="error"} 7')).toBeUndefined();
   expect(sampleOf('')).toBeUndefined();
+  expect(sampleOf(`${text}\nprocess_start_time_seconds 1e809`)).toBeUndefined();
   const at = (seconds: number) => (seconds * 1000) as Millis;
   const first = watched(undefined, 'cp1', sample, at(10));
   const more = watched(first, 'cp1', { ...sample, refusals: 11 }, at(40));
