@@ -3,7 +3,8 @@
     connections.py FIRST ADDRESSES EACH SECONDS REQUEST
 
 Each connection to the boot host's port 8080 sends REQUEST (\\r\\n as in a string) and never reads.
-Prints `held N`, the number of those that the boot host did not close, and keeps them for SECONDS.
+Prints `held N`, the number of those that the boot host did not close, and again whenever it has
+closed some. Keeps them for SECONDS.
 """
 import resource
 import select
@@ -33,6 +34,10 @@ time.sleep(1)
 poller = select.poll()
 for connection in held:
     poller.register(connection, select.POLLRDHUP)
-closed = len(poller.poll(0))
-print("held", len(held) - closed, flush=True)
-time.sleep(seconds)
+said, end = None, time.monotonic() + seconds
+while time.monotonic() < end:
+    left = len(held) - len(poller.poll(0))
+    if left != said:
+        print("held", left, flush=True)
+        said = left
+    time.sleep(0.2)
