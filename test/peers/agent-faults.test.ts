@@ -94,7 +94,7 @@ function raw(...lines: readonly string[]): Buffer {
 
 const GOOD = `put 644 ${sha256('one\n')} /etc/one`;
 const UNKNOWN = [
-  'reboot now',
+  'restart now',
   'put 644',
   '',
   'step $(reboot)',
