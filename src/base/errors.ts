@@ -446,6 +446,10 @@ export interface Fault {
   readonly at?: SourceSpot;
 }
 
+/** The first of several faults, and the number of the others: a message for all of them. */
+export const firstOf = (faults: readonly Fault[]): string =>
+  `${faults[0]?.message ?? 'unknown'}${faults.length > 1 ? ` (and ${faults.length - 1} more)` : ''}`;
+
 /** An error with a stable code. Everything that Muster throws on purpose is a MusterError. */
 export class MusterError extends Error {
   readonly code: ErrorCode;

@@ -1,6 +1,6 @@
 /** Plans and checks a change through the API before anything is written. Pure. */
 import { isDeepStrictEqual } from 'node:util';
-import { type Fault, MusterError } from '../base/errors.ts';
+import { type Fault, firstOf, MusterError } from '../base/errors.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -145,8 +145,7 @@ function everything(
 
 function refuse(faults: readonly Fault[]): void {
   if (faults.length === 0) return;
-  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
-  throw new MusterError(faults[0]!.code, faults[0]!.message + more, { faults });
+  throw new MusterError(faults[0]!.code, firstOf(faults), { faults });
 }
 
 /**

@@ -36,6 +36,14 @@ const refuse = (text: string): never => {
   throw new MusterError('E_CHANGE', text);
 };
 
+/** @throws {MusterError} E_CHANGE while the change that a cluster had last is under way */
+export function refuseSecond(cluster: string, before: ChangeRecord | undefined): void {
+  if (before && !before.ended)
+    refuse(
+      `${shownScope(cluster)}: the ${before.kind} that ${before.by} ordered is under way, at the step ${before.step}`,
+    );
+}
+
 /**
  * Begins a change.
  *
@@ -48,10 +56,7 @@ export function begin<Order, Seen>(
   before: ChangeRecord | undefined,
   { by, now }: Occasion,
 ): Ordered<Order> {
-  if (before && !before.ended)
-    refuse(
-      `${shownScope(cluster)}: the ${before.kind} that ${before.by} ordered is under way, at the step ${before.step}`,
-    );
+  refuseSecond(cluster, before);
   const route = table.forward(order);
   const names = route.map(({ name }) => name);
   const unknown = pauseBefore.find((name) => !names.includes(name));

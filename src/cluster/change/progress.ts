@@ -1,4 +1,5 @@
 /** How far a change is, for operators: its steps, what is waited for, and the evidence. Pure. */
+import type { Changes } from './changes.ts';
 import type { AnyKind } from './kind.ts';
 import type { ChangeRecord, Evidence } from './record.ts';
 
@@ -40,6 +41,12 @@ export interface ChangeProgress {
   readonly notBack?: string;
   readonly ended?: { readonly at: number; readonly as: 'done' | 'rolled-back' };
 }
+
+/** How far a change of a running server is. */
+export const progressIn = (
+  changes: Pick<Changes, 'kindOf' | 'waiting'>,
+  record: ChangeRecord,
+): ChangeProgress => progressOf(record, changes.kindOf(record), changes.waiting(record.cluster));
 
 export function progressOf(
   record: ChangeRecord,

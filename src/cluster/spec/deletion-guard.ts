@@ -2,7 +2,7 @@
  * Refuses to delete a Machine document that a Cluster needs. Deleting the document would not remove
  * the machine's member from etcd.
  */
-import { type Fault, MusterError } from '../../base/errors.ts';
+import { type Fault, firstOf, MusterError } from '../../base/errors.ts';
 import type { Catalog, Target } from '../../resources/catalog.ts';
 
 /**
@@ -43,7 +43,6 @@ export function checkDeletion(
       if (isDeleted(machine))
         warnings.push(about(machine, 'a worker', 'remove the machine from the cluster as well:'));
   }
-  const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
-  if (faults.length > 0) throw new MusterError('E_REFERENCE', faults[0]!.message + more, { faults });
+  if (faults.length > 0) throw new MusterError('E_REFERENCE', firstOf(faults), { faults });
   return warnings;
 }

@@ -5,7 +5,7 @@
  */
 
 import { type Millis, parseDuration } from '../../base/duration.ts';
-import { type Fault, MusterError } from '../../base/errors.ts';
+import { type Fault, firstOf, MusterError } from '../../base/errors.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import type { Identity } from '../../machines/machine.ts';
@@ -281,9 +281,8 @@ export function missingAsset(context: BootContext, name: string, image: ImageSpe
 
 /** The first fault in words, and the number of the others. */
 export function faultText(faults: readonly Fault[]): string {
-  const [first, ...rest] = faults;
-  const where = first?.path ? `${first.path}: ` : '';
-  return `${where}${first?.message ?? 'unknown'}${rest.length > 0 ? ` (and ${rest.length} more)` : ''}`;
+  const path = faults[0]?.path;
+  return `${path ? `${path}: ` : ''}${firstOf(faults)}`;
 }
 
 /**

@@ -7,7 +7,7 @@ import { MUSTER_SCOPE } from '../../../store/keys.ts';
 import type { Changes } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { previewOf } from '../preview.ts';
-import { type ChangeProgress, progressOf } from '../progress.ts';
+import { type ChangeProgress, progressIn } from '../progress.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { RotateRequest, Rotations } from '../rotation/rotations.ts';
 import { OWN_ROTATED, type OwnOrder, type OwnRotated } from './order.ts';
@@ -29,8 +29,7 @@ interface OwnRotationsDeps {
  */
 export function createOwnRotations(deps: OwnRotationsDeps): Rotations {
   const { changes, kind } = deps;
-  const progress = (record: ChangeRecord): ChangeProgress =>
-    progressOf(record, kind, changes.waiting(MUSTER_SCOPE));
+  const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
   const ordered = async ({ keysets, without, leave, emergency }: RotateRequest): Promise<OwnOrder> => {
     for (const name of without)

@@ -1,6 +1,6 @@
 /** `muster cluster roll`: checks an order and begins the roll, or says what it would do. */
 import { REBOOTS } from '../../../agent/versions.ts';
-import { type Fault, MusterError } from '../../../base/errors.ts';
+import { type Fault, firstOf, MusterError } from '../../../base/errors.ts';
 import type { AgentStatus } from '../../../machines/machine.ts';
 import type { FoundingStatus } from '../../etcd/status.ts';
 import type { Health } from '../../health/health.ts';
@@ -9,8 +9,9 @@ import type { ClusterMachine, ResolvedCluster } from '../../spec/resolved-cluste
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Changes } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
+import { refuseSecond } from '../orders.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
-import { type ChangeProgress, progressOf } from '../progress.ts';
+import { type ChangeProgress, progressIn } from '../progress.ts';
 import type { ChangeRecord } from '../record.ts';
 import { whyEtcdChanges } from '../rotation/rotations.ts';
 import type { RollOrder, WantedImage } from './order.ts';
@@ -92,8 +93,7 @@ export interface Rolls {
  */
 export function createRolls(deps: RollsDeps): Rolls {
   const { changes } = deps;
-  const progress = (record: ChangeRecord): ChangeProgress =>
-    progressOf(record, changes.kindOf(record), changes.waiting(record.cluster));
+  const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
   /** Orders hold for a roll alone: the cluster may have another change. */
   const checked = (cluster: string): void => {
@@ -121,21 +121,13 @@ export function createRolls(deps: RollsDeps): Rolls {
 
     async begin(cluster, request, by) {
       const resolved = resolvedOf(deps, cluster);
-      const before = changes.record(cluster);
-      if (before && !before.ended)
-        throw new MusterError(
-          'E_CHANGE',
-          `${cluster}: a ${before.kind} is under way, at the step ${before.step}`,
-        );
+      refuseSecond(cluster, changes.record(cluster));
       const machines = chosen(deps, resolved, request);
       const why = whyEtcdChanges(await deps.founding(cluster));
       if (why !== undefined)
         throw new MusterError('E_CHANGE', `${cluster}: ${why}; a roll begins after that`);
       const faults = await faultsOf(deps, resolved, machines, request);
-      if (faults.length > 0) {
-        const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
-        throw new MusterError('E_ROLL', `${cluster}: ${faults[0]!.message}${more}`, { faults });
-      }
+      if (faults.length > 0) throw new MusterError('E_ROLL', `${cluster}: ${firstOf(faults)}`, { faults });
       const order = orderOf(deps, machines, request);
       return progress(
         await changes.begin({ cluster, kind: 'roll', order, pauseBefore: [], without: [] }, by),

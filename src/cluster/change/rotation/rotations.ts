@@ -20,7 +20,7 @@ import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.t
 import type { Changes } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
-import { type ChangeProgress, progressOf } from '../progress.ts';
+import { type ChangeProgress, progressIn } from '../progress.ts';
 import type { ChangeRecord } from '../record.ts';
 import { ROTATED, type Rotated, type RotatedKeyset, type RotationOrder, rotationOrder } from './order.ts';
 
@@ -85,8 +85,7 @@ const BRIDGED: readonly string[] = ['etcd-ca', 'front-proxy-ca'];
  */
 export function createRotations(deps: RotationsDeps): Rotations {
   const { changes, clusters } = deps;
-  const progress = (cluster: string, record: ChangeRecord): ChangeProgress =>
-    progressOf(record, changes.kindOf(record), changes.waiting(cluster));
+  const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
   const resolvedOf = (cluster: string): ResolvedCluster => {
     const found = clusters.get(cluster)?.resolved;
@@ -128,22 +127,22 @@ export function createRotations(deps: RotationsDeps): Rotations {
       const { order } = await ordered(cluster, request);
       const { pauseBefore, without } = request;
       const record = await changes.begin({ cluster, kind: 'rotation', order, pauseBefore, without }, by);
-      return progress(cluster, record);
+      return progress(record);
     },
     underWay: (cluster) => changes.record(cluster),
     show(cluster) {
       const record = changes.record(cluster);
-      if (record) return progress(cluster, record);
+      if (record) return progress(record);
       throw new MusterError('E_NOT_FOUND', `the keys of "${cluster}" were never rotated`);
     },
-    pause: async (cluster, by) => progress(cluster, await changes.pause(cluster, by)),
-    resume: async (cluster, by) => progress(cluster, await changes.resume(cluster, by)),
-    rollBack: async (cluster, by) => progress(cluster, await changes.rollBack(cluster, by)),
+    pause: async (cluster, by) => progress(await changes.pause(cluster, by)),
+    resume: async (cluster, by) => progress(await changes.resume(cluster, by)),
+    rollBack: async (cluster, by) => progress(await changes.rollBack(cluster, by)),
     async leaveOut(cluster, { without, leave }, by) {
       let record = changes.record(cluster);
       if (leave.length > 0) record = await changes.amend(cluster, (order) => leavingBehind(order, leave), by);
       if (without.length > 0 || record === undefined) record = await changes.leaveOut(cluster, without, by);
-      return progress(cluster, record);
+      return progress(record);
     },
   };
 }

@@ -2,7 +2,7 @@
  * `muster cluster upgrade`: checks an order and begins the upgrade, or says what it would do; and
  * begins one when a Cluster's document asks for another release.
  */
-import { type Fault, MusterError } from '../../../base/errors.ts';
+import { type Fault, firstOf, MusterError } from '../../../base/errors.ts';
 import type { LiveCatalog } from '../../../resources/catalog.ts';
 import type { Health } from '../../health/health.ts';
 import { firstReady, type Kube } from '../../kube.ts';
@@ -13,8 +13,9 @@ import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-c
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Changes } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
+import { refuseSecond } from '../orders.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
-import { type ChangeProgress, progressOf } from '../progress.ts';
+import { type ChangeProgress, progressIn } from '../progress.ts';
 import type { ChangeRecord } from '../record.ts';
 import { type UpgradeOrder, upgradeOrder } from './order.ts';
 import { canaryOf, preflightFaults } from './preflight.ts';
@@ -82,8 +83,7 @@ export interface Upgrades {
  */
 export function createUpgrades(deps: UpgradesDeps): Upgrades {
   const { changes } = deps;
-  const progress = (record: ChangeRecord): ChangeProgress =>
-    progressOf(record, changes.kindOf(record), changes.waiting(record.cluster));
+  const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
   return {
     async preview(cluster, request) {
@@ -99,18 +99,10 @@ export function createUpgrades(deps: UpgradesDeps): Upgrades {
     },
 
     async begin(cluster, request, by) {
-      const before = changes.record(cluster);
-      if (before && !before.ended)
-        throw new MusterError(
-          'E_CHANGE',
-          `${cluster}: a ${before.kind} is under way, at the step ${before.step}`,
-        );
+      refuseSecond(cluster, changes.record(cluster));
       const wanted = await wantedOf(deps, cluster, request);
       const faults = await checked(deps, wanted, request);
-      if (faults.length > 0) {
-        const more = faults.length > 1 ? ` (and ${faults.length - 1} more)` : '';
-        throw new MusterError('E_UPGRADE', `${cluster}: ${faults[0]!.message}${more}`, { faults });
-      }
+      if (faults.length > 0) throw new MusterError('E_UPGRADE', `${cluster}: ${firstOf(faults)}`, { faults });
       if (wanted.edit) await edit(deps, cluster, wanted.order.to.version);
       const change = { cluster, kind: 'upgrade', order: wanted.order, ...waits(request) };
       return progress(await changes.begin(change, by));
