@@ -5,7 +5,7 @@ import type { ImageOfMachine, RollPreview } from '../../cluster/change/roll/roll
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
-import { previewText, rotationText } from '../pki/rotation.ts';
+import { previewText, print } from '../pki/rotation.ts';
 
 interface RollOptions extends ServerOptions {
   readonly output?: string;
@@ -46,8 +46,7 @@ export async function roll(
     throw new MusterError('E_USAGE', `"${order}" is not an order; the orders are ${ORDERS.join(', ')}`);
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
-  const print = (view: ChangeView): void =>
-    io.out(format === 'json' ? jsonText(view) : format === 'yaml' ? yamlText(view) : rotationText(view));
+  const show = (view: ChangeView): void => print(view, format, io);
   const json = {
     machines: (options.machines ?? []).join(','),
     outdated: String(options.outdated === true),
@@ -68,15 +67,15 @@ export async function roll(
     return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;
   }
   if (order === 'start') {
-    print(await client.call<ChangeView>('POST', pathOf(cluster), { body: { json } }));
+    show(await client.call<ChangeView>('POST', pathOf(cluster), { body: { json } }));
     if (format === 'table') io.out(`muster cluster roll ${cluster} shows how far it is\n`);
-  } else if (order !== undefined) print(await client.call<ChangeView>('POST', pathOf(cluster, `/${order}`)));
+  } else if (order !== undefined) show(await client.call<ChangeView>('POST', pathOf(cluster, `/${order}`)));
   else if (options.without?.length)
-    print(
+    show(
       await client.call<ChangeView>('POST', pathOf(cluster, '/leave-out'), {
         body: { json: { without: json.without } },
       }),
     );
-  else print(await client.call<ChangeView>('GET', pathOf(cluster)));
+  else show(await client.call<ChangeView>('GET', pathOf(cluster)));
   return EXIT.ok;
 }

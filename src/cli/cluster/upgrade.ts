@@ -5,7 +5,7 @@ import type { UpgradePreview } from '../../cluster/change/upgrade/upgrades.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
-import { previewText, rotationText } from '../pki/rotation.ts';
+import { previewText, print } from '../pki/rotation.ts';
 
 interface UpgradeOptions extends ServerOptions {
   readonly output?: string;
@@ -37,20 +37,19 @@ export async function upgrade(
 ): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
-  const print = (view: ChangeView): void =>
-    io.out(format === 'json' ? jsonText(view) : format === 'yaml' ? yamlText(view) : rotationText(view));
+  const show = (view: ChangeView): void => print(view, format, io);
   if (order === undefined && options.to === undefined && !options.dryRun) {
     if (options.without?.length)
-      print(
+      show(
         await client.call<ChangeView>('POST', pathOf(cluster, '/leave-out'), {
           body: { json: { without: options.without.join(',') } },
         }),
       );
-    else print(await client.call<ChangeView>('GET', pathOf(cluster)));
+    else show(await client.call<ChangeView>('GET', pathOf(cluster)));
     return EXIT.ok;
   }
   if (order !== undefined && order in ORDERS) {
-    print(await client.call<ChangeView>('POST', pathOf(cluster, ORDERS[order as keyof typeof ORDERS])));
+    show(await client.call<ChangeView>('POST', pathOf(cluster, ORDERS[order as keyof typeof ORDERS])));
     return EXIT.ok;
   }
   if (order !== undefined && order !== 'start')
@@ -73,7 +72,7 @@ export async function upgrade(
     else io.out(shown(cluster, preview));
     return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;
   }
-  print(await client.call<ChangeView>('POST', pathOf(cluster), { body: { json } }));
+  show(await client.call<ChangeView>('POST', pathOf(cluster), { body: { json } }));
   if (format === 'table') io.out(`muster cluster upgrade ${cluster} shows how far it is\n`);
   return EXIT.ok;
 }

@@ -178,7 +178,8 @@ async function acceptKeys(cluster: string, { confirm = '', ...options }: Rotatio
   return EXIT.ok;
 }
 
-function print(view: ChangeView, format: 'table' | 'json' | 'yaml', io: Io): void {
+/** Prints how far a change is. */
+export function print(view: ChangeView, format: 'table' | 'json' | 'yaml', io: Io): void {
   io.out(format === 'json' ? jsonText(view) : format === 'yaml' ? yamlText(view) : rotationText(view));
 }
 
