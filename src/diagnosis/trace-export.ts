@@ -1,6 +1,6 @@
 /** Sends traces of boots and changes that have ended to a collector of OpenTelemetry. */
 import { AgedMap } from '../base/aged.ts';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, pause } from '../base/clock.ts';
 import { duration, millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -50,8 +50,6 @@ export function startTraces(deps: TraceDeps): () => void {
   let waiting = 0;
   let isFailing = false;
 
-  const pause = (span: number): Promise<void> =>
-    new Promise((resolve) => void clock.after(millis(span), resolve));
   const attempt = async (body: string): Promise<string | undefined> => {
     const late = new AbortController();
     const cancel = clock.after(ANSWER_WITHIN, () => late.abort());
@@ -69,7 +67,7 @@ export function startTraces(deps: TraceDeps): () => void {
   };
   const deliver = async (body: string): Promise<void> => {
     for (let n = 0; n < ATTEMPTS && !closing.signal.aborted; n++) {
-      if (n > 0) await pause(1000 * 2 ** (n - 1));
+      if (n > 0) await pause(clock, millis(1000 * 2 ** (n - 1)), closing.signal);
       const fault = await attempt(body);
       if (fault === undefined) {
         isFailing = false;
