@@ -4,19 +4,19 @@
 
 import { execFileSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { linkSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { unpacked } from '../test/peers/unpacked.ts';
 import type { BenchCase, BenchSuite } from './compare.ts';
 import {
   asClient,
+  nginxProcesses,
   openSegment,
   processorMicros,
   putAsset,
   SERVER,
-  startDaemon,
   startMuster,
+  startNginx,
   writeDocuments,
 } from './served.ts';
 
@@ -98,35 +98,16 @@ function benchCase(running: Running, load: Load): BenchCase {
 }
 
 /** Starts nginx with the same files under the same paths. It has a worker for each processor. */
-async function startNginx(home: string, state: string, hashes: Running['hashes']) {
+async function serveByNginx(home: string, state: string, hashes: Running['hashes']) {
   const root = join(home, 'nginx');
   for (const hash of Object.values(hashes)) {
     mkdirSync(join(root, 'assets', hash), { recursive: true });
     linkSync(join(state, 'assets/sha256', hash), join(root, 'assets', hash, 'root'));
   }
   execFileSync('chmod', ['-R', 'a+rX', home]);
-  const config = join(home, 'nginx.conf');
-  writeFileSync(
-    config,
-    `daemon off; worker_processes auto; pid ${home}/nginx.pid; error_log stderr;
-user root;
-events { worker_connections 1024; }
-http {
-  sendfile on; tcp_nopush on; access_log ${home}/access.log;
-  client_body_temp_path ${home}; proxy_temp_path ${home}; fastcgi_temp_path ${home};
-  uwsgi_temp_path ${home}; scgi_temp_path ${home};
-  server { listen ${SERVER}:${PORTS.nginx}; root ${root}; }
-}
-`,
-  );
-  const { command, env } = unpacked('nginx', 'usr/sbin/nginx');
-  const daemon = await startDaemon(
-    [command, '-e', 'stderr', '-c', config],
-    () => execFileSync('ss', ['-Hltn', `sport = :${PORTS.nginx}`]).length > 0,
-    env,
-  );
-  const workers = execFileSync('pgrep', ['-P', String(daemon.pid)], { encoding: 'utf8' });
-  return { ...daemon, pids: [daemon.pid, ...workers.trim().split('\n').map(Number)] };
+  const server = `listen ${SERVER}:${PORTS.nginx}; root ${root};`;
+  const daemon = await startNginx(home, PORTS.nginx, 1024, server);
+  return { ...daemon, pids: nginxProcesses(daemon) };
 }
 
 export const suite: BenchSuite = {
@@ -142,7 +123,7 @@ export const suite: BenchSuite = {
     const sizes = [...new Set(LOADS.map(({ size }) => size))];
     const hashes = Object.fromEntries(sizes.map((size) => [size, putAsset(state, randomBytes(size * MIB))]));
     const muster = await startMuster(home, segment.link, PORTS.ours);
-    const nginx = await startNginx(home, state, hashes);
+    const nginx = await serveByNginx(home, state, hashes);
     const running = { hashes, pids: { ours: [muster.pid], nginx: nginx.pids } };
     return {
       cases: LOADS.map((load) => benchCase(running, load)),

@@ -9,6 +9,7 @@ import http from 'node:http';
 import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { unpacked } from '../test/peers/unpacked.ts';
 
 export const SERVER = '10.91.0.1';
 const LINK = 'bench-s';
@@ -149,6 +150,39 @@ export async function startDaemon(
     },
   };
 }
+
+/** nginx, as a server for files: `server` is what its `server { … }` contains. */
+export function startNginx(home: string, port: number, connections: number, server: string): Promise<Daemon> {
+  const config = join(home, 'nginx.conf');
+  writeFileSync(
+    config,
+    `daemon off; worker_processes auto; pid ${home}/nginx.pid; error_log stderr;
+user root;
+events { worker_connections ${connections}; }
+http {
+  sendfile on; tcp_nopush on; access_log ${home}/access.log;
+  client_body_temp_path ${home}; proxy_temp_path ${home}; fastcgi_temp_path ${home};
+  uwsgi_temp_path ${home}; scgi_temp_path ${home};
+  server { ${server} }
+}
+`,
+  );
+  const { command, env } = unpacked('nginx', 'usr/sbin/nginx');
+  return startDaemon(
+    [command, '-e', 'stderr', '-c', config],
+    () => execFileSync('ss', ['-Hltn', `sport = :${port}`]).length > 0,
+    env,
+  );
+}
+
+/** The processes of nginx, whose time counts together. */
+export const nginxProcesses = ({ pid }: Daemon): readonly number[] => [
+  pid,
+  ...execFileSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' })
+    .trim()
+    .split('\n')
+    .map(Number),
+];
 
 /** Puts a file into the asset store before the server starts; returns its SHA-256. */
 export function putAsset(state: string, octets: Buffer): string {

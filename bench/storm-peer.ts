@@ -16,7 +16,7 @@ import { assign, readMix } from '../src/lab/simulated/personalities.ts';
 import { LOADER_BYTES } from '../src/lab/simulated/storm.files.ts';
 import { type StormFigures, stormFigures } from '../src/lab/simulated/storm.ts';
 import { unpacked } from '../test/peers/unpacked.ts';
-import { type Daemon, processorMicros, startDaemon } from './served.ts';
+import { type Daemon, nginxProcesses, processorMicros, startDaemon, startNginx } from './served.ts';
 
 const PORT = 8069;
 const BASE = `http://${SERVER}:${PORT}`;
@@ -53,32 +53,10 @@ function writeFiles(root: string, machines: readonly MachineOrder[]): void {
   execFileSync('chmod', ['-R', 'a+rX', root]);
 }
 
-function startNginx(home: string, root: string): Promise<Daemon> {
-  const config = join(home, 'nginx.conf');
-  writeFileSync(
-    config,
-    `daemon off; worker_processes auto; pid ${home}/nginx.pid; error_log stderr;
-user root;
-events { worker_connections 16384; }
-http {
-  sendfile on; tcp_nopush on; access_log ${home}/access.log;
-  client_body_temp_path ${home}; proxy_temp_path ${home}; fastcgi_temp_path ${home};
-  uwsgi_temp_path ${home}; scgi_temp_path ${home};
-  server {
-    listen ${SERVER}:${PORT} backlog=4096; root ${root};
+const nginxServer = (root: string): string =>
+  `listen ${SERVER}:${PORT} backlog=4096; root ${root};
     location = /script.ipxe { try_files /scripts/$arg_mac =404; }
-    location ~ /report$ { return 204; }
-  }
-}
-`,
-  );
-  const { command, env } = unpacked('nginx', 'usr/sbin/nginx');
-  return startDaemon(
-    [command, '-e', 'stderr', '-c', config],
-    () => execFileSync('ss', ['-Hltn', `sport = :${PORT}`]).length > 0,
-    env,
-  );
-}
+    location ~ /report$ { return 204; }`;
 
 function startDnsmasq(
   home: string,
@@ -128,17 +106,17 @@ export async function stormAgainstPeers(count: number, mix: string): Promise<Sto
   const daemons: Daemon[] = [];
   const fleets = new Set<ChildProcess>();
   try {
-    daemons.push(await startNginx(home, root));
-    daemons.push(await startDnsmasq(home, root, segment.link, machines));
+    const nginx = await startNginx(home, PORT, 16_384, nginxServer(root));
+    daemons.push(nginx);
+    const dnsmasq = await startDnsmasq(home, root, segment.link, machines);
+    daemons.push(dnsmasq);
     const result = await runFleet(
       segment.namespace,
       home,
       { machines, members: 0, perSecond: 0, keep: false, until: 'ready', partial: true },
       fleets,
     );
-    const [nginx, dnsmasq] = daemons.map(({ pid }) => pid) as [number, number];
-    const workers = execFileSync('pgrep', ['-P', String(nginx)], { encoding: 'utf8' });
-    const pids = [nginx, dnsmasq, ...workers.trim().split('\n').map(Number)];
+    const pids = [...nginxProcesses(nginx), dnsmasq.pid];
     const micros = pids.reduce((sum, pid) => sum + processorMicros(pid), 0);
     const server = { peakMiB: Number.NaN, processorSeconds: micros / 1e6 };
     return stormFigures(result, { firmware, overSeconds: 0, server });

@@ -23,6 +23,15 @@ function storm(...words: readonly string[]): Promise<StormFigures> {
   );
 }
 
+/** Seconds until half of the machines, and until the last one, had their configuration. */
+const configured = ({ stages: { configuration } }: StormFigures) => ({
+  half: configuration?.halfSeconds ?? Number.NaN,
+  last: configuration?.lastSeconds ?? Number.NaN,
+});
+const lastTicket = ({ stages }: StormFigures): number => stages.ticket?.lastSeconds ?? Number.NaN;
+const sentAgain = ({ steps }: StormFigures): number =>
+  Object.values(steps).reduce((sum, { again }) => sum + again, 0);
+
 const name = `Storm of ${MACHINES.toLocaleString('en')} machines`;
 const IF_MISSED =
   'The simulated machines run on the same two processors as the server. On a host where tests ran beside it, the last configuration came after 21 to 59 s; all were configured.';
@@ -49,19 +58,19 @@ const atOnce: BenchCase = {
   },
   async ours() {
     const figures = await storm('--machines', String(MACHINES), '--plot', PLOT);
-    const { stages, steps, lost, fairness, server } = figures;
-    if (stages.configuration) capacity = MACHINES / stages.configuration.lastSeconds;
+    const { steps, lost, fairness, server } = figures;
+    const { half, last } = configured(figures);
+    if (!Number.isNaN(last)) capacity = MACHINES / last;
     return {
-      last: stages.configuration?.lastSeconds ?? Number.NaN,
-      half: stages.configuration?.halfSeconds ?? Number.NaN,
-      ticket: stages.ticket?.lastSeconds ?? Number.NaN,
+      ...{ last, half },
+      ticket: lastTicket(figures),
       ...Object.fromEntries(
         Object.entries(steps).flatMap(([step, { p50Ms, p99Ms }]) => [
           [`${step} p50`, p50Ms],
           [`${step} p99`, p99Ms],
         ]),
       ),
-      again: Object.values(steps).reduce((sum, { again }) => sum + again, 0),
+      again: sentAgain(figures),
       lost,
       fairness,
       memory: server.peakMiB,
@@ -88,11 +97,11 @@ const tenThousand: BenchCase = {
     memory: { name: `${many}: most memory of the server`, unit: 'MiB', better: 'less' },
   },
   async ours() {
-    const { stages, lost, fairness, startedOver, server } = await storm('--machines', String(MANY));
+    const figures = await storm('--machines', String(MANY));
+    const { lost, fairness, startedOver, server } = figures;
     return {
-      last: stages.configuration?.lastSeconds ?? Number.NaN,
-      half: stages.configuration?.halfSeconds ?? Number.NaN,
-      ticket: stages.ticket?.lastSeconds ?? Number.NaN,
+      ...configured(figures),
+      ticket: lastTicket(figures),
       lost,
       over: startedOver,
       fairness,
@@ -146,11 +155,11 @@ const overload: BenchCase = {
   },
   async ours() {
     const seconds = Math.max(1, Math.round(OVERLOAD / (3 * capacity)));
-    const { stages, steps, lost } = await storm('--machines', String(OVERLOAD), '--over', String(seconds));
+    const figures = await storm('--machines', String(OVERLOAD), '--over', String(seconds));
     return {
-      lost,
-      last: (stages.configuration?.lastSeconds ?? Number.NaN) - seconds,
-      again: Object.values(steps).reduce((sum, step) => sum + step.again, 0),
+      lost: figures.lost,
+      last: configured(figures).last - seconds,
+      again: sentAgain(figures),
     };
   },
 };
@@ -175,12 +184,11 @@ const besidePeers: BenchCase = {
   },
 };
 
-const besideFigures = ({ stages, steps, lost, server }: StormFigures) => ({
-  last: stages.configuration?.lastSeconds ?? Number.NaN,
-  half: stages.configuration?.halfSeconds ?? Number.NaN,
-  lost,
-  again: Object.values(steps).reduce((sum, step) => sum + step.again, 0),
-  processor: server.processorSeconds,
+const besideFigures = (figures: StormFigures) => ({
+  ...configured(figures),
+  lost: figures.lost,
+  again: sentAgain(figures),
+  processor: figures.server.processorSeconds,
 });
 
 export const suite: BenchSuite = {
