@@ -1,4 +1,4 @@
-/** The tree of commands, for the pages that are generated from it. */
+/** The tree of commands, for the pages that are generated from it and for tests. */
 import type { Command } from 'commander';
 import { buildProgram } from '../src/cli/program.ts';
 

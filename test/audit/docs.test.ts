@@ -6,11 +6,11 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { type Command, CommanderError } from 'commander';
 import { expect, test } from 'vitest';
+import { commandTree } from '../../scripts/command-tree.ts';
 import { pages } from '../../scripts/docs-pages.ts';
 import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
 import { OPERATOR_ROUTES } from '../../src/api/routes.ts';
 import { ERRORS } from '../../src/base/errors.ts';
-import { buildProgram } from '../../src/cli/program.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
 import { parseDocuments } from '../../src/resources/document.ts';
 import { ROOT, read, sources, trackedFiles, withoutComments } from './tree.ts';
@@ -126,18 +126,8 @@ test('every document that a page shows is valid', () => {
 });
 
 /** The real command tree, whose verbs do nothing and whose faults are exceptions. */
-function commandTree(): Command {
-  const io = {
-    out: () => {},
-    err: () => {},
-    env: {},
-    color: false,
-    colorErr: false,
-    columns: undefined,
-    signal: new AbortController().signal,
-    pause: async () => {},
-  };
-  const program = buildProgram(io, () => {});
+function stillTree(): Command {
+  const program = commandTree();
   const still = (command: Command): void => {
     command.exitOverride().configureOutput({ writeOut: () => {}, writeErr: () => {}, outputError: () => {} });
     if (command.commands.length === 0 || command.registeredArguments.length > 0) command.action(() => {});
@@ -206,7 +196,7 @@ async function misunderstood({ text, inText }: ShownCommand): Promise<string | u
   const choices = several?.split('/').map((one) => words.map((word) => (word === several ? one : word)));
   for (const chosen of choices ?? [words])
     try {
-      await commandTree().parseAsync(chosen, { from: 'user' });
+      await stillTree().parseAsync(chosen, { from: 'user' });
     } catch (error) {
       if (!(error instanceof CommanderError)) throw error;
       const named = inText && NAMES_A_VERB.has(error.code);

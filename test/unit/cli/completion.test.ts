@@ -1,20 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { commandTree } from '../../../scripts/command-tree.ts';
 import { complete, type List } from '../../../src/cli/completion/complete.ts';
-import { buildProgram } from '../../../src/cli/program.ts';
 import { openWorld } from '../api/world.ts';
 import { run } from './run.ts';
 
-const io = {
-  out() {},
-  err() {},
-  env: {},
-  color: false,
-  colorErr: false,
-  columns: undefined,
-  signal: new AbortController().signal,
-  pause: async () => {},
-};
-const program = buildProgram(io, () => {});
+const program = commandTree();
 
 const NAMES: Readonly<Record<List, readonly string[]>> = {
   machines: ['node-1', 'node-2'],

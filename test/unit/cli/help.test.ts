@@ -1,22 +1,12 @@
 /** Help: its style, its width, its examples. */
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
-import { buildProgram, MAX_HELP_COLUMNS } from '../../../src/cli/program.ts';
+import { commandTree } from '../../../scripts/command-tree.ts';
+import { MAX_HELP_COLUMNS } from '../../../src/cli/program.ts';
 import { examplesOf } from '../../../src/cli/register.ts';
 import { run } from './run.ts';
 
-const io = {
-  out() {},
-  err() {},
-  env: {},
-  color: false,
-  colorErr: false,
-  columns: undefined,
-  signal: new AbortController().signal,
-  pause: async () => {},
-};
-
-const program = buildProgram(io, () => {});
+const program = commandTree();
 
 /** Every command with its path, such as `cluster add-node`. */
 function commandsBelow(command: Command, path: readonly string[]): readonly (readonly [string, Command])[] {
