@@ -56,10 +56,10 @@ const octetsOf = (password: string): Buffer => Buffer.from(password.normalize('N
  */
 export type Standing = 'trusted' | 'unknown' | 'suspect';
 
-/** Who asks for a hash. */
+/** The client that asks for a hash. */
 export interface Asker {
   readonly address: string;
-  /** It is asked again when it is this one's turn. */
+  /** Looked up again when the turn of this client comes. */
   readonly standing: () => Standing;
 }
 
@@ -120,7 +120,7 @@ export class Passwords {
   }
 
   async #inTurn<T>(asker: Asker, work: () => Promise<T>): Promise<T> {
-    // Who comes while others wait does not overtake its own address.
+    // A request waits behind the earlier ones of its address.
     if (this.#waiting.has(asker.address) || !this.#mayBegin(asker)) await this.#place(asker);
     else this.#begin(asker);
     try {

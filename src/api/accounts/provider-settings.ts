@@ -117,7 +117,7 @@ export const grantsOf = (rules: readonly RoleRule[], claims: Claims): readonly G
     )
     .map(({ grant }) => grant);
 
-/** Who logged in at the provider. */
+/** The person who logged in at the provider. */
 export interface ProviderUser {
   /**
    * `oidc+NAME`: the sign keeps it apart from accounts of Muster's own, whose names cannot have it.

@@ -173,7 +173,7 @@ export class Machine {
     return this.#process !== undefined;
   }
 
-  /** Whether it has shut down by itself, as it does when its service manager is told to reboot. */
+  /** Whether it has shut down by itself, as after an order to its service manager to reboot. */
   get isShutDown(): boolean {
     return this.#process !== undefined && this.#process.exitCode !== null;
   }
