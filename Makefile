@@ -48,7 +48,7 @@ peers: node_modules ## Run the tests against real peers and attackers: root, in 
 $(PEERS): node_modules
 	@scripts/stage.sh $@ scripts/in-namespace.sh npx vitest run --project $@
 
-peers-page: dist/page/index.html
+peers-page lab: dist/page/index.html
 
 .PHONY: lab
 lab: node_modules ## Run the scenarios of the virtual rack: real firmware in QEMU

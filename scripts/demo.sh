@@ -3,6 +3,9 @@
 # network. Says what is missing before it installs anything, asks once, and touches neither the
 # host's network nor its services: the machines, their network and the boot server live in a
 # namespace of their own.
+#
+# On a terminal, or with KEEP=1, everything then runs on until Ctrl-C, with the page of the boot
+# server on PAGE_PORT (8444) of 127.0.0.1. KEEP=0 ends it, as without a terminal.
 set -eu
 cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -19,6 +22,19 @@ fi
 # Debian lets everybody have namespaces and network cables of their own. Where a host does not, it
 # takes root.
 run='bin/muster lab run lab/demo.yaml'
+page_port=${PAGE_PORT:-8444}
+keep=${KEEP:-}
+if [ -z "$keep" ] && [ -t 0 ]; then
+  keep=1
+fi
+if [ "${keep:-0}" != 0 ]; then
+  make --no-print-directory page
+  run="$run --keep --page $page_port"
+  # Ctrl-C ends the rack in good order; the text below comes after that.
+  trap : INT
+else
+  keep=''
+fi
 # Whether this user may have a network of its own.
 may_have_network() {
   [ "$(id -u)" != 0 ] || return 0
@@ -35,15 +51,22 @@ if ! may_have_network; then
 fi
 code=0
 $run || code=$?
+# Ctrl-C before the end.
+[ "$code" != 130 ] || exit 130
 
 if [ "$code" = 0 ]; then
   cat <<DONE
 Consoles, events and a capture of the network are in .cache/lab/demo. To try next:
 
   bin/muster lab run lab/unknown-machine.yaml   a machine nobody knows is held, accepted, and boots
-  bin/muster lab run --keep lab/demo.yaml       the same rack, left running for you to look around
   bin/muster validate profiles                  the documents to start your own configuration from
 DONE
+  if [ -z "$keep" ]; then
+    cat <<DONE
+  make demo KEEP=1                              the same rack, left running, with a link to its
+                                                page: https://127.0.0.1:$page_port/#invitation=CODE
+DONE
+  fi
 else
   echo 'Not everything held.' \
     'Consoles, events and a capture of the network are in .cache/lab/demo' >&2

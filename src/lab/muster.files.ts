@@ -11,6 +11,7 @@ import type { EventView } from '../api/times.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { MusterEvent } from '../events/event.ts';
+import { LOOPBACK } from './page.socket.ts';
 import { type Output, type Running, run, start } from './process.files.ts';
 import { MAIN } from './segment.files.ts';
 
@@ -40,6 +41,8 @@ interface BootHostOptions {
   /** The run's folder, which contains configuration, state and logs. */
   readonly directory: string;
   readonly documents: readonly object[];
+  /** The port of the namespace's loopback where operators log in; undefined: nowhere. */
+  readonly pagePort: number | undefined;
   readonly onEvent: (event: MusterEvent) => void;
 }
 
@@ -58,7 +61,7 @@ const SOCKET = '/run/muster/muster.sock';
  * @throws {MusterError} E_LAB_SERVE when the server ends or is not ready in time.
  */
 export async function startBootHost(options: BootHostOptions): Promise<BootHost> {
-  const { project, directory } = options;
+  const { project, directory, pagePort } = options;
   const command = join(project, 'bin/muster');
   const config = join(directory, 'config');
   const state = join(directory, 'state');
@@ -87,16 +90,9 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
       'muster serve',
       [
         ...[command, 'serve', '--config', config, '--state', state, '--socket', SOCKET],
-        ...[
-          '--interface',
-          MAIN,
-          '--http-port',
-          '8080',
-          '--loaders',
-          '/usr/lib/ipxe',
-          '--vault-key',
-          vaultKey,
-        ],
+        ...['--interface', MAIN, '--http-port', '8080'],
+        ...['--loaders', '/usr/lib/ipxe', '--vault-key', vaultKey],
+        ...(pagePort === undefined ? [] : ['--operators-listen', `${LOOPBACK}:${pagePort}`]),
       ],
       { log, env },
     );

@@ -18,6 +18,7 @@ import { accelerator } from './kvm.files.ts';
 import { type Box, diskFile, makeBox } from './machine.files.ts';
 import { type BootHost, startBootHost } from './muster.files.ts';
 import { hostProcess } from './namespace.files.ts';
+import { type HostPage, passOn } from './page.socket.ts';
 import { play } from './play.files.ts';
 import type { Running } from './process.files.ts';
 import { openRack, type Rack } from './rack.files.ts';
@@ -39,6 +40,8 @@ interface LabOptions {
   readonly parallel: number | undefined;
   /** Prints progress. */
   readonly say: (text: string) => void;
+  /** Where the host's browsers reach the boot host's page; undefined: nowhere. */
+  readonly page: HostPage | undefined;
   /** Whether everything is kept running at the end until the signal comes. */
   readonly keep: boolean;
   readonly signal: AbortSignal;
@@ -151,9 +154,12 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
       project: options.project,
       directory,
       documents: withFacts(scenario.documents, [...scenario.expect, ...checksOf(scenario.steps)]),
+      pagePort: options.page?.port,
       onEvent: (event) => rack.event(event),
     });
     stopping.unshift(() => host.stop());
+    const page = options.page && (await showPage(options.page, host, stopping));
+    if (page) options.say(page);
     await allTaken(host);
     await addImages(
       scenario.images.map((name) => images.get(name)!),
@@ -180,7 +186,7 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
     const result = resultOf(scenario.name, rack.seconds(), [...rack.observed.values()], verdicts);
     await writeFile(join(directory, 'result.json'), `${JSON.stringify(result, undefined, 2)}\n`);
     options.say(resultText(result, [...rack.observed.values()]));
-    if (options.keep) await untilInterrupted(directory, options);
+    if (options.keep) await untilInterrupted(directory, page, options);
     return result;
   } finally {
     clearTimeout(timer);
@@ -231,12 +237,29 @@ async function makeBoxes(
   }
 }
 
-async function untilInterrupted(directory: string, options: LabOptions): Promise<void> {
+/**
+ * Lets the host's browsers reach the page. Resolves with a text that has a one-time link, which is
+ * secret.
+ *
+ * @throws {MusterError} E_LAB_SERVE when there is no link.
+ */
+async function showPage(page: HostPage, host: BootHost, stopping: Stop[]): Promise<string> {
+  stopping.unshift(passOn(page, page.port));
+  const { code, out, err } = await host.muster(['operator', 'add', 'lab', '--role', 'admin']);
+  if (code !== 0) throw new MusterError('E_LAB_SERVE', `muster operator add: ${err.trim()}`);
+  return `the page (the link works once and makes you its administrator; the certificate is Muster's own):\n  ${out.trim()}\n`;
+}
+
+async function untilInterrupted(
+  directory: string,
+  page: string | undefined,
+  options: LabOptions,
+): Promise<void> {
   const target = `$(pgrep -P ${hostProcess()})`;
   // nsenter starts in the root directory of the mount namespace, so the path is absolute.
   const muster = join(options.project, 'bin/muster');
   options.say(
-    `kept: logs in ${directory}; look around with\n  nsenter --all --target ${target} ${muster} get machines\nCtrl-C ends it\n`,
+    `kept: logs in ${directory}; look around with\n  nsenter --all --target ${target} ${muster} get machines\n${page ?? ''}Ctrl-C ends it\n`,
   );
   // The timer keeps the process alive while it waits.
   const alive = setInterval(() => {}, 60_000);

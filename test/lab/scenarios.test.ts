@@ -99,12 +99,12 @@ describe.concurrent('the virtual rack', () => {
       process.stderr.write(`${file}: ${result.seconds} s\n`);
     });
 
-  test('a run with --keep can be inspected until Ctrl-C, and leaves nothing behind', {
+  test('a run with --keep can be inspected until Ctrl-C, also on its page, and leaves nothing behind', {
     timeout: STAGE_MS,
   }, async () => {
     await withSlots(1, async () => {
       // A process group of its own, since Ctrl-C reaches the whole group.
-      const words = ['lab', 'run', 'test/lab/scenarios/kept.yaml', '--json', '--keep'];
+      const words = ['lab', 'run', 'test/lab/scenarios/kept.yaml', '--json', '--keep', '--page', '0'];
       const run = spawn('bin/muster', words, { detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
       const ended = new Promise<number | null>((resolve) => run.once('exit', resolve));
       let err = '';
@@ -124,6 +124,11 @@ describe.concurrent('the virtual rack', () => {
       // The command as it is printed.
       expect(inside('$&')).toMatch(/node-1.*profile_holds/);
       expect(inside('pgrep -c qemu')).toBe('1\n');
+      const [, page] = /(https:\/\/127\.0\.0\.1:\d+)\/#invitation=\S+\n/.exec(err)!;
+      const fetched = execFileSync('curl', ['--silent', '--show-error', '--insecure', page!], {
+        encoding: 'utf8',
+      });
+      expect(fetched).toContain('<title>');
       process.kill(-run.pid!, 'SIGINT');
       expect(await ended, err).toBe(0);
       expect(() => process.kill(-run.pid!, 0)).toThrow('ESRCH');

@@ -2,12 +2,14 @@
 import { MusterError } from '../../base/errors.ts';
 import { projectRoot } from '../../base/paths.ts';
 import { enterNamespace, insideNamespace } from '../../lab/namespace.files.ts';
+import { inheritedPage, openPage } from '../../lab/page.socket.ts';
 import { loadScenario, prepareImages, runScenario, settingsOf } from '../../lab/run.files.ts';
 import { EXIT, type Io } from '../io.ts';
 
 export interface LabRunOptions {
   readonly json?: boolean;
   readonly keep?: boolean;
+  readonly page?: string;
   readonly imageCache?: string;
   readonly parallel?: string;
 }
@@ -16,12 +18,14 @@ export interface LabRunOptions {
  * `muster lab run`: plays the scenario of `file`. The exit code is 0 only if every expectation was
  * met. Outside a namespace of its own, the process replaces itself with one inside a new namespace.
  *
- * @throws {MusterError} E_USAGE when `--parallel` is not a number from 1 to 99.
+ * @throws {MusterError} E_USAGE when `--parallel` or `--page` is out of its range.
  */
 export async function run(file: string, options: LabRunOptions, io: Io): Promise<number> {
   const scenario = await loadScenario(file);
   if (options.parallel !== undefined && !/^[1-9][0-9]?$/.test(options.parallel))
     throw new MusterError('E_USAGE', `--parallel "${options.parallel}" is not a number from 1 to 99`);
+  if (options.page !== undefined && !(/^[0-9]{1,5}$/.test(options.page) && Number(options.page) < 65536))
+    throw new MusterError('E_USAGE', `--page "${options.page}" is not a port`);
   const common = {
     project: projectRoot(),
     imageCache: options.imageCache,
@@ -30,9 +34,14 @@ export async function run(file: string, options: LabRunOptions, io: Io): Promise
     signal: io.signal,
   };
   if (!insideNamespace()) {
-    enterNamespace(settingsOf(await prepareImages(scenario, common)));
+    const page = options.page === undefined ? {} : await openPage(Number(options.page));
+    enterNamespace({ ...settingsOf(await prepareImages(scenario, common)), ...page });
   }
-  const result = await runScenario(scenario, { ...common, keep: options.keep ?? false });
+  const result = await runScenario(scenario, {
+    ...common,
+    page: inheritedPage(io.env),
+    keep: options.keep ?? false,
+  });
   if (options.json) io.out(`${JSON.stringify(result)}\n`);
   return result.ok ? EXIT.ok : EXIT.failure;
 }

@@ -17,6 +17,10 @@ export const registerLab: Register = (program, io, finish) => {
     .argument('<scenario>', 'YAML file, such as lab/boot-uefi.yaml')
     .option('--json', 'print the result as one JSON object at the end')
     .option('--keep', 'keep everything running at the end, until interrupted')
+    .option(
+      '--page <port>',
+      "serve the page to this host's browsers on this port of 127.0.0.1 while the rack runs, and print a one-time link; 0: any port",
+    )
     .option('--image-cache <dir>', 'directory where images are built and kept (default: .cache/images)')
     .option('--parallel <count>', 'how many machines may boot at the same time')
     .action(async (scenario: string, options: LabRunOptions) =>
@@ -26,5 +30,6 @@ export const registerLab: Register = (program, io, finish) => {
     run,
     ['muster lab run lab/boot-uefi.yaml', 'boot one machine with UEFI firmware'],
     ['muster lab run --keep lab/boot-uefi.yaml', 'the same, and leave the rack running to look around'],
+    ['muster lab run --keep --page 8444 lab/demo.yaml', 'look at its machines on the page, in a browser'],
   );
 };
