@@ -16,6 +16,8 @@ const PKI = '/etc/kubernetes/pki/etcd';
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
 const PREFIX = 'written/';
 const END = 'written0';
+/** etcd gives a write up after 7 s. A shorter limit would fail writes on a busy host instead. */
+const LIMIT_MS = 10_000;
 
 export class Writer {
   readonly #machines: readonly Machine[];
@@ -72,6 +74,16 @@ export class Writer {
     }
   }
 
+  /** Whether this member is etcd's leader. */
+  async leads(machine: Machine): Promise<boolean> {
+    const { header, leader } = (await this.#post(machine, '/v3/maintenance/status', {})) as {
+      readonly header: { readonly member_id: string };
+      readonly leader?: string;
+    };
+    if (leader === undefined || leader === '0') throw new Error(`${machine.name} knows no leader`);
+    return leader === header.member_id;
+  }
+
   /** Keys that this member has; `alone` reads them without a quorum. */
   async keys(machine: Machine, alone = false): Promise<ReadonlySet<string>> {
     const answer = (await this.#post(machine, '/v3/kv/range', {
@@ -116,7 +128,7 @@ export class Writer {
     return new Promise((done, fail) => {
       const asking = https.request(
         `https://${machine.address}:2379${path}`,
-        { method: 'POST', ...credentials, agent: false, signal: AbortSignal.timeout(2500) },
+        { method: 'POST', ...credentials, agent: false, signal: AbortSignal.timeout(LIMIT_MS) },
         (answer) => {
           let text = '';
           answer.setEncoding('utf8');
