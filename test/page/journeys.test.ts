@@ -38,7 +38,7 @@ test('an operator logs in with the one-time link and sees machines become ready 
   await shoot(page, 'fleet');
   expect(await barriers(page)).toEqual([]);
   await page.getByRole('button', { name: 'Log out' }).click();
-  await page.getByRole('button', { name: 'Log in' }).waitFor();
+  await page.getByRole('button', { name: 'Log in', exact: true }).waitFor();
   await shoot(page, 'log-in');
   expect(await barriers(page)).toEqual([]);
 });
