@@ -29,7 +29,7 @@ export interface Observed<Seen> {
   readonly age: Millis;
   /**
    * Why no further machine may get its turn now; absent: one may. A machine that has its turn
-   * finishes it. Steps that all machines do at once do not ask.
+   * finishes it, unless its verdict gives it back. Steps that all machines do at once do not ask.
    */
   readonly closed?: string | undefined;
 }
@@ -160,6 +160,7 @@ function lookAtMachines<Order, Seen>(
   const evidence: Record<string, Evidence> = {};
   const waiting: Record<string, string> = {};
   const notes: Note[] = [];
+  const yields: string[] = [];
   let hold: Hold | undefined;
   const stillFor = stillSince(record, input, now);
   for (const machine of input.machines) {
@@ -180,11 +181,15 @@ function lookAtMachines<Order, Seen>(
     } else if (verdict.is === 'held') {
       hold ??= verdict.hold;
       waiting[name] = verdict.hold.text;
-    } else waiting[name] = verdict.text;
+    } else {
+      waiting[name] = verdict.text;
+      if (verdict.yields) yields.push(name);
+    }
   }
   const lacking = input.machines.flatMap(({ name }) => (evidence[name] ? [] : [name]));
   // What holds one machine could hold the next one as well.
-  const turns = turnsOf(record, step, lacking, closed === undefined && hold === undefined);
+  const had = record.turns.filter((name) => !yields.includes(name));
+  const turns = turnsOf(had, step, lacking, closed === undefined && hold === undefined);
   for (const name of turns)
     if (!record.turns.includes(name)) notes.push({ code: 'turn', text: step.sentence, machine: name });
   return { evidence, turns, lacking, waiting, notes, ...(hold && { held: hold }) };
@@ -200,7 +205,7 @@ export function hasTurn<Order, Seen>(
 }
 
 function turnsOf<Order, Seen>(
-  { turns }: ChangeRecord<Order>,
+  turns: readonly string[],
   { scope }: Step<Order, Seen>,
   lacking: readonly string[],
   more: boolean,
@@ -224,7 +229,7 @@ function verdictOf<Order, Seen>(
       ? silence(machine)
       : { is: 'waiting', text: 'it has not reported since the step began' };
   const verdict = step.machine?.(machine, input) ?? { is: 'done', evidence: 'nothing is asked of it' };
-  if (verdict.is !== 'waiting') return verdict;
+  if (verdict.is !== 'waiting' || verdict.yields) return verdict;
   if (silent(machine.silentFor)) return silence(machine);
   return stillFor >= STALLED_AFTER ? stalled(machine, verdict.text) : verdict;
 }

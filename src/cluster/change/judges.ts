@@ -31,7 +31,7 @@ export const drained: Judge<unknown, WithNodes> = ({ name }, { cluster }) => {
       `${name} cannot be drained: ${node.kept}.`,
       'Scale the workload up or change its PodDisruptionBudget; the change then continues by itself.',
     );
-  return waiting(node?.text ?? 'it is being drained');
+  return { ...waiting(node?.text ?? 'it is being drained'), ...(node?.yields && { yields: true }) };
 };
 
 export const isBack: Judge<unknown, WithNodes> = ({ name }, { cluster }) =>

@@ -16,6 +16,8 @@ export interface NodeSeen {
   readonly kept?: string;
   /** Whether it is Ready, schedulable again, and the pods of its DaemonSets run. */
   readonly back: boolean;
+  /** It takes pods again and gives its turn back, because no machine may begin now. */
+  readonly yields?: true;
 }
 
 /** What a node has to run before it takes pods again; an absent field is not looked at. */

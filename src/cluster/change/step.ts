@@ -24,8 +24,11 @@ export interface Hold {
 export type Verdict =
   /** `evidence`: what was observed; kept in the record and in the report. */
   | { readonly is: 'done'; readonly evidence: string }
-  /** It is under way; `text` says what is waited for. */
-  | { readonly is: 'waiting'; readonly text: string }
+  /**
+   * It is under way; `text` says what is waited for. `yields`: the machine gives its turn back,
+   * because it has changed nothing yet and no machine may begin now.
+   */
+  | { readonly is: 'waiting'; readonly text: string; readonly yields?: true }
   | { readonly is: 'held'; readonly hold: Hold };
 
 export const done = (evidence: string): Verdict => ({ is: 'done', evidence });

@@ -162,7 +162,7 @@ async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
   if (why !== undefined) {
     of.drained.remove(record, name);
     if (node) await uncordon(await apiOf(deps, resolved), name);
-    return { drained: false, back: false, text: why };
+    return { drained: false, back: false, text: why, ...(!record.paused && { yields: true }) };
   }
   if (node) {
     const seen = await drainRound(await apiOf(deps, resolved), name, record.id);

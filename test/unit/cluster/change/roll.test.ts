@@ -173,6 +173,21 @@ test('a node that was being drained when the window closed takes pods again, and
   expect(cluster.record.ended).toMatchObject({ as: 'done' });
 });
 
+test('a machine that waits for the next window does not hold the roll', async () => {
+  const cluster = new RolledCluster(1, 2, 1);
+  cluster.budget = 'w0';
+  await cluster.run(5);
+  cluster.closed = 'the window opens on Saturday';
+  await cluster.run(300);
+  expect(cluster.record).toMatchObject({ turns: [] });
+  expect(cluster.record.holding).toBeUndefined();
+  cluster.budget = undefined;
+  cluster.closed = undefined;
+  await cluster.run(1);
+  expect(cluster.record).toMatchObject({ turns: ['w0'] });
+  expect(cluster.record.holding).toBeUndefined();
+});
+
 const action = fc.oneof(
   { weight: 50, arbitrary: fc.record({ do: fc.constant('poll' as const), n: fc.nat(7) }) },
   { weight: 50, arbitrary: fc.record({ do: fc.constant('look' as const), n: fc.nat(7) }) },
