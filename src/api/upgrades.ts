@@ -24,17 +24,19 @@ export function atOnceOf(text: string | undefined): number {
 }
 
 async function requestOf(request: Parameters<H>[0]): Promise<UpgradeRequest> {
-  const given = await fieldsOf(request, ['to', 'pauseBefore', 'without', 'maxUnavailable']);
-  const { to } = given;
+  const given = await fieldsOf(request, ['to', 'pauseBefore', 'without', 'maxUnavailable', 'now']);
+  const { to, now = '' } = given;
+  if (!['', 'true', 'false'].includes(now)) throw new MusterError('E_USAGE', '"now" is "true" or "false"');
   return {
     pauseBefore: namesIn(given.pauseBefore),
     without: namesIn(given.without),
     maxUnavailable: atOnceOf(given.maxUnavailable),
+    now: now === 'true',
     ...(to !== undefined && to !== '' && { to }),
   };
 }
 
-/** Upgrades a cluster. Body: `{to?, pauseBefore?, without?, maxUnavailable?}`. Query: dryRun. */
+/** Upgrades a cluster. Body: `{to?, pauseBefore?, without?, maxUnavailable?, now?}`. Query: dryRun. */
 const upgradeCluster: H = async (request, deps) => {
   const cluster = request.params.name ?? '';
   const order = await requestOf(request);

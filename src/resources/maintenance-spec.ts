@@ -1,4 +1,4 @@
-/** The setting `maintenance` of a Cluster: when its machines may reboot in a roll. */
+/** The setting `maintenance` of a Cluster: when its machines may be interrupted. */
 import { z } from 'zod';
 import { duration as span } from '../base/duration.ts';
 import { duration } from './fields.ts';
@@ -44,6 +44,9 @@ export const maintenanceSpec = z.strictObject({
     .min(1)
     .max(32)
     .meta({ description: 'When machines may get their turn. A machine that has its turn finishes it.' }),
+  upgrades: z.boolean().optional().meta({
+    description: 'Whether workers wait for a window also in an upgrade of Kubernetes. Default false.',
+  }),
 });
 
 export type MaintenanceSpec = z.output<typeof maintenanceSpec>;

@@ -28,6 +28,7 @@ import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
 import type { PlannerDeps } from '../cluster/plan/planner.ts';
 import type { Required } from '../cluster/spec/artifacts.ts';
+import { windowsOf } from '../cluster/spec/maintenance.ts';
 import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { Boot } from './boot.ts';
@@ -70,14 +71,16 @@ export async function openClusterChanges(
     return found?.kind === of && !found.ended ? (found as ChangeRecord<Order>) : undefined;
   };
   const record = (cluster: string) => underWay<UpgradeOrder>(cluster, 'upgrade');
+  const windows = windowsOf({ catalog, clock });
   const { rolling, ...rollsOf } = openRolling(
     {
-      ...{ clock, clusters, kubes, founding, boot, rollouts },
+      ...{ windows, clusters, kubes, founding, boot, rollouts },
       record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
     },
     { roster, catalog, releases },
   );
-  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record });
+  const closed = windows.closedForUpgrades;
+  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed });
   const upgradeKind = anyKind(upgrading);
   const { settled } = rollouts;
   /** The agents that have a certificate, of machines that are believed. */
@@ -114,6 +117,7 @@ export async function openClusterChanges(
   const byAge = startRotationsByAge({
     ...{ founder, clusters, pki, changes, rotations, clock, log },
     serves: () => life.state === 'usual',
+    closed: windows.closed,
   });
   closing.defer(() => byAge.close());
   const planned: PlannedPoll = (machine, poll) => {
@@ -142,7 +146,10 @@ export async function openClusterChanges(
           : one.kind === 'image'
             ? artifacts.image(one.reference) !== undefined
             : true;
-      const orders = { changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health, has };
+      const orders = {
+        ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
+        ...{ has, closed },
+      };
       const upgrades = createUpgrades(orders);
       closing.defer(
         followDocuments({

@@ -1,5 +1,4 @@
 /** Wires rolls: the kind of change, and the operators' orders. */
-import type { Clock } from '../base/clock.ts';
 import type { Changes } from '../cluster/change/changes.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
@@ -10,13 +9,13 @@ import type { Rollouts } from '../cluster/change/rollouts.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
-import { whyMaintenanceWaits } from '../cluster/spec/maintenance.ts';
+import type { Windows } from '../cluster/spec/maintenance.ts';
 import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
 import type { Boot } from './boot.ts';
 import type { State } from './state.ts';
 
 interface RollingOf {
-  readonly clock: Clock;
+  readonly windows: Windows;
   readonly clusters: ResolvedClusters;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly founding: Pick<FoundingOrders, 'status'>;
@@ -29,7 +28,7 @@ interface RollingOf {
 
 /** Makes the kind of change, which the changes need before they are opened. */
 export function openRolling(
-  { clock, clusters, kubes, founding, boot, rollouts, record }: RollingOf,
+  { windows, clusters, kubes, founding, boot, rollouts, record }: RollingOf,
   { roster, catalog, releases }: Pick<State, 'roster' | 'catalog' | 'releases'>,
 ) {
   const agent = (machine: string) => roster.get(machine)?.status.agent;
@@ -38,8 +37,7 @@ export function openRolling(
     bootId: (machine) => agent(machine)?.bootId,
     wants: boot.wantedImage,
     whyStays: rollouts.whyStays,
-    closed: (cluster) =>
-      whyMaintenanceWaits(catalog.get('Cluster', cluster)?.document.spec.maintenance, clock.now()),
+    closed: windows.closed,
   });
   const kind = anyKind(rolling);
   return {
@@ -52,6 +50,7 @@ export function openRolling(
         founding: founding.status,
         stopped: boot.outlook,
         wants: boot.wantedImage,
+        closed: windows.closed,
         imageName: (root) =>
           catalog.list('Image').find(({ document }) => document.spec.root?.sha256 === root)?.document.metadata
             .name,

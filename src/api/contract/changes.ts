@@ -50,8 +50,11 @@ const preview = {
   restarts: z.record(z.string(), z.int()),
 };
 const rotationPreview = z.strictObject(preview).meta({ id: 'RotationPreview' });
+const waits = z.string().optional().meta({
+  description: 'When machines get their turn, if they would have to wait for a maintenance window now.',
+});
 const upgradePreview = z
-  .strictObject({ ...preview, from: z.string(), to: z.string(), faults: z.array(fault) })
+  .strictObject({ ...preview, from: z.string(), to: z.string(), faults: z.array(fault), waits })
   .meta({ id: 'UpgradePreview' });
 
 export const imagesOfMachine = z.strictObject({
@@ -66,6 +69,7 @@ const rollPreview = z
     ...preview,
     machines: z.array(imagesOfMachine.extend({ machine: z.string() })),
     faults: z.array(fault),
+    waits,
   })
   .meta({ id: 'RollPreview' });
 
@@ -126,6 +130,9 @@ export const CHANGES = {
       pauseBefore,
       without,
       maxUnavailable: z.string().optional().meta({ description: 'A number of workers.' }),
+      now: z.string().optional().meta({
+        description: '`true`: workers also outside of the maintenance windows.',
+      }),
     }),
     answer: z.union([change, upgradePreview]),
   },

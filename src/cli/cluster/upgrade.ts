@@ -14,6 +14,7 @@ interface UpgradeOptions extends ServerOptions {
   readonly until?: string;
   readonly without?: readonly string[];
   readonly maxUnavailable?: string;
+  readonly now?: boolean;
 }
 
 const ORDERS = { pause: '/pause', resume: '/resume', rollback: '/roll-back' } as const;
@@ -62,6 +63,7 @@ export async function upgrade(
     pauseBefore: untilOf(options.until),
     without: (options.without ?? []).join(','),
     maxUnavailable: options.maxUnavailable ?? '1',
+    now: String(options.now === true),
   };
   if (options.dryRun) {
     const preview = await client.call<UpgradePreview>('POST', pathOf(cluster), {

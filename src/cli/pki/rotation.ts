@@ -209,8 +209,16 @@ function stateOf({ ended, paused, holding, back, step }: ChangeView): string {
   return holding ? `held ${at}` : at;
 }
 
-/** What a rotation would do, as text. */
-export function previewText({ steps, minutes, restarts }: ChangePreview): string {
+/** What a change would do, as text. */
+export function previewText({
+  steps,
+  minutes,
+  restarts,
+  waits,
+}: ChangePreview & {
+  /** Why machines have to wait for their turns. */
+  readonly waits?: string;
+}): string {
   const lines: string[] = [];
   for (const step of steps) {
     if (step.noReturn) lines.push('--- It cannot be rolled back from here on.');
@@ -220,5 +228,6 @@ export function previewText({ steps, minutes, restarts }: ChangePreview): string
   }
   const most = Math.max(0, ...Object.values(restarts));
   lines.push(`In all about ${minutes} min; at most ${most} restarts of programs on a machine.`);
+  if (waits !== undefined) lines.push(`Machines that are drained wait: ${waits}.`);
   return `${lines.join('\n')}\n`;
 }

@@ -1,5 +1,7 @@
 /** When the maintenance windows of a Cluster are open. Pure. */
+import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
+import type { Catalog } from '../../resources/catalog.ts';
 import { DAYS, type MaintenanceSpec, type MaintenanceWindow } from '../../resources/maintenance-spec.ts';
 
 const DAY = duration('1d');
@@ -51,4 +53,28 @@ export function whyMaintenanceWaits(
   if (maintenance === undefined) return undefined;
   const found = opening(maintenance.windows, now);
   return found.open ? undefined : `the maintenance window opens at ${found.text}`;
+}
+
+/** Why something has to wait for a window of a Cluster; undefined when it may begin. */
+export interface Windows {
+  /** A machine that is to reboot in a roll, or keys that rotate by themselves. */
+  readonly closed: (cluster: string) => string | undefined;
+  /** A worker in an upgrade of Kubernetes. */
+  readonly closedForUpgrades: (cluster: string) => string | undefined;
+}
+
+/** The windows of all Clusters, by their documents and the wall clock. */
+export function windowsOf({
+  catalog,
+  clock,
+}: {
+  readonly catalog: Pick<Catalog, 'get'>;
+  readonly clock: Pick<Clock, 'now'>;
+}): Windows {
+  const settingOf = (cluster: string) => catalog.get('Cluster', cluster)?.document.spec.maintenance;
+  const closed = (cluster: string) => whyMaintenanceWaits(settingOf(cluster), clock.now());
+  return {
+    closed,
+    closedForUpgrades: (cluster) => (settingOf(cluster)?.upgrades ? closed(cluster) : undefined),
+  };
 }

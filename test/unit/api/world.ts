@@ -57,6 +57,7 @@ import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
 import { checkWith } from '../../../src/cluster/spec/check-documents.ts';
+import { windowsOf } from '../../../src/cluster/spec/maintenance.ts';
 import type { Releases } from '../../../src/cluster/spec/release.ts';
 import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { createActing } from '../../../src/events/actor.ts';
@@ -269,7 +270,13 @@ export async function openWorld(
   const storedValues = () => Promise.reject(new Error('no etcd here'));
   const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
   const settled = () => undefined;
-  const upgradeKind = anyKind(upgrade({ clusters, kubes, releases, snapshots, record: () => undefined }));
+  const { closed, closedForUpgrades } = windowsOf({ catalog, clock });
+  const upgradeKind = anyKind(
+    upgrade({
+      ...{ clusters, kubes, releases, snapshots, closed: closedForUpgrades },
+      record: () => undefined,
+    }),
+  );
   const { trustChanged, ticketKeys } = agents;
   const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agents.identities.list }));
   const ownMachines = () => agents.identities.list().map(({ machine }) => machine);
@@ -279,7 +286,7 @@ export async function openWorld(
       bootId: () => undefined,
       wants: boot.wantedImage,
       whyStays: () => undefined,
-      closed: () => undefined,
+      closed,
       record: () => undefined,
     }),
   );
@@ -335,12 +342,14 @@ export async function openWorld(
     upgrades: createUpgrades({
       ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
       has: () => true,
+      closed: closedForUpgrades,
     }),
     rolls: createRolls({
       ...{ changes, kind: rollKind, clusters, running: releases, health, founding: founding.status },
       agent: (machine) => roster.get(machine)?.status.agent,
       stopped: boot.outlook,
       wants: boot.wantedImage,
+      closed,
       imageName: () => undefined,
     }),
     builds,

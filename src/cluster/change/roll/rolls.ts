@@ -42,6 +42,8 @@ export interface ImageOfMachine {
 export interface RollPreview extends ChangePreview {
   readonly machines: readonly ImageOfMachine[];
   readonly faults: readonly Fault[];
+  /** When machines get their turn, if they would have to wait for a maintenance window now. */
+  readonly waits?: string;
 }
 
 interface RollsDeps {
@@ -56,6 +58,8 @@ interface RollsDeps {
   /** Why a machine would be held if it booted now. */
   readonly stopped: (machine: string) => { readonly text: string } | undefined;
   readonly wants: (machine: string) => WantedImage | undefined;
+  /** Why no machine of a cluster may go down now, by its maintenance windows. */
+  readonly closed: (cluster: string) => string | undefined;
   /** The name of the Image with this root image. */
   readonly imageName: (root: string) => string | undefined;
 }
@@ -112,10 +116,12 @@ export function createRolls(deps: RollsDeps): Rolls {
         undefined,
         { by: '', now: 0 },
       );
+      const waits = request.now ? undefined : deps.closed(cluster);
       return {
         ...previewOf(deps.kind.steps(record), resolved.machines, []),
         machines: machines.map(({ name }) => imageOf(deps, name)),
         faults: await faultsOf(deps, resolved, machines, request),
+        ...(waits !== undefined && { waits }),
       };
     },
 

@@ -19,6 +19,8 @@ interface ByAgeDeps {
   readonly pki: Pick<Pki, 'keysets' | 'encryption'>;
   readonly changes: Pick<Changes, 'record'>;
   readonly rotations: Pick<Rotations, 'rotate'>;
+  /** Why no rotation may begin by itself now, by the maintenance windows of the cluster. */
+  readonly closed: (cluster: string) => string | undefined;
   /** Whether this server may act; a restored one may not, until it is known to be the only one. */
   readonly serves: () => boolean;
 }
@@ -52,7 +54,7 @@ export async function rotateIfDue(
   const now = deps.clock.now();
   if (isQuiet(deps.changes.record(name), pki.rotateAfter, now)) return;
   const keysets = keysetsDue(await birthsOf(deps.pki, name), pki.rotateAfter, now);
-  if (keysets.length === 0) return;
+  if (keysets.length === 0 || deps.closed(name) !== undefined) return;
   await deps.rotations.rotate(
     name,
     { keysets, pauseBefore: [], without: [], leave: [], emergency: false },

@@ -176,6 +176,12 @@ export const partOfStep = (step: string): Part | undefined =>
 /** Whether machines are drained in this step. */
 export const drainsIn = (step: string): boolean => partOfStep(step) === 'node';
 
+/**
+ * Whether machines wait for a maintenance window in this step. The way back does not wait: it is
+ * taken because something does not work.
+ */
+export const waitsForWindow = (step: string): boolean => step === 'canary' || step === 'workers';
+
 /** Whether the release is of another minor version of Kubernetes. */
 export const isMinorChange = ({ from, to }: Pick<UpgradeOrder, 'from' | 'to'>): boolean =>
   minorsNewer(to.versions['kube-apiserver'], from.versions['kube-apiserver']) !== 0;

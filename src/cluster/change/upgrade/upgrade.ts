@@ -12,7 +12,7 @@ import type { Releases } from '../../spec/release.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
-import { drainRound, type NodeSeen, takeBack } from '../nodes.ts';
+import { drainRound, type NodeSeen, takeBack, uncordon } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
 import {
   NOTHING_SEEN,
@@ -21,7 +21,7 @@ import {
   type UpgradeSeen,
   upgradeOrder,
 } from './order.ts';
-import { drainsIn, plainVersion, releaseBack, UPGRADE } from './table.ts';
+import { drainsIn, plainVersion, releaseBack, UPGRADE, waitsForWindow } from './table.ts';
 
 export interface UpgradeDeps {
   readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
@@ -29,6 +29,8 @@ export interface UpgradeDeps {
   readonly releases: Releases;
   readonly supplies?: PlannerDeps['supplies'];
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'verify'>;
+  /** Why no worker of a cluster may be changed now, by its maintenance windows. */
+  readonly closed: (cluster: string) => string | undefined;
   /** The upgrade of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
 }
@@ -76,14 +78,20 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
         const kube = await firstReady(
           withRole(resolved, 'control-plane').map((one) => deps.kubes(at.cluster, addressOf(one))),
         );
-        const seen = await nodeRound(deps, at, kube, machine, isDrained(at.cluster, machine));
+        const begun = isDrained(at.cluster, machine);
+        const seen = await nodeRound(deps, at, kube, machine, begun);
         nodes[machine] = seen;
         if (seen.drained) drained.set(`${at.cluster} ${machine}`, stepKey(at.cluster));
       }
       return { ...NOTHING_SEEN, nodes };
     },
+
+    closed: (at) => whyClosed(deps, at),
   };
 }
+
+const whyClosed = ({ closed }: UpgradeDeps, { cluster, step, order }: At): string | undefined =>
+  order.now || !waitsForWindow(step) ? undefined : closed(cluster);
 
 /** The machines that may change now and have not shown their evidence. */
 function changing({ record }: UpgradeDeps, { cluster }: At): readonly string[] {
@@ -92,21 +100,30 @@ function changing({ record }: UpgradeDeps, { cluster }: At): readonly string[] {
   return known.turns.filter((name) => known.evidence[name] === undefined && !known.without.includes(name));
 }
 
-/** Drains a node, or takes it back when its kubelet has the wanted version. */
+/**
+ * Drains a node, or takes it back when its kubelet has the wanted version. A node that is not yet
+ * drained when the maintenance window closes takes pods again.
+ */
 async function nodeRound(
-  { releases, record }: UpgradeDeps,
-  { cluster, order, back }: At,
+  deps: UpgradeDeps,
+  at: At,
   kube: Kube,
   machine: string,
   isDrained: boolean,
 ): Promise<NodeSeen> {
+  const { releases, record } = deps;
+  const { cluster, order, back } = at;
   const wanted = plainVersion((back ? order.from : order.to).versions.kubelet);
   const runs = releases.of(cluster)?.machines.get(machine)?.versions.kubelet;
   // Where only the runtime changes, kubelet's version does not tell whether it had its turn.
   const sameKubelet = order.from.versions.kubelet === order.to.versions.kubelet;
-  return runs === wanted && (!sameKubelet || isDrained)
-    ? takeBack(kube, machine, { kubelet: wanted })
-    : drainRound(kube, machine, record(cluster)?.id ?? 'upgrade');
+  if (runs === wanted && (!sameKubelet || isDrained)) return takeBack(kube, machine, { kubelet: wanted });
+  // Also while no window is open: a restarted server does not know which nodes it had drained.
+  const seen = await drainRound(kube, machine, record(cluster)?.id ?? 'upgrade');
+  const why = whyClosed(deps, at);
+  if (seen.drained || isDrained || why === undefined) return seen;
+  await uncordon(kube, machine);
+  return { drained: false, back: false, text: why, yields: true };
 }
 
 /**

@@ -19,7 +19,7 @@ import { type ChangeProgress, progressIn } from '../progress.ts';
 import type { ChangeRecord } from '../record.ts';
 import { type UpgradeOrder, upgradeOrder } from './order.ts';
 import { canaryOf, preflightFaults } from './preflight.ts';
-import { changedRoles, isMinorChange } from './table.ts';
+import { changedRoles, isMinorChange, waitsForWindow } from './table.ts';
 
 export interface UpgradeRequest {
   /** The version to go to; absent: what the document says. */
@@ -29,6 +29,8 @@ export interface UpgradeRequest {
   /** Workers that are not waited for. */
   readonly without: readonly string[];
   readonly maxUnavailable: number;
+  /** Whether workers are changed also outside of the maintenance windows. */
+  readonly now: boolean;
 }
 
 /** What an upgrade would do, and what prevents it. */
@@ -36,6 +38,8 @@ export interface UpgradePreview extends ChangePreview {
   readonly from: string;
   readonly to: string;
   readonly faults: readonly Fault[];
+  /** When workers get their turn, if they would have to wait for a maintenance window now. */
+  readonly waits?: string;
 }
 
 interface UpgradesDeps {
@@ -47,6 +51,8 @@ interface UpgradesDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly health: Pick<Health, 'look'>;
   readonly has: (artifact: Required) => boolean;
+  /** Why no worker of a cluster may be changed now, by its maintenance windows. */
+  readonly closed: (cluster: string) => string | undefined;
 }
 
 export interface Upgrades {
@@ -95,7 +101,13 @@ export function createUpgrades(deps: UpgradesDeps): Upgrades {
       );
       const shown = previewOf(deps.kind.steps(record), wanted.to.machines, request.without);
       const faults = await checked(deps, wanted, request);
-      return { ...shown, from: wanted.order.from.version, to: wanted.order.to.version, faults };
+      const { from, to } = wanted.order;
+      const windows = shown.steps.some(({ name }) => waitsForWindow(name)) && !request.now;
+      const closed = windows ? deps.closed(cluster) : undefined;
+      return {
+        ...{ ...shown, faults, from: from.version, to: to.version },
+        ...(closed !== undefined && { waits: closed }),
+      };
     },
 
     async begin(cluster, request, by) {
@@ -167,6 +179,7 @@ async function wantedOf(deps: UpgradesDeps, cluster: string, request: UpgradeReq
     to: release,
     maxUnavailable: request.maxUnavailable,
     ...(canary !== undefined && { canary }),
+    ...(request.now && { now: true }),
   };
   return { order, from, to, running, edit: edits };
 }

@@ -13,13 +13,15 @@ async function ageing(rotateAfter?: string) {
   const cluster = await Cluster.open(rotateAfter === undefined ? {} : { pki: { rotateAfter } });
   const { pki, clock } = cluster.world;
   await cluster.settle();
+  const windows: { closed: string | undefined } = { closed: undefined };
   /** Lets the time pass; then the boot host looks at the age of the keys. */
   const passes = async (span: Millis): Promise<void> => {
     clock.leap(span);
     const { changes, rotations } = cluster;
-    await rotateIfDue({ pki, clock, changes, rotations, serves: () => true }, cluster.spec);
+    const deps = { pki, clock, changes, rotations, serves: () => true, closed: () => windows.closed };
+    await rotateIfDue(deps, cluster.spec);
   };
-  return { cluster, passes };
+  return { cluster, passes, windows };
 }
 
 test('keys rotate themselves again and again, and nobody loses anybody', async () => {
@@ -50,6 +52,17 @@ test('after a rotation was rolled back the next one begins by itself only later'
   expect(cluster.changes.record('golden')).toMatchObject({ id, ended: { as: 'rolled-back' } });
   await passes(duration('2d'));
   expect(cluster.changes.record('golden')?.id).not.toBe(id);
+  await cluster.changes.close();
+});
+
+test('keys that have reached their age wait for a maintenance window', async () => {
+  const { cluster, passes, windows } = await ageing('30d');
+  windows.closed = 'the maintenance window opens on Saturday';
+  await passes(duration('31d'));
+  expect(cluster.changes.record('golden')).toBeUndefined();
+  windows.closed = undefined;
+  await passes(duration('1m'));
+  expect(cluster.changes.record('golden')).toMatchObject({ by: 'muster', kind: 'rotation' });
   await cluster.changes.close();
 });
 

@@ -1,7 +1,12 @@
 /** What the boot host does to a node during an upgrade, and what it checks before. */
 import { expect, test } from 'vitest';
+import { duration } from '../../../../src/base/duration.ts';
+import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { CORDONED, drainRound, takeBack } from '../../../../src/cluster/change/nodes.ts';
+import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
+import type { UpgradeOrder } from '../../../../src/cluster/change/upgrade/order.ts';
 import { type Preflight, preflightFaults } from '../../../../src/cluster/change/upgrade/preflight.ts';
+import { upgrade } from '../../../../src/cluster/change/upgrade/upgrade.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/spec/release.ts';
 import { resolved } from '../kit.ts';
@@ -32,6 +37,7 @@ class Played {
           status: { phase: 'Running', conditions: [{ type: 'Ready', status: ready }] },
         })),
       });
+    if (path === '/readyz') return answer({});
     if (path !== '/api/v1/nodes/w1') throw new KubeRefusal(404, 'not found');
     if (method === 'PATCH') {
       const { spec = {}, metadata } = body as { spec?: object; metadata?: { annotations: object } };
@@ -98,6 +104,86 @@ test('a machine without a node has nothing to drain', async () => {
 const FROM = resolved({ version: '1.35.6' });
 const TO = resolved({ version: '1.36.3' });
 const VERSIONS = { etcd: '3.6.6', 'kube-apiserver': '1.35.6', kubelet: '1.35.6' };
+
+/** An upgrade that has come to its workers, of which w1 is the first. */
+class AtWorkers {
+  readonly api = new Played();
+  readonly kind;
+  readonly upgrading;
+  record: ChangeRecord<UpgradeOrder>;
+  closed: string | undefined;
+  kubelet = '1.35.6';
+
+  constructor(more: Partial<UpgradeOrder> = {}) {
+    const machines = () => new Map([['w1', { serves: false, versions: { kubelet: this.kubelet } }]]);
+    this.upgrading = upgrade({
+      clusters: { get: () => ({ resolved: FROM, faults: [] }) as never, at: () => TO },
+      kubes: () => this.api.kube,
+      releases: {
+        of: () => ({ release: releaseOf(FROM), fixed: fixedOf(FROM), machines: machines() }),
+      } as never,
+      snapshots: {} as never,
+      closed: () => this.closed,
+      record: () => this.record,
+    });
+    this.kind = anyKind(this.upgrading);
+    const order = { from: releaseOf(FROM), to: releaseOf(TO), maxUnavailable: 1, canary: 'w1', ...more };
+    const change = { cluster: 'golden', kind: 'upgrade', order, pauseBefore: [], without: [] };
+    const begun = this.kind.begin({ ...change, id: 'u1' }, undefined, { by: 'test', now: 0 });
+    this.record = { ...begun.record, step: 'canary', acted: true } as ChangeRecord<UpgradeOrder>;
+  }
+
+  /** The boot host looks once, a second after the last time. Resolves with what w1 waits for. */
+  async look(): Promise<string | undefined> {
+    const facts = { runs: { kubelet: this.kubelet }, etcd: {} } as never;
+    const seen = { name: 'w1', roles: ['worker'], facts, applied: true, settled: true } as const;
+    const move = await this.kind.move(this.record, [seen], duration('1h'), duration('1h'));
+    if (move.do === 'write') this.record = move.record as ChangeRecord<UpgradeOrder>;
+    return move.do === 'wait' ? move.waiting.w1 : undefined;
+  }
+}
+
+test('a worker whose window closes before it is drained takes pods again, and is drained in the next one', async () => {
+  const at = new AtWorkers();
+  at.closed = 'the maintenance window opens on Saturday';
+  expect(await at.look()).toBe(at.closed);
+  expect(at.record.turns).toEqual([]);
+  at.closed = undefined;
+  await at.look();
+  expect(at.record.turns).toEqual(['w1']);
+  at.api.pods = [{ name: 'db' }];
+  at.api.budget = true;
+  await at.look();
+  expect(at.api.spec).toEqual({ unschedulable: true });
+  at.closed = 'the maintenance window opens on Saturday';
+  await at.look();
+  expect(at.api.spec).toEqual({ unschedulable: null });
+  expect(at.record).toMatchObject({ turns: [] });
+  expect(at.record.holding).toBeUndefined();
+  expect(await at.look()).toBe(at.closed);
+});
+
+test('a worker that was drained when its window closed gets its kubelet and finishes', async () => {
+  const at = new AtWorkers();
+  await at.look();
+  await at.look();
+  expect(at.upgrading.isDrained('golden', 'w1')).toBe(true);
+  at.closed = 'the maintenance window opens on Saturday';
+  await at.look();
+  expect(at.record.turns).toEqual(['w1']);
+  at.kubelet = '1.36.3';
+  at.api.kubelet = 'v1.36.3';
+  await at.look();
+  expect(at.record.past.at(-1)).toMatchObject({ step: 'canary' });
+  expect(at.api.spec).toEqual({ unschedulable: null });
+});
+
+test('an upgrade that was ordered with --now waits for no window', async () => {
+  const at = new AtWorkers({ now: true });
+  at.closed = 'the maintenance window opens on Saturday';
+  await at.look();
+  expect(at.record.turns).toEqual(['w1']);
+});
 
 function texts(changes: Partial<Preflight> = {}): string[] {
   const machines = FROM.machines.map(({ name }): [string, RunningMachine] => [

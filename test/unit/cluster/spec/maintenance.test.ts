@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { duration } from '../../../../src/base/duration.ts';
-import { opening, whyMaintenanceWaits } from '../../../../src/cluster/spec/maintenance.ts';
+import { opening, whyMaintenanceWaits, windowsOf } from '../../../../src/cluster/spec/maintenance.ts';
 import { DAYS, type MaintenanceWindow, maintenanceSpec } from '../../../../src/resources/maintenance-spec.ts';
 
 const at = (text: string): number => Date.parse(text);
@@ -96,4 +96,17 @@ test('a window opens when the clocks of its zone show its day and time', () => {
       expect(wanted).toContain(shown.toLowerCase().replace(',', ''));
     }),
   );
+});
+
+test('upgrades wait for a window only where the Cluster says so', () => {
+  const windows = [{ days: ['sat'], time: '22:00', duration: '4h' }];
+  const at = (upgrades?: boolean) => {
+    const maintenance = { windows, ...(upgrades !== undefined && { upgrades }) };
+    const catalog = { get: () => ({ document: { spec: { maintenance } } }) } as never;
+    return windowsOf({ catalog, clock: { now: () => Date.parse('2026-11-27T12:00:00Z') } });
+  };
+  const wait = 'the maintenance window opens at 2026-11-28T22:00+00:00';
+  expect(at().closed('blue')).toBe(wait);
+  expect(at().closedForUpgrades('blue')).toBeUndefined();
+  expect(at(true).closedForUpgrades('blue')).toBe(wait);
 });
