@@ -29,7 +29,7 @@ import { createCopies, nameOfCopy } from '../../../src/cluster/backup/copies.fil
 import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.files.ts';
 import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
 import { openBuilds } from '../../../src/cluster/change/agents/builds.ts';
-import { openChanges } from '../../../src/cluster/change/changes.ts';
+import { type Changes, openChanges } from '../../../src/cluster/change/changes.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
 import { anyKind } from '../../../src/cluster/change/kind.ts';
 import { openLaterKeys } from '../../../src/cluster/change/later-keys.ts';
@@ -99,6 +99,7 @@ export interface World {
   readonly pki: Pki;
   readonly agents: Agents;
   readonly releases: Releases;
+  readonly changes: Changes;
   /** The readiness that /readyz reports. */
   ready: boolean;
   readonly metricsPort: number;
@@ -432,6 +433,7 @@ export async function openWorld(
     pki,
     agents,
     releases,
+    changes,
     get ready() {
       return state.ready;
     },

@@ -1,0 +1,150 @@
+/** `muster cluster roll` and its routes, over the socket of a server. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { AgentFacts } from '../../../src/agent/facts.ts';
+import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
+import { openWorld, type World } from '../api/world.ts';
+import { run } from './run.ts';
+
+const machine = (name: string, n: number) => `---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: ${name}}
+spec: {macs: ["52:54:00:00:00:${n}"], addresses: [10.77.0.${n}], profile: node}
+`;
+const DOCUMENTS = `apiVersion: muster/v1
+kind: Network
+metadata: {name: lan}
+spec: {subnet: 10.77.0.0/24, dhcp: {mode: server}}
+---
+apiVersion: muster/v1
+kind: Image
+metadata: {name: new}
+spec:
+  os: debian
+  arch: x86_64
+  kernel: {sha256: ${'a'.repeat(64)}}
+  root: {sha256: ${'b'.repeat(64)}}
+  configFormat: cloud-init
+---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: node}
+spec: {image: new}
+---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec:
+  kubernetes: {version: "1.36.3", endpoint: api.blue.test, controlPlanes: [cp1], workers: [w1, w2]}
+  maintenance: {windows: [{days: [sat], time: "22:00", duration: 4h}]}
+${machine('cp1', 11)}${machine('w1', 21)}${machine('w2', 22)}`;
+
+let world: World;
+beforeEach(async () => {
+  world = await openWorld(DOCUMENTS);
+  const resolved = world.deps.resolved('blue') as ResolvedCluster;
+  for (const one of resolved.machines) await world.releases.heard(resolved, one, factsOf(one.name));
+});
+afterEach(async () => {
+  await world.changes.close();
+  await world.close();
+});
+
+/** w1 runs the image that it would boot, all others run an older one. */
+const factsOf = (name: string): AgentFacts => ({
+  ...{ agent: '99', bootId: `${name}-1`, machineId: 'm', clock: 0, pins: new Map(), requests: new Map() },
+  disk: { state: 'unused' },
+  etcd: { wal: 'present', health: 'serving' },
+  runs: { kubelet: '1.36.3', 'kube-apiserver': '1.36.3', etcd: '3.6.8' },
+  image: (name === 'w1' ? 'b' : 'c').repeat(64),
+});
+
+const roll = (...args: readonly string[]) =>
+  run(['cluster', 'roll', 'blue', ...args], { socket: world.socket });
+
+const call = (json: object, query = {}) =>
+  world.client.call('POST', '/v1/clusters/blue/roll', { query, body: { json } });
+
+/** Begins a roll of the workers, past the checks that only a healthy cluster passes. */
+const begun = () =>
+  world.changes.begin(
+    {
+      ...{ cluster: 'blue', kind: 'roll', pauseBefore: [], without: [] },
+      order: {
+        machines: { w1: { bootId: 'w1-1' }, w2: { bootId: 'w2-1' } },
+        ...{ images: {}, servers: [], workers: ['w1', 'w2'], canary: 'w1', maxUnavailable: 1 },
+      },
+    },
+    'root',
+  );
+
+test('a dry run shows the machines with their images, the steps, the window, and what prevents the roll', async () => {
+  const { code, out } = await roll('--dry-run', '--outdated');
+  expect(code).toBe(1);
+  const lines = out.split('\n').map((line) => line.split(/ {2,}/));
+  expect(lines).toContainEqual(['MACHINE', 'RUNS', 'WOULD BOOT']);
+  expect(lines).toContainEqual(['cp1', 'cccccccccccc', 'new']);
+  expect(lines).toContainEqual(['w2', 'cccccccccccc', 'new']);
+  expect(lines.map(([first]) => first)).not.toContain('w1');
+  expect(out).toMatch(/^canary +The worker w2 is drained and reboots/m);
+  expect(out).toContain('Machines that are drained wait: the maintenance window opens at ');
+  expect(out).toContain('REFUSED: cp1: no agent of it has reported, so nothing can reboot it');
+  expect((await roll('--dry-run', '--now')).out).not.toContain('maintenance window');
+  expect(JSON.parse((await roll('--dry-run', '-o', 'json')).out)).toMatchObject({
+    machines: [
+      { machine: 'cp1', outdated: true },
+      { machine: 'w1', runs: 'new', wants: 'new', outdated: false },
+      { machine: 'w2', outdated: true },
+    ],
+  });
+  expect(world.changes.record('blue')).toBeUndefined();
+});
+
+test('a roll is refused with its reason, and nothing begins', async () => {
+  const refusal = async (...args: string[]) => (await roll(...args)).err;
+  expect(await refusal()).toContain('the machines of "blue" were never rolled');
+  expect(await refusal('stop')).toContain('the orders are start, pause, resume, cancel');
+  expect(await refusal('start')).toContain('its etcd is not founded yet');
+  expect(await refusal('start', '--machines', 'w9')).toContain('w9 is not a machine of blue');
+  expect(await refusal('start', '--machines', 'w1', '--outdated')).toContain('runs the image');
+  expect(await refusal('start', '--machines', 'w1', '--without', 'w1')).toContain('no machine is left');
+  expect(await refusal('start', '--max-unavailable', '0')).toContain('from 1 to 100');
+  for (const order of ['pause', 'resume', 'cancel'] as const)
+    expect(await refusal(order)).toContain('E_CHANGE');
+  await expect(call({ outdated: 'maybe' })).rejects.toMatchObject({ code: 'E_USAGE' });
+  await expect(call({ more: 'x' })).rejects.toMatchObject({ code: 'E_USAGE' });
+  expect(world.changes.record('blue')).toBeUndefined();
+});
+
+test('a roll is shown, paused, resumed and cancelled', async () => {
+  await begun();
+  expect((await roll()).out).toContain('The worker w1 is drained and reboots');
+  expect(await roll('pause')).toMatchObject({ code: 0, out: expect.stringContaining('paused') });
+  expect(world.changes.record('blue')?.paused).toBeDefined();
+  expect((await roll('resume')).code).toBe(0);
+  expect(world.changes.record('blue')?.paused).toBeUndefined();
+  expect((await roll('cancel')).code).toBe(0);
+  expect(world.changes.record('blue')).toMatchObject({ route: 'back', step: 'release' });
+  expect((await roll('cancel')).code).not.toBe(0);
+});
+
+test('machines are left out of a roll that is under way, if they belong to the cluster', async () => {
+  await begun();
+  expect(JSON.parse((await roll('--without', 'w2', '-o', 'json')).out)).toMatchObject({ without: ['w2'] });
+  expect((await roll('--without', 'w9')).err).toContain('w9 is not a machine of blue');
+  expect(world.changes.record('blue')?.without).toEqual(['w2']);
+  expect((await roll('start')).err).toContain('a roll is under way');
+});
+
+test('orders of a roll do not reach another change', async () => {
+  const sa = { name: 'sa', from: 'old', known: ['old'], bridged: false };
+  const order = { keysets: [sa], leave: [] };
+  const change = { cluster: 'blue', kind: 'rotation', order, pauseBefore: [], without: [] };
+  await world.changes.begin(change, 'root');
+  for (const of of ['pause', 'resume', 'cancel'])
+    expect((await roll(of)).err).toContain('no roll is under way, but a rotation is');
+  expect((await roll('--without', 'w1')).err).toContain('no roll is under way, but a rotation is');
+  expect((await roll()).err).toContain('were never rolled');
+  expect(world.changes.record('blue')).toMatchObject({ kind: 'rotation', route: 'forward', without: [] });
+  expect(world.changes.record('blue')?.paused).toBeUndefined();
+});
