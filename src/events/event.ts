@@ -58,6 +58,7 @@ export const EVENT_KINDS = {
   'cluster.rollout': 'A rolling restart moved on to a machine, or has stalled.',
   'cluster.later-keys':
     'A machine has keys that this store does not know: it was restored to before a rotation. The cluster is held until an operator decides.',
+  'cluster.restored': 'The CAs and tokens that a restored snapshot of etcd brought back were put right.',
   'cluster.change':
     'A change of a cluster (a rotation of keys) came to a step, was held, paused, or ended; or a machine has shown the evidence of a step.',
   'cluster.agents':

@@ -150,6 +150,10 @@ export const KEYS = {
     room: 'cluster',
     holds: 'a key that a machine has and a restored store does not know: the cluster waits for an operator',
   }),
+  restored: keys('restored/CLUSTER', {
+    room: 'cluster',
+    holds: 'the founding from a snapshot in which CAs and tokens were found to be those of today',
+  }),
   objects: keys('objects/CLUSTER/MACHINE', {
     room: 'cluster',
     holds: 'the in-cluster objects that a control plane applied',

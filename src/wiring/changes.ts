@@ -11,6 +11,7 @@ import { ownRotation } from '../cluster/change/own/own-rotation.ts';
 import { createOwnRotations, withOwn } from '../cluster/change/own/own-rotations.ts';
 import { withOwnPace } from '../cluster/change/own/pace.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
+import { startRestored } from '../cluster/change/restored.ts';
 import type { RollOrder } from '../cluster/change/roll/order.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
@@ -98,6 +99,8 @@ export async function openClusterChanges(
   const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow }));
   const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
   const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
+  const restored = await startRestored({ founder, clusters, pki, kubes, store, events, clock, log });
+  closing.defer(() => restored.close());
   const changes: Changes = await openChanges({
     store,
     clock,
@@ -106,7 +109,7 @@ export async function openClusterChanges(
     metrics,
     serves: () => life.state === 'usual',
     clusters,
-    holds: laterKeys.holds,
+    holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster),
     ownMachines,
     kinds: [kind, upgradeKind, rollsOf.kind, ownKind],
     settled,
@@ -140,15 +143,9 @@ export async function openClusterChanges(
     }),
     /** Makes the orders of upgrades, and follows the documents. */
     upgrades(health: Health): Upgrades {
-      const has = (one: Required): boolean =>
-        one.kind === 'binary'
-          ? artifacts.binary(one.name, one.version, one.arch) !== undefined
-          : one.kind === 'image'
-            ? artifacts.image(one.reference) !== undefined
-            : true;
       const orders = {
         ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
-        ...{ has, closed },
+        ...{ has: hasIn(artifacts), closed },
       };
       const upgrades = createUpgrades(orders);
       closing.defer(
@@ -163,7 +160,18 @@ export async function openClusterChanges(
     paced: (planner: AgentPlanner) =>
       withOwnPace(planner, { running: changes.running, machines: ownMachines }),
     laterKeys,
+    restored: restored.holds,
     reboot: rolling.line,
     rolls: (health: Health) => rollsOf.rolls(changes, health),
   };
 }
+
+/** Whether the boot host has an artifact; what machines bring themselves it need not have. */
+const hasIn =
+  (artifacts: State['artifacts']) =>
+  (one: Required): boolean =>
+    one.kind === 'binary'
+      ? artifacts.binary(one.name, one.version, one.arch) !== undefined
+      : one.kind === 'image'
+        ? artifacts.image(one.reference) !== undefined
+        : true;

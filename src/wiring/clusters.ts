@@ -118,6 +118,7 @@ export async function openClusters(
     stopped: (machine) => agents.waits(machine) ?? boot.service.outlook(machine),
     certificateState: agents.certificateState,
     agents: (cluster) => changes.builds.show(cluster),
+    restored: changes.restored,
     clock,
     newId: () => randomBytes(4).toString('hex'),
   });

@@ -14,7 +14,13 @@ export const foundingRecord = z
     openedBy: z.enum(['all-asked', 'person']),
     members: z.array(address),
     grants: texts,
-    founded: z.strictObject({ at: time, by: z.string() }).optional(),
+    founded: z
+      .strictObject({
+        at: time,
+        by: z.string(),
+        snapshot: z.string().optional().meta({ description: 'The snapshot from which it was restored.' }),
+      })
+      .optional(),
     joined: texts,
     lists: z.record(z.string(), z.array(address)),
     replacing: z
@@ -106,6 +112,7 @@ const health = z
       z.strictObject({
         check: z.enum([
           'cluster',
+          'restored',
           'etcd',
           'apiserver',
           'node',

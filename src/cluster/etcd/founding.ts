@@ -35,7 +35,12 @@ export interface FoundingRecord {
    */
   readonly grants: Readonly<Record<string, string>>;
   /** The first evidence of a quorum, which ends the founding for all members. */
-  readonly founded?: { readonly at: number; readonly by: string };
+  readonly founded?: {
+    readonly at: number;
+    readonly by: string;
+    /** The snapshot from which it was restored. */
+    readonly snapshot?: string | undefined;
+  };
   /**
    * Member → its own filesystem. Data were seen there, so the member is never granted `new` again.
    */

@@ -15,7 +15,7 @@ const schema = z.strictObject({
   openedBy: z.enum(['all-asked', 'person']),
   members: z.array(member),
   grants: texts,
-  founded: z.strictObject({ at: z.int(), by: z.string() }).optional(),
+  founded: z.strictObject({ at: z.int(), by: z.string(), snapshot: z.string().optional() }).optional(),
   joined: texts,
   lists: z.record(z.string(), z.array(member)),
   replacing: z

@@ -257,6 +257,7 @@ function restored(
     founded: {
       at: now,
       by: snapshot === undefined ? `restore of ${member}` : `snapshot ${snapshot} on ${member}`,
+      ...(snapshot !== undefined && { snapshot }),
     },
     joined: { [member]: filesystem },
     lists: {},

@@ -3,6 +3,7 @@ export interface Finding {
   /** What was checked. */
   readonly check:
     | 'cluster'
+    | 'restored'
     | 'etcd'
     | 'apiserver'
     | 'node'

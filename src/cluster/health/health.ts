@@ -36,6 +36,8 @@ export interface HealthDeps {
   readonly stopped: (machine: string) => Reason | undefined;
   /** `valid` when this certificate of the machine's agent is in force. */
   readonly certificateState: (machine: string, serial: string) => string;
+  /** What is still wrong in a cluster after a snapshot was restored. */
+  readonly restored?: (cluster: string) => string | undefined;
   /** Which agents the machines of a cluster run. */
   readonly agents?: (cluster: string) => AgentsSeen;
   readonly clock: Clock;
@@ -55,6 +57,8 @@ export interface Health {
   /** @throws {MusterError} E_NOT_FOUND when there is no such cluster. */
   look(cluster: string, at: LookAt): Promise<ClusterHealth>;
 }
+
+const RESTORED_FIX = 'wait; the boot host does it as soon as an API server is ready';
 
 /** How long applying the objects may take: a few polls and kubectl. `verify` allows no time. */
 const OBJECTS_TAKE = duration('5m');
@@ -136,7 +140,11 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
   const machines = resolved.machines.filter(({ roles }) => !at.etcdOnly || roles.includes('etcd'));
   const names = new Set(machines.map(({ name }) => name));
   const [founding, issued] = await Promise.all([deps.founding(resolved.name), issuedOf(deps, resolved.name)]);
+  const restored = deps.restored?.(resolved.name);
   return [
+    ...(restored === undefined || at.etcdOnly
+      ? []
+      : [bad('restored', resolved.name, restored, RESTORED_FIX)]),
     ...judgeEtcd(founding, membersOf(resolved)),
     ...(at.etcdOnly ? [] : await kubernetes(deps, resolved, at)),
     ...judgeCertificates(resolved.name, names, issued, deps.clock.now()),

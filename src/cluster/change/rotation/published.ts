@@ -3,7 +3,9 @@
  * rotation has to correct, because API servers only ever add to it.
  */
 import { fieldsOf, listOf, textOf } from '../../../base/foreign-json.ts';
-import type { Kube } from '../../kube.ts';
+import { trustBundle } from '../../../pki/keyset.ts';
+import type { Keysets } from '../../../pki/pki.ts';
+import { type Kube, KubeRefusal } from '../../kube.ts';
 
 /** Namespaces whose kube-root-ca.crt is not `bundle`; kube-controller-manager publishes it. */
 export async function namespacesWithout(kube: Kube, bundle: string): Promise<readonly string[]> {
@@ -25,6 +27,22 @@ export async function namespacesWithout(kube: Kube, bundle: string): Promise<rea
   });
 }
 
+/**
+ * Writes a namespace's kube-root-ca.crt, as kube-controller-manager will, so that pods which start
+ * before that get the right CA. One that does not exist yet is left to the controller manager.
+ */
+export async function publishRootCa(kube: Kube, namespace: string, bundle: string): Promise<void> {
+  try {
+    await kube(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/kube-root-ca.crt`, {
+      method: 'PATCH',
+      contentType: 'application/merge-patch+json',
+      body: { data: { 'ca.crt': bundle } },
+    });
+  } catch (error) {
+    if (!(error instanceof KubeRefusal) || error.status !== 404) throw error;
+  }
+}
+
 /** Whether two bundles hold the same certificates in the same order. */
 export const sameBundle = (a: string, b: string): boolean => a.trim() === b.trim();
 
@@ -35,6 +53,12 @@ export interface PublishedTrust {
   readonly 'client-ca-file': string;
   readonly 'requestheader-client-ca-file': string;
 }
+
+/** What the ConfigMap has to hold for these keys. */
+export const publishedBy = (keysets: Keysets): PublishedTrust => ({
+  'client-ca-file': trustBundle(keysets.get('ca')!),
+  'requestheader-client-ca-file': trustBundle(keysets.get('front-proxy-ca')!),
+});
 
 /** Whether the ConfigMap holds exactly these bundles. */
 export async function trustIsPublished(kube: Kube, trust: PublishedTrust): Promise<boolean> {

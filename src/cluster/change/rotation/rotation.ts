@@ -31,7 +31,7 @@ import {
   type RotationSeen,
   rotationOrder,
 } from './order.ts';
-import { namespacesWithout, publishTrust, trustIsPublished } from './published.ts';
+import { namespacesWithout, publishedBy, publishTrust, trustIsPublished } from './published.ts';
 import {
   countedIn,
   isQuiet,
@@ -272,11 +272,6 @@ function resolvedOf({ clusters }: RotationDeps, cluster: string): ResolvedCluste
   if (resolved) return resolved;
   throw new Error('the Cluster is incomplete');
 }
-
-const publishedBy = (keysets: Keysets) => ({
-  'client-ca-file': trustBundle(keysets.get('ca')!),
-  'requestheader-client-ca-file': trustBundle(keysets.get('front-proxy-ca')!),
-});
 
 /** Whether every trusted generation signed a bridge to this one. */
 export function isBridged(keyset: Keyset, to: string): boolean {

@@ -1,7 +1,7 @@
 /** Maintenance windows, also where clocks change. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { duration } from '../../../../src/base/duration.ts';
+import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { opening, whyMaintenanceWaits, windowsOf } from '../../../../src/cluster/spec/maintenance.ts';
 import { DAYS, type MaintenanceWindow, maintenanceSpec } from '../../../../src/resources/maintenance-spec.ts';
 
@@ -103,7 +103,7 @@ test('upgrades wait for a window only where the Cluster says so', () => {
   const at = (upgrades?: boolean) => {
     const maintenance = { windows, ...(upgrades !== undefined && { upgrades }) };
     const catalog = { get: () => ({ document: { spec: { maintenance } } }) } as never;
-    return windowsOf({ catalog, clock: { now: () => Date.parse('2026-11-27T12:00:00Z') } });
+    return windowsOf({ catalog, clock: { now: () => Date.parse('2026-11-27T12:00:00Z') as Millis } });
   };
   const wait = 'the maintenance window opens at 2026-11-28T22:00+00:00';
   expect(at().closed('blue')).toBe(wait);
