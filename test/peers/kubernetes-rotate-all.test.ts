@@ -17,6 +17,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   let rack: Rack;
   /** With the credentials of before the rotation. */
   let kubectl: Kubectl;
+  /** The snapshot of etcd from before the rotation. */
+  let snapshot: string;
 
   const rotation = async (): Promise<ChangeView> =>
     JSON.parse((await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation')).text) as ChangeView;
@@ -63,6 +65,23 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     return { load: new ApiClient(servers, token, ca), token };
   }
 
+  /**
+   * Takes a snapshot with a Secret that holds a token of a service account. The Secret is deleted
+   * then, because a rotation does not end while such a token is left.
+   */
+  async function snapshotWithToken(): Promise<string> {
+    kubectl.run('create', '-f', `${import.meta.dirname}/kubernetes/legacy-token.yaml`);
+    await until('the token is there', tokenIn, state);
+    const { code, output } = await rack.muster('cluster', 'backup', 'one');
+    expect(code, output).toBe(0);
+    kubectl.run('delete', 'secret', 'legacy');
+    return /snapshot (\S+):/.exec(output)![1]!;
+  }
+
+  /** The token in the Secret; empty while it has none. */
+  const tokenIn = (): string =>
+    Buffer.from(kubectl.run('get', 'secret', 'legacy', '-o', 'jsonpath={.data.token}'), 'base64').toString();
+
   test('all keys are replaced, and no request fails beyond one retry', { timeout: 1_800_000 }, async () => {
     const { load, token } = await client();
     const etcdClient = rack.writer.credentials();
@@ -70,6 +89,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     rack.writer.start();
     const watches = rack.all.map((machine) => new Watch(machine, rack.writer));
     const before = rack.all.map(stops);
+    snapshot = await snapshotWithToken();
     const { code, output } = await rack.muster('pki', 'rotate', 'all', '--cluster', 'one');
     expect(code, output).toBe(0);
     const ended = async () => {
@@ -106,6 +126,47 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     }
     const again = await kubectlOf(rack);
     expect(again.run('get', 'secret', 'word', '-o', 'jsonpath={.data.word}')).toBe(
+      Buffer.from('hush').toString('base64'),
+    );
+  });
+
+  test('the snapshot from before the rotation is restored, and publishes the keys of today', {
+    timeout: 1_800_000,
+  }, async () => {
+    await rack.writer.stop();
+    for (const machine of rack.all) {
+      machine.lose('/var/lib/muster/etcd/member');
+      machine.lose('/var/lib/muster/marker');
+    }
+    await Promise.all(rack.all.map((machine) => machine.cycle()));
+    await Promise.all(rack.all.map(({ name }) => rack.decision(name, 'hold no-quorum')));
+    const ordered = await rack.muster('cluster', 'restore', 'one', '--backup', snapshot, '--confirm', 'one');
+    expect(ordered, ordered.output).toMatchObject({ code: 0 });
+    expect(ordered.output).toContain('API servers can read them again');
+    await rack.healthy(600);
+    kubectl = await kubectlOf(rack);
+    const right = async () =>
+      !(await rack.muster('cluster', 'status', 'one')).output.includes('are being put right');
+    await until('CAs and tokens are those of today', right, state, 600);
+
+    const today = rack.all[0]!.read('/etc/kubernetes/pki/ca-bundle.crt')!.trim();
+    const published = (namespace: string, name: string, key: string): string => {
+      const words = ['get', 'configmap', name, '-n', namespace, '-o', `jsonpath={.data.${key}}`];
+      return kubectl.run(...words).trim();
+    };
+    expect(published('default', 'kube-root-ca.crt', 'ca\\.crt')).toBe(today);
+    const authentication = 'extension-apiserver-authentication';
+    expect(published('kube-system', authentication, 'client-ca-file')).toBe(today);
+    const encoded = Buffer.from(`${today}\n`).toString('base64');
+    const applied = () => published('kube-public', 'cluster-info', 'kubeconfig').includes(encoded);
+    await until('cluster-info has the CA of today', applied, state);
+    const token = await until('the controller manager has made a token', tokenIn, state);
+    for (const { address } of rack.all) {
+      const api = `https://${address}:6443/version`;
+      expect(await statusOf(api, { headers: { authorization: `Bearer ${token}` } })).toBe(200);
+    }
+    // It was encrypted with a key that has ended since.
+    expect(kubectl.run('get', 'secret', 'word', '-o', 'jsonpath={.data.word}')).toBe(
       Buffer.from('hush').toString('base64'),
     );
   });
