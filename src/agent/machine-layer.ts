@@ -11,7 +11,7 @@ import type { Asset, BootDiskSpec, DataDiskSpec, Document, ImageSpec } from '../
 import { etcdMembers } from '../resources/membership.ts';
 import { secretsOf } from '../resources/secret-references.ts';
 import { inlineLayer } from './inline.ts';
-import { type AgentSettings, agentLayer, type BootDisk, type DataSelector } from './layer.ts';
+import { type AgentSettings, agentLayer, type BootDisk, type DataSelector, selectorText } from './layer.ts';
 import type { Plan } from './plan.ts';
 import { DEFAULT_AGENT_PORT } from './protocol.ts';
 
@@ -164,6 +164,13 @@ const selectorOf = ({ path, serial, sizeMiB }: DataDiskSpec | BootDiskSpec): Dat
   ...(serial === undefined ? {} : { serial }),
   ...(sizeMiB === undefined ? {} : { minMiB: sizeMiB, maxMiB: sizeMiB }),
 });
+
+/**
+ * The selector of a data disk, as agents report the one by which they found theirs.
+ *
+ * @throws {MusterError} E_CONFIG for a disk selector that cannot be passed ({@link selectorText})
+ */
+export const dataSelectorText = (disk: DataDiskSpec): string => selectorText(selectorOf(disk));
 
 /** Shown in place of the ticket in previews and checks. */
 export const NO_TICKET = '[secret]';

@@ -1,11 +1,20 @@
 /** What a change of documents does to clusters: shown by a dry run of `apply`, and by `diff`. */
 import { comparePlans, inTurn, type PlanDifference } from '../cluster/plan/compare.ts';
 import { sameRelease, specAt } from '../cluster/spec/mixed.ts';
+import { type NextBoot, nextBoots } from '../cluster/spec/next-boot.ts';
 import { releaseOf } from '../cluster/spec/release.ts';
 import { resolveCluster } from '../cluster/spec/resolve.ts';
 import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
+import type { CandidateSet } from '../resources/candidate.ts';
 import type { Applied } from '../resources/catalog.ts';
-import type { ClusterSpec, Document, KubernetesSpec, MachineSpec } from '../resources/kinds.ts';
+import {
+  type ClusterSpec,
+  type Document,
+  KINDS,
+  type Kind,
+  type KubernetesSpec,
+  type MachineSpec,
+} from '../resources/kinds.ts';
 import { machineNames } from '../resources/membership.ts';
 import type { ApiDeps } from './deps.ts';
 
@@ -16,6 +25,8 @@ export interface Consequences {
     /** What of `restarts` happens on one machine after the other. */
     readonly inTurn: readonly string[];
   })[];
+  /** What machines of a founded cluster get with their next boot. */
+  readonly nextBoot: readonly NextBoot[];
   /** An upgrade that begins, with the versions of Kubernetes. */
   readonly upgrade?: { readonly from: string; readonly to: string };
 }
@@ -27,7 +38,7 @@ export function consequencesOf(results: readonly Applied[], deps: Deps): readonl
   const after = new Map(
     results.map((one): [string, Document | undefined] => [`${one.kind}/${one.name}`, one.after]),
   );
-  const names = new Set([
+  const concerned = new Set([
     ...results.filter(({ kind }) => kind === 'Cluster').map(({ name }) => name),
     ...deps.catalog
       .list('Cluster')
@@ -37,14 +48,50 @@ export function consequencesOf(results: readonly Applied[], deps: Deps): readonl
       })
       .map(({ document }) => document.metadata.name),
   ]);
-  return [...names].flatMap((name) => consequencesIn(name, after, deps) ?? []);
+  const boots = bootsIn(results, deps);
+  const names = deps.catalog.list('Cluster').map(({ document }) => document.metadata.name);
+  return names.flatMap((cluster) => {
+    const planned = concerned.has(cluster) ? consequencesIn(cluster, after, deps) : undefined;
+    const nextBoot = boots(cluster);
+    if (planned === undefined && nextBoot.length === 0) return [];
+    return [{ ...(planned ?? { cluster, differences: [] }), nextBoot }];
+  });
+}
+
+/** The kinds from which it follows what a machine boots. */
+const BOOTED: readonly Kind[] = ['Image', 'Profile', 'Machine', 'Cluster'];
+
+/** Finds what machines of a founded cluster get with their next boot. */
+function bootsIn(
+  results: readonly Applied[],
+  { catalog, running }: Deps,
+): (cluster: string) => readonly NextBoot[] {
+  const changed = results.filter(({ kind, action }) => BOOTED.includes(kind) && action !== 'unchanged');
+  if (changed.length === 0) return () => [];
+  const kinds = Object.keys(KINDS) as Kind[];
+  const before = kinds.map((kind) => {
+    const entries = catalog.list(kind).map((entry) => [entry.document.metadata.name, entry] as const);
+    return [kind, new Map<string, { readonly document: Document }>(entries)] as const;
+  });
+  const next = before.map(([kind, entries]) => {
+    const documents = new Map(entries);
+    for (const one of changed.filter((result) => result.kind === kind))
+      if (one.after === undefined) documents.delete(one.name);
+      else documents.set(one.name, { document: one.after });
+    return [kind, documents] as const;
+  });
+  const [was, will] = [before, next].map((sets) => Object.fromEntries(sets) as unknown as CandidateSet);
+  return (cluster) => {
+    const known = running.of(cluster);
+    return known === undefined ? [] : nextBoots([...known.machines.keys()].toSorted(), was!, will!);
+  };
 }
 
 function consequencesIn(
   cluster: string,
   after: ReadonlyMap<string, Document | undefined>,
   { catalog, running }: Deps,
-): Consequences | undefined {
+): Omit<Consequences, 'nextBoot'> | undefined {
   const old = catalog.get('Cluster', cluster)?.document.spec.kubernetes;
   const changed = after.get(`Cluster/${cluster}`)?.spec as ClusterSpec | undefined;
   const spec = after.has(`Cluster/${cluster}`) ? changed?.kubernetes : old;

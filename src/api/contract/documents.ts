@@ -1,5 +1,6 @@
 /** Documents of all kinds, with what the server knows of them. */
 import { z } from 'zod';
+import { NEXT_BOOT } from '../../cluster/spec/next-boot.ts';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
 import { agentOfMachine, imagesOfMachine } from './changes.ts';
 import {
@@ -187,6 +188,15 @@ const consequences = z
         inTurn: z.array(z.string()).meta({ description: 'What restarts on one machine after the other.' }),
       }),
     ),
+    nextBoot: z
+      .array(
+        z.strictObject({
+          machines: z.array(z.string()),
+          changes: z.array(z.enum(NEXT_BOOT)),
+          image: z.strictObject({ from: z.string().optional(), to: z.string().optional() }).optional(),
+        }),
+      )
+      .meta({ description: 'What running machines get with their next boot, and not before.' }),
     upgrade: z.strictObject({ from: z.string(), to: z.string() }).optional(),
   })
   .meta({ id: 'Consequences', description: 'What changes in one cluster.' });

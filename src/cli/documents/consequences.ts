@@ -10,7 +10,7 @@ const listed = (names: readonly string[], most: number): string =>
 /** The consequences as text, indented below the name of each cluster. */
 export function consequencesText(consequences: readonly Consequences[]): string {
   return consequences
-    .map(({ cluster, differences, upgrade }) => {
+    .map(({ cluster, differences, nextBoot, upgrade }) => {
       const lines = differences.flatMap(({ machines, files, restarts, inTurn }) => {
         const atOnce = restarts.filter((one) => !inTurn.includes(one));
         return [
@@ -20,6 +20,7 @@ export function consequencesText(consequences: readonly Consequences[]): string 
           ...(atOnce.length > 0 ? [`    restarts ${atOnce.join(', ')} on all of them at once`] : []),
         ];
       });
+      lines.push(...nextBoot.flatMap((one) => nextBootLines(cluster, one)));
       if (upgrade)
         lines.push(
           `  begins an upgrade of Kubernetes from ${upgrade.from} to ${upgrade.to}, step by step, with drains;`,
@@ -28,4 +29,27 @@ export function consequencesText(consequences: readonly Consequences[]): string 
       return `cluster/${cluster}:\n${lines.join('\n')}\n`;
     })
     .join('');
+}
+
+const WORDS = {
+  image: 'image',
+  boot: 'what is booted',
+  'kernel-arguments': 'kernel arguments',
+  configuration: 'configuration',
+  disks: 'selection of disks',
+} as const;
+
+/** Machines named in a command; more of them are left to the reader. */
+const MOST_MACHINES = 8;
+
+function nextBootLines(cluster: string, { machines, changes, image }: Consequences['nextBoot'][number]) {
+  const { from, to } = image ?? {};
+  const images = from !== undefined && to !== undefined && from !== to ? ` (${from} becomes ${to})` : '';
+  const what = changes.map((one) => (one === 'image' ? `${WORDS[one]}${images}` : WORDS[one]));
+  const chosen = machines.length > MOST_MACHINES ? '' : ` --machines ${machines.join(' ')}`;
+  return [
+    `  ${listed(machines, MOST_MACHINES)}: nothing changes before the next boot, then: ${what.join(', ')};`,
+    `    muster cluster roll ${cluster} start${chosen} drains and reboots one after the other,`,
+    '    and what a machine keeps outside of its data disk is lost with the reboot',
+  ];
 }

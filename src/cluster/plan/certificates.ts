@@ -12,6 +12,7 @@ import {
   isProbe,
   type LeafName,
   leafOf,
+  leavesFor,
   lifetimeOf,
 } from '../../pki/hierarchy.ts';
 import { PublicKey } from '../../pki/keys.ts';
@@ -19,6 +20,9 @@ import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
 import { lifeOf, renewsAt } from '../../pki/renewal-time.ts';
 import { isToBeRenewed, needsNewKey, type RenewalOrder } from '../../pki/renewals.ts';
+import { pkiRoles } from '../spec/certificate-names.ts';
+import { healthClient } from '../spec/health-requests.ts';
+import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 
 interface CertificateOrder {
   readonly leaf: LeafName;
@@ -167,3 +171,21 @@ function namesOf(issued: IssuedCertificate): ReadonlySet<string> {
   memoNames.set(issued, names);
   return names;
 }
+
+/**
+ * The certificates that a plan brings. The agent's own is not one of them, because it comes with
+ * the ticket. The applier's is one only while there are objects to apply, and that for questions
+ * about health only where they need one.
+ */
+export const leavesOf = (
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  applies: boolean,
+): readonly LeafName[] => {
+  const left: Partial<Record<LeafName, boolean>> = {
+    agent: true,
+    applier: !applies,
+    health: healthClient(resolved) === undefined,
+  };
+  return leavesFor(pkiRoles(machine)).filter((leaf) => !left[leaf]);
+};

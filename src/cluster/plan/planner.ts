@@ -18,7 +18,7 @@ import { readCsr } from '../../pki/csr.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import type { GivenSecrets } from '../../pki/given-secrets.ts';
 import { type HandoutOf, type Held, handout } from '../../pki/handout.ts';
-import { type LeafName, leavesFor } from '../../pki/hierarchy.ts';
+import type { LeafName } from '../../pki/hierarchy.ts';
 import { PrivateKey, type PublicKey } from '../../pki/keys.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
@@ -28,12 +28,11 @@ import { MUSTER_SCOPE } from '../../store/keys.ts';
 import type { AppliedObjects } from '../objects/applied.ts';
 import { joinsByToken } from '../spec/by-token.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificate-names.ts';
-import { healthClient } from '../spec/health-requests.ts';
 import type { Releases } from '../spec/release.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import type { AllowedVersions } from './allowed.ts';
-import { type Certificates, openCertificates } from './certificates.ts';
+import { type Certificates, leavesOf, openCertificates } from './certificates.ts';
 import { dataPart } from './data.ts';
 import { type Departure, type Departures, departurePlan } from './departure.ts';
 import type { PresentOf } from './desired-objects.ts';
@@ -360,9 +359,13 @@ class Planner {
     const wait = (why: string): never => {
       throw new MusterError('E_AGENT_WAIT', why);
     };
-    const { resolved } = this.#deps.clusters.clusterOf(name) ?? {};
-    const machine = resolved?.machines.find((one) => one.name === name);
-    if (resolved === undefined || machine === undefined) return wait('the Cluster is incomplete');
+    const { resolved: wanted } = this.#deps.clusters.clusterOf(name) ?? {};
+    const machine = wanted?.machines.find((one) => one.name === name);
+    if (wanted === undefined || machine === undefined) return wait('the Cluster is incomplete');
+    // A document may ask for versions that its API servers do not have yet.
+    const may = this.#deps.allowed?.(wanted, machine) ?? { resolved: wanted };
+    if (may.resolved === undefined) return wait(may.why);
+    const { resolved } = may;
     if (machine.roles.some((role) => role !== 'worker'))
       return wait(
         'only workers can have their secrets inline: a member of etcd starts when its agent gets the grant',
@@ -507,24 +510,6 @@ class Planner {
     return 'refused';
   }
 }
-
-/**
- * The certificates that a plan brings. The agent's own is not one of them, because it comes with
- * the ticket. The applier's is one only while there are objects to apply, and that for questions
- * about health only where they need one.
- */
-const leavesOf = (
-  resolved: ResolvedCluster,
-  machine: ClusterMachine,
-  applies: boolean,
-): readonly LeafName[] => {
-  const left: Partial<Record<LeafName, boolean>> = {
-    agent: true,
-    applier: !applies,
-    health: healthClient(resolved) === undefined,
-  };
-  return leavesFor(pkiRoles(machine)).filter((leaf) => !left[leaf]);
-};
 
 async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
   return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;

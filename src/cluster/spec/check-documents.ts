@@ -19,6 +19,7 @@ import { parsePath } from '../../resources/document.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { plainSecretCheck } from '../../resources/plain-secrets.ts';
+import { dataDiskChanges } from './check-disks.ts';
 import { diskFaults, machineWarnings } from './check-machines.ts';
 import { runningFaults } from './check-running.ts';
 import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
@@ -82,6 +83,7 @@ const clusterCheck =
         ...completionFaults(cluster, completed(cluster)),
         ...missingMachines(cluster, names, candidates),
         ...runningClusterFaults(cluster, names, completed(cluster), running),
+        ...runningDiskFaults(cluster, candidates, related, running),
         ...diskFaults(names, candidates).map(({ machine, message }) =>
           found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
         ),
@@ -114,7 +116,7 @@ function concerns(
   candidates: CandidateSet,
 ): boolean {
   const [kind, name = ''] = id.split('/');
-  if (kind === 'Network') return true;
+  if (kind === 'Network' || kind === 'Profile') return true;
   if (kind === 'Cluster') return held.length > 0;
   if (kind !== 'Machine') return false;
   const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
@@ -255,6 +257,27 @@ function runningClusterFaults(
     }),
   );
   return [...taken, ...faults];
+}
+
+/** Data disks of a founded cluster's machines that documents no longer select. */
+function runningDiskFaults(
+  cluster: Candidate<'Cluster'>,
+  candidates: CandidateSet,
+  related: ReadonlySet<DocumentId>,
+  running: Running | undefined,
+): readonly CrossFault[] {
+  const { metadata, spec } = cluster.document;
+  const { controlPlanes, etcd } = spec.kubernetes!;
+  const known = running?.of(metadata.name);
+  if (known === undefined) return [];
+  const members = new Set(etcd?.topology === 'external' ? etcd.machines : controlPlanes);
+  return dataDiskChanges(metadata.name, members, known, candidates).map(
+    ({ machine, profile, code, message, survivable }): CrossFault => ({
+      ...found(cluster, 'spec.kubernetes', message, machine, code),
+      ...(related.has(`Profile/${profile}`) && { other: `Profile/${profile}` as const }),
+      ...(survivable && { confirm: metadata.name }),
+    }),
+  );
 }
 
 function found(

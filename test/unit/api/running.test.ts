@@ -84,7 +84,7 @@ test('a dry run shows which files change where, what restarts in which order, an
   expect(flags!.differences[0]).toMatchObject({ restarts: ['kube-apiserver'], inTurn: ['kube-apiserver'] });
   expect(consequencesText([flags!])).toContain('restarts kube-apiserver, one machine after the other');
   expect(await dry({ version: '1.36.3' })).toEqual([
-    { cluster: 'blue', differences: [], upgrade: { from: '1.35.6', to: '1.36.3' } },
+    { cluster: 'blue', differences: [], nextBoot: [], upgrade: { from: '1.35.6', to: '1.36.3' } },
   ]);
 });
 
@@ -138,4 +138,98 @@ test('a version of which the boot host has no kubelet is told when it is applied
   expect(await applied(['1.34.9'])).toEqual([
     'spec.kubernetes.version Cluster/blue: this boot host has kubelet 1.34.9, and not 1.35.6; `muster artifacts pull blue` fetches it, unless the images of the machines have it',
   ]);
+});
+
+const own = (kind: string, name: string, spec: object) => ({
+  apiVersion: 'muster/v1',
+  kind,
+  metadata: { name },
+  spec,
+});
+const image = (name: string, root: string) =>
+  own('Image', name, {
+    ...{ os: 'debian', arch: 'x86_64', configFormat: 'cloud-init' },
+    ...{ kernel: { sha256: 'a'.repeat(64) }, root: { sha256: root.repeat(64) } },
+  });
+const machine = (name: string, more: object = {}) =>
+  own('Machine', name, { macs: ['52:54:00:aa:00:02'], addresses: ['10.77.0.11'], profile: 'node', ...more });
+
+/** Applies documents. Resolves with the codes of warnings, or the refusal. */
+const put = async (documents: readonly object[], query: Record<string, string> = {}) => {
+  const sources = [{ file: 'more.json', text: documents.map((one) => JSON.stringify(one)).join('\n---\n') }];
+  return world.client
+    .call<{ warnings: { code: string }[]; consequences?: Consequences[] }>('POST', '/v1/apply', {
+      query,
+      body: { json: { sources } },
+    })
+    .then(
+      ({ warnings, consequences }) => ({ codes: warnings.map(({ code }) => code), consequences }),
+      ({ code, message }) => ({ codes: [code], message: String(message), consequences: undefined }),
+    );
+};
+
+test('a dry run shows which running machines boot what else, and how it is brought to them', async () => {
+  const profile = { image: 'old', kernelArguments: ['quiet'] };
+  await put([image('old', 'b'), image('new', 'c'), own('Profile', 'node', profile), machine('cp1')]);
+  const next = async (...documents: object[]) =>
+    (await put(documents, { dryRun: 'true' })).consequences!.flatMap(({ nextBoot }) => nextBoot);
+  expect(await next(machine('cp1'))).toEqual([]);
+  expect(await next(own('Profile', 'node', { ...profile, image: 'new' }))).toEqual([
+    { machines: ['cp1'], changes: ['image'], image: { from: 'old', to: 'new' } },
+  ]);
+  expect(await next(image('old', 'd'))).toEqual([
+    { machines: ['cp1'], changes: ['image'], image: { from: 'old', to: 'old' } },
+  ]);
+  expect(await next(own('Profile', 'node', { image: 'old', config: { timezone: 'UTC' } }))).toEqual([
+    { machines: ['cp1'], changes: ['kernel-arguments', 'configuration'] },
+  ]);
+  const bootDisk = { dataDisk: { path: '/dev/vdb' } };
+  expect(await next(machine('cp1', bootDisk))).toEqual([{ machines: ['cp1'], changes: ['disks'] }]);
+  // Another machine, and an image that nobody boots, concern nothing that runs.
+  expect(
+    await next(image('new', 'd'), machine('w9', { macs: ['52:54:00:aa:00:09'], addresses: [] })),
+  ).toEqual([]);
+  const { consequences } = await put([own('Profile', 'node', { ...profile, image: 'new' })], {
+    dryRun: 'true',
+  });
+  expect(consequencesText(consequences!)).toBe(`cluster/blue:
+  cp1: nothing changes before the next boot, then: image (old becomes new);
+    muster cluster roll blue start --machines cp1 drains and reboots one after the other,
+    and what a machine keeps outside of its data disk is lost with the reboot
+`);
+});
+
+test('a data disk that a running machine would not find is refused or needs its cluster, wherever it is named', async () => {
+  const disk = (path: string) => ({ dataDisk: { path } });
+  await put([
+    image('old', 'b'),
+    own('Profile', 'node', { image: 'old', ...disk('/dev/vdb') }),
+    machine('cp1'),
+  ]);
+  const resolved = world.deps.resolved('blue') as never as { machines: never[] };
+  await world.releases.heard(resolved as never, resolved.machines[0]!, {
+    ...{ agent: '2', bootId: 'b', machineId: 'm', clock: 0, pins: new Map(), requests: new Map() },
+    disk: { state: 'ours', mounted: true, filesystem: 'f' },
+    dataSelector: 'path=/dev/vdb',
+    etcd: { wal: 'present', health: 'serving' },
+  } as never);
+  expect(await put([machine('cp1', disk('/dev/vdb'))], { dryRun: 'true' })).toMatchObject({ codes: [] });
+  for (const documents of [
+    [machine('cp1', disk('/dev/vdc'))],
+    [own('Profile', 'node', { image: 'old', ...disk('/dev/vdc') })],
+  ]) {
+    const refused = await put(documents);
+    expect(refused.codes).toEqual(['E_CONFIRM']);
+    expect(refused).toMatchObject({
+      message: expect.stringContaining(
+        'cp1 has its data on the disk path=/dev/vdb, and would look for them on path=/dev/vdc',
+      ),
+    });
+    expect((await put(documents, { dryRun: 'true' })).codes).toEqual(['E_CONFIRM']);
+    expect((await put(documents, { dryRun: 'true', confirm: 'blue' })).codes).toEqual(['E_CONFIRM']);
+  }
+  const without = [own('Profile', 'node', { image: 'old' })];
+  expect((await put(without)).codes).toEqual(['E_FOUNDED']);
+  expect((await put(without, { confirm: 'blue' })).codes).toEqual(['E_FOUNDED']);
+  expect((await put([own('Profile', 'other', { image: 'old' })])).codes).toEqual([]);
 });

@@ -76,6 +76,7 @@ export async function rig(
     readonly founding?: () => string;
     readonly supplies?: PlannerDeps['supplies'];
     readonly given?: PlannerDeps['given'];
+    readonly allowed?: PlannerDeps['allowed'];
     /** What the boot host's clock says at first, ms since 1970. */
     readonly start?: number;
   } = {},
@@ -105,6 +106,7 @@ export async function rig(
     present: openPresentObjects(options.addons, options.founding ?? (() => 'F')),
     ...(options.supplies && { supplies: options.supplies }),
     ...(options.given && { given: options.given }),
+    ...(options.allowed && { allowed: options.allowed }),
     newFilesystem: () => `00000000-0000-4000-8000-${String(++filesystems).padStart(12, '0')}`,
   });
   clocks.set(planner, clock);

@@ -11,6 +11,7 @@ import { PrivateKey } from '../../../../src/pki/keys.ts';
 import { openCatalog } from '../../../../src/resources/catalog.files.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { document, machine } from '../../pxe/boot/world.ts';
+import { resolved } from '../kit.ts';
 import { rig, settle, TestMachine } from '../planner-kit.ts';
 
 /**
@@ -100,4 +101,15 @@ test('documents that want it of a control plane, or with a data disk, are refuse
     expect.stringContaining('w1: delivery: inline and dataDisk exclude each other'),
   ]);
   await catalog.close();
+});
+
+test('an inline worker gets the versions of the release that its cluster has, whatever the document asks for', async () => {
+  const older = resolved({ version: '1.35.6' });
+  const { planner } = await rig({ allowed: () => ({ resolved: older }) });
+  await settle(planner, new TestMachine('cp1', { state: 'unused' }));
+  const { lines } = await planner.inline('w1');
+  const kubelet = lines.filter((line) => JSON.stringify(line).includes('1.36.3'));
+  expect(kubelet).toEqual([]);
+  const invalid = await rig({ allowed: () => ({ resolved: undefined, why: 'not valid for 1.35.6' }) });
+  await expect(invalid.planner.inline('w1')).rejects.toThrow('not valid for 1.35.6');
 });
