@@ -62,7 +62,10 @@ export async function roll(
     if (format !== 'table') io.out(format === 'json' ? jsonText(preview) : yamlText(preview));
     else {
       io.out(tableText(COLUMNS, preview.machines, lookOf(io)));
-      io.out(previewText(preview) + preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join(''));
+      const waits = preview.waits === undefined ? '' : `No machine reboots yet: ${preview.waits}.\n`;
+      io.out(
+        previewText(preview) + waits + preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join(''),
+      );
     }
     return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;
   }

@@ -87,5 +87,6 @@ function untilOf(part: string | undefined): string {
 
 function shown(cluster: string, preview: UpgradePreview): string {
   const faults = preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join('');
-  return `${cluster}: Kubernetes ${preview.from} to ${preview.to}\n${previewText(preview)}${faults}`;
+  const waits = preview.waits === undefined ? '' : `Workers wait: ${preview.waits}.\n`;
+  return `${cluster}: Kubernetes ${preview.from} to ${preview.to}\n${previewText(preview)}${waits}${faults}`;
 }

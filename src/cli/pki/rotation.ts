@@ -210,15 +210,7 @@ function stateOf({ ended, paused, holding, back, step }: ChangeView): string {
 }
 
 /** What a change would do, as text. */
-export function previewText({
-  steps,
-  minutes,
-  restarts,
-  waits,
-}: ChangePreview & {
-  /** Why machines have to wait for their turns. */
-  readonly waits?: string;
-}): string {
+export function previewText({ steps, minutes, restarts }: ChangePreview): string {
   const lines: string[] = [];
   for (const step of steps) {
     if (step.noReturn) lines.push('--- It cannot be rolled back from here on.');
@@ -228,6 +220,5 @@ export function previewText({
   }
   const most = Math.max(0, ...Object.values(restarts));
   lines.push(`In all about ${minutes} min; at most ${most} restarts of programs on a machine.`);
-  if (waits !== undefined) lines.push(`Machines that are drained wait: ${waits}.`);
   return `${lines.join('\n')}\n`;
 }

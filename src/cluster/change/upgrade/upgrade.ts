@@ -78,8 +78,7 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
         const kube = await firstReady(
           withRole(resolved, 'control-plane').map((one) => deps.kubes(at.cluster, addressOf(one))),
         );
-        const begun = isDrained(at.cluster, machine);
-        const seen = await nodeRound(deps, at, kube, machine, begun);
+        const seen = await nodeRound(deps, at, kube, machine, isDrained(at.cluster, machine));
         nodes[machine] = seen;
         if (seen.drained) drained.set(`${at.cluster} ${machine}`, stepKey(at.cluster));
       }
