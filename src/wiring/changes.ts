@@ -99,7 +99,10 @@ export async function openClusterChanges(
   const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow }));
   const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
   const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
-  const restored = await startRestored({ founder, clusters, pki, kubes, store, events, clock, log });
+  const restored = await startRestored({
+    ...{ founder, clusters, pki, kubes, store, events, clock, log },
+    mayAct: (cluster) => life.state === 'usual' && laterKeys.holds(cluster) === undefined,
+  });
   closing.defer(() => restored.close());
   const changes: Changes = await openChanges({
     store,
@@ -160,7 +163,7 @@ export async function openClusterChanges(
     paced: (planner: AgentPlanner) =>
       withOwnPace(planner, { running: changes.running, machines: ownMachines }),
     laterKeys,
-    restored: restored.holds,
+    restored: (cluster: string) => restored.holds(cluster)?.message,
     reboot: rolling.line,
     rolls: (health: Health) => rollsOf.rolls(changes, health),
   };

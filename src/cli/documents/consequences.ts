@@ -1,11 +1,9 @@
 /** Prints what a change of documents does to clusters. */
 import type { Consequences } from '../../api/consequences.ts';
+import { firstFew } from '../../base/first-few.ts';
 
 /** At most this many files are listed for machines that change alike. */
 const MOST_FILES = 6;
-
-const listed = (names: readonly string[], most: number): string =>
-  names.slice(0, most).join(', ') + (names.length > most ? ` and ${names.length - most} more` : '');
 
 /** The consequences as text, indented below the name of each cluster. */
 export function consequencesText(consequences: readonly Consequences[]): string {
@@ -15,7 +13,7 @@ export function consequencesText(consequences: readonly Consequences[]): string 
         const atOnce = restarts.filter((one) => !inTurn.includes(one));
         return [
           `  ${machines.join(', ')}:`,
-          ...(files.length > 0 ? [`    writes ${listed(files, MOST_FILES)}`] : []),
+          ...(files.length > 0 ? [`    writes ${firstFew(files, MOST_FILES)}`] : []),
           ...(inTurn.length > 0 ? [`    restarts ${inTurn.join(', ')}, one machine after the other`] : []),
           ...(atOnce.length > 0 ? [`    restarts ${atOnce.join(', ')} on all of them at once`] : []),
         ];
@@ -48,7 +46,7 @@ function nextBootLines(cluster: string, { machines, changes, image }: Consequenc
   const what = changes.map((one) => (one === 'image' ? `${WORDS[one]}${images}` : WORDS[one]));
   const chosen = machines.length > MOST_MACHINES ? '' : ` --machines ${machines.join(' ')}`;
   return [
-    `  ${listed(machines, MOST_MACHINES)}: nothing changes before the next boot, then: ${what.join(', ')};`,
+    `  ${firstFew(machines, MOST_MACHINES)}: nothing changes before the next boot, then: ${what.join(', ')};`,
     `    muster cluster roll ${cluster} start${chosen} drains and reboots one after the other,`,
     '    and what a machine keeps outside of its data disk is lost with the reboot',
   ];

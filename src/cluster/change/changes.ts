@@ -7,7 +7,7 @@
 import type { AgentFacts } from '../../agent/facts.ts';
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
-import { MusterError } from '../../base/errors.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
@@ -37,7 +37,7 @@ interface ChangesDeps {
   /** Whether this server may act; a restored one may not, until it is known to be the only one. */
   readonly serves?: () => boolean;
   /** Why nothing of a cluster may be changed now; undefined: it may. Absent: it always may. */
-  readonly holds?: (cluster: string) => string | undefined;
+  readonly holds?: (cluster: string) => Fault | undefined;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   /** The machines of a change of the boot host's own keys (`_muster`); without it, none. */
   readonly ownMachines?: () => readonly string[];
@@ -65,7 +65,7 @@ export interface Changes {
    * Begins a change.
    *
    * @throws {MusterError} E_CHANGE while another one is under way, E_USAGE for unknown steps,
-   *   E_LATER_KEYS while nothing of the cluster may be changed
+   *   the code of what holds the cluster while nothing of it may be changed
    */
   begin(change: Omit<NewChange<unknown>, 'id'>, by: string): Promise<ChangeRecord>;
   /** @throws {MusterError} E_CHANGE when no change is under way; the same holds for all orders. */
@@ -145,7 +145,7 @@ class RunningChanges implements Changes {
     const { cluster, kind } = change;
     return this.#inTurn(cluster, async () => {
       const why = this.#deps.holds?.(cluster);
-      if (why !== undefined) throw new MusterError('E_LATER_KEYS', why);
+      if (why !== undefined) throw new MusterError(why.code, why.message);
       const before = this.#kept.get(cluster);
       const occasion = { by, now: this.#deps.clock.now() };
       const id = `${kind}-${new Date(occasion.now).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
@@ -314,7 +314,7 @@ class RunningChanges implements Changes {
     const why = this.#deps.holds?.(cluster);
     if (why !== undefined) {
       const kept = this.#kept.get(cluster);
-      if (kept) kept.waiting = { '': why };
+      if (kept) kept.waiting = { '': why.message };
       return false;
     }
     try {

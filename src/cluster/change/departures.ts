@@ -4,6 +4,7 @@
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
+import { firstFew } from '../../base/first-few.ts';
 import type { Log } from '../../base/log.ts';
 import type { Founder } from '../etcd/founder.ts';
 import type { Leaving } from '../etcd/founding.ts';
@@ -126,8 +127,6 @@ async function advance(
  * after the time is over, because a budget may allow them at any moment.
  */
 function stillThere(left: readonly string[], kept: readonly string[], late: boolean): string {
-  const shown = (all: readonly string[]): string =>
-    all.slice(0, 5).join(', ') + (all.length > 5 ? ` and ${all.length - 5} more` : '');
-  const text = `pods are still there: ${shown(left)}${kept.length > 0 ? `; kept by budgets: ${shown(kept)}` : ''}`;
+  const text = `pods are still there: ${firstFew(left)}${kept.length > 0 ? `; kept by budgets: ${firstFew(kept)}` : ''}`;
   return late ? `${text}; the drain took too long: \`remove-node --no-drain\` skips it` : text;
 }

@@ -51,7 +51,7 @@ export interface UnknownKey {
 
 export interface LaterKeys extends LaterKeysGuard {
   /** Why nothing of a cluster is changed, with the remedy; undefined: nothing is held. */
-  holds(cluster: string): string | undefined;
+  holds(cluster: string): Fault | undefined;
   /**
    * An operator decides that the keys of this store count, although machines have later ones.
    *
@@ -105,6 +105,10 @@ export async function openLaterKeys(deps: LaterKeysDeps): Promise<LaterKeys> {
       reason: { code: record.accepted ? 'accepted' : 'held', text: textOf(record) },
       fields: { machine: record.machine, what: record.what, key: record.key },
     });
+  const holds = (cluster: string): Fault | undefined => {
+    const record = held(cluster);
+    return record && { code: 'E_LATER_KEYS', message: textOf(record) };
+  };
   return {
     async heard(machine, facts, ahead) {
       const cluster = deps.clusterOf(machine);
@@ -119,10 +123,7 @@ export async function openLaterKeys(deps: LaterKeysDeps): Promise<LaterKeys> {
       const record = held(cluster);
       return record && heldPlan(record);
     },
-    holds(cluster) {
-      const record = held(cluster);
-      return record && textOf(record);
-    },
+    holds,
     async accept(cluster, by) {
       const record = held(cluster);
       if (record === undefined)
@@ -130,11 +131,7 @@ export async function openLaterKeys(deps: LaterKeysDeps): Promise<LaterKeys> {
       await write({ ...record, accepted: { at: clock.now(), by } });
       tell(known.get(cluster)!);
     },
-    warnings: () =>
-      [...known.keys()].flatMap((cluster) => {
-        const record = held(cluster);
-        return record ? [{ code: 'E_LATER_KEYS' as const, message: textOf(record) }] : [];
-      }),
+    warnings: () => [...known.keys()].flatMap((cluster) => holds(cluster) ?? []),
   };
 }
 

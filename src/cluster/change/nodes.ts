@@ -1,4 +1,5 @@
 /** What the boot host does to a node that is being changed: drains it, and takes it back. */
+import { firstFew } from '../../base/first-few.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { type Kube, KubeRefusal } from '../kube.ts';
 import { drain } from './drain.ts';
@@ -73,13 +74,10 @@ export async function drainRound(kube: Kube, name: string, change: string): Prom
   if (!node.unschedulable) await patch(kube, name, { metadata: { annotations: { [CORDONED]: change } } });
   const { left, kept } = await drain(kube, name);
   if (left.length === 0) return { drained: true, back: false };
-  const text = `pods are still on it: ${some(left)}`;
-  const budget = kept.length === left.length ? { kept: `budgets keep ${some(kept)}` } : {};
+  const text = `pods are still on it: ${firstFew(left)}`;
+  const budget = kept.length === left.length ? { kept: `budgets keep ${firstFew(kept)}` } : {};
   return { drained: false, back: false, text, ...budget };
 }
-
-const some = (names: readonly string[]): string =>
-  names.slice(0, 5).join(', ') + (names.length > 5 ? ` and ${names.length - 5} more` : '');
 
 /**
  * Makes a node schedulable again that a change had made unschedulable. Resolves with whether the
@@ -124,7 +122,7 @@ export async function takeBack(kube: Kube, name: string, wanted: Wanted): Promis
   const starting = await podsThatStart(kube, name);
   return starting.length === 0
     ? { drained: true, back: true }
-    : waiting(`pods of DaemonSets are not ready: ${some(starting)}`);
+    : waiting(`pods of DaemonSets are not ready: ${firstFew(starting)}`);
 }
 
 /** Pods of DaemonSets on the node that are not Ready. */

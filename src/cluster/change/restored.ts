@@ -8,6 +8,8 @@
  */
 import { z } from 'zod';
 import { duration } from '../../base/duration.ts';
+import type { Fault } from '../../base/errors.ts';
+import { firstFew } from '../../base/first-few.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { EventSink } from '../../events/event.ts';
 import { trustBundle } from '../../pki/keyset.ts';
@@ -48,11 +50,16 @@ interface RestoredDeps extends RoundsDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly store: Store;
   readonly events: EventSink;
+  /**
+   * Whether the keys of this store count for a cluster. Those of a restored one may not, until it is
+   * known to be the only one and no machine has later keys.
+   */
+  readonly mayAct: (cluster: string) => boolean;
 }
 
 export interface Restored {
   /** What is still wrong in a cluster after a snapshot was restored; undefined: nothing is. */
-  holds(cluster: string): string | undefined;
+  holds(cluster: string): Fault | undefined;
   close(): Promise<void>;
 }
 
@@ -74,20 +81,22 @@ export async function startRestored(deps: RestoredDeps): Promise<Restored> {
       .find(
         (record) =>
           record.cluster === cluster &&
+          !record.reset &&
           record.founded?.snapshot !== undefined &&
           record.id !== right.get(cluster),
       );
 
   const round = async ({ resolved: { name }, resolved }: Look<undefined>): Promise<void> => {
     const record = due(name);
-    if (record === undefined) return;
+    if (record === undefined || !deps.mayAct(name)) return;
     const kubes = withRole(resolved, 'control-plane').map((one) => deps.kubes(name, addressOf(one)));
     const wrong = await wrongIn(await firstReady(kubes), await deps.pki.keysets(name));
-    found.set(
-      name,
-      wrong.map(({ text }) => text),
-    );
-    for (const { correct } of wrong) await correct();
+    const texts: string[] = [];
+    for (const { text, correct } of wrong) {
+      const failed = await correct().then(() => '', (error: unknown) => `: ${String(error)}`);
+      texts.push(text + failed);
+    }
+    found.set(name, texts);
     if (wrong.length > 0) return;
     const value: z.output<typeof schema> = { v: 1, founding: record.id };
     await store.commit([{ key: KEYS.restored.key(name), put: JSON.stringify(value) }]);
@@ -108,7 +117,10 @@ export async function startRestored(deps: RestoredDeps): Promise<Restored> {
       const snapshot = due(cluster)?.founded?.snapshot;
       if (snapshot === undefined) return undefined;
       const texts = found.get(cluster) ?? ['no API server has answered yet'];
-      return `snapshot ${snapshot} was restored, and its CAs and tokens are being put right: ${texts.join('; ')}`;
+      return {
+        code: 'E_CHANGE',
+        message: `snapshot ${snapshot} was restored, and its CAs and tokens are being put right: ${firstFew(texts)}`,
+      };
     },
     close: () => rounds.close(),
   };

@@ -2,6 +2,7 @@
  * Finds machines of a Cluster that cannot do their part yet. They cause warnings and not errors
  * when documents are applied, because an address, a profile or another image may follow.
  */
+import { firstFew } from '../../base/first-few.ts';
 import { type Case, casesIn } from '../../ignition/cases.ts';
 import { narrowestDisk } from '../../resources/boot-disk.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
@@ -51,7 +52,7 @@ export function machineWarnings(
   }
   return [...found].map(([text, machines]) => ({
     path: machines[0]!.path,
-    message: `${listOf(machines.map(({ name }) => name))}: ${text}`,
+    message: `${firstFew(machines.map(({ name }) => name))}: ${text}`,
     machines: machines.map(({ name }) => name),
   }));
 }
@@ -190,11 +191,3 @@ function imageTexts(resolved: ResolvedCluster, name: string, cases: readonly Cas
     `image ${image.metadata.name} lacks ${lacking.join(', ')}; boot an image that has all of them${build}`,
   ];
 }
-
-/** How many machines a warning names; further machines are only counted. */
-const NAMED = 5;
-
-const listOf = (names: readonly string[]): string =>
-  names.length <= NAMED
-    ? names.join(', ')
-    : `${names.slice(0, NAMED).join(', ')} and ${names.length - NAMED} more`;

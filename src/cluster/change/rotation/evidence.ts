@@ -12,6 +12,7 @@ import {
   type ProbedKeyset,
   probeName,
 } from '../../../agent/evidence.ts';
+import { firstFew } from '../../../base/first-few.ts';
 import type { ClusterRole } from '../../spec/resolved-cluster.ts';
 import { done, held, type MachineSeen, type Step, type StepInput, type Verdict, waiting } from '../step.ts';
 import type { RotatedKeyset, RotationOrder, RotationSeen } from './order.ts';
@@ -194,8 +195,8 @@ export const tokensRenewed: Judge = ({ name, roles, facts }, { order, cluster })
   const pods = cluster.oldTokenPods?.get(name) ?? [];
   const open = pods.filter((pod) => !order.leave.includes(`pod/${pod}`));
   if (pods.length > 0 && open.length === 0)
-    return done(`${few(pods)} are left behind with tokens of the old key`);
-  const named = open.length > 0 ? ` (${few(open)})` : '';
+    return done(`${firstFew(pods)} are left behind with tokens of the old key`);
+  const named = open.length > 0 ? ` (${firstFew(open)})` : '';
   const leave =
     open.length > 0 ? `--leave pod/${open[0]} or --leave tokens/${name}` : `--leave tokens/${name}`;
   return waiting(
@@ -216,15 +217,12 @@ const asked = <T>({ cluster }: Input, value: T | undefined, judge: (value: T) =>
     ? waiting(`the API server was not asked yet${cluster.failure ? `: ${cluster.failure}` : ''}`)
     : judge(value);
 
-const few = (names: readonly string[]): string =>
-  names.slice(0, 5).join(', ') + (names.length > 5 ? ` and ${names.length - 5} more` : '');
-
 /** kube-root-ca.crt in every namespace is the bundle that machines get. */
 export const rootCaPublished = (input: Input): Verdict =>
   asked(input, input.cluster.rootCa, (lacking) =>
     lacking.length === 0
       ? done('kube-root-ca.crt is the new bundle in every namespace')
-      : waiting(`kube-root-ca.crt is not the new bundle in ${few(lacking)}`),
+      : waiting(`kube-root-ca.crt is not the new bundle in ${firstFew(lacking)}`),
   );
 
 /** etcd has no Secret that another key encrypted. */
@@ -244,7 +242,7 @@ export const nothingLeft = (input: Input): Verdict =>
       );
     return held(
       'leftovers',
-      `These still depend on the old keys: ${few(left.map(({ name, text }) => `${name} (${text})`))}.`,
+      `These still depend on the old keys: ${firstFew(left.map(({ name, text }) => `${name} (${text})`))}.`,
       `Change them, or leave them behind with --leave ${left[0]!.name}.`,
     );
   });

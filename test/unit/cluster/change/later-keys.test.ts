@@ -72,8 +72,8 @@ test('a store from before a rotation holds the cluster when a machine that saw m
   expect(await guard.heard('cp1', facts(evidence), true)).toMatchObject({
     lines: [{ do: 'hold', code: 'later-keys' }],
   });
-  expect(guard.holds('golden')).toContain("kubelet's client certificate on cp1 is of the key");
-  expect(guard.holds('golden')).toContain('Restore a later backup');
+  expect(guard.holds('golden')?.message).toContain("kubelet's client certificate on cp1 is of the key");
+  expect(guard.holds('golden')?.message).toContain('Restore a later backup');
   expect(seen).toMatchObject([
     { kind: 'cluster.later-keys', subject: 'Cluster/golden', reason: { code: 'held' } },
   ]);
@@ -90,7 +90,7 @@ test('a rotation of the key of service accounts alone is noticed by the tokens o
   const { guard } = await guardOf(backup);
   const { kubeletIssuer: _, ...evidence } = await evidenceOf(later);
   await guard.heard('w1', facts(evidence), true);
-  expect(guard.holds('golden')).toContain('a token of a pod on w1');
+  expect(guard.holds('golden')?.message).toContain('a token of a pod on w1');
 });
 
 test('a machine that has not proved to have seen a later state holds nothing, whatever it reports', async () => {

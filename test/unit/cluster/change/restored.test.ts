@@ -39,6 +39,8 @@ const textIn = (keysets: Keysets, name: 'ca' | 'front-proxy-ca'): string => trus
 /** An API with what was published when `keysets` were the cluster's. */
 class Played {
   ready = true;
+  /** Why it refuses to change Secrets. */
+  denies: string | undefined;
   readonly authentication: Record<string, string>;
   readonly rootCa: Map<string, string>;
   readonly tokens: Map<string, string | undefined>;
@@ -70,6 +72,7 @@ class Played {
       return this.rootCa.set(namespace, data['ca.crt'] ?? '');
     }
     if (kind === 'secrets' && method === 'PATCH') {
+      if (this.denies !== undefined) throw new KubeRefusal(500, this.denies);
       if (!this.tokens.has(name)) throw new KubeRefusal(404, 'not found');
       return this.tokens.set(name, data.token === null ? undefined : this.tokens.get(name));
     }
@@ -105,14 +108,24 @@ async function restoredFrom(snapshot: string | undefined) {
     founded: { at: 0, by: 'a test', ...(snapshot !== undefined && { snapshot }) },
   } as unknown as FoundingRecord;
   const events: MusterEvent[] = [];
+  const keys = { counts: true };
   const open = () =>
     startRestored({
       founder: { records: () => [record] },
       clusters: { get: () => ({ resolved: resolved(), faults: [] }) as never },
       ...{ pki, store, clock, log: silentLog, kubes: () => api.kube },
+      mayAct: () => keys.counts,
       events: { record: (event: MusterEvent) => events.push(event) } as never,
     });
-  return { api, pki, open, events, keysets: await pki.keysets('golden') };
+  return { api, open, events, keys, keysets: await pki.keysets('golden') };
+}
+
+/** Lets some rounds run. */
+async function pass(): Promise<void> {
+  for (let n = 0; n < 20; n++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    clock.advance(duration('5s'));
+  }
 }
 
 /** Lets rounds run until `done`. */
@@ -128,13 +141,13 @@ test('CAs and tokens from before a rotation are put right, and the cluster is he
   const { api, open, events, keysets } = await restoredFrom('20261126T060000Z-1f2e');
   api.ready = false;
   const restored = await open();
-  expect(restored.holds('golden')).toContain('no API server has answered yet');
+  expect(restored.holds('golden')?.message).toContain('no API server has answered yet');
   expect(restored.holds('other')).toBeUndefined();
   api.ready = true;
   await rounds(() => api.patched.length >= 4);
-  expect(restored.holds('golden')).toContain('kube-root-ca.crt of web has other CAs');
+  expect(restored.holds('golden')?.message).toContain('kube-root-ca.crt of web has other CAs');
   // The controller manager publishes the CA in a namespace that has none.
-  expect(restored.holds('golden')).toContain('kube-root-ca.crt of new has other CAs');
+  expect(restored.holds('golden')?.message).toContain('kube-root-ca.crt of new has other CAs');
   api.rootCa.set('new', textIn(keysets, 'ca'));
   await rounds(() => restored.holds('golden') === undefined);
   expect(api.authentication).toEqual({
@@ -148,6 +161,33 @@ test('CAs and tokens from before a rotation are put right, and the cluster is he
   await restored.close();
 });
 
+test('what cannot be put right is named with its reason, and holds up nothing else', async () => {
+  const { api, open, keysets } = await restoredFrom('20261126T060000Z-1f2e');
+  api.rootCa.set('new', textIn(keysets, 'ca'));
+  api.denies = 'a webhook does not answer';
+  api.tokens.set('other', api.tokens.get('builder'));
+  const restored = await open();
+  const message = (): string => restored.holds('golden')?.message ?? '';
+  const denied = (name: string): string =>
+    `secret/web/${name} has a token of a key that has ended: KubeRefusal: a webhook does not answer`;
+  await rounds(() => message().includes(`: ${denied('builder')}, ${denied('other')}`));
+  api.denies = undefined;
+  await rounds(() => restored.holds('golden') === undefined);
+  await restored.close();
+});
+
+test('nothing is put right on the word of a store whose keys may be older than those of the cluster', async () => {
+  const { api, open, keys } = await restoredFrom('20261126T060000Z-1f2e');
+  keys.counts = false;
+  const restored = await open();
+  await pass();
+  expect(restored.holds('golden')).toBeDefined();
+  expect(api.patched).toEqual([]);
+  keys.counts = true;
+  await rounds(() => api.patched.length > 0);
+  await restored.close();
+});
+
 test('what was found right in a founding is not looked at again, also after a restart', async () => {
   const { api, open, keysets } = await restoredFrom('20261126T060000Z-1f2e');
   api.rootCa.set('new', textIn(keysets, 'ca'));
@@ -158,10 +198,7 @@ test('what was found right in a founding is not looked at again, also after a re
   const patched = api.patched.length;
   const second = await open();
   expect(second.holds('golden')).toBeUndefined();
-  for (let n = 0; n < 20; n++) {
-    await new Promise((resolve) => setImmediate(resolve));
-    clock.advance(duration('5s'));
-  }
+  await pass();
   expect(api.patched.length).toBe(patched);
   await second.close();
 });
@@ -183,10 +220,7 @@ test('a cluster that was not restored from a snapshot is left alone', async () =
   const { api, open } = await restoredFrom(undefined);
   const restored = await open();
   expect(restored.holds('golden')).toBeUndefined();
-  for (let n = 0; n < 20; n++) {
-    await new Promise((resolve) => setImmediate(resolve));
-    clock.advance(duration('5s'));
-  }
+  await pass();
   expect(api.patched).toEqual([]);
   await restored.close();
 });
