@@ -1,26 +1,22 @@
 /** Handlers for rolls: machines of a cluster that reboot one after the other. */
-import { MusterError } from '../base/errors.ts';
 import type { ChangeProgress } from '../cluster/change/progress.ts';
 import type { RollRequest } from '../cluster/change/roll/rolls.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json } from './handler.ts';
 import { fieldsOf } from './machines.ts';
 import { byOf, changeView } from './rotations.ts';
-import { atOnceOf, namesIn } from './upgrades.ts';
+import { atOnceOf, namesIn, truthOf } from './upgrades.ts';
 
 type H = Handler<ApiDeps>;
 
 async function requestOf(request: Parameters<H>[0]): Promise<RollRequest> {
   const given = await fieldsOf(request, ['machines', 'outdated', 'without', 'maxUnavailable', 'now']);
-  const { outdated = '', now = '' } = given;
-  if (![outdated, now].every((one) => ['', 'true', 'false'].includes(one)))
-    throw new MusterError('E_USAGE', '"outdated" and "now" are "true" or "false"');
   return {
     machines: namesIn(given.machines),
-    outdated: outdated === 'true',
+    outdated: truthOf('outdated', given.outdated),
     without: namesIn(given.without),
     maxUnavailable: atOnceOf(given.maxUnavailable),
-    now: now === 'true',
+    now: truthOf('now', given.now),
   };
 }
 

@@ -23,15 +23,25 @@ export function atOnceOf(text: string | undefined): number {
   throw new MusterError('E_USAGE', '"maxUnavailable" is a number of workers from 1 to 100');
 }
 
+/**
+ * A field of the body that is "true" or "false"; absent, it is false.
+ *
+ * @throws {MusterError} E_USAGE for anything else
+ */
+export function truthOf(name: string, text = ''): boolean {
+  if (!['', 'true', 'false'].includes(text))
+    throw new MusterError('E_USAGE', `"${name}" is "true" or "false"`);
+  return text === 'true';
+}
+
 async function requestOf(request: Parameters<H>[0]): Promise<UpgradeRequest> {
   const given = await fieldsOf(request, ['to', 'pauseBefore', 'without', 'maxUnavailable', 'now']);
-  const { to, now = '' } = given;
-  if (!['', 'true', 'false'].includes(now)) throw new MusterError('E_USAGE', '"now" is "true" or "false"');
+  const { to } = given;
   return {
     pauseBefore: namesIn(given.pauseBefore),
     without: namesIn(given.without),
     maxUnavailable: atOnceOf(given.maxUnavailable),
-    now: now === 'true',
+    now: truthOf('now', given.now),
     ...(to !== undefined && to !== '' && { to }),
   };
 }

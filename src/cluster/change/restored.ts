@@ -92,10 +92,13 @@ export async function startRestored(deps: RestoredDeps): Promise<Restored> {
     const kubes = withRole(resolved, 'control-plane').map((one) => deps.kubes(name, addressOf(one)));
     const wrong = await wrongIn(await firstReady(kubes), await deps.pki.keysets(name));
     const texts: string[] = [];
-    for (const { text, correct } of wrong) {
-      const failed = await correct().then(() => '', (error: unknown) => `: ${String(error)}`);
-      texts.push(text + failed);
-    }
+    for (const { text, correct } of wrong)
+      try {
+        await correct();
+        texts.push(text);
+      } catch (error) {
+        texts.push(`${text}: ${String(error)}`);
+      }
     found.set(name, texts);
     if (wrong.length > 0) return;
     const value: z.output<typeof schema> = { v: 1, founding: record.id };
