@@ -93,6 +93,18 @@ export async function uncordon(kube: Kube, name: string): Promise<boolean> {
   return node !== undefined;
 }
 
+/** The nodes whose kubelet reports that their disk is almost full. */
+export async function fullNodes(kube: Kube): Promise<readonly string[]> {
+  const { body } = await kube('/api/v1/nodes');
+  return listOf(fieldsOf(body).items).flatMap((item) => {
+    const { metadata, status } = fieldsOf(item);
+    const full = listOf(fieldsOf(status).conditions)
+      .map(fieldsOf)
+      .some((one) => one.type === 'DiskPressure' && one.status === 'True');
+    return full ? [textOf(fieldsOf(metadata).name)] : [];
+  });
+}
+
 /** Makes all nodes schedulable again that this change had made unschedulable. */
 export async function uncordonAll(kube: Kube, change: string): Promise<void> {
   const { body } = await kube('/api/v1/nodes');

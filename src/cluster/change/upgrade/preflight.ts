@@ -19,12 +19,14 @@ export interface Preflight {
   readonly has: (artifact: Required) => boolean;
   /** The metrics of an API server, as text. */
   readonly metrics: string;
+  /** Nodes whose disk is almost full. */
+  readonly full: readonly string[];
 }
 
 const fault = (message: string): Fault => ({ code: 'E_UPGRADE', message });
 
 export function preflightFaults(input: Preflight): readonly Fault[] {
-  return [...unhealthy(input), ...unheard(input), ...missingArtifacts(input), ...removedApis(input)];
+  return [...unhealthy(input), ...unheard(input), ...missingArtifacts(input), ...removedApis(input), ...fullDisks(input)];
 }
 
 function unhealthy({ health, without }: Preflight): readonly Fault[] {
@@ -105,6 +107,17 @@ function removedApis({ to, metrics }: Preflight): readonly Fault[] {
       ),
     ];
   });
+}
+
+/** kubelet removes images from a full disk, and so also those that were pulled for the upgrade. */
+function fullDisks({ full, without }: Preflight): readonly Fault[] {
+  return full
+    .filter((name) => !without.includes(name))
+    .map((name) =>
+      fault(
+        `${name}: its disk is almost full (DiskPressure), so that kubelet would remove the images of the new version; free space on it`,
+      ),
+    );
 }
 
 /** The worker that is changed first: the first one that reports. */

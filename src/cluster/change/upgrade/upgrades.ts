@@ -13,6 +13,7 @@ import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-c
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Changes } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
+import { fullNodes } from '../nodes.ts';
 import { refuseSecond } from '../orders.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
 import { type ChangeProgress, progressIn } from '../progress.ts';
@@ -234,11 +235,9 @@ async function checked(
   const etcdOnly = roles.every((role) => role === 'etcd');
   const health = await deps.health.look(to.name, { etcdOnly });
   const kubes = withRole(from, 'control-plane').map((one) => deps.kubes(to.name, addressOf(one)));
-  const metrics = isMinorChange(order)
-    ? await firstReady(kubes).then(
-        async (kube) => (await kube('/metrics')).text,
-        () => '',
-      )
-    : '';
-  return preflightFaults({ from, to, running, health, roles, without, has: deps.has, metrics });
+  // Without an API server the findings of health say so.
+  const kube = etcdOnly ? undefined : await firstReady(kubes).catch(() => undefined);
+  const metrics = kube && isMinorChange(order) ? (await kube('/metrics')).text : '';
+  const full = kube ? await fullNodes(kube) : [];
+  return preflightFaults({ from, to, running, health, roles, without, has: deps.has, metrics, full });
 }

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import { duration } from '../../../../src/base/duration.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
-import { CORDONED, drainRound, takeBack } from '../../../../src/cluster/change/nodes.ts';
+import { CORDONED, drainRound, fullNodes, takeBack } from '../../../../src/cluster/change/nodes.ts';
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
 import type { UpgradeOrder } from '../../../../src/cluster/change/upgrade/order.ts';
 import { type Preflight, preflightFaults } from '../../../../src/cluster/change/upgrade/preflight.ts';
@@ -104,6 +104,15 @@ test('a machine without a node has nothing to drain', async () => {
   expect(await drainRound(new Played().kube, 'w9', 'u1')).toMatchObject({ drained: true, back: false });
 });
 
+test('nodes whose kubelet reports a full disk are found', async () => {
+  const disk = (name: string, status: string) => ({
+    metadata: { name },
+    status: { conditions: [{ type: 'Ready', status: 'True' }, { type: 'DiskPressure', status }] },
+  });
+  const items = [disk('cp1', 'False'), disk('w1', 'True'), { metadata: { name: 'new' } }];
+  expect(await fullNodes(async () => ({ body: { items }, text: '', date: 0 }))).toEqual(['w1']);
+});
+
 const FROM = resolved({ version: '1.35.6' });
 const TO = resolved({ version: '1.36.3' });
 const VERSIONS = { etcd: '3.6.6', 'kube-apiserver': '1.35.6', kubelet: '1.35.6' };
@@ -199,6 +208,7 @@ function texts(changes: Partial<Preflight> = {}): string[] {
     health: { cluster: 'golden', ok: true, at: '', scope: 'all', findings: [] },
     has: () => true,
     metrics: '',
+    full: [],
     ...changes,
   };
   return preflightFaults(input).map(({ message }) => message);
@@ -208,7 +218,7 @@ test('a healthy cluster with everything at hand has no fault', () => {
   expect(texts()).toEqual([]);
 });
 
-test('failing checks, silent machines, missing files and removed APIs are named, left-out workers are not', () => {
+test('failing checks, silent machines, missing files, removed APIs and full disks are named, left-out workers are not', () => {
   const finding = { check: 'node', subject: 'w1', ok: false, says: 'it is NotReady', fix: 'look' } as const;
   const health = { cluster: 'golden', ok: false, at: '', scope: 'all', findings: [finding] };
   expect(texts({ health })).toEqual(['node w1: it is NotReady; look']);
@@ -224,6 +234,11 @@ test('failing checks, silent machines, missing files and removed APIs are named,
   );
   // Where this boot host supplies nothing, machines get it elsewhere, apart from kubelet.
   expect(texts({ has: () => false })).toEqual([expect.stringMatching(/^kubelet 1\.36\.3 is not/)]);
+
+  const full = ['w1', 'cp1'];
+  expect(texts({ full, without: ['w1'] })).toEqual([
+    'cp1: its disk is almost full (DiskPressure), so that kubelet would remove the images of the new version; free space on it',
+  ]);
 
   const metrics = [
     'apiserver_requested_deprecated_apis{group="flowcontrol.apiserver.k8s.io",removed_release="1.36",resource="flowschemas",subresource="",version="v1beta3"} 1',
