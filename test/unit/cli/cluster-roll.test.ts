@@ -133,7 +133,7 @@ test('machines are left out of a roll that is under way, if they belong to the c
   expect(JSON.parse((await roll('--without', 'w2', '-o', 'json')).out)).toMatchObject({ without: ['w2'] });
   expect((await roll('--without', 'w9')).err).toContain('w9 is not a machine of blue');
   expect(world.changes.record('blue')?.without).toEqual(['w2']);
-  expect((await roll('start')).err).toContain('a roll is under way');
+  expect((await roll('start')).err).toContain('the roll that root ordered is under way');
 });
 
 test('orders of a roll do not reach another change', async () => {
