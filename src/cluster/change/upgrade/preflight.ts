@@ -26,7 +26,13 @@ export interface Preflight {
 const fault = (message: string): Fault => ({ code: 'E_UPGRADE', message });
 
 export function preflightFaults(input: Preflight): readonly Fault[] {
-  return [...unhealthy(input), ...unheard(input), ...missingArtifacts(input), ...removedApis(input), ...fullDisks(input)];
+  return [
+    ...unhealthy(input),
+    ...unheard(input),
+    ...missingArtifacts(input),
+    ...removedApis(input),
+    ...fullDisks(input),
+  ];
 }
 
 function unhealthy({ health, without }: Preflight): readonly Fault[] {

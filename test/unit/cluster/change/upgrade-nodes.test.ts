@@ -107,7 +107,12 @@ test('a machine without a node has nothing to drain', async () => {
 test('nodes whose kubelet reports a full disk are found', async () => {
   const disk = (name: string, status: string) => ({
     metadata: { name },
-    status: { conditions: [{ type: 'Ready', status: 'True' }, { type: 'DiskPressure', status }] },
+    status: {
+      conditions: [
+        { type: 'Ready', status: 'True' },
+        { type: 'DiskPressure', status },
+      ],
+    },
   });
   const items = [disk('cp1', 'False'), disk('w1', 'True'), { metadata: { name: 'new' } }];
   expect(await fullNodes(async () => ({ body: { items }, text: '', date: 0 }))).toEqual(['w1']);
