@@ -72,8 +72,8 @@ async function seen<T>(
 }
 
 /**
- * Orders a snapshot. Resolves with the seconds from the poll whose plan has it, because nobody waits
- * for the next poll where snapshots are scheduled, until it is durable and listed.
+ * Orders a snapshot. Resolves with the seconds from the poll whose plan has it until it is durable
+ * and listed. Where snapshots are scheduled, nobody waits for that poll.
  */
 async function byAgent(rack: Rack): Promise<number> {
   const { status, text } = await callApi(rack.host.socket, 'POST', '/v1/clusters/one/backup');
@@ -91,7 +91,7 @@ async function byAgent(rack: Rack): Promise<number> {
   return (ended.at - begun.at) / 1000;
 }
 
-/** `etcdctl snapshot save` over the same network, with the same certificates. Resolves with seconds. */
+/** `etcdctl snapshot save` with the same network and certificates. Resolves with seconds. */
 async function byEtcdctl({ machines, writer, host }: Rack): Promise<number> {
   const directory = fs.mkdtempSync(path.join(host.home, 'etcdctl-'));
   const { ca, cert, key } = writer.credentials();

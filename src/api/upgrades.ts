@@ -46,7 +46,9 @@ async function requestOf(request: Parameters<H>[0]): Promise<UpgradeRequest> {
   };
 }
 
-/** Upgrades a cluster. Body: `{to?, pauseBefore?, without?, maxUnavailable?, now?}`. Query: dryRun. */
+/**
+ * Upgrades a cluster. Body: `{to?, pauseBefore?, without?, maxUnavailable?, now?}`. Query: dryRun.
+ */
 const upgradeCluster: H = async (request, deps) => {
   const cluster = request.params.name ?? '';
   const order = await requestOf(request);

@@ -51,8 +51,8 @@ interface RestoredDeps extends RoundsDeps {
   readonly store: Store;
   readonly events: EventSink;
   /**
-   * Whether the keys of this store count for a cluster. Those of a restored one may not, until it is
-   * known to be the only one and no machine has later keys.
+   * Whether the keys of this store count for a cluster. Those of a restored store may not, until it
+   * is known to be the only one and no machine has later keys.
    */
   readonly mayAct: (cluster: string) => boolean;
 }

@@ -61,6 +61,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'pki/_muster/given/NAME/KEY',
     'pki/_muster/secret/NAME',
     'release/CLUSTER',
+    'restored/CLUSTER',
     'running/CLUSTER/MACHINE',
     'session/ID',
     'ticket/SESSION',
