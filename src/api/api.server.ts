@@ -19,7 +19,7 @@ import type { ApiRequest, ApiResponse, Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { listenOnSocket } from './listen.socket.ts';
 import { withSecond } from './pending.ts';
-import { problemOf, problemResponse } from './problem.ts';
+import { problemOf, problemResponse, retryOf } from './problem.ts';
 import { API_ROUTES } from './routes.ts';
 
 /** A certificate with its chain, and the key, as PEM. */
@@ -320,7 +320,7 @@ async function answer<D extends ServerDeps>(
       }
       const problem = problemFor(error, request, route.path, deps.log);
       code = problem.code;
-      response = problemResponse(problem);
+      response = problemResponse(problem, retryOf(error));
     }
     count(deps, `${route.method} ${route.path}`, response.status);
     await acted(response.status, code);

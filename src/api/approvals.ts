@@ -3,7 +3,8 @@ import type { WaitingView } from '../agent/approve.ts';
 import { printable } from '../machines/identity.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json } from './handler.ts';
-import { fieldsOf, findMachine } from './machines.ts';
+import { partOf } from './listing.ts';
+import { fieldsOf, findMachine, labelsOf } from './machines.ts';
 import { type Timestamp, withTimestamps } from './times.ts';
 
 type H = Handler<ApiDeps>;
@@ -41,7 +42,14 @@ export const listWaiting: H = (request, deps) => {
     .filter((one) => cluster === null || one.cluster === cluster)
     .filter((one) => request.within?.has(one.cluster ?? '') ?? true)
     .sort((a, b) => (a.machine < b.machine ? -1 : a.machine > b.machine ? 1 : 0));
-  return { ...json({ kind: 'WaitingList', items }), headers: HEADERS };
+  const labels = labelsOf(deps);
+  const part = partOf(
+    request.query,
+    items,
+    (one) => `${one.machine}/${one.key}`,
+    (one) => labels(one.machine),
+  );
+  return { ...json({ kind: 'WaitingList', ...part }), headers: HEADERS };
 };
 
 const HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' };

@@ -13,6 +13,7 @@ import { bind } from './bind.ts';
 import { ARTIFACTS, enteredArtifacts } from './contract/files.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json, type Route, readText } from './handler.ts';
+import { partOf } from './listing.ts';
 
 /** An artifact as it is entered. The server finds out which files it consists of. */
 export type ArtifactEntry = z.output<typeof enteredArtifacts>['artifacts'][number];
@@ -35,18 +36,18 @@ export interface ArtifactView {
  * store lacks one of its files
  */
 export function artifactRoutes(book: ArtifactBook, assets: Assets): readonly Route<ApiDeps>[] {
-  const list: Handler<ApiDeps> = () =>
-    json({
-      items: book.list().map((artifact): ArtifactView => {
-        const files = filesOf(artifact);
-        return {
-          name: artifactName(artifact),
-          size: files.reduce((sum, { size }) => sum + size, 0),
-          missing: files.flatMap(({ sha256 }) => (assets.find(sha256) ? [] : [sha256])),
-          artifact,
-        };
-      }),
+  const list: Handler<ApiDeps> = ({ query }) => {
+    const items = book.list().map((artifact): ArtifactView => {
+      const files = filesOf(artifact);
+      return {
+        name: artifactName(artifact),
+        size: files.reduce((sum, { size }) => sum + size, 0),
+        missing: files.flatMap(({ sha256 }) => (assets.find(sha256) ? [] : [sha256])),
+        artifact,
+      };
     });
+    return json(partOf(query, items, ({ name }) => name));
+  };
   const enter: Handler<ApiDeps> = async (request) => {
     const entries = readEntries(await readText(request));
     const artifacts = (await Promise.all(entries.map((one) => complete(one, assets)))).map(checkArtifact);

@@ -12,6 +12,7 @@ import { bind } from './bind.ts';
 import { ASSETS } from './contract/files.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json, type Route } from './handler.ts';
+import { partOf } from './listing.ts';
 
 export { assetsOf };
 
@@ -79,27 +80,26 @@ export function assetRoutes(
   assets: Assets,
   artifacts: Pick<ArtifactBook, 'users'>,
 ): readonly Route<ApiDeps>[] {
-  const list: Handler<ApiDeps> = async (_request, { catalog }) => {
+  const list: Handler<ApiDeps> = async ({ query }, { catalog }) => {
     const images = imagesByAsset(catalog);
     const users = artifacts.users();
-    return json({
-      items: (await assets.list()).map(
-        ({ sha256, size, modified }): AssetView => ({
-          sha256,
-          size,
-          modified: modified.toISOString(),
-          images: images.get(sha256) ?? [],
-          artifacts: users.get(sha256) ?? [],
-        }),
-      ),
-    });
+    const items = (await assets.list()).map(
+      ({ sha256, size, modified }): AssetView => ({
+        sha256,
+        size,
+        modified: modified.toISOString(),
+        images: images.get(sha256) ?? [],
+        artifacts: users.get(sha256) ?? [],
+      }),
+    );
+    return json(partOf(query, items, ({ sha256 }) => sha256));
   };
-  const uploads: Handler<ApiDeps> = async () =>
-    json({
-      items: (await assets.partials()).map(
-        ({ modified, ...upload }): UploadView => ({ ...upload, modified: modified.toISOString() }),
-      ),
-    });
+  const uploads: Handler<ApiDeps> = async ({ query }) => {
+    const items = (await assets.partials()).map(
+      ({ modified, ...upload }): UploadView => ({ ...upload, modified: modified.toISOString() }),
+    );
+    return json(partOf(query, items, ({ sha256 }) => sha256));
+  };
   const get: Handler<ApiDeps> = async ({ params }) => json(await assets.progress(params.sha256!));
   const put: Handler<ApiDeps> = async ({ params, headers, body }) => {
     const length = contentLength(headers['content-length']);

@@ -1,6 +1,6 @@
 /** The security log over the operators' API: its newest entries, its lines, and what signs them. */
 import type { AuditEntry } from '../events/audit-chain.ts';
-import { MAX_LIMIT } from './contract/events.ts';
+import { MAX_LIMIT } from './contract/contract.ts';
 import type { ApiDeps } from './deps.ts';
 import { EVENT_STREAM, resumePoint, subjectsOf } from './events.ts';
 import { follow } from './follow.ts';

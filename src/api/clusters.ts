@@ -15,6 +15,7 @@ import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
 import { machineNames } from '../resources/membership.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json } from './handler.ts';
+import { partOf } from './listing.ts';
 import { fieldsOf } from './machines.ts';
 import { type FoundingRecordView, foundingView } from './times.ts';
 
@@ -126,7 +127,8 @@ export const showAddons: H = async (request, deps) => {
     throw new MusterError('E_CLUSTER', faults[0]?.fault.message ?? `${name} is incomplete`, {
       faults: faults.map(({ fault }) => fault),
     });
-  return json({ items: (await deps.addons.of(resolved)).map(viewOf) });
+  const items = (await deps.addons.of(resolved)).map(viewOf);
+  return json(partOf(request.query, items, (addon) => addon.name));
 };
 
 /** A founding as the API shows it. */

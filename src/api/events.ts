@@ -4,7 +4,7 @@ import { parseMac } from '../base/mac.ts';
 import { didYouMean } from '../base/suggest.ts';
 import type { EventLog, MusterEvent } from '../events/event.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
-import { MAX_LIMIT } from './contract/events.ts';
+import { MAX_LIMIT } from './contract/contract.ts';
 import type { ApiDeps } from './deps.ts';
 import { follow } from './follow.ts';
 import { type ApiRequest, flag, type Handler, json, wholeNumber } from './handler.ts';

@@ -1,6 +1,7 @@
 /** Lists of documents: which items a request asks for, and their JSON, batch by batch. Pure. */
+import { MusterError } from '../base/errors.ts';
 import { API_VERSION, type Kind } from '../resources/kinds.ts';
-import { MAX_LIMIT } from './contract/events.ts';
+import { MAX_LIMIT } from './contract/contract.ts';
 import { wholeNumber } from './handler.ts';
 import { byFields, byLabels } from './selectors.ts';
 
@@ -23,6 +24,42 @@ export function wantedOf<T extends Parameters<ReturnType<typeof byLabels>>[0]>(
     fits: (item) => labels(item) && fields(item),
     limit: wholeNumber(query, 'limit', MAX_LIMIT) ?? Number.POSITIVE_INFINITY,
     after: query.get('continue') ?? '',
+  };
+}
+
+type Labels = Readonly<Record<string, string>>;
+
+/**
+ * The part of a short list that a request asks for, with `continue` when there is more. The list
+ * keeps its order.
+ *
+ * @param key differs from item to item
+ * @param labels of an item; absent for lists whose contract has no parameter `labels`
+ * @throws {MusterError} E_USAGE for a malformed selector or limit; E_CONFLICT when the item after
+ *   which the list continues is gone
+ */
+export function partOf<T extends object>(
+  query: URLSearchParams,
+  items: readonly T[],
+  key: (item: T) => string,
+  labels: (item: T) => Labels | undefined = () => undefined,
+): { readonly items: readonly T[]; readonly continue?: string } {
+  const { limit, after } = wantedOf(query);
+  const labelled = byLabels(query.get('labels') ?? undefined, 'labels');
+  const fields = byFields(query.get('fields') ?? undefined, 'fields');
+  const last = after === '' ? -1 : items.findIndex((item) => key(item) === after);
+  if (after !== '' && last < 0)
+    throw new MusterError(
+      'E_CONFLICT',
+      `continue=${after}: the list has no such item any more; list it again`,
+    );
+  const rest = items.slice(last + 1);
+  const fitting = rest.filter((item) => labelled({ metadata: { labels: labels(item) } }) && fields(item));
+  const taken = fitting.slice(0, limit);
+  const end = taken.at(-1);
+  return {
+    items: taken,
+    ...(taken.length < fitting.length && { continue: end === undefined ? after : key(end) }),
   };
 }
 

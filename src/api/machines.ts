@@ -9,6 +9,7 @@ import { API_VERSION } from '../resources/kinds.ts';
 import { checkJoins, checkWithin } from './access.ts';
 import type { ApiDeps, LeaseView } from './deps.ts';
 import { type ApiRequest, type Handler, json, readText } from './handler.ts';
+import { partOf } from './listing.ts';
 import { verdictsOf } from './timeline.ts';
 import { machineView, timestamp } from './times.ts';
 
@@ -49,6 +50,11 @@ function macOf(text: string): Mac {
   return mac;
 }
 
+function memberOf(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster'>): Member | undefined {
+  const mac = parseMac(nameOrMac);
+  return roster.get(nameOrMac) ?? (mac && roster.byMac(mac));
+}
+
 /**
  * Finds a machine by its name or hardware address.
  *
@@ -56,7 +62,7 @@ function macOf(text: string): Mac {
  */
 export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster'>): Member {
   const mac = parseMac(nameOrMac);
-  const found = roster.get(nameOrMac) ?? (mac && roster.byMac(mac));
+  const found = memberOf(nameOrMac, { roster });
   if (!found)
     throw new MusterError(
       'E_NOT_FOUND',
@@ -66,6 +72,36 @@ export function findMachine(nameOrMac: string, { roster }: Pick<ApiDeps, 'roster
     );
   return found;
 }
+
+/**
+ * Refuses a machine outside of the clusters to which the answer is limited, also one that nobody
+ * knows: the answer must not say which machines other clusters have.
+ *
+ * @throws {MusterError} E_FORBIDDEN
+ */
+export function checkMine(
+  nameOrMac: string,
+  { within }: ApiRequest,
+  deps: Pick<ApiDeps, 'roster' | 'agents'>,
+): void {
+  const found = memberOf(nameOrMac, deps);
+  checkWithin(within, found && deps.agents.agentCluster(found.name));
+}
+
+/** Whether a machine belongs to the clusters to which the answer is limited. */
+export function ofClusters(
+  { within }: ApiRequest,
+  { agents }: Pick<ApiDeps, 'agents'>,
+): (machine: string | undefined) => boolean {
+  if (within === undefined) return () => true;
+  return (machine) => machine !== undefined && within.has(agents.agentCluster(machine) ?? '');
+}
+
+/** The labels of a machine's document. */
+export const labelsOf =
+  ({ roster }: Pick<ApiDeps, 'roster'>) =>
+  (machine: string | undefined): Readonly<Record<string, string>> | undefined =>
+    machine === undefined ? undefined : roster.get(machine)?.entry?.document.metadata.labels;
 
 /**
  * Makes a Machine document in the store. Body: `{mac, profile?, name?, address?, cluster?}`.
@@ -187,6 +223,7 @@ export const render: H = (request, deps) => {
 };
 
 export const listLeases: H = (request, deps) => {
+  const mine = ofClusters(request, deps);
   const items = deps.leases.list(request.query.get('network') ?? undefined).map(
     (view): LeaseView => ({
       network: view.network,
@@ -198,5 +235,12 @@ export const listLeases: H = (request, deps) => {
       expiresAt: timestamp(view.expires),
     }),
   );
-  return json({ kind: 'LeaseList', items });
+  const labels = labelsOf(deps);
+  const part = partOf(
+    request.query,
+    items.filter((lease) => mine(lease.machine)),
+    (lease) => `${lease.network}/${lease.address}`,
+    (lease) => labels(lease.machine),
+  );
+  return json({ kind: 'LeaseList', ...part });
 };

@@ -16,6 +16,7 @@ import {
   type Route,
   readOctets,
 } from './handler.ts';
+import { partOf } from './listing.ts';
 import type { Pending, PendingOrders } from './pending-orders.ts';
 import { timestamp } from './times.ts';
 
@@ -79,8 +80,8 @@ const needed = ({ pending }: ApiDeps): PendingOrders => {
   throw new MusterError('E_NOT_FOUND', 'no order waits: this site does not ask for a second person');
 };
 
-const list: H = (_request, { pending }) =>
-  json({ kind: 'PendingOrderList', items: (pending?.list() ?? []).map(view) });
+const list: H = ({ query }, { pending }) =>
+  json({ kind: 'PendingOrderList', ...partOf(query, (pending?.list() ?? []).map(view), ({ id }) => id) });
 
 /** Somebody may get another name at the identity provider between order and confirmation. */
 const isSame = (one: Principal, other: Principal): boolean =>

@@ -38,6 +38,12 @@ export function problemOf(error: unknown, status?: number): Problem {
   };
 }
 
+/** The header that says when the request may succeed. */
+export const retryOf = (error: unknown): Readonly<Record<string, string>> =>
+  error instanceof MusterError && error.retryAfterSeconds !== undefined
+    ? { 'retry-after': String(error.retryAfterSeconds) }
+    : {};
+
 /** Makes the answer with a problem; one with status 503 asks the client to retry. */
 export function problemResponse(
   problem: Problem,

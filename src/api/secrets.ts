@@ -10,6 +10,7 @@ import { passwordHashIn } from '../pki/password-hash.ts';
 import { pathText } from '../resources/document.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json, readOctets } from './handler.ts';
+import { partOf } from './listing.ts';
 import { type Timestamp, timestamp } from './times.ts';
 
 type H = Handler<ApiDeps>;
@@ -82,11 +83,12 @@ function viewOf(name: string, deps: ApiDeps, uses: Uses): SecretView {
   };
 }
 
-export const listSecrets: H = (_request, deps) => {
+export const listSecrets: H = ({ query }, deps) => {
   const { given, users } = deps.secrets;
   const uses = usesOf(deps);
   const names = new Set([...given.list().map(({ name }) => name), ...users.names()]);
-  return json({ kind: 'SecretList', items: [...names].sort().map((name) => viewOf(name, deps, uses)) });
+  const items = [...names].sort().map((name) => viewOf(name, deps, uses));
+  return json({ kind: 'SecretList', ...partOf(query, items, ({ name }) => name) });
 };
 
 export const showSecret: H = ({ params }, deps) => {

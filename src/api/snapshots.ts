@@ -4,6 +4,7 @@ import type { Snapshot } from '../cluster/backup/snapshot.ts';
 import type { SnapshotList } from '../cluster/backup/snapshots.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json } from './handler.ts';
+import { partOf } from './listing.ts';
 import { type Timestamp, timestamp } from './times.ts';
 
 type H = Handler<ApiDeps>;
@@ -47,7 +48,7 @@ export const listSnapshots: H = async (request, deps) => {
   const { items, failed, due, ...list } = await deps.snapshots.list(clusterOf(request, deps));
   const view: SnapshotListView = {
     ...list,
-    items: items.map(viewOf),
+    ...partOf(request.query, items.map(viewOf), ({ id }) => id),
     ...(failed && { failed: { ...failed, at: timestamp(failed.at) } }),
     ...(due !== undefined && { due: timestamp(due) }),
   };

@@ -13,6 +13,7 @@ import { MUSTER_SCOPE } from '../store/keys.ts';
 import { PKI } from './contract/pki.ts';
 import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, flag, type Handler, json, readText, text } from './handler.ts';
+import { partOf } from './listing.ts';
 import { findMachine } from './machines.ts';
 import { machineView, timestamp } from './times.ts';
 
@@ -113,9 +114,10 @@ export const pkiStatus: H = async (request, deps) => {
   const asked = request.query.get('within');
   const within = asked === null ? WITHIN : parseDuration(asked);
   if (within === undefined) throw new MusterError('E_USAGE', `within=${asked} is no duration, e.g. 90d`);
-  const wanted = await scopesOf(request.params.cluster, deps);
+  const all = await scopesOf(request.params.cluster, deps);
+  const wanted = all.filter((scope) => request.within?.has(scope) ?? true);
   const items = await Promise.all(wanted.map((scope) => statusOf(scope, within, deps)));
-  return json({ kind: 'PkiStatus', items });
+  return json({ kind: 'PkiStatus', ...partOf(request.query, items, ({ scope }) => scope) });
 };
 
 /**

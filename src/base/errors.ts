@@ -454,16 +454,23 @@ export const firstOf = (faults: readonly Fault[]): string =>
 export class MusterError extends Error {
   readonly code: ErrorCode;
   readonly faults: readonly Fault[];
+  /** When the same request may succeed, if that is known. */
+  readonly retryAfterSeconds?: number;
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { readonly faults?: readonly Fault[]; readonly cause?: unknown } = {},
+    options: {
+      readonly faults?: readonly Fault[];
+      readonly cause?: unknown;
+      readonly retryAfterSeconds?: number;
+    } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'MusterError';
     this.code = code;
     this.faults = options.faults ?? [{ code, message }];
+    if (options.retryAfterSeconds !== undefined) this.retryAfterSeconds = options.retryAfterSeconds;
   }
 
   get kind(): ErrorKind {

@@ -2,6 +2,8 @@
 import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type Args, requestOf } from '../api/contract/request.ts';
+import type { Answer, Operation } from '../api/contract/table.ts';
 import { errorOfProblem } from '../api/problem.ts';
 import { duration, type Millis, parseDuration, spanText } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
@@ -22,7 +24,21 @@ export interface CallOptions {
   readonly works?: true;
 }
 
+/** What a request of an operation may have besides what its contract names. */
+export type AskOptions = Pick<CallOptions, 'headers' | 'signal' | 'works'> & {
+  /** The body of an operation that takes something else than JSON. */
+  readonly content?: string | Uint8Array | AsyncIterable<Uint8Array>;
+};
+
 export interface ApiClient {
+  /**
+   * Asks for an operation of the table of contracts: the compiler checks its path, query and body,
+   * and knows its answer. Throws the errors of {@link call}.
+   *
+   * @example
+   * const { items } = await client.ask('GET /v1/leases', { query: { network: 'lan' } });
+   */
+  ask<O extends Operation>(operation: O, ...given: [...Args<O>, AskOptions?]): Promise<Answer<O>>;
   /**
    * Returns the body of the answer, parsed when it is JSON.
    *
@@ -138,14 +154,21 @@ export function connectApi(
       )
     );
   };
+  const call = async <T>(method: string, path: string, options: CallOptions = {}): Promise<T> => {
+    const response = await open(method, path, options);
+    if ((response.statusCode ?? 500) >= 400) return failed(response);
+    const body = await textOf(response);
+    return (
+      response.headers['content-type']?.startsWith('application/json') ? JSON.parse(body) : body
+    ) as T;
+  };
   return {
-    async call<T>(method: string, path: string, options: CallOptions = {}) {
-      const response = await open(method, path, options);
-      if ((response.statusCode ?? 500) >= 400) return failed(response);
-      const body = await textOf(response);
-      return (
-        response.headers['content-type']?.startsWith('application/json') ? JSON.parse(body) : body
-      ) as T;
+    call,
+    ask: async (operation, ...given) => {
+      const [taken, { content, ...options } = {}] = given as unknown as [object?, AskOptions?];
+      const { method, path, body } = requestOf(operation, ...([taken] as never));
+      const sent = content ?? (body === undefined ? undefined : { json: body });
+      return call(method, path, { ...options, ...(sent !== undefined && { body: sent }) });
     },
     async *download(method, path, options = {}) {
       const response = await open(method, path, options);

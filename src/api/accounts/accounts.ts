@@ -151,11 +151,12 @@ export class Accounts {
   }
 
   #limit(address: string, name: string): void {
-    const wait = this.#attempts.wait(address, name);
-    if (wait > 0)
+    const retryAfterSeconds = Math.ceil(this.#attempts.wait(address, name) / 1000);
+    if (retryAfterSeconds > 0)
       throw new MusterError(
         'E_LOGIN_LIMIT',
-        `too many failed log-ins from this address; the next try is possible in ${Math.ceil(wait / 1000)} s`,
+        `too many failed log-ins from this address; the next try is possible in ${retryAfterSeconds} s`,
+        { retryAfterSeconds },
       );
   }
 

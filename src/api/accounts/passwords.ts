@@ -143,7 +143,9 @@ export class Passwords {
   #place(asker: Asker): Promise<void> {
     const queue = this.#waiting.get(asker.address) ?? [];
     if (queue.length >= this.#perAddress)
-      throw new MusterError('E_LOGIN_LIMIT', 'too many log-ins from this address wait already');
+      throw new MusterError('E_LOGIN_LIMIT', 'too many log-ins from this address wait already', {
+        retryAfterSeconds: 1,
+      });
     return new Promise((begin) => {
       queue.push({ asker, begin });
       this.#waiting.set(asker.address, queue);

@@ -5,6 +5,7 @@ import type { Grant } from '../access.ts';
 import { ACCOUNTS } from '../contract/accounts.ts';
 import type { ApiDeps } from '../deps.ts';
 import { type Handler, json } from '../handler.ts';
+import { partOf } from '../listing.ts';
 import { type Timestamp, timestamp } from '../times.ts';
 import { COOKIE, narrowed } from './accounts.ts';
 import { linkOf } from './first-link.ts';
@@ -81,8 +82,10 @@ const whoAmI: H = ({ principal }) => {
   return json({ name: principal.name, by: principal.by, grants: principal.grants }, 200, NO_STORE);
 };
 
-const listOperators: H = (_request, { accounts }) =>
-  json({ kind: 'OperatorList', items: accounts.operators.list().map(operatorView) });
+const listOperators: H = ({ query }, { accounts }) => {
+  const items = accounts.operators.list().map(operatorView);
+  return json({ kind: 'OperatorList', ...partOf(query, items, ({ name }) => name) });
+};
 
 const putOperator: H = async (request, { accounts }) => {
   const body = await bodyOf(request, ACCOUNTS['PUT /v1/operators/:name'].body, '{"grants": […]}');
@@ -107,8 +110,10 @@ const invite: H = async ({ params }, { accounts, page }) => {
   return json({ name: params.name, invitation, ...link, until: timestamp(until) }, 201, NO_STORE);
 };
 
-const listTokens: H = (_request, { accounts }) =>
-  json({ kind: 'TokenList', items: accounts.operators.tokens().map(tokenView) });
+const listTokens: H = ({ query }, { accounts }) => {
+  const items = accounts.operators.tokens().map(tokenView);
+  return json({ kind: 'TokenList', ...partOf(query, items, ({ id }) => id) });
+};
 
 const LONGEST_TOKEN = duration('366d');
 

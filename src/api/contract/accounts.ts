@@ -1,6 +1,6 @@
 /** Accounts of operators: log-in, roles, tokens. */
 import { z } from 'zod';
-import { type Contracts, time } from './contract.ts';
+import { type Contracts, listOf, part, time } from './contract.ts';
 
 export const grant = z
   .strictObject({
@@ -83,7 +83,8 @@ export const ACCOUNTS = {
   'GET /v1/operators': {
     access: 'administer',
     summary: 'Lists operators with their roles.',
-    answer: z.strictObject({ kind: z.literal('OperatorList'), items: z.array(operator) }),
+    query: z.strictObject(part),
+    answer: listOf('OperatorList', operator),
   },
   'PUT /v1/operators/:name': {
     access: 'administer',
@@ -111,7 +112,8 @@ export const ACCOUNTS = {
   'GET /v1/tokens': {
     access: 'administer',
     summary: 'Lists tokens of operators, without their texts.',
-    answer: z.strictObject({ kind: z.literal('TokenList'), items: z.array(token) }),
+    query: z.strictObject(part),
+    answer: listOf('TokenList', token),
   },
   'POST /v1/tokens': {
     access: 'administer',

@@ -1,7 +1,7 @@
 /** Clusters beyond their documents: founding, members of etcd, health, snapshots, credentials. */
 import { z } from 'zod';
 import { imagesOfMachine } from './changes.ts';
-import { type Contracts, fault, names, on, raw, texts, time, word } from './contract.ts';
+import { type Contracts, fault, itemsOf, names, on, part, raw, texts, time, word } from './contract.ts';
 
 const address = z.strictObject({ name: z.string(), address: z.string() });
 
@@ -258,7 +258,8 @@ export const CLUSTERS = {
   'GET /v1/clusters/:name/addons': {
     access: 'view',
     summary: 'Lists the add-ons of a cluster: whether their files are complete, and which images they need.',
-    answer: z.strictObject({ items: z.array(addon) }),
+    query: z.strictObject(part),
+    answer: z.strictObject(itemsOf(addon)),
   },
   'GET /v1/clusters/:name/running': {
     access: 'view',
@@ -333,8 +334,9 @@ export const CLUSTERS = {
   'GET /v1/clusters/:name/backups': {
     access: 'view',
     summary: "Lists the snapshots of a cluster's etcd, the one that is being taken, and the last failure.",
+    query: z.strictObject(part),
     answer: z.strictObject({
-      items: z.array(snapshot),
+      ...itemsOf(snapshot),
       faults: z.array(z.string()),
       ordered: z
         .strictObject({ id: z.string(), machine: z.string().optional(), received: z.int() })

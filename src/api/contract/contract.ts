@@ -62,6 +62,27 @@ export const count = (about: string, max: number) =>
 /** A text of a query. */
 export const word = (about: string) => z.string().optional().meta({ description: about });
 
+/** The most items that one request may ask for. */
+export const MAX_LIMIT = 100_000;
+
+/** The query of every list: which items, how many, and after which one. */
+export const part = {
+  fields: word('Only with these values of fields: `status.phase=ready,spec.profile!=worker`.'),
+  limit: count('At most so many items.', MAX_LIMIT),
+  continue: word('Only items after this one: what an answer with a limit had as `continue`.'),
+};
+/** The query of lists whose items have labels, or are about machines, which have them. */
+export const labelledPart = { labels: word('Only with these labels: `rack=a,role!=db`.'), ...part };
+
+/** What the answer of every list has. */
+export const itemsOf = <T extends z.ZodType>(item: T) => ({
+  items: z.array(item),
+  continue: z.string().optional().meta({ description: 'There are more items after this one.' }),
+});
+/** The answer of a list. */
+export const listOf = <K extends string, T extends z.ZodType>(kind: K, item: T) =>
+  z.strictObject({ kind: z.literal(kind), ...itemsOf(item) });
+
 export const dryRun = on('Checks everything, answers what would happen, and changes nothing.');
 
 /** RFC 3339 in UTC. */

@@ -5,9 +5,10 @@ import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
 import { agentOfMachine, imagesOfMachine } from './changes.ts';
 import {
   type Contracts,
-  count,
   dryRun,
   fault,
+  itemsOf,
+  labelledPart,
   on,
   origin,
   raw,
@@ -16,7 +17,6 @@ import {
   time,
   word,
 } from './contract.ts';
-import { MAX_LIMIT } from './events.ts';
 
 export const PHASES_SHOWN = [
   'discovered',
@@ -251,17 +251,11 @@ export const DOCUMENTS_BY_KIND = {
     within: true,
     summary:
       'Lists documents of a kind by name: networks, images, clusters, profiles, machines (with status).',
-    query: z.strictObject({
-      labels: word('Only with these labels: `rack=a,role!=db`.'),
-      fields: word('Only with these values of fields: `status.phase=ready,spec.profile!=worker`.'),
-      limit: count('At most so many items.', MAX_LIMIT),
-      continue: word('Only items after this one: what an answer with a limit had as `continue`.'),
-    }),
+    query: z.strictObject(labelledPart),
     answer: z.strictObject({
       apiVersion: z.literal(API_VERSION),
       kind: z.string().meta({ description: '`MachineList`, `ClusterList` …' }),
-      items: z.array(anyShown),
-      continue: z.string().optional().meta({ description: 'There are more items after this one.' }),
+      ...itemsOf(anyShown),
     }),
   },
   'GET /v1/:kind/:name': {

@@ -1,10 +1,7 @@
 /** Events and entries of the security log. */
 import { z } from 'zod';
 import { EVENT_KINDS, type EventKind } from '../../events/event.ts';
-import { type Contracts, count, on, raw, reason, time, word } from './contract.ts';
-
-/** The most items that one request may ask for. */
-export const MAX_LIMIT = 100_000;
+import { type Contracts, count, MAX_LIMIT, on, raw, reason, time, word } from './contract.ts';
 
 const details = z.record(z.string(), z.union([z.string(), z.number(), z.boolean()]));
 const actor = z.strictObject({ uid: z.int().optional(), user: z.string(), pid: z.int().optional() });

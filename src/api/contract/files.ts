@@ -1,12 +1,12 @@
 /** Files of images and artifacts, and the artifacts of clusters. */
 import { z } from 'zod';
-import { type Contracts, on, raw } from './contract.ts';
+import { type Contracts, itemsOf, on, part, raw } from './contract.ts';
 
 const sha256 = z.string().meta({ description: 'SHA-256, hexadecimal.' });
 const modified = z.string().meta({ description: 'RFC 3339.' });
 const arch = z.enum(['x86_64', 'aarch64']);
 const progress = z.strictObject({ sha256, complete: z.boolean(), received: z.int() });
-const part = z.strictObject({ mediaType: z.string(), digest: z.string(), size: z.int() });
+const blob = z.strictObject({ mediaType: z.string(), digest: z.string(), size: z.int() });
 
 const binary = {
   kind: z.literal('binary'),
@@ -27,8 +27,8 @@ const artifact = z
       reference: z.string(),
       digest: z.string(),
       mediaType: z.string(),
-      manifests: z.array(part),
-      blobs: z.array(part),
+      manifests: z.array(blob),
+      blobs: z.array(blob),
     }),
   ])
   .meta({ id: 'Artifact' });
@@ -55,8 +55,9 @@ export const ASSETS = {
   'GET /v1/assets': {
     access: 'view',
     summary: 'Lists verified files, with the images and artifacts that need them.',
-    answer: z.strictObject({
-      items: z.array(
+    query: z.strictObject(part),
+    answer: z.strictObject(
+      itemsOf(
         z
           .strictObject({
             sha256,
@@ -67,14 +68,15 @@ export const ASSETS = {
           })
           .meta({ id: 'Asset' }),
       ),
-    }),
+    ),
   },
   'GET /v1/uploads': {
     access: 'view',
     summary: 'Lists incomplete uploads: how much of each file the server has, and since when.',
-    answer: z.strictObject({
-      items: z.array(z.strictObject({ sha256, received: z.int(), modified, active: z.boolean() })),
-    }),
+    query: z.strictObject(part),
+    answer: z.strictObject(
+      itemsOf(z.strictObject({ sha256, received: z.int(), modified, active: z.boolean() })),
+    ),
   },
   'GET /v1/assets/:sha256': {
     access: 'view',
@@ -106,8 +108,9 @@ export const ARTIFACTS = {
   'GET /v1/artifacts': {
     access: 'view',
     summary: 'Lists the artifacts of clusters (binaries, manifests, container images) with their files.',
-    answer: z.strictObject({
-      items: z.array(
+    query: z.strictObject(part),
+    answer: z.strictObject(
+      itemsOf(
         z.strictObject({
           name: z.string(),
           size: z.int(),
@@ -115,7 +118,7 @@ export const ARTIFACTS = {
           artifact,
         }),
       ),
-    }),
+    ),
   },
   'POST /v1/artifacts': {
     access: 'administer',

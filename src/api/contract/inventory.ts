@@ -1,6 +1,6 @@
 /** What machines report of their parts. */
 import { z } from 'zod';
-import { type Contracts, time, word } from './contract.ts';
+import { type Contracts, labelledPart, listOf, time, word } from './contract.ts';
 
 const disk = z.strictObject({
   name: z.string().meta({ description: 'As the kernel of this boot named it.' }),
@@ -58,8 +58,12 @@ const inventory = z
 export const INVENTORY = {
   'GET /v1/inventory': {
     access: 'view',
+    within: true,
     summary: 'Lists what machines report of their parts: processors, memory, disks, cards.',
-    query: z.strictObject({ machine: word('Only this one: a name or hardware address.') }),
-    answer: z.strictObject({ kind: z.literal('InventoryList'), items: z.array(inventory) }),
+    query: z.strictObject({
+      machine: word('Only this one: a name or hardware address.'),
+      ...labelledPart,
+    }),
+    answer: listOf('InventoryList', inventory),
   },
 } as const satisfies Contracts;

@@ -1,6 +1,17 @@
 /** Machines beyond their documents. */
 import { z } from 'zod';
-import { type Contracts, fault, names, on, reason, texts, time, word } from './contract.ts';
+import {
+  type Contracts,
+  fault,
+  labelledPart,
+  listOf,
+  names,
+  on,
+  reason,
+  texts,
+  time,
+  word,
+} from './contract.ts';
 import { applied, machineStatus } from './documents.ts';
 import { event } from './events.ts';
 import { verdict } from './timeline.ts';
@@ -62,24 +73,23 @@ const waiting = {
 export const MACHINES = {
   'GET /v1/leases': {
     access: 'view',
+    within: true,
     summary: 'Lists leases.',
-    query: z.strictObject({ network: word('Only of this Network.') }),
-    answer: z.strictObject({
-      kind: z.literal('LeaseList'),
-      items: z.array(
-        z
-          .strictObject({
-            network: z.string(),
-            address: z.string(),
-            mac: z.string(),
-            state: z.string(),
-            machine: z.string().optional(),
-            hostname: z.string().optional(),
-            expiresAt: time,
-          })
-          .meta({ id: 'Lease' }),
-      ),
-    }),
+    query: z.strictObject({ network: word('Only of this Network.'), ...labelledPart }),
+    answer: listOf(
+      'LeaseList',
+      z
+        .strictObject({
+          network: z.string(),
+          address: z.string(),
+          mac: z.string(),
+          state: z.string(),
+          machine: z.string().optional(),
+          hostname: z.string().optional(),
+          expiresAt: time,
+        })
+        .meta({ id: 'Lease' }),
+    ),
   },
   'GET /v1/explain': {
     access: 'view',
@@ -146,22 +156,21 @@ export const MACHINES = {
     query: z.strictObject({
       cluster: word('Only of this cluster.'),
       codes: on('Shows what their consoles show.'),
+      ...labelledPart,
     }),
-    answer: z.strictObject({
-      kind: z.literal('WaitingList'),
-      items: z.array(
-        z
-          .strictObject({
-            ...waiting,
-            cluster: z.string().optional(),
-            macs: z.array(z.string()),
-            serial: z.string().optional(),
-            manufacturer: z.string().optional(),
-            product: z.string().optional(),
-          })
-          .meta({ id: 'Waiting' }),
-      ),
-    }),
+    answer: listOf(
+      'WaitingList',
+      z
+        .strictObject({
+          ...waiting,
+          cluster: z.string().optional(),
+          macs: z.array(z.string()),
+          serial: z.string().optional(),
+          manufacturer: z.string().optional(),
+          product: z.string().optional(),
+        })
+        .meta({ id: 'Waiting' }),
+    ),
   },
   'POST /v1/machines/:name/approve': {
     access: 'operate',

@@ -1,6 +1,6 @@
 /** Orders that wait for a second person. */
 import { z } from 'zod';
-import { type Contracts, time } from './contract.ts';
+import { type Contracts, listOf, part, time } from './contract.ts';
 
 export const pendingOrder = z
   .strictObject({
@@ -18,7 +18,8 @@ export const PENDING = {
   'GET /v1/pending': {
     access: 'view',
     summary: 'Lists orders that wait for a second person, where the site asks for one.',
-    answer: z.strictObject({ kind: z.literal('PendingOrderList'), items: z.array(pendingOrder) }),
+    query: z.strictObject(part),
+    answer: listOf('PendingOrderList', pendingOrder),
   },
   'POST /v1/pending/:id/confirm': {
     access: 'administer',

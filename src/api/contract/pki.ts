@@ -1,7 +1,7 @@
 /** Keys, certificates, and Secrets that operators give. */
 import { z } from 'zod';
 import { LEAF_NAMES } from '../../pki/hierarchy.ts';
-import { type Contracts, fault, on, raw, time, word } from './contract.ts';
+import { type Contracts, fault, listOf, on, part, raw, time, word } from './contract.ts';
 
 const renewer = z.enum(['agent', 'kubelet', 'muster', 'demand', 'person', 'nobody']);
 const alarm = z.enum(['urgent', 'soon']).optional();
@@ -49,7 +49,7 @@ const scope = z
       .meta({ description: 'What ends first if the boot host stays away.' }),
   })
   .meta({ id: 'PkiScope' });
-const status = z.strictObject({ kind: z.literal('PkiStatus'), items: z.array(scope) });
+const status = listOf('PkiStatus', scope);
 const within = word('How far to look ahead, such as 90d.');
 
 const exported = z.strictObject({
@@ -83,8 +83,9 @@ export const IMPORTED_KEYSETS = ['ca', 'etcd-ca', 'front-proxy-ca'] as const;
 export const PKI = {
   'GET /v1/pki': {
     access: 'view',
+    within: true,
     summary: 'Lists keysets and issued certificates with their holders, ends and renewals.',
-    query: z.strictObject({ within }),
+    query: z.strictObject({ within, ...part }),
     answer: status,
   },
   'POST /v1/pki/export': {
@@ -118,7 +119,7 @@ export const PKI = {
   'GET /v1/pki/:cluster': {
     access: 'view',
     summary: 'The same as `GET /v1/pki`, for one cluster.',
-    query: z.strictObject({ within }),
+    query: z.strictObject({ within, ...part }),
     answer: status,
   },
   'POST /v1/pki/:cluster/import': {
@@ -181,7 +182,8 @@ export const SECRETS = {
   'GET /v1/secrets': {
     access: 'view',
     summary: 'Lists Secrets: keys, sizes, times, who uses them, which machines have which. No values.',
-    answer: z.strictObject({ kind: z.literal('SecretList'), items: z.array(secret) }),
+    query: z.strictObject(part),
+    answer: listOf('SecretList', secret),
   },
   'GET /v1/secrets/:name': {
     access: 'view',

@@ -1,4 +1,5 @@
 /** Operators log in over HTTPS: real TLS, real scrypt, the whole table of routes. */
+import type http from 'node:http';
 import https from 'node:https';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -10,10 +11,16 @@ import { Passwords, type Standing } from '../../../src/api/accounts/passwords.ts
 import { LIFETIME } from '../../../src/api/accounts/sessions.ts';
 import { OPERATOR_ROUTES } from '../../../src/api/routes.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
+import { millis } from '../../../src/base/duration.ts';
 import { MusterError } from '../../../src/base/errors.ts';
+import { ipv4 } from '../../../src/base/ipv4.ts';
+import { parseMac } from '../../../src/base/mac.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { readInventory } from '../../../src/machines/inventory.ts';
 import { openWorld, type World } from './world.ts';
 
+/** Leases of the tests end at this time. */
+const LATER = millis(Date.UTC(2100, 0));
 const PASSWORD = 'correct horse battery';
 let world: World;
 let url: string;
@@ -206,11 +213,24 @@ describe('a role for one cluster', () => {
       ['/v1/waiting', 'done'],
       ['/v1/profiles', 'E_FORBIDDEN'],
       ['/v1/profiles/worker', 'E_FORBIDDEN'],
-      ['/v1/leases', 'E_FORBIDDEN'],
     ] as const)
       expect([path, await codeOf(bob.call('GET', path))]).toEqual([path, code]);
     const put = { body: machine('b1', 1) };
     expect(await codeOf(bob.call('PUT', '/v1/machines/b1', put))).toBe('E_FORBIDDEN');
+    for (const [n, name] of ['b1', 'g1', 'node-1'].entries()) {
+      const address = ipv4(`10.77.0.10${n}`);
+      const mac = parseMac(`52:54:00:bb:00:0${n}`)!;
+      const lease = { v: 1, mac, state: 'bound', since: millis(0), expires: LATER, machine: name } as const;
+      await world.inventories.take(name, readInventory('cpu threads 8\n')!);
+      await world.leases.write({ kind: 'write', network: 'lan', address, lease, writes: [] });
+    }
+    const inventory = await bob.ask('GET /v1/inventory');
+    expect(inventory.items.map(({ machine }) => machine)).toEqual(['b1']);
+    const leases = await bob.ask('GET /v1/leases');
+    expect(leases.items.map(({ machine }) => machine)).toEqual(['b1']);
+    for (const name of ['blue', 'green']) await world.pki.found(name);
+    expect((await bob.ask('GET /v1/pki')).items.map(({ scope }) => scope)).toEqual(['blue']);
+    expect(await codeOf(bob.call('GET', '/v1/inventory?machine=g1'))).toBe('E_FORBIDDEN');
   });
 });
 
@@ -309,6 +329,21 @@ describe('wrong log-ins', () => {
     await Promise.all(flood);
     // Those of whom nothing is known come before those that failed.
     expect(begun).toEqual([0, 2, 4, 1, 3].map((n) => `flood ${n}`));
+  });
+
+  it('are answered with the time after which the next one is possible', async () => {
+    await operator('ada', { role: 'viewer' });
+    const wrong = JSON.stringify({ operator: 'ada', password: 'wrong horse battery' });
+    const asked = () =>
+      new Promise<http.IncomingMessage>((resolve, reject) => {
+        const options = { method: 'POST', ca: world.authority, agent: false };
+        const request = https.request(`${url}/v1/login`, options, (response) => resolve(response.resume()));
+        request.once('error', reject);
+        request.end(wrong);
+      });
+    for (let n = 0; n < 5; n++) expect((await asked()).statusCode).toBe(401);
+    const { statusCode, headers } = await asked();
+    expect([statusCode, headers['retry-after']]).toEqual([429, '30']);
   });
 
   it('do not say whether an operator exists', async () => {

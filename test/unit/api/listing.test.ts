@@ -3,7 +3,8 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isForeign } from '../../../src/api/access.ts';
 import type { Answer } from '../../../src/api/contract/table.ts';
-import { listText, wantedOf } from '../../../src/api/listing.ts';
+import { CONTRACTS, contractOf, type Operation } from '../../../src/api/contract/table.ts';
+import { listText, partOf, wantedOf } from '../../../src/api/listing.ts';
 import { byFields, byLabels } from '../../../src/api/selectors.ts';
 import { openWorld, type World } from './world.ts';
 
@@ -65,6 +66,58 @@ it('parts of a list put together are the whole list, whatever the selector and t
         expect(found).toEqual(names.filter((name) => fits(show(name))));
       },
     ),
+  );
+});
+
+/** Lists that continue by sequence numbers, because they grow at their end. */
+const BY_SEQUENCE: readonly Operation[] = ['GET /v1/events', 'GET /v1/audit/entries'];
+
+it('every list has limit, continue and fields, and labels where its items are about machines', () => {
+  const lists = (Object.keys(CONTRACTS) as Operation[]).filter((operation) => {
+    const { answer } = contractOf(operation);
+    const list = 'shape' in answer && 'items' in (answer.shape as object);
+    return operation.startsWith('GET ') && list && !BY_SEQUENCE.includes(operation);
+  });
+  expect(lists.length).toBeGreaterThan(12);
+  for (const operation of lists) {
+    const names = Object.keys(contractOf(operation).query?.shape ?? {});
+    expect([operation, names]).toEqual([operation, expect.arrayContaining(['fields', 'limit', 'continue'])]);
+  }
+  for (const operation of ['GET /v1/leases', 'GET /v1/inventory', 'GET /v1/waiting'] as const)
+    expect(contractOf(operation).query?.shape).toHaveProperty('labels');
+});
+
+it('short lists are listed in parts as well, and a part whose place is gone is refused', async () => {
+  for (const name of ['ada', 'bob', 'eve'])
+    await world.client.call('PUT', `/v1/operators/${name}`, {
+      body: { json: { grants: [{ role: 'viewer' }] } },
+    });
+  type Operators = Answer<'GET /v1/operators'>;
+  const operators = (query: Record<string, string>) =>
+    world.client.call<Operators>('GET', '/v1/operators', { query });
+  const names = ({ items }: Operators) => items.map(({ name }) => name);
+  const first = await operators({ limit: '2' });
+  expect(names(first)).toEqual(['ada', 'bob']);
+  const second = await operators({ limit: '2', continue: first.continue! });
+  expect([names(second), second.continue]).toEqual([['eve'], undefined]);
+  expect(names(await operators({ fields: 'grants.role=viewer,name!=bob' }))).toEqual(['ada', 'eve']);
+  await expect(operators({ continue: 'gone' })).rejects.toMatchObject({ code: 'E_CONFLICT' });
+  await expect(operators({ labels: 'a=b' })).rejects.toMatchObject({ code: 'E_USAGE' });
+});
+
+it('parts of a short list put together are the whole list', () => {
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.string()), fc.integer({ min: 1, max: 4 }), (keys, limit) => {
+      const items = keys.map((key) => ({ key: `k${key}` }));
+      const found: string[] = [];
+      for (let after: string | undefined = ''; after !== undefined; ) {
+        const query = new URLSearchParams({ limit: String(limit), continue: after });
+        const part = partOf(query, items, ({ key }) => key);
+        found.push(...part.items.map(({ key }) => key));
+        after = part.continue;
+      }
+      expect(found).toEqual(items.map(({ key }) => key));
+    }),
   );
 });
 
