@@ -11,7 +11,7 @@ export type Timestamp = string;
 
 /** `T`, with timestamps instead of milliseconds in the fields `K`. */
 export type WithTimestamps<T, K extends keyof T> = {
-  [P in keyof T]: P extends K ? Timestamp | Extract<T[P], undefined> : T[P];
+  [P in keyof T]: P extends K ? Timestamp | Extract<T[P], undefined> : Exclude<T[P], undefined>;
 };
 
 /** Formats milliseconds since 1970 for the API. */

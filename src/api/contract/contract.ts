@@ -3,6 +3,7 @@
  * the client and the reference pages are made from it. Pure; imports nothing of the server.
  */
 import { z } from 'zod';
+import type { ErrorCode } from '../../base/errors.ts';
 import type { Access } from '../access.ts';
 
 export type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
@@ -104,9 +105,14 @@ export const reason = z
 
 const spot = z.strictObject({ file: z.string(), line: z.int(), column: z.int() });
 
+/** The description is a text, because later versions have other codes. */
+const code = z
+  .string()
+  .meta({ description: 'A code of docs/errors.md.' }) as z.ZodType<string> as z.ZodType<ErrorCode>;
+
 export const fault = z
   .strictObject({
-    code: z.string().meta({ description: 'A code of docs/errors.md.' }),
+    code,
     message: z.string(),
     path: z.string().optional().meta({ description: 'The field, e.g. `spec.files[0].mode`.' }),
     document: z.string().optional().meta({ description: 'The document that holds the field.' }),

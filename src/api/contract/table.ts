@@ -44,14 +44,16 @@ export const CONTRACTS = {
 type Table = typeof CONTRACTS;
 export type Operation = keyof Table;
 
-/** A value as it comes out of JSON: nothing of it is changed. */
+/** A value that becomes JSON: nothing of it is changed, and fields that are undefined are left out. */
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
+/** A value as it comes out of JSON, which has no undefined. */
+type Parsed<T> = T extends object ? { readonly [K in keyof T]: Parsed<Exclude<T[K], undefined>> } : T;
 
 type In<O extends Operation, K extends keyof RouteContract> = Table[O] extends Record<K, infer S> ? S : never;
 
 /** The JSON that an operation answers with; a text where it answers with something else. */
 export type Answer<O extends Operation> =
-  In<O, 'answer'> extends z.ZodType ? Frozen<z.output<In<O, 'answer'>>> : string;
+  In<O, 'answer'> extends z.ZodType ? Parsed<z.output<In<O, 'answer'>>> : string;
 /** The JSON that an operation takes. */
 export type Body<O extends Operation> =
   In<O, 'body'> extends z.ZodType ? Frozen<z.input<In<O, 'body'>>> : never;

@@ -127,11 +127,7 @@ export async function bring({ entry, files }: Sourced, client: ApiClient, io: Io
     );
     if (!already) octets += size;
   }
-  const { items } = await client.call<{ items: readonly { name: string; action: string }[] }>(
-    'POST',
-    '/v1/artifacts',
-    { body: { json: { artifacts: [entry] } } },
-  );
+  const { items } = await client.ask('POST /v1/artifacts', { body: { artifacts: [entry] } });
   for (const { name, action } of items)
     io.out(`${name} ${action}${octets > 0 ? `, ${sizeText(octets)} stored and verified` : ''}\n`);
 }

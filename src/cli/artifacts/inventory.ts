@@ -3,7 +3,7 @@
  * verify
  * rm`.
  */
-import type { ArtifactView } from '../../api/artifacts.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { type Artifact, artifactName, filesOf } from '../../artifacts/book.ts';
 import { MusterError } from '../../base/errors.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
@@ -14,9 +14,11 @@ interface Common extends ServerOptions {}
 
 const clientOf = (options: Common, io: Io): ApiClient => openClient(options, io);
 
+type ArtifactView = Answer<'GET /v1/artifacts'>['items'][number] & { readonly artifact: Artifact };
+
 /** All artifacts of the server. */
 export const artifactsOf = async (client: ApiClient): Promise<readonly ArtifactView[]> =>
-  (await client.call<{ items: readonly ArtifactView[] }>('GET', '/v1/artifacts')).items;
+  (await client.ask('GET /v1/artifacts')).items as readonly ArtifactView[];
 
 function shownName(artifact: Artifact): string {
   switch (artifact.kind) {
@@ -101,7 +103,7 @@ export async function verify(names: readonly string[], options: Common, io: Io):
 
 async function stateOf(client: ApiClient, sha256: string): Promise<string> {
   try {
-    return (await client.call<{ state: string }>('POST', `/v1/assets/${sha256}/verify`, { works: true }))
+    return (await client.ask('POST /v1/assets/:sha256/verify', { params: { sha256 } }, { works: true }))
       .state;
   } catch (error) {
     if (error instanceof MusterError && error.code === 'E_NOT_FOUND') return 'missing';
@@ -114,12 +116,12 @@ export async function remove(names: readonly string[], options: Common, io: Io):
   const client = clientOf(options, io);
   for (const { artifact } of chosen(await artifactsOf(client), names)) {
     const name = artifactName(artifact);
-    const { unused } = await client.call<{ unused: readonly string[] }>('DELETE', '/v1/artifacts', {
+    const { unused } = await client.ask('DELETE /v1/artifacts', {
       query: { name },
     });
     io.out(`${name} deleted\n`);
     for (const sha256 of unused)
-      await client.call('DELETE', `/v1/assets/${sha256}`).catch((error: unknown) => {
+      await client.ask('DELETE /v1/assets/:sha256', { params: { sha256 } }).catch((error: unknown) => {
         // An OS image may need the same file, and another command may have removed it.
         if (!(error instanceof MusterError) || !['E_ASSET_USED', 'E_NOT_FOUND'].includes(error.code))
           throw error;

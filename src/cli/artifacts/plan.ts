@@ -99,12 +99,7 @@ export async function fullCluster(client: ApiClient, name: string): Promise<Reso
 
 /** The add-ons of a cluster, each with the images that it needs if the server has its files. */
 export const addonsOf = async (client: ApiClient, cluster: string): Promise<readonly AddonView[]> =>
-  (
-    await client.call<{ items: readonly AddonView[] }>(
-      'GET',
-      `/v1/clusters/${encodeURIComponent(cluster)}/addons`,
-    )
-  ).items;
+  (await client.ask('GET /v1/clusters/:name/addons', { params: { name: cluster } })).items;
 
 /** The images of these add-ons, each once. */
 export const imagesOf = (addons: readonly AddonView[]): readonly string[] => [

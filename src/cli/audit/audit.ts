@@ -6,7 +6,7 @@ import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 
 const statusOf = (options: ServerOptions, io: Io): Promise<AuditStatus> =>
-  openClient(options, io).call<AuditStatus>('GET', '/v1/audit');
+  openClient(options, io).ask('GET /v1/audit');
 
 /** Prints all lines of the log. */
 export async function exportAudit(options: ServerOptions, io: Io): Promise<number> {

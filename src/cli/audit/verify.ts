@@ -3,7 +3,6 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import { MusterError } from '../../base/errors.ts';
 import { type ChainPlace, isSigned, readCheckpoint } from '../../events/audit-chain.ts';
 import { type AuditVerdict, type AuditVerifier, auditVerifier } from '../../events/audit-verify.ts';
-import type { AuditStatus } from '../../events/security-log.files.ts';
 import { auditKeyId } from '../../pki/audit-key.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
@@ -40,7 +39,7 @@ export async function verifyAudit(path: string | undefined, options: VerifyOptio
 /** The server's log. It is read here, so that checking it does not delay the server. */
 async function ofServer(options: VerifyOptions, given: Keys, kept: readonly ChainPlace[], io: Io) {
   const client = openClient(options, io);
-  const { key, head } = await client.call<AuditStatus>('GET', '/v1/audit');
+  const { key, head } = await client.ask('GET /v1/audit');
   const keys = given.size > 0 ? given : new Map([[key.id, publicKey(key.pem, 'the answer of the server')]]);
   const verifier = auditVerifier(keys, head === undefined ? kept : [...kept, head]);
   await readLines(verifier, { name: 'log', pieces: client.stream('/v1/audit/export') });

@@ -13,7 +13,7 @@ export async function accept(
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
-  const { state, detail } = await client.call<{ state: string; detail?: string }>('GET', '/v1/backup');
+  const { state, detail } = await client.ask('GET /v1/backup');
   if (state === 'usual') {
     io.out('the store of this boot host serves as usual; there is nothing to accept\n');
     return EXIT.ok;
@@ -23,7 +23,7 @@ export async function accept(
       'E_USAGE',
       `${detail}. What was stored since the backup is lost. If this is the right store, add --confirm`,
     );
-  await client.call('POST', '/v1/backup/accept');
+  await client.ask('POST /v1/backup/accept');
   io.out(
     state === 'superseded'
       ? 'accepted; start the server again: it answers machines then\n'

@@ -67,9 +67,14 @@ export async function adoptKubeadm(directory: string, options: AdoptKubeadmOptio
   if (output !== undefined && fs.existsSync(output))
     throw new MusterError('E_USAGE', `${output} exists; name another file`);
   if (confirm !== undefined)
-    await openClient(options, io).call('POST', `/v1/clusters/${encodeURIComponent(cluster)}/adopt-kubeadm`, {
+    await openClient(options, io).ask('POST /v1/clusters/:name/adopt-kubeadm', {
+      params: { name: cluster },
       body: {
-        json: { confirm, ...Object.fromEntries(ADOPTED.map((name) => [name, JSON.stringify(keys[name])])) },
+        confirm,
+        ...(Object.fromEntries(ADOPTED.map((name) => [name, JSON.stringify(keys[name])])) as Record<
+          (typeof ADOPTED)[number],
+          string
+        >),
       },
     });
   if (output === undefined) io.out(yamlText(document));

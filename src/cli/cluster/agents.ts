@@ -18,7 +18,11 @@ const COLUMNS: readonly Column<Row>[] = [
   { heading: 'SAYS', cell: ({ text }) => text },
 ];
 
-const ORDERS: readonly string[] = ['pause', 'resume', 'retry'];
+const ORDERS = {
+  pause: 'POST /v1/clusters/:name/agents/pause',
+  resume: 'POST /v1/clusters/:name/agents/resume',
+  retry: 'POST /v1/clusters/:name/agents/retry',
+} as const;
 
 /**
  * @param order `pause`, `resume` or `retry`; absent: shows the agents.
@@ -30,14 +34,15 @@ export async function agents(
   options: ServerOptions & { readonly output?: string },
   io: Io,
 ): Promise<number> {
-  if (order !== undefined && !ORDERS.includes(order))
-    throw new MusterError('E_USAGE', `"${order}" is not an order; the orders are ${ORDERS.join(', ')}`);
+  if (order !== undefined && !Object.hasOwn(ORDERS, order))
+    throw new MusterError(
+      'E_USAGE',
+      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}`,
+    );
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const path = `/v1/clusters/${encodeURIComponent(cluster)}/agents`;
   const client = openClient(options, io);
-  const view = await (order === undefined
-    ? client.call<AgentsOfCluster>('GET', path)
-    : client.call<AgentsOfCluster>('POST', `${path}/${order}`));
+  const asked = order === undefined ? 'GET /v1/clusters/:name/agents' : ORDERS[order as keyof typeof ORDERS];
+  const view = await client.ask(asked, { params: { name: cluster } });
   if (format === 'json') io.out(jsonText(view));
   else if (format === 'yaml') io.out(yamlText(view));
   else {

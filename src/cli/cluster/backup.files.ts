@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import type { SnapshotListView, SnapshotView } from '../../api/snapshots.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { duration, millis, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { SnapshotCheck } from '../../cluster/backup/received.ts';
@@ -14,11 +14,14 @@ import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, sizeText, tableText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
 
+type SnapshotListView = Answer<'GET /v1/clusters/:name/backups'>;
+type SnapshotView = SnapshotListView['items'][number];
+
 const pathOf = (cluster: string, what: string): string =>
   `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
 
 const listOf = (client: ApiClient, cluster: string): Promise<SnapshotListView> =>
-  client.call<SnapshotListView>('GET', pathOf(cluster, 'backups'));
+  client.ask('GET /v1/clusters/:name/backups', { params: { name: cluster } });
 
 const LOOK_EVERY = duration('1s');
 
@@ -75,7 +78,7 @@ export async function takeBackup(
   io: Io,
 ): Promise<number> {
   const client = openClient(options, io);
-  const { id } = await client.call<{ readonly id: string }>('POST', pathOf(cluster, 'backup'));
+  const { id } = await client.ask('POST /v1/clusters/:name/backup', { params: { name: cluster } });
   if (options.wait === false) {
     io.out(`snapshot ${id} was ordered; \`muster cluster backups ${cluster}\` shows it\n`);
     return EXIT.ok;
@@ -111,9 +114,9 @@ export async function verifyBackup(
   const client = openClient(options, io);
   const id = given ?? (await listOf(client, cluster)).items.at(-1)?.id;
   if (id === undefined) throw new MusterError('E_NOT_FOUND', `${cluster} has no snapshots`);
-  const snapshot = await client.call<SnapshotView>(
-    'POST',
-    pathOf(cluster, `backups/${encodeURIComponent(id)}/verify`),
+  const snapshot = await client.ask(
+    'POST /v1/clusters/:name/backups/:id/verify',
+    { params: { name: cluster, id } },
     { works: true },
   );
   if (options.etcdutl !== undefined) await openWithTool(client, cluster, snapshot, options.etcdutl);

@@ -31,11 +31,10 @@ export async function etcdClient(
   if ((directory === undefined) === (format === undefined))
     throw new MusterError('E_USAGE', 'name a directory for the files, or print them with -o json or -o yaml');
   const user = options.user ?? (io.env.SUDO_USER || io.env.USER || 'admin');
-  const made = await openClient(options, io).call<EtcdClient>(
-    'POST',
-    `/v1/clusters/${encodeURIComponent(cluster)}/etcd-client`,
-    { query: { user } },
-  );
+  const made = await openClient(options, io).ask('POST /v1/clusters/:name/etcd-client', {
+    params: { name: cluster },
+    query: { user },
+  });
   if (directory === undefined) io.out(format === 'yaml' ? yamlText(made) : jsonText(made));
   else io.out(settingsOf(made, written(made, path.resolve(directory))));
   return EXIT.ok;

@@ -1,11 +1,10 @@
 /** `muster cluster plan`, `muster cluster founding`, `muster cluster found` */
 
-import type { FoundingView } from '../../api/clusters.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import type { FoundingRecordView } from '../../api/times.ts';
 import { millis, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { EtcdDecision } from '../../cluster/etcd/founding.ts';
-import type { FoundingStatus } from '../../cluster/etcd/status.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
@@ -15,8 +14,7 @@ interface FoundingOptions extends ServerOptions {
   readonly output?: string;
 }
 
-const pathOf = (cluster: string, what: string): string =>
-  `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
+type FoundingView = Answer<'GET /v1/clusters/:name/founding'>;
 
 /**
  * `muster cluster plan`: prints the plan of a machine's agent, for the time when the machine has
@@ -28,10 +26,9 @@ export async function plan(
   io: Io,
 ): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const shown = await openClient(options, io).call<{ readonly plan: string }>(
-    'GET',
-    `/v1/machines/${encodeURIComponent(machine)}/plan`,
-  );
+  const shown = await openClient(options, io).ask('GET /v1/machines/:name/plan', {
+    params: { name: machine },
+  });
   if (format === 'json') io.out(jsonText(shown));
   else if (format === 'yaml') io.out(yamlText(shown));
   else io.out(shown.plan);
@@ -42,7 +39,7 @@ export async function plan(
 export async function founding(cluster: string, options: FoundingOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const api = openClient(options, io);
-  const status = await api.call<FoundingView>('GET', pathOf(cluster, 'founding'));
+  const status = await api.ask('GET /v1/clusters/:name/founding', { params: { name: cluster } });
   if (format !== 'table') {
     io.out(format === 'json' ? jsonText(status) : yamlText(status));
     return EXIT.ok;
@@ -68,18 +65,18 @@ export async function founding(cluster: string, options: FoundingOptions, io: Io
  */
 function memberText({
   asked,
-  heardMsAgo = millis(0),
+  heardMsAgo = 0,
   silent,
   data,
   health,
   filesystem,
   decision,
-}: FoundingStatus['members'][number]): string {
+}: FoundingView['members'][number]): string {
   if (!asked) return 'has not asked since the server started';
   const said = `data ${data}, etcd ${health}, filesystem ${filesystem}`;
-  const decided = decision ? wordOf(decision) : '';
+  const decided = decision ? wordOf(decision as unknown as EtcdDecision) : '';
   return silent
-    ? `silent, last heard ${spanText(heardMsAgo)} ago; its last report: ${said}; the last answer to it: ${decided}`
+    ? `silent, last heard ${spanText(millis(heardMsAgo))} ago; its last report: ${said}; the last answer to it: ${decided}`
     : `${said}: ${decided}`;
 }
 
@@ -121,11 +118,10 @@ export async function found(cluster: string, options: FoundOptions, io: Io): Pro
       `this founds etcd without asking the members that are absent: if one of them has data, they are lost to the new cluster; if that is right, add --confirm ${cluster}`,
     );
   const api = openClient(options, io);
-  const record = await api.call<{ readonly id: string; readonly grants: Readonly<Record<string, string>> }>(
-    'POST',
-    pathOf(cluster, 'found'),
-    { body: { json: { confirm: options.confirm } } },
-  );
+  const record = await api.ask('POST /v1/clusters/:name/found', {
+    params: { name: cluster },
+    body: { confirm: options.confirm },
+  });
   io.out(`cluster/${cluster} opened: founding ${record.id} with ${Object.keys(record.grants).join(', ')}\n`);
   return EXIT.ok;
 }

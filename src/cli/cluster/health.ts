@@ -37,9 +37,6 @@ const WIDE: readonly Column<Finding>[] = [
   { heading: 'FIX', cell: ({ fix }) => fix },
 ];
 
-const pathOf = (cluster: string, what: 'status' | 'verify'): string =>
-  `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
-
 /**
  * `muster cluster status`: prints the checks of a cluster. Exit code 0 only if all of them pass.
  */
@@ -60,11 +57,11 @@ export async function verify(
 ): Promise<number> {
   const api = openClient(options, io);
   const probed = (): Promise<ClusterHealth> =>
-    api.call('POST', pathOf(cluster, 'verify'), {
-      works: true,
-      query: { ...queryOf(options), image: options.probeImage },
-      signal: io.signal,
-    });
+    api.ask(
+      'POST /v1/clusters/:name/verify',
+      { params: { name: cluster }, query: { ...queryOf(options), image: options.probeImage } },
+      { works: true, signal: io.signal },
+    );
   if (options.wait === undefined) return shown(await probed(), options, io);
   const seen = async (): Promise<ClusterHealth> => {
     const health = await look(api, cluster, options, io);
@@ -74,10 +71,14 @@ export async function verify(
   return shown(await waited(seen, { span: spanOf(options.wait), every }, io), options, io);
 }
 
-const queryOf = ({ etcd }: HealthOptions) => ({ etcd: etcd ? 'true' : undefined });
+const queryOf = ({ etcd }: HealthOptions) => ({ etcd: etcd || undefined });
 
 const look = (api: ApiClient, cluster: string, options: HealthOptions, io: Io): Promise<ClusterHealth> =>
-  api.call('GET', pathOf(cluster, 'status'), { query: queryOf(options), signal: io.signal });
+  api.ask(
+    'GET /v1/clusters/:name/status',
+    { params: { name: cluster }, query: queryOf(options) },
+    { signal: io.signal },
+  );
 
 /**
  * Resolves with the first healthy result, or with the last result when the time is over. The

@@ -2,22 +2,11 @@
  * The verbs `muster cluster add-node`, `remove-node`, `reset`, `restore`, `adopt` and `call-off`.
  */
 
-import type { FoundingRecordView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
-import type { MembershipChange } from '../../cluster/change/membership.ts';
-import type { FoundingStatus } from '../../cluster/etcd/status.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 
 interface Options extends ServerOptions {}
-
-const pathOf = (cluster: string, what: string): string =>
-  `/v1/clusters/${encodeURIComponent(cluster)}/${what}`;
-
-const order = <T>(cluster: string, what: string, body: object, options: Options, io: Io): Promise<T> =>
-  openClient(options, io).call<T>('POST', pathOf(cluster, what), {
-    body: { json: body },
-  });
 
 interface AddNodeOptions extends Options {
   readonly controlPlane?: boolean;
@@ -43,13 +32,10 @@ export async function addNode(
     );
   const role = options.controlPlane ? 'control-plane' : options.etcd ? 'etcd' : 'worker';
   const names = machines.join(',');
-  const { document, warnings } = await order<MembershipChange>(
-    cluster,
-    'add-node',
-    { machines: names, role },
-    options,
-    io,
-  );
+  const { document, warnings } = await openClient(options, io).ask('POST /v1/clusters/:name/add-node', {
+    params: { name: cluster },
+    body: { machines: names, role },
+  });
   io.out(
     document === 'unchanged'
       ? `cluster/${cluster} unchanged: it has ${machines.join(', ')} already\n`
@@ -78,18 +64,15 @@ export async function removeNode(
   io: Io,
 ): Promise<number> {
   const { replaceWith = [], clear = false, drain = true, drainTimeout = '5m' } = options;
-  const change = await order<MembershipChange>(
-    cluster,
-    'remove-node',
-    {
+  const change = await openClient(options, io).ask('POST /v1/clusters/:name/remove-node', {
+    params: { name: cluster },
+    body: {
       machines: machines.join(','),
       replacements: replaceWith.join(','),
       clear: String(clear),
       drain: drain ? drainTimeout : 'no',
     },
-    options,
-    io,
-  );
+  });
   printWarnings(change.warnings, io);
   if (change.leaving.length === 0) {
     const out = machines.join(', ');
@@ -120,10 +103,9 @@ interface ConfirmOptions extends Options {
  */
 export async function reset(cluster: string, options: ConfirmOptions, io: Io): Promise<number> {
   if (options.confirm !== cluster) {
-    const { members } = await openClient(options, io).call<FoundingStatus>(
-      'GET',
-      pathOf(cluster, 'founding'),
-    );
+    const { members } = await openClient(options, io).ask('GET /v1/clusters/:name/founding', {
+      params: { name: cluster },
+    });
     throw new MusterError(
       'E_USAGE',
       [
@@ -133,7 +115,10 @@ export async function reset(cluster: string, options: ConfirmOptions, io: Io): P
       ].join(' '),
     );
   }
-  await order(cluster, 'reset', { confirm: options.confirm }, options, io);
+  await openClient(options, io).ask('POST /v1/clusters/:name/reset', {
+    params: { name: cluster },
+    body: { confirm: options.confirm },
+  });
   io.out(
     `cluster/${cluster} is being reset; muster cluster founding ${cluster} shows which machines are cleared\n`,
   );
@@ -177,13 +162,10 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
         `The original stays on its disk. If that is right, add --confirm ${cluster}`,
       ].join(' '),
     );
-  const { record } = await order<{ record: FoundingRecordView }>(
-    cluster,
-    'restore',
-    { confirm, member: from, without: without.join(',') },
-    options,
-    io,
-  );
+  const { record } = await openClient(options, io).ask('POST /v1/clusters/:name/restore', {
+    params: { name: cluster },
+    body: { confirm, member: from, without: without.join(',') },
+  });
   io.out(
     `cluster/${cluster}: the data of ${from} become those of founding ${record.restoring?.id ?? record.id}; the others join it afterwards\n`,
   );
@@ -212,10 +194,10 @@ async function restoreBackup(
         `\`muster cluster backup verify ${cluster} ${backup}\` checks the snapshot. If that is right, add --confirm ${cluster}`,
       ].join(' '),
     );
-  const { record, readers } = await order<{
-    record: FoundingRecordView;
-    readers: readonly string[];
-  }>(cluster, 'restore', { confirm, backup, member: on ?? '', without: without.join(',') }, options, io);
+  const { record, readers = [] } = await openClient(options, io).ask('POST /v1/clusters/:name/restore', {
+    params: { name: cluster },
+    body: { confirm, backup, member: on ?? '', without: without.join(',') },
+  });
   io.out(
     `cluster/${cluster}: snapshot ${backup} becomes founding ${record.restoring?.id ?? record.id} on ${record.restoring?.member ?? 'a member'}; the others join it afterwards\n`,
   );
@@ -242,20 +224,20 @@ export async function adopt(
       'E_USAGE',
       `this records the disk that ${member} has now as its data disk, even if this store names another one; if that is right, add --confirm ${cluster}`,
     );
-  const { record } = await order<{ record: FoundingRecordView }>(
-    cluster,
-    'adopt',
-    { confirm: options.confirm, member },
-    options,
-    io,
-  );
+  const { record } = await openClient(options, io).ask('POST /v1/clusters/:name/adopt', {
+    params: { name: cluster },
+    body: { confirm: options.confirm, member },
+  });
   io.out(`cluster/${cluster}: ${member} has filesystem ${record.joined[member]}\n`);
   return EXIT.ok;
 }
 
 /** `muster cluster call-off`: cancels the replacement of a member, or a restore from its data. */
 export async function callOff(cluster: string, member: string, options: Options, io: Io): Promise<number> {
-  await order(cluster, 'call-off', { member }, options, io);
+  await openClient(options, io).ask('POST /v1/clusters/:name/call-off', {
+    params: { name: cluster },
+    body: { member },
+  });
   io.out(`cluster/${cluster}: cancelled; Muster no longer waits for ${member}\n`);
   return EXIT.ok;
 }

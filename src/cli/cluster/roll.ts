@@ -1,5 +1,5 @@
 /** `muster cluster roll`: reboots the machines of a cluster one after the other. */
-import type { ChangeView } from '../../api/rotations.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ImageOfMachine, RollPreview } from '../../cluster/change/roll/rolls.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
@@ -17,7 +17,14 @@ interface RollOptions extends ServerOptions {
   readonly maxUnavailable?: string;
 }
 
-const ORDERS: readonly string[] = ['start', 'pause', 'resume', 'cancel'];
+type ChangeView = Answer<'GET /v1/clusters/:name/roll'>;
+
+const ORDERS = {
+  start: 'POST /v1/clusters/:name/roll',
+  pause: 'POST /v1/clusters/:name/roll/pause',
+  resume: 'POST /v1/clusters/:name/roll/resume',
+  cancel: 'POST /v1/clusters/:name/roll/cancel',
+} as const;
 
 const COLUMNS: readonly Column<ImageOfMachine>[] = [
   { heading: 'MACHINE', cell: ({ machine }) => machine },
@@ -29,9 +36,6 @@ const COLUMNS: readonly Column<ImageOfMachine>[] = [
   },
 ];
 
-const pathOf = (cluster: string, what = ''): string =>
-  `/v1/clusters/${encodeURIComponent(cluster)}/roll${what}`;
-
 /**
  * @param order `start`, `pause`, `resume` or `cancel`; absent: shows the roll.
  * @throws {MusterError} E_USAGE for an unknown order, and what the server answers
@@ -42,12 +46,16 @@ export async function roll(
   options: RollOptions,
   io: Io,
 ): Promise<number> {
-  if (order !== undefined && !ORDERS.includes(order))
-    throw new MusterError('E_USAGE', `"${order}" is not an order; the orders are ${ORDERS.join(', ')}`);
+  if (order !== undefined && !Object.hasOwn(ORDERS, order))
+    throw new MusterError(
+      'E_USAGE',
+      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}`,
+    );
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
   const show = (view: ChangeView): void => print(view, format, io);
-  const json = {
+  const params = { name: cluster };
+  const body = {
     machines: (options.machines ?? []).join(','),
     outdated: String(options.outdated === true),
     now: String(options.now === true),
@@ -55,10 +63,8 @@ export async function roll(
     maxUnavailable: options.maxUnavailable ?? '1',
   };
   if (options.dryRun) {
-    const preview = await client.call<RollPreview>('POST', pathOf(cluster), {
-      query: { dryRun: 'true' },
-      body: { json },
-    });
+    const asked = { params, query: { dryRun: true }, body };
+    const preview = (await client.ask('POST /v1/clusters/:name/roll', asked)) as RollPreview;
     if (format !== 'table') io.out(format === 'json' ? jsonText(preview) : yamlText(preview));
     else {
       io.out(tableText(COLUMNS, preview.machines, lookOf(io)));
@@ -70,15 +76,17 @@ export async function roll(
     return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;
   }
   if (order === 'start') {
-    show(await client.call<ChangeView>('POST', pathOf(cluster), { body: { json } }));
+    show((await client.ask(ORDERS.start, { params, body })) as ChangeView);
     if (format === 'table') io.out(`muster cluster roll ${cluster} shows how far it is\n`);
-  } else if (order !== undefined) show(await client.call<ChangeView>('POST', pathOf(cluster, `/${order}`)));
+  } else if (order !== undefined)
+    show(await client.ask(ORDERS[order as Exclude<keyof typeof ORDERS, 'start'>], { params }));
   else if (options.without?.length)
     show(
-      await client.call<ChangeView>('POST', pathOf(cluster, '/leave-out'), {
-        body: { json: { without: json.without } },
+      await client.ask('POST /v1/clusters/:name/roll/leave-out', {
+        params,
+        body: { without: body.without },
       }),
     );
-  else show(await client.call<ChangeView>('GET', pathOf(cluster)));
+  else show(await client.ask('GET /v1/clusters/:name/roll', { params }));
   return EXIT.ok;
 }

@@ -37,8 +37,9 @@ export async function running(
   io: Io,
 ): Promise<number> {
   const format = formatOf(options.output, ['table', 'wide', 'json', 'yaml'] as const, 'table');
-  const path = `/v1/clusters/${encodeURIComponent(cluster)}/running`;
-  const view = await openClient(options, io).call<RunningView>('GET', path);
+  const view = await openClient(options, io).ask('GET /v1/clusters/:name/running', {
+    params: { name: cluster },
+  });
   if (format === 'json') io.out(jsonText(view));
   else if (format === 'yaml') io.out(yamlText(view));
   else {

@@ -1,5 +1,5 @@
 /** `muster cluster upgrade`: begins an upgrade, shows how far it is, or orders something of it. */
-import type { ChangeView } from '../../api/rotations.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { UpgradePreview } from '../../cluster/change/upgrade/upgrades.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
@@ -17,13 +17,16 @@ interface UpgradeOptions extends ServerOptions {
   readonly now?: boolean;
 }
 
-const ORDERS = { pause: '/pause', resume: '/resume', rollback: '/roll-back' } as const;
+type ChangeView = Answer<'GET /v1/clusters/:name/upgrade'>;
+
+const ORDERS = {
+  pause: 'POST /v1/clusters/:name/upgrade/pause',
+  resume: 'POST /v1/clusters/:name/upgrade/resume',
+  rollback: 'POST /v1/clusters/:name/upgrade/roll-back',
+} as const;
 
 /** The part after which `--until` stops → the step before which the upgrade then pauses. */
 const UNTIL = { etcd: 'apiservers', 'control-plane': 'addons', canary: 'workers' } as const;
-
-const pathOf = (cluster: string, what = ''): string =>
-  `/v1/clusters/${encodeURIComponent(cluster)}/upgrade${what}`;
 
 /**
  * @param order `pause`, `resume` or `rollback`, `start` to begin what the document asks for;
@@ -39,18 +42,20 @@ export async function upgrade(
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
   const show = (view: ChangeView): void => print(view, format, io);
+  const params = { name: cluster };
   if (order === undefined && options.to === undefined && !options.dryRun) {
     if (options.without?.length)
       show(
-        await client.call<ChangeView>('POST', pathOf(cluster, '/leave-out'), {
-          body: { json: { without: options.without.join(',') } },
+        await client.ask('POST /v1/clusters/:name/upgrade/leave-out', {
+          params,
+          body: { without: options.without.join(',') },
         }),
       );
-    else show(await client.call<ChangeView>('GET', pathOf(cluster)));
+    else show(await client.ask('GET /v1/clusters/:name/upgrade', { params }));
     return EXIT.ok;
   }
   if (order !== undefined && order in ORDERS) {
-    show(await client.call<ChangeView>('POST', pathOf(cluster, ORDERS[order as keyof typeof ORDERS])));
+    show(await client.ask(ORDERS[order as keyof typeof ORDERS], { params }));
     return EXIT.ok;
   }
   if (order !== undefined && order !== 'start')
@@ -58,7 +63,7 @@ export async function upgrade(
       'E_USAGE',
       `"${order}" is not an order; the orders are start, ${Object.keys(ORDERS).join(', ')}`,
     );
-  const json = {
+  const body = {
     to: options.to ?? '',
     pauseBefore: untilOf(options.until),
     without: (options.without ?? []).join(','),
@@ -66,15 +71,13 @@ export async function upgrade(
     now: String(options.now === true),
   };
   if (options.dryRun) {
-    const preview = await client.call<UpgradePreview>('POST', pathOf(cluster), {
-      query: { dryRun: 'true' },
-      body: { json },
-    });
+    const asked = { params, query: { dryRun: true }, body };
+    const preview = (await client.ask('POST /v1/clusters/:name/upgrade', asked)) as UpgradePreview;
     if (format !== 'table') io.out(format === 'json' ? jsonText(preview) : yamlText(preview));
     else io.out(shown(cluster, preview));
     return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;
   }
-  show(await client.call<ChangeView>('POST', pathOf(cluster), { body: { json } }));
+  show((await client.ask('POST /v1/clusters/:name/upgrade', { params, body })) as ChangeView);
   if (format === 'table') io.out(`muster cluster upgrade ${cluster} shows how far it is\n`);
   return EXIT.ok;
 }

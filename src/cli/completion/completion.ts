@@ -3,7 +3,6 @@
  * next, so that all shells offer the same words. Also implements `muster __complete`.
  */
 import type { Command } from 'commander';
-import type { ArtifactView } from '../../api/artifacts.ts';
 import type { Shown } from '../../api/documents.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient } from '../client.socket.ts';
@@ -82,10 +81,7 @@ export async function printCandidates(words: readonly string[], program: Command
 async function namesOf(list: List, io: Io): Promise<readonly string[]> {
   const client = openClient({ timeout: TIMEOUT }, io);
   try {
-    if (list === 'artifacts')
-      return (await client.call<{ items: readonly ArtifactView[] }>('GET', '/v1/artifacts')).items.map(
-        ({ name }) => name,
-      );
+    if (list === 'artifacts') return (await client.ask('GET /v1/artifacts')).items.map(({ name }) => name);
     const { items } = await client.call<{ items: readonly Shown[] }>('GET', `/v1/${list}`);
     return items.map(({ metadata }) => metadata.name);
   } catch (error) {

@@ -32,10 +32,7 @@ interface NetworkDocument {
 export async function doctor(options: DoctorOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
-  const status = await client.call<{ checks: readonly { name: string; ok: boolean; detail?: string }[] }>(
-    'GET',
-    '/v1/status',
-  );
+  const status = await client.ask('GET /v1/status');
   const { items } = await client.call<{ items: readonly NetworkDocument[] }>('GET', '/v1/networks');
   const unready = status.checks
     .filter(({ ok }) => !ok)

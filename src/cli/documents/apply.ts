@@ -41,11 +41,16 @@ export async function applyThrough(
   signal: AbortSignal,
   confirm?: readonly string[],
 ): Promise<ApplyAnswer> {
-  return await client.call<ApplyAnswer>('POST', '/v1/apply', {
-    query: { dryRun: dryRun ? 'true' : undefined, confirm: confirm?.join(',') },
-    body: { json: { sources: await readTexts(paths, signal) } },
-    signal,
-  });
+  const answer = await client.ask(
+    'POST /v1/apply',
+    {
+      query: { dryRun: dryRun || undefined, confirm: confirm?.join(',') },
+      body: { sources: await readTexts(paths, signal) },
+    },
+    { signal },
+  );
+  // The contract leaves open what a document has.
+  return answer as unknown as ApplyAnswer;
 }
 
 /**
@@ -117,15 +122,13 @@ export async function remove(words: readonly string[], options: RemoveOptions, i
     io.err(`No ${PLURAL[kindOf(words[0]!)]} found.\n`);
     return EXIT.ok;
   }
-  const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
-    query: {
-      dryRun: options.dryRun ? 'true' : undefined,
-      ignoreNotFound: ignoreNotFound ? 'true' : undefined,
-      force: options.force ? 'true' : undefined,
-    },
-    body: { json: { documents: targets } },
-    signal: io.signal,
-  });
+  const query = {
+    dryRun: options.dryRun || undefined,
+    ignoreNotFound: ignoreNotFound || undefined,
+    force: options.force || undefined,
+  };
+  const body = { documents: targets };
+  const { results, warnings } = await client.ask('POST /v1/delete', { query, body }, { signal: io.signal });
   for (const { kind, name } of results)
     io.out(`${kind.toLowerCase()} "${name}" deleted${options.dryRun ? ' (dry run)' : ''}\n`);
   printWarnings(warnings, io);

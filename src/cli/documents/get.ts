@@ -2,9 +2,7 @@
 import type { ResolvedClusterView } from '../../api/clusters.ts';
 import type { LeaseView } from '../../api/deps.ts';
 import type { Shown } from '../../api/documents.ts';
-import type { InventoryList } from '../../api/inventory.ts';
 import { byLabels } from '../../api/selectors.ts';
-import type { EventView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import { taintText } from '../../cluster/spec/nodes.ts';
@@ -164,7 +162,9 @@ async function getFull(
       'E_USAGE',
       'write it `muster get cluster NAME --full`, with -o table, json or yaml',
     );
-  const view = await client.call<ResolvedClusterView>('GET', `/v1/clusters/${encodeURIComponent(name)}/full`);
+  const answer = await client.ask('GET /v1/clusters/:name/full', { params: { name } });
+  // The contract leaves open what a resolved Cluster has.
+  const view = answer as unknown as ResolvedClusterView;
   for (const { fault, severity } of view.faults)
     io.err(`${severity}: ${fault.path === undefined ? '' : `${fault.path}: `}${fault.message}\n`);
   if (format === 'json' || format === 'yaml') io.out((format === 'json' ? jsonText : yamlText)(view));
@@ -268,7 +268,7 @@ export const selected = (selector: string | undefined): ((item: Shown) => boolea
 
 async function getLeases(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
   const { format } = look;
-  const { items } = await client.call<{ items: LeaseView[] }>('GET', '/v1/leases');
+  const { items } = await client.ask('GET /v1/leases');
   const has = ({ address, mac, machine }: LeaseView, name: string): boolean =>
     address === name || machine === name || mac === (parseMac(name) ?? name);
   const missing = names
@@ -294,7 +294,7 @@ async function getInventory(
   io: Io,
 ): Promise<number> {
   const { format } = look;
-  const { items } = await client.call<InventoryList>('GET', '/v1/inventory');
+  const { items } = await client.ask('GET /v1/inventory');
   const missing = names
     .filter((name) => !items.some(({ machine }) => machine === name))
     .map(
@@ -316,7 +316,7 @@ async function getInventory(
 async function getEvents(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
   const { format } = look;
   if (names.length > 1) throw new MusterError('E_USAGE', 'events are listed for one subject at a time');
-  const { items } = await client.call<{ items: EventView[] }>('GET', '/v1/events', {
+  const { items } = await client.ask('GET /v1/events', {
     query: { subject: names[0] === undefined ? undefined : subjectOf(names[0]) },
   });
   if (format === 'name') io.out(items.map((event) => `event/${event.sequence}\n`).join(''));

@@ -1,7 +1,9 @@
 /** Prints what machines report of their parts. */
-import type { InventoryView } from '../../api/inventory.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { type Column, sizeText } from '../output.ts';
 import { timeText } from '../times.ts';
+
+type InventoryView = Answer<'GET /v1/inventory'>['items'][number];
 
 const diskText = ({ name, bytes, serial, model, transport }: InventoryView['disks'][number]): string =>
   [name, sizeText(bytes), transport, model, serial && `serial ${serial}`].filter(Boolean).join(', ');

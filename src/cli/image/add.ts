@@ -5,7 +5,6 @@
 import path from 'node:path';
 import { assetsOf } from '../../api/assets.ts';
 import { MusterError } from '../../base/errors.ts';
-import type { ApplyResult } from '../../resources/catalog.ts';
 import { parseDocuments, validate } from '../../resources/document.ts';
 import { API_VERSION, type Asset, type Document, type ImageSpec } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
@@ -76,7 +75,7 @@ export async function build(
 ): Promise<number> {
   const client = openClient(options, io);
   // Without a server the command fails here, and not after minutes of building.
-  await client.call('GET', '/v1/assets');
+  await client.ask('GET /v1/assets', { query: { limit: 0 } });
   const directory = await runRecipe(recipe, args, io.signal);
   await carryOut(await builtPlan(directory, options.name), client, io, true);
   return EXIT.ok;
@@ -95,8 +94,8 @@ async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): 
     io.out(`asset/${sha256.slice(0, 12)} ${path.basename(source.shown)} ${sizeText(size)} ${how}\n`);
   }
   if (!apply) return;
-  const { results, warnings } = await client.call<ApplyResult>('POST', '/v1/apply', {
-    body: { json: { sources: [{ file: `image/${name}`, text: JSON.stringify(document) }] } },
+  const { results, warnings } = await client.ask('POST /v1/apply', {
+    body: { sources: [{ file: `image/${name}`, text: JSON.stringify(document) }] },
   });
   for (const { action } of results) io.out(`image/${name} ${action}\n`);
   printWarnings(warnings, io);
@@ -108,8 +107,8 @@ async function carryOut(plan: Plan, client: ApiClient, io: Io, apply: boolean): 
  */
 async function applyFiles(client: ApiClient, files: readonly string[], io: Io): Promise<void> {
   try {
-    const { results, warnings } = await client.call<ApplyResult>('POST', '/v1/apply', {
-      body: { json: { sources: await readTexts(files, io.signal) } },
+    const { results, warnings } = await client.ask('POST /v1/apply', {
+      body: { sources: await readTexts(files, io.signal) },
     });
     for (const { kind, name, action } of results) io.out(`${kind.toLowerCase()}/${name} ${action}\n`);
     printWarnings(warnings, io);

@@ -8,7 +8,6 @@ import type { Shown } from '../../api/documents.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Document, ImageSpec } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
-import type { Deleted } from '../documents/apply.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 import { type Column, jsonText, lookOf, sizeText, tableText, yamlText } from '../output.ts';
 
@@ -48,12 +47,12 @@ async function images(client: ApiClient): Promise<readonly ImageDocument[]> {
 }
 
 async function assets(client: ApiClient): Promise<ReadonlyMap<string, AssetView>> {
-  const { items } = await client.call<{ items: readonly AssetView[] }>('GET', '/v1/assets');
+  const { items } = await client.ask('GET /v1/assets');
   return new Map(items.map((item) => [item.sha256, item]));
 }
 
 async function uploads(client: ApiClient): Promise<readonly UploadView[]> {
-  return (await client.call<{ items: readonly UploadView[] }>('GET', '/v1/uploads')).items;
+  return (await client.ask('GET /v1/uploads')).items;
 }
 
 /** The files of an image, each with its part: `kernel`, `initrd` or `root`. */
@@ -140,9 +139,7 @@ export async function verify(names: readonly string[], options: Common, io: Io):
     if (names.length > 0 && !names.includes(metadata.name)) continue;
     for (const { part, sha256 } of partsOf(spec)) {
       const { state } = stored.has(sha256)
-        ? await client.call<{ state: keyof typeof VERIFIED }>('POST', `/v1/assets/${sha256}/verify`, {
-            works: true,
-          })
+        ? await client.ask('POST /v1/assets/:sha256/verify', { params: { sha256 } }, { works: true })
         : ({ state: 'missing' } as const);
       good &&= state === 'ok';
       io.out(`image/${metadata.name} ${part} ${sha256.slice(0, 12)} ${VERIFIED[state]}\n`);
@@ -179,9 +176,9 @@ export async function remove(
   refuseUnknown(names, (name) => all.has(name));
   const files = new Set<string>();
   if (names.length > 0) {
-    const { results, warnings } = await client.call<Deleted>('POST', '/v1/delete', {
-      query: { force: options.force ? 'true' : undefined },
-      body: { json: { documents: [...new Set(names)].map((name) => ({ kind: 'Image', name })) } },
+    const { results, warnings } = await client.ask('POST /v1/delete', {
+      query: { force: options.force ? true : undefined },
+      body: { documents: [...new Set(names)].map((name) => ({ kind: 'Image' as const, name })) },
     });
     for (const { name } of results) {
       io.out(`image/${name} deleted\n`);
@@ -192,13 +189,13 @@ export async function remove(
   for (const asset of (await assets(client)).values()) {
     if (asset.images.length + asset.artifacts.length > 0 || !(options.unused || files.has(asset.sha256)))
       continue;
-    await client.call('DELETE', `/v1/assets/${asset.sha256}`);
+    await client.ask('DELETE /v1/assets/:sha256', { params: { sha256: asset.sha256 } });
     io.out(`asset/${asset.sha256.slice(0, 12)} deleted (${sizeText(asset.size)})\n`);
   }
   if (options.unused)
     for (const { sha256, received, active } of await uploads(client)) {
       if (active) continue;
-      await client.call('DELETE', `/v1/assets/${sha256}`);
+      await client.ask('DELETE /v1/assets/:sha256', { params: { sha256 } });
       io.out(`upload/${sha256.slice(0, 12)} deleted (${sizeText(received)}, incomplete)\n`);
     }
   return EXIT.ok;

@@ -37,7 +37,7 @@ export async function upload(
   options: UploadOptions,
 ): Promise<{ readonly size: number; readonly already: boolean }> {
   const { client, sha256, source, io } = options;
-  const progress = () => client.call<Progress>('GET', `/v1/assets/${sha256}`);
+  const progress = () => client.ask('GET /v1/assets/:sha256', { params: { sha256 } });
   let state = await progress();
   if (state.complete) return { size: state.received, already: true };
   const sent = { octets: 0 };

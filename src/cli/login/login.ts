@@ -1,9 +1,7 @@
 /** The verbs `muster login`, `logout` and `whoami`. */
 
 import { resolve } from 'node:path';
-import type { Principal } from '../../api/access.ts';
 import type { LoginView } from '../../api/accounts/logged-in.ts';
-import type { Answer } from '../../api/contract/table.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { type ApiClient, connectApi, openClient, type ServerOptions } from '../client.socket.ts';
@@ -42,7 +40,7 @@ export async function login(text: string, options: LoginOptions, io: Io): Promis
   if (options.certificate !== undefined) return byCertificate(target, options, io);
   if (token) {
     const session = await secretOf('Token: ', undefined, options, io);
-    const who = await connectApi({ ...target, session }).call<Principal>('GET', '/v1/whoami');
+    const who = await connectApi({ ...target, session }).ask('GET /v1/whoami');
     keepContext(io.env, url, { ...target, operator: who.name, session });
     io.err(`You are ${who.name} on ${url}, by a token.\n`);
     return EXIT.ok;
@@ -58,8 +56,8 @@ export async function login(text: string, options: LoginOptions, io: Io): Promis
   );
   const done =
     invitation === undefined
-      ? await client.call<LoginView>('POST', '/v1/login', { body: { json: { operator: name, password } } })
-      : await client.call<LoginView>('POST', '/v1/invitation', { body: { json: { invitation, password } } });
+      ? await client.ask('POST /v1/login', { body: { operator: name!, password } })
+      : await client.ask('POST /v1/invitation', { body: { invitation, password } });
   return keep(target, done, io);
 }
 
@@ -71,7 +69,7 @@ async function byCertificate(
 ): Promise<number> {
   if (key === undefined) throw new MusterError('E_USAGE', '--certificate and --key are given together');
   const shown = { ...target, certificate: resolve(certificate), key: resolve(key) };
-  const who = await connectApi(shown, { signal: io.signal }).call<Principal>('GET', '/v1/whoami');
+  const who = await connectApi(shown, { signal: io.signal }).ask('GET /v1/whoami');
   keepContext(io.env, target.url, { ...shown, operator: who.name });
   io.err(`You are ${who.name} on ${target.url}, by a certificate.\n`);
   return EXIT.ok;
@@ -99,9 +97,7 @@ const SLOWER = duration('5s');
  * @throws {MusterError} E_PROVIDER_LOGIN when nobody does in time, or somebody without a role
  */
 async function byDevice(client: ApiClient, io: Io): Promise<LoginView> {
-  const begun = await client.call<Answer<'POST /v1/login/device'>>('POST', '/v1/login/device', {
-    body: { json: {} },
-  });
+  const begun = await client.ask('POST /v1/login/device', { body: {} });
   const { device, code, url, complete, until } = begun;
   io.err(`Open ${complete ?? url} in a browser and log in there; it shows or asks for ${code}.\n`);
   io.err(`The address is good until ${timeText(until)}.\n`);
@@ -109,12 +105,7 @@ async function byDevice(client: ApiClient, io: Io): Promise<LoginView> {
   for (;;) {
     await io.pause(interval);
     if (io.signal.aborted) throw new MusterError('E_PROVIDER_LOGIN', 'you interrupted the log-in');
-    const body = { json: { device } };
-    const answer = await client.call<Answer<'POST /v1/login/device/finish'>>(
-      'POST',
-      '/v1/login/device/finish',
-      { body },
-    );
+    const answer = await client.ask('POST /v1/login/device/finish', { body: { device } });
     if (!('waits' in answer)) return answer as LoginView;
     if (answer.slower) interval = (interval + SLOWER) as Millis;
   }
@@ -129,7 +120,7 @@ export async function logout(io: Io): Promise<number> {
   const context = currentContext(io.env);
   if (context === undefined) throw new MusterError('E_USAGE', 'you are not logged in to a server');
   try {
-    await connectApi(context, { signal: io.signal }).call('POST', '/v1/logout');
+    await connectApi(context, { signal: io.signal }).ask('POST /v1/logout');
   } finally {
     keepContext(io.env, context.url, undefined);
   }
@@ -139,7 +130,7 @@ export async function logout(io: Io): Promise<number> {
 
 /** `muster whoami`: prints who the server takes this user for. */
 export async function whoami(options: ServerOptions, io: Io): Promise<number> {
-  const { name, by, grants } = await openClient(options, io).call<Principal>('GET', '/v1/whoami');
+  const { name, by, grants } = await openClient(options, io).ask('GET /v1/whoami');
   const roles = grants.map(({ role, clusters }) => (clusters ? `${role} (${clusters.join(', ')})` : role));
   io.out(`${name} by ${by}: ${roles.join(', ') || 'no role'}\n`);
   return EXIT.ok;

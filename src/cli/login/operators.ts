@@ -1,9 +1,8 @@
 /** The verbs of `muster operator` and `muster token`. */
 import type { Grant, Role } from '../../api/access.ts';
 import type { OperatorView, TokenView } from '../../api/accounts/routes.ts';
-import { requestOf } from '../../api/contract/request.ts';
 import type { Answer } from '../../api/contract/table.ts';
-import { openClient, type ServerOptions } from '../client.socket.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, type Format, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
@@ -23,13 +22,11 @@ const grantsOf = ({ role, cluster }: GrantOptions): readonly Grant[] =>
 const grantsText = (grants: readonly Grant[]): string =>
   grants.map(({ role, clusters }) => (clusters ? `${role}:${clusters.join('+')}` : role)).join(', ');
 
-const route = (noun: 'operators' | 'tokens', ...parts: readonly string[]): string =>
-  ['/v1', noun, ...parts.map(encodeURIComponent)].join('/');
-
 /** `muster operator add`: makes an account with an invitation, or replaces its roles. */
 export async function add(name: string, options: GrantOptions, io: Io): Promise<number> {
-  const view = await openClient(options, io).call<OperatorView>('PUT', route('operators', name), {
-    body: { json: { grants: grantsOf(options) } },
+  const view = await openClient(options, io).ask('PUT /v1/operators/:name', {
+    params: { name },
+    body: { grants: grantsOf(options) },
   });
   io.err(`operator/${view.name} has the roles ${grantsText(view.grants)}\n`);
   return view.password ? EXIT.ok : invite(name, options, io);
@@ -37,11 +34,9 @@ export async function add(name: string, options: GrantOptions, io: Io): Promise<
 
 /** `muster operator invite`: prints an invitation, which is secret. */
 export async function invite(name: string, options: ServerOptions, io: Io): Promise<number> {
-  const { invitation, link, until } = await openClient(options, io).call<{
-    invitation: string;
-    link?: string;
-    until: string;
-  }>('POST', route('operators', name, 'invite'));
+  const { invitation, link, until } = await openClient(options, io).ask('POST /v1/operators/:name/invite', {
+    params: { name },
+  });
   io.err(`Give this to ${name} and nobody else; it counts once, until ${timeText(until)}:\n`);
   io.out(`${link ?? invitation}\n`);
   return EXIT.ok;
@@ -58,12 +53,12 @@ export async function list(options: ListOptions, io: Io): Promise<number> {
         password ? 'active' : invitedUntil ? `invited until ${timeText(invitedUntil)}` : 'without password',
     },
   ];
-  return printList(route('operators'), columns, options, io);
+  return printList((client) => client.ask('GET /v1/operators'), columns, options, io);
 }
 
 /** `muster operator rm` */
 export async function remove(name: string, options: ServerOptions, io: Io): Promise<number> {
-  await openClient(options, io).call('DELETE', route('operators', name));
+  await openClient(options, io).ask('DELETE /v1/operators/:name', { params: { name } });
   io.err(`operator/${name} removed\n`);
   return EXIT.ok;
 }
@@ -75,8 +70,8 @@ export async function addToken(
   io: Io,
 ): Promise<number> {
   const { label, expires } = options;
-  const made = await openClient(options, io).call<TokenView & { token: string }>('POST', route('tokens'), {
-    body: { json: { operator, label, expires, grants: grantsOf(options) } },
+  const made = await openClient(options, io).ask('POST /v1/tokens', {
+    body: { operator, label, expires, grants: grantsOf(options) },
   });
   io.err(`token/${made.id} for ${operator} counts until ${timeText(made.until)}:\n`);
   io.out(`${made.token}\n`);
@@ -92,24 +87,24 @@ export async function tokens(options: ListOptions, io: Io): Promise<number> {
     { heading: 'ROLES', cell: ({ grants }) => grantsText(grants) },
     { heading: 'UNTIL', cell: ({ until }) => timeText(until) },
   ];
-  return printList(route('tokens'), columns, options, io);
+  return printList((client) => client.ask('GET /v1/tokens'), columns, options, io);
 }
 
 /** `muster token rm` */
 export async function removeToken(id: string, options: ServerOptions, io: Io): Promise<number> {
-  await openClient(options, io).call('DELETE', route('tokens', id));
+  await openClient(options, io).ask('DELETE /v1/tokens/:id', { params: { id } });
   io.err(`token/${id} ended\n`);
   return EXIT.ok;
 }
 
 async function printList<T>(
-  path: string,
+  ask: (client: ApiClient) => Promise<{ readonly items: readonly T[] }>,
   columns: readonly Column<T>[],
   options: ListOptions,
   io: Io,
 ): Promise<number> {
   const format: Format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const { items } = await openClient(options, io).call<{ items: readonly T[] }>('GET', path);
+  const { items } = await ask(openClient(options, io));
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
   else io.out(tableText(columns, items, lookOf(io)));
@@ -121,8 +116,7 @@ type PendingView = Answer<'GET /v1/pending'>['items'][number];
 /** `muster pending ls`: lists orders that wait for a second person. */
 export async function pending(options: ListOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const path = requestOf('GET /v1/pending').path;
-  const { items } = await openClient(options, io).call<Answer<'GET /v1/pending'>>('GET', path);
+  const { items } = await openClient(options, io).ask('GET /v1/pending');
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
   else if (items.length === 0) io.err('No order waits.\n');
@@ -139,16 +133,14 @@ const PENDING_COLUMNS: readonly Column<PendingView>[] = [
 
 /** `muster pending confirm`: carries out the order of another operator. */
 export async function confirm(id: string, options: ServerOptions, io: Io): Promise<number> {
-  const { method, path } = requestOf('POST /v1/pending/:id/confirm', { params: { id } });
-  await openClient(options, io).call(method, path, { works: true });
+  await openClient(options, io).ask('POST /v1/pending/:id/confirm', { params: { id } }, { works: true });
   io.err(`order/${id} is carried out\n`);
   return EXIT.ok;
 }
 
 /** `muster pending withdraw`: forgets an order that waits. */
 export async function withdraw(id: string, options: ServerOptions, io: Io): Promise<number> {
-  const { method, path } = requestOf('DELETE /v1/pending/:id', { params: { id } });
-  await openClient(options, io).call(method, path);
+  await openClient(options, io).ask('DELETE /v1/pending/:id', { params: { id } });
   io.err(`order/${id} is withdrawn\n`);
   return EXIT.ok;
 }

@@ -37,8 +37,8 @@ const CODE_COLUMNS: readonly Column<Waiting>[] = [
 ];
 
 async function waitingOf(options: WaitingOptions, codes: boolean, io: Io): Promise<readonly Waiting[]> {
-  const { items } = await openClient(options, io).call<{ items: readonly Waiting[] }>('GET', '/v1/waiting', {
-    query: { cluster: options.cluster, ...(codes && { codes: 'true' }) },
+  const { items } = await openClient(options, io).ask('GET /v1/waiting', {
+    query: { cluster: options.cluster, ...(codes && { codes }) },
   });
   return items;
 }
@@ -89,8 +89,7 @@ async function approveEach(pairs: readonly Pair[], options: ServerOptions, io: I
   const failed: MusterError[] = [];
   for (const { machine, code } of pairs)
     try {
-      const path = `/v1/machines/${encodeURIComponent(machine)}/approve`;
-      await client.call('POST', path, { body: { json: { code } } });
+      await client.ask('POST /v1/machines/:name/approve', { params: { name: machine }, body: { code } });
       io.out(`machine/${machine} approved\n`);
     } catch (error) {
       if (!(error instanceof MusterError) || pairs.length === 1) throw error;

@@ -1,9 +1,9 @@
 /** The verbs `muster machine add` and `muster machine accept`. */
 
-import type { machineView } from '../../api/times.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
-import type { Applied, ApplyResult } from '../../resources/catalog.ts';
+import type { KnownMachine } from '../../machines/machine.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 
@@ -24,11 +24,9 @@ export async function add(mac: string, options: AddOptions, io: Io): Promise<num
   if (!canonical)
     throw new MusterError('E_USAGE', `"${mac}" is not a MAC address; write it like 52:54:00:aa:00:01`);
   const { profile, name, address, cluster } = options;
-  const made = await openClient(options, io).call<Applied & Pick<ApplyResult, 'warnings'>>(
-    'POST',
-    '/v1/machines/add',
-    { body: { json: { mac: canonical, profile, name, address, cluster } } },
-  );
+  const made = await openClient(options, io).ask('POST /v1/machines/add', {
+    body: { mac: canonical, profile, name, address, cluster },
+  });
   io.out(`machine/${made.name} created\n`);
   printWarnings(made.warnings, io);
   return EXIT.ok;
@@ -48,19 +46,18 @@ export interface AcceptOptions extends ServerOptions {
  */
 export async function accept(machine: string, options: AcceptOptions, io: Io): Promise<number> {
   const { profile, name, cluster, mac = [] } = options;
-  const accepted = await openClient(options, io).call<ReturnType<typeof machineView>>(
-    'POST',
-    `/v1/machines/${encodeURIComponent(machine)}/accept`,
-    { body: { json: { profile, name, cluster, ...(mac.length > 0 && { macs: mac.join(',') }) } } },
-  );
+  const accepted = await openClient(options, io).ask('POST /v1/machines/:name/accept', {
+    params: { name: machine },
+    body: { profile, name, cluster, ...(mac.length > 0 && { macs: mac.join(',') }) },
+  });
   io.out(`machine/${accepted.name} accepted\n`);
   io.err(claimsText(accepted));
   return EXIT.ok;
 }
 
 /** What is in the document, and what the machine says of itself besides. */
-function claimsText({ spec, status: { seen } }: ReturnType<typeof machineView>): string {
-  const { macs = [], uuid, serial } = spec ?? {};
+function claimsText({ spec, status: { seen } }: Answer<'POST /v1/machines/:name/accept'>): string {
+  const { macs = [], uuid, serial } = (spec ?? {}) as Partial<NonNullable<KnownMachine['spec']>>;
   const others = seen.macs.filter((one) => !macs.includes(one));
   const taken = [
     `MAC ${macs.join(', ')}`,

@@ -1,12 +1,13 @@
 /** The verbs `muster machine quarantine|release` and `muster cluster compromised`. */
-import type { CompromisedView, QuarantineView } from '../../api/quarantine.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
 
-const path = (machine: string, verb: string): string => `/v1/machines/${encodeURIComponent(machine)}/${verb}`;
+type CompromisedView = Answer<'GET /v1/clusters/:name/compromised/:machine'>;
+type QuarantineView = Answer<'POST /v1/machines/:name/quarantine'>;
 
 /** `muster machine quarantine`: puts a machine in quarantine. */
 export async function quarantine(
@@ -15,9 +16,9 @@ export async function quarantine(
   io: Io,
 ): Promise<number> {
   const { reason, deletePods } = options;
-  const json = { reason, ...(deletePods && { pods: 'delete' }) };
-  const held = await openClient(options, io).call<QuarantineView>('POST', path(machine, 'quarantine'), {
-    body: { json },
+  const held = await openClient(options, io).ask('POST /v1/machines/:name/quarantine', {
+    params: { name: machine },
+    body: { reason, ...(deletePods && { pods: 'delete' }) },
   });
   io.out(`machine/${held.name} is in quarantine\n`);
   for (const line of etcdLines(held)) io.err(`${line}\n`);
@@ -43,7 +44,9 @@ function etcdLines({ name, etcd }: QuarantineView): readonly string[] {
 
 /** `muster machine release`: ends a quarantine. */
 export async function release(machine: string, options: ServerOptions, io: Io): Promise<number> {
-  const freed = await openClient(options, io).call<{ name: string }>('POST', path(machine, 'release'));
+  const freed = await openClient(options, io).ask('POST /v1/machines/:name/release', {
+    params: { name: machine },
+  });
   io.out(`machine/${freed.name} is released; it gets a new certificate when it boots\n`);
   return EXIT.ok;
 }
@@ -78,15 +81,15 @@ export async function compromised(cluster: string, options: CompromisedOptions, 
   if (confirm !== undefined && confirm !== machine)
     throw new MusterError('E_USAGE', `--confirm must name the machine again: --confirm ${machine}`);
   const client = openClient(options, io);
-  const view = await client.call<CompromisedView>(
-    'GET',
-    `/v1/clusters/${encodeURIComponent(cluster)}/compromised/${encodeURIComponent(machine)}`,
-  );
+  const view = await client.ask('GET /v1/clusters/:name/compromised/:machine', {
+    params: { name: cluster, machine },
+  });
   const held =
     confirm === undefined
       ? undefined
-      : await client.call<QuarantineView>('POST', path(machine, 'quarantine'), {
-          body: { json: { reason: options.reason ?? `compromised, of cluster ${cluster}`, pods: 'delete' } },
+      : await client.ask('POST /v1/machines/:name/quarantine', {
+          params: { name: machine },
+          body: { reason: options.reason ?? `compromised, of cluster ${cluster}`, pods: 'delete' },
         });
   if (format === 'json') io.out(jsonText(view));
   else if (format === 'yaml') io.out(yamlText(view));

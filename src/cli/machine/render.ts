@@ -42,10 +42,8 @@ export async function render(machine: string, options: RenderOptions, io: Io): P
 
 async function fromServer(machine: string, options: RenderOptions, io: Io): Promise<MachineConfiguration> {
   const { openClient } = await import('../client.socket.ts');
-  return await openClient(options, io).call<MachineConfiguration>(
-    'GET',
-    `/v1/render/${encodeURIComponent(machine)}`,
-  );
+  const asked = { params: { machine } };
+  return (await openClient(options, io).ask('GET /v1/render/:machine', asked)) as MachineConfiguration;
 }
 
 /** All files one after the other, each below its name. */

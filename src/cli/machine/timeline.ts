@@ -1,5 +1,5 @@
 /** The verb `muster machine timeline`, and how verdicts are printed. */
-import type { TimelineView, verdictView } from '../../api/timeline.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -11,8 +11,9 @@ export interface TimelineOptions extends ServerOptions {
   readonly output?: string;
 }
 
+type TimelineView = Answer<'GET /v1/machines/:name/timeline'>;
 type Entry = TimelineView['entries'][number];
-type VerdictView = ReturnType<typeof verdictView>;
+type VerdictView = TimelineView['verdicts'][number];
 
 /** A gap of at least so many milliseconds gets a line of its own. */
 const GAP = 1000;
@@ -27,11 +28,10 @@ const LONG_GAP = 10_000;
  */
 export async function timeline(machine: string, options: TimelineOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const answer = await openClient(options, io).call<TimelineView>(
-    'GET',
-    `/v1/machines/${encodeURIComponent(machine)}/timeline`,
-    { query: { boot: options.boot } },
-  );
+  const answer = await openClient(options, io).ask('GET /v1/machines/:name/timeline', {
+    params: { name: machine },
+    query: { boot: options.boot },
+  });
   if (format === 'json') io.out(jsonText(answer));
   else if (format === 'yaml') io.out(yamlText(answer));
   else io.out(timelineText(answer, io.color));

@@ -1,6 +1,6 @@
 /** `muster pki import` and `muster pki reseal`. */
 import fs from 'node:fs';
-import type { Imported, Resealed } from '../../api/authorities.ts';
+import type { Body } from '../../api/contract/table.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -17,11 +17,10 @@ export async function importAuthority(
   io: Io,
 ): Promise<number> {
   const [certificate, key] = [readFile(options.certificate), readFile(options.key)];
-  const made = await openClient(options, io).call<Imported>(
-    'POST',
-    `/v1/pki/${encodeURIComponent(cluster)}/import`,
-    { body: { json: { keyset, certificate, key } } },
-  );
+  const made = await openClient(options, io).ask('POST /v1/pki/:cluster/import', {
+    params: { cluster },
+    body: { keyset: keyset as Body<'POST /v1/pki/:cluster/import'>['keyset'], certificate, key },
+  });
   const what = `${keyset} of ${cluster}: the CA is generation ${made.generation}`;
   io.out(
     made.signs
@@ -46,11 +45,9 @@ export async function reseal(
   options: ServerOptions & { readonly dryRun?: boolean },
   io: Io,
 ): Promise<number> {
-  const { primary, records, written, unneeded } = await openClient(options, io).call<Resealed>(
-    'POST',
-    '/v1/pki/reseal',
-    { query: options.dryRun ? { 'dry-run': 'true' } : {} },
-  );
+  const { primary, records, written, unneeded } = await openClient(options, io).ask('POST /v1/pki/reseal', {
+    query: { dryRun: options.dryRun || undefined },
+  });
   const others = Object.entries(records).filter(([id]) => id !== primary);
   for (const [id, count] of [[primary, records[primary] ?? 0] as const, ...others])
     io.out(`vault key ${id}: ${count} records${id === primary ? ', seals' : ''}\n`);

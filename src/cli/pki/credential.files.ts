@@ -6,7 +6,6 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import { requestOf } from '../../api/contract/request.ts';
 import type { Answer } from '../../api/contract/table.ts';
 import { duration } from '../../base/duration.ts';
 import { parsed } from '../../base/foreign-json.ts';
@@ -31,9 +30,8 @@ const LEFT = duration('5m');
 
 /** Prints a kubeconfig without any secret, with which kubectl calls `muster` for certificates. */
 export async function printExec({ client, cluster, user, server, remote }: Asked, io: Io): Promise<number> {
-  const { path: where } = requestOf('GET /v1/clusters/:name/endpoint', { params: { name: cluster } });
-  const found = await client.call<Answer<'GET /v1/clusters/:name/endpoint'>>('GET', where);
-  const name = user ?? (await client.call<Answer<'GET /v1/whoami'>>('GET', '/v1/whoami')).name;
+  const found = await client.ask('GET /v1/clusters/:name/endpoint', { params: { name: cluster } });
+  const name = user ?? (await client.ask('GET /v1/whoami')).name;
   const args = ['kubeconfig', cluster, '--credential', ...(user === undefined ? [] : ['--user', user])];
   io.out(
     kubeconfigText({
@@ -64,11 +62,7 @@ export async function printCredential({ client, cluster, user, server }: Asked, 
 }
 
 function fetched(client: ApiClient, cluster: string, user: string | undefined): Promise<Credential> {
-  const { method, path: where } = requestOf('POST /v1/clusters/:name/credential', {
-    params: { name: cluster },
-    query: user === undefined ? {} : { user },
-  });
-  return client.call<Credential>(method, where);
+  return client.ask('POST /v1/clusters/:name/credential', { params: { name: cluster }, query: { user } });
 }
 
 function fileOf(env: Io['env'], parts: readonly string[]): string | undefined {

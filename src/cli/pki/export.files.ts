@@ -2,8 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { tar } from '../../agent/tar.ts';
-import type { PkiExport } from '../../api/trust.ts';
-import { type Fault, MusterError } from '../../base/errors.ts';
+import { MusterError } from '../../base/errors.ts';
 import { ageDecrypt, ageEncrypt } from '../../pki/age.ts';
 import { type ExportedScope, generationsOf } from '../../pki/exported.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
@@ -33,18 +32,14 @@ export async function exportKeys(options: ExportOptions, io: Io): Promise<number
   if (fs.existsSync(output)) throw new MusterError('E_USAGE', `${output} exists; name another file`);
   const passphrase = await passphraseOf(options);
   const client = openClient(options, io);
-  const exported = await client.call<PkiExport>('POST', '/v1/pki/export', {
-    query: cluster === undefined ? {} : { cluster },
-  });
+  const exported = await client.ask('POST /v1/pki/export', { query: { cluster } });
   if (exported.scopes.length === 0) throw new MusterError('E_NO_KEYS', 'there are no keys yet');
   const archive = tar(exported.scopes.flatMap((scope) => entriesOf(scope)));
   writeDurably(output, await ageEncrypt(archive, passphrase));
   if (!(await ageDecrypt(fs.readFileSync(output), passphrase)).equals(archive))
     throw new MusterError('E_EXPORT', `${output} does not hold what was written to it`);
   const scopes = exported.scopes.map((one) => ({ scope: one.scope, generations: generationsOf(one) }));
-  const { warnings } = await client.call<{ warnings: readonly Fault[] }>('POST', '/v1/pki/exported', {
-    body: { json: { scopes } },
-  });
+  const { warnings } = await client.ask('POST /v1/pki/exported', { body: { scopes } });
   io.out(`${output} has the keys of ${scopes.map(({ scope }) => scope).join(', ')}\n`);
   printWarnings(warnings, io);
   return EXIT.ok;

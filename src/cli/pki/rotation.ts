@@ -1,9 +1,10 @@
 /** The verbs `muster pki rotate` and `muster pki rotation`. */
-import type { ChangeView } from '../../api/rotations.ts';
+import type { Given } from '../../api/contract/request.ts';
+import type { Answer } from '../../api/contract/table.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ChangePreview } from '../../cluster/change/preview.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
-import { openClient, type ServerOptions } from '../client.socket.ts';
+import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
@@ -21,8 +22,8 @@ interface RotateOptions extends Options {
   readonly leave?: readonly string[];
 }
 
-const pathOf = (cluster: string, what = ''): string =>
-  `/v1/clusters/${encodeURIComponent(cluster)}/rotation${what}`;
+/** A change of a cluster, of any kind, as the API shows it. */
+type ChangeView = Answer<'GET /v1/clusters/:name/rotation'>;
 
 /** How people and options name the scope of Muster's own keys. */
 const OWN = 'muster';
@@ -36,30 +37,36 @@ const listed = (names: readonly string[] | undefined): string => (names ?? []).j
 export async function rotate(keysets: readonly string[], options: RotateOptions, io: Io): Promise<number> {
   const { cluster = MUSTER_SCOPE, dryRun = false, pauseBefore, without, leave } = options;
   const format = formatOf(options.output, ['table', 'json', 'yaml'], 'table');
-  const call = {
-    query: { ...(dryRun && { dryRun: 'true' }) },
+  const asked = {
+    params: { name: cluster },
     body: {
-      json: {
-        keysets: listed(keysets),
-        pauseBefore: listed(pauseBefore),
-        without: listed(without),
-        leave: listed(leave),
-      },
+      keysets: listed(keysets),
+      pauseBefore: listed(pauseBefore),
+      without: listed(without),
+      leave: listed(leave),
     },
   };
   const client = openClient(options, io);
   if (dryRun) {
-    const preview = await client.call<ChangePreview>('POST', pathOf(cluster), call);
+    const preview = await previewOf(client, asked);
     io.out(
       format === 'json' ? jsonText(preview) : format === 'yaml' ? yamlText(preview) : previewText(preview),
     );
     return EXIT.ok;
   }
-  const view = await client.call<ChangeView>('POST', pathOf(cluster), call);
+  const view = (await client.ask('POST /v1/clusters/:name/rotation', asked)) as ChangeView;
   print(view, format, io);
   if (format === 'table') io.out(`${commandOf(cluster)} shows how far it is\n`);
   return EXIT.ok;
 }
+
+type Asked = Given<'POST /v1/clusters/:name/rotation'>;
+
+const previewOf = async (client: ApiClient, asked: Asked): Promise<ChangePreview> =>
+  (await client.ask('POST /v1/clusters/:name/rotation', {
+    ...asked,
+    query: { dryRun: true },
+  })) as ChangePreview;
 
 interface DistrustOptions extends Options {
   /** Absent: Muster's own keys. */
@@ -99,13 +106,12 @@ export async function distrust(
       'a rotation in steps is `muster pki rotate`; `--now` ends the old keys at once',
     );
   const client = openClient(options, io);
-  const body = { json: { keysets: listed(keysets), without: listed(without), emergency: cluster } };
+  const asked = {
+    params: { name: cluster },
+    body: { keysets: listed(keysets), without: listed(without), emergency: cluster },
+  };
   if (confirm !== name) {
-    const preview = await client.call<ChangePreview>('POST', pathOf(cluster), {
-      query: { dryRun: 'true' },
-      body,
-    });
-    io.out(previewText(preview));
+    io.out(previewText(await previewOf(client, asked)));
     const ended = Object.keys(BREAKS).filter((one) => OWN_KEYS.includes(one) === (name === OWN));
     for (const one of keysets.includes('all') ? ended : keysets)
       io.out(`${one} cuts off: ${BREAKS[one] ?? 'what uses it'}\n`);
@@ -114,7 +120,7 @@ export async function distrust(
       `this ends the old keys at once, and cannot be taken back; if that is right, add --confirm ${name}`,
     );
   }
-  const view = await client.call<ChangeView>('POST', pathOf(cluster), { body });
+  const view = (await client.ask('POST /v1/clusters/:name/rotation', asked)) as ChangeView;
   print(view, 'table', io);
   io.out(`${commandOf(cluster)} shows how far it is\n`);
   return EXIT.ok;
@@ -122,7 +128,11 @@ export async function distrust(
 
 const OWN_KEYS: readonly string[] = ['transport-ca', 'ticket-secret'];
 
-const ORDERS = { pause: '/pause', resume: '/resume', rollback: '/roll-back' } as const;
+const ORDERS = {
+  pause: 'POST /v1/clusters/:name/rotation/pause',
+  resume: 'POST /v1/clusters/:name/rotation/resume',
+  rollback: 'POST /v1/clusters/:name/rotation/roll-back',
+} as const;
 
 interface RotationOptions extends Options {
   readonly own?: boolean;
@@ -149,6 +159,7 @@ export async function rotation(
   const format = formatOf(options.output, ['table', 'json', 'yaml'], 'table');
   const client = openClient(options, io);
   const { without = [], leave = [] } = options;
+  const params = { name: cluster };
   if (order === 'accept') return acceptKeys(cluster, options, io);
   if (order !== undefined && !(order in ORDERS))
     throw new MusterError(
@@ -157,12 +168,12 @@ export async function rotation(
     );
   let view: ChangeView | undefined;
   if (without.length > 0 || leave.length > 0)
-    view = await client.call<ChangeView>('POST', pathOf(cluster, '/leave-out'), {
-      body: { json: { without: listed(without), leave: listed(leave) } },
+    view = await client.ask('POST /v1/clusters/:name/rotation/leave-out', {
+      params,
+      body: { without: listed(without), leave: listed(leave) },
     });
-  if (order !== undefined)
-    view = await client.call<ChangeView>('POST', pathOf(cluster, ORDERS[order as keyof typeof ORDERS]));
-  view ??= await client.call<ChangeView>('GET', pathOf(cluster));
+  if (order !== undefined) view = await client.ask(ORDERS[order as keyof typeof ORDERS], { params });
+  view ??= await client.ask('GET /v1/clusters/:name/rotation', { params });
   print(view, format, io);
   return EXIT.ok;
 }
@@ -173,7 +184,9 @@ export async function rotation(
  * @throws {MusterError} E_USAGE without `--confirm CLUSTER`, and what the server answers
  */
 async function acceptKeys(cluster: string, { confirm = '', ...options }: RotationOptions, io: Io) {
-  await openClient(options, io).call('POST', pathOf(cluster, '/accept'), { body: { json: { confirm } } });
+  const params = { name: cluster };
+  const body = { confirm };
+  await openClient(options, io).ask('POST /v1/clusters/:name/rotation/accept', { params, body });
   io.out(`the keys of this store count for ${cluster}; machines get them with their next polls\n`);
   return EXIT.ok;
 }

@@ -2,6 +2,7 @@
 import type { ScopeStatus } from '../../api/trust.ts';
 import { parseDuration, seconds, spanText, toMillis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { LeafName } from '../../pki/hierarchy.ts';
 import type { CertificateView, ForecastView, GenerationView } from '../../pki/views.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, socketPath } from '../io.ts';
@@ -108,11 +109,11 @@ export async function pkiStatus(name: string | undefined, options: Options, io: 
   const { within = '90d' } = options;
   if (parseDuration(within) === undefined)
     throw new MusterError('E_USAGE', `--within ${within} is no duration, e.g. 90d`);
-  const { items } = await openClient(options, io).call<{ items: ScopeStatus[] }>(
-    'GET',
-    cluster === undefined ? '/v1/pki' : `/v1/pki/${encodeURIComponent(cluster)}`,
-    { query: { within } },
-  );
+  const client = openClient(options, io);
+  const query = { within };
+  const { items } = await (cluster === undefined
+    ? client.ask('GET /v1/pki', { query })
+    : client.ask('GET /v1/pki/:cluster', { params: { cluster }, query }));
   if (format === 'json') io.out(jsonText(items));
   else if (format === 'yaml') io.out(yamlText(items));
   else if (items.length === 0) io.err('No keys yet: they are made for the first cluster.\n');
@@ -149,8 +150,9 @@ export async function renew(
   io: Io,
 ): Promise<number> {
   const { machine, certificate: leaf, newKeys } = options;
-  await openClient(options, io).call('POST', `/v1/pki/${encodeURIComponent(cluster)}/renew`, {
-    body: { json: { machine, leaf, newKeys } },
+  await openClient(options, io).ask('POST /v1/pki/:cluster/renew', {
+    params: { cluster },
+    body: { machine, leaf: leaf as LeafName | undefined, newKeys },
   });
   const what = leaf === undefined ? 'all certificates' : `certificate ${leaf}`;
   const whose = machine === undefined ? `the machines of ${cluster}` : machine;
@@ -183,9 +185,7 @@ export async function kubeconfig(cluster: string, options: KubeconfigOptions, io
     return options.exec ? printExec(asked, io) : printCredential(asked, io);
   }
   io.out(
-    await client.call<string>('POST', `/v1/clusters/${encodeURIComponent(cluster)}/kubeconfig`, {
-      query: { user },
-    }),
+    await client.ask('POST /v1/clusters/:name/kubeconfig', { params: { name: cluster }, query: { user } }),
   );
   return EXIT.ok;
 }
@@ -199,11 +199,10 @@ export async function rearm(
   options: ServerOptions & { readonly keep?: boolean },
   io: Io,
 ): Promise<number> {
-  const rearmed = await openClient(options, io).call<{ name: string; endedAlarm?: string }>(
-    'POST',
-    `/v1/machines/${encodeURIComponent(machine)}/rearm`,
-    { query: options.keep ? { keep: 'true' } : {} },
-  );
+  const rearmed = await openClient(options, io).ask('POST /v1/machines/:name/rearm', {
+    params: { name: machine },
+    query: { keep: options.keep || undefined },
+  });
   io.out(`machine/${rearmed.name} rearmed\n`);
   if (rearmed.endedAlarm === undefined) io.err('  it had no alarm\n');
   return EXIT.ok;

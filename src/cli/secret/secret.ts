@@ -15,9 +15,6 @@ export interface PutOptions extends ServerOptions {
   readonly print?: boolean;
 }
 
-const route = (...parts: readonly string[]): string =>
-  `/v1/secrets/${parts.map(encodeURIComponent).join('/')}`;
-
 /**
  * `muster secret put`: writes a value from a file, from standard input, or a new one. A new value
  * is printed only with `--print`; the password behind a new hash always, because a person has to
@@ -34,7 +31,11 @@ export async function put(name: string, key: string, options: PutOptions, io: Io
   const made = generate === undefined ? undefined : generated(generate);
   const { readOctets } = await import('../documents/sources.files.ts');
   const body = made ? Buffer.from(made.value) : await readOctets(fromFile ?? '-', io.signal);
-  const view = await openClient(options, io).call<SecretView>('PUT', route(name, key), { body });
+  const view = await openClient(options, io).ask(
+    'PUT /v1/secrets/:name/:key',
+    { params: { name, key } },
+    { content: body },
+  );
   if (made && (print || made.known !== made.value)) io.out(`${made.known}\n`);
   io.err(`secret/${name} ${key} written\n${stillOld(view, key)}`);
   return EXIT.ok;
@@ -112,8 +113,8 @@ export async function list(
   const client = openClient(options, io);
   const items =
     name === undefined
-      ? (await client.call<{ items: SecretView[] }>('GET', '/v1/secrets')).items
-      : [await client.call<SecretView>('GET', route(name))];
+      ? (await client.ask('GET /v1/secrets')).items
+      : [await client.ask('GET /v1/secrets/:name', { params: { name } })];
   if (format === 'json') io.out(jsonText(name === undefined ? items : items[0]));
   else if (format === 'yaml') io.out(yamlText(name === undefined ? items : items[0]));
   else if (items.length === 0) io.err('No Secrets yet: `muster secret put NAME KEY` writes one.\n');
@@ -131,7 +132,9 @@ export async function remove(
   options: ServerOptions,
   io: Io,
 ): Promise<number> {
-  await openClient(options, io).call('DELETE', key === undefined ? route(name) : route(name, key));
+  const client = openClient(options, io);
+  if (key === undefined) await client.ask('DELETE /v1/secrets/:name', { params: { name } });
+  else await client.ask('DELETE /v1/secrets/:name/:key', { params: { name, key } });
   io.err(`secret/${name}${key === undefined ? '' : ` ${key}`} removed\n`);
   return EXIT.ok;
 }

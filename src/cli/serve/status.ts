@@ -31,7 +31,7 @@ const WARNINGS_SHOWN = 20;
  */
 export async function status(options: Options, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const value = await openClient(options, io).call<Status>('GET', '/v1/status');
+  const value = await openClient(options, io).ask('GET /v1/status');
   if (format === 'json') io.out(jsonText(value));
   else if (format === 'yaml') io.out(yamlText(value));
   else io.out(statusText(value, io.color));
@@ -77,7 +77,7 @@ export function statusText(value: Status, color: boolean): string {
  * then the last valid versions stay in force.
  */
 export async function reload(options: Options, io: Io): Promise<number> {
-  const { faults } = await openClient(options, io).call<{ faults: readonly Fault[] }>('POST', '/v1/reload');
+  const { faults } = await openClient(options, io).ask('POST /v1/reload');
   io.err(faultsText(faults));
   if (faults.length > 0) return EXIT.failure;
   io.out('reloaded\n');
@@ -89,7 +89,7 @@ export async function version(options: Options, io: Io): Promise<number> {
   io.out(`muster ${VERSION}\n`);
   try {
     const client = openClient(options, io);
-    const server = await client.call<{ version: string; node: string }>('GET', '/version');
+    const server = await client.ask('GET /version');
     io.out(`server ${server.version} (node ${server.node})\n`);
   } catch (error) {
     if (!(error instanceof MusterError)) throw error;
