@@ -158,9 +158,7 @@ export function connectApi(
     const response = await open(method, path, options);
     if ((response.statusCode ?? 500) >= 400) return failed(response);
     const body = await textOf(response);
-    return (
-      response.headers['content-type']?.startsWith('application/json') ? JSON.parse(body) : body
-    ) as T;
+    return (response.headers['content-type']?.startsWith('application/json') ? JSON.parse(body) : body) as T;
   };
   return {
     call,

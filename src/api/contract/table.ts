@@ -44,7 +44,7 @@ export const CONTRACTS = {
 type Table = typeof CONTRACTS;
 export type Operation = keyof Table;
 
-/** A value that becomes JSON: nothing of it is changed, and fields that are undefined are left out. */
+/** A value that becomes JSON: nothing of it is changed, and undefined fields are left out. */
 type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
 /** A value as it comes out of JSON, which has no undefined. */
 type Parsed<T> = T extends object ? { readonly [K in keyof T]: Parsed<Exclude<T[K], undefined>> } : T;
