@@ -3,34 +3,16 @@
  * writes, all members lose their data, and the snapshot is restored.
  */
 import { execFileSync } from 'node:child_process';
-import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { ChangeView } from '../../src/api/rotations.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { callApi } from './etcd/api.ts';
-import { type Machine, PATIENCE_S, type Rack, until, withRack } from './etcd/rack.ts';
+import { PATIENCE_S, until, withRack } from './etcd/rack.ts';
+import { loseAll, takeSnapshot } from './etcd/snapshot.ts';
 import { unpacked } from './unpacked.ts';
 
 const ETCDCTL = unpacked('etcd-client', 'usr/bin/etcdctl').command;
-
-const backup = async (rack: Rack): Promise<{ readonly id: string; readonly output: string }> => {
-  const { code, output } = await rack.muster('cluster', 'backup', 'one');
-  if (code !== 0) throw new Error(`${output}\n${await rack.state()}`);
-  return { id: /snapshot (\S+):/.exec(output)![1]!, output };
-};
-
-/** All members lose their data, start, and wait. */
-async function loseAll(rack: Rack): Promise<void> {
-  const { m1, m2, m3 } = rack.machines;
-  for (const machine of [m1, m2, m3]) {
-    machine.lose('/var/lib/muster/etcd/member');
-    machine.lose('/var/lib/muster/marker');
-  }
-  await Promise.all([m1, m2, m3].map((machine) => machine.cycle()));
-  await Promise.all((['m1', 'm2', 'm3'] as const).map((name) => rack.decision(name, 'hold no-quorum')));
-}
 
 test.concurrent(
   'a snapshot that was taken under a writer brings back every earlier write after all members lost their data',
@@ -59,7 +41,7 @@ test.concurrent(
       );
       const { id: founding } = (await rack.founding()).record!;
       const before = systemClock.monotonic();
-      const { id } = await backup(rack);
+      const id = await takeSnapshot(rack);
       const verified = await rack.muster('cluster', 'backup', 'verify', 'one', id, '--etcdutl', ETCDCTL);
       expect(verified).toMatchObject({ code: 0, output: expect.stringContaining('is whole, and') });
       expect(fs.readdirSync(copies).sort()).toContain(`one.${id}.json`);
@@ -88,56 +70,6 @@ test.concurrent(
       await rack.healthy(2 * PATIENCE_S);
       expect((await rack.founding()).record!.id).not.toBe(founding);
       for (const machine of all) expect(await rack.writer.missing(machine, false, before)).toEqual([]);
-    },
-    { document: 'api', diskMiB: 640 },
-  ),
-);
-
-const caOf = (machine: Machine): string => machine.read('/etc/kubernetes/pki/etcd/ca-bundle.crt') ?? '';
-
-test.concurrent(
-  "a snapshot from before a rotation of etcd's CA is restored under the CA of today, and nothing is changed before an API server answers",
-  { timeout: 1_200_000 },
-  withRack(
-    async (rack) => {
-      const { m1, m2, m3 } = rack.machines;
-      const all = [m1, m2, m3];
-      rack.writer.start();
-      await Promise.all(all.map((machine) => machine.powerOn()));
-      await rack.healthy();
-      await until('writes are acknowledged', () => rack.writer.acknowledged.size > 100, rack.state);
-      const before = systemClock.monotonic();
-      const { id } = await backup(rack);
-      const old = new X509Certificate(caOf(m1));
-      // The control plane of this Cluster is not there.
-      const words = ['etcd-ca', '--cluster', 'one', '--without', 'cp'];
-      const rotated = await rack.muster('pki', 'rotate', ...words);
-      expect(rotated, rotated.output).toMatchObject({ code: 0 });
-      const rotation = async (): Promise<ChangeView> =>
-        JSON.parse((await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation')).text) as ChangeView;
-      await until('the rotation has ended', async () => (await rotation()).ended, rack.state, 600);
-      expect(new X509Certificate(caOf(m1)).fingerprint256).not.toBe(old.fingerprint256);
-
-      await rack.writer.stop();
-      await loseAll(rack);
-      const ordered = await rack.muster('cluster', 'restore', 'one', '--backup', id, '--confirm', 'one');
-      expect(ordered, ordered.output).toMatchObject({ code: 0 });
-      await rack.healthy(2 * PATIENCE_S);
-      for (const machine of all) {
-        expect(await rack.writer.missing(machine, false, before)).toEqual([]);
-        const leaf = new X509Certificate(machine.read('/etc/kubernetes/pki/etcd/server.crt')!);
-        expect(leaf.verify(old.publicKey)).toBe(false);
-        expect(leaf.verify(new X509Certificate(caOf(machine)).publicKey)).toBe(true);
-      }
-
-      // Nobody knows yet what the API would publish.
-      const status = await rack.muster('cluster', 'status', 'one');
-      expect(status.output).toContain(
-        `snapshot ${id} was restored, and its CAs and tokens are being put right`,
-      );
-      const again = await rack.muster('pki', 'rotate', ...words);
-      expect(again.code).not.toBe(0);
-      expect(again.output).toContain('no API server has answered yet');
     },
     { document: 'api', diskMiB: 640 },
   ),

@@ -9,6 +9,7 @@ import type { ChangeView } from '../../src/api/rotations.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { callApi } from './etcd/api.ts';
 import { type Rack, until } from './etcd/rack.ts';
+import { loseAll, takeSnapshot } from './etcd/snapshot.ts';
 import { Watch } from './etcd/watch.ts';
 import { ApiClient } from './kubernetes/client.ts';
 import { type Kubectl, kubectlOf, openKubernetes, stops } from './kubernetes/rack.ts';
@@ -72,10 +73,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   async function snapshotWithToken(): Promise<string> {
     kubectl.run('create', '-f', `${import.meta.dirname}/kubernetes/legacy-token.yaml`);
     await until('the token is there', tokenIn, state);
-    const { code, output } = await rack.muster('cluster', 'backup', 'one');
-    expect(code, output).toBe(0);
+    const id = await takeSnapshot(rack);
     kubectl.run('delete', 'secret', 'legacy');
-    return /snapshot (\S+):/.exec(output)![1]!;
+    return id;
   }
 
   /** The token in the Secret; empty while it has none. */
@@ -134,12 +134,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     timeout: 1_800_000,
   }, async () => {
     await rack.writer.stop();
-    for (const machine of rack.all) {
-      machine.lose('/var/lib/muster/etcd/member');
-      machine.lose('/var/lib/muster/marker');
-    }
-    await Promise.all(rack.all.map((machine) => machine.cycle()));
-    await Promise.all(rack.all.map(({ name }) => rack.decision(name, 'hold no-quorum')));
+    await loseAll(rack);
     const ordered = await rack.muster('cluster', 'restore', 'one', '--backup', snapshot, '--confirm', 'one');
     expect(ordered, ordered.output).toMatchObject({ code: 0 });
     expect(ordered.output).toContain('API servers can read them again');
