@@ -140,13 +140,15 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
     const before = new Map<string, string[]>();
     for (const name of untouched(scenario)) before.set(name, await boxes.get(name)!.diskHashes());
 
+    let kept = false;
     const rack = openRack({
       boxes,
       machines: scenario.machines,
       parallel: scenario.together ? scenario.machines.length : parallel,
       patienceMs: scenario.patience,
       captureFile: join(directory, 'main.pcap'),
-      onStep: (at, machine, step) => options.say(stepLine(at, machine, step)),
+      // Further steps of the machines of a kept rack would move the link off the screen.
+      onStep: (at, machine, step) => kept || options.say(stepLine(at, machine, step)),
       signal,
     });
     stopping.unshift(() => rack.close());
@@ -186,7 +188,8 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
     const result = resultOf(scenario.name, rack.seconds(), [...rack.observed.values()], verdicts);
     await writeFile(join(directory, 'result.json'), `${JSON.stringify(result, undefined, 2)}\n`);
     options.say(resultText(result, [...rack.observed.values()]));
-    if (options.keep) await untilInterrupted(directory, page, options);
+    kept = options.keep;
+    if (kept) await untilInterrupted(directory, page, options);
     return result;
   } finally {
     clearTimeout(timer);
