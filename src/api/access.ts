@@ -7,6 +7,7 @@ import { MusterError } from '../base/errors.ts';
 /** What a route needs. Every route names one. */
 export const ACCESS = {
   open: 'Everybody, also without logging in.',
+  own: 'Shows and changes what belongs to the operator who asks.',
   view: 'Shows state; answers contain no secrets.',
   operate: 'Changes machines and clusters in ways that can be undone.',
   administer: 'Issues credentials, removes machines and data, or changes who may do what.',
@@ -24,16 +25,19 @@ interface Guarded {
 
 /** The roles of operators. A role allows what its row lists and nothing else. */
 export const ROLES = {
-  viewer: { about: 'sees everything apart from secrets and the security log', allows: ['open', 'view'] },
+  viewer: {
+    about: 'sees everything apart from secrets and the security log',
+    allows: ['open', 'own', 'view'],
+  },
   operator: {
     about: 'also registers, accepts, approves and changes machines, and grows clusters',
-    allows: ['open', 'view', 'operate'],
+    allows: ['open', 'own', 'view', 'operate'],
   },
   admin: {
     about: 'also gets credentials of clusters, removes machines, and manages operators',
-    allows: ['open', 'view', 'operate', 'administer'],
+    allows: ['open', 'own', 'view', 'operate', 'administer'],
   },
-  auditor: { about: 'reads the security log, and nothing else', allows: ['open', 'audit'] },
+  auditor: { about: 'reads the security log, and nothing else', allows: ['open', 'own', 'audit'] },
 } as const satisfies Record<string, { about: string; allows: readonly Access[] }>;
 export type Role = keyof typeof ROLES;
 
@@ -115,7 +119,9 @@ export function decideAccess(
   const allowed = principal.grants.some(
     ({ role, clusters }) =>
       (ROLES[role].allows as readonly Access[]).includes(route.access) &&
-      (clusters === undefined || (cluster !== undefined && clusters.includes(cluster))),
+      (route.access === 'own' ||
+        clusters === undefined ||
+        (cluster !== undefined && clusters.includes(cluster))),
   );
   if (allowed) return { do: 'answer' };
   const within = new Set(

@@ -3,6 +3,7 @@
  * paths that begin with a parameter come last.
  */
 
+import { PASSKEY_HANDLERS } from './accounts/passkey-routes.ts';
 import { LOG_IN_HANDLERS } from './accounts/provider-routes.ts';
 import { ACCOUNT_HANDLERS } from './accounts/routes.ts';
 import { AGENT_BUILD_HANDLERS } from './agents.ts';
@@ -28,6 +29,7 @@ import { EVENTS } from './contract/events.ts';
 import { INVENTORY } from './contract/inventory.ts';
 import { LOG_IN } from './contract/log-in.ts';
 import { MACHINES } from './contract/machines.ts';
+import { PASSKEYS } from './contract/passkeys.ts';
 import { PENDING } from './contract/pending.ts';
 import { PKI, SECRETS } from './contract/pki.ts';
 import { SERVER } from './contract/server.ts';
@@ -112,6 +114,7 @@ const status: Handler<ApiDeps> = async (_request, deps) =>
 export const API_ROUTES: readonly Route<ApiDeps>[] = [
   ...bind(ACCOUNTS, ACCOUNT_HANDLERS),
   ...bind(LOG_IN, LOG_IN_HANDLERS),
+  ...bind(PASSKEYS, PASSKEY_HANDLERS),
   ...bind(SERVER, {
     'GET /v1': index,
     'GET /v1/status': status,

@@ -30,6 +30,30 @@ export const OPERATOR_ERRORS = {
     http: 401,
     fix: 'Log in again. If that fails too, compare the settings of `--oidc` with those of the client at the provider, and both clocks: they may differ by five minutes.',
   },
+  E_PASSKEY: {
+    title: "The browser's answer makes no passkey.",
+    who: 'operator',
+    http: 400,
+    fix: 'Add the passkey again, and answer the browser within two minutes. The message says what did not fit.',
+  },
+  E_PASSKEY_ACCOUNT: {
+    title: 'The log-in is not by an account that can have passkeys.',
+    who: 'operator',
+    http: 403,
+    fix: 'Log in on the page to an account of Muster, with name and password. Users of the identity provider log in there, programs use tokens, and the local socket needs no log-in.',
+  },
+  E_PASSKEY_LOGIN: {
+    title: 'The passkey logs nobody in.',
+    who: 'operator',
+    http: 401,
+    fix: 'Try again, and answer the browser within two minutes; or log in with name and password. The event `operator.login-refused` says why.',
+  },
+  E_PASSKEY_NAME: {
+    title: 'The page has no name for which passkeys could count.',
+    who: 'operator',
+    http: 409,
+    fix: 'Browsers keep passkeys for names and never for IP addresses. Start the server with `--operators-name NAME` (`MUSTER_OPERATORS_NAME`), where NAME leads to the boot host, and open the page by that name.',
+  },
   E_SECOND_PERSON: {
     title: 'The order waits for a second person.',
     who: 'operator',

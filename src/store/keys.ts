@@ -187,6 +187,10 @@ export const KEYS = {
     room: 'api',
     holds: 'a token of an operator: its hash, roles and end',
   }),
+  passkey: keys('passkey/ID', {
+    room: 'api',
+    holds: 'a passkey of an operator: its public key, and the counter of its last use',
+  }),
   life: keys('life', {
     room: 'store',
     holds: 'the life of this store: it is counted up when a backup is restored',

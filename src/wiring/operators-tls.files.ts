@@ -26,20 +26,21 @@ export interface OperatorsTls {
 
 /**
  * Reads the site's own pair, or gets one of Muster's CA that names the listener's addresses and
- * this host.
+ * this host, by the page's name too.
  *
  * @throws {MusterError} E_UNREADABLE when a file cannot be read; E_USAGE when certificate and key
  *   do not belong together
  */
 export async function operatorsTls(
-  options: Pick<ServeOptions, 'operatorsListen' | 'operatorsPair' | 'operatorsClientCa'>,
+  options: Pick<ServeOptions, 'operatorsListen' | 'operatorsName' | 'operatorsPair' | 'operatorsClientCa'>,
   { clock }: Pick<Common, 'clock'>,
   { pki, secrets }: Pick<State, 'pki' | 'secrets'>,
 ): Promise<OperatorsTls> {
-  const { operatorsListen, operatorsPair, operatorsClientCa } = options;
+  const { operatorsListen, operatorsName, operatorsPair, operatorsClientCa } = options;
   const clientAuthority = operatorsClientCa === undefined ? undefined : read(operatorsClientCa);
   if (operatorsPair) return { pair: ownPair(operatorsPair), clientAuthority };
-  const names = [...new Set([hostname().toLowerCase()])].filter((name) => /^[a-z0-9.-]{1,253}$/.test(name));
+  const known = [hostname().toLowerCase(), ...(operatorsName === undefined ? [] : [operatorsName])];
+  const names = [...new Set(known)].filter((name) => /^[a-z0-9.-]{1,253}$/.test(name));
   const deps = { pki, secrets, clock, listener: 'operators', names } as const;
   const found = await serverCertificate(deps, addressesOf(operatorsListen?.host ?? ''));
   return {

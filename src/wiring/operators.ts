@@ -5,6 +5,7 @@ import { quarantineMachine, releaseMachine } from '../agent/quarantine.ts';
 import { Accounts } from '../api/accounts/accounts.ts';
 import { firstLink } from '../api/accounts/first-link.ts';
 import { openOperators } from '../api/accounts/operators.ts';
+import { openPasskeys } from '../api/accounts/passkeys.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
 import { artifactRoutes } from '../api/artifacts.ts';
@@ -62,9 +63,10 @@ export async function listenToOperators(
     life,
     snapshotFiles,
   } = state;
-  const { socket, metricsListen, operatorsListen } = options;
+  const { socket, metricsListen, operatorsListen, operatorsName } = options;
   const accounts = new Accounts({
     operators: await openOperators({ store, clock, log }),
+    passkeys: await openPasskeys({ store, clock, log }),
     provider: providerLogins(options, clock),
     clock,
   });
@@ -94,7 +96,7 @@ export async function listenToOperators(
       security,
       accounts,
       pending: options.requireSecondPerson ? new PendingOrders(clock) : undefined,
-      page: operatorsListen && pageOf(operatorsListen),
+      page: operatorsListen && pageOf(operatorsListen, operatorsName),
       pageAuthority: () => shown?.fingerprint,
       actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
       accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
@@ -140,7 +142,7 @@ export async function listenToOperators(
   log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
   if (page === undefined)
     log.warn({}, 'the web page is not built, so only the API is there: run `make page`');
-  const first = await firstLink(accounts.operators, pageOf(operatorsListen));
+  const first = await firstLink(accounts.operators, pageOf(operatorsListen, operatorsName));
   showFirstLink(first, options, log);
 }
 
@@ -167,7 +169,7 @@ function watchEvents(
 }
 
 /** The address of the page. A listener on all addresses is named by this host's name. */
-function pageOf({ host, port }: HostPort): string {
-  const name = host === '0.0.0.0' || host === '::' ? hostname() : host;
+function pageOf({ host, port }: HostPort, given: string | undefined): string {
+  const name = given ?? (host === '0.0.0.0' || host === '::' ? hostname() : host);
   return `https://${name.includes(':') ? `[${name}]` : name}:${port}`;
 }

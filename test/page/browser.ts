@@ -55,6 +55,22 @@ export async function openContext(browser: Browser, { dark, phone }: Look = {}):
   return context;
 }
 
+/** Gives the page a security key in software, whose owner answers at once. */
+export async function addAuthenticator(page: Page): Promise<void> {
+  const session = await page.context().newCDPSession(page);
+  await session.send('WebAuthn.enable');
+  await session.send('WebAuthn.addVirtualAuthenticator', {
+    options: {
+      protocol: 'ctap2',
+      transport: 'internal',
+      hasResidentKey: true,
+      hasUserVerification: true,
+      isUserVerified: true,
+      automaticPresenceSimulation: true,
+    },
+  });
+}
+
 /** The screenshot that docs/page.png shows; `MUSTER_SHOTS=docs` writes that file again. */
 const SHOWN = 'fleet';
 

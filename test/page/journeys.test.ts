@@ -4,8 +4,17 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { BootHost } from '../../src/lab/simulated/boot-host.files.ts';
 import { orderOf } from '../../src/lab/simulated/documents.files.ts';
 import { type IdentityProvider, openIdentityProvider } from '../identity-provider.ts';
-import { afterPages, barriers, openBrowser, openContext, shoot } from './browser.ts';
-import { firstLogIn, flagsFor, invited, invitedFor, openServer, PAGE, setPassword } from './server.ts';
+import { addAuthenticator, afterPages, barriers, openBrowser, openContext, shoot } from './browser.ts';
+import {
+  firstLogIn,
+  flagsFor,
+  invited,
+  invitedFor,
+  openServer,
+  PAGE,
+  PASSWORD,
+  setPassword,
+} from './server.ts';
 
 const MACHINES = 12;
 let host: BootHost;
@@ -67,6 +76,31 @@ test("people log in at the site's identity provider, and learn there when they h
     await shoot(page, `identity-provider-${name}`);
     expect(await barriers(page)).toEqual([]);
   }
+});
+
+test('an operator adds a passkey and logs in with it, without name and password', async () => {
+  const context = await openContext(browser);
+  const page = await firstLogIn(context, invited(host, 'sophie', 'viewer'));
+  await addAuthenticator(page);
+  await page.getByRole('link', { name: 'sophie', exact: true }).click();
+  await page.getByRole('button', { name: 'Add a passkey' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('What you call it').fill('laptop');
+  await dialog.getByLabel('Password').fill(PASSWORD);
+  expect(await barriers(page)).toEqual([]);
+  await dialog.getByRole('button', { name: 'Add a passkey' }).click();
+  await page.getByRole('cell', { name: 'laptop' }).waitFor();
+  await shoot(page, 'passkeys');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByRole('button', { name: 'Use a passkey' }).click();
+  await page.getByRole('link', { name: 'sophie', exact: true }).click();
+  await page.getByRole('button', { name: 'Remove' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('You have no passkey yet').waitFor();
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByRole('button', { name: 'Use a passkey' }).click();
+  await page.getByText('logs nobody in').waitFor();
 });
 
 test('a machine that has just appeared is accepted and moves on to ready', async () => {

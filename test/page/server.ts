@@ -11,15 +11,16 @@ import {
 } from '../../src/lab/simulated/boot-host.files.ts';
 import { CLIENT, type IdentityProvider } from '../identity-provider.ts';
 
-const ADDRESS = '127.0.0.1:8444';
-export const PAGE = `https://${ADDRESS}`;
+const [HOST, NAME, PORT] = ['127.0.0.1', 'localhost', 8444] as const;
+export const PAGE = `https://${NAME}:${PORT}`;
 export const PASSWORD = 'correct horse battery staple';
 
 const KUBELET = `1.36.${RELEASES['1.36'].patch}`;
 
 /** Starts `bin/muster serve` with `size` machines of one cluster and with the page. */
 export async function openServer(size: number, options: BootHostOptions = {}): Promise<BootHost> {
-  const flags = ['--operators-listen', ADDRESS, ...(options.flags ?? [])];
+  const listen = ['--operators-listen', `${HOST}:${PORT}`, '--operators-name', NAME];
+  const flags = [...listen, ...(options.flags ?? [])];
   const host = await openBootHost(size, { ...options, flags });
   const kubelet = join(host.state, 'kubelet');
   writeFileSync(kubelet, 'a program\n');

@@ -9,10 +9,11 @@ import { MusterError } from '../../base/errors.ts';
 import type { Secret } from '../../base/secret.ts';
 import { covers, type Grant, type Principal } from '../access.ts';
 import { Attempts, networkOf } from './attempts.ts';
-import type { Operators } from './operators.ts';
+import type { Operator, Operators } from './operators.ts';
+import { PasskeyLogins } from './passkey-logins.ts';
+import type { Passkeys } from './passkeys.ts';
 import { type Asker, Passwords } from './passwords.ts';
 import type { ProviderLogins } from './provider-logins.ts';
-import type { ProviderUser } from './provider-settings.ts';
 import { type Owner, Sessions } from './sessions.ts';
 
 /**
@@ -36,6 +37,7 @@ export interface LoggedIn {
 
 export interface AccountsDeps {
   readonly operators: Operators;
+  readonly passkeys: Passkeys;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   /** The site's identity provider, where it has one. */
   readonly provider?: ProviderLogins | undefined;
@@ -43,13 +45,17 @@ export interface AccountsDeps {
 
 export class Accounts {
   readonly operators: Operators;
+  readonly passkeys: Passkeys;
+  readonly passkeyLogins: PasskeyLogins;
   readonly provider: ProviderLogins | undefined;
   readonly #sessions: Sessions;
   readonly #attempts: Attempts;
   readonly #passwords = new Passwords();
 
-  constructor({ operators, clock, provider }: AccountsDeps) {
+  constructor({ operators, passkeys, clock, provider }: AccountsDeps) {
     this.operators = operators;
+    this.passkeys = passkeys;
+    this.passkeyLogins = new PasskeyLogins({ passkeys, operators, clock });
     this.provider = provider;
     this.#sessions = new Sessions(clock);
     this.#attempts = new Attempts(clock);
@@ -78,9 +84,18 @@ export class Accounts {
   /**
    * Begins a session by name and password.
    *
-   * @throws {MusterError} E_LOGIN when name and password do not fit; E_LOGIN_LIMIT
+   * @throws {MusterError} as {@link confirm}
    */
   async logIn(name: string, password: string, address: string): Promise<LoggedIn> {
+    return this.#begin((await this.confirm(name, password, address)).name);
+  }
+
+  /**
+   * Checks a password.
+   *
+   * @throws {MusterError} E_LOGIN when name and password do not fit; E_LOGIN_LIMIT
+   */
+  async confirm(name: string, password: string, address: string): Promise<Operator> {
     this.#limit(address, name);
     const operator = this.operators.get(name);
     const fits = await this.#passwords.fits(password, operator?.password, this.#asker(address));
@@ -89,18 +104,18 @@ export class Accounts {
       throw new MusterError('E_LOGIN', 'name and password do not fit');
     }
     this.#attempts.succeeded(address, name);
-    return this.#begin(operator.name);
+    return operator;
   }
 
   /**
    * Sets the password of the operator who was invited, and begins a session. All other sessions of
-   * this operator end.
+   * this operator end, and the passkeys are removed: somebody else may have added one.
    *
    * @throws {MusterError} E_LOGIN when the invitation is not open; E_USAGE for a password that is
    *   too short; E_LOGIN_LIMIT
    */
   async redeem(invitation: string, password: string, address: string): Promise<LoggedIn> {
-    this.#limit(address, '');
+    this.checkAddress(address);
     if (this.operators.invited(invitation) === undefined) {
       this.#attempts.failed(address, '');
       throw new MusterError('E_LOGIN', 'this invitation was redeemed or has ended');
@@ -111,30 +126,34 @@ export class Accounts {
     if (operator === undefined) throw new MusterError('E_LOGIN', 'this invitation was redeemed or has ended');
     this.#attempts.succeeded(address, operator.name);
     await this.operators.setPassword(operator.name, hash);
+    await this.passkeys.removeAll(operator.name);
     this.endSessions(operator.name);
     return this.#begin(operator.name);
   }
 
   /**
-   * Begins a session of the user that `work` finds at the identity provider; undefined while the
-   * person has not logged in there.
+   * Begins a session of the user that `work` finds, at the identity provider or by a passkey;
+   * undefined while the person has not logged in there.
    *
    * @throws {MusterError} what `work` throws, which counts as a failed log-in; E_LOGIN_LIMIT
    */
-  async logInAt(
-    work: () => Promise<ProviderUser | undefined>,
-    address: string,
-  ): Promise<LoggedIn | undefined> {
-    this.#limit(address, '');
+  async logInAt(work: () => Promise<Owner | undefined>, address: string): Promise<LoggedIn | undefined> {
+    this.checkAddress(address);
     try {
       const user = await work();
-      return user && this.#begin(user);
+      if (typeof user === 'string') this.#attempts.succeeded(address, user);
+      return user === undefined ? undefined : this.#begin(user);
     } catch (error) {
       // A provider that does not answer is not the fault of this address.
       const silent = error instanceof MusterError && error.code === 'E_PROVIDER';
       if (!silent) this.#attempts.failed(address, '');
       throw error;
     }
+  }
+
+  /** @throws {MusterError} E_LOGIN_LIMIT when too many log-ins from this address failed */
+  checkAddress(address: string): void {
+    this.#limit(address, '');
   }
 
   logOut(credentials: Credentials): void {

@@ -43,7 +43,7 @@ export function sessionCookie({ session, until }: LoggedIn, now: Millis): string
 }
 
 /** Errors that refuse a log-in, as opposed to those that only stop it. */
-const REFUSALS = ['E_LOGIN', 'E_PROVIDER_LOGIN', 'E_FORBIDDEN'];
+const REFUSALS = ['E_LOGIN', 'E_PASSKEY_LOGIN', 'E_PROVIDER_LOGIN', 'E_FORBIDDEN'];
 
 /**
  * Logs in, and records whether that succeeded: in the name of the operator, or of nobody.
@@ -80,11 +80,15 @@ export async function attempt<T extends LoggedIn | undefined>(
         kind: 'operator.login-refused',
         subject: `address/${from}`,
         reason: { code: 'refused', text: `A log-in as "${printed(as)}" from ${from} by ${by} was refused.` },
-        ...(error.code !== 'E_LOGIN' && { fields: { because: error.message.slice(0, 300) } }),
+        ...(error.code !== 'E_LOGIN' && { fields: { because: becauseOf(error).slice(0, 300) } }),
       });
     throw error;
   }
 }
+
+/** A stranger does not learn why a passkey was refused; administrators do. */
+const becauseOf = ({ code, message, cause }: MusterError): string =>
+  code === 'E_PASSKEY_LOGIN' && cause instanceof Error ? cause.message : message;
 
 /** What somebody typed, for a log: nothing in it can be mistaken for something else. */
 const printed = (text: string): string => text.replace(/[^A-Za-z0-9._@+-]/g, '?').slice(0, 64);

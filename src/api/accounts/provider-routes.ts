@@ -6,6 +6,7 @@ import { type ApiResponse, type Handler, json } from '../handler.ts';
 import { timestamp } from '../times.ts';
 import { cookieNamed } from './accounts.ts';
 import { attempt, bodyOf, loggedIn, NO_STORE, sessionCookie } from './logged-in.ts';
+import { siteOf } from './passkey-logins.ts';
 import type { ProviderLogins } from './provider-logins.ts';
 import type { ProviderUser } from './provider-settings.ts';
 
@@ -30,8 +31,24 @@ function ownAddress({ page }: ApiDeps): string {
   throw new MusterError('E_NOT_FOUND', 'the server runs without --operators-listen');
 }
 
-const ways: H = (_request, { accounts }) =>
-  json({ ...(accounts.provider && { provider: { name: accounts.provider.name } }) }, 200, NO_STORE);
+const ways: H = (_request, { accounts, page }) => {
+  const passkeys = pageForPasskeys(page);
+  const { provider } = accounts;
+  return json(
+    { ...(provider && { provider: { name: provider.name } }), ...(passkeys && { passkeys }) },
+    200,
+    NO_STORE,
+  );
+};
+
+/** Undefined where browsers keep no passkeys, because the page has no name. */
+function pageForPasskeys(page: string | undefined): { readonly page: string } | undefined {
+  try {
+    return { page: siteOf(page).origin };
+  } catch {
+    return undefined;
+  }
+}
 
 const seeOther = (location: string, cookies: Readonly<Record<string, string>>): ApiResponse => ({
   status: 303,

@@ -99,6 +99,7 @@ const putOperator: H = async (request, { accounts }) => {
 const removeOperator: H = async ({ params }, { accounts }) => {
   const name = params.name ?? '';
   await accounts.operators.remove(name);
+  await accounts.passkeys.removeAll(name);
   accounts.endSessions(name);
   return json({ name });
 };

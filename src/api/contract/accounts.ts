@@ -43,11 +43,11 @@ export const loggedIn = z
   })
   .meta({ id: 'LoggedIn' });
 
-const client = z
+export const client = z
   .enum(['page', 'program'])
   .default('program')
   .meta({ description: '`page`: the session is in a cookie. `program`: it is in the answer.' });
-const password = z.string().max(2048);
+export const password = z.string().max(2048);
 const orders = z.array(z.unknown()).meta({ description: 'A list of grants.' });
 
 export const ACCOUNTS = {

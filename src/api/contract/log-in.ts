@@ -14,6 +14,10 @@ export const LOG_IN = {
         .strictObject({ name: z.string() })
         .optional()
         .meta({ description: 'The identity provider, where the site has one.' }),
+      passkeys: z
+        .strictObject({ page: z.string() })
+        .optional()
+        .meta({ description: 'The address of the page by which passkeys count, where there are any.' }),
     }),
   },
   'GET /v1/login/provider': {

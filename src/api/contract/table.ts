@@ -16,6 +16,7 @@ import { ARTIFACTS, ASSETS } from './files.ts';
 import { INVENTORY } from './inventory.ts';
 import { LOG_IN } from './log-in.ts';
 import { MACHINES } from './machines.ts';
+import { PASSKEYS } from './passkeys.ts';
 import { PENDING } from './pending.ts';
 import { PKI, SECRETS } from './pki.ts';
 import { HEALTH, SERVER } from './server.ts';
@@ -26,6 +27,7 @@ export const CONTRACTS = {
   ...ARTIFACTS,
   ...ACCOUNTS,
   ...LOG_IN,
+  ...PASSKEYS,
   ...SERVER,
   ...PENDING,
   ...EVENTS,

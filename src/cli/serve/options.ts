@@ -42,6 +42,8 @@ export interface ServeOptions {
   readonly metricsListen: HostPort | undefined;
   /** Where operators log in over HTTPS; undefined: only the unix socket serves operators. */
   readonly operatorsListen: HostPort | undefined;
+  /** The name of the page in browsers. */
+  readonly operatorsName: string | undefined;
   /**
    * The site's own certificate (with its chain) and key for that listener, PEM files. Undefined:
    * Muster's own CA issues one.
@@ -145,6 +147,13 @@ export const SERVE_SETTINGS = {
     flag: '--operators-listen <host:port>',
     env: 'MUSTER_OPERATORS_LISTEN',
     about: 'serve the page and the API to operators there, over HTTPS with log-in',
+    fallback: '',
+  },
+  operatorsName: {
+    flag: '--operators-name <name>',
+    env: 'MUSTER_OPERATORS_NAME',
+    about:
+      "the name by which browsers reach that listener, e.g. boot.example; the certificate names it, and passkeys count for it (default: the listener's host, or this host's name when it listens on all addresses)",
     fallback: '',
   },
   operatorsCert: {
@@ -278,6 +287,7 @@ export function serveOptions(
     vaultKey: one('vaultKey').value,
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
     operatorsListen: operators.value === undefined ? undefined : hostPort(operators.value, operators.source),
+    operatorsName: pageName(one('operatorsName')),
     operatorsPair: pairOf(one('operatorsCert').value, one('operatorsKey').value),
     operatorsClientCa: one('operatorsClientCa').value,
     oidc: one('oidc').value,
@@ -337,6 +347,20 @@ function httpUrlOf({ value, source }: { readonly value: string | undefined; read
   if (value === undefined || /^https?:$/.test(URL.parse(value)?.protocol ?? '')) return value;
   throw new MusterError('E_USAGE', `${source}: "${value}" is not an address like http://127.0.0.1:4318`);
 }
+
+/**
+ * The name of the page.
+ *
+ * @throws {MusterError} E_USAGE when it is none
+ */
+function pageName({ value, source }: { readonly value: string | undefined; readonly source: string }) {
+  const name = value?.toLowerCase();
+  if (name === undefined || (name.length <= 253 && PAGE_NAME.test(name) && !/^[0-9.]+$/.test(name)))
+    return name;
+  throw new MusterError('E_USAGE', `${source}: "${value}" is not a name like boot.example, without a port`);
+}
+
+const PAGE_NAME = /^[a-z0-9]([a-z0-9-]{0,62})(\.[a-z0-9]([a-z0-9-]{0,62}))*$/;
 
 /** Names and addresses that agents can be told. */
 function standbyOf({ list, source }: { readonly list: readonly string[]; readonly source: string }) {

@@ -3,10 +3,10 @@ import type { Access, Grant, Role } from '../../api/access.ts';
 
 /** As `ROLES` in src/api/access.ts, which a test compares; the server decides. */
 export const ALLOWS: Readonly<Record<Role, readonly Access[]>> = {
-  viewer: ['open', 'view'],
-  operator: ['open', 'view', 'operate'],
-  admin: ['open', 'view', 'operate', 'administer'],
-  auditor: ['open', 'audit'],
+  viewer: ['open', 'own', 'view'],
+  operator: ['open', 'own', 'view', 'operate'],
+  admin: ['open', 'own', 'view', 'operate', 'administer'],
+  auditor: ['open', 'own', 'audit'],
 };
 
 /** Whether grants allow it somewhere: everywhere, or for a cluster. */

@@ -38,6 +38,13 @@ export function commands(text: string) {
   return text.split('`').map((piece, n) => (n % 2 === 1 ? <code key={`${n}`}>{piece}</code> : piece));
 }
 
+/** Browsers use a passkey only by the name for which it was made. */
+export const PasskeysElsewhere = ({ page }: { readonly page: string }) => (
+  <p class="dim">
+    Passkeys count at <a href={page}>{page}</a>.
+  </p>
+);
+
 /** What is shown in place of an empty list. */
 export function Empty({
   title,

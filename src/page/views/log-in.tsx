@@ -1,10 +1,11 @@
-/** The log-in: with a name and a password, or with the invitation of a one-time link. */
+/** The log-in: by password, by passkey, by identity provider, or with an invitation. */
 import { useEffect, useState } from 'preact/hooks';
 import type { Answer } from '../../api/contract/table.ts';
 import { get } from '../base/http.ts';
+import { canUsePasskeys, logInWithPasskey } from '../base/passkeys.ts';
 import { logIn, redeem } from '../base/session.ts';
 import { TextField } from '../parts/field.tsx';
-import { ProblemNote } from '../parts/note.tsx';
+import { PasskeysElsewhere, ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
 
 /** Why the identity provider's answer logged nobody in, by the code that the server gave. */
@@ -15,9 +16,11 @@ const REFUSED: Readonly<Record<string, string>> = {
   E_LOGIN_LIMIT: 'Too many log-ins failed from this address. Wait a minute.',
 };
 
-function ProviderLogIn({ refused }: { readonly refused: string | undefined }) {
+function OtherWays({ refused }: { readonly refused: string | undefined }) {
   const [ways, setWays] = useState<Answer<'GET /v1/login'>>({});
   useEffect(() => void get<Answer<'GET /v1/login'>>('/v1/login').then(setWays, () => {}), []);
+  const { busy, error, run } = useOrder();
+  const { passkeys } = ways;
   return (
     <>
       {refused !== undefined && (
@@ -26,6 +29,13 @@ function ProviderLogIn({ refused }: { readonly refused: string | undefined }) {
           why.
         </p>
       )}
+      {passkeys && passkeys.page !== location.origin && <PasskeysElsewhere page={passkeys.page} />}
+      {passkeys && passkeys.page === location.origin && canUsePasskeys() && (
+        <button type="button" disabled={busy} onClick={() => void run(logInWithPasskey)}>
+          Use a passkey
+        </button>
+      )}
+      <ProblemNote error={error} />
       {ways.provider && (
         <button type="button" onClick={() => location.assign('/v1/login/provider')}>
           Log in with {ways.provider.name}
@@ -105,7 +115,7 @@ export function LogIn({
           {invitation === undefined ? 'Log in' : 'Set password and log in'}
         </button>
       </form>
-      {invitation === undefined && <ProviderLogIn refused={refused} />}
+      {invitation === undefined && <OtherWays refused={refused} />}
       {invitation === undefined && (
         <p class="dim">
           Without a password, ask an administrator for an invitation: <code>muster operator invite NAME</code>

@@ -10,6 +10,7 @@ import { learnWho, logOut, may, maySomewhere, startFault, who } from '../base/se
 import { allRows, followMachines } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { Loading, ProblemNote } from '../parts/note.tsx';
+import { Account } from './account.tsx';
 import { Clusters } from './clusters.tsx';
 import { Documents } from './documents.tsx';
 import { Audit, Events } from './events.tsx';
@@ -26,7 +27,7 @@ interface View {
   readonly view: ComponentType;
   /** A role for certain clusters shows a part of it. */
   readonly part?: true;
-  /** The view in whose place in the list it is shown. */
+  /** The view in whose place in the list it is shown; its own path: none, a link is elsewhere. */
   readonly of?: string;
   /** A number beside the label. */
   readonly count?: () => number;
@@ -44,6 +45,7 @@ const VIEWS: readonly View[] = [
   { path: 'documents', label: 'Documents', access: 'view', view: Documents },
   { path: 'events', label: 'Events', access: 'view', view: Events, part: true },
   { path: 'audit', label: 'Security log', access: 'audit', view: Audit },
+  { path: 'account', label: 'Account', access: 'own', view: Account, of: 'account', part: true },
 ];
 
 /**
@@ -125,16 +127,21 @@ function Frame() {
         </ul>
         <div class="me">
           <Connection />
-          <span class="name" title={who.value!.grants.map(({ role }) => role).join(', ')}>
+          <a
+            href="#/account"
+            class="name"
+            title={who.value!.grants.map(({ role }) => role).join(', ')}
+            aria-current={view?.path === 'account' ? 'page' : undefined}
+          >
             {who.value!.name}
-          </span>
+          </a>
           <button type="button" class="quiet" onClick={() => void logOut()}>
             Log out
           </button>
         </div>
       </nav>
       <main id="main" ref={main} tabIndex={-1}>
-        {view ? <view.view key={at} /> : <NoView none={views.length === 0} />}
+        {view ? <view.view key={at} /> : <NoView />}
       </main>
     </div>
   );
@@ -155,11 +162,11 @@ function Connection() {
   );
 }
 
-const NoView = ({ none }: { readonly none: boolean }) => (
+const NoView = () => (
   <div class="empty">
-    <h1>{none ? 'Your roles do not allow any view' : 'There is no such view'}</h1>
+    <h1>There is no such view</h1>
     <p class="dim">
-      {none ? 'Ask an administrator for the role viewer.' : <Link to={['fleet']}>Show the fleet</Link>}
+      <Link to={[]}>Show the first view</Link>
     </p>
   </div>
 );

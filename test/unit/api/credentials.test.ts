@@ -12,6 +12,7 @@ import { openWorld, type World } from './world.ts';
 /** A route of each kind, which changes nothing. */
 const ROUTES: Readonly<Record<Access, readonly [string, string]>> = {
   open: ['GET', '/v1/login'],
+  own: ['GET', '/v1/passkeys'],
   view: ['GET', '/v1/status'],
   operate: ['POST', '/v1/reload'],
   administer: ['GET', '/v1/operators'],
@@ -20,10 +21,10 @@ const ROUTES: Readonly<Record<Access, readonly [string, string]>> = {
 
 /** What each role gets, by every credential. Without any, only what is open. */
 const ANSWERED: Readonly<Record<Role, readonly Access[]>> = {
-  viewer: ['open', 'view'],
-  operator: ['open', 'view', 'operate'],
-  admin: ['open', 'view', 'operate', 'administer'],
-  auditor: ['open', 'audit'],
+  viewer: ['open', 'own', 'view'],
+  operator: ['open', 'own', 'view', 'operate'],
+  admin: ['open', 'own', 'view', 'operate', 'administer'],
+  auditor: ['open', 'own', 'audit'],
 };
 
 const NAMES = Object.keys(ROLES) as Role[];

@@ -11,6 +11,7 @@ import { AGENT_BUNDLE } from '../../../src/agent/bundle.ts';
 import { quarantineMachine, releaseMachine } from '../../../src/agent/quarantine.ts';
 import { Accounts } from '../../../src/api/accounts/accounts.ts';
 import { openOperators } from '../../../src/api/accounts/operators.ts';
+import { openPasskeys } from '../../../src/api/accounts/passkeys.ts';
 import type { ProviderLogins } from '../../../src/api/accounts/provider-logins.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { startApi } from '../../../src/api/api.server.ts';
@@ -149,6 +150,7 @@ export async function openWorld(
     second = false,
     clientAuthority,
     provider,
+    name = '127.0.0.1',
   }: {
     readonly lacking?: ReadonlySet<string>;
     readonly https?: boolean;
@@ -156,6 +158,8 @@ export async function openWorld(
     readonly second?: boolean;
     readonly clientAuthority?: string;
     readonly provider?: (clock: ManualClock) => ProviderLogins;
+    /** The name of the page. */
+    readonly name?: string;
   } = {},
 ): Promise<World> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
@@ -376,11 +380,12 @@ export async function openWorld(
     security,
     accounts: new Accounts({
       operators: await openOperators({ store, clock, log }),
+      passkeys: await openPasskeys({ store, clock, log }),
       clock,
       provider: provider?.(clock),
     }),
     get page() {
-      return https ? `https://127.0.0.1:${port}` : undefined;
+      return https ? `https://${name}:${port}` : undefined;
     },
     actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
     pending: second ? new PendingOrders(clock) : undefined,

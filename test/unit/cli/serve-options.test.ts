@@ -19,6 +19,7 @@ describe('settings of the server', () => {
       vaultKey: undefined,
       metricsListen: undefined,
       operatorsListen: undefined,
+      operatorsName: undefined,
       oidc: undefined,
       operatorsClientCa: undefined,
       operatorsPair: undefined,

@@ -51,6 +51,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'objects/CLUSTER/MACHINE',
     'operator-token/ID',
     'operator/NAME',
+    'passkey/ID',
     'past-change/CLUSTER/ID',
     'pki/SCOPE/encryption',
     'pki/SCOPE/exported',

@@ -1,15 +1,22 @@
 /** Readers of accounts and of the file of log-ins, against damaged records. */
 import { expect, it } from 'vitest';
 import { decideAccess } from '../../../../src/api/access.ts';
-import { readOperator, readToken } from '../../../../src/api/accounts/operators.ts';
+import { openOperators, readOperator, readToken } from '../../../../src/api/accounts/operators.ts';
+import { PasskeyLogins } from '../../../../src/api/accounts/passkey-logins.ts';
+import { openPasskeys, readPasskey } from '../../../../src/api/accounts/passkeys.ts';
 import { decodeProvider, grantsOf } from '../../../../src/api/accounts/provider-settings.ts';
 import { Sealed } from '../../../../src/api/accounts/sealed.ts';
+import { PASSKEYS } from '../../../../src/api/contract/passkeys.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { MusterError } from '../../../../src/base/errors.ts';
+import { parsed } from '../../../../src/base/foreign-json.ts';
+import { silentLog } from '../../../../src/base/log.ts';
 import { decodeContexts } from '../../../../src/cli/login/contexts.files.ts';
 import { decodeCredential } from '../../../../src/cli/pki/credential.files.ts';
-import { damagedRecords, damagedTexts } from '../../fuzzing.ts';
+import { openMemoryStore } from '../../../../src/store/memory.ts';
+import { damagedOctets, damagedRecords, damagedTexts } from '../../fuzzing.ts';
+import { Authenticator } from './authenticator.ts';
 
 const OPERATOR = {
   v: 1,
@@ -84,4 +91,76 @@ it('a sealed value that was changed does not open', async () => {
   });
   clock.advance(1000 as Millis);
   expect(sealed.open(text)).toBeUndefined();
+});
+
+/** The library takes a third of a millisecond for each. */
+const ANSWERS = 20_000;
+
+const SITE = { id: 'boot', origin: 'https://boot' };
+
+async function openLogins() {
+  const deps = { store: openMemoryStore(), clock: new ManualClock(), log: silentLog };
+  const operators = await openOperators(deps);
+  const passkeys = await openPasskeys(deps);
+  const ada = await operators.put('ada', [{ role: 'viewer' }]);
+  return { ada, passkeys, logins: new PasskeyLogins({ passkeys, operators, clock: deps.clock }) };
+}
+
+const refused = (code: string) => (error: unknown) => {
+  if (!(error instanceof MusterError) || error.code !== code) throw error;
+};
+
+it('a damaged attestation makes no passkey, or one that logs nobody else in', async () => {
+  const { ada, passkeys, logins } = await openLogins();
+  const authenticator = new Authenticator(SITE.origin);
+  const options = logins.beginAdding(SITE, ada, 'here');
+  const { response } = authenticator.create(options);
+  const seed = Buffer.from(response.attestationObject, 'base64url');
+  await damagedOctets(
+    'attestation',
+    [seed],
+    async (octets) => {
+      const credential = authenticator.create(logins.beginAdding(SITE, ada, 'here'));
+      credential.response.attestationObject = octets.toString('base64url');
+      const what = { label: 'a', credential, network: 'here' };
+      const added = await logins.add(SITE, ada, what).catch(refused('E_PASSKEY'));
+      if (!added) return;
+      if (added.operator !== 'ada') throw new Error(added.operator);
+      await passkeys.removeAll('ada');
+    },
+    ANSWERS,
+  );
+});
+
+it('a damaged answer of a browser logs nobody in', async () => {
+  const { ada, logins } = await openLogins();
+  const authenticator = new Authenticator(SITE.origin);
+  const credential = authenticator.create(logins.beginAdding(SITE, ada, 'here'));
+  await logins.add(SITE, ada, { label: 'a', credential, network: 'here' });
+  const answer = authenticator.get(logins.begin(SITE, 'here'));
+  await logins.finish(SITE, answer, 'here');
+  const { body } = PASSKEYS['POST /v1/login/passkey/finish'];
+  await damagedRecords(
+    'assertion',
+    [{ credential: answer, client: 'page' }],
+    async (text) => {
+      const read = body.safeParse(parsed(text));
+      if (!read.success) return;
+      await logins.finish(SITE, read.data.credential, 'here').then(() => {
+        throw new Error('it logged somebody in');
+      }, refused('E_PASSKEY_LOGIN'));
+    },
+    ANSWERS,
+  );
+});
+
+it('a damaged record of a passkey is refused, or has a counter that can be compared', async () => {
+  const record = {
+    ...{ v: 1, operator: 'a', account: 1, label: 'b', credential: 'AAAA', publicKey: 'AAAA' },
+    ...{ counter: 0, handle: 'AAAA', transports: ['usb'], createdAt: 1, usedAt: 2 },
+  };
+  await damagedRecords('passkeys', [record], (text) => {
+    const read = readPasskey('a', text);
+    if (read && !(read.counter >= 0 && read.credential.length > 0)) throw new Error(text);
+  });
 });
