@@ -1,0 +1,225 @@
+/**
+ * Every setting has an effect: it is changed in documents that have it, and then a machine gets
+ * something else, or the boot host answers something else.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { loadAll } from 'js-yaml';
+import { beforeAll, expect, test } from 'vitest';
+import { ManualClock } from '../../../src/base/clock.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { createEventLog } from '../../../src/events/log.ts';
+import { openCatalog } from '../../../src/resources/catalog.files.ts';
+import type { LiveCatalog } from '../../../src/resources/catalog.ts';
+import { type Document, KINDS, type Kind } from '../../../src/resources/kinds.ts';
+import { type Setting, settings } from '../../../src/resources/reference.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+import { bootHost, MANIFEST, OTHER_MANIFEST, PARTS, type Part } from './rendered-kit.ts';
+
+type Path = readonly (string | number)[];
+
+const PEM = readFileSync('test/golden/settings/ca.pem', 'utf8');
+const written = ['hosts', 'clusters'].flatMap(
+  (file) =>
+    loadAll(
+      readFileSync(`test/golden/settings/${file}.yaml`, 'utf8')
+        .replaceAll('@MANIFEST', MANIFEST)
+        .replaceAll('@CA', JSON.stringify(PEM)),
+    ) as Document[],
+);
+const parsed = (document: Document): Document => KINDS[document.kind].parse(document) as Document;
+const base = written.map(parsed);
+
+const HASH = '7'.repeat(64);
+
+/** Other values for settings of which the values that are tried by themselves are refused. */
+const OTHERWISE: Readonly<Record<string, unknown>> = {
+  'Network: spec.subnet': '10.77.0.0/16',
+  'Network: spec.address': '10.77.0.5',
+  'Network: spec.dhcp.pools[].start': '10.77.0.99',
+  'Network: spec.dhcp.pools[].end': '10.77.0.101',
+  'Image: spec.kernel.sha256': HASH,
+  'Image: spec.initrds[].sha256': HASH,
+  'Image: spec.root.sha256': HASH,
+  'Image: spec.cloudInitVersion': '25.1.4',
+  'Cluster: spec.kubernetes.version': '1.34',
+  'Cluster: spec.kubernetes.virtualAddress.addresses': ['10.77.0.210', 'fd00::1'],
+  'Cluster: spec.kubernetes.networks.machines': ['10.77.0.0/16'],
+  'Cluster: spec.kubernetes.addons[].manifests[].sha256': OTHER_MANIFEST,
+  'Cluster: spec.kubernetes.apiServer.authorization.authorizers[].webhook.timeout': '4s',
+  'Profile: spec.selector.network': 'remote',
+  'Profile: spec.selector.labels': { role: 'other' },
+  'Machine: spec.macs': ['52:54:00:aa:00:99'],
+  'Machine: spec.uuid': '4c4c4544-0042-3510-8051-b7c04f4d3532',
+  'config: files[].contentBase64': 'aGVsbG9v',
+  'config: files[].source.sha256': HASH,
+  'config: units[].name': 'changed.service',
+  'config: units[].dropins[].name': '20-b.conf',
+  'config: network.interfaces[].routes[].to': '10.91.0.0/16',
+  'config: network.interfaces[].routes[].via': '10.80.7.2',
+  'config: variables': { contact: 'others@lab.example' },
+  ...Object.fromEntries(
+    ['auditWebhook', 'tokenWebhook'].map((hook) => [
+      `Cluster: spec.kubernetes.apiServer.${hook}.users[].user.client-certificate-data`,
+      'aGVsbG9v',
+    ]),
+  ),
+};
+
+/** Settings that are changed together with others: the document, where, and the value. */
+const TOGETHER: Readonly<Record<string, readonly [string, string, unknown]>> = {
+  'Network: spec.dhcp.mode': ['rack', 'spec.dhcp', { mode: 'off' }],
+  'Cluster: spec.kubernetes.etcd.topology': ['green', 'spec.kubernetes.etcd', { topology: 'stacked' }],
+  'Cluster: spec.kubernetes.apiServer.authentication.anonymous.enabled': [
+    'blue',
+    'spec.kubernetes.apiServer.authentication.anonymous',
+    { enabled: false },
+  ],
+  'Cluster: spec.kubernetes.addons[].patches[].remove': ['blue', 'spec.kubernetes.addons.0.patches.2', undefined],
+};
+
+/** Settings of the boot host, which no answer to a machine shows, and the test that shows them. */
+const ELSEWHERE: Readonly<Record<string, string>> = {};
+
+/** Settings of which a document of this kind needs the only value that there is, or the only one beside others. */
+const FIXED: readonly string[] = [];
+
+/** What a change of a kind of document can show, in the order in which it is looked at. */
+const SHOWN: Readonly<Record<Exclude<Kind, 'Webhook'>, readonly Part[]>> = {
+  Network: ['packets', 'configurations', 'scripts', 'explained'],
+  Image: ['scripts', 'configurations', 'explained'],
+  Cluster: ['plans', 'configurations', 'explained'],
+  Profile: ['scripts', 'configurations', 'explained'],
+  Machine: ['configurations', 'packets', 'scripts', 'explained'],
+};
+
+const keyOf = ({ kind, path, row }: Setting): string =>
+  path[1] === 'config' && path.length > 2 ? `config: ${row.path}` : `${kind}: ${row.path}`;
+
+/** The settings that are no mapping of other settings. */
+const leaves = settings().filter(
+  ({ kind, path }, _, all) =>
+    path[0] === 'spec' &&
+    kind !== 'Webhook' &&
+    !all.some(
+      (other) =>
+        other.kind === kind &&
+        other.path.length > path.length &&
+        (other.path[1] === 'config') === (path[1] === 'config') &&
+        path.every((step, n) => other.path[n] === step),
+    ),
+);
+
+/** The places in a document that have this setting. */
+function places(value: unknown, path: readonly string[], before: Path = []): readonly Path[] {
+  if (Array.isArray(value)) return value.flatMap((item, n) => places(item, path, [...before, n]));
+  const [first, ...rest] = path;
+  if (first === undefined) return value === undefined ? [] : [before];
+  if (value === null || typeof value !== 'object' || !Object.hasOwn(value, first)) return [];
+  const inner = (value as Record<string, unknown>)[first];
+  return rest.length === 0 ? [[...before, first]] : places(inner, rest, [...before, first]);
+}
+
+const at = (value: unknown, path: Path): unknown =>
+  path.reduce<unknown>((inner, step) => (inner as Record<string | number, unknown>)[step], value);
+
+/** The document with another value at a place; `undefined` leaves the setting out. */
+function changed(document: Document, path: Path, value: unknown): Document {
+  const copy = structuredClone(document);
+  const parent = at(copy, path.slice(0, -1)) as Record<string | number, unknown>;
+  const last = path.at(-1)!;
+  if (value === undefined) delete parent[last];
+  else parent[last] = value;
+  return copy;
+}
+
+/** Other values that a setting may have, in the order in which they are tried. */
+function* otherValues(setting: Setting, value: unknown): Generator<unknown> {
+  const key = keyOf(setting);
+  if (Object.hasOwn(OTHERWISE, key)) yield OTHERWISE[key];
+  const choices = /^one of: (.*)$/.exec(setting.row.type)?.[1]?.split(', ') ?? [];
+  yield* choices.filter((choice) => choice !== value);
+  if (!setting.row.required) yield undefined;
+  if (typeof value === 'boolean') yield !value;
+  if (typeof value === 'number') yield value + 1;
+  if (typeof value === 'string') yield `${value}x`;
+  if (Array.isArray(value)) yield value.slice(1);
+  if (Array.isArray(value) && typeof value[0] === 'string') yield [`${value[0]}x`, ...value.slice(1)];
+}
+
+let catalog: LiveCatalog;
+const normal = new Map<string, string>();
+
+const show = async (part: Part, documents: readonly Document[], name: string): Promise<string> =>
+  PARTS[part](await bootHost(documents), name);
+
+async function normally(part: Part, name: string): Promise<string> {
+  const key = `${part} ${part === 'plans' ? name : ''}`;
+  const known = normal.get(key) ?? (await show(part, base, name));
+  normal.set(key, known);
+  return known;
+}
+
+/** Whether the document with another value is taken, and a machine then gets something else. */
+async function effect(document: Document): Promise<'refused' | 'none' | Part> {
+  const { kind, metadata } = document;
+  try {
+    await catalog.apply([document], { dryRun: true });
+  } catch {
+    return 'refused';
+  }
+  const now = base.map((one) =>
+    one.kind === kind && one.metadata.name === metadata.name ? parsed(document) : one,
+  );
+  for (const part of SHOWN[kind as keyof typeof SHOWN])
+    if ((await show(part, now, metadata.name)) !== (await normally(part, metadata.name))) return part;
+  return 'none';
+}
+
+/** What is wrong with a setting; undefined when a change of it has an effect. */
+async function fault(setting: Setting): Promise<string | undefined> {
+  const tried: string[] = [];
+  const together = TOGETHER[keyOf(setting)];
+  if (together !== undefined) {
+    const [name, path, value] = together;
+    const document = written.find(({ kind, metadata }) => kind === setting.kind && metadata.name === name)!;
+    const result = await effect(changed(document, path.split('.'), value));
+    return result === 'refused' || result === 'none' ? `${keyOf(setting)}: ${result}` : undefined;
+  }
+  for (const document of written.filter(({ kind }) => kind === setting.kind))
+    for (const path of places(document, setting.path))
+      for (const value of otherValues(setting, at(document, path))) {
+        const result = await effect(changed(document, path, value));
+        if (result !== 'refused' && result !== 'none') return undefined;
+        tried.push(`${JSON.stringify(value)} of ${document.metadata.name} ${result}`);
+      }
+  return `${keyOf(setting)}: ${tried.join('; ') || 'no document has it'}`;
+}
+
+beforeAll(async () => {
+  const clock = new ManualClock();
+  const events = createEventLog({ clock, log: silentLog, perSubject: 100, subjects: 100 });
+  const store = openMemoryStore();
+  catalog = await openCatalog({ store, events, log: silentLog, clock, checkConfig: checkAll });
+  await catalog.apply(written);
+});
+
+test.for(Object.keys(SHOWN))('each setting of a %s changes what machines get', async (kind) => {
+  const without: string[] = [];
+  for (const setting of leaves)
+    if (setting.kind === kind && ELSEWHERE[keyOf(setting)] === undefined) {
+      const found = await fault(setting);
+      if (found !== undefined) without.push(found);
+    }
+  expect(without).toEqual([]);
+});
+
+test('each setting that no machine sees has a test that names it', () => {
+  const known = new Set(leaves.map(keyOf));
+  for (const [key, file] of Object.entries(ELSEWHERE)) {
+    expect(known).toContain(key);
+    expect(existsSync(file) && readFileSync(file, 'utf8'), `${key} in ${file}`).toContain(
+      key.split('.').at(-1)!.replace('[]', ''),
+    );
+  }
+});
