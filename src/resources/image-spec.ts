@@ -11,7 +11,12 @@ export const asset = z.strictObject({
       'Where the file came from: http://, https:// or file://. `muster image add` fetches it from there.',
   }),
   sha256: sha256,
-  size: z.int().min(0).max(1e15).optional().meta({ description: 'Octets.' }),
+  size: z
+    .int()
+    .min(0)
+    .max(1e15)
+    .optional()
+    .meta({ description: 'Octets, for display only: the hash alone is compared.' }),
   name: z
     .string()
     .regex(/^[A-Za-z0-9._+-]+$/)

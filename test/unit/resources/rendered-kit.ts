@@ -47,10 +47,10 @@ const OWN = [
 const STRANGERS = ['52:54:00:bb:00:01', '52:54:00:bb:00:02'] as readonly Mac[];
 const FILE = { path: '/', size: 0, modified: new Date(0) };
 
-/** A boot host for one state of the documents, which are not checked. */
-export type BootHost = Awaited<ReturnType<typeof bootHost>>;
+type BootHost = Awaited<ReturnType<typeof bootHost>>;
 
-export async function bootHost(documents: readonly Document[]) {
+/** A boot host for one state of the documents, which are not checked. */
+async function bootHost(documents: readonly Document[]) {
   const clock = new ManualClock(millis(1_750_000_000_000));
   const store = openMemoryStore();
   const log = silentLog;
@@ -79,7 +79,7 @@ export async function bootHost(documents: readonly Document[]) {
     clock,
   });
   const parts = { networks: () => networks, boot, leases, store, events, metrics, log, clock };
-  return { catalog, memberships, networks, boot, pipeline: new PacketPipeline(parts) };
+  return { networks, boot, pipeline: new PacketPipeline(parts) };
 }
 
 /** Sessions have random names. */
@@ -87,8 +87,9 @@ const settled = (text: string): string =>
   text.replace(/\/boot\/[\w-]{22}/g, '/boot/SESSION').replace(/"session":"[^"]*"/g, '');
 
 /** What the agents of a cluster get once they are settled, without keys and certificates. */
-function plans({ catalog, memberships }: BootHost, cluster: string): string {
-  const { resolved } = followClusters(catalog, memberships).get(cluster) ?? {};
+function plans(documents: readonly Document[], cluster: string): string {
+  const { catalog } = catalogOf(documents);
+  const { resolved } = followClusters(catalog, followMemberships(catalog)).get(cluster) ?? {};
   if (resolved === undefined) return 'none';
   const given = {
     logins: previewLogins(resolved).logins,
@@ -108,7 +109,7 @@ function plans({ catalog, memberships }: BootHost, cluster: string): string {
 }
 
 /** The machines whose configurations are compared: one of each kind. */
-const MACHINES = ['n1', 'n2', 'cp1', 'e1', 'g1', 'e2'] as const;
+const MACHINES = ['n1', 'n2', 'cp1', 'w1', 'e1', 'g1', 'e2'] as const;
 
 const configurations = ({ boot }: BootHost, machines: readonly string[]): string =>
   machines
@@ -129,8 +130,24 @@ const CLIENTS: readonly (readonly [Mac, Parameters<typeof message>[1], string?])
   [mac, { options: UEFI! }],
   [mac, { options: IPXE! }],
   [mac, { options: [[60, 'Linux']] }],
-  [mac, { options: [[60, 'Linux'], [55, [1, 3, 6, 15, 26, 42]]] }],
-  [mac, { options: [[60, 'Other'], [55, [1, 3, 6, 15, 26, 42, 224, 225, 226, 227, 228, 229]]] }],
+  [
+    mac,
+    {
+      options: [
+        [60, 'Linux'],
+        [55, [1, 3, 6, 15, 26, 42]],
+      ],
+    },
+  ],
+  [
+    mac,
+    {
+      options: [
+        [60, 'Other'],
+        [55, [1, 3, 6, 15, 26, 42, 224, 225, 226, 227, 228, 229]],
+      ],
+    },
+  ],
 ]);
 
 async function packets({ pipeline }: BootHost): Promise<string> {
@@ -175,11 +192,18 @@ async function scripts({ boot, networks }: BootHost): Promise<string> {
   const asked = [
     await ask(mac('aa:00:01'), '10.77.0.11'),
     await ask(mac('aa:00:02'), '10.77.0.12'),
-    await ask(mac('aa:00:03'), '10.77.0.13', { manufacturer: 'ACME', product: 'Rocket', serial: 'S3' }),
+    await ask(mac('aa:00:03'), '10.77.0.13', {
+      manufacturer: 'ACME',
+      product: 'Rocket',
+      serial: 'SN-4711-C',
+    }),
     await ask(mac('aa:00:11'), '10.77.0.21'),
     await ask(mac('aa:00:12'), '10.77.0.22'),
     // n1 with a network interface that no document names
-    await ask(mac('cc:00:02'), '10.77.0.90', { serial: 'S1', uuid: '4c4c4544-0042-3510-8051-b7c04f4d3531' }),
+    await ask(mac('cc:00:02'), '10.77.0.90', {
+      serial: 'SN-4711-A',
+      uuid: '4c4c4544-0042-3510-8051-b7c04f4d3531',
+    }),
   ];
   return asked.join('\n');
 }
@@ -187,13 +211,22 @@ async function scripts({ boot, networks }: BootHost): Promise<string> {
 const explained = ({ boot }: BootHost, machines: readonly string[]): string =>
   JSON.stringify(machines.map((machine) => boot.explain({ machine })));
 
-/** All that is observed, by the name of the part. */
+const ofHost =
+  (part: (host: BootHost, machines: readonly string[]) => string | Promise<string>) =>
+  async (documents: readonly Document[], name: string): Promise<string> => {
+    const isMachine = documents.some(({ kind, metadata }) => kind === 'Machine' && metadata.name === name);
+    return settled(await part(await bootHost(documents), isMachine ? [name] : MACHINES));
+  };
+
+/**
+ * All that is observed, by the name of the part. The name is that of the document that changes: of
+ * the Cluster whose plans are shown, or of the only Machine whose configuration is.
+ */
 export const PARTS = {
-  /** @param name The Cluster. */
-  plans: async (host: BootHost, name: string) => plans(host, name),
-  configurations: async (host: BootHost) => settled(configurations(host, MACHINES)),
-  packets: async (host: BootHost) => settled(await packets(host)),
-  scripts: async (host: BootHost) => settled(await scripts(host)),
-  explained: async (host: BootHost) => settled(explained(host, MACHINES)),
+  plans,
+  configurations: ofHost(configurations),
+  packets: ofHost(packets),
+  scripts: ofHost(scripts),
+  explained: ofHost(explained),
 } as const;
 export type Part = keyof typeof PARTS;
