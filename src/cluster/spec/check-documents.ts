@@ -6,12 +6,14 @@
 import { checkedLayer } from '../../agent/machine-layer.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
+import { casesIn } from '../../ignition/cases.ts';
 import { configurationCheck } from '../../ignition/check.ts';
 import {
   type Candidate,
   type CandidateSet,
   type CrossFault,
   type DocumentId,
+  idOf,
   spotOf,
 } from '../../resources/candidate.ts';
 import type { ConfigCheck } from '../../resources/catalog.ts';
@@ -48,7 +50,8 @@ export const checkWith = (running?: Running): ConfigCheck => {
 /**
  * Faults of the Clusters that `changed` concerns (undefined: all). A Machine without a document or
  * address is only a warning: it may be accepted later, and is held until then. When the Cluster
- * itself did not change, only faults that involve a changed document are returned.
+ * itself did not change, only faults that involve a changed document are returned, or a machine
+ * that boots with one.
  */
 const clusterCheck =
   (running: Running | undefined): ConfigCheck =>
@@ -74,7 +77,11 @@ const clusterCheck =
       ];
       const itself = !changed || changed.has(`Cluster/${metadata.name}`);
       const held = virtualAddresses(spec);
-      const related = new Set([...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)));
+      const causes = changed ? bootingBy(changed, names, candidates) : new Map<DocumentId, DocumentId>();
+      const related = new Set([
+        ...[...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)),
+        ...causes.keys(),
+      ]);
       if (!itself && related.size === 0) return [];
       const others = held.length > 0 ? clusters.slice(0, n).filter(holdsAddress).map(completed) : [];
       const all = [
@@ -101,7 +108,12 @@ const clusterCheck =
           severity: 'warning',
         }),
       );
-      return [...kept, ...warnings];
+      const causeOf = ({ other }: CrossFault): DocumentId | undefined =>
+        other === undefined || changed?.has(other) ? other : (causes.get(other) ?? other);
+      return [...kept, ...warnings].map((one) => {
+        const other = causeOf(one);
+        return other === undefined ? one : { ...one, other };
+      });
     });
   };
 
@@ -121,6 +133,34 @@ function concerns(
   if (kind !== 'Machine') return false;
   const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
   return names.has(name) || addresses.some((address) => held.includes(address));
+}
+
+/**
+ * The machines that boot with a changed Profile or Image, or that such a Profile selects or no
+ * longer selects; each with the document that changed.
+ */
+function bootingBy(
+  changed: ReadonlySet<DocumentId>,
+  names: ReadonlySet<string>,
+  candidates: CandidateSet,
+): ReadonlyMap<DocumentId, DocumentId> {
+  const ids = [...changed];
+  const profile = ids.find((id) => id.startsWith('Profile/'));
+  const found = new Map<DocumentId, DocumentId>();
+  if (profile === undefined && !ids.some((id) => id.startsWith('Image/'))) return found;
+  const casesOf = casesIn(candidates);
+  for (const name of names) {
+    const machine = candidates.Machine.get(name)?.document;
+    if (machine === undefined) continue;
+    const boots = casesOf(machine).flatMap((one) =>
+      [one.profile, one.image].map((part) => part && idOf(part)),
+    );
+    const cause =
+      boots.find((id) => id !== undefined && changed.has(id)) ??
+      (machine.spec.profile === undefined ? profile : undefined);
+    if (cause !== undefined) found.set(idOf(machine), cause);
+  }
+  return found;
 }
 
 /** Machines that another Cluster names too. */

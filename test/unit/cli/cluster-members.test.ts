@@ -54,17 +54,25 @@ test('machines are named in the document and taken out of it, in their roles', a
   expect(spec().workers).toEqual(['w2']);
 });
 
-test('a machine that is added without an address is warned of', async () => {
-  await world.client.call('POST', '/v1/apply', {
-    body: machine('w3', 31).replace(', addresses: [10.77.0.31]', ''),
-  });
+test.for([
+  ['an address', ', addresses: [10.77.0.31]', /^warning: .*w3: no spec\.addresses in its Machine/m],
+  ['a profile', 'nothing', /^warning: .*w3: no profile in its Machine, and no Profile selects it/m],
+] as const)('a machine that is added without %s is warned of', async ([, without, text]) => {
+  await world.client.call('POST', '/v1/apply', { body: machine('w3', 31).replace(without, '') });
   const { code, err } = await muster('add-node', 'red', 'w3');
+  expect([code, err]).toEqual([0, expect.stringMatching(text)]);
+  const removed = await muster('remove-node', 'red', 'w3');
+  expect([removed.code, removed.err]).toEqual([0, expect.not.stringContaining('w3')]);
+});
+
+test('control planes that are added without a data disk are warned of', async () => {
+  await world.client.call('POST', '/v1/apply', { body: machine('cp8', 38) + machine('cp9', 39) });
+  const { code, err } = await muster('add-node', 'red', 'cp8', 'cp9', '--control-plane');
   expect([code, err]).toEqual([
     0,
-    expect.stringMatching(/^warning: .*w3: no spec\.addresses in its Machine/m),
+    expect.stringMatching(/^warning: .*cp8, cp9: a member of etcd without dataDisk in its Machine/m),
   ]);
-  const removed = await muster('remove-node', 'red', 'w3');
-  expect([removed.code, removed.err]).toEqual([0, expect.not.stringContaining('w3: no spec.addresses')]);
+  expect((await muster('remove-node', 'red', 'cp8', 'cp9')).code).toBe(0);
 });
 
 test('an even number of members of etcd is refused before anything happens, an exchange is not', async () => {

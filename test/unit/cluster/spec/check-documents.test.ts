@@ -380,6 +380,47 @@ test('a Machine of a Cluster that loses its address is a warning, and other chan
   await one.close();
 });
 
+test('a Profile or Image that changes alone is checked with the machines that have it', async () => {
+  const one = await catalog();
+  const machines = MACHINES.replaceAll('profile: node', 'profile: booted');
+  await one.applyText(NETWORKS + image('') + machines + cluster(), 'before.yaml');
+  const warned = async (text: string) =>
+    (await one.applyText(text, 'c.yaml')).warnings.map(({ message }) => message);
+  const [, picture, profile] = image(', programs: [curl, iptables]').split('---\n');
+  expect(await warned(picture!)).toEqual([
+    'Cluster/blue: w1: image debian-13 lacks haproxy; boot an image that has all of them; `muster image build debian -- --kubernetes` makes one',
+  ]);
+  expect(await warned(PROFILE.replace('name: node', 'name: spare'))).toEqual([]);
+  expect(await warned(profile!.replace(', dataDisk: {serial: data}', ''))).toContain(
+    'Cluster/blue: cp1, cp2, cp3: a member of etcd without dataDisk in its Machine, Profile or Cluster; it is held until there is one',
+  );
+  const twice = profile!.replace(
+    'dataDisk: {serial: data}',
+    'dataDisk: {path: /dev/vdb}, config: {filesystems: [{device: /dev/vdb, format: xfs}]}',
+  );
+  await expect(one.applyText(twice, 'c.yaml')).rejects.toThrow(
+    'cp1: /dev/vdb is the dataDisk; remove it from config.filesystems',
+  );
+  await one.close();
+});
+
+test('a Profile that no longer selects machines leaves them without one, which is told', async () => {
+  const one = await catalog();
+  const selecting = PROFILE.replace('name: node', 'name: any').replace(
+    'boot: disk',
+    'boot: disk, selector: {arch: x86_64}',
+  );
+  const machines = MACHINES.replaceAll(', profile: node', '');
+  await one.applyText(NETWORKS + selecting + machines + cluster(), 'before.yaml');
+  const { warnings } = await one.applyText(selecting.replace(', selector: {arch: x86_64}', ''), 'c.yaml');
+  expect(warnings.map(({ message }) => message)).toContain(
+    'Cluster/blue: cp1, cp2, cp3, w1: no profile in its Machine, and no Profile selects it; it is held when it boots',
+  );
+  const before = await one.applyText(selecting, 'c.yaml');
+  expect(before.warnings).toEqual([]);
+  await one.close();
+});
+
 const ON_DISKS = (disks: string, profile = 'dataDisk: {serial: data}') => `---
 apiVersion: muster/v1
 kind: Profile
