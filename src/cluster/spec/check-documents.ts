@@ -146,8 +146,8 @@ function bootingBy(
 ): ReadonlyMap<DocumentId, DocumentId> {
   const ids = [...changed];
   const profile = ids.find((id) => id.startsWith('Profile/'));
-  const found = new Map<DocumentId, DocumentId>();
-  if (profile === undefined && !ids.some((id) => id.startsWith('Image/'))) return found;
+  const causes = new Map<DocumentId, DocumentId>();
+  if (profile === undefined && !ids.some((id) => id.startsWith('Image/'))) return causes;
   const casesOf = casesIn(candidates);
   for (const name of names) {
     const machine = candidates.Machine.get(name)?.document;
@@ -158,9 +158,9 @@ function bootingBy(
     const cause =
       boots.find((id) => id !== undefined && changed.has(id)) ??
       (machine.spec.profile === undefined ? profile : undefined);
-    if (cause !== undefined) found.set(idOf(machine), cause);
+    if (cause !== undefined) causes.set(idOf(machine), cause);
   }
-  return found;
+  return causes;
 }
 
 /** Machines that another Cluster names too. */

@@ -123,9 +123,10 @@ const configurations = ({ boot }: BootHost, machines: readonly string[]): string
     .join('\n');
 
 /** A client, and what it sends. */
-const CLIENTS: readonly (readonly [Mac, Parameters<typeof message>[1], string?])[] = (
+type Client = readonly [Mac, NonNullable<Parameters<typeof message>[1]>];
+const CLIENTS = (
   ['52:54:00:aa:00:01', '52:54:00:aa:00:02', '52:54:00:aa:00:03', ...STRANGERS] as Mac[]
-).flatMap((mac) => [
+).flatMap((mac): Client[] => [
   [mac, { options: BIOS! }],
   [mac, { options: UEFI! }],
   [mac, { options: IPXE! }],
