@@ -10,21 +10,17 @@ import type { Plan, PlanLine } from '../../agent/plan.ts';
 import type { AgentIdentity, AgentPlanner } from '../../agent/protocol.ts';
 import { REPLACES_KEYS, REPORTS_PROGRAMS } from '../../agent/versions.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Secret } from '../../base/secret.ts';
 import type { EventSink } from '../../events/event.ts';
 import { readCsr } from '../../pki/csr.ts';
-import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import type { GivenSecrets } from '../../pki/given-secrets.ts';
 import { type HandoutOf, type Held, handout } from '../../pki/handout.ts';
 import type { LeafName } from '../../pki/hierarchy.ts';
 import { PrivateKey, type PublicKey } from '../../pki/keys.ts';
 import { trustBundle } from '../../pki/keyset.ts';
-import type { Keysets, Pki } from '../../pki/pki.ts';
-import type { RenewalOrder } from '../../pki/renewals.ts';
+import type { Pki } from '../../pki/pki.ts';
 import type { Catalog } from '../../resources/catalog.ts';
-import { MUSTER_SCOPE } from '../../store/keys.ts';
 import type { AppliedObjects } from '../objects/applied.ts';
 import { joinsByToken } from '../spec/by-token.ts';
 import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificate-names.ts';
@@ -33,6 +29,7 @@ import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.t
 import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
 import type { AllowedVersions } from './allowed.ts';
 import { type Certificates, leavesOf, openCertificates } from './certificates.ts';
+import { type ClusterKeys, type Keys, openClusterKeys } from './cluster-keys.ts';
 import { dataPart } from './data.ts';
 import { type Departure, type Departures, departurePlan } from './departure.ts';
 import type { PresentOf } from './desired-objects.ts';
@@ -126,12 +123,6 @@ const changing = ({ machines }: ResolvedCluster): number =>
   Math.min(POLL.settled, Math.max(POLL.soon, Math.ceil(machines.length / 100)));
 
 /**
- * Keysets are read from the store again after this time, so that a rotation takes effect.
- * Milliseconds.
- */
-const KEYSETS_FRESH = 5_000 as Millis;
-
-/**
  * Creates the planner of all clusters on this boot host.
  *
  * @example
@@ -158,21 +149,15 @@ interface Poll {
   readonly facts: AgentFacts;
 }
 
-/** The cluster's keysets together with Muster's own transport CA, and the encryption keys. */
-interface Keys {
-  readonly keysets: Keysets;
-  readonly encryption: EncryptionKeyset | undefined;
-  readonly renewals: readonly RenewalOrder[];
-}
-
 class Planner {
   readonly #deps: PlannerDeps;
   readonly #certificates: Certificates;
   readonly #preflight: Preflight;
-  readonly #keys = new Map<string, Keys & { readonly until: Millis }>();
+  readonly #keys: ClusterKeys;
 
   constructor(deps: PlannerDeps) {
     this.#deps = deps;
+    this.#keys = openClusterKeys(deps);
     this.#certificates = openCertificates(deps);
     this.#preflight = openPreflight(deps.clock);
   }
@@ -255,7 +240,7 @@ class Planner {
 
     const running = this.#deps.running?.(resolved.name);
     const rehearsal = running?.rehearsal(machine.name);
-    const known = await this.#keysOf(resolved, isMember);
+    const known = await this.#keys.of(resolved, isMember);
     if (known === undefined)
       return only(
         POLL.soon,
@@ -370,7 +355,7 @@ class Planner {
       return wait(
         'only workers can have their secrets inline: a member of etcd starts when its agent gets the grant',
       );
-    const keys = await this.#keysOf(resolved, false);
+    const keys = await this.#keys.of(resolved, false);
     if (keys === undefined)
       return wait('the keys of the cluster are made when its first member of etcd polls');
     const { pki } = this.#deps;
@@ -389,27 +374,6 @@ class Planner {
   /** Seconds until the next poll; longer after a failed plan, because a retry would fail again. */
   #next({ hold: failed }: AgentFacts, seconds: number): number {
     return failed === undefined ? seconds : Math.max(seconds, POLL.held);
-  }
-
-  /**
-   * The cluster's keysets together with Muster's own. They are made when a member of etcd polls for
-   * the first time and is not held. A member with data that this store does not know is held, so a
-   * boot host that lost its store makes no second set of keys for a running cluster.
-   */
-  async #keysOf(resolved: ResolvedCluster, mayFound: boolean): Promise<Keys | undefined> {
-    const { pki, clock } = this.#deps;
-    const known = this.#keys.get(resolved.name);
-    if (known && known.until > clock.monotonic()) return known;
-    const own = mayFound ? await pki.found(resolved.name, resolved.keys) : await founded(pki, resolved.name);
-    if (own === undefined) return undefined;
-    const keysets = new Map([...own, ...((await founded(pki, MUSTER_SCOPE)) ?? [])]);
-    const keys: Keys = {
-      keysets,
-      encryption: await pki.encryption(resolved.name),
-      renewals: await pki.renewals(resolved.name),
-    };
-    this.#keys.set(resolved.name, { ...keys, until: (clock.monotonic() + KEYSETS_FRESH) as Millis });
-    return keys;
   }
 
   /**
@@ -509,8 +473,4 @@ class Planner {
     });
     return 'refused';
   }
-}
-
-async function founded(pki: Pki, scope: string): Promise<Keysets | undefined> {
-  return (await pki.isFounded(scope)) ? pki.keysets(scope) : undefined;
 }

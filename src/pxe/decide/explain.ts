@@ -5,7 +5,7 @@
 import { MusterError } from '../../base/errors.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
-import type { MusterEvent, Reason } from '../../events/event.ts';
+import type { MusterEvent } from '../../events/event.ts';
 import { PREVIEW_SESSION } from '../../ignition/input.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import { type Match, POINTS, type Recognition } from '../../machines/recognition.ts';
@@ -16,8 +16,9 @@ import { firmwareCodes } from '../firmware/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
-import { BOOT_LIMIT, decide, judge, remedy } from './decide.ts';
+import { decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
+import { type ExplainStep, eventStep, stateSteps } from './explain-state.ts';
 import { verdictOnMac } from './foreign.ts';
 import { givesAddress } from './own-addresses.ts';
 import { refusal } from './refusal.ts';
@@ -29,12 +30,6 @@ export interface ExplainQuestion {
   readonly network?: string | undefined;
   readonly arch?: Arch | undefined;
   readonly firmware?: Firmware | undefined;
-}
-
-interface ExplainStep {
-  readonly step: string;
-  readonly result: string;
-  readonly reason?: Reason;
 }
 
 /** The steps are for people, the other fields for programs. */
@@ -109,7 +104,7 @@ export function explain(context: BootContext, question: ExplainQuestion): Explan
       ...selectedSteps(context, examined),
       ...Object.entries(answers).map(([step, decision]) => decisionStep(step, decision)),
       decisionStep('script', verdict),
-      ...stateSteps(context, examined),
+      ...stateSteps(context, examined.member),
       ...(ends === undefined ? [] : [{ step: 'to continue', result: ends }]),
       ...events.map(eventStep),
     ],
@@ -375,86 +370,6 @@ function decisionStep(step: string, decision: BootDecision): ExplainStep {
     hold: 'waits',
   }[decision.kind];
   return { step, result: what, reason: decision.reason };
-}
-
-function stateSteps(context: BootContext, examined: Case): readonly ExplainStep[] {
-  const { member } = examined;
-  if (!member) return [];
-  const { phase, since, reason, bootsWithoutReady, session } = member.status;
-  const steps: ExplainStep[] = [
-    {
-      step: 'phase',
-      result: `${phase} since ${new Date(since).toISOString()}`,
-      ...(reason ? { reason } : {}),
-    },
-    { step: 'boots', result: `${bootsWithoutReady} since it was last ready; held after ${BOOT_LIMIT}` },
-  ];
-  steps.push(...agentSteps(context, member));
-  const live =
-    context.roster.sessions.opening(member.name) ??
-    (session === undefined ? undefined : context.roster.sessions.get(session));
-  if (live) {
-    const last = live.session.steps.at(-1)!;
-    const state = live.session.closed ? `over (${live.session.closed.why})` : 'live';
-    steps.push({
-      step: 'session',
-      result: `${live.session.id}, ${state}, last step ${last.step} at ${new Date(last.at).toISOString()}`,
-    });
-  }
-  return steps;
-}
-
-/** What its agent said last, and whether the machine counts as running. */
-function agentSteps(context: BootContext, { name, status }: Member): readonly ExplainStep[] {
-  const { agent, alarm, quarantine } = status;
-  const beat = context.roster.heartbeats.last(name);
-  const runs = Math.ceil(context.roster.heartbeats.remaining(name) / 1000);
-  const heard = [
-    beat?.bootId === undefined
-      ? 'not heard since this server started'
-      : `${beat.left ? 'went down' : 'heard'} ${Math.round((context.clock.monotonic() - beat.at) / 1000)} s ago from ${beat.address}`,
-    ...(runs > 0 ? [`counts as running for ${runs} s more`] : []),
-  ].join(', ');
-  return [
-    ...(agent === undefined
-      ? []
-      : [
-          {
-            step: 'agent',
-            result: `${heard}${agent.step === undefined ? '' : `, step ${agent.step}`}${agent.hold ? ', held' : ''}`,
-            ...(agent.hold ? { reason: agent.hold } : {}),
-          },
-        ]),
-    ...(agent?.bootDisk === undefined
-      ? []
-      : [{ step: 'boot disk', result: agent.bootDisk.code, reason: agent.bootDisk }]),
-    ...(quarantine === undefined
-      ? []
-      : [
-          {
-            step: 'quarantine',
-            result: `since ${new Date(quarantine.at).toISOString()}; muster machine release ${name} ends it`,
-            reason: { code: quarantine.code, text: quarantine.text },
-          },
-        ]),
-    ...(alarm === undefined
-      ? []
-      : [
-          {
-            step: 'alarm',
-            result: `since ${new Date(alarm.at).toISOString()}; muster machine rearm ${name} ends it`,
-            reason: { code: alarm.code, text: alarm.text },
-          },
-        ]),
-  ];
-}
-
-function eventStep(event: MusterEvent): ExplainStep {
-  return {
-    step: 'event',
-    result: `${new Date(event.at).toISOString()} ${event.kind}`,
-    ...(event.reason ? { reason: event.reason } : {}),
-  };
 }
 
 /**
