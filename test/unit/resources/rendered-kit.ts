@@ -70,7 +70,6 @@ async function bootHost(documents: readonly Document[]) {
     assets: {
       find: () => FILE,
       loader: (name) => (loaders.includes(name) ? FILE : undefined),
-      loaders: () => loaders,
     },
     networks: () => networks,
     render,
