@@ -44,7 +44,7 @@ const OWN = [
   { interface: 'eth1', address: ipv4('10.77.0.1') },
   { interface: 'eth1', address: ipv4('10.77.0.5') },
 ];
-const STRANGERS = ['52:54:00:bb:00:01', '52:54:00:bb:00:02'] as readonly Mac[];
+const STRANGERS = ['52:54:00:bb:00:01', '52:54:00:bb:00:02'] as Mac[];
 const FILE = { path: '/', size: 0, modified: new Date(0) };
 
 type BootHost = Awaited<ReturnType<typeof bootHost>>;
