@@ -233,7 +233,7 @@ export const CONFIG = map(
 );
 
 /** Why systemd could not parse a unit's text; undefined when it can, or when it is empty. */
-function unitFault(contents: string): string | undefined {
+export function unitFault(contents: string): string | undefined {
   let section = false;
   let continued = false;
   for (const [n, raw] of contents.split('\n').entries()) {

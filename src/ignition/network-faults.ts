@@ -23,6 +23,9 @@ export function networkFaults(interfaces: readonly NodeInterface[]): readonly Ne
       ...bondFaults(one, interfaces),
       ...partFaults(interfaces, n),
       ...mtuFaults(one, interfaces),
+      ...bridgeFaults(one),
+      ...macFaults(one),
+      ...carrierFaults(one, interfaces),
     ].map(({ path, message }) => ({ path: [n, ...path], message })),
   );
 }
@@ -101,7 +104,10 @@ function gatewayFaults(one: NodeInterface): NetworkFault[] {
   };
   const gateways = (['gateway', 'gateway6'] as const).flatMap((field) => {
     const gateway = one[field];
-    if (gateway === undefined || gatewayOnLink(one, gateway) || !unreachable(gateway)) return [];
+    if (gateway === undefined) return [];
+    const noHost = noHostFault(gateway, one.addresses ?? []);
+    if (noHost !== undefined) return [fault([field], noHost)];
+    if (gatewayOnLink(one, gateway) || !unreachable(gateway)) return [];
     return [
       fault(
         [field],
@@ -120,6 +126,19 @@ function gatewayFaults(one: NodeInterface): NetworkFault[] {
         ],
   );
   return [...gateways, ...routes];
+}
+
+/** What is wrong with a gateway that is no host in the networks of the interface. */
+function noHostFault(gateway: string, addresses: readonly string[]): string | undefined {
+  const address = parseIp(gateway);
+  for (const text of addresses) {
+    const network = parsed(text)?.network;
+    if (address?.family !== 4 || network?.base.family !== 4 || network.prefix >= 31) continue;
+    const last = network.base.value + (1n << BigInt(32 - network.prefix)) - 1n;
+    if (address.value === network.base.value) return `${gateway} is the network itself, not a gateway in it`;
+    if (address.value === last) return `${gateway} is the broadcast address of its network`;
+  }
+  return undefined;
 }
 
 /** Settings of a bond that its mode does not have. */
@@ -143,6 +162,10 @@ function bondFaults({ bond }: NodeInterface, interfaces: readonly NodeInterface[
   const means = (text: string) => entryOf(interfaces, text) ?? text;
   if (bond.primary !== undefined && !bond.interfaces.some((one) => means(one) === means(bond.primary!)))
     found.push(fault(['bond', 'primary'], `${bond.primary} is not one of the bond's interfaces`));
+  if ((bond.minLinks ?? 0) > bond.interfaces.length)
+    found.push(
+      fault(['bond', 'minLinks'], `the bond has ${bond.interfaces.length} members, so it would never be up`),
+    );
   const monitor = parseDuration(bond.monitor ?? '100ms') ?? 0;
   for (const field of ['upDelay', 'downDelay'] as const) {
     const delay = parseDuration(bond[field] ?? '0s') ?? 0;
@@ -235,4 +258,28 @@ function mtuFaults({ mtu, vlan }: NodeInterface, interfaces: readonly NodeInterf
   const below = n === undefined ? undefined : interfaces[n]!.mtu;
   if (mtu === undefined || below === undefined || mtu <= below) return [];
   return [fault(['mtu'], `a VLAN cannot have an MTU of ${mtu} on ${vlan!.link}, which has ${below}`)];
+}
+
+/** With STP the kernel takes a delay of 2 to 30 seconds alone. */
+function bridgeFaults({ bridge }: NodeInterface): NetworkFault[] {
+  const delay = parseDuration(bridge?.forwardDelay ?? '15s') ?? 0;
+  return bridge?.stp === true && (delay < 2000 || delay > 30_000)
+    ? [fault(['bridge', 'forwardDelay'], 'with STP the kernel takes 2s to 30s')]
+    : [];
+}
+
+/** Names that a card never has: something has to make the interface. */
+const MADE = /^((bond|br|team|vlan)[0-9]+|.+\.[0-9]+)$/;
+
+/** A VLAN on a bond or bridge that the configuration does not make would never appear. */
+function carrierFaults({ vlan }: NodeInterface, interfaces: readonly NodeInterface[]): NetworkFault[] {
+  return vlan !== undefined && MADE.test(vlan.link) && entryOf(interfaces, vlan.link) === undefined
+    ? [fault(['vlan', 'link'], `no entry of interfaces makes ${vlan.link}`)]
+    : [];
+}
+
+/** Multicast and broadcast addresses, and the address of all zeros, which no card has. */
+function macFaults({ mac }: NodeInterface): NetworkFault[] {
+  const isGroup = mac !== undefined && (Number.parseInt(mac.slice(0, 2), 16) & 1) === 1;
+  return isGroup || mac === '00:00:00:00:00:00' ? [fault(['mac'], `no network card has the address ${mac}`)] : [];
 }

@@ -10,6 +10,7 @@ import { configFault } from './expand.ts';
 import { linkName } from './links.ts';
 import { type Merged, sourceOf } from './merge.ts';
 import { networkFaults } from './network-faults.ts';
+import { nodeFaults } from './node-faults.ts';
 
 /**
  * Faults that no single document shows: names that two items share after merging, and partitions
@@ -33,6 +34,7 @@ export function wholeFaults(merged: Merged, config: NodeConfig): readonly Fault[
     named(linkName(one, n), ['network', 'interfaces', n]);
   for (const { path, message } of networkFaults(config.network?.interfaces ?? []))
     faults.push(configFault(merged, ['network', 'interfaces', ...path], message));
+  for (const { path, message } of nodeFaults(config)) faults.push(configFault(merged, path, message));
   const labelled = unique('the partition');
   const mounted = unique('the mount');
   for (const [n, { partitions = [] }] of (config.disks ?? []).entries())

@@ -67,15 +67,22 @@ function placesOf(resolved: ResolvedCluster): readonly (readonly [Component, Clu
  * Starts each component of the cluster that has a binary in `bin`, all at once.
  *
  * @param bin A directory with etcd, kube-apiserver and so on.
+ * @param only The components to start; absent: all.
  */
-export const judgeBinaries = (resolved: ResolvedCluster, bin: string): Promise<readonly Verdict[]> =>
+export const judgeBinaries = (
+  resolved: ResolvedCluster,
+  bin: string,
+  only: readonly Component[] = COMPONENTS,
+): Promise<readonly Verdict[]> =>
   Promise.all(
-    placesOf(resolved).map(async ([component, machine]): Promise<Verdict> => {
-      const binary = path.resolve(bin, component);
-      const of = { component, machine: machine.name };
-      if (!fs.existsSync(binary)) return { ...of, says: 'missing', text: `there is no ${binary}` };
-      return { ...of, ...(await judge(resolved, component, machine, binary)) };
-    }),
+    placesOf(resolved)
+      .filter(([component]) => only.includes(component))
+      .map(async ([component, machine]): Promise<Verdict> => {
+        const binary = path.resolve(bin, component);
+        const of = { component, machine: machine.name };
+        if (!fs.existsSync(binary)) return { ...of, says: 'missing', text: `there is no ${binary}` };
+        return { ...of, ...(await judge(resolved, component, machine, binary)) };
+      }),
   );
 
 async function judge(

@@ -4,6 +4,7 @@
  */
 
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
+import { effectiveKubelet } from '../spec/kubelet-flags.ts';
 import { API_PORT, ROLE_PORTS } from '../spec/ports.ts';
 import {
   addressOf,
@@ -12,7 +13,6 @@ import {
   type ResolvedCluster,
   withRole,
 } from '../spec/resolved-cluster.ts';
-import { kubeletConfiguration } from './kubelet.ts';
 import { MODULES } from './system.ts';
 
 const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine => ({
@@ -39,7 +39,8 @@ export function checkLines(
     ...(kubernetes ? ROLE_PORTS.kubelet : []),
     ...(balanced === undefined ? [] : [[balanced, 'haproxy'] as const]),
   ];
-  const takesSwap = kubernetes && kubeletConfiguration(resolved, machine).failSwapOn === false;
+  const part = machine.roles.includes('control-plane') ? 'controlPlaneConfig' : 'config';
+  const takesSwap = kubernetes && effectiveKubelet(resolved, part).config.failSwapOn === false;
   const needed = resolved.machines.filter(
     ({ name, roles }) => name !== machine.name && !(roles.length === 1 && roles[0] === 'worker'),
   );

@@ -24,6 +24,7 @@ import {
   type Flags,
   type ResolvedCluster,
 } from '../spec/resolved-cluster.ts';
+import { REQUESTS } from '../spec/static-pods.ts';
 import { ETCD_RELEASES } from '../spec/versions.ts';
 import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
 import type { Rolled } from './restarts.ts';
@@ -134,7 +135,7 @@ function etcdPod(resolved: ResolvedCluster, machine: ClusterMachine, founding: F
     image: resolved.images.etcd,
     command: ['etcd', ...commandLine(resolved.flags.etcd, machine, founding)],
     port: ETCD_METRICS_PORT,
-    requests: { cpu: '100m', memory: '100Mi' },
+    requests: REQUESTS.etcd,
     livenessProbe: liveness(get('HTTP', probes.liveness)),
     readinessProbe: readiness(get('HTTP', probes.readiness)),
     startupProbe: startup(get('HTTP', probes.startup)),
@@ -157,7 +158,7 @@ function apiserverPod(resolved: ResolvedCluster, machine: ClusterMachine): Stati
     image: resolved.images['kube-apiserver'],
     command: ['kube-apiserver', ...commandLine(resolved.flags['kube-apiserver'], machine)],
     port,
-    requests: { cpu: '250m' },
+    requests: REQUESTS['kube-apiserver'],
     livenessProbe: liveness(asks('/livez')),
     readinessProbe: readiness(asks('/readyz')),
     startupProbe: startup(asks('/livez'), 90),
@@ -177,7 +178,7 @@ function controllerManagerPod(resolved: ResolvedCluster, machine: ClusterMachine
     image: resolved.images['kube-controller-manager'],
     command: ['kube-controller-manager', ...commandLine(resolved.flags['kube-controller-manager'], machine)],
     port: CONTROLLER_MANAGER_PORT,
-    requests: { cpu: '200m' },
+    requests: REQUESTS['kube-controller-manager'],
     livenessProbe: liveness(get('HTTPS', '/healthz')),
     startupProbe: startup(get('HTTPS', '/healthz')),
     mounts: bySort([
@@ -196,7 +197,7 @@ function schedulerPod(resolved: ResolvedCluster, machine: ClusterMachine): Stati
     image: resolved.images['kube-scheduler'],
     command: ['kube-scheduler', ...commandLine(resolved.flags['kube-scheduler'], machine)],
     port: SCHEDULER_PORT,
-    requests: { cpu: '100m' },
+    requests: REQUESTS['kube-scheduler'],
     livenessProbe: liveness(get('HTTPS', '/livez')),
     readinessProbe: readiness(get('HTTPS', '/readyz')),
     startupProbe: startup(get('HTTPS', '/livez')),

@@ -21,6 +21,7 @@ import { parsePath } from '../../resources/document.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { plainSecretCheck } from '../../resources/plain-secrets.ts';
+import { configFaults } from './check-configs.ts';
 import { dataDiskChanges } from './check-disks.ts';
 import { diskFaults, machineWarnings } from './check-machines.ts';
 import { runningFaults } from './check-running.ts';
@@ -91,7 +92,7 @@ const clusterCheck =
         ...missingMachines(cluster, names, candidates),
         ...runningClusterFaults(cluster, names, completed(cluster), running),
         ...runningDiskFaults(cluster, candidates, related, running),
-        ...diskFaults(names, candidates).map(({ machine, message }) =>
+        ...machineFaults(names, completed(cluster), candidates).map(({ machine, message }) =>
           found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
         ),
         ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
@@ -116,6 +117,12 @@ const clusterCheck =
       });
     });
   };
+
+/** What is wrong with the disks and configurations of single machines. */
+const machineFaults = (names: ReadonlySet<string>, { resolved }: Completion, candidates: CandidateSet) => [
+  ...diskFaults(names, candidates),
+  ...(resolved === undefined ? [] : configFaults(resolved, candidates)),
+];
 
 const holdsAddress = ({ document }: Candidate<'Cluster'>): boolean =>
   virtualAddresses(document.spec.kubernetes!).length > 0;

@@ -5,6 +5,8 @@
 import { didYouMean } from '../../base/suggest.ts';
 import { mountedDirectories } from './apiserver-mounts.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
+import { limitFaults } from './flag-limits.ts';
+import { flagRuleFaults } from './flag-rules.ts';
 import { flagValueFault } from './flag-values.ts';
 import {
   ETCD_FLAGS,
@@ -25,6 +27,12 @@ type Found = ClusterFault[];
 
 /** Faults of all flags, and of kubelet's feature gates. */
 export function flagFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
+  const single = singleFaults(resolved);
+  // A rule reads several flags, which must have their types.
+  return single.length > 0 ? single : flagRuleFaults(resolved);
+}
+
+function singleFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
   const found: Found = [];
   for (const component of COMPONENTS) {
     const names = namesOf(resolved, component);
@@ -68,7 +76,7 @@ function textFaults(
   if (component === 'etcd') {
     const info = ETCD_FLAGS.get(flag)?.get(version);
     const fault = info && flagValueFault(info, text, `etcd ${version}`);
-    return fault === undefined ? [] : [fault];
+    return fault === undefined ? limitFaults(component, flag, text, version) : [fault];
   }
   if (flag === 'feature-gates') return gatesTextFaults(resolved, component, text);
   if (component === 'kubelet' && /[\s"'\\]/.test(text))
@@ -76,7 +84,8 @@ function textFaults(
   if (component === 'kubelet' && flag === 'node-labels') return labelsFlagFaults(text);
   const info = FLAGS[component].get(flag)?.get(version);
   const fault = info && flagValueFault(info, text, `${component} ${version}`);
-  return [...(fault === undefined ? [] : [fault]), ...fileFaults(resolved, component, flag, text)];
+  const limits = fault === undefined ? limitFaults(component, flag, text, version) : [fault];
+  return [...limits, ...fileFaults(resolved, component, flag, text)];
 }
 
 /** Flags whose value is a file that the component reads. */

@@ -1,80 +1,74 @@
 /**
- * Checks overrides of KubeletConfiguration: whether this version of kubelet has the field, and the
- * type of its value.
+ * Checks the configuration of kubelets, with the flags that set its fields: whether this version
+ * has the fields, whether their values have their types, and what kubelet checks before it starts.
  */
 
 import { didYouMean } from '../../base/suggest.ts';
+import { type ShapeFault, shapeFaults } from './config-shapes.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
-import { MINORS } from './flags.ts';
-import { type KubeletFieldType, kubeletFields } from './kubelet-fields.ts';
+import { FEATURE_GATES, MINORS, type Minor } from './flags.ts';
+import { kubeletFields } from './kubelet-fields.ts';
+import { type EffectiveKubelet, effectiveKubelet } from './kubelet-flags.ts';
 import { kubeletRuleFaults } from './kubelet-rules.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { minorOf } from './versions.ts';
 
-const isMapping = (value: Value): boolean =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
-const values = (value: Value): readonly Value[] => (isMapping(value) ? Object.values(value as object) : []);
-
-/** The types of a configuration's fields. `what` completes the message "expected …". */
-export const FIELD_TYPES: Readonly<
-  Record<KubeletFieldType, { readonly holds: (value: Value) => boolean; readonly what: string }>
-> = {
-  text: { holds: (value) => typeof value === 'string', what: 'a text; quote it' },
-  duration: {
-    // Go's time.ParseDuration
-    holds: (value) =>
-      typeof value === 'string' && /^(0|-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$/.test(value),
-    what: 'a duration like "90s" or "1h30m"',
-  },
-  truth: { holds: (value) => typeof value === 'boolean', what: 'true or false, unquoted' },
-  whole: { holds: Number.isSafeInteger, what: 'a whole number, unquoted' },
-  number: { holds: (value) => typeof value === 'number', what: 'a number, unquoted' },
-  texts: {
-    holds: (value) => isList(value) && value.every((item) => typeof item === 'string'),
-    what: 'a list of texts',
-  },
-  list: { holds: isList, what: 'a list' },
-  textMapping: {
-    holds: (value) => isMapping(value) && values(value).every((item) => typeof item === 'string'),
-    what: 'a mapping of names to texts; quote numbers',
-  },
-  gates: {
-    holds: (value) => isMapping(value) && values(value).every((item) => typeof item === 'boolean'),
-    what: 'a mapping of feature gates to true or false, unquoted',
-  },
-  mapping: { holds: isMapping, what: 'a mapping' },
-};
+const PARTS = ['config', 'controlPlaneConfig'] as const;
 
 /** Faults of both parts of `kubelet`. A kubelet older than the tables is not checked. */
-export function kubeletFaults({ kubelet, versions, flags }: ResolvedCluster): readonly ClusterFault[] {
+export function kubeletFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
+  const { kubelet, versions } = resolved;
   const own = minorOf(versions.kubelet);
   const minor = MINORS.find((one) => one === own);
   if (minor === undefined) return [];
-  const fields = kubeletFields(minor);
-  const types = (['config', 'controlPlaneConfig'] as const).flatMap((part) =>
-    Object.entries(kubelet[part]).flatMap(([field, value]) => {
-      const type = fields.get(field);
-      if (type !== undefined && FIELD_TYPES[type].holds(value)) return [];
-      const others = MINORS.filter((one) => kubeletFields(one).has(field));
-      const message =
-        type !== undefined
-          ? `expected ${FIELD_TYPES[type].what}`
-          : `KubeletConfiguration of ${minor} has no ${field}${others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(field, fields.keys())}`;
-      return [clusterError(`overrides.kubelet.${part}.${field}`, message)];
-    }),
+  const shapes = PARTS.flatMap((part) =>
+    Object.entries(kubelet[part])
+      .flatMap(([field, value]) => fieldFaults(minor, field, value))
+      .map(({ field, message }) => clusterError(`overrides.kubelet.${part}.${field}`, message)),
   );
   // A rule reads several fields, which must have their types.
-  if (types.length > 0) return types;
-  const given = new Set(Object.keys(flags.kubelet));
-  const shared = kubeletRuleFaults(kubelet.config, given);
-  const others = kubeletRuleFaults({ ...kubelet.config, ...kubelet.controlPlaneConfig }, given).filter(
-    (fault) => !shared.some(({ field, message }) => field === fault.field && message === fault.message),
+  if (shapes.length > 0) return shapes;
+  const found = new Map<string, ClusterFault>();
+  for (const part of PARTS) {
+    const effective = effectiveKubelet(resolved, part);
+    const gate = gatesOf(resolved, effective, minor);
+    for (const { field, message } of kubeletRuleFaults({ config: effective.config, minor, gate })) {
+      // What every kubelet has is reported once, where it is written.
+      const key = `${field}: ${message}`;
+      if (!found.has(key)) found.set(key, clusterError(writtenAt(effective, part, field), message));
+    }
+  }
+  return [...found.values()];
+}
+
+function fieldFaults(minor: Minor, field: string, value: Value): readonly ShapeFault[] {
+  const fields = kubeletFields(minor);
+  const shape = fields.get(field);
+  if (shape !== undefined) return shapeFaults(shape, value, field, 'KubeletConfiguration');
+  const others = MINORS.filter((one) => kubeletFields(one).has(field));
+  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(field, fields.keys());
+  return [{ field, message: `KubeletConfiguration of ${minor} has no ${field}${hint}` }];
+}
+
+function writtenAt({ flags }: EffectiveKubelet, part: (typeof PARTS)[number], field: string): string {
+  const flag = flags.get(field);
+  return flag === undefined ? `overrides.kubelet.${part}.${field}` : `overrides.flags.kubelet.${flag}`;
+}
+
+/** Whether a gate is on: by the flag, the configuration or its default in this version. */
+function gatesOf(
+  { flags }: ResolvedCluster,
+  { config }: EffectiveKubelet,
+  minor: Minor,
+): (name: string) => boolean | undefined {
+  const texts = [flags.kubelet['feature-gates'] ?? []].flat().join(',').split(',');
+  const set = new Map<string, boolean>(
+    Object.entries((config.featureGates ?? {}) as Record<string, boolean>),
   );
-  return [
-    ...shared.map(({ field, message }) => clusterError(`overrides.kubelet.config.${field}`, message)),
-    ...others.map(({ field, message }) =>
-      clusterError(`overrides.kubelet.controlPlaneConfig.${field}`, message),
-    ),
-  ];
+  for (const text of texts) {
+    const [name = '', on = ''] = text.replace(/^kube:/, '').split('=');
+    if (name.trim() !== '') set.set(name.trim(), on.trim() === 'true');
+  }
+  const isGrouped = set.has('AllAlpha') || set.has('AllBeta');
+  return (name) => set.get(name) ?? (isGrouped ? undefined : FEATURE_GATES.get(name)?.get(minor)?.on);
 }

@@ -80,6 +80,7 @@ function textsOf(
   return [
     ...hostnameTexts(name, cases),
     ...(spec.addresses?.length ? [] : [`no spec.addresses in its Machine; until there is one, ${waits}`]),
+    ...addressTexts(spec.addresses?.[0], cases),
     ...(cases.some(({ profile }) => profile !== undefined)
       ? []
       : ['no profile in its Machine, and no Profile selects it; it is held when it boots']),
@@ -90,6 +91,21 @@ function textsOf(
       : []),
     ...(resolved === undefined ? [] : imageTexts(resolved, name, cases)),
   ];
+}
+
+/** A kubelet ends on a machine that does not have the address of its node. */
+function addressTexts(address: string | undefined, cases: readonly Case[]): readonly string[] {
+  if (address === undefined) return [];
+  const layers = cases.flatMap(({ machine, profile, cluster }) => [machine, profile, cluster]);
+  const interfaces = layers.flatMap((document) => document?.spec.config?.network?.interfaces ?? []);
+  const has = interfaces.some(
+    ({ dhcp4, dhcp6, acceptRa, addresses = [] }) =>
+      [dhcp4, dhcp6, acceptRa].some((learns) => learns === true) ||
+      addresses.some((text) => text.includes('${') || text.split('/')[0] === address),
+  );
+  return interfaces.length === 0 || has
+    ? []
+    : [`config.network gives no interface the address ${address} of its Machine; correct one of the two`];
 }
 
 /** The name of a node is that of its Machine, and the agent gives the machine that host name. */

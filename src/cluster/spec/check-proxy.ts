@@ -1,67 +1,233 @@
 /**
- * Checks overrides of KubeProxyConfiguration: a field that kube-proxy does not know makes it fail
- * on every machine at once.
+ * Checks overrides of KubeProxyConfiguration: with a field or value that kube-proxy does not take
+ * it fails on every machine at once (pkg/proxy/apis/config/validation/validation.go).
  */
 
+import { parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
-import { FIELD_TYPES } from './check-kubelet.ts';
+import { CLIENT_CONNECTION, fieldAt, LOGGING, type Shape, shapeFaults } from './config-shapes.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
-import type { KubeletFieldType } from './kubelet-fields.ts';
+import { goMilliseconds } from './flag-values.ts';
+import { FEATURE_GATES, MINORS } from './flags.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
+import { minorOf } from './versions.ts';
 
-/** Fields by type; v1alpha1 is the same in 1.34, 1.35 and 1.36. */
-const FIELDS = {
-  text: [
-    'bindAddress',
-    'clusterCIDR',
-    'healthzBindAddress',
-    'hostnameOverride',
-    'metricsBindAddress',
-    'portRange',
-    'showHiddenMetricsForVersion',
-  ],
-  duration: ['configSyncPeriod'],
-  truth: ['bindAddressHardFail', 'enableProfiling', 'windowsRunAsService'],
-  whole: ['oomScoreAdj'],
-  texts: ['nodePortAddresses'],
-  gates: ['featureGates'],
-  mapping: [
-    'clientConnection',
-    'conntrack',
-    'detectLocal',
-    'iptables',
-    'ipvs',
-    'logging',
-    'nftables',
-    'winkernel',
-  ],
-} as const satisfies Partial<Record<KubeletFieldType, readonly string[]>>;
+type Config = ResolvedCluster['kubeProxy']['config'];
+
+const SYNC = {
+  masqueradeBit: 'whole',
+  masqueradeAll: 'truth',
+  syncPeriod: 'duration',
+  minSyncPeriod: 'duration',
+} as const;
+
+/** Fields with their shapes; v1alpha1 is the same in 1.34, 1.35 and 1.36. */
+const SHAPE = {
+  bindAddress: 'text',
+  bindAddressHardFail: 'truth',
+  clientConnection: CLIENT_CONNECTION,
+  clusterCIDR: 'text',
+  configSyncPeriod: 'duration',
+  conntrack: {
+    maxPerCore: 'whole',
+    min: 'whole',
+    tcpEstablishedTimeout: 'duration',
+    tcpCloseWaitTimeout: 'duration',
+    tcpBeLiberal: 'truth',
+    udpTimeout: 'duration',
+    udpStreamTimeout: 'duration',
+  },
+  detectLocal: { bridgeInterface: 'text', interfaceNamePrefix: 'text' },
+  detectLocalMode: 'text',
+  enableProfiling: 'truth',
+  featureGates: 'gates',
+  healthzBindAddress: 'text',
+  hostnameOverride: 'text',
+  iptables: { ...SYNC, localhostNodePorts: 'truth' },
+  ipvs: {
+    syncPeriod: 'duration',
+    minSyncPeriod: 'duration',
+    scheduler: 'text',
+    excludeCIDRs: 'texts',
+    strictARP: 'truth',
+    tcpTimeout: 'duration',
+    tcpFinTimeout: 'duration',
+    udpTimeout: 'duration',
+  },
+  logging: LOGGING,
+  metricsBindAddress: 'text',
+  mode: 'text',
+  nftables: SYNC,
+  nodePortAddresses: 'texts',
+  oomScoreAdj: 'whole',
+  portRange: 'text',
+  showHiddenMetricsForVersion: 'text',
+  windowsRunAsService: 'truth',
+  winkernel: {
+    networkName: 'text',
+    sourceVip: 'text',
+    enableDSR: 'truth',
+    rootHnsEndpointName: 'text',
+    forwardHealthCheckVip: 'truth',
+  },
+} as const satisfies Shape;
 
 /** Fields with a fixed set of values, on Linux. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
   mode: ['iptables', 'ipvs', 'nftables'],
   detectLocalMode: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
+  'logging.format': ['text', 'json'],
 };
 
-const TYPES: ReadonlyMap<string, KubeletFieldType> = new Map(
-  (Object.keys(FIELDS) as (keyof typeof FIELDS)[]).flatMap((type) =>
-    FIELDS[type].map((field) => [field, type] as const),
-  ),
-);
-const NAMES = [...TYPES.keys(), ...Object.keys(WORDS)];
+/** The least and the largest number of a field; a time is in milliseconds. */
+const RANGES: Readonly<Record<string, readonly [least: number, most: number, what: string]>> = {
+  'clientConnection.burst': [0, Infinity, 'a number that is not negative'],
+  configSyncPeriod: [0, Infinity, 'a time that is not negative'],
+  'conntrack.maxPerCore': [0, Infinity, 'a number that is not negative'],
+  'conntrack.min': [0, Infinity, 'a number that is not negative'],
+  'conntrack.tcpEstablishedTimeout': [0, Infinity, 'a time that is not negative'],
+  'conntrack.tcpCloseWaitTimeout': [0, Infinity, 'a time that is not negative'],
+  'conntrack.udpTimeout': [0, Infinity, 'a time that is not negative'],
+  'conntrack.udpStreamTimeout': [0, Infinity, 'a time that is not negative'],
+  'iptables.masqueradeBit': [0, 31, 'a number from 0 to 31'],
+  'ipvs.tcpTimeout': [0, Infinity, 'a time that is not negative'],
+  'ipvs.tcpFinTimeout': [0, Infinity, 'a time that is not negative'],
+  'ipvs.udpTimeout': [0, Infinity, 'a time that is not negative'],
+  'logging.verbosity': [0, Infinity, 'a number that is not negative'],
+  'nftables.masqueradeBit': [0, 31, 'a number from 0 to 31'],
+  oomScoreAdj: [-1000, 1000, 'a number from -1000 to 1000'],
+};
 
-/** Faults of the overridden fields: unknown names, and values of the wrong type. */
-export const proxyFaults = ({ kubeProxy: { config } }: ResolvedCluster): readonly ClusterFault[] =>
-  Object.entries(config).flatMap(([field, value]) => {
-    const message = faultOf(field, value);
-    return message === undefined ? [] : [clusterError(`overrides.kubeProxy.config.${field}`, message)];
+/** What IPVS of Linux can do with connections. */
+const SCHEDULERS = ['rr', 'wrr', 'lc', 'wlc', 'lblc', 'lblcr', 'sh', 'dh', 'sed', 'nq', 'mh'];
+
+const isNetwork = (text: string): boolean => {
+  const [, base = '', bits = ''] = /^(.+)\/([0-9]{1,3})$/.exec(text) ?? [];
+  const address = parseIp(base);
+  return address !== undefined && Number(bits) <= (address.family === 4 ? 32 : 128);
+};
+
+/** Whether a text is "ADDRESS:PORT", or an address alone, to which kube-proxy adds its port. */
+function isListener(text: string): boolean {
+  if (parseIp(text) !== undefined) return true;
+  const [, bracketed, plain = '', port] = /^(?:\[([^\]]*)\]|([^:]*)):([0-9]{1,5})$/.exec(text) ?? [];
+  return parseIp(bracketed ?? plain) !== undefined && Number(port) >= 1 && Number(port) <= 65_535;
+}
+
+/** What is wrong with single fields and between them, by field. */
+const RULES: Readonly<Record<string, (config: Config, minor: string) => string | undefined>> = {
+  bindAddress: ({ bindAddress }) =>
+    parseIp(String(bindAddress)) === undefined ? 'expected an IP address' : undefined,
+  healthzBindAddress: ({ healthzBindAddress: text }) =>
+    text === '' || isListener(String(text))
+      ? undefined
+      : 'expected an address with a port, like "0.0.0.0:10256"',
+  metricsBindAddress: ({ metricsBindAddress: text }) =>
+    text === '' || isListener(String(text))
+      ? undefined
+      : 'expected an address with a port, like "127.0.0.1:10249"',
+  nodePortAddresses: ({ nodePortAddresses = [] }) => {
+    const given = nodePortAddresses as readonly string[];
+    if (given.includes('primary')) return given.length > 1 ? '"primary" is taken only by itself' : undefined;
+    const wrong = given.find((text) => !isNetwork(text));
+    return wrong === undefined ? undefined : `"${wrong}" is not a network like "10.77.0.0/24", nor "primary"`;
+  },
+  'ipvs.excludeCIDRs': (config) => {
+    const wrong = ((fieldAt(config, 'ipvs.excludeCIDRs') ?? []) as readonly string[]).find(
+      (text) => !isNetwork(text),
+    );
+    return wrong === undefined ? undefined : `"${wrong}" is not a network like "10.77.0.0/24"`;
+  },
+  'ipvs.scheduler': (config) => {
+    const name = String(fieldAt(config, 'ipvs.scheduler'));
+    return name === '' || SCHEDULERS.includes(name)
+      ? undefined
+      : `IPVS has no scheduler "${name}"; it has ${SCHEDULERS.join(', ')}`;
+  },
+  detectLocalMode: ({ detectLocalMode, detectLocal }) => {
+    const needed = NEEDED[String(detectLocalMode)];
+    const given = needed && fieldAt({ detectLocal: detectLocal ?? null }, `detectLocal.${needed}`);
+    return needed === undefined || (typeof given === 'string' && given !== '')
+      ? undefined
+      : `${String(detectLocalMode)} needs detectLocal.${needed}`;
+  },
+  featureGates: ({ featureGates }, minor) => {
+    const unknown = Object.keys(featureGates as object).find(
+      (name) => !/^All(Alpha|Beta)$/.test(name) && FEATURE_GATES.get(name)?.has(minor) !== true,
+    );
+    if (unknown === undefined) return lockedGate(featureGates as Record<string, boolean>, minor);
+    return `Kubernetes ${minor} has no feature gate ${unknown}${didYouMean(unknown, FEATURE_GATES.keys())}`;
+  },
+  showHiddenMetricsForVersion: ({ showHiddenMetricsForVersion: text }, minor) => {
+    const before = `1.${Number(minor.split('.')[1]) - 1}`;
+    return text === '' || text === before ? undefined : `kube-proxy ${minor} takes ${before} alone`;
+  },
+};
+
+const NEEDED: Readonly<Record<string, string>> = {
+  BridgeInterface: 'bridgeInterface',
+  InterfaceNamePrefix: 'interfaceNamePrefix',
+};
+
+function lockedGate(gates: Readonly<Record<string, boolean>>, minor: string): string | undefined {
+  const wrong = Object.entries(gates).find(([name, on]) => {
+    const info = FEATURE_GATES.get(name)?.get(minor);
+    return info?.locked === true && info.on !== on;
   });
+  return wrong === undefined
+    ? undefined
+    : `the feature gate ${wrong[0]} cannot be changed in Kubernetes ${minor}`;
+}
 
-function faultOf(field: string, value: Value): string | undefined {
-  const words = Object.hasOwn(WORDS, field) ? WORDS[field] : undefined;
-  if (words !== undefined)
-    return words.some((word) => word === value) ? undefined : `expected one of ${words.join(', ')}`;
-  const type = TYPES.get(field);
-  if (type === undefined) return `KubeProxyConfiguration has no ${field}${didYouMean(field, NAMES)}`;
-  return FIELD_TYPES[type].holds(value) ? undefined : `expected ${FIELD_TYPES[type].what}`;
+/** The least time between two changes of rules by mode, in milliseconds, where none is set. */
+const LEAST_SYNC: Readonly<Record<string, number>> = { iptables: 1000, ipvs: 0, nftables: 1000 };
+
+/** The periods of the mode that is used; a field of the same name has them. */
+function syncFaults(config: Config): readonly (readonly [string, string])[] {
+  const mode = typeof config.mode === 'string' && config.mode !== '' ? config.mode : 'iptables';
+  const [sync, least] = ['syncPeriod', 'minSyncPeriod'].map((name) =>
+    timeOf(fieldAt(config, `${mode}.${name}`)),
+  );
+  for (const [name, time] of [['syncPeriod', sync] as const, ['minSyncPeriod', least] as const])
+    if (time !== undefined && time < 0) return [[`${mode}.${name}`, 'expected a time that is not negative']];
+  // An absent or zero period is 30 seconds.
+  return (least || LEAST_SYNC[mode]!) > (sync || 30_000)
+    ? [[`${mode}.minSyncPeriod`, 'it is longer than syncPeriod, which is 30s by default']]
+    : [];
+}
+
+const timeOf = (value: Value | undefined): number | undefined =>
+  typeof value === 'string' ? goMilliseconds(value) : undefined;
+
+/** Faults of the overridden fields: unknown names, wrong types, and values that end kube-proxy. */
+export function proxyFaults({ kubeProxy: { config }, versions }: ResolvedCluster): readonly ClusterFault[] {
+  const told = (field: string, message: string): ClusterFault =>
+    clusterError(`overrides.kubeProxy.config.${field}`, message);
+  const shapes = shapeFaults(SHAPE, config, '', 'KubeProxyConfiguration');
+  if (shapes.length > 0) return shapes.map(({ field, message }) => told(field, message));
+  const words = Object.entries(WORDS).flatMap(([field, choices]) => {
+    const value = fieldAt(config, field);
+    return value === undefined || value === '' || choices.includes(String(value))
+      ? []
+      : [told(field, `expected one of ${choices.join(', ')}`)];
+  });
+  const ranges = Object.entries(RANGES).flatMap(([field, [least, most, what]]) => {
+    const value = fieldAt(config, field);
+    const amount = typeof value === 'number' ? value : timeOf(value);
+    return amount === undefined || (amount >= least && amount <= most)
+      ? []
+      : [told(field, `expected ${what}`)];
+  });
+  const minor = minorOf(versions['kube-proxy']);
+  const isKnown = MINORS.some((one) => one === minor);
+  const rules = Object.entries(RULES).flatMap(([field, rule]) => {
+    const message = fieldAt(config, field) === undefined || !isKnown ? undefined : rule(config, minor);
+    return message === undefined ? [] : [told(field, message)];
+  });
+  return [
+    ...words,
+    ...ranges,
+    ...rules,
+    ...syncFaults(config).map(([field, message]) => told(field, message)),
+  ];
 }

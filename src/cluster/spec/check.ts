@@ -10,9 +10,11 @@ import { proxyFaults } from './check-proxy.ts';
 import { registryFaults } from './check-registries.ts';
 import { nodePrefix } from './derive.ts';
 import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
+import { effectiveKubelet } from './kubelet-flags.ts';
 import { documentFaults } from './policies.ts';
 import { API_PORT, CONTROL_PLANE_PORTS } from './ports.ts';
 import { addressOfFamily, type ResolvedCluster, withRole } from './resolved-cluster.ts';
+import { staticPodFaults } from './static-pods.ts';
 import { compareVersions, ETCD_MINORS, kubeletGates, minorOf, RELEASES } from './versions.ts';
 
 type Found = ClusterFault[];
@@ -28,9 +30,12 @@ export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[
   checkBackOff(resolved, found);
   checkPkiTimes(resolved, found);
   checkJoining(resolved, found);
-  found.push(...kubeletFaults(resolved), ...proxyFaults(resolved), ...policyFaults(resolved));
+  // A flag of kubelet whose value is wrong by itself is reported once.
+  const told = new Set(found.map(({ fault }) => fault.path));
+  found.push(...kubeletFaults(resolved).filter(({ fault }) => !told.has(fault.path)));
+  found.push(...proxyFaults(resolved), ...policyFaults(resolved));
   checkAddons(resolved, found);
-  found.push(...registryFaults(resolved));
+  found.push(...registryFaults(resolved), ...staticPodFaults(resolved));
   return found;
 }
 
@@ -212,39 +217,44 @@ function checkNetworks(resolved: ResolvedCluster, found: Found): boolean {
         ),
       );
   }
-  for (const text of resolved.networks.pods) {
-    const nodes = 2 ** (nodePrefix(text) - ipNetwork(text).prefix);
-    checkNodeNetwork(resolved, text, found);
-    if (nodes < resolved.machines.length)
-      found.push(
-        clusterError(
-          'networks.pods',
-          `${text} has room for ${nodes} nodes; there are ${resolved.machines.length}`,
-        ),
-      );
-  }
+  for (const text of resolved.networks.pods) checkNodeNetwork(resolved, text, found);
   return found.length === before;
 }
 
 /** How many pods a kubelet runs where nothing else is set. */
 const MAX_PODS = 110;
 
-/**
- * Checks how many pods get an address on each node. The plugin host-local takes one address of a
- * node's network for the node itself, none for the first and the last, and no network with fewer
- * than four.
- */
-function checkNodeNetwork({ flags, kubelet }: ResolvedCluster, text: string, found: Found): void {
-  const { base } = ipNetwork(text);
-  if (base.family !== 4) return;
-  const mask = ['node-cidr-mask-size-ipv4', 'node-cidr-mask-size']
+/** The length of a node's part of a pod network: that of a flag, or the one that Muster derives. */
+function maskOf({ flags }: ResolvedCluster, text: string): number {
+  const { family } = ipNetwork(text).base;
+  const mask = [`node-cidr-mask-size-ipv${family}`, 'node-cidr-mask-size']
     .map((flag) => Number(flags['kube-controller-manager'][flag]))
-    .find((one) => Number.isInteger(one) && one > 0 && one <= 32);
-  const prefix = mask ?? nodePrefix(text);
+    .find((one) => Number.isInteger(one) && one > 0 && one <= (family === 4 ? 32 : 128));
+  return mask ?? nodePrefix(text);
+}
+
+/**
+ * Checks how many nodes get a part of a pod network, and how many pods get an address on each. The
+ * plugin host-local takes one address of a node's network for the node itself, none for the first
+ * and the last, and no network with fewer than four.
+ */
+function checkNodeNetwork(resolved: ResolvedCluster, text: string, found: Found): void {
+  const { base, prefix: whole } = ipNetwork(text);
+  const prefix = maskOf(resolved, text);
+  const nodes = 2 ** (prefix - whole);
+  if (nodes < resolved.machines.length)
+    found.push(
+      clusterError(
+        'networks.pods',
+        `${text} has room for ${Math.floor(nodes)} nodes with a /${prefix} each; there are ${resolved.machines.length}`,
+      ),
+    );
+  if (base.family !== 4) return;
   const pods = 2 ** (32 - prefix) - 3;
-  const most = [kubelet.config, { ...kubelet.config, ...kubelet.controlPlaneConfig }].map(({ maxPods }) =>
-    typeof maxPods === 'number' ? maxPods : MAX_PODS,
-  );
+  const most = (['config', 'controlPlaneConfig'] as const).map((part) => {
+    const { maxPods } = effectiveKubelet(resolved, part).config;
+    return typeof maxPods === 'number' ? maxPods : MAX_PODS;
+  });
   const larger = `use a larger network, like 10.244.0.0/16, or set overrides.flags.kube-controller-manager.node-cidr-mask-size`;
   if (prefix > 30)
     found.push(
@@ -262,6 +272,9 @@ function checkNodeNetwork({ flags, kubelet }: ResolvedCluster, text: string, fou
       ),
     );
 }
+
+/** Networks in which no machine reaches another one. */
+const UNREACHABLE = ['0.0.0.0/8', '127.0.0.0/8', '::/127'] as const;
 
 function checkAddresses(resolved: ResolvedCluster, found: Found): void {
   const owners = new Map<string, string>();
@@ -315,13 +328,27 @@ function checkAddresses(resolved: ResolvedCluster, found: Found): void {
   }
   checkVirtualAddress(resolved, owners, found);
   const endpoint = parseIp(resolved.endpoint.host);
+  if (/^(.+\.)?localhost$/.test(resolved.endpoint.host))
+    found.push(
+      clusterError('endpoint', 'localhost is each machine itself; name one at which others reach the API'),
+    );
   if (endpoint === undefined) return;
   if ([...pods, ...services].some((network) => networkHolds(ipNetwork(network), endpoint)))
     found.push(
       clusterError('endpoint', `${resolved.endpoint.host} is inside a network for pods or services`),
     );
+  if (UNREACHABLE.some((network) => networkHolds(ipNetwork(network), endpoint)))
+    found.push(
+      clusterError(
+        'endpoint',
+        `${resolved.endpoint.host} is an address of each machine itself; name one at which others reach the API`,
+      ),
+    );
   const owner = owners.get(resolved.endpoint.host);
-  if (owner !== undefined && withRole(resolved, 'control-plane').length > 1)
+  const controlPlanes = withRole(resolved, 'control-plane');
+  if (owner !== undefined && !controlPlanes.some(({ name }) => name === owner))
+    found.push(clusterError('endpoint', `it is the address of ${owner}, which is no control plane`));
+  else if (owner !== undefined && controlPlanes.length > 1)
     found.push(
       clusterFault(
         'warning',

@@ -29,6 +29,26 @@ const isBetween =
 export const isGoDuration = (text: string): boolean =>
   /^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$/.test(text);
 
+/** Milliseconds by unit, as Go names them. */
+const GO_UNITS: Readonly<Record<string, number>> = {
+  ns: 1e-6,
+  us: 1e-3,
+  µs: 1e-3,
+  μs: 1e-3,
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+};
+
+/** The milliseconds of a text that Go's time.ParseDuration reads; undefined for every other text. */
+export function goMilliseconds(text: string): number | undefined {
+  if (!isGoDuration(text)) return undefined;
+  const parts = [...text.matchAll(/([0-9.]+)(ns|us|µs|μs|ms|s|m|h)/g)];
+  const total = parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * GO_UNITS[unit!]!, 0);
+  return text.startsWith('-') ? -total : total;
+}
+
 /** apimachinery's resource.ParseQuantity. */
 export const isQuantity = (text: string): boolean =>
   /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]|)$/.test(text);

@@ -3,6 +3,7 @@
  * field is refused when the Cluster is applied, and not by kubelet on every machine. The list is
  * taken from the Go types of 1.34.9, 1.35.6 and 1.36.2.
  */
+import { type FieldType, LOGGING, type Shape } from './config-shapes.ts';
 import { MINORS, type Minor } from './flags.ts';
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
@@ -33,8 +34,11 @@ const FIELDS = {
   whole: words(`
     containerLogMaxFiles containerLogMaxWorkers eventBurst eventRecordQPS evictionMaxPodGracePeriod
     healthzPort imageGCHighThresholdPercent imageGCLowThresholdPercent iptablesDropBit iptablesMasqueradeBit
-    kubeAPIBurst kubeAPIQPS maxOpenFiles maxParallelImagePulls maxPods nodeLeaseDurationSeconds
-    nodeStatusMaxImages oomScoreAdj podPidsLimit podsPerCore port readOnlyPort registryBurst registryPullQPS
+    kubeAPIBurst kubeAPIQPS maxParallelImagePulls maxPods nodeLeaseDurationSeconds
+    nodeStatusMaxImages oomScoreAdj podsPerCore port readOnlyPort registryBurst registryPullQPS
+  `),
+  long: words(`
+    maxOpenFiles podPidsLimit
   `),
   number: words(`
     memoryThrottlingFactor
@@ -43,9 +47,6 @@ const FIELDS = {
     allowedUnsafeSysctls clusterDNS enforceNodeAllocatable preloadedImagesVerificationAllowlist
     tlsCipherSuites
   `),
-  list: words(`
-    registerWithTaints reservedMemory shutdownGracePeriodByPodPriority tlsCurvePreferences
-  `),
   textMapping: words(`
     cpuManagerPolicyOptions evictionHard evictionMinimumReclaim evictionSoft evictionSoftGracePeriod
     kubeReserved qosReserved systemReserved topologyManagerPolicyOptions
@@ -53,13 +54,30 @@ const FIELDS = {
   gates: words(`
     featureGates
   `),
-  mapping: words(`
-    authentication authorization crashLoopBackOff logging memorySwap staticPodURLHeader tracing
-    userNamespaces
-  `),
-} as const satisfies Readonly<Record<string, readonly string[]>>;
+} as const satisfies Partial<Record<FieldType, readonly string[]>>;
 
-export type KubeletFieldType = keyof typeof FIELDS;
+/** Fields that are mappings or lists of mappings. */
+const NESTED = {
+  authentication: {
+    anonymous: { enabled: 'truth' },
+    webhook: { enabled: 'truth', cacheTTL: 'duration' },
+    x509: { clientCAFile: 'text' },
+  },
+  authorization: {
+    mode: 'text',
+    webhook: { cacheAuthorizedTTL: 'duration', cacheUnauthorizedTTL: 'duration' },
+  },
+  crashLoopBackOff: { maxContainerRestartPeriod: 'duration' },
+  logging: LOGGING,
+  memorySwap: { swapBehavior: 'text' },
+  registerWithTaints: [{ key: 'text', value: 'text', effect: 'text' }],
+  reservedMemory: [{ numaNode: 'whole', limits: { '*': 'quantity' } }],
+  shutdownGracePeriodByPodPriority: [{ priority: 'whole', shutdownGracePeriodSeconds: 'long' }],
+  staticPodURLHeader: { '*': 'texts' },
+  tlsCurvePreferences: ['whole'],
+  tracing: { endpoint: 'text', samplingRatePerMillion: 'whole' },
+  userNamespaces: { idsPerPod: 'long' },
+} as const satisfies Readonly<Record<string, Shape>>;
 
 /** Fields that only some versions have. */
 const SINCE: Readonly<Record<string, Minor>> = {
@@ -67,12 +85,15 @@ const SINCE: Readonly<Record<string, Minor>> = {
   tlsCurvePreferences: '1.36',
 };
 
-const TYPES: ReadonlyMap<string, KubeletFieldType> = new Map(
-  (Object.keys(FIELDS) as KubeletFieldType[]).flatMap((type) =>
+const SHAPES: ReadonlyMap<string, Shape> = new Map<string, Shape>([
+  ...(Object.keys(FIELDS) as (keyof typeof FIELDS)[]).flatMap((type) =>
     FIELDS[type].map((field) => [field, type] as const),
   ),
-);
+  ...Object.entries(NESTED),
+]);
 
-/** The fields of a minor version, with their types. */
-export const kubeletFields = (minor: Minor): ReadonlyMap<string, KubeletFieldType> =>
-  new Map([...TYPES].filter(([field]) => MINORS.indexOf(SINCE[field] ?? MINORS[0]) <= MINORS.indexOf(minor)));
+/** The fields of a minor version, with their shapes. */
+export const kubeletFields = (minor: Minor): ReadonlyMap<string, Shape> =>
+  new Map(
+    [...SHAPES].filter(([field]) => MINORS.indexOf(SINCE[field] ?? MINORS[0]) <= MINORS.indexOf(minor)),
+  );

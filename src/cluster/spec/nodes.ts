@@ -42,6 +42,7 @@ function readTaint(text: string): NodeTaint {
   return { key, ...(value && { value }), effect };
 }
 
+const EFFECTS: readonly string[] = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'];
 const TAINT = /^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$/;
 
 /**
@@ -109,12 +110,25 @@ const labelFaults = (key: string, value: string): readonly string[] =>
 
 function taintFaults(text: string): readonly string[] {
   if (!TAINT.test(text))
-    return [
-      `"${text}" is not a taint: key=value:Effect or key:Effect; effects are NoSchedule, PreferNoSchedule, NoExecute`,
-    ];
-  const { key, value = '' } = readTaint(text);
-  return present([keyFault(key), valueFault(value)]);
+    return [`"${text}" is not a taint: key=value:Effect or key:Effect; effects are ${EFFECTS.join(', ')}`];
+  return taintPartsFaults(readTaint(text));
 }
+
+/** Faults of a taint as kubelet's configuration has it. */
+export const taintPartsFaults = ({
+  key = '',
+  value = '',
+  effect = '',
+}: {
+  readonly key?: string;
+  readonly value?: string;
+  readonly effect?: string;
+}): readonly string[] =>
+  present([
+    keyFault(key),
+    valueFault(value),
+    EFFECTS.includes(effect) ? undefined : `"${effect}" is not an effect; use ${EFFECTS.join(', ')}`,
+  ]);
 
 /**
  * Kubernetes labels that a kubelet may set on its node but does not set by itself (kubelet's

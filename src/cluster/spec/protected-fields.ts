@@ -3,7 +3,13 @@
  * paths of files that Muster installs, and ports to which others connect. Everything else in the
  * resolved specification can be overridden.
  */
-import { API_PORT, ETCD_CLIENT_PORT, ETCD_METRICS_PORT, ETCD_PEER_PORT } from './ports.ts';
+import {
+  API_PORT,
+  ETCD_CLIENT_PORT,
+  ETCD_METRICS_PORT,
+  ETCD_PEER_PORT,
+  KUBELET_HEALTH_PORT,
+} from './ports.ts';
 import type { Component } from './resolved-cluster.ts';
 
 interface ProtectedField {
@@ -27,8 +33,12 @@ const flags = (
     .map((name) => ({ path: ['flags', component, name], why, ...(unless && { unless }) }));
 
 /** A field in both parts of `kubelet`; on control planes the second part wins. */
-const kubelet = (field: string, why: string): readonly ProtectedField[] =>
-  ['config', 'controlPlaneConfig'].map((part) => ({ path: ['kubelet', part, ...field.split('.')], why }));
+const kubelet = (field: string, why: string, unless?: RegExp): readonly ProtectedField[] =>
+  ['config', 'controlPlaneConfig'].map((part) => ({
+    path: ['kubelet', part, ...field.split('.')],
+    why,
+    ...(unless && { unless }),
+  }));
 
 const proxy = (field: string, why: string): readonly ProtectedField[] => [
   { path: ['kubeProxy', 'config', ...field.split('.')], why },
@@ -46,6 +56,9 @@ const SERVICES = 'it is networks.services; set that';
 const PODS = 'it is networks.pods; set that';
 const RUNTIME = 'it follows from spec.kubernetes.runtime; set that';
 const PROBED = 'kubelet probes the pod there';
+const HEALTH = `the agent asks kubelet for its health at port ${KUBELET_HEALTH_PORT}`;
+const HEALTH_ADDRESS =
+  'the agent asks kubelet for its health at 127.0.0.1; 0.0.0.0 and :: include that address';
 const LEADER = 'every control plane runs one, and leader election lets only one of them act';
 const LOCAL = 'kubelet probes the pod at 127.0.0.1; 0.0.0.0 and :: include that address';
 const LOOPBACK = /^(127\.0\.0\.1|0\.0\.0\.0|::)$/;
@@ -144,6 +157,8 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
   ...flags('kubelet', 'root-dir cert-dir', 'the data filesystem is mounted there'),
   ...flags('kubelet', 'pod-manifest-path', 'the agent puts static pods there'),
   ...flags('kubelet', 'container-runtime-endpoint cgroup-driver', RUNTIME),
+  ...flags('kubelet', 'healthz-port', HEALTH, new RegExp(`^${KUBELET_HEALTH_PORT}$`)),
+  ...flags('kubelet', 'healthz-bind-address', HEALTH_ADDRESS, LOOPBACK),
   ...flags('kubelet', 'register-node', 'Muster waits for the Node of every machine', /^true$/),
   ...kubelet('staticPodPath', 'the agent puts static pods there'),
   ...kubelet('tlsCertFile', PLACED),
@@ -152,6 +167,8 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
   ...kubelet('containerRuntimeEndpoint', RUNTIME),
   ...kubelet('cgroupDriver', RUNTIME),
   ...kubelet('clusterDomain', 'CoreDNS serves dnsDomain alone; set that'),
+  ...kubelet('healthzPort', HEALTH),
+  ...kubelet('healthzBindAddress', HEALTH_ADDRESS, LOOPBACK),
   ...kubelet('registerNode', 'Muster waits for the Node of every machine'),
   ...proxy('clusterCIDR', PODS),
   ...proxy('hostnameOverride', MACHINE),

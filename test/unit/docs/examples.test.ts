@@ -82,4 +82,36 @@ describe('the example', () => {
       expect(plan).toContain('put 0644 /etc/muster/registries/harbor.example.crt');
     }
   });
+
+  test('with OIDC names the issuer to API servers, which answer for their health to everybody', async () => {
+    const { plans } = await apply('oidc.yaml');
+    for (const name of ['cp1', 'cp2', 'cp3']) {
+      const plan = plans.get(name)!;
+      expect(plan).toContain('put 0600 /etc/kubernetes/apiserver/authentication.yaml');
+      expect(plan).toContain('url: "https://idp.blue.example/realms/people"');
+      expect(plan).toContain('--authentication-config=/etc/kubernetes/apiserver/authentication.yaml');
+      expect(plan).toMatch(/anonymous:[\s\S]{0,80}path: \/livez/);
+    }
+    expect(plans.get('w1')).not.toContain('idp.blue.example');
+  });
+
+  test('with an audit log has its policy, and sends events with a token that no document holds', async () => {
+    const { plans } = await apply('audit.yaml');
+    const plan = plans.get('cp1')!;
+    expect(plan).toMatch(/audit-policy\.yaml\n[\s\S]*level: RequestResponse/);
+    expect(plan).toContain('--audit-webhook-config-file=/etc/kubernetes/apiserver/webhooks/audit.conf');
+    expect(plan).toContain('--audit-webhook-batch-max-wait=5s');
+    expect(plan).toContain('tokenFile: /etc/kubernetes/apiserver/webhooks/audit-0.token');
+    expect(plans.get('w1')).not.toContain('audit.blue.example');
+  });
+
+  test('of three converged nodes lets pods run on all of them, by their full names', async () => {
+    const { plans } = await apply('converged.yaml');
+    expect([...plans.keys()]).toEqual(['n1.blue.example', 'n2.blue.example', 'n3.blue.example']);
+    for (const [name, plan] of plans) {
+      expect(plan).toContain('registerWithTaints: []');
+      expect(plan).toContain(`--hostname-override=${name} `);
+      expect(plan).toMatch(/replicas: 3\n/);
+    }
+  });
 });

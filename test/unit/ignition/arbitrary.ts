@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { networkFaults } from '../../../src/ignition/network-faults.ts';
+import { nodeFaults } from '../../../src/ignition/node-faults.ts';
 import { templateLiteral } from '../../../src/ignition/template.ts';
 import { type NodeConfig, nodeConfig } from '../../../src/resources/nodeconfig.ts';
 
@@ -105,7 +106,7 @@ const unitText = fc
     word,
     text.map((one) => one.replace(/[\n\r\\\u0085\u2028]/g, '')),
   )
-  .map(([name, value]) => `[Service]\n${name}=${value}\n[Install]\nWantedBy=multi-user.target\n`);
+  .map(([name, value]) => `[Service]\nExecStart=/bin/true\n${name}=${value}\n[Install]\nWantedBy=multi-user.target\n`);
 const unit = optional(
   {
     name: word.map((one) => `${one}.service`),
@@ -299,7 +300,7 @@ const disk = fc
     wipeTable,
     partitions: labels.map((label, n) => ({
       label,
-      ...(n + 1 < labels.length && { sizeMiB: 64 }),
+      ...(n + 1 < labels.length && { sizeMiB: 512 }),
       filesystem,
       ...(filesystem !== 'swap' && { mount: `/srv/${label}` }),
     })),
@@ -331,4 +332,5 @@ export const anyConfig: fc.Arbitrary<NodeConfig> = optional(
 )
   .filter((config) => nodeConfig.safeParse(config).success)
   .map((config) => nodeConfig.parse(config))
-  .filter(({ network }) => networkFaults(network?.interfaces ?? []).length === 0);
+  .filter(({ network }) => networkFaults(network?.interfaces ?? []).length === 0)
+  .filter((config) => nodeFaults(config).length === 0);

@@ -145,7 +145,7 @@ describe('a fault that Ignition would find', () => {
     units:
       - name: u.service
         enabled: true
-        contents: "[Service]"`,
+        contents: "[Service]\\nExecStart=/bin/true"`,
   );
 
   test('is reported at the value that caused it', () => {

@@ -172,7 +172,7 @@ describe('cloud-init', () => {
         {
           device: '/dev/vda',
           partitions: [
-            { label: 'inner', sizeMiB: 64, filesystem: 'xfs', mount: '/srv/data/inner' },
+            { label: 'inner', sizeMiB: 300, filesystem: 'xfs', mount: '/srv/data/inner' },
             { label: 'swap', sizeMiB: 64, filesystem: 'swap' },
             { label: 'raw', sizeMiB: 64 },
           ],
@@ -193,7 +193,7 @@ describe('cloud-init', () => {
 
   test('extra documents are merged over the rendered one: mappings merge, lists are appended, values replace', () => {
     const data = userData({
-      units: [{ name: 'a.service', enabled: true, contents: '[Unit]\n' }],
+      units: [{ name: 'a.service', enabled: true, contents: '[Service]\nExecStart=/bin/true\n' }],
       extra: { cloudInit: 'hostname: other\nruncmd: ["echo ${machine.name}"]\nntp: {enabled: true}\n' },
     });
     expect(data.hostname).toBe('other');
@@ -356,10 +356,12 @@ describe('faults', () => {
     expect(fault(config)).toEqual([expect.stringContaining(`E_CONFIG ${message}`)]);
   });
 
-  test('a unit that systemd could not read is refused for Ignition', () => {
-    expect(fault({ units: [{ name: 'a.service', contents: 'ExecStart=/bin/true\n' }] }, FLATCAR)).toEqual([
-      expect.stringContaining('systemd.units[0].contents: line 1: comes before the first [Section]'),
-    ]);
+  test('a unit that systemd could not read is refused for every image', () => {
+    const config = { units: [{ name: 'a.service', contents: 'ExecStart=/bin/true\n' }] };
+    for (const image of [undefined, FLATCAR])
+      expect(fault(config, image)).toEqual([
+        expect.stringContaining('units[0].contents Profile/worker: line 1: comes before the first [Section]'),
+      ]);
   });
 
   test('the fault is reported at the layer of the value', () => {

@@ -302,3 +302,24 @@ test('a file of a flag may be in a volume that the Cluster adds', () => {
   const staticPods = { 'kube-apiserver': { volumes: [{ path: '/srv/admission' }] } };
   expect(faults({ overrides: { flags }, staticPods })).toEqual([]);
 });
+
+test.each([
+  [
+    { 'kube-apiserver': { resources: { limits: { cpu: '100m' } } } },
+    'staticPods.kube-apiserver.resources.limits.cpu: 100m is less than what is reserved, 250m',
+  ],
+  [
+    { etcd: { resources: { requests: { memory: '2Gi' }, limits: { memory: '1Gi' } } } },
+    'staticPods.etcd.resources.limits.memory: 1Gi is less than what is reserved, 2Gi',
+  ],
+  [
+    { 'kube-apiserver': { volumes: [{ path: '/etc/kubernetes/pki' }] } },
+    'staticPods.kube-apiserver.volumes[0].path: the pod sees /etc/kubernetes/pki already',
+  ],
+  [
+    { etcd: { volumes: [{ path: '/srv/a' }, { path: '/srv/a' }] } },
+    'staticPods.etcd.volumes[1].path: /srv/a is listed twice',
+  ],
+] as const)('%j, which kubelet would not start, is refused', (staticPods, message) => {
+  expect(faults({ staticPods } as Partial<KubernetesSpec>)).toEqual([expect.stringContaining(message)]);
+});

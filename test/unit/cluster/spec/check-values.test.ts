@@ -93,7 +93,7 @@ const kubelet = (config: Record<string, unknown>) => faults({ overrides: { kubel
 
 test.for([
   [{ maxPodz: 250 }, 'maxPodz: KubeletConfiguration of 1.36 has no maxPodz; did you mean "maxPods"?'],
-  [{ maxPods: '250' }, 'maxPods: expected a whole number, unquoted'],
+  [{ maxPods: '250' }, 'maxPods: expected a whole number, unquoted, of at most 2147483647'],
   [{ failSwapOn: 'no' }, 'failSwapOn: expected true or false, unquoted'],
   [{ syncFrequency: 60 }, 'syncFrequency: expected a duration like "90s" or "1h30m"'],
   [

@@ -73,7 +73,8 @@ test('labels of metrics have commas in them, as the components take them', () =>
   expect(flags('kube-apiserver', { 'allow-metric-labels': 'm,l=1,n,k=2' }).join()).toContain(
     'in double quotes',
   );
-  expect(flags('kube-apiserver', { 'oidc-required-claim': 'groups=a,b' })).toEqual([]);
+  const oidc = { 'oidc-issuer-url': 'https://idp.example', 'oidc-client-id': 'k' };
+  expect(flags('kube-apiserver', { ...oidc, 'oidc-required-claim': 'groups=a,b' })).toEqual([]);
 });
 
 test('flags and names that only a fork of Kubernetes has are unknown', () => {
@@ -151,6 +152,8 @@ describe('files of static pods', () => {
       flags('kube-apiserver', {
         'audit-policy-file': '/etc/kubernetes/apiserver/mine.yaml',
         'oidc-ca-file': '/etc/ssl/certs/idp-ca.pem',
+        'oidc-issuer-url': 'https://idp.example',
+        'oidc-client-id': 'k',
         'tls-sni-cert-key': '/etc/kubernetes/pki/a.crt,/etc/kubernetes/pki/a.key',
       }),
     ).toEqual([]);

@@ -220,7 +220,7 @@ test('flags can be added, replaced, repeated and left out; settings of kubelet a
       flags: {
         'kube-apiserver': {
           'audit-log-path': '/var/log/audit.log',
-          'allow-privileged': 'false',
+          profiling: 'false',
           'enable-bootstrap-token-auth': null,
           'service-account-issuer': ['https://new.example', 'https://old.example'],
         },
@@ -231,7 +231,7 @@ test('flags can be added, replaced, repeated and left out; settings of kubelet a
     },
   });
   const flags = cluster.flags['kube-apiserver'];
-  expect(flags).toMatchObject({ 'audit-log-path': '/var/log/audit.log', 'allow-privileged': 'false' });
+  expect(flags).toMatchObject({ 'audit-log-path': '/var/log/audit.log', profiling: 'false' });
   expect(flags).not.toHaveProperty('enable-bootstrap-token-auth');
   expect(flags['service-account-issuer']).toEqual(['https://new.example', 'https://old.example']);
   expect(cluster.kubelet.config.maxPods).toBe(250);
@@ -529,7 +529,7 @@ test('two machines with one address, and one without any, are refused', () => {
 
 test('a network of pods with too little room for the machines is refused', () => {
   expect(faults({ networks: { pods: ['10.244.0.0/23'] } })).toEqual([
-    'error networks.pods: 10.244.0.0/23 has room for 2 nodes; there are 5',
+    'error networks.pods: 10.244.0.0/23 has room for 2 nodes with a /24 each; there are 5',
   ]);
 });
 

@@ -1,0 +1,125 @@
+/**
+ * Compares the configurations of a Cluster's machines with what the agent writes and what the
+ * cluster's programs need: what the agent would overwrite has no effect, and what it relies on
+ * cannot be turned off.
+ */
+import { casesIn } from '../../ignition/cases.ts';
+import type { CandidateSet } from '../../resources/candidate.ts';
+import type { NodeConfig } from '../../resources/nodeconfig.ts';
+import { effectiveKubelet } from './kubelet-flags.ts';
+import type { ClusterMachine, ResolvedCluster } from './resolved-cluster.ts';
+
+interface ConfigFault {
+  readonly machine: string;
+  readonly message: string;
+}
+
+/** Faults of all machines of a Cluster whose documents exist. */
+export function configFaults(resolved: ResolvedCluster, candidates: CandidateSet): readonly ConfigFault[] {
+  const casesOf = casesIn(candidates);
+  return resolved.machines.flatMap((machine) => {
+    const document = candidates.Machine.get(machine.name)?.document;
+    if (document === undefined) return [];
+    const configs = casesOf(document)
+      .flatMap((one) => [one.machine.spec.config, one.profile?.spec.config, one.cluster?.spec.config])
+      .filter((config) => config !== undefined);
+    const messages = [...new Set(configs)].flatMap((config) => faultsOf(resolved, machine, config));
+    return [...new Set(messages)].map((message) => ({ machine: machine.name, message }));
+  });
+}
+
+const faultsOf = (
+  resolved: ResolvedCluster,
+  machine: ClusterMachine,
+  config: NodeConfig,
+): readonly string[] => {
+  const runsKubelet = machine.roles.some((role) => role !== 'etcd');
+  return [
+    ...fileTexts(config),
+    ...(runsKubelet ? unitTexts(resolved, config) : []),
+    ...(runsKubelet ? sysctlTexts(machine, config) : []),
+    ...(runsKubelet ? swapTexts(resolved, machine, config) : []),
+  ];
+};
+
+/** Files that the agent writes, each with what to set instead. */
+const OF_THE_AGENT: readonly (readonly [path: RegExp, instead: string])[] = [
+  [/^\/etc\/hostname$/, 'the host name is the name of the Machine'],
+  [/^\/var\/lib\/kubelet\/config\.yaml$/, 'set overrides.kubelet.config'],
+  [
+    /^\/var\/lib\/kubelet\/(kubeadm-flags\.env|instance-config\.yaml)$|^\/etc\/systemd\/system\/kubelet\.service(\.d\/10-kubeadm\.conf)?$/,
+    'set overrides.flags.kubelet',
+  ],
+  [
+    /^\/etc\/kubernetes\/manifests\/(etcd|kube-apiserver|kube-controller-manager|kube-scheduler)\.yaml$/,
+    'set overrides.flags or staticPods',
+  ],
+  [
+    /^\/etc\/kubernetes\/apiserver\/(admission|audit-policy|authentication|authorization|encryption)\.yaml$/,
+    'set spec.kubernetes.apiServer, or write another file there and name it in a flag',
+  ],
+  [/^\/etc\/kubernetes\/(admin|controller-manager|kubelet|scheduler|super-admin)\.conf$/, 'Muster issues it'],
+  [
+    /^\/etc\/kubernetes\/pki\/((etcd\/)?(ca|front-proxy-ca|sa|apiserver[a-z-]*|peer|server|healthcheck-client|front-proxy-client)\.(crt|key|pub))$/,
+    'Muster issues it; keys of your own are imported with `muster pki import`',
+  ],
+  [
+    /^\/etc\/(containerd\/config\.toml|crio\/crio\.conf\.d\/90-muster\.conf|crictl\.yaml)$/,
+    'set spec.kubernetes.registries or mirrors',
+  ],
+  [/^\/etc\/(sysctl\.d|modules-load\.d)\/(90-)?muster\.conf$/, 'set config.sysctls or config.kernelModules'],
+  [/^\/etc\/muster\//, 'the directory is the agent’s own'],
+];
+
+const fileTexts = ({ files = [] }: NodeConfig): readonly string[] =>
+  files.flatMap(({ path }) => {
+    const instead = OF_THE_AGENT.find(([of]) => of.test(path))?.[1];
+    return instead === undefined ? [] : [`config.files writes ${path}, which the agent writes; ${instead}`];
+  });
+
+function unitTexts({ runtime, etcd }: ResolvedCluster, { units = [] }: NodeConfig): readonly string[] {
+  const needed = new Set([
+    'kubelet.service',
+    runtime === 'cri-o' ? 'crio.service' : 'containerd.service',
+    ...(etcd.runs === 'service' ? ['muster-etcd.service'] : []),
+  ]);
+  return units.flatMap(({ name, mask, enabled, contents }) => {
+    if (!needed.has(name)) return [];
+    if (mask === true || enabled === false)
+      return [`config.units turns ${name} off, which the cluster needs; remove it`];
+    return contents === undefined
+      ? []
+      : [`config.units writes ${name}, which the agent writes; give it dropins instead of contents`];
+  });
+}
+
+/** Settings without which no packet gets from pod to pod, by whether the machine has IPv6. */
+const FORWARDING = ['net.ipv4.ip_forward', 'net.bridge.bridge-nf-call-iptables'];
+const FORWARDING_6 = ['net.ipv6.conf.all.forwarding', 'net.bridge.bridge-nf-call-ip6tables'];
+
+function sysctlTexts({ addresses }: ClusterMachine, { sysctls = {} }: NodeConfig): readonly string[] {
+  const needed = [...FORWARDING, ...(addresses.some((one) => one.includes(':')) ? FORWARDING_6 : [])];
+  return Object.entries(sysctls).flatMap(([name, value]) => {
+    const dotted = name.includes('/') && !name.includes('.') ? name.replaceAll('/', '.') : name;
+    return needed.includes(dotted) && String(value).trim() === '0'
+      ? [`config.sysctls sets ${name} to 0, and pods need 1; remove it`]
+      : [];
+  });
+}
+
+function swapTexts(
+  resolved: ResolvedCluster,
+  { roles }: ClusterMachine,
+  { disks = [], filesystems = [] }: NodeConfig,
+): readonly string[] {
+  const part = roles.includes('control-plane') ? 'controlPlaneConfig' : 'config';
+  if (effectiveKubelet(resolved, part).config.failSwapOn === false) return [];
+  const swaps =
+    disks.some(({ partitions = [] }) => partitions.some(({ filesystem }) => filesystem === 'swap')) ||
+    filesystems.some(({ format }) => format === 'swap');
+  return swaps
+    ? [
+        'config makes swap, with which kubelet does not start; set overrides.kubelet.config.failSwapOn: false, or remove it',
+      ]
+    : [];
+}

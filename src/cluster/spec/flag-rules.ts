@@ -1,0 +1,420 @@
+/**
+ * What components check between their flags, and what a cluster needs of them. A component ends as
+ * it starts with flags that break a rule, or the cluster's own pods do not run.
+ */
+import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
+import { missingControllers } from './controllers.ts';
+import { ADMISSION_CONFIG } from './derive.ts';
+import { type ClusterFault, clusterError } from './fault.ts';
+import { goMilliseconds } from './flag-values.ts';
+import type { Component, ResolvedCluster } from './resolved-cluster.ts';
+
+/** The value of a flag of the component: the last, or an empty text. */
+type Flag = (name: string) => string;
+
+interface FlagRule {
+  readonly component: Component;
+  /** The flag at which the fault is reported; the rule is asked only where it is set. */
+  readonly flag: string;
+  readonly fault: (value: string, flag: Flag, resolved: ResolvedCluster) => string | undefined;
+}
+
+const listOf = (text: string): readonly string[] => text.split(',').filter((part) => part !== '');
+const isTrue = (text: string): boolean => /^(1|t|true)$/i.test(text);
+const isFalse = (text: string): boolean => /^(0|f|false)$/i.test(text);
+const whole = (text: string, otherwise: number): number => (text === '' ? otherwise : Number(text));
+const time = (text: string, otherwise: number): number => goMilliseconds(text) ?? otherwise;
+
+const rule =
+  (component: Component) =>
+  (flag: string, fault: FlagRule['fault']): FlagRule => ({ component, flag, fault });
+const api = rule('kube-apiserver');
+const manager = rule('kube-controller-manager');
+const etcd = rule('etcd');
+const kubelet = rule('kubelet');
+
+/** Authorizers that need a file, each with its flag. */
+const AUTHORIZER_FILES = [
+  ['ABAC', 'authorization-policy-file'],
+  ['Webhook', 'authorization-webhook-config-file'],
+] as const;
+
+const AUTHORIZATION: readonly FlagRule[] = [
+  api('authorization-mode', (value, flag, { apiServer }) => {
+    // The checks of that document say that it excludes the flag.
+    if (apiServer?.authorization !== undefined) return undefined;
+    const modes = listOf(value);
+    if (new Set(modes).size < modes.length) return 'a mode is listed twice';
+    const without = AUTHORIZER_FILES.find(([mode, file]) => modes.includes(mode) && flag(file) === '');
+    if (without !== undefined) return `${without[0]} needs the flag ${without[1]}`;
+    // Something else may allow what Node and RBAC allow.
+    if (['AlwaysAllow', 'ABAC', 'Webhook'].some((mode) => modes.includes(mode))) return undefined;
+    const missing = ['Node', 'RBAC'].filter((mode) => !modes.includes(mode));
+    return missing.length === 0
+      ? undefined
+      : `without ${missing.join(' and ')} kubelets and the cluster's own programs are refused`;
+  }),
+  ...AUTHORIZER_FILES.map(([mode, file]) =>
+    api(file, (_, flag) =>
+      listOf(flag('authorization-mode')).includes(mode)
+        ? undefined
+        : `it needs ${mode} in authorization-mode`,
+    ),
+  ),
+];
+
+/** Admission plugins that end an API server that has no configuration for them. */
+const CONFIGURED = ['ImagePolicyWebhook'];
+
+const ADMISSION: readonly FlagRule[] = [
+  api('disable-admission-plugins', (value, flag) => {
+    const both = listOf(value).find((name) => listOf(flag('enable-admission-plugins')).includes(name));
+    return both === undefined ? undefined : `${both} is in enable-admission-plugins as well`;
+  }),
+  api('admission-control', (_, flag) =>
+    ['enable-admission-plugins', 'disable-admission-plugins'].some((name) => flag(name) !== '')
+      ? 'an API server takes this or enable-admission-plugins, which Muster sets; use that'
+      : undefined,
+  ),
+  api('enable-admission-plugins', (value, flag) => {
+    const needs = listOf(value).find((name) => CONFIGURED.includes(name));
+    return needs === undefined || flag('admission-control-config-file') !== ADMISSION_CONFIG
+      ? undefined
+      : `${needs} needs its configuration: write it into a file below /etc/kubernetes/apiserver, and name that in admission-control-config-file`;
+  }),
+];
+
+/** Modes of a log that collect events, and what they need to be more than zero. */
+const auditRules = (log: 'log' | 'webhook', file: string): readonly FlagRule[] => [
+  ...['batch-buffer-size', 'batch-max-size', 'batch-throttle-qps', 'batch-throttle-burst'].map((name) =>
+    api(`audit-${log}-${name}`, (value, flag) => {
+      const mode = flag(`audit-${log}-mode`) || (log === 'log' ? 'blocking' : 'batch');
+      const unused = name.includes('throttle') && isFalse(flag(`audit-${log}-batch-throttle-enable`));
+      return flag(file) !== '' && mode === 'batch' && !unused && Number(value) <= 0
+        ? 'it has to be more than 0'
+        : undefined;
+    }),
+  ),
+  api(`audit-${log}-truncate-max-batch-size`, (value, flag) => {
+    const event = whole(flag(`audit-${log}-truncate-max-event-size`), 102_400);
+    return flag(file) !== '' && Number(value) < event
+      ? `it is less than audit-${log}-truncate-max-event-size, which is ${event}`
+      : undefined;
+  }),
+];
+
+/** API groups of Kubernetes. The components refuse others. */
+const GROUPS = new Set(
+  `admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io apps authentication.k8s.io
+  authorization.k8s.io autoscaling batch certificates.k8s.io coordination.k8s.io discovery.k8s.io
+  events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io networking.k8s.io node.k8s.io
+  policy rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io
+  storagemigration.k8s.io`.split(/\s+/),
+);
+const GROUPS_OF_ALL = /^api\/(all|ga|beta|alpha|legacy)$/;
+/** Versions without which Muster's own objects, nodes or pods are refused. */
+const NEEDED_APIS =
+  /^(api\/(all|ga)|(api\/)?v1|(apps|rbac\.authorization\.k8s\.io|certificates\.k8s\.io|coordination\.k8s\.io|discovery\.k8s\.io|networking\.k8s\.io|node\.k8s\.io|scheduling\.k8s\.io|storage\.k8s\.io|policy|apiregistration\.k8s\.io|flowcontrol\.apiserver\.k8s\.io)\/v1)$/;
+
+function runtimeFault(value: string): string | undefined {
+  for (const part of listOf(value)) {
+    const [, key = '', on = 'true'] = /^([^=]*)(?:=(.*))?$/.exec(part) ?? [];
+    if (!/^(|1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/.test(on))
+      return `"${part}": write true or false`;
+    const [group = '', version] = key.split('/');
+    const isCore = key === 'v1' || key === 'api/v1';
+    if (!GROUPS_OF_ALL.test(key) && !isCore && (!GROUPS.has(group) || version === undefined))
+      return `there is no API "${key}"; write GROUP/VERSION like "batch/v1", or api/all`;
+    if (isFalse(on) && NEEDED_APIS.test(key)) return `the cluster's own objects need ${key}`;
+  }
+  return undefined;
+}
+
+/** Whether Go's url.Parse takes a text with a colon. */
+const isUrl = (text: string): boolean =>
+  !/^:|[\0-\x1f\x7f]|%(?![0-9A-Fa-f]{2})/.test(text) && !/^[^:]+:\/\/[^/?#]*\s/.test(text);
+
+const needsIssuer: FlagRule['fault'] = (_, flag) =>
+  flag('oidc-issuer-url') === '' ? 'it needs oidc-issuer-url' : undefined;
+
+const OIDC: readonly (readonly [flag: string, fault: FlagRule['fault']])[] = [
+  [
+    'oidc-issuer-url',
+    (value, flag) => {
+      if (!/^https:\/\/[^\s?#]+$/.test(value)) return 'it has to begin with https://, and has no query';
+      if (flag('oidc-client-id') === '') return 'it needs oidc-client-id';
+      return value === flag('service-account-issuer')
+        ? 'this is the issuer of the cluster’s own service accounts'
+        : undefined;
+    },
+  ],
+  [
+    'oidc-username-claim',
+    (value, flag, resolved) => (value === '' ? 'it is empty' : needsIssuer(value, flag, resolved)),
+  ],
+  ...[
+    'client-id',
+    'ca-file',
+    'username-prefix',
+    'groups-claim',
+    'groups-prefix',
+    'signing-algs',
+    'required-claim',
+  ].map((name) => [`oidc-${name}`, needsIssuer] as const),
+];
+
+const IDENTITY: readonly FlagRule[] = [
+  api('service-account-issuer', (value) => {
+    if (value === '') return 'it is empty';
+    return value.includes(':') && !isUrl(value) ? `"${value}" is not a URL` : undefined;
+  }),
+  api('service-account-jwks-uri', (value) =>
+    value === '' || /^https:\/\/\S+$/.test(value) ? undefined : 'it has to begin with https://',
+  ),
+  api('service-account-signing-endpoint', (value) =>
+    value === ''
+      ? undefined
+      : 'tokens are signed with the key that Muster keeps; an API server takes one of the two',
+  ),
+  ...OIDC.map(([name, fault]) =>
+    // The checks of apiServer say that its documents exclude these flags, or need them.
+    api(name, (value, flag, resolved) =>
+      resolved.apiServer?.authentication === undefined && resolved.apiServer?.oidcCA === undefined
+        ? fault(value, flag, resolved)
+        : undefined,
+    ),
+  ),
+];
+
+const STORAGE: readonly FlagRule[] = [
+  api('etcd-servers-overrides', (value) => {
+    const wrong = listOf(value).find((part) => !/^[^/#]*\/[^/#]+#[^#;]+(;[^#;]+)*$/.test(part));
+    return wrong === undefined
+      ? undefined
+      : `"${wrong}" is not GROUP/RESOURCE#URL;URL, like "/events#https://10.77.0.9:2379"`;
+  }),
+  api('watch-cache-sizes', (value) => {
+    const wrong = listOf(value).find((part) => !/^[^#]+#[0-9]+$/.test(part));
+    return wrong === undefined ? undefined : `"${wrong}" is not RESOURCE#SIZE, like "pods#1000"`;
+  }),
+  api('encryption-provider-config-automatic-reload', (value, flag) =>
+    isTrue(value) && flag('encryption-provider-config') === ''
+      ? 'it needs encryption-provider-config'
+      : undefined,
+  ),
+];
+
+const SERVING: readonly FlagRule[] = [
+  api('strict-transport-security-directives', (value) => {
+    const wrong = value.split(',').find((part) => !/^(includeSubDomains|preload|max-age=[^=]*)$/.test(part));
+    return wrong === undefined
+      ? undefined
+      : `"${wrong}" is not max-age=SECONDS, includeSubDomains or preload`;
+  }),
+  api('cors-allowed-origins', (value) => {
+    const wrong = value
+      .split(',')
+      .find((part) => !/\^|\/\//.test(part) || !/\$|:/.test(part) || !isExpression(part));
+    return wrong === undefined
+      ? undefined
+      : `"${wrong}" is not a regular expression from "^" or "//" to "$" or ":", like "^https://app\\.example$"`;
+  }),
+  api('kubernetes-service-node-port', (value, flag) => {
+    const [, first = '30000', last = first] =
+      /^([0-9]+)(?:-([0-9]+))?$/.exec(flag('service-node-port-range') || '30000-32767') ?? [];
+    const port = Number(value);
+    return port === 0 || (port >= Number(first) && port <= Number(last))
+      ? undefined
+      : `${port} is outside of service-node-port-range, which is ${first}-${last}`;
+  }),
+  api('service-node-port-range', (value) => {
+    const [, first, last] = /^([0-9]+)-([0-9]+)$/.exec(value) ?? [];
+    return first !== undefined && Number(last) < Number(first)
+      ? 'the last port is less than the first'
+      : undefined;
+  }),
+  api('max-requests-inflight', (value, flag) =>
+    Number(value) === 0 && whole(flag('max-mutating-requests-inflight'), 200) === 0
+      ? 'this and max-mutating-requests-inflight are 0, so no request would be answered'
+      : undefined,
+  ),
+  api('runtime-config', runtimeFault),
+  api('allow-privileged', (value) =>
+    isTrue(value)
+      ? undefined
+      : 'kube-proxy and the network between pods are privileged pods; set podSecurity for others',
+  ),
+  api('endpoint-reconciler-type', (value) =>
+    value === 'none' ? 'without endpoints of the Service kubernetes no pod reaches the API' : undefined,
+  ),
+  api('coordinated-leadership-lease-duration', (value, flag) =>
+    time(value, 15_000) > time(flag('coordinated-leadership-renew-deadline'), 10_000)
+      ? undefined
+      : 'it is not longer than coordinated-leadership-renew-deadline, which is 10s by default',
+  ),
+  api('coordinated-leadership-renew-deadline', (value, flag) =>
+    time(value, 10_000) > time(flag('coordinated-leadership-retry-period'), 2000)
+      ? undefined
+      : 'it is not longer than coordinated-leadership-retry-period, which is 2s by default',
+  ),
+];
+
+function isExpression(text: string): boolean {
+  try {
+    new RegExp(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** client-go's leader election: a lease is longer than its renewal, and that than 1.2 retries. */
+const leadership = (component: 'kube-controller-manager' | 'kube-scheduler'): readonly FlagRule[] => {
+  const at = rule(component);
+  const lease = (flag: Flag): number => time(flag('leader-elect-lease-duration'), 15_000);
+  const renewal = (flag: Flag): number => time(flag('leader-elect-renew-deadline'), 10_000);
+  const retry = (flag: Flag): number => time(flag('leader-elect-retry-period'), 2000);
+  return [
+    at('leader-elect-lease-duration', (_, flag) =>
+      lease(flag) > renewal(flag)
+        ? undefined
+        : 'it is not longer than leader-elect-renew-deadline, which is 10s by default',
+    ),
+    at('leader-elect-renew-deadline', (_, flag) => {
+      if (renewal(flag) <= 1.2 * retry(flag))
+        return 'it is not longer than 1.2 times leader-elect-retry-period, which is 2s by default';
+      return lease(flag) > renewal(flag) || flag('leader-elect-lease-duration') !== ''
+        ? undefined
+        : 'it is not shorter than leader-elect-lease-duration, which is 15s by default';
+    }),
+    at('leader-elect-retry-period', (_, flag) =>
+      renewal(flag) > 1.2 * retry(flag) || flag('leader-elect-renew-deadline') !== ''
+        ? undefined
+        : '1.2 times as long is not shorter than leader-elect-renew-deadline, which is 10s by default',
+    ),
+  ];
+};
+
+const MASK = 'node-cidr-mask-size';
+
+/** What a mask has to be between: the pod network's own length, and that of an address. */
+function maskFault(value: string, pods: readonly string[], family: 4 | 6 | undefined): string | undefined {
+  const networks = pods.map(parseIpNetwork).filter((one) => one !== undefined);
+  const of = networks.find(({ base }) => family === undefined || base.family === family);
+  if (of === undefined || Number(value) === 0) return undefined;
+  const bits = of.base.family === 4 ? 32 : 128;
+  const most = of.base.family === 4 ? bits : Math.min(bits, of.prefix + 16);
+  const mask = Number(value);
+  return mask >= of.prefix && mask <= most
+    ? undefined
+    : `a node's part of the pod network /${of.prefix} is from /${of.prefix} to /${most}`;
+}
+
+const NODE_MASKS: readonly FlagRule[] = [
+  manager(MASK, (value, flag, { networks: { pods } }) => {
+    if (Number(value) === 0) return undefined;
+    if (pods.length > 1) return `with two pod networks use ${MASK}-ipv4 and ${MASK}-ipv6`;
+    if (['ipv4', 'ipv6'].some((family) => Number(flag(`${MASK}-${family}`)) > 0))
+      return `kube-controller-manager takes this or ${MASK}-ipv4 and ${MASK}-ipv6`;
+    return maskFault(value, pods, undefined);
+  }),
+  ...([4, 6] as const).map((family) =>
+    manager(`${MASK}-ipv${family}`, (value, _, { networks: { pods } }) => {
+      const has = pods.some((text) => ipNetwork(text).base.family === family);
+      return has || Number(value) === 0
+        ? maskFault(value, pods, family)
+        : `networks.pods has no IPv${family} network`;
+    }),
+  ),
+  manager('allocate-node-cidrs', (value, _, { cni: { plugin } }) =>
+    isTrue(value) || plugin === 'none'
+      ? undefined
+      : `${plugin} gives pods addresses out of the network of their node; with cni: none another network may do without`,
+  ),
+];
+
+/** Keys of single signers: kube-controller-manager takes them or the pair for all, which is Muster's. */
+const SIGNERS = ['kube-apiserver-client', 'kubelet-client', 'kubelet-serving', 'legacy-unknown'];
+
+const CONTROLLING: readonly FlagRule[] = [
+  ...SIGNERS.flatMap((signer) =>
+    ['cert', 'key'].map((part) =>
+      manager(`cluster-signing-${signer}-${part}-file`, (value) =>
+        value === '' ? undefined : 'all signers use the CA of the cluster, which Muster issues; remove it',
+      ),
+    ),
+  ),
+  manager('controllers', (value, _, { joining, cni }) => {
+    const missing = missingControllers(value).filter(
+      (name) => cni.plugin !== 'none' || name !== 'node-ipam-controller',
+    );
+    const signing = 'certificatesigningrequest-signing-controller';
+    const all = [...missing, ...(joining === 'token' ? missingControllers(value, [signing]) : [])];
+    return all.length === 0 ? undefined : `the cluster needs ${all.join(', ')}; begin the list with "*"`;
+  }),
+];
+
+const ETCD: readonly FlagRule[] = [
+  etcd('election-timeout', (value, flag) => {
+    const beat = whole(flag('heartbeat-interval'), 100);
+    return Number(value) >= 5 * beat
+      ? undefined
+      : `it is less than 5 times heartbeat-interval, which is ${beat}`;
+  }),
+  etcd('heartbeat-interval', (value, flag) =>
+    flag('election-timeout') !== '' || 5 * Number(value) <= 1000
+      ? undefined
+      : '5 times as much is more than election-timeout, which is 1000 by default',
+  ),
+  etcd('auto-compaction-retention', (value, flag) => {
+    const byRevision = flag('auto-compaction-mode') === 'revision';
+    if (/^[0-9]+$/.test(value) || (!byRevision && (goMilliseconds(value) ?? -1) >= 0)) return undefined;
+    return byRevision
+      ? `"${value}" is not a number of revisions`
+      : `"${value}" is not a duration like "8h", nor a number of hours`;
+  }),
+  etcd('tls-min-version', (value, flag) =>
+    value === 'TLS1.3' && flag('tls-max-version') === 'TLS1.2'
+      ? 'it is newer than tls-max-version'
+      : undefined,
+  ),
+  etcd('cipher-suites', (value, flag) =>
+    value !== '' && flag('tls-min-version') === 'TLS1.3'
+      ? 'cipher suites cannot be chosen with TLS1.3'
+      : undefined,
+  ),
+];
+
+const KUBELET: readonly FlagRule[] = (
+  [
+    ['image-credential-provider-config', 'image-credential-provider-bin-dir'],
+    ['image-credential-provider-bin-dir', 'image-credential-provider-config'],
+  ] as const
+).map(([one, other]) => kubelet(one, (_, flag) => (flag(other) === '' ? `it needs ${other}` : undefined)));
+
+const RULES: readonly FlagRule[] = [
+  ...AUTHORIZATION,
+  ...ADMISSION,
+  ...auditRules('log', 'audit-log-path'),
+  ...auditRules('webhook', 'audit-webhook-config-file'),
+  ...IDENTITY,
+  ...STORAGE,
+  ...SERVING,
+  ...leadership('kube-controller-manager'),
+  ...leadership('kube-scheduler'),
+  ...NODE_MASKS,
+  ...CONTROLLING,
+  ...ETCD,
+  ...KUBELET,
+];
+
+/** Faults between flags whose values have their types. */
+export function flagRuleFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
+  return RULES.flatMap(({ component, flag, fault }) => {
+    const flags = resolved.flags[component];
+    const textOf: Flag = (name) => [flags[name] ?? ''].flat().join(',');
+    if (flags[flag] === undefined || /\$\{/.test(textOf(flag))) return [];
+    const message = fault(textOf(flag), textOf, resolved);
+    return message === undefined ? [] : [clusterError(`overrides.flags.${component}.${flag}`, message)];
+  });
+}

@@ -1,0 +1,152 @@
+/**
+ * Checks files, units, users and disks of a configuration against what Linux and systemd take,
+ * whatever format it is rendered to: what would stop a boot, or never start, is refused when the
+ * document is applied. Pure.
+ */
+import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
+import type { Path } from '../resources/yaml.ts';
+import { unitFault } from './ignition-shape.ts';
+
+export interface NodeFault {
+  readonly path: Path;
+  readonly message: string;
+}
+
+/** Faults of a configuration whose templates are expanded. */
+export const nodeFaults = (config: NodeConfig): readonly NodeFault[] => [
+  ...fileFaults(config),
+  ...unitFaults(config),
+  ...userFaults(config),
+  ...diskFaults(config),
+];
+
+const fault = (path: Path, message: string): NodeFault => ({ path, message });
+
+/** Directories that every system has: a file cannot take their place. */
+const DIRECTORIES =
+  /^\/(bin|boot|etc|home|lib|lib64|media|mnt|opt|root|run|sbin|srv|tmp|usr|var|etc\/systemd(\/(system|network))?|etc\/ssh|etc\/ssl(\/certs)?|usr\/(bin|lib|local|sbin|share)|usr\/local\/(bin|lib|sbin|share)|var\/(lib|log|tmp|cache))$/;
+
+function fileFaults({ files = [] }: NodeConfig): NodeFault[] {
+  const paths = new Set(files.map(({ path }) => path).filter((path) => !DIRECTORIES.test(path)));
+  return files.flatMap(({ path }, n) => {
+    const at: Path = ['files', n, 'path'];
+    if (DIRECTORIES.test(path)) return [fault(at, `${path} is a directory; name the file in it`)];
+    const parts = path.split('/');
+    if (parts.some((part) => Buffer.byteLength(part) > 255))
+      return [fault(at, 'a name in this path has more than 255 octets')];
+    const above = parts.map((_, k) => parts.slice(0, k).join('/')).find((one) => paths.has(one));
+    return above === undefined ? [] : [fault(at, `it lies below ${above}, which is a file here too`)];
+  });
+}
+
+function unitFaults({ units = [] }: NodeConfig): NodeFault[] {
+  return units.flatMap((unit, n) => {
+    const { contents = '', mask = false } = unit;
+    if (contents.trim() === '' || mask) return [];
+    const message = unitFault(contents) ?? whereFault(unit) ?? serviceFault(unit);
+    return message === undefined ? [] : [fault(['units', n, 'contents'], message)];
+  });
+}
+
+/** The values that a unit gives a setting, in their order; an empty one takes back those before. */
+function settings(contents: string, section: string, name: string): readonly string[] {
+  let here = '';
+  let found: string[] = [];
+  for (const raw of contents.replace(/\\\n/g, ' ').split('\n')) {
+    const line = raw.trim();
+    here = /^\[([^\]]+)\]$/.exec(line)?.[1] ?? here;
+    const [, key = '', value = ''] = /^([^=#;]+?)\s*=\s*(.*)$/.exec(line) ?? [];
+    if (here !== section || key !== name) continue;
+    found = value === '' ? [] : [...found, value];
+  }
+  return found;
+}
+
+/** systemd's name of a path, as `systemd-escape --path` prints it. */
+const escaped = (path: string): string =>
+  path
+    .split('/')
+    .filter((part) => part !== '')
+    .join('/')
+    .replace(/^\.|[^A-Za-z0-9:_./]/g, (one) =>
+      [...Buffer.from(one)].map((octet) => `\\x${octet.toString(16).padStart(2, '0')}`).join(''),
+    )
+    .replaceAll('/', '-') || '-';
+
+/** systemd refuses a mount unit that is not named after its mount point. */
+function whereFault({ name, contents = '' }: NodeUnit): string | undefined {
+  const [, stem, kind] = /^(.+)\.(mount|automount)$/.exec(name) ?? [];
+  if (stem === undefined) return undefined;
+  const where = settings(contents, kind === 'mount' ? 'Mount' : 'Automount', 'Where').at(-1);
+  if (where === undefined || where.includes('%')) return undefined;
+  return escaped(where) === stem
+    ? undefined
+    : `systemd wants the unit of ${where} to be named ${escaped(where)}.${kind}`;
+}
+
+/** systemd does not start a service without a command, nor one with two of a type that runs one. */
+function serviceFault({ name, contents = '', dropins = [] }: NodeUnit): string | undefined {
+  if (!name.endsWith('.service')) return undefined;
+  const of = (key: string): readonly string[] => settings(contents, 'Service', key);
+  const starts = of('ExecStart').length;
+  const type = of('Type').at(-1) ?? 'simple';
+  if (starts > 1 && type !== 'oneshot' && dropins.length === 0)
+    return `a service of Type=${type} has one ExecStart, and this has ${starts}`;
+  const isRunnable =
+    starts > 0 || of('ExecStop').length > 0 || settings(contents, 'Unit', 'SuccessAction').length > 0;
+  // A drop-in may bring what the unit lacks.
+  return isRunnable || dropins.length > 0 ? undefined : 'a service needs ExecStart';
+}
+
+function userFaults({ users = [] }: NodeConfig): NodeFault[] {
+  return users.flatMap(({ name, uid }, n) => {
+    if (uid === undefined) return [];
+    const at: Path = ['users', n, 'uid'];
+    if (uid === 0 && name !== 'root') return [fault(at, '0 is the number of root; leave uid out')];
+    const other = users.find((one, m) => m < n && one.uid === uid);
+    return other === undefined ? [] : [fault(at, `${uid} is the number of ${other.name} as well`)];
+  });
+}
+
+/** Sizes below which a program makes no file system, in MiB. */
+const LEAST_MIB: Readonly<Partial<Record<string, number>>> = { btrfs: 114, xfs: 300 };
+
+/** Whether a path names a partition of a disk as the kernel or udev does. */
+const isPartition = (path: string): boolean =>
+  /^\/dev\/((sd|vd|hd|xvd)[a-z]+[0-9]+|(nvme[0-9]+n|mmcblk|nbd|loop|md)[0-9]+p[0-9]+|disk\/.+-part[0-9]+)$/.test(
+    path,
+  );
+
+function diskFaults({ disks = [], filesystems = [] }: NodeConfig): NodeFault[] {
+  const partitioned = new Set(
+    disks.flatMap(({ device, partitions = [] }) => (partitions.length > 0 ? [device] : [])),
+  );
+  return [
+    ...disks.flatMap(({ device, partitions = [] }, n) => [
+      ...(isPartition(device)
+        ? [
+            fault(
+              ['disks', n, 'device'],
+              `${device} is a partition; name the disk, or write it into filesystems`,
+            ),
+          ]
+        : []),
+      ...partitions.flatMap(({ filesystem = '', sizeMiB = 0 }, k) => {
+        const least = LEAST_MIB[filesystem] ?? 0;
+        return sizeMiB > 0 && sizeMiB < least
+          ? [fault(['disks', n, 'partitions', k, 'sizeMiB'], `${filesystem} needs ${least} MiB or more`)]
+          : [];
+      }),
+    ]),
+    ...filesystems.flatMap(({ device }, n) =>
+      partitioned.has(device)
+        ? [
+            fault(
+              ['filesystems', n, 'device'],
+              `${device} has partitions in disks; name one of them, like /dev/disk/by-partlabel/LABEL`,
+            ),
+          ]
+        : [],
+    ),
+  ];
+}
