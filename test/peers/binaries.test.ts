@@ -148,6 +148,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
   });
 
   test.each(WRONG_HERE)('%s ends with %j, which Muster refuses', async (component, value) => {
+    if (!version().startsWith('1.36.')) return;
     const good = resolved({ version: version() });
     const isConfig = component === 'kubelet-config';
     const name = (isConfig ? 'kubelet' : component) as KubernetesComponent;

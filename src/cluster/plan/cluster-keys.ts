@@ -1,4 +1,4 @@
-/** The keys of clusters as plans need them: read from the store once in a while, not at each poll. */
+/** The keys of clusters as plans need them, which are not read from the store at each poll. */
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';

@@ -68,7 +68,7 @@ export const CONTROLLERS: ReadonlyMap<string, string> = new Map(
     }),
 );
 
-/** Without one of these no node gets addresses for pods, or pods of the cluster itself do not run. */
+/** Without one of these, pods of the cluster itself do not run, or get no address. */
 const NEEDED = [
   'clusterrole-aggregation-controller',
   'daemonset-controller',

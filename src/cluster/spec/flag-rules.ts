@@ -333,7 +333,7 @@ const NODE_MASKS: readonly FlagRule[] = [
   ),
 ];
 
-/** Keys of single signers: kube-controller-manager takes them or the pair for all, which is Muster's. */
+/** Signers with flags of their own, which are not taken beside the pair for all, Muster's. */
 const SIGNERS = ['kube-apiserver-client', 'kubelet-client', 'kubelet-serving', 'legacy-unknown'];
 
 const CONTROLLING: readonly FlagRule[] = [

@@ -41,7 +41,7 @@ const GO_UNITS: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** The milliseconds of a text that Go's time.ParseDuration reads; undefined for every other text. */
+/** The milliseconds of a text that Go's time.ParseDuration reads; undefined for other texts. */
 export function goMilliseconds(text: string): number | undefined {
   if (!isGoDuration(text)) return undefined;
   const parts = [...text.matchAll(/([0-9.]+)(ns|us|µs|μs|ms|s|m|h)/g)];

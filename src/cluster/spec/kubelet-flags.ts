@@ -41,7 +41,7 @@ const READERS = {
       }),
 } as const satisfies Readonly<Record<string, Reader>>;
 
-/** Flags by type, each with its field (pkg/kubelet: cmd/kubelet/app/options, AddKubeletConfigFlags). */
+/** Flags by type, each with its field (cmd/kubelet/app/options, AddKubeletConfigFlags). */
 const FIELDS: Readonly<Record<keyof typeof READERS, string>> = {
   text: `address address; container-log-max-size containerLogMaxSize; cpu-manager-policy cpuManagerPolicy;
     hairpin-mode hairpinMode; healthz-bind-address healthzBindAddress; cgroup-root cgroupRoot;

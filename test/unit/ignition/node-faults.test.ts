@@ -1,4 +1,4 @@
-/** Files, units, users and disks that would stop a boot, or never start, are refused when applied. */
+/** Files, units, users and disks that would stop a boot, or never start, are refused. */
 import { describe, expect, test } from 'vitest';
 import { networkFaults } from '../../../src/ignition/network-faults.ts';
 import { nodeFaults } from '../../../src/ignition/node-faults.ts';

@@ -1,4 +1,4 @@
-/** Configurations that contradict what the agent writes or the cluster needs are refused when applied. */
+/** Configurations that contradict what the agent writes or the cluster needs are refused. */
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { MusterError } from '../../../../src/base/errors.ts';

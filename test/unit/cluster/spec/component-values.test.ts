@@ -8,7 +8,7 @@ import { overridesOf, RIGHT, WRONG, WRONG_LATER } from './component-values.ts';
 
 test.each([...WRONG, ...WRONG_LATER])('%s %j is refused', (component, value) => {
   expect(faults({ overrides: overridesOf(component, value) })).toContainEqual(
-    expect.stringMatching(/^error overrides\./),
+    expect.stringMatching(/^error (overrides|networks)\./),
   );
 });
 

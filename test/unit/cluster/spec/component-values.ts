@@ -1,6 +1,6 @@
 /**
- * Values of flags and fields of configurations, by what Kubernetes 1.36 does with them. Each line has
- * the component, or `kubelet-config` for fields of kubelet's configuration, and the values.
+ * Values of flags and fields of configurations, by what Kubernetes 1.36 does with them. Each line
+ * has the component, or `kubelet-config` for fields of kubelet's configuration, and the values.
  */
 import { readFileSync } from 'node:fs';
 import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
@@ -26,7 +26,7 @@ export const overridesOf = (component: string, value: Readonly<Record<string, un
 /** The component ends with these as soon as it has read them. */
 export const WRONG = linesIn('wrong');
 
-/** The component ends with these later, has no effect of them, or a cluster with them does not work. */
+/** The component ends with these later, they have no effect, or a cluster does not work with them. */
 export const WRONG_LATER = linesIn('wrong-later');
 
 /** The component starts with these. */
