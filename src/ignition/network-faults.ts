@@ -281,5 +281,7 @@ function carrierFaults({ vlan }: NodeInterface, interfaces: readonly NodeInterfa
 /** Multicast and broadcast addresses, and the address of all zeros, which no card has. */
 function macFaults({ mac }: NodeInterface): NetworkFault[] {
   const isGroup = mac !== undefined && (Number.parseInt(mac.slice(0, 2), 16) & 1) === 1;
-  return isGroup || mac === '00:00:00:00:00:00' ? [fault(['mac'], `no network card has the address ${mac}`)] : [];
+  return isGroup || mac === '00:00:00:00:00:00'
+    ? [fault(['mac'], `no network card has the address ${mac}`)]
+    : [];
 }

@@ -7,7 +7,12 @@ import fs from 'node:fs';
 import { loadAll } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import { judgeBinaries } from '../../src/cli/cluster/binaries.files.ts';
-import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS, type KubernetesComponent } from '../../src/cluster/spec/flags.ts';
+import {
+  FLAGS,
+  type FlagInfo,
+  KUBERNETES_COMPONENTS,
+  type KubernetesComponent,
+} from '../../src/cluster/spec/flags.ts';
 import { resolveCluster } from '../../src/cluster/spec/resolve.ts';
 import type { ResolvedCluster } from '../../src/cluster/spec/resolved-cluster.ts';
 import type { Document, KubernetesSpec } from '../../src/resources/kinds.ts';

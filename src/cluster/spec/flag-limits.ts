@@ -162,7 +162,9 @@ function versionFault(flag: string, text: string, minor: string): string | undef
   if (flag !== 'emulated-version') return undefined;
   const wrong = text.split(',').find((part) => {
     const [, other] = /^(?:kube=)?1\.([0-9]+)$/.exec(part) ?? [];
-    return other === undefined ? !/^[a-z]+=/.test(part) || part.startsWith('kube=') : Number(other) > own || Number(other) < own - 3;
+    return other === undefined
+      ? !/^[a-z]+=/.test(part) || part.startsWith('kube=')
+      : Number(other) > own || Number(other) < own - 3;
   });
   return wrong === undefined ? undefined : `"${wrong}" is not a version from 1.${own - 3} to ${minor}`;
 }

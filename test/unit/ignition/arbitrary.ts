@@ -106,7 +106,10 @@ const unitText = fc
     word,
     text.map((one) => one.replace(/[\n\r\\\u0085\u2028]/g, '')),
   )
-  .map(([name, value]) => `[Service]\nExecStart=/bin/true\n${name}=${value}\n[Install]\nWantedBy=multi-user.target\n`);
+  .map(
+    ([name, value]) =>
+      `[Service]\nExecStart=/bin/true\n${name}=${value}\n[Install]\nWantedBy=multi-user.target\n`,
+  );
 const unit = optional(
   {
     name: word.map((one) => `${one}.service`),

@@ -50,7 +50,11 @@ describe('units', () => {
     [unit('[Service]\nExecStart=/bin/a\nExecStart=\nExecStart=/bin/b\n')],
     [unit('[Service]\nType=oneshot\nExecStart=/bin/a\nExecStart=/bin/b \\\n  c\n')],
     [unit('[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStop=/bin/a\n')],
-    [unit('[Service]\nType=notify\n', { dropins: [{ name: 'a.conf', contents: '[Service]\nExecStart=/a\n' }] })],
+    [
+      unit('[Service]\nType=notify\n', {
+        dropins: [{ name: 'a.conf', contents: '[Service]\nExecStart=/a\n' }],
+      }),
+    ],
     [unit('[Mount]\nWhat=/dev/sdb\nWhere=/srv/data/\n', { name: 'srv-data.mount' })],
     [unit('[Mount]\nWhat=/dev/sdb\nWhere=/srv/.a\n', { name: 'srv-.a.mount' })],
     [unit('[Timer]\nOnCalendar=daily\n', { name: 'a.timer' })],
@@ -64,7 +68,15 @@ describe('users and disks', () => {
   const disk = (device: string, ...partitions: object[]) => ({ disks: [{ device, partitions }] });
 
   test.each([
-    [{ users: [{ name: 'a', uid: 1500 }, { name: 'b', uid: 1500 }] }, 'users.1.uid: 1500 is the number of a as well'],
+    [
+      {
+        users: [
+          { name: 'a', uid: 1500 },
+          { name: 'b', uid: 1500 },
+        ],
+      },
+      'users.1.uid: 1500 is the number of a as well',
+    ],
     [{ users: [{ name: 'a', uid: 0 }] }, 'users.0.uid: 0 is the number of root'],
     [disk('/dev/sdb1', { label: 'a' }), 'disks.0.device: /dev/sdb1 is a partition'],
     [disk('/dev/nvme0n1p2'), 'disks.0.device: /dev/nvme0n1p2 is a partition'],
@@ -83,7 +95,13 @@ describe('users and disks', () => {
 
   test.each([
     [{ users: [{ name: 'root', uid: 0 }, { name: 'a', uid: 1500 }, { name: 'b' }] }],
-    [disk('/dev/nvme0n1', { label: 'a', sizeMiB: 300, filesystem: 'xfs' }, { label: 'b', filesystem: 'btrfs' })],
+    [
+      disk(
+        '/dev/nvme0n1',
+        { label: 'a', sizeMiB: 300, filesystem: 'xfs' },
+        { label: 'b', filesystem: 'btrfs' },
+      ),
+    ],
     [disk('/dev/disk/by-path/pci-0000:00:1f.2-ata-1')],
     [{ ...disk('/dev/sdb', { label: 'a' }), filesystems: [{ device: '/dev/sdb1', format: 'ext4' }] }],
   ])('%j is taken', (config) => {

@@ -25,7 +25,13 @@ const documents = (config: object, kubernetes: object = {}): string =>
     config,
   }) +
   document('Cluster', 'blue', {
-    kubernetes: { version: '1.36', endpoint: 'api.test', controlPlanes: ['cp1'], workers: ['w1'], ...kubernetes },
+    kubernetes: {
+      version: '1.36',
+      endpoint: 'api.test',
+      controlPlanes: ['cp1'],
+      workers: ['w1'],
+      ...kubernetes,
+    },
   });
 
 /** What applying the documents says: faults, or warnings if it is taken. */
@@ -57,7 +63,10 @@ test.each([
   [file('/etc/kubernetes/manifests/etcd.yaml'), 'set overrides.flags or staticPods'],
   [file('/etc/kubernetes/pki/ca.crt'), 'Muster issues it'],
   [file('/etc/muster/agent.conf'), 'the directory is the agent’s own'],
-  [{ units: [{ name: 'kubelet.service', mask: true }] }, 'turns kubelet.service off, which the cluster needs'],
+  [
+    { units: [{ name: 'kubelet.service', mask: true }] },
+    'turns kubelet.service off, which the cluster needs',
+  ],
   [{ units: [{ name: 'containerd.service', enabled: false }] }, 'turns containerd.service off'],
   [
     { units: [{ name: 'kubelet.service', contents: '[Service]\nExecStart=/x\n' }] },
