@@ -26,7 +26,7 @@ export const overridesOf = (component: string, value: Readonly<Record<string, un
 /** The component ends with these as soon as it has read them. */
 export const WRONG = linesIn('wrong');
 
-/** The component ends with these later, they have no effect, or a cluster does not work with them. */
+/** The component ends with these later, they have no effect, or the cluster does not work. */
 export const WRONG_LATER = linesIn('wrong-later');
 
 /** The component starts with these. */
