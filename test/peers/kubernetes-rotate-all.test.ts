@@ -4,7 +4,7 @@
  * MUSTER_ARTIFACTS: test/artifacts.ts.
  */
 import https from 'node:https';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFailed, test } from 'vitest';
 import type { ChangeView } from '../../src/api/rotations.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { callApi } from './etcd/api.ts';
@@ -85,11 +85,12 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   test('all keys are replaced, and no request fails beyond one retry', { timeout: 1_800_000 }, async () => {
     const { load, token } = await client();
     const etcdClient = rack.writer.credentials();
+    snapshot = await snapshotWithToken();
     load.start();
+    onTestFailed(() => load.stop());
     rack.writer.start();
     const watches = rack.all.map((machine) => new Watch(machine, rack.writer));
     const before = rack.all.map(stops);
-    snapshot = await snapshotWithToken();
     const { code, output } = await rack.muster('pki', 'rotate', 'all', '--cluster', 'one');
     expect(code, output).toBe(0);
     const ended = async () => {

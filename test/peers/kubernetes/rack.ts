@@ -8,6 +8,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { ARTIFACTS } from '../../artifacts.ts';
 import { DEBIAN_13, type Machine, openRack, type Rack } from '../etcd/rack.ts';
+import { unpacked } from '../unpacked.ts';
 
 const bin = (name: string): string => path.join(ARTIFACTS!, 'bin', name);
 
@@ -54,6 +55,8 @@ export async function openKubernetes(): Promise<Rack> {
     fs.writeFileSync(programs[name], `#!/bin/sh\n${text}\n`);
   }
   for (const name of PROGRAMS) programs[name] = bin(name);
+  // It takes snapshots.
+  programs.etcdctl = unpacked('etcd-client', 'usr/bin/etcdctl').command;
   const cluster = CLUSTER.replace('VERSION', versionOf('kube-apiserver'));
   return openRack({ etcd: { ...DEBIAN_13, version: '3.5.24-0' }, cluster, programs, diskMiB: 768 });
 }
