@@ -3,6 +3,7 @@
  * ends it.
  */
 import type { Clock } from '../base/clock.ts';
+import { beforeChange } from '../base/rehearsal.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import type { AgentStatus, KnownMachine } from '../machines/machine.ts';
 import { memberNamed } from '../machines/member.ts';
@@ -47,6 +48,7 @@ export async function rearmMachine(
   { keep }: { readonly keep: boolean },
 ): Promise<KnownMachine> {
   const member = memberNamed(roster, name);
+  beforeChange(`put machine/${name}`);
   const before = keep ? undefined : await identities.revoke(name);
   const current = roster.sessions.current(name);
   if (keep) await identities.restore(name);

@@ -10,12 +10,13 @@ import express from 'express';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { rehearse } from '../base/rehearsal.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
 import { decideAccess, EVERYTHING, isForeign, type Principal } from './access.ts';
 import type { Action, Actions } from './actions.ts';
 import { checkQuery } from './contract/query.ts';
 import type { ApiDeps } from './deps.ts';
-import type { ApiRequest, ApiResponse, Route } from './handler.ts';
+import { type ApiRequest, type ApiResponse, flag, json, type Route } from './handler.ts';
 import { HEALTH_ROUTES } from './health.ts';
 import { listenOnSocket } from './listen.socket.ts';
 import { withSecond } from './pending.ts';
@@ -308,7 +309,11 @@ async function answer<D extends ServerDeps>(
       if ('error' in who) throw who.error;
       const limits = access ? permit(route, request.params, who.principal, access) : {};
       checkQuery(route.query, request.query);
-      response = await route.handler({ ...request, ...who, ...limits }, deps);
+      const work = () => route.handler({ ...request, ...who, ...limits }, deps);
+      response =
+        route.rehearsed && flag(request.query, 'dryRun')
+          ? json({ dryRun: true, would: route.summary, changes: await rehearse(work) })
+          : await work();
     } catch (error) {
       if (!(error instanceof MusterError) && req.destroyed && !req.complete) {
         // The client is gone, and the server has not failed.

@@ -4,6 +4,7 @@
  */
 
 import { MusterError } from '../base/errors.ts';
+import { beforeChange } from '../base/rehearsal.ts';
 import type { FoundingStatus } from '../cluster/etcd/status.ts';
 import { type AddonState, addonsPart } from '../cluster/objects/addons/library.ts';
 import { previewText } from '../cluster/plan/preview.ts';
@@ -163,10 +164,10 @@ export const showHealth: H = async ({ params, query }, { health }) =>
   json(await health.look(params.name ?? '', { etcdOnly: flag(query, 'etcd') }));
 
 /** Like {@link showHealth}, and runs probe pods. Query: `etcd`, `image`. */
-export const verifyCluster: H = async ({ params, query, signal }, { health }) =>
-  json(
-    await health.look(params.name ?? '', {
-      etcdOnly: flag(query, 'etcd'),
-      probe: { image: query.get('image') ?? undefined, signal },
-    }),
-  );
+export const verifyCluster: H = async ({ params, query, signal }, { catalog, health }) => {
+  const name = params.name ?? '';
+  const etcdOnly = flag(query, 'etcd');
+  if (catalog.get('Cluster', name)) beforeChange(`probe cluster/${name}`);
+  const probe = { image: query.get('image') ?? undefined, signal };
+  return json(await health.look(name, { etcdOnly, probe }));
+};

@@ -1,6 +1,7 @@
 /** Handlers for the documents of all kinds: list, get, put, delete, apply. */
 import { createHash } from 'node:crypto';
 import { type Fault, MusterError } from '../base/errors.ts';
+import { beforeChange } from '../base/rehearsal.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { checkDeletion } from '../cluster/spec/deletion-guard.ts';
 import type { KnownMachine } from '../machines/machine.ts';
@@ -385,6 +386,7 @@ function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[]
  * faults of the directory.
  */
 export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
+  beforeChange('read the configuration again');
   await deps.catalog.reload();
   deps.daemon.reread();
   return json({ faults: deps.catalog.faults(), warnings: deps.catalog.warnings() });

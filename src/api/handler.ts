@@ -2,10 +2,18 @@
  * Types and helpers of the operators' API, independent of a web framework: requests and responses
  * are values, and a route is a row of a table.
  */
+import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
 import type { Principal } from './access.ts';
-import type { Contracts, Method, RouteContract, RouteKey } from './contract/contract.ts';
+import {
+  type Contracts,
+  dryRun,
+  isRehearsed,
+  type Method,
+  type RouteContract,
+  type RouteKey,
+} from './contract/contract.ts';
 
 /** A request as handlers get it. */
 export interface ApiRequest {
@@ -55,14 +63,25 @@ export interface Route<Deps> extends RouteContract {
   readonly method: Method;
   /** `:name` is a parameter: one path segment. */
   readonly path: string;
+  /** The server rehearses it when it is asked for `dryRun`. */
+  readonly rehearsed?: true;
   readonly handler: Handler<Deps>;
 }
 
-/** Adds method and path to the contracts of a table, in its order. */
+/** Adds method, path and `dryRun` to the contracts of a table, in its order. */
 export const rowsOf = <T extends Contracts>(table: T) =>
   (Object.keys(table) as (keyof T & RouteKey)[]).map((operation) => {
     const [method, path] = operation.split(' ') as [Method, string];
-    return { ...(table[operation] as RouteContract), operation, method, path };
+    const contract = table[operation] as RouteContract;
+    const row: typeof contract & {
+      readonly operation: typeof operation;
+      readonly method: Method;
+      readonly path: string;
+      readonly rehearsed?: true;
+    } = { ...contract, operation, method, path };
+    if (!isRehearsed(method, contract)) return row;
+    const query = (contract.query ?? z.strictObject({})).extend({ dryRun });
+    return { ...row, query, rehearsed: true as const };
   });
 
 /** Makes a JSON answer. It ends with a line break, because people read it with curl. */

@@ -1,6 +1,6 @@
 /** OpenAPI 3.1 of the operators' API, made from the table of routes. Pure. */
 import { z } from 'zod';
-import { type Contracts, isRaw, problem } from './contract/contract.ts';
+import { type Contracts, isRaw, problem, rehearsal } from './contract/contract.ts';
 import { rowsOf } from './handler.ts';
 
 type Row = ReturnType<typeof rowsOf>[number];
@@ -112,6 +112,7 @@ function operationOf(row: Row, schemas: Schemas, failed: Json): Json {
     ...(body && { requestBody: body }),
     responses: {
       ...Object.fromEntries((row.statuses ?? [200]).map((status) => [status, answerOf(row, schemas)])),
+      ...(row.rehearsed && { 200: rehearsedOf(row, schemas) }),
       default: failed,
     },
   };
@@ -160,6 +161,17 @@ function bodyOf({ body, rawBody }: Row, schemas: Schemas): Json | undefined {
       ...(rawBody && { [rawBody.raw]: octets(rawBody.about) }),
     },
   };
+}
+
+/** Status 200 of a route that is rehearsed: its answer, or with `dryRun` what it would do. */
+function rehearsedOf(row: Row, schemas: Schemas): Json {
+  const { content, ...answer } = (row.statuses ?? [200]).includes(200)
+    ? (answerOf(row, schemas) as { content: Readonly<Record<string, { schema: Json }>> })
+    : { description: row.summary, content: {} as Readonly<Record<string, { schema: Json }>> };
+  const { 'application/json': usual, ...others } = content;
+  const dry = schemas.answered(rehearsal);
+  const schema = usual === undefined ? dry : { anyOf: [usual.schema, dry] };
+  return { ...answer, content: { 'application/json': { schema }, ...others } };
 }
 
 function answerOf({ answer, summary, streams, conditional }: Row, schemas: Schemas): Json {

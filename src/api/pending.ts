@@ -5,6 +5,7 @@
  */
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
+import { beforeChange } from '../base/rehearsal.ts';
 import { decideAccess, type Principal } from './access.ts';
 import type { ApiDeps } from './deps.ts';
 import {
@@ -106,6 +107,7 @@ const confirm: H = async ({ params, principal, signal }, deps): Promise<ApiRespo
     const why = decision.do === 'refuse' ? decision.text : 'the account is gone';
     throw new MusterError('E_FORBIDDEN', `${one?.name ?? first.name} may not do that: ${why}`);
   }
+  beforeChange(`carry out order/${id}`);
   // It counts once, also when two persons confirm it at the same time.
   pending.remove(id);
   return order.carryOut(signal);
@@ -113,6 +115,7 @@ const confirm: H = async ({ params, principal, signal }, deps): Promise<ApiRespo
 
 const withdraw: H = ({ params }, deps) => {
   const order = needed(deps).get(params.id ?? '');
+  beforeChange(`delete order/${order.id}`);
   needed(deps).remove(order.id);
   return json(view(order));
 };

@@ -1,5 +1,6 @@
 /** Handlers for snapshots of clusters' etcd. */
 import { MusterError } from '../base/errors.ts';
+import { beforeChange } from '../base/rehearsal.ts';
 import type { Snapshot } from '../cluster/backup/snapshot.ts';
 import type { SnapshotList } from '../cluster/backup/snapshots.ts';
 import type { ApiDeps } from './deps.ts';
@@ -68,6 +69,7 @@ export const verifySnapshot: H = async ({ params }, { snapshots }) => {
 /** Answers with a snapshot in the clear. */
 export const snapshotContent: H = async ({ params }, { snapshots }) => {
   const snapshot = await snapshots.get(params.name ?? '', params.id ?? '');
+  beforeChange(`give out snapshot ${snapshot.id}`);
   return {
     status: 200,
     headers: { 'content-type': 'application/octet-stream', 'content-length': String(snapshot.size) },

@@ -6,6 +6,7 @@ import { pkiStandings } from '../agent/pki-standings.ts';
 import { duration, type Millis, parseDuration } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
+import { beforeChange } from '../base/rehearsal.ts';
 import { type ExportedScope, exportScope } from '../pki/exported.ts';
 import { isOfMachines, isProbe } from '../pki/hierarchy.ts';
 import { type PkiStatusView, pkiStatusView } from '../pki/views.ts';
@@ -90,6 +91,7 @@ export interface PkiExport {
 /** Answers with all keys of all scopes, or of one cluster, in the clear. */
 export const pkiExport: H = async (request, deps) => {
   const scopes = await scopesOf(request.query.get('cluster') ?? undefined, deps);
+  beforeChange(...scopes.map((scope) => `give out the keys of ${scope}`));
   const exported: PkiExport = {
     kind: 'PkiExport',
     version: deps.daemon.version,

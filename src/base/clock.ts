@@ -1,5 +1,6 @@
 /** Time as a dependency, so that leases, sessions and back-off can be tested without waiting. */
 import type { Millis } from './duration.ts';
+import { apart } from './rehearsal.ts';
 
 export interface Clock {
   /**
@@ -20,7 +21,7 @@ export const systemClock: Clock = {
   now: () => Date.now() as Millis,
   monotonic: () => performance.now() as Millis,
   after(span, fn) {
-    const timer = setTimeout(fn, span).unref();
+    const timer = apart(() => setTimeout(fn, span)).unref();
     return () => clearTimeout(timer);
   },
 };

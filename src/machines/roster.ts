@@ -10,6 +10,7 @@ import type { Ipv4 } from '../base/ipv4.ts';
 import type { Log } from '../base/log.ts';
 import type { Mac } from '../base/mac.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { beforeChange } from '../base/rehearsal.ts';
 import { TokenBucket } from '../base/token-bucket.ts';
 import type { EventSink } from '../events/event.ts';
 import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
@@ -194,6 +195,7 @@ class MemoryRoster implements Roster {
   }
 
   move(member: Member, event: PhaseEvent, change: StatusChange = {}): boolean {
+    beforeChange(`put machine/${member.name}`);
     const { events, clock } = this.#deps;
     const { name, status } = member;
     const before = status.phase;
@@ -222,12 +224,14 @@ class MemoryRoster implements Roster {
   }
 
   change(member: Member, change: StatusChange): void {
+    beforeChange(`put machine/${member.name}`);
     this.#table.setStatus(mutable(member), prune({ ...member.status, ...change }));
   }
 
   forget(name: string): boolean {
     const member = this.#table.discovered(name);
     if (!member) return false;
+    beforeChange(`delete machine/${name}`);
     this.#table.remove(member);
     return true;
   }

@@ -1,6 +1,8 @@
 /** A store in memory, for tests. */
 import { MusterError } from '../base/errors.ts';
+import { isRehearsal } from '../base/rehearsal.ts';
 import { checkWrites, compareKeys } from './limits.ts';
+import { rehearseCommit } from './rehearsed.ts';
 import type { Change, CommitResult, Store, StoredRecord, Write } from './store.ts';
 import { type HistoryPage, Watchers } from './watchers.ts';
 
@@ -40,6 +42,7 @@ class MemoryStore implements Store {
   async commit(writes: readonly Write[]): Promise<CommitResult> {
     this.#mustBeOpen();
     checkWrites(writes);
+    if (writes.length > 0 && isRehearsal()) return rehearseCommit(this, writes);
     const conflicts = writes.flatMap((write) => {
       const actual = this.#records.get(write.key)?.revision ?? ('absent' as const);
       return write.expect === undefined || write.expect === actual ? [] : [{ key: write.key, actual }];

@@ -7,8 +7,10 @@ import { systemClock } from '../base/clock.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import { isRehearsal } from '../base/rehearsal.ts';
 import { checkWrites } from './limits.ts';
 import { KEPT_REVISIONS } from './memory.ts';
+import { rehearseCommit } from './rehearsed.ts';
 import type { Change, CommitResult, Store, StoredRecord, Write } from './store.ts';
 import { type HistoryPage, Watchers } from './watchers.ts';
 import {
@@ -195,6 +197,7 @@ class SqliteStore implements FileStore {
   }
 
   commit(writes: readonly Write[]): Promise<CommitResult> {
+    if (writes.length > 0 && isRehearsal()) return rehearseCommit(this, writes);
     const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
     try {
       if (this.#ended) throw this.#ended;

@@ -57,7 +57,8 @@ export interface Store {
    * Writes all of `writes` or none. Resolves when the result is durable (a power cut does not undo
    * it). Commits take effect in the order of their calls, each with its own expectations; a get or
    * list sees the commits of earlier calls. An empty commit and the deletion of an absent record
-   * succeed and change nothing, and the revision stays the same.
+   * succeed and change nothing, and the revision stays the same. Within a rehearsal
+   * (src/base/rehearsal.ts) a commit without conflicts writes nothing and ends the rehearsal.
    *
    * @throws {MusterError} E_STORE_LIMIT when `writes` exceed a limit (limits.ts); E_STORE_WRITE
    *   when the disk is full or read-only (nothing was written; the store continues); E_STORE_UNSURE

@@ -3,6 +3,7 @@ import { MusterError } from '../../base/errors.ts';
 import { PASSKEYS } from '../contract/passkeys.ts';
 import type { ApiDeps } from '../deps.ts';
 import { type ApiRequest, type Handler, json } from '../handler.ts';
+import { partOf } from '../listing.ts';
 import { problemOf } from '../problem.ts';
 import { type Timestamp, timestamp } from '../times.ts';
 import { networkOf } from './attempts.ts';
@@ -47,15 +48,22 @@ const network = (request: ApiRequest): string => networkOf(addressOf(request));
 /** Lists nothing, and says why, where there can be no passkeys. */
 const list: H = (request, deps) => {
   const items: PasskeyView[] = [];
-  const kind = 'PasskeyList';
-  try {
-    items.push(...deps.accounts.passkeys.of(ownAccount(request, deps)).map(view));
-    return json({ kind, items, page: siteOf(deps.page).origin }, 200, NO_STORE);
-  } catch (error) {
-    if (!(error instanceof MusterError)) throw error;
-    const { code, detail, fix } = problemOf(error);
-    return json({ kind, items, refused: { code, detail, fix } }, 200, NO_STORE);
-  }
+  const about = () => {
+    try {
+      items.push(...deps.accounts.passkeys.of(ownAccount(request, deps)).map(view));
+      return { page: siteOf(deps.page).origin };
+    } catch (error) {
+      if (!(error instanceof MusterError)) throw error;
+      const { code, detail, fix } = problemOf(error);
+      return { refused: { code, detail, fix } };
+    }
+  };
+  const more = about();
+  return json(
+    { kind: 'PasskeyList', ...partOf(request.query, items, ({ id }) => id), ...more },
+    200,
+    NO_STORE,
+  );
 };
 
 const begin: H = async (request, deps) => {

@@ -86,6 +86,24 @@ export const listOf = <K extends string, T extends z.ZodType>(kind: K, item: T) 
 
 export const dryRun = on('Checks everything, answers what would happen, and changes nothing.');
 
+/** What the server answers to `dryRun` where a route has no preview of its own. */
+export const rehearsal = z
+  .strictObject({
+    dryRun: z.literal(true),
+    would: z.string().meta({ description: 'What the route does.' }),
+    changes: z
+      .array(z.string())
+      .meta({ description: 'The first changes, such as `put operator/ada`; none: nothing would change.' }),
+  })
+  .meta({ id: 'Rehearsal', description: 'A request passed all checks before its first change.' });
+
+/**
+ * Whether the server rehearses a route when it is asked for `dryRun`: all that change something,
+ * except those with a preview of their own, log-ins, and a person's own passkeys.
+ */
+export const isRehearsed = (method: Method, { access, query }: RouteContract): boolean =>
+  method !== 'GET' && access !== 'open' && access !== 'own' && query?.shape.dryRun === undefined;
+
 /** RFC 3339 in UTC. */
 export const time = z.iso.datetime({ precision: 3 }).meta({ description: 'RFC 3339, in UTC.' });
 export const texts = z.record(z.string(), z.string());

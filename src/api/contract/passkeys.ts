@@ -1,7 +1,7 @@
 /** Passkeys of operators (WebAuthn): adding them, and logging in with one. */
 import { z } from 'zod';
 import { client, loggedIn, password } from './accounts.ts';
-import { type Contracts, time } from './contract.ts';
+import { type Contracts, itemsOf, part, time } from './contract.ts';
 
 /** Octets in base64url, as WebAuthn writes them in JSON. */
 const octets = (max: number) => z.string().min(1).max(max);
@@ -73,9 +73,10 @@ export const PASSKEYS = {
   'GET /v1/passkeys': {
     access: 'own',
     summary: 'Lists the passkeys of the operator who asks.',
+    query: z.strictObject(part),
     answer: z.strictObject({
       kind: z.literal('PasskeyList'),
-      items: z.array(passkey),
+      ...itemsOf(passkey),
       page: z.string().optional().meta({ description: 'The address of the page by which they count.' }),
       refused: z
         .strictObject({ code: z.string(), detail: z.string(), fix: z.string() })

@@ -10,6 +10,7 @@ import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
+import { beforeChange } from '../../base/rehearsal.ts';
 import type { EventSink } from '../../events/event.ts';
 import { type BackupSpec, KEPT_SNAPSHOTS, type SnapshotCopy } from '../../resources/backup-spec.ts';
 import type { FoundingRecord } from '../etcd/founding.ts';
@@ -163,6 +164,7 @@ class SnapshotRounds {
         'E_SNAPSHOT',
         `etcd of ${cluster} ${record.reset ? 'was reset' : 'is being restored'}; order the snapshot when it serves again`,
       );
+    beforeChange(`order a snapshot of ${cluster}`);
     return { id: this.#begin(cluster, 'operator').id };
   }
 

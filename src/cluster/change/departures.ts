@@ -6,6 +6,7 @@ import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { firstFew } from '../../base/first-few.ts';
 import type { Log } from '../../base/log.ts';
+import { apart } from '../../base/rehearsal.ts';
 import type { Founder } from '../etcd/founder.ts';
 import type { Leaving } from '../etcd/founding.ts';
 import { firstReady, type Kube } from '../kube.ts';
@@ -71,7 +72,7 @@ export function createDepartures(deps: DeparturesDeps): Departures {
   return {
     go(cluster) {
       if (running.has(cluster) || due(cluster).length === 0) return;
-      const work = loop(cluster)
+      const work = apart(() => loop(cluster))
         .catch((error: unknown) => log.error({ err: error, cluster }, 'draining leaving machines'))
         .finally(() => running.delete(cluster));
       running.set(cluster, work);

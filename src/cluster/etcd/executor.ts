@@ -6,6 +6,7 @@
 import { type Clock, pause } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
+import { apart } from '../../base/rehearsal.ts';
 import type { ClusterState } from './cluster-state.ts';
 import { hasWork, nextWork } from './next-step.ts';
 import type { FoundingRecords } from './records.ts';
@@ -36,7 +37,7 @@ export class Executor {
    */
   start(state: ClusterState): void {
     const { cluster } = state;
-    state.executing ??= this.#run(state)
+    state.executing ??= apart(() => this.#run(state))
       .catch((error: unknown) => this.#deps.log.error({ err: error, cluster }, 'replacing a member'))
       .finally(() => {
         state.executing = undefined;

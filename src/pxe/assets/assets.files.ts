@@ -11,6 +11,7 @@ import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promis
 import { join, resolve } from 'node:path';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
+import { beforeChange } from '../../base/rehearsal.ts';
 import type { OpenedAssets, ServedFile } from './assets.ts';
 import { readLoaders } from './loaders.files.ts';
 import {
@@ -240,6 +241,7 @@ class AssetDirectory implements Assets {
     const { sha256 } = upload;
     const present = await this.#present(sha256);
     if (present) return { sha256, complete: true, received: present.size };
+    beforeChange(`put asset/${sha256}`);
     const partial = this.#path('partial', sha256);
     const { size, complete } = await receivePart(partial, upload, this.#hashes, this.#room);
     if (!complete) return { sha256, complete, received: size };
@@ -268,10 +270,12 @@ class AssetDirectory implements Assets {
       await hashFile(file.path, hash);
     } catch (error) {
       if (!isMissing(error)) throw error;
+      beforeChange(`delete asset/${sha256}`);
       this.lost(sha256, file);
       return 'missing';
     }
     if (hash.digest('hex') === sha256) return 'ok';
+    beforeChange(`delete asset/${sha256}`);
     this.#files.delete(sha256);
     await rename(file.path, this.#path('damaged', sha256));
     this.#log.error({ sha256 }, 'an asset has changed on disk and is no longer served; add it again');
@@ -281,9 +285,11 @@ class AssetDirectory implements Assets {
   async remove(sha256: string): Promise<void> {
     checkHash(sha256);
     if (this.#uploading.has(sha256)) throw new MusterError('E_ASSET_BUSY', `${sha256} is being uploaded`);
-    const known = this.#files.delete(sha256) || (await this.#partial(sha256)) !== undefined;
-    this.#hashes.delete(sha256);
+    const known = this.#files.has(sha256) || (await this.#partial(sha256)) !== undefined;
     if (!known) throw new MusterError('E_NOT_FOUND', `no asset ${sha256}`);
+    beforeChange(`delete asset/${sha256}`);
+    this.#files.delete(sha256);
+    this.#hashes.delete(sha256);
     await rm(this.#path('sha256', sha256), { force: true });
     await rm(this.#path('partial', sha256), { force: true });
     this.#log.info({ sha256 }, 'asset removed');

@@ -27,7 +27,7 @@ it('describes every route once, and every reference in it leads to a schema', ()
 it('names all parameters of paths, and marks those of queries', () => {
   const { paths } = openApiOf(CONTRACTS, '') as unknown as Described;
   const names = (path: string, method: string) => paths[path]?.[method]?.parameters.map(({ name }) => name);
-  expect(names('/v1/clusters/{name}/backups/{id}/verify', 'post')).toEqual(['name', 'id']);
+  expect(names('/v1/clusters/{name}/backups/{id}/verify', 'post')).toEqual(['name', 'id', 'dryRun']);
   expect(names('/v1/{kind}/{name}', 'put')).toEqual([
     'kind',
     'name',
