@@ -93,11 +93,19 @@ function textsOf(
   ];
 }
 
-/** A kubelet ends on a machine that does not have the address of its node. */
+/**
+ * A kubelet ends on a machine that does not have the address of its node. Where Muster gives the
+ * addresses it writes that address for the interface that booted (src/ignition/static-network.ts),
+ * and only an entry for that interface can take it away.
+ */
 function addressTexts(address: string | undefined, cases: readonly Case[]): readonly string[] {
   if (address === undefined) return [];
+  const isGiven = cases.every(({ network }) => /^(server|reservations)$/.test(network?.spec.dhcp.mode ?? ''));
   const layers = cases.flatMap(({ machine, profile, cluster }) => [machine, profile, cluster]);
-  const interfaces = layers.flatMap((document) => document?.spec.config?.network?.interfaces ?? []);
+  const macs = cases.flatMap(({ machine }) => machine.spec.macs);
+  const interfaces = layers
+    .flatMap((document) => document?.spec.config?.network?.interfaces ?? [])
+    .filter(({ mac, addresses }) => !isGiven || (addresses !== undefined && macs.includes(mac ?? '')));
   const has = interfaces.some(
     ({ dhcp4, dhcp6, acceptRa, addresses = [] }) =>
       [dhcp4, dhcp6, acceptRa].some((learns) => learns === true) ||

@@ -14,8 +14,8 @@ const LAN = document('Network', 'lan', { subnet: '10.0.0.0/24', dhcp: { mode: 'o
 const PROFILE = document('Profile', 'node', { boot: 'disk', dataDisk: { serial: 'data' } });
 
 /** A cluster of a control plane and a worker, whose Machine has this configuration. */
-const documents = (config: object, kubernetes: object = {}): string =>
-  LAN +
+const documents = (config: object, kubernetes: object = {}, lan = LAN): string =>
+  lan +
   PROFILE +
   document('Machine', 'cp1', { macs: ['52:54:00:00:00:11'], addresses: ['10.0.0.11'], profile: 'node' }) +
   document('Machine', 'w1', {
@@ -105,5 +105,19 @@ test('a machine whose configuration gives no interface its address is warned of'
   const config = { network: { interfaces: [{ name: 'eth0', addresses: ['10.0.0.99/24'] }] } };
   expect(await told(documents(config))).toEqual([
     'warning Cluster/blue: w1: config.network gives no interface the address 10.0.0.12 of its Machine; correct one of the two',
+  ]);
+});
+
+test('where Muster gives the addresses, only an entry for the interface that boots takes its address away', async () => {
+  const lan = document('Network', 'lan', {
+    subnet: '10.0.0.0/24',
+    dhcp: { mode: 'server', pools: [{ start: '10.0.0.100', end: '10.0.0.199' }] },
+  });
+  const addresses = ['10.0.5.99/24'];
+  const warnings = (interfaces: readonly object[]) => told(documents({ network: { interfaces } }, {}, lan));
+  expect(await warnings([{ name: 'eth1', addresses }])).toEqual([]);
+  expect(await warnings([{ mac: '52:54:00:00:00:12', mtu: 9000 }])).toEqual([]);
+  expect(await warnings([{ mac: '52:54:00:00:00:12', addresses }])).toEqual([
+    expect.stringContaining('w1: config.network gives no interface the address 10.0.0.12'),
   ]);
 });
