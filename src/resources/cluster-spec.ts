@@ -128,7 +128,7 @@ export const kubernetesSpec = z.strictObject({
       }),
       rotateAfter: duration.optional().meta({
         description:
-          'The age at which the CAs and keys of the cluster are rotated: from 1d to 3285d. Default: never by itself.',
+          'The age at which the CAs and keys of the cluster are rotated: from 1d to 3285d. A CA that would end before is rotated after half of its life. Default: never by itself.',
       }),
       rehearsal: duration.optional().meta({
         description:

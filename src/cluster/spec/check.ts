@@ -421,7 +421,7 @@ function checkVirtualAddress(
 
 const DAY = duration('1d');
 /** The least and the most of each time of `pki`. */
-const PKI_TIMES = {
+export const PKI_TIMES = {
   leafLifetime: { least: duration('1h'), most: 3650 * DAY, text: 'from 1h to 3650d' },
   // A CA lives for ten years. A rotation takes its time, so it begins a year before the end.
   rotateAfter: { least: DAY, most: 3285 * DAY, text: 'from 1d to 3285d' },

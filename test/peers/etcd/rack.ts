@@ -14,6 +14,7 @@ import { attachLoop } from '../agent-disks.ts';
 import { attach, bridge, ip, remove, run } from '../dhcp-segment.ts';
 import { unpacked } from '../unpacked.ts';
 import { callApi } from './api.ts';
+import { type Lives, shortLives } from './short-lives.ts';
 import { Writer } from './writer.ts';
 
 /** A wait that takes longer fails: on a machine that is not stuck nothing does. */
@@ -381,11 +382,19 @@ export class BootHost {
   readonly #namespace: string;
   readonly state: string;
   readonly socket: string;
+  readonly #env: NodeJS.ProcessEnv;
   #process: ChildProcess | undefined;
   #ended: Promise<void> = Promise.resolve();
 
-  constructor(home: string, namespace: string, documents: string) {
+  /** `more`: variables of its environment. */
+  constructor(
+    home: string,
+    namespace: string,
+    documents: string,
+    more: Readonly<Record<string, string>> = {},
+  ) {
     this.home = home;
+    this.#env = { ...process.env, ...more };
     this.#namespace = namespace;
     this.state = join(home, 'state');
     this.socket = join(home, 'm.sock');
@@ -407,7 +416,7 @@ export class BootHost {
         ...['--config', join(this.home, 'config'), '--state', this.state],
         ...['--socket', this.socket, '--loaders', '/usr/lib/ipxe', ...more],
       ],
-      { stdio: ['ignore', log, log] },
+      { stdio: ['ignore', log, log], env: this.#env },
     );
     this.#process = child;
     this.#ended = new Promise((done) => child.on('close', () => done()));
@@ -479,7 +488,7 @@ metadata: {name: cp}
 spec: {macs: ['52:54:00:09:00:99'], profile: member, addresses: [10.9.0.8]}
 `;
 
-const CLUSTER = `apiVersion: muster/v1
+export const CLUSTER = `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
 spec:
@@ -554,12 +563,14 @@ export interface RackOptions {
   readonly programs?: Readonly<Record<string, string>>;
   /** Whether each boot of a machine has a boot id and a command line of its own. */
   readonly kernels?: boolean;
+  /** How long CAs live that are made in this rack; all others, and without it all, ten years. */
+  readonly lives?: Lives;
 }
 
 /** A new rack: machines that are off, with blank disks, and an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
   const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192, programs = {} } = options;
-  const { kernels } = options;
+  const { kernels, lives } = options;
   // In memory, since the disks of a busy host would delay etcd, and no test needs real disks.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
@@ -588,7 +599,7 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
     .replace('ETCD', etcd.version);
   const texts = [here(DOCUMENTS).replace('KERNEL', hash), ...documents];
   if (document === 'file') texts.push(`---\n${cluster}`);
-  const host = new BootHost(home, segment.host, texts.join(''));
+  const host = new BootHost(home, segment.host, texts.join(''), lives && shortLives(lives));
   await host.start();
   if (document === 'api') {
     const applied = await callApi(host.socket, 'POST', '/v1/apply', cluster);

@@ -25,6 +25,8 @@ export class Writer {
   readonly acknowledged = new Map<string, number>();
   /** Writes that failed at one member and at the next one too, with both errors. */
   readonly failedTwice: string[] = [];
+  /** Whether it reads the CA again for each connection; otherwise it trusts the first one only. */
+  readsCaAgain = false;
   #credentials: Credentials | undefined;
   #writing: Promise<void> | undefined;
   #stop = false;
@@ -107,7 +109,7 @@ export class Writer {
 
   /**
    * Reads certificate and key for each connection, as API servers do. The CA stays the one with
-   * which the writer began.
+   * which the writer began, unless it `readsCaAgain`.
    */
   credentials(): Credentials {
     for (const machine of this.#machines) {
@@ -115,7 +117,8 @@ export class Writer {
         (file) => machine.read(`${PKI}/${file}`),
       );
       if (ca && cert && key) {
-        this.#credentials = { ca: this.#credentials?.ca ?? ca, cert, key };
+        const trusted = this.readsCaAgain ? ca : (this.#credentials?.ca ?? ca);
+        this.#credentials = { ca: trusted, cert, key };
         break;
       }
     }

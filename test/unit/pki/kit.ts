@@ -40,10 +40,16 @@ export interface World {
   readonly leaves: () => Promise<ReadonlyMap<LeafName, Required<Held>>>;
 }
 
-export async function world(algorithm?: KeyAlgorithm, start = Date.now()): Promise<World> {
+/** `authority`: how long its CAs live; as the table in src/pki/hierarchy.ts says by default. */
+export async function world(
+  algorithm?: KeyAlgorithm,
+  start = Date.now(),
+  authority?: Millis,
+): Promise<World> {
   const store = openMemoryStore();
   const clock = new ManualClock(start as Millis);
-  const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 'test') });
+  const lifetimes = authority === undefined ? {} : { authority };
+  const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 'test'), lifetimes });
   await pki.found('golden', algorithm);
   await pki.found(MUSTER_SCOPE, algorithm);
   const keysets = async () =>

@@ -1,12 +1,13 @@
 /**
  * Rotates the keys of clusters that have reached the age which their Cluster names
- * (`pki.rotateAfter`). The rotation is an ordinary one: it takes the same steps on the same
+ * (`pki.rotateAfter`), and CAs that would end before it. The rotation is an ordinary one: it takes the same steps on the same
  * evidence, is held for the same reasons, and an operator can pause it or roll it back.
  */
 import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis } from '../../../base/duration.ts';
-import { type Aged, allGenerations, type KeysetOf } from '../../../pki/keyset.ts';
+import { type Aged, type Generation, type KeysetOf, primaryOf } from '../../../pki/keyset.ts';
 import type { Pki } from '../../../pki/pki.ts';
+import { readAuthority } from '../../../pki/x509.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../../joining/rounds.ts';
 import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
 import type { Changes } from '../changes.ts';
@@ -25,7 +26,13 @@ interface ByAgeDeps {
   readonly serves: () => boolean;
 }
 
-const EVERY = duration('1m');
+const EVERY = duration('10s');
+/**
+ * A CA that ends before `rotateAfter`, for example an imported one, is rotated after this part of
+ * its life. No certificate that it signs lives longer than it does, and a rotation may be held until
+ * an operator decides.
+ */
+const OF_LIFE = 0.5;
 /**
  * Keysets that will reach the age within this part of it are rotated together with those that have
  * reached it, so that machines restart once. For the same time nothing begins by itself after a
@@ -53,7 +60,7 @@ export async function rotateIfDue(
   if (pki.rotateAfter === undefined || !deps.serves()) return;
   const now = deps.clock.now();
   if (isQuiet(deps.changes.record(name), pki.rotateAfter, now)) return;
-  const keysets = keysetsDue(await birthsOf(deps.pki, name), pki.rotateAfter, now);
+  const keysets = keysetsDue(await agesOf(deps.pki, name, pki.rotateAfter), now);
   if (keysets.length === 0 || deps.closed(name) !== undefined) return;
   await deps.rotations.rotate(
     name,
@@ -67,32 +74,46 @@ const isQuiet = (last: ChangeRecord | undefined, rotateAfter: Millis, now: numbe
   last !== undefined &&
   (last.ended === undefined || (last.ended.as === 'rolled-back' && now - last.ended.at < rotateAfter * SOON));
 
-/** When the generation that signs was made, for each keyset of a cluster. */
-async function birthsOf(pki: ByAgeDeps['pki'], cluster: string): Promise<ReadonlyMap<Rotated, number>> {
+/** How long a keyset has had the generation that signs, and how long it may have it. */
+export interface Age {
+  /** When the generation was made, ms since 1970. */
+  readonly born: number;
+  /** The age at which it is rotated. */
+  readonly due: Millis;
+}
+
+/** The ages of a cluster's keysets. */
+async function agesOf(
+  pki: ByAgeDeps['pki'],
+  cluster: string,
+  rotateAfter: Millis,
+): Promise<ReadonlyMap<Rotated, Age>> {
   const keysets = await pki.keysets(cluster);
   const encryption = await pki.encryption(cluster);
   return new Map(
     ROTATED.flatMap((name) => {
-      const keyset: KeysetOf<string, Aged> | undefined =
+      const keyset: KeysetOf<string, Aged & Partial<Pick<Generation, 'certificate'>>> | undefined =
         name === 'encryption' ? encryption : keysets.get(name);
-      const signs = keyset && allGenerations(keyset).find(({ id }) => id === keyset.primary);
-      return signs === undefined ? [] : [[name, signs.createdAt] as const];
+      return keyset === undefined ? [] : [[name, ageOf(primaryOf(keyset), rotateAfter)] as const];
     }),
   );
 }
 
-/**
- * The keysets to rotate now: none while all are younger than `rotateAfter`; otherwise all that have
- * reached it or will soon.
- *
- * @param births When the generation that signs was made, ms since 1970.
- */
-export function keysetsDue(
-  births: ReadonlyMap<Rotated, number>,
+function ageOf(
+  { createdAt, certificate }: Aged & Partial<Pick<Generation, 'certificate'>>,
   rotateAfter: Millis,
-  now: number,
-): readonly Rotated[] {
-  const olderThan = (age: number): readonly Rotated[] =>
-    [...births].filter(([, born]) => now - born >= age).map(([name]) => name);
-  return olderThan(rotateAfter).length === 0 ? [] : olderThan(rotateAfter * (1 - SOON));
+): Age {
+  const life = certificate === undefined ? undefined : readAuthority(certificate).notAfter - createdAt;
+  const endsBefore = life !== undefined && life <= rotateAfter;
+  return { born: createdAt, due: endsBefore ? ((life * OF_LIFE) as Millis) : rotateAfter };
+}
+
+/**
+ * The keysets to rotate now: none while none has reached its age; otherwise all that have reached
+ * it or will soon.
+ */
+export function keysetsDue(ages: ReadonlyMap<Rotated, Age>, now: number): readonly Rotated[] {
+  const olderThan = (part: number): readonly Rotated[] =>
+    [...ages].filter(([, { born, due }]) => now - born >= due * part).map(([name]) => name);
+  return olderThan(1).length === 0 ? [] : olderThan(1 - SOON);
 }

@@ -5,12 +5,15 @@ import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { keysetsDue, rotateIfDue } from '../../../../src/cluster/change/rotation/by-age.ts';
 import { ROTATED } from '../../../../src/cluster/change/rotation/order.ts';
 import { allGenerations } from '../../../../src/pki/keyset.ts';
+import { world } from '../../pki/kit.ts';
 import { Cluster } from './rotation-kit.ts';
 
 const MONTH = duration('30d');
 
-async function ageing(rotateAfter?: string) {
-  const cluster = await Cluster.open(rotateAfter === undefined ? {} : { pki: { rotateAfter } });
+/** `lives`: how long each CA of the cluster lives. */
+async function ageing(rotateAfter?: string, lives?: Millis) {
+  const made = await world(undefined, undefined, lives);
+  const cluster = await Cluster.open(rotateAfter === undefined ? {} : { pki: { rotateAfter } }, made);
   const { pki, clock } = cluster.world;
   await cluster.settle();
   const windows: { closed: string | undefined } = { closed: undefined };
@@ -39,6 +42,22 @@ test('keys rotate themselves again and again, and nobody loses anybody', async (
       expect(keyset.primary).not.toBe(before.get(name)?.primary);
     }
   }
+  await cluster.changes.close();
+});
+
+test('CAs that would end before the age of the Cluster rotate themselves after half of their life', async () => {
+  const { cluster, passes } = await ageing('365d', duration('100d'));
+  const before = await cluster.world.pki.keysets('golden');
+  await passes(duration('49d'));
+  expect(cluster.changes.record('golden')).toBeUndefined();
+  await passes(duration('2d'));
+  await cluster.finish();
+  expect(cluster.changes.record('golden')).toMatchObject({ by: 'muster', ended: { as: 'done' } });
+  const after = await cluster.world.pki.keysets('golden');
+  const rotated = [...after].filter(([name, { primary }]) => primary !== before.get(name)!.primary);
+  expect(rotated.map(([name]) => name).sort()).toEqual(['ca', 'etcd-ca', 'front-proxy-ca']);
+  await passes(duration('49d'));
+  expect(cluster.changes.record('golden')?.ended?.as).toBe('done');
   await cluster.changes.close();
 });
 
@@ -74,18 +93,17 @@ test('keys do not rotate by themselves unless the Cluster says so', async () => 
 });
 
 test('keysets rotate together when one of them is due, and none that is young', () => {
-  const births = fc.uniqueArray(fc.tuple(fc.constantFrom(...ROTATED), fc.nat({ max: 2 * MONTH })), {
-    selector: ([name]) => name,
-  });
+  const age = fc.record({ born: fc.nat({ max: 2 * MONTH }), due: fc.constantFrom(MONTH, duration('60d')) });
+  const ages = fc.uniqueArray(fc.tuple(fc.constantFrom(...ROTATED), age), { selector: ([name]) => name });
   fc.assert(
-    fc.property(births, (pairs) => {
+    fc.property(ages, (pairs) => {
       const now = 2 * MONTH;
-      const due = keysetsDue(new Map(pairs), MONTH, now);
-      const ages = new Map(pairs.map(([name, born]) => [name, now - born]));
-      expect(due.length > 0).toBe([...ages.values()].some((age) => age >= MONTH));
-      for (const [name, age] of ages) {
-        if (age >= MONTH) expect(due.includes(name) || due.length === 0).toBe(true);
-        if (age < MONTH * 0.9) expect(due).not.toContain(name);
+      const chosen = keysetsDue(new Map(pairs), now);
+      const parts = pairs.map(([name, { born, due }]) => [name, (now - born) / due] as const);
+      expect(chosen.length > 0).toBe(parts.some(([, part]) => part >= 1));
+      for (const [name, part] of parts) {
+        if (part >= 1) expect(chosen).toContain(name);
+        if (part < 0.9) expect(chosen).not.toContain(name);
       }
     }),
   );

@@ -228,8 +228,8 @@ export class Cluster {
     this.secrets = [files.encryption[0]!, files.encryption[0]!];
   }
 
-  static async open(spec: Partial<KubernetesSpec> = {}): Promise<Cluster> {
-    const made = await world();
+  static async open(spec: Partial<KubernetesSpec> = {}, made?: World): Promise<Cluster> {
+    made ??= await world();
     const files = filesOf(await made.pki.keysets('golden'), (await made.pki.encryption('golden'))!);
     const cluster = new Cluster(made, files, { ...spec, pki: { rehearsal: '10s', ...spec.pki } });
     await cluster.startServer();
