@@ -31,6 +31,8 @@ export const NEED_ARTIFACTS: Readonly<Record<string, string>> = {
     'bin/ with etcd, kube-apiserver, kube-controller-manager and kubectl, static, of one version of Kubernetes',
   'test/peers/kubernetes-upgrade.test.ts':
     'bin/ with kubectl, kube-apiserver, kube-controller-manager and kube-scheduler, MUSTER_FORMER_ARTIFACTS with the last three of the minor version before, and cc',
+  'torture/ageing.test.ts':
+    'bin/ with kube-apiserver, kube-controller-manager, kube-scheduler and kubectl, static, of one version of Kubernetes',
 };
 
 /** The directory that MUSTER_ARTIFACTS names, if it is set. */

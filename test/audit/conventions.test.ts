@@ -47,7 +47,7 @@ test('no file has a TODO or FIXME', () => {
 });
 
 test('no test is skipped, focused or empty', () => {
-  const files = sources('test').filter(
+  const files = [...sources('test'), ...sources('torture')].filter(
     (file) => file.endsWith('.test.ts') && !file.startsWith('test/audit/'),
   );
   expect(findings(/\b(it|test|describe)\.(only|skip|todo|fails)\b/, files)).toEqual([]);

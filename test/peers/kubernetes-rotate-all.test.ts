@@ -5,14 +5,12 @@
  */
 import https from 'node:https';
 import { afterAll, beforeAll, describe, expect, onTestFailed, test } from 'vitest';
-import type { ChangeView } from '../../src/api/rotations.ts';
 import { ARTIFACTS } from '../artifacts.ts';
-import { callApi } from './etcd/api.ts';
 import { type Rack, until } from './etcd/rack.ts';
 import { loseAll, takeSnapshot } from './etcd/snapshot.ts';
 import { Watch } from './etcd/watch.ts';
-import { ApiClient } from './kubernetes/client.ts';
 import { type Kubectl, kubectlOf, openKubernetes, stops } from './kubernetes/rack.ts';
+import { bootAll, clientOf, rotationOf, stateOf } from './kubernetes/rotating.ts';
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
   let rack: Rack;
@@ -21,50 +19,12 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   /** The snapshot of etcd from before the rotation. */
   let snapshot: string;
 
-  const rotation = async (): Promise<ChangeView> =>
-    JSON.parse((await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation')).text) as ChangeView;
-  const state = async (): Promise<string> =>
-    [
-      JSON.stringify(await rotation().catch(String), undefined, 1),
-      ...rack.all.map((machine) => `${machine.name}: ${machine.read('/run/kubelet.pods.log')}`),
-      rack.host.log(),
-    ].join('\n');
-
   beforeAll(async () => {
     rack = await openKubernetes();
-    await Promise.all(rack.all.map((machine) => machine.powerOn()));
-    await rack.healthy();
-    const applied = () =>
-      rack.all.every(
-        (machine) => machine.has('/etc/muster/objects') && !machine.has('/run/muster/applier.conf'),
-      );
-    await until('every control plane has applied the objects', applied, rack.state);
+    await bootAll(rack);
     kubectl = await kubectlOf(rack);
   }, 600_000);
   afterAll(() => rack?.close(), 60_000);
-
-  /** The CA certificates of pods. The controller manager writes them shortly after it starts. */
-  const caOfPods = (): Promise<string> => {
-    const words = ['get', 'configmap', 'kube-root-ca.crt', '--ignore-not-found'];
-    return until(
-      'the controller manager has published the CA',
-      () => kubectl.run(...words, '-o', 'jsonpath={.data.ca\\.crt}'),
-      state,
-    );
-  };
-
-  /** A client with a service account of its own, and its token of now. */
-  async function client(): Promise<{ readonly load: ApiClient; readonly token: string }> {
-    kubectl.run('create', 'serviceaccount', 'load');
-    kubectl.run('create', 'configmap', 'counter', '--from-literal=n=-');
-    kubectl.run('create', 'secret', 'generic', 'word', '--from-literal=word=hush');
-    const admin = ['create', 'clusterrolebinding', 'load', '--clusterrole=cluster-admin'];
-    kubectl.run(...admin, '--serviceaccount=default:load');
-    const token = kubectl.run('create', 'token', 'load', '--duration=2h').trim();
-    const ca = await caOfPods();
-    const servers = rack.all.map(({ address }) => address);
-    return { load: new ApiClient(servers, token, ca), token };
-  }
 
   /**
    * Takes a snapshot with a Secret that holds a token of a service account. The Secret is deleted
@@ -72,7 +32,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
    */
   async function snapshotWithToken(): Promise<string> {
     kubectl.run('create', '-f', `${import.meta.dirname}/kubernetes/legacy-token.yaml`);
-    await until('the token is there', tokenIn, state);
+    await until('the token is there', tokenIn, () => stateOf(rack));
     const id = await takeSnapshot(rack);
     kubectl.run('delete', 'secret', 'legacy');
     return id;
@@ -83,7 +43,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     Buffer.from(kubectl.run('get', 'secret', 'legacy', '-o', 'jsonpath={.data.token}'), 'base64').toString();
 
   test('all keys are replaced, and no request fails beyond one retry', { timeout: 1_800_000 }, async () => {
-    const { load, token } = await client();
+    const { load, token } = await clientOf(rack, kubectl);
     const etcdClient = rack.writer.credentials();
     snapshot = await snapshotWithToken();
     load.start();
@@ -94,10 +54,10 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const { code, output } = await rack.muster('pki', 'rotate', 'all', '--cluster', 'one');
     expect(code, output).toBe(0);
     const ended = async () => {
-      const view = await rotation();
+      const view = await rotationOf(rack);
       return view.ended && view;
     };
-    const { steps, ...view } = await until('the rotation ends', ended, state, 1500);
+    const { steps, ...view } = await until('the rotation ends', ended, () => stateOf(rack), 1500);
     await load.stop();
     expect(view.ended?.as).toBe('done');
     expect(steps.map(({ name }) => name)).toEqual([
@@ -156,7 +116,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const encoded = Buffer.from(`${today}\n`).toString('base64');
     const applied = () => published('kube-public', 'cluster-info', 'kubeconfig').includes(encoded);
     await until('cluster-info has the CA of today', applied, state);
-    const token = await until('the controller manager has made a token', tokenIn, state);
+    const token = await until('the controller manager has made a token', tokenIn, () => stateOf(rack));
     for (const { address } of rack.all) {
       const api = `https://${address}:6443/version`;
       expect(await statusOf(api, { headers: { authorization: `Bearer ${token}` } })).toBe(200);

@@ -18,6 +18,8 @@ const PREFIX = 'written/';
 const END = 'written0';
 /** etcd gives a write up after 7 s. A shorter limit would fail writes on a busy host instead. */
 const LIMIT_MS = 10_000;
+/** How many keys one answer has; after an hour of writing, all of them would take too long. */
+const PAGE = 10_000;
 
 export class Writer {
   readonly #machines: readonly Machine[];
@@ -88,13 +90,19 @@ export class Writer {
 
   /** Keys that this member has; `alone` reads them without a quorum. */
   async keys(machine: Machine, alone = false): Promise<ReadonlySet<string>> {
-    const answer = (await this.#post(machine, '/v3/kv/range', {
-      key: base64(PREFIX),
-      range_end: base64(END),
-      keys_only: true,
-      serializable: alone,
-    })) as { readonly kvs?: readonly { readonly key: string }[] };
-    return new Set((answer.kvs ?? []).map(({ key }) => Buffer.from(key, 'base64').toString()));
+    const found = new Set<string>();
+    for (let from = PREFIX; ; ) {
+      const { kvs = [], more } = (await this.#post(machine, '/v3/kv/range', {
+        key: base64(from),
+        range_end: base64(END),
+        keys_only: true,
+        serializable: alone,
+        limit: PAGE,
+      })) as { readonly kvs?: readonly { readonly key: string }[]; readonly more?: boolean };
+      for (const { key } of kvs) found.add(Buffer.from(key, 'base64').toString());
+      if (!more || kvs.length === 0) return found;
+      from = `${Buffer.from(kvs.at(-1)!.key, 'base64')}\0`;
+    }
   }
 
   /** Acknowledged writes that this member lacks; `before`: only those up to that moment. */

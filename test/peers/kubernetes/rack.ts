@@ -8,6 +8,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { ARTIFACTS } from '../../artifacts.ts';
 import { DEBIAN_13, type Machine, openRack, type Rack } from '../etcd/rack.ts';
+import type { Lives } from '../etcd/short-lives.ts';
 import { unpacked } from '../unpacked.ts';
 
 const bin = (name: string): string => path.join(ARTIFACTS!, 'bin', name);
@@ -22,7 +23,7 @@ spec:
     networks: {machines: [10.9.0.0/24]}
     controlPlanes: [MEMBERS]
     cni: none
-    pki: {rehearsal: 10s}
+    pki: {PKI}
     overrides:
       versions: {etcd: ETCD}
       checks: {fsyncMs: 10000, cpus: 1}
@@ -43,11 +44,18 @@ export interface Kubectl {
   readonly credentials: { readonly cert: string; readonly key: string };
 }
 
-const versionOf = (program: string): string =>
+export const versionOf = (program: string): string =>
   /\d+\.\d+\.\d+/.exec(execFileSync(bin(program), ['--version'], { encoding: 'utf8' }))![0];
 
-/** Boots three control planes, and waits until etcd and all API servers answer. */
-export async function openKubernetes(): Promise<Rack> {
+/** How the keys of a rack grow old. */
+interface Ageing {
+  readonly lives: Lives;
+  /** The age at which they rotate themselves. */
+  readonly rotateAfter: string;
+}
+
+/** A rack of three control planes that are off. Without `ageing` its keys stay as they are. */
+export async function openKubernetes(ageing?: Ageing): Promise<Rack> {
   const scripts = fs.mkdtempSync('/run/programs-');
   const programs: Record<string, string> = {};
   for (const [name, text] of Object.entries(SCRIPTS)) {
@@ -57,8 +65,10 @@ export async function openKubernetes(): Promise<Rack> {
   for (const name of PROGRAMS) programs[name] = bin(name);
   // It takes snapshots.
   programs.etcdctl = unpacked('etcd-client', 'usr/bin/etcdctl').command;
-  const cluster = CLUSTER.replace('VERSION', versionOf('kube-apiserver'));
-  return openRack({ etcd: { ...DEBIAN_13, version: '3.5.24-0' }, cluster, programs, diskMiB: 768 });
+  const pki = ['rehearsal: 10s', ...(ageing ? [`rotateAfter: ${ageing.rotateAfter}`] : [])].join(', ');
+  const cluster = CLUSTER.replace('VERSION', versionOf('kube-apiserver')).replace('PKI', pki);
+  const etcd = { ...DEBIAN_13, version: '3.5.24-0' };
+  return openRack({ etcd, cluster, programs, diskMiB: 768, ...(ageing && { lives: ageing.lives }) });
 }
 
 /** How often each program of a machine was told to end. */

@@ -1,7 +1,8 @@
 /**
  * Rotates the keys of clusters that have reached the age which their Cluster names
- * (`pki.rotateAfter`), and CAs that would end before it. The rotation is an ordinary one: it takes the same steps on the same
- * evidence, is held for the same reasons, and an operator can pause it or roll it back.
+ * (`pki.rotateAfter`), and CAs that would end before it. The rotation is an ordinary one: it takes
+ * the same steps on the same evidence, is held for the same reasons, and an operator can pause it
+ * or roll it back.
  */
 import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis } from '../../../base/duration.ts';
@@ -29,8 +30,8 @@ interface ByAgeDeps {
 const EVERY = duration('10s');
 /**
  * A CA that ends before `rotateAfter`, for example an imported one, is rotated after this part of
- * its life. No certificate that it signs lives longer than it does, and a rotation may be held until
- * an operator decides.
+ * its life. No certificate that it signs lives longer than it does, and a rotation may be held
+ * until an operator decides.
  */
 const OF_LIFE = 0.5;
 /**
