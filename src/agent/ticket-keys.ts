@@ -5,6 +5,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import type { Clock } from '../base/clock.ts';
+import type { Millis } from '../base/duration.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { MAX_SESSION_AGE } from '../machines/sessions.ts';
 import type { Secrets } from '../pki/secrets.ts';
@@ -36,8 +37,11 @@ export interface TicketKeys {
   all(): readonly Uint8Array[];
   /** Names the present secret, without telling it. */
   id(): string;
-  /** The secret before, while its tickets are accepted: its name and end (ms since 1970). */
-  before(): { readonly id: string; readonly until: number } | undefined;
+  /**
+   * The secret before, while its tickets are accepted: its name, since when it is not the present
+   * one, and its end (ms since 1970).
+   */
+  before(): { readonly id: string; readonly since: Millis; readonly until: Millis } | undefined;
   /**
    * Makes another secret; tickets of the present one are accepted while boot sessions that carry
    * them may last, or with `atOnce` not any more. Does nothing unless the present one is `from`.
@@ -83,7 +87,9 @@ async function openTicketKeys({ secrets, clock }: TicketKeysDeps): Promise<Ticke
     id: () => idOf(present),
     before() {
       const one = accepted();
-      return one && { id: idOf(one.key), until: one.until };
+      if (one === undefined) return undefined;
+      const until = one.until as Millis;
+      return { id: idOf(one.key), since: (until - MAX_SESSION_AGE) as Millis, until };
     },
     async replace(from, { atOnce } = { atOnce: false }) {
       if (idOf(present) !== from) return;

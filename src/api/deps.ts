@@ -5,6 +5,7 @@
 import type { WaitingView } from '../agent/approve.ts';
 import type { EndingWatch } from '../agent/ending-watch.ts';
 import type { KnownTpm } from '../agent/redeem-tpm.ts';
+import type { TicketKeys } from '../agent/ticket-keys.ts';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
@@ -174,6 +175,8 @@ export interface ApiDeps {
     waiting(asked: { readonly codes: boolean }): readonly WaitingView[];
     /** Why a machine's agent waits for an approval; undefined when it does not. */
     waits(machine: string): Reason | undefined;
+    /** The secrets from which tickets are derived, by their names. */
+    ticketKeys(): Promise<Pick<TicketKeys, 'id' | 'before'>>;
     /** The TPM that is known for a machine; undefined when none is. */
     tpm(machine: string): KnownTpm | undefined;
     /** @throws {MusterError} E_APPROVAL when the code is not that of a key that waits */

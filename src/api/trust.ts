@@ -9,7 +9,7 @@ import { parsed } from '../base/foreign-json.ts';
 import { beforeChange } from '../base/rehearsal.ts';
 import { type ExportedScope, exportScope } from '../pki/exported.ts';
 import { isOfMachines, isProbe } from '../pki/hierarchy.ts';
-import { type PkiStatusView, pkiStatusView } from '../pki/views.ts';
+import { type PkiStatusView, pkiStatusView, type TicketSecrets } from '../pki/views.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import { PKI } from './contract/pki.ts';
 import type { ApiDeps } from './deps.ts';
@@ -48,6 +48,7 @@ async function statusOf(scope: string, within: Millis, deps: ApiDeps): Promise<S
       {
         keysets: (await pki.keysets(scope)).values(),
         encryption: await pki.encryption(scope),
+        tickets: own ? await ticketSecrets(agents) : undefined,
         issued,
         standing: pkiStandings(agents, scope, issued),
         ofCluster: !own,
@@ -56,6 +57,11 @@ async function statusOf(scope: string, within: Millis, deps: ApiDeps): Promise<S
       within,
     ),
   };
+}
+
+async function ticketSecrets(agents: ApiDeps['agents']): Promise<TicketSecrets> {
+  const keys = await agents.ticketKeys();
+  return { id: keys.id(), before: keys.before() };
 }
 
 function rotationOf(scope: string, { rotations }: ApiDeps): ScopeStatus['rotation'] {

@@ -17,7 +17,14 @@ import { parsed } from '../base/foreign-json.ts';
 import { Secret } from '../base/secret.ts';
 import { yamlText } from '../base/yaml-text.ts';
 import { APISERVER_DIRECTORY, type Role } from './hierarchy.ts';
-import { type Aged, foundKeyset, type KeysetOf, keysetFault, primaryFirst } from './keyset.ts';
+import {
+  type Aged,
+  allGenerations,
+  foundKeyset,
+  type KeysetOf,
+  keysetFault,
+  primaryFirst,
+} from './keyset.ts';
 import type { Envelope, Vault } from './vault.ts';
 
 /** The file that kube-apiserver reads, and the roles that get it. */
@@ -69,6 +76,25 @@ export function encryptionConfig(keyset: EncryptionKeyset | undefined, encrypts:
       },
     ],
   });
+}
+
+/** What an API server says about the configuration that it has loaded. */
+export const encryptionConfigHash = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/**
+ * The hashes of all configurations that a machine can have from this keyset, now or earlier: with
+ * one key, or with two while they rotate.
+ */
+export function everyEncryptionHash(keyset: EncryptionKeyset | undefined): ReadonlySet<string> {
+  const keys = keyset ? allGenerations(keyset) : [];
+  const pairs = keys.flatMap((first) => keys.map((other) => (other === first ? [first] : [first, other])));
+  const states = pairs.map((trusted): EncryptionKeyset => {
+    return { name: 'encryption', primary: trusted[0]!.id, made: [], trusted, distrusted: [] };
+  });
+  const texts = [undefined, ...states].flatMap((state) =>
+    [true, false].map((encrypts) => encryptionConfig(state, encrypts)),
+  );
+  return new Set(texts.map(encryptionConfigHash));
 }
 
 const keyRecord = z.strictObject({

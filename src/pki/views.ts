@@ -28,11 +28,12 @@ const iso = (at: Millis): string => new Date(at).toISOString();
 
 export interface GenerationView {
   readonly id: string;
-  readonly createdAt: string;
+  /** Absent: the store does not know, as for a secret of tickets that was never replaced. */
+  readonly createdAt?: string;
   /** Only for key pairs. */
   readonly pin?: string;
   readonly state: 'primary' | 'made' | 'trusted' | 'distrusted';
-  /** When a CA's own certificate ends. */
+  /** When a CA's own certificate ends, or the tickets of the secret before are refused. */
   readonly notAfter?: string;
   /** Other generations of a CA that signed a bridge to this one. */
   readonly bridgesFrom?: readonly string[];
@@ -64,6 +65,22 @@ export const keysetView = (keyset: Keyset, keys: ScopeKeys, now: Millis): Keyset
 
 /** The keys by id; a symmetric key has nothing else to show. */
 export const encryptionView = (keyset: EncryptionKeyset): KeysetView => generations(keyset, () => ({}));
+
+/** The secrets from which Muster derives tickets, as src/agent/ticket-keys.ts names them. */
+export interface TicketSecrets {
+  readonly id: string;
+  /** The one before, while its tickets are accepted. */
+  readonly before?: { readonly id: string; readonly since: Millis; readonly until: Millis } | undefined;
+}
+
+/** The present secret of tickets, and the one before while its tickets are accepted. */
+const ticketsView = ({ id, before }: TicketSecrets): KeysetView => ({
+  name: 'ticket-secret',
+  generations: [
+    { id, ...(before && { createdAt: iso(before.since) }), state: 'primary' },
+    ...(before ? [{ id: before.id, state: 'trusted', notAfter: iso(before.until) } as const] : []),
+  ],
+});
 
 function generations<G extends Aged>(
   keyset: KeysetOf<string, G>,
@@ -178,7 +195,11 @@ export interface PkiStatusView {
  * comes first), and what happens within a time.
  */
 export function pkiStatusView(
-  keys: ScopeKeys & { readonly encryption?: EncryptionKeyset | undefined; readonly ofCluster?: boolean },
+  keys: ScopeKeys & {
+    readonly encryption?: EncryptionKeyset | undefined;
+    readonly tickets?: TicketSecrets | undefined;
+    readonly ofCluster?: boolean;
+  },
   now: Millis,
   within: Millis,
 ): PkiStatusView {
@@ -189,6 +210,7 @@ export function pkiStatusView(
     keysets: [
       ...keysets.map((keyset) => keysetView(keyset, keys, now)),
       ...(keys.encryption ? [encryptionView(keys.encryption)] : []),
+      ...(keys.tickets ? [ticketsView(keys.tickets)] : []),
     ],
     certificates: keys.issued
       .toSorted((a, b) => a.notAfter - b.notAfter || (a.serial < b.serial ? -1 : 1))

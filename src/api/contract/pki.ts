@@ -8,7 +8,7 @@ const alarm = z.enum(['urgent', 'soon']).optional();
 
 const generation = z.strictObject({
   id: z.string(),
-  createdAt: time,
+  createdAt: time.optional(),
   pin: z.string().optional(),
   state: z.enum(['primary', 'made', 'trusted', 'distrusted']),
   notAfter: time.optional(),

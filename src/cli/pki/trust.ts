@@ -34,7 +34,7 @@ const KEYSET_COLUMNS: readonly Column<KeysetRow>[] = [
   { heading: 'KEYSET', cell: (row) => row.keyset },
   { heading: 'GENERATION', cell: (row) => row.id },
   { heading: 'STATE', cell: (row) => row.state },
-  { heading: 'SINCE', cell: (row) => timeText(row.createdAt) },
+  { heading: 'SINCE', cell: (row) => row.createdAt && timeText(row.createdAt) },
   { heading: 'UNTIL', cell: (row) => row.notAfter && timeText(row.notAfter) },
   { heading: 'DEPENDENTS', cell: dependentsText, cuts: true },
   { heading: 'PIN', wide: true, cell: (row) => row.pin, cuts: true },

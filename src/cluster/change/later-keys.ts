@@ -8,7 +8,7 @@
  * later state of this store (src/agent/revision-claim.ts).
  */
 import { z } from 'zod';
-import type { Evidence } from '../../agent/evidence.ts';
+import type { Evidence, ProbeName } from '../../agent/evidence.ts';
 import type { Plan } from '../../agent/plan.ts';
 import type { LaterKeysGuard } from '../../agent/protocol.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -16,6 +16,7 @@ import { type Fault, MusterError } from '../../base/errors.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { Log } from '../../base/log.ts';
 import type { EventSink } from '../../events/event.ts';
+import { everyEncryptionHash } from '../../pki/encryption.ts';
 import { allGenerations } from '../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import { generationsByKeyId } from '../../pki/transitions.ts';
@@ -45,7 +46,10 @@ type LaterRecord = z.output<typeof schema>;
 export interface UnknownKey {
   /** For example `kubelet's client certificate`. */
   readonly what: string;
-  /** The identifier of the CA's key, or the `kid` of tokens. */
+  /**
+   * The identifier of the CA's key or its generation, the `kid` of tokens, or the hash of an
+   * encryption configuration.
+   */
   readonly key: string;
 }
 
@@ -64,7 +68,7 @@ export interface LaterKeys extends LaterKeysGuard {
 
 interface LaterKeysDeps {
   readonly store: Store;
-  readonly pki: Pick<Pki, 'keysets' | 'isFounded' | 'issued'>;
+  readonly pki: Pick<Pki, 'keysets' | 'encryption' | 'isFounded' | 'issued'>;
   /** The cluster of a machine. */
   readonly clusterOf: (machine: string) => string | undefined;
   readonly events: EventSink;
@@ -151,16 +155,24 @@ function textOf({ cluster, machine, what, key, accepted }: LaterRecord): string 
  * A generation that was forgotten is known from the ledger of what it has signed.
  */
 export async function unknownKeys(
-  pki: Pick<Pki, 'keysets' | 'issued'>,
+  pki: Pick<Pki, 'keysets' | 'encryption' | 'issued'>,
   cluster: string,
   evidence: Evidence,
 ): Promise<readonly UnknownKey[]> {
   const keysets = await pki.keysets(cluster);
-  const known = new Set([...generationsByKeyId(keysets.values()).keys(), ...tokenKeysOf(keysets)]);
+  const known = new Set([
+    ...generationsByKeyId(keysets.values()).keys(),
+    ...[...keysets.values()].flatMap((keyset) => allGenerations(keyset).map(({ id }) => id)),
+    ...tokenKeysOf(keysets),
+    ...(evidence.encryption === undefined ? [] : everyEncryptionHash(await pki.encryption(cluster))),
+  ]);
   const unknown = shownKeys(evidence).filter(({ key }) => !known.has(key));
   if (unknown.length === 0) return [];
   const signed = new Set(
-    (await pki.issued(cluster)).map(({ certificate }) => issuerKeyIdOf(firstOf(certificate))),
+    (await pki.issued(cluster)).flatMap(({ certificate, issuer }) => [
+      issuerKeyIdOf(firstOf(certificate)),
+      issuer.generation,
+    ]),
   );
   return unknown.filter(({ key }) => !signed.has(key));
 }
@@ -175,14 +187,22 @@ const tokenKeysOf = (keysets: Keysets): readonly string[] => {
 };
 
 /** What evidence says about keys. Controller manager and scheduler make certificates themselves. */
-function shownKeys({ listeners, kubeletIssuer, tokens }: Evidence): readonly UnknownKey[] {
+function shownKeys({ listeners, kubeletIssuer, tokens, encryption }: Evidence): readonly UnknownKey[] {
   const shown: UnknownKey[] = [];
   if (kubeletIssuer !== undefined) shown.push({ what: "kubelet's client certificate", key: kubeletIssuer });
   for (const [name, { issuer }] of listeners)
     if (issuer !== undefined && OF_CLUSTER.has(name))
       shown.push({ what: `the certificate of ${name}`, key: issuer });
+  for (const [name, { answers }] of listeners)
+    for (const [probe, answer] of answers) if (answer === 'accepted') shown.push(acceptedBy(name, probe));
+  if (encryption !== undefined) shown.push({ what: 'the encryption configuration', key: encryption });
   for (const kid of tokens.keys()) if (kid !== '-') shown.push({ what: 'a token of a pod', key: kid });
   return shown;
+}
+
+function acceptedBy(listener: string, probe: ProbeName): UnknownKey {
+  const [keyset, generation] = probe.split('.') as [string, string];
+  return { what: `a client of ${keyset} that ${listener} accepts`, key: generation };
 }
 
 const OF_CLUSTER: ReadonlySet<string> = new Set(['kube-apiserver', 'kubelet', 'etcd-client', 'etcd-peer']);

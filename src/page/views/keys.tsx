@@ -115,7 +115,7 @@ const Keysets = ({ keysets }: Pick<ScopeStatus, 'keysets'>) => (
             <td>
               <Badge tone={GENERATIONS[one.state]}>{one.state}</Badge> <span class="mono dim">{one.id}</span>
             </td>
-            <td class="moment">{moment(one.createdAt)}</td>
+            <td class="moment">{one.createdAt && moment(one.createdAt)}</td>
             <td class="moment">{one.notAfter && moment(one.notAfter)}</td>
             <td class="wide-only">{dependentsOf(one)}</td>
           </tr>

@@ -194,6 +194,20 @@ test('the status of keys lists every certificate, and shows no private key', asy
   expect((await muster('pki', 'status', 'two')).code).toBe(1);
 });
 
+test('the secret of tickets is among the keysets, with the one before while its tickets are accepted', async () => {
+  world = await openWorld(CLUSTER);
+  await world.pki.found(MUSTER_SCOPE);
+  const keys = await world.agents.ticketKeys();
+  const old = keys.id();
+  expect((await muster('pki', 'status')).out).toMatch(
+    new RegExp(`^muster +ticket-secret +${old} +primary`, 'm'),
+  );
+  await keys.replace(old);
+  const { out } = await muster('pki', 'status');
+  expect(out).toMatch(new RegExp(`^muster +ticket-secret +${keys.id()} +primary +\\d{4}-`, 'm'));
+  expect(out).toMatch(new RegExp(`^muster +ticket-secret +${old} +trusted .*\\d{4}-`, 'm'));
+});
+
 test("Muster's own keys are rotated without naming a cluster; the status of keys says how far it is", async () => {
   world = await openWorld(CLUSTER);
   expect((await muster('pki', 'rotate', 'transport-ca')).err).toContain('has no keys yet');

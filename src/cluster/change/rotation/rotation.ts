@@ -2,10 +2,9 @@
  * The rotation of a cluster's keys as a kind of change: what the boot host does for each step, and
  * what it sees of the cluster as a whole.
  */
-import { createHash } from 'node:crypto';
 import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis } from '../../../base/duration.ts';
-import { encryptionConfig } from '../../../pki/encryption.ts';
+import { encryptionConfig, encryptionConfigHash } from '../../../pki/encryption.ts';
 import { leafOf, leavesFor } from '../../../pki/hierarchy.ts';
 import { type Keyset, trustBundle } from '../../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../../pki/pki.ts';
@@ -175,7 +174,7 @@ async function encryptionOf(
 ): Promise<Part> {
   if (resolved === undefined) return {};
   const text = encryptionConfig(await pki.encryption(cluster), resolved.encryptSecrets);
-  return { encryption: createHash('sha256').update(text).digest('hex') };
+  return { encryption: encryptionConfigHash(text) };
 }
 
 /** The key ids of the service-account keys that end. */

@@ -1,6 +1,6 @@
 /** The guard of clusters whose keys were rotated after the backup of the store. */
 import { expect, test } from 'vitest';
-import type { Evidence } from '../../../../src/agent/evidence.ts';
+import { type Answer, type Evidence, probeName } from '../../../../src/agent/evidence.ts';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
@@ -9,6 +9,7 @@ import { openChanges } from '../../../../src/cluster/change/changes.ts';
 import { openLaterKeys } from '../../../../src/cluster/change/later-keys.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
 import type { MusterEvent } from '../../../../src/events/event.ts';
+import { encryptionConfig, encryptionConfigHash } from '../../../../src/pki/encryption.ts';
 import { PrivateKey } from '../../../../src/pki/keys.ts';
 import { openPki, type Pki } from '../../../../src/pki/pki.ts';
 import { generationOf } from '../../../../src/pki/transitions.ts';
@@ -26,14 +27,19 @@ async function backupAndLater(): Promise<{ backup: Store; later: Pki }> {
   const laterStore = openMemoryStore();
   const later = openPki({ store: laterStore, clock, vault });
   await later.found('golden');
-  const backup = openMemoryStore();
-  const { records } = await laterStore.list('');
-  await backup.commit(records.map(({ key, value }) => ({ key, put: value })));
+  const backup = await copyOf(laterStore);
   for (const name of ['ca', 'sa'] as const) await rotate(later, name);
   return { backup, later };
 }
 
-async function rotate(pki: Pki, name: 'ca' | 'sa'): Promise<void> {
+async function copyOf(store: Store): Promise<Store> {
+  const copy = openMemoryStore();
+  const { records } = await store.list('');
+  await copy.commit(records.map(({ key, value }) => ({ key, put: value })));
+  return copy;
+}
+
+async function rotate(pki: Pki, name: 'ca' | 'front-proxy-ca' | 'sa'): Promise<void> {
   const old = (await pki.keysets('golden')).get(name)!.primary;
   const { generation } = await pki.transition('golden', name, { do: 'make' });
   for (const step of ['trust', 'promote'] as const)
@@ -91,6 +97,69 @@ test('a rotation of the key of service accounts alone is noticed by the tokens o
   const { kubeletIssuer: _, ...evidence } = await evidenceOf(later);
   await guard.heard('w1', facts(evidence), true);
   expect(guard.holds('golden')?.message).toContain('a token of a pod on w1');
+});
+
+/** What a control plane shows of its encryption configuration. */
+const encryptionOf = async (pki: Pki): Promise<Evidence> => ({
+  listeners: new Map(),
+  programs: new Map(),
+  tokens: new Map(),
+  encryption: encryptionConfigHash(encryptionConfig(await pki.encryption('golden'), true)),
+});
+
+test('a rotation of the encryption key alone is noticed by the configuration of an API server, at each of its steps', async () => {
+  const store = openMemoryStore();
+  const later = openPki({ store, clock, vault });
+  await later.found('golden');
+  const backup = await copyOf(store);
+  const old = (await later.encryption('golden'))!.primary;
+  const shown = [await encryptionOf(later)];
+  const { generation } = await later.transition('golden', 'encryption', { do: 'make' });
+  for (const step of [
+    { do: 'trust', generation },
+    { do: 'promote', generation },
+    { do: 'distrust', generation: old },
+  ] as const) {
+    await later.transition('golden', 'encryption', step);
+    shown.push(await encryptionOf(later));
+  }
+  for (const [n, evidence] of shown.entries()) {
+    const { guard } = await guardOf(await copyOf(backup));
+    await guard.heard('cp1', facts(evidence), true);
+    expect(guard.holds('golden') !== undefined, `step ${n}`).toBe(n > 0);
+    // The store that rotated it knows what API servers had, and have.
+    const itself = await guardOf(store);
+    await itself.guard.heard('cp1', facts(evidence), true);
+    expect(itself.guard.holds('golden')).toBeUndefined();
+  }
+});
+
+test('a rotation of front-proxy-ca is noticed by a client that an API server accepts', async () => {
+  const { backup, later } = await backupAndLater();
+  const clientOf = async (pki: Pki, answer: Answer): Promise<Evidence> => ({
+    ...{ programs: new Map(), tokens: new Map() },
+    listeners: new Map([
+      [
+        'kube-apiserver',
+        {
+          answers: new Map([
+            [
+              probeName('front-proxy-ca', (await pki.keysets('golden')).get('front-proxy-ca')!.primary),
+              answer,
+            ],
+          ]),
+        },
+      ],
+    ]),
+  });
+  const { guard } = await guardOf(backup);
+  await guard.heard('cp1', facts(await clientOf(later, 'accepted')), true);
+  expect(guard.holds('golden')).toBeUndefined();
+  await rotate(later, 'front-proxy-ca');
+  await guard.heard('cp1', facts(await clientOf(later, 'refused')), true);
+  expect(guard.holds('golden')).toBeUndefined();
+  await guard.heard('cp1', facts(await clientOf(later, 'accepted')), true);
+  expect(guard.holds('golden')).toContain('a client of front-proxy-ca that kube-apiserver accepts');
 });
 
 test('a machine that has not proved to have seen a later state holds nothing, whatever it reports', async () => {
