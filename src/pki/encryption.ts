@@ -83,15 +83,18 @@ export const encryptionConfigHash = (text: string): string => createHash('sha256
 
 /**
  * The hashes of all configurations that a machine can have from this keyset, now or earlier: with
- * one key, or with two while they rotate.
+ * one key, or while a key rotates with that and the next one.
  */
 export function everyEncryptionHash(keyset: EncryptionKeyset | undefined): ReadonlySet<string> {
-  const keys = keyset ? allGenerations(keyset) : [];
-  const pairs = keys.flatMap((first) => keys.map((other) => (other === first ? [first] : [first, other])));
-  const states = pairs.map((trusted): EncryptionKeyset => {
+  const keys = (keyset ? allGenerations(keyset) : []).toSorted((a, b) => a.createdAt - b.createdAt);
+  const states = keys.flatMap((key, n) => {
+    const next = keys[n + 1];
+    return next ? [[key], [key, next], [next, key]] : [[key]];
+  });
+  const keysets = states.map((trusted): EncryptionKeyset => {
     return { name: 'encryption', primary: trusted[0]!.id, made: [], trusted, distrusted: [] };
   });
-  const texts = [undefined, ...states].flatMap((state) =>
+  const texts = [undefined, ...keysets].flatMap((state) =>
     [true, false].map((encrypts) => encryptionConfig(state, encrypts)),
   );
   return new Set(texts.map(encryptionConfigHash));
