@@ -103,7 +103,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     kubectl = await kubectlOf(rack);
     const right = async () =>
       !(await rack.muster('cluster', 'status', 'one')).output.includes('are being put right');
-    await until('CAs and tokens are those of today', right, state, 600);
+    await until('CAs and tokens are those of today', right, () => stateOf(rack), 600);
 
     const today = rack.all[0]!.read('/etc/kubernetes/pki/ca-bundle.crt')!.trim();
     const published = (namespace: string, name: string, key: string): string => {
@@ -115,7 +115,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(published('kube-system', authentication, 'client-ca-file')).toBe(today);
     const encoded = Buffer.from(`${today}\n`).toString('base64');
     const applied = () => published('kube-public', 'cluster-info', 'kubeconfig').includes(encoded);
-    await until('cluster-info has the CA of today', applied, state);
+    await until('cluster-info has the CA of today', applied, () => stateOf(rack));
     const token = await until('the controller manager has made a token', tokenIn, () => stateOf(rack));
     for (const { address } of rack.all) {
       const api = `https://${address}:6443/version`;
