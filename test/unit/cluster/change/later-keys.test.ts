@@ -159,7 +159,7 @@ test('a rotation of front-proxy-ca is noticed by a client that an API server acc
   await guard.heard('cp1', facts(await clientOf(later, 'refused')), true);
   expect(guard.holds('golden')).toBeUndefined();
   await guard.heard('cp1', facts(await clientOf(later, 'accepted')), true);
-  expect(guard.holds('golden')).toContain('a client of front-proxy-ca that kube-apiserver accepts');
+  expect(guard.holds('golden')?.message).toContain('a client of front-proxy-ca that kube-apiserver accepts');
 });
 
 test('a machine that has not proved to have seen a later state holds nothing, whatever it reports', async () => {
