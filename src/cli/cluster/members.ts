@@ -203,7 +203,7 @@ async function restoreBackup(
   );
   if (readers.length > 0)
     io.out(
-      `Its Secrets are encrypted with ${readers.join(', ')}, from before a rotation: API servers can read them again. When the cluster is healthy, \`muster pki rotate all --cluster ${cluster}\` writes them again, ends the old keys, and takes old CAs out of what the snapshot published\n`,
+      `Its Secrets are encrypted with ${readers.join(', ')}, from before a rotation: API servers can read them again. The boot host puts published CAs and tokens right. When the cluster is healthy, \`muster pki rotate all --cluster ${cluster}\` writes the Secrets again and ends the old keys\n`,
     );
   return EXIT.ok;
 }
