@@ -19,6 +19,7 @@ const FUZZ = 'test/unit/**/fuzz.test.ts';
 const withoutRoot = {
   // Far more than any test needs, so that no test fails on a busy host.
   testTimeout: 600_000,
+  hookTimeout: 600_000,
   // Loading the product again for every file would cost a third of the stage. No test here changes
   // state that files share.
   isolate: false,
