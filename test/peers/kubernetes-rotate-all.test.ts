@@ -7,7 +7,6 @@ import https from 'node:https';
 import { afterAll, beforeAll, describe, expect, onTestFailed, test } from 'vitest';
 import { ARTIFACTS } from '../artifacts.ts';
 import { type Rack, until } from './etcd/rack.ts';
-import { loseAll, takeSnapshot } from './etcd/snapshot.ts';
 import { Watch } from './etcd/watch.ts';
 import { type Kubectl, kubectlOf, openKubernetes, stops } from './kubernetes/rack.ts';
 import { bootAll, clientOf, rotationOf, stateOf } from './kubernetes/rotating.ts';
@@ -16,8 +15,6 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   let rack: Rack;
   /** With the credentials of before the rotation. */
   let kubectl: Kubectl;
-  /** The snapshot of etcd from before the rotation. */
-  let snapshot: string;
 
   beforeAll(async () => {
     rack = await openKubernetes();
@@ -26,26 +23,9 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   }, 600_000);
   afterAll(() => rack?.close(), 60_000);
 
-  /**
-   * Takes a snapshot with a Secret that holds a token of a service account. The Secret is deleted
-   * then, because a rotation does not end while such a token is left.
-   */
-  async function snapshotWithToken(): Promise<string> {
-    kubectl.run('create', '-f', `${import.meta.dirname}/kubernetes/legacy-token.yaml`);
-    await until('the token is there', tokenIn, () => stateOf(rack));
-    const id = await takeSnapshot(rack);
-    kubectl.run('delete', 'secret', 'legacy');
-    return id;
-  }
-
-  /** The token in the Secret; empty while it has none. */
-  const tokenIn = (): string =>
-    Buffer.from(kubectl.run('get', 'secret', 'legacy', '-o', 'jsonpath={.data.token}'), 'base64').toString();
-
   test('all keys are replaced, and no request fails beyond one retry', { timeout: 1_800_000 }, async () => {
     const { load, token } = await clientOf(rack, kubectl);
     const etcdClient = rack.writer.credentials();
-    snapshot = await snapshotWithToken();
     load.start();
     onTestFailed(() => load.stop());
     rack.writer.start();
@@ -87,42 +67,6 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     }
     const again = await kubectlOf(rack);
     expect(again.run('get', 'secret', 'word', '-o', 'jsonpath={.data.word}')).toBe(
-      Buffer.from('hush').toString('base64'),
-    );
-  });
-
-  test('the snapshot from before the rotation is restored, and publishes the keys of today', {
-    timeout: 1_800_000,
-  }, async () => {
-    await rack.writer.stop();
-    await loseAll(rack);
-    const ordered = await rack.muster('cluster', 'restore', 'one', '--backup', snapshot, '--confirm', 'one');
-    expect(ordered, ordered.output).toMatchObject({ code: 0 });
-    expect(ordered.output).toContain('API servers can read them again');
-    await rack.healthy(600);
-    kubectl = await kubectlOf(rack);
-    const right = async () =>
-      !(await rack.muster('cluster', 'status', 'one')).output.includes('are being put right');
-    await until('CAs and tokens are those of today', right, () => stateOf(rack), 600);
-
-    const today = rack.all[0]!.read('/etc/kubernetes/pki/ca-bundle.crt')!.trim();
-    const published = (namespace: string, name: string, key: string): string => {
-      const words = ['get', 'configmap', name, '-n', namespace, '-o', `jsonpath={.data.${key}}`];
-      return kubectl.run(...words).trim();
-    };
-    expect(published('default', 'kube-root-ca.crt', 'ca\\.crt')).toBe(today);
-    const authentication = 'extension-apiserver-authentication';
-    expect(published('kube-system', authentication, 'client-ca-file')).toBe(today);
-    const encoded = Buffer.from(`${today}\n`).toString('base64');
-    const applied = () => published('kube-public', 'cluster-info', 'kubeconfig').includes(encoded);
-    await until('cluster-info has the CA of today', applied, () => stateOf(rack));
-    const token = await until('the controller manager has made a token', tokenIn, () => stateOf(rack));
-    for (const { address } of rack.all) {
-      const api = `https://${address}:6443/version`;
-      expect(await statusOf(api, { headers: { authorization: `Bearer ${token}` } })).toBe(200);
-    }
-    // It was encrypted with a key that has ended since.
-    expect(kubectl.run('get', 'secret', 'word', '-o', 'jsonpath={.data.word}')).toBe(
       Buffer.from('hush').toString('base64'),
     );
   });
