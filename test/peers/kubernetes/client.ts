@@ -206,7 +206,10 @@ export class ApiClient {
           since = textOf(fieldsOf(fieldsOf(list).metadata).resourceVersion);
           this.lists++;
         }
+        const before = since;
         since = await this.#follow(server, since, this.seen[n]!);
+        // A server that refuses the connection would otherwise be asked without end.
+        if (since === before) await later(100);
       } catch {
         await later(100);
       }
