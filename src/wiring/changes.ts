@@ -64,9 +64,11 @@ export async function openClusterChanges(
       const down = rolling.down(cluster);
       return down === undefined || down === machine ? undefined : `${down} reboots first.`;
     },
+    trustEnded: (cluster) => underWay(cluster, 'rotation') !== undefined && rotating.trustEnded(cluster),
   });
   const storedValues = createStoredValues({ pki, clock, signal });
-  const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
+  const rotating = rotation({ pki, clusters, kubes, storedValues, clock });
+  const kind = anyKind(rotating);
   const underWay = <Order>(cluster: string, of: string): ChangeRecord<Order> | undefined => {
     const found = changes.record(cluster);
     return found?.kind === of && !found.ended ? (found as ChangeRecord<Order>) : undefined;

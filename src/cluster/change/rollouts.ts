@@ -32,16 +32,18 @@ export interface Rollouts extends Restarts {
 
 /**
  * Opens the rollouts of all clusters. `waits` says why a machine gets no turn; absent: it may get
- * one.
+ * one. `trustEnded` says whether the CA that members of etcd trust until they restart has ended.
  */
 export function openRollouts({
   clock,
   events,
   waits = () => undefined,
+  trustEnded = () => false,
 }: {
   readonly clock: Clock;
   readonly events: EventSink;
   readonly waits?: (cluster: string, machine: string) => string | undefined;
+  readonly trustEnded?: (cluster: string) => boolean;
 }): Rollouts {
   const startedAt = clock.monotonic();
   /** `CLUSTER MACHINE` → its last report. */
@@ -66,7 +68,8 @@ export function openRollouts({
       const before = known.get(keyOf(resolved, machine));
       const pods = podsOf(facts, before?.pods, now);
       const asking = { name: machine.name, wanted, pods };
-      const free = turnOf(asking, peersOf(resolved, machine), { now, startedAt });
+      const moment = { now, startedAt, trustEnded: trustEnded(resolved.name) };
+      const free = turnOf(asking, peersOf(resolved, machine), moment);
       const why = free.changes.length > 0 ? waits(resolved.name, machine.name) : undefined;
       const turn: Turn = why === undefined ? free : { do: 'wait', changes: free.changes, text: why };
       const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});

@@ -49,6 +49,18 @@ function told(
   return [turn.do, turn.changes.join('+') || '-', ...(turn.do === 'wait' ? [turn.text] : [])].join(' ');
 }
 
+test('a member of etcd waits for no other once the CA that members trust has ended; an API server does', () => {
+  const pods = { ...bothWork, etcd: { ready: false, revision: 'e2', lostAt: ago('10m') } };
+  const back = peer('cp2', { pods, given: { ...OLD, etcd: 'e2' }, turned: true });
+  const turn = (wanted: Partial<typeof OLD>, trustEnded: boolean) =>
+    turnOf({ name: 'cp1', wanted: { ...OLD, ...wanted }, pods: bothWork }, [back, peer('cp3')], {
+      ...{ now: NOW, startedAt: ago('10m'), trustEnded },
+    });
+  expect(turn({ etcd: 'e2' }, false).do).toBe('wait');
+  expect(turn({ etcd: 'e2' }, true)).toEqual({ do: 'go', changes: ['etcd'] });
+  expect(turn({ 'kube-apiserver': 'a2' }, true).do).toBe('wait');
+});
+
 const ANOTHER = { 'kube-apiserver': 'a2' };
 const OTHER_ETCD = { etcd: 'e2' };
 const lost = apiserver({ ready: false, lostAt: ago('10s') });

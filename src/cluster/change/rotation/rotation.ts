@@ -8,6 +8,7 @@ import { encryptionConfig, encryptionConfigHash } from '../../../pki/encryption.
 import { leafOf, leavesFor } from '../../../pki/hierarchy.ts';
 import { type Keyset, trustBundle } from '../../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../../pki/pki.ts';
+import { readAuthority } from '../../../pki/x509.ts';
 import {
   generationOf,
   generationsByKeyId,
@@ -65,8 +66,18 @@ type Part = Partial<RotationSeen>;
 const COSTLY_EVERY = duration('3s');
 const SEARCH_EVERY = duration('15s');
 
-export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, RotationSeen> {
+/** Rotations of clusters' keys, and what else has to be known of them. */
+export interface Rotation extends ChangeKind<RotationOrder, RotationSeen> {
+  /**
+   * Whether a rotation of etcd's CA is under way whose old CA has ended, as of the last look:
+   * members that were not restarted yet trust no other.
+   */
+  trustEnded(cluster: string): boolean;
+}
+
+export function rotation(deps: RotationDeps): Rotation {
   const { pki, clock } = deps;
+  const ended = new Set<string>();
   /** `CLUSTER STEP WHAT` → the last look at something costly. */
   const looked = new Map<string, { readonly at: Millis; readonly part: Part }>();
 
@@ -133,6 +144,8 @@ export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, Rotation
     async look(at, machines) {
       const keysets = await pki.keysets(at.cluster);
       const states = await statesOf(pki, at.cluster, keysets);
+      if (oldTrustEnded(at.order, keysets, clock.now())) ended.add(at.cluster);
+      else ended.delete(at.cluster);
       const resolved = deps.clusters.get(at.cluster)?.resolved;
       const seen: RotationSeen = {
         keysets: states,
@@ -152,7 +165,17 @@ export function rotation(deps: RotationDeps): ChangeKind<RotationOrder, Rotation
       );
       return Object.assign({}, seen, ...parts) as RotationSeen;
     },
+    trustEnded: (cluster) => ended.has(cluster),
   };
+}
+
+/** Whether etcd's CA is rotated, and the one that it replaces has ended. */
+function oldTrustEnded({ keysets }: RotationOrder, all: Keysets, now: number): boolean {
+  const rotated = keysets.find(({ name }) => name === 'etcd-ca');
+  const keyset = all.get('etcd-ca');
+  if (!rotated || !keyset) return false;
+  const old = [...keyset.trusted, ...keyset.distrusted].find(({ id }) => id === rotated.from);
+  return old?.certificate !== undefined && readAuthority(old.certificate).notAfter <= now;
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));

@@ -48,6 +48,16 @@ test('a full disk of the boot host stops the rotation where it is, and it contin
   await ends(cluster);
 });
 
+test("a rotation of etcd's CA notices that the old CA has ended, so that members need not wait for each other", async () => {
+  const cluster = await rotating('distrust', { ...CA, keysets: ['etcd-ca'] });
+  await cluster.tick([]);
+  expect(cluster.rotation.trustEnded('golden')).toBe(false);
+  cluster.world.clock.advance(duration('3660d'));
+  await cluster.tick([]);
+  expect(cluster.rotation.trustEnded('golden')).toBe(true);
+  await cluster.changes.close();
+});
+
 test('a machine whose disk is full is waited for, with what its agent says', () => {
   const facts = { hold: { code: 'write-failed', text: 'No space left on device' } } as AgentFacts;
   const machine: MachineSeen = { name: 'w1', roles: ['worker'], applied: false, facts };

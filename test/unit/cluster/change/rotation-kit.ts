@@ -14,7 +14,7 @@ import { type Changes, openChanges } from '../../../../src/cluster/change/change
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
 import { listenersOf } from '../../../../src/cluster/change/rotation/evidence.ts';
-import { rotation } from '../../../../src/cluster/change/rotation/rotation.ts';
+import { type Rotation, rotation } from '../../../../src/cluster/change/rotation/rotation.ts';
 import { createRotations, type Rotations } from '../../../../src/cluster/change/rotation/rotations.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
 import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
@@ -213,6 +213,7 @@ export class Cluster {
   readonly machines: Machine[];
   /** Whether every server so far was killed at its start. */
   changes!: Changes;
+  rotation!: Rotation;
   rotations!: Rotations;
   rollouts!: Rollouts;
   /** What extension-apiserver-authentication holds of client CAs. */
@@ -244,18 +245,18 @@ export class Cluster {
       events: { record: () => undefined },
       waits: (name) =>
         this.changes.running(name)?.paused ? 'The change of the cluster is paused.' : undefined,
+      trustEnded: (name) => this.rotation.trustEnded(name),
     });
     const clusters = { get: () => ({ resolved: this.spec, faults: [] }) as never };
-    const kind = anyKind(
-      rotation({
-        pki,
-        clusters,
-        clock,
-        kubes: (_, address) => async (path, call) =>
-          path === '/metrics' ? this.metrics(address) : this.kube(path, call),
-        storedValues: async () => this.secrets.map((key) => Buffer.from(`k8s:enc:secretbox:v1:${key}:x`)),
-      }),
-    );
+    this.rotation = rotation({
+      pki,
+      clusters,
+      clock,
+      kubes: (_, address) => async (path, call) =>
+        path === '/metrics' ? this.metrics(address) : this.kube(path, call),
+      storedValues: async () => this.secrets.map((key) => Buffer.from(`k8s:enc:secretbox:v1:${key}:x`)),
+    });
+    const kind = anyKind(this.rotation);
     this.changes = await openChanges({
       store,
       clock,
