@@ -2,12 +2,12 @@
  * What the agent observes of the programs of its machine: real etcd asked with certificates of two
  * generations of its CA, processes by their environment, tokens by their keys.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type ListenerName, type ProbeName, probeName } from '../../src/agent/evidence.ts';
 import { type PlanLine, probePath } from '../../src/agent/plan.ts';
 import type { Millis } from '../../src/base/duration.ts';
@@ -230,11 +230,13 @@ describe('haproxy as a worker runs it', () => {
   /** What haproxy wrote to standard error. */
   let wrote = '';
   /** The API server of the only control plane. */
-  const API = '127.0.0.2';
+  const API = '198.51.100.2';
   const cluster = resolved({ endpoint: API, sans: [], controlPlanes: ['cp1'], workers: ['w1'] }, [
     { name: 'cp1', addresses: [API] },
-    { name: 'w1', addresses: ['127.0.0.3'] },
+    { name: 'w1', addresses: ['198.51.100.3'] },
   ]);
+
+  beforeAll(() => void execFileSync('ip', ['address', 'replace', `${API}/32`, 'dev', 'lo']));
 
   function configure(revision: string, more = ''): string {
     const text = balancerConfig(cluster, ['127.0.0.1:6443'], revision);
