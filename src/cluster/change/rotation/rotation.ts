@@ -8,7 +8,6 @@ import { encryptionConfig, encryptionConfigHash } from '../../../pki/encryption.
 import { leafOf, leavesFor } from '../../../pki/hierarchy.ts';
 import { type Keyset, trustBundle } from '../../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../../pki/pki.ts';
-import { readAuthority } from '../../../pki/x509.ts';
 import {
   generationOf,
   generationsByKeyId,
@@ -16,6 +15,7 @@ import {
   stateOf,
   type Transition,
 } from '../../../pki/transitions.ts';
+import { readAuthority } from '../../../pki/x509.ts';
 import { membersOf } from '../../etcd/etcd-plan.ts';
 import { firstReady, type Kube } from '../../kube.ts';
 import { pkiRoles } from '../../spec/certificate-names.ts';
