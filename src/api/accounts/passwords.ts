@@ -84,13 +84,6 @@ export class Passwords {
     this.#perAddress = perAddress;
   }
 
-  /** How many requests wait for their turn. */
-  get waiting(): number {
-    let all = 0;
-    for (const queue of this.#waiting.values()) all += queue.length;
-    return all;
-  }
-
   /**
    * Makes the hash of a new password.
    *
