@@ -13,9 +13,10 @@ import type { ChangeView } from '../src/api/rotations.ts';
 import { ROTATED } from '../src/cluster/change/rotation/order.ts';
 import { ARTIFACTS } from '../test/artifacts.ts';
 import { CLUSTER, DEBIAN_13, type Machine, type Rack, until, withRack } from '../test/peers/etcd/rack.ts';
+import { rotationOf, starts } from '../test/peers/etcd/rotation.ts';
 import { Watch } from '../test/peers/etcd/watch.ts';
 import { kubectlOf, openKubernetes, stops, versionOf } from '../test/peers/kubernetes/rack.ts';
-import { bootAll, clientOf, rotationOf, stateOf } from '../test/peers/kubernetes/rotating.ts';
+import { bootAll, clientOf } from '../test/peers/kubernetes/rotating.ts';
 
 const ROTATIONS = Number(process.env.TORTURE_ROTATIONS ?? 8);
 const ETCD_LIFE = '3m';
@@ -27,38 +28,45 @@ const LIVES = { ca: LIFE, 'etcd-ca': LIFE, 'front-proxy-ca': LIFE } as const;
 const AGEING = `${CLUSTER}    pki: {rotateAfter: 1d}\n`;
 
 /** A rotation that has not begun or ended within this time never will. */
-const PATIENCE_S = 900;
+const ROTATION_S = 900;
 
 const BUNDLES = ['ca-bundle.crt', 'etcd/ca-bundle.crt', 'front-proxy-ca-bundle.crt'] as const;
 
-/** When the first CA of each bundle of a machine ends, ms since 1970. */
-const endsOn = (machine: Machine): readonly number[] =>
-  BUNDLES.map((file) =>
-    Date.parse(new X509Certificate(machine.read(`/etc/kubernetes/pki/${file}`)!).validTo),
+/** When the first CA of a machine's bundle ends, ms since 1970. */
+const endOf = (machine: Machine, file: (typeof BUNDLES)[number]): number =>
+  Date.parse(new X509Certificate(machine.read(`/etc/kubernetes/pki/${file}`)!).validTo);
+
+/** Waits until the rotation is as `isSo` says. */
+const waitFor = (rack: Rack, what: string, isSo: (view: ChangeView) => unknown): Promise<ChangeView> =>
+  until(
+    what,
+    async () => {
+      const view = await rotationOf(rack);
+      return isSo(view) ? view : undefined;
+    },
+    async () =>
+      `${JSON.stringify(await rotationOf(rack).catch(String), undefined, 1)}\n${await rack.state()}`,
+    ROTATION_S,
   );
 
-/** Waits until another rotation has begun by itself. */
-const another = (rack: Rack, last: string | undefined): Promise<ChangeView> =>
-  until(
+/** Waits for the beginning and the end of another rotation, which begins by itself. */
+async function nextRotation(
+  rack: Rack,
+  last: string | undefined,
+  order?: () => Promise<void>,
+): Promise<ChangeView> {
+  const { id, by } = await waitFor(
+    rack,
     'a rotation begins by itself',
-    async () => {
-      const view = await rotationOf(rack);
-      return view.id !== undefined && view.id !== last && view;
-    },
-    () => stateOf(rack),
-    PATIENCE_S,
+    (view) => view.id !== undefined && view.id !== last,
   );
-
-const itsEnd = (rack: Rack): Promise<ChangeView> =>
-  until(
-    'the rotation ends',
-    async () => {
-      const view = await rotationOf(rack);
-      return view.ended && view;
-    },
-    () => stateOf(rack),
-    PATIENCE_S,
-  );
+  expect(by).toBe('muster');
+  await order?.();
+  const view = await waitFor(rack, 'the rotation ends', ({ ended }) => ended);
+  expect(view.id).toBe(id);
+  expect(view.ended?.as).toBe('done');
+  return view;
+}
 
 interface Took {
   readonly keysets: readonly string[];
@@ -86,14 +94,6 @@ function record(name: string, result: Readonly<Record<string, unknown>>): void {
   writeFileSync(`lab/results/${name}.json`, `${text}\n`);
 }
 
-/** When the CA that this member of etcd trusts ends, ms since 1970. */
-const endOfEtcdCa = (machine: Machine): number =>
-  Date.parse(new X509Certificate(machine.read('/etc/kubernetes/pki/etcd/ca-bundle.crt')!).validTo);
-
-/** How often this machine's etcd has started. */
-const starts = (machine: Machine): number =>
-  (machine.read('/run/muster-etcd.service.log') ?? '').match(/"msg":"starting an etcd server"/g)?.length ?? 0;
-
 /** Lets the CA of the rack's etcd rotate itself. */
 async function ageEtcd(rack: Rack): Promise<void> {
   await Promise.all(rack.all.map((machine) => machine.powerOn()));
@@ -102,27 +102,26 @@ async function ageEtcd(rack: Rack): Promise<void> {
   rack.writer.start();
   const watches = rack.all.map((machine) => new Watch(machine, rack.writer));
   const before = rack.all.map(starts);
-  const ends = [endOfEtcdCa(rack.all[0]!)];
+  const end = (): number => endOf(rack.all[0]!, 'etcd/ca-bundle.crt');
+  const ends = [end()];
   const took: Took[] = [];
   let last: string | undefined;
   while (took.length < ROTATIONS) {
-    const { id, by } = await another(rack, last);
-    expect(by).toBe('muster');
-    last = id;
-    // The control plane of this Cluster is not there.
-    const { code, output } = await rack.muster('pki', 'rotation', 'one', '--without', 'cp');
-    expect(code, output).toBe(0);
-    const view = await itsEnd(rack);
-    expect(view.ended?.as).toBe('done');
+    const view = await nextRotation(rack, last, async () => {
+      // The control plane of this Cluster is not there.
+      const { code, output } = await rack.muster('pki', 'rotation', 'one', '--without', 'cp');
+      expect(code, output).toBe(0);
+    });
+    last = view.id;
     await rack.healthy();
     took.push(tookOf(view));
-    ends.push(endOfEtcdCa(rack.all[0]!));
+    ends.push(end());
   }
 
   for (const { keysets } of took) expect(keysets).toEqual(['etcd-ca']);
   expect(ends).toEqual([...new Set(ends)].sort((a, b) => a - b));
   // The CA of now was made after half the life of the one before, whose predecessor has ended.
-  const ended = ends.filter((end) => end < Date.now()).length;
+  const ended = ends.filter((one) => one < Date.now()).length;
   expect(ended).toBeGreaterThanOrEqual(ROTATIONS - 1);
   const restarts = rack.all.map((machine, n) => starts(machine) - before[n]!);
   expect(restarts).toEqual(rack.all.map(() => ROTATIONS));
@@ -162,17 +161,15 @@ async function age(rack: Rack): Promise<Readonly<Record<string, unknown>>> {
   load.start();
   const watches = rack.all.map((machine) => new Watch(machine, rack.writer));
   const before = rack.all.map(stops);
-  const ends = [endsOn(rack.all[0]!)];
+  const endOfAll = (): readonly number[] => BUNDLES.map((file) => endOf(rack.all[0]!, file));
+  const ends = [endOfAll()];
   const took: Took[] = [];
   let last: string | undefined;
   while (took.length < ROTATIONS) {
-    const { id, by } = await another(rack, last);
-    expect(by).toBe('muster');
-    last = id;
-    const view = await itsEnd(rack);
-    expect(view.ended?.as).toBe('done');
+    const view = await nextRotation(rack, last);
+    last = view.id;
     took.push(tookOf(view));
-    ends.push(endsOn(rack.all[0]!));
+    ends.push(endOfAll());
   }
   await load.stop();
 

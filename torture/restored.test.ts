@@ -4,13 +4,10 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { ChangeView } from '../src/api/rotations.ts';
 import { systemClock } from '../src/base/clock.ts';
-import { callApi } from '../test/peers/etcd/api.ts';
 import { type Machine, PATIENCE_S, until, withRack } from '../test/peers/etcd/rack.ts';
+import { caOf, rotationOf } from '../test/peers/etcd/rotation.ts';
 import { loseAll, takeSnapshot } from '../test/peers/etcd/snapshot.ts';
-
-const caOf = (machine: Machine): string => machine.read('/etc/kubernetes/pki/etcd/ca-bundle.crt') ?? '';
 
 test(
   "a snapshot from before a rotation of etcd's CA is restored under the CA of today, and nothing is changed before an API server answers",
@@ -30,9 +27,7 @@ test(
       const words = ['etcd-ca', '--cluster', 'one', '--without', 'cp'];
       const rotated = await rack.muster('pki', 'rotate', ...words);
       expect(rotated, rotated.output).toMatchObject({ code: 0 });
-      const rotation = async (): Promise<ChangeView> =>
-        JSON.parse((await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation')).text) as ChangeView;
-      await until('the rotation has ended', async () => (await rotation()).ended, rack.state, 600);
+      await until('the rotation has ended', async () => (await rotationOf(rack)).ended, rack.state, 600);
       expect(new X509Certificate(caOf(m1)).fingerprint256).not.toBe(old.fingerprint256);
 
       await rack.writer.stop();

@@ -5,30 +5,21 @@
 import { X509Certificate } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { ChangeView } from '../../src/api/rotations.ts';
-import { callApi } from './etcd/api.ts';
 import { DEBIAN_13, type Machine, type Rack, until, withRack } from './etcd/rack.ts';
+import { caOf, rotationOf, starts } from './etcd/rotation.ts';
 import { Watch } from './etcd/watch.ts';
 
 const PKI = '/etc/kubernetes/pki/etcd';
-
-/** When each process of this machine's etcd began, from its log. */
-const starts = (machine: Machine): number =>
-  (machine.read('/run/muster-etcd.service.log') ?? '').match(/"msg":"starting an etcd server"/g)?.length ?? 0;
-
-async function rotation(rack: Rack): Promise<ChangeView> {
-  const { text } = await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation');
-  return JSON.parse(text) as ChangeView;
-}
 
 /** Waits until the rotation is at a step, or has ended when `step` is absent. */
 async function reaches(rack: Rack, step?: string): Promise<ChangeView> {
   return until(
     `the rotation reaches ${step ?? 'its end'}`,
     async () => {
-      const view = await rotation(rack);
+      const view = await rotationOf(rack);
       return (step === undefined ? view.ended !== undefined : view.step === step || view.ended) && view;
     },
-    async () => `${JSON.stringify(await rotation(rack), undefined, 1)}\n${await rack.state()}`,
+    async () => `${JSON.stringify(await rotationOf(rack), undefined, 1)}\n${await rack.state()}`,
   );
 }
 
@@ -38,8 +29,6 @@ const rotate = async (rack: Rack, ...more: string[]): Promise<void> => {
   const { code, output } = await rack.muster(...words);
   expect(code, output).toBe(0);
 };
-
-const caOf = (machine: Machine): string => machine.read(`${PKI}/ca-bundle.crt`) ?? '';
 
 /**
  * A member that is not etcd's leader. If the leader lost its power, the other members would lose
@@ -118,7 +107,7 @@ test.concurrent(
       const watches = await founded(rack);
       const old = caOf(rack.all[0]!);
       await rotate(rack, '--pause-before', 'distrust');
-      await until('it pauses', async () => (await rotation(rack)).paused !== undefined, rack.state);
+      await until('it pauses', async () => (await rotationOf(rack)).paused !== undefined, rack.state);
       // The machine starts with certificates of the new CA while the others trust the old one.
       await (await follower(rack)).cycle();
       await rack.healthy();

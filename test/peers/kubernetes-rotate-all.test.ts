@@ -7,9 +7,10 @@ import https from 'node:https';
 import { afterAll, beforeAll, describe, expect, onTestFailed, test } from 'vitest';
 import { ARTIFACTS } from '../artifacts.ts';
 import { type Rack, until } from './etcd/rack.ts';
+import { rotationOf } from './etcd/rotation.ts';
 import { Watch } from './etcd/watch.ts';
 import { type Kubectl, kubectlOf, openKubernetes, stops } from './kubernetes/rack.ts';
-import { bootAll, clientOf, rotationOf, stateOf } from './kubernetes/rotating.ts';
+import { bootAll, clientOf, stateOf } from './kubernetes/rotating.ts';
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
   let rack: Rack;

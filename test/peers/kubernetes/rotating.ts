@@ -1,15 +1,8 @@
 /** What tests of rotations need on a rack of real control planes. */
-import type { ChangeView } from '../../../src/api/rotations.ts';
-import { callApi } from '../etcd/api.ts';
 import { type Rack, until } from '../etcd/rack.ts';
+import { rotationOf } from '../etcd/rotation.ts';
 import { ApiClient } from './client.ts';
 import type { Kubectl } from './rack.ts';
-
-/** The rotation of the rack's cluster that is under way, or the last one. */
-export async function rotationOf(rack: Rack): Promise<ChangeView> {
-  const { text } = await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation');
-  return JSON.parse(text) as ChangeView;
-}
 
 /** What a failed wait shows. */
 export const stateOf = async (rack: Rack): Promise<string> =>

@@ -8,7 +8,7 @@ import type { Asserted, AssertionRequest, Created, Creation } from '../../../../
 type Cbor = number | string | Buffer | readonly Cbor[] | ReadonlyMap<number | string, Cbor>;
 
 /** Encodes a value (RFC 8949): whole numbers below 2^32, texts, octets, arrays, maps. */
-export function cbor(value: Cbor): Buffer {
+function cbor(value: Cbor): Buffer {
   if (typeof value === 'number') return value >= 0 ? head(0, value) : head(1, -1 - value);
   if (typeof value === 'string')
     return Buffer.concat([head(3, Buffer.byteLength(value)), Buffer.from(value)]);

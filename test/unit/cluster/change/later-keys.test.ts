@@ -17,7 +17,7 @@ import { newVaultKey, vaultFrom } from '../../../../src/pki/vault.ts';
 import { readAuthority } from '../../../../src/pki/x509.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
-import { CP1, GOLDEN } from '../../pki/kit.ts';
+import { CP1, GOLDEN, rotateCompletely } from '../../pki/kit.ts';
 
 const clock = new ManualClock(Date.now() as Millis);
 const vault = vaultFrom(newVaultKey(), 'test');
@@ -28,7 +28,7 @@ async function backupAndLater(): Promise<{ backup: Store; later: Pki }> {
   const later = openPki({ store: laterStore, clock, vault });
   await later.found('golden');
   const backup = await copyOf(laterStore);
-  for (const name of ['ca', 'sa'] as const) await rotate(later, name);
+  for (const name of ['ca', 'sa'] as const) await rotateCompletely(later, name);
   return { backup, later };
 }
 
@@ -37,15 +37,6 @@ async function copyOf(store: Store): Promise<Store> {
   const { records } = await store.list('');
   await copy.commit(records.map(({ key, value }) => ({ key, put: value })));
   return copy;
-}
-
-async function rotate(pki: Pki, name: 'ca' | 'front-proxy-ca' | 'sa'): Promise<void> {
-  const old = (await pki.keysets('golden')).get(name)!.primary;
-  const { generation } = await pki.transition('golden', name, { do: 'make' });
-  for (const step of ['trust', 'promote'] as const)
-    await pki.transition('golden', name, { do: step, generation });
-  for (const step of ['distrust', 'forget'] as const)
-    await pki.transition('golden', name, { do: step, generation: old });
 }
 
 async function evidenceOf(pki: Pki): Promise<Evidence> {
@@ -155,7 +146,7 @@ test('a rotation of front-proxy-ca is noticed by a client that an API server acc
   const { guard } = await guardOf(backup);
   await guard.heard('cp1', facts(await clientOf(later, 'accepted')), true);
   expect(guard.holds('golden')).toBeUndefined();
-  await rotate(later, 'front-proxy-ca');
+  await rotateCompletely(later, 'front-proxy-ca');
   await guard.heard('cp1', facts(await clientOf(later, 'refused')), true);
   expect(guard.holds('golden')).toBeUndefined();
   await guard.heard('cp1', facts(await clientOf(later, 'accepted')), true);
@@ -177,7 +168,7 @@ test('a key of a generation that was forgotten, and has signed something, is no 
   const { tokens: _, ...old } = await evidenceOf(pki);
   const publicKey = (await PrivateKey.generate()).publicKey();
   await pki.issue('golden', { leaf: 'kubelet', holder: CP1, cluster: GOLDEN, publicKey });
-  await rotate(pki, 'ca');
+  await rotateCompletely(pki, 'ca');
   const { guard } = await guardOf(store);
   expect(await guard.heard('cp1', facts({ ...old, tokens: new Map() }), true)).toBeUndefined();
   expect(await guard.heard('cp1', facts(await evidenceOf(later)), true)).toBeDefined();

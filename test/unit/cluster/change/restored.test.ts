@@ -9,22 +9,14 @@ import type { FoundingRecord } from '../../../../src/cluster/etcd/founding.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import type { MusterEvent } from '../../../../src/events/event.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
-import { type Keysets, openPki, type Pki } from '../../../../src/pki/pki.ts';
+import { type Keysets, openPki } from '../../../../src/pki/pki.ts';
 import { generationOf } from '../../../../src/pki/transitions.ts';
 import { newVaultKey, vaultFrom } from '../../../../src/pki/vault.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
+import { rotateCompletely } from '../../pki/kit.ts';
 import { resolved } from '../kit.ts';
 
 const clock = new ManualClock(Date.now() as Millis);
-
-async function rotate(pki: Pki, name: 'ca' | 'front-proxy-ca' | 'sa'): Promise<void> {
-  const old = (await pki.keysets('golden')).get(name)!.primary;
-  const { generation } = await pki.transition('golden', name, { do: 'make' });
-  for (const step of ['trust', 'promote'] as const)
-    await pki.transition('golden', name, { do: step, generation });
-  for (const step of ['distrust', 'forget'] as const)
-    await pki.transition('golden', name, { do: step, generation: old });
-}
 
 /** A token as the controller manager writes it into a Secret, signed by the primary key. */
 function tokenOf(keysets: Keysets): string {
@@ -102,7 +94,7 @@ async function restoredFrom(snapshot: string | undefined) {
   const pki = openPki({ store, clock, vault: vaultFrom(newVaultKey(), 'test') });
   await pki.found('golden');
   const api = new Played(await pki.keysets('golden'));
-  for (const name of ['ca', 'front-proxy-ca', 'sa'] as const) await rotate(pki, name);
+  for (const name of ['ca', 'front-proxy-ca', 'sa'] as const) await rotateCompletely(pki, name);
   const record = {
     ...{ v: 1, cluster: 'golden', id: 'founding-2' },
     founded: { at: 0, by: 'a test', ...(snapshot !== undefined && { snapshot }) },
@@ -120,20 +112,19 @@ async function restoredFrom(snapshot: string | undefined) {
   return { api, open, events, keys, keysets: await pki.keysets('golden') };
 }
 
+async function round(): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve));
+  clock.advance(duration('5s'));
+}
+
 /** Lets some rounds run. */
 async function pass(): Promise<void> {
-  for (let n = 0; n < 20; n++) {
-    await new Promise((resolve) => setImmediate(resolve));
-    clock.advance(duration('5s'));
-  }
+  for (let n = 0; n < 20; n++) await round();
 }
 
 /** Lets rounds run until `done`. */
 async function rounds(done: () => boolean): Promise<void> {
-  for (let n = 0; n < 200 && !done(); n++) {
-    await new Promise((resolve) => setImmediate(resolve));
-    clock.advance(duration('5s'));
-  }
+  for (let n = 0; n < 200 && !done(); n++) await round();
   expect(done()).toBe(true);
 }
 

@@ -150,7 +150,7 @@ class AtWorkers {
     this.record = { ...begun.record, step: 'canary', acted: true } as ChangeRecord<UpgradeOrder>;
   }
 
-  /** The boot host looks once, a second after the last time. Resolves with what w1 waits for. */
+  /** The boot host looks once. Resolves with what w1 waits for. */
   async look(): Promise<string | undefined> {
     const facts = { runs: { kubelet: this.kubelet }, etcd: {} } as never;
     const seen = { name: 'w1', roles: ['worker'], facts, applied: true, settled: true } as const;

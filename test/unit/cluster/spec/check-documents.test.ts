@@ -404,7 +404,7 @@ test('a Profile or Image that changes alone is checked with the machines that ha
   await one.close();
 });
 
-test('a Profile that no longer selects machines leaves them without one, which is told', async () => {
+test('a Profile that no longer selects machines leaves them without one, and a warning says so', async () => {
   const one = await catalog();
   const selecting = PROFILE.replace('name: node', 'name: any').replace(
     'boot: disk',

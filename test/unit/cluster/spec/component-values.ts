@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
 
 type Overrides = NonNullable<KubernetesSpec['overrides']>;
-export type ComponentValue = readonly [component: string, value: Readonly<Record<string, unknown>>];
+type ComponentValue = readonly [component: string, value: Readonly<Record<string, unknown>>];
 
 const linesIn = (file: string): readonly ComponentValue[] =>
   readFileSync(`test/golden/component-values/${file}.txt`, 'utf8')
