@@ -78,7 +78,7 @@ deb: node_modules page ## Build the Debian package into dist/
 	@scripts/deb.sh
 
 .PHONY: torture
-torture: ## Cut the power under load: the store in QEMU, 20 times; then etcd's members lose their disks, 20 times; then a snapshot from before a rotation is restored; then a flood of 10 minutes, then an operator at the page with a machine in QEMU, then members that are switched on one after the other, and keys that grow old (root)
+torture: ## Run the long tests that torture/README.md describes, for hours (root)
 	@scripts/prepare.sh torture
 	@$(MAKE) --no-print-directory page
 	images/debian/build.sh

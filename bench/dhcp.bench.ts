@@ -27,10 +27,6 @@ const WARM_UP_EXCHANGES = 200_000;
 const MEASURED_EXCHANGES = 100_000;
 
 /**
- * From --cpu-prof of the main thread under load (docs/decisions/0025), on a machine that others
- * used too, so only the shares mean something.
- */
-/**
  * Measured with a warm server, `--trace-gc-nvp` and spans of four seconds (docs/decisions/0025).
  */
 const P99_IF_MISSED =

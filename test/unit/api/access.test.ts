@@ -38,7 +38,7 @@ describe('a request', () => {
     expect(does('view', '/v1/status', {}, as({ role: 'auditor' }))).toBe('refuse');
   });
 
-  it('about what is the own is answered for everybody who is logged in, also with a role for one cluster', () => {
+  it("about something of one's own is answered for everybody who is logged in, also with a role for one cluster", () => {
     expect(does('own', '/v1/passkeys', {})).toBe('authenticate');
     for (const role of Object.keys(ROLES) as Role[])
       expect(does('own', '/v1/passkeys', {}, as({ role, clusters: ['blue'] }))).toBe('answer');
