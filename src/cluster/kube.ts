@@ -1,4 +1,5 @@
 /** The interface of one API server. */
+import { fieldsOf, listOf } from '../base/foreign-json.ts';
 
 /** The API server's refusal, with its message and HTTP status. */
 export class KubeRefusal extends Error {
@@ -10,6 +11,15 @@ export class KubeRefusal extends Error {
     this.status = status;
   }
 }
+
+/**
+ * For `catch` of a request about something that may be gone: resolves to undefined when the API
+ * server has none of this name, and throws every other error again.
+ */
+export const ifThere = (error: unknown): undefined => {
+  if (error instanceof KubeRefusal && error.status === 404) return undefined;
+  throw error;
+};
 
 export interface KubeAnswer {
   readonly body: unknown;
@@ -46,3 +56,9 @@ export async function firstReady(kubes: readonly Kube[]): Promise<Kube> {
     throw (error as AggregateError).errors[0] ?? new Error('there is no control plane');
   }
 }
+
+/** Whether the status of an object says that a condition, for example `Ready`, is true. */
+export const hasCondition = (status: unknown, type: string): boolean =>
+  listOf(fieldsOf(status).conditions)
+    .map(fieldsOf)
+    .some((one) => one.type === type && one.status === 'True');

@@ -1,6 +1,6 @@
 /** Takes a node out of the cluster's API: cordons it, evicts its pods, deletes its object. */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import { type Kube, KubeRefusal } from '../kube.ts';
+import { hasCondition, ifThere, type Kube, KubeRefusal } from '../kube.ts';
 
 type Fields = ReturnType<typeof fieldsOf>;
 
@@ -25,7 +25,7 @@ const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(n
  * evicted.
  */
 export async function drain(kube: Kube, node: string): Promise<Drained> {
-  const found = await kube(nodePath(node)).catch(absent);
+  const found = await kube(nodePath(node)).catch(ifThere);
   if (found === undefined) return DONE;
   if (fieldsOf(fieldsOf(found.body).spec).unschedulable !== true)
     await kube(nodePath(node), {
@@ -33,7 +33,7 @@ export async function drain(kube: Kube, node: string): Promise<Drained> {
       body: { spec: { unschedulable: true } },
       contentType: 'application/merge-patch+json',
     });
-  const answers = isReady(fieldsOf(found.body));
+  const answers = hasCondition(fieldsOf(found.body).status, 'Ready');
   const { body } = await kube(`/api/v1/pods?fieldSelector=spec.nodeName%3D${encodeURIComponent(node)}`);
   const pods = listOf(fieldsOf(body).items).map(fieldsOf).filter(isEvicted);
   const rounds = await Promise.all(
@@ -63,16 +63,6 @@ async function isKept(kube: Kube, namespace: string, name: string): Promise<bool
   }
 }
 
-const absent = (error: unknown): undefined => {
-  if (is(error, 404)) return undefined;
-  throw error;
-};
-
-const isReady = (node: Fields): boolean =>
-  listOf(fieldsOf(node.status).conditions)
-    .map(fieldsOf)
-    .some(({ type, status }) => type === 'Ready' && status === 'True');
-
 /** Whether the pod has to be evicted, by the same rules as `kubectl drain`. */
 function isEvicted(pod: Fields): boolean {
   const metadata = fieldsOf(pod.metadata);
@@ -86,5 +76,5 @@ function isEvicted(pod: Fields): boolean {
 
 /** Deletes the Node object; succeeds when there is no such object. */
 export async function deleteNode(kube: Kube, node: string): Promise<void> {
-  await kube(nodePath(node), { method: 'DELETE' }).catch(absent);
+  await kube(nodePath(node), { method: 'DELETE' }).catch(ifThere);
 }

@@ -1,7 +1,7 @@
 /** What the boot host does to a node that is being changed: drains it, and takes it back. */
 import { firstFew } from '../../base/first-few.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import { type Kube, KubeRefusal } from '../kube.ts';
+import { hasCondition, ifThere, type Kube } from '../kube.ts';
 import { drain } from './drain.ts';
 
 /** Marks a node that a change made unschedulable, as opposed to an operator. */
@@ -41,24 +41,18 @@ interface Node {
 
 /** Reads a node; undefined when the API has none of this name. */
 async function readNode(kube: Kube, name: string): Promise<Node | undefined> {
-  try {
-    const { body } = await kube(nodePath(name));
-    const { metadata, spec, status } = fieldsOf(body);
-    const annotations = fieldsOf(fieldsOf(metadata).annotations);
-    const { conditions, nodeInfo } = fieldsOf(status);
-    return {
-      unschedulable: fieldsOf(spec).unschedulable === true,
-      cordonedBy: annotations[CORDONED] === undefined ? undefined : textOf(annotations[CORDONED]),
-      ready: listOf(conditions)
-        .map(fieldsOf)
-        .some((one) => one.type === 'Ready' && one.status === 'True'),
-      kubelet: textOf(fieldsOf(nodeInfo).kubeletVersion),
-      bootId: textOf(fieldsOf(nodeInfo).bootID),
-    };
-  } catch (error) {
-    if (error instanceof KubeRefusal && error.status === 404) return undefined;
-    throw error;
-  }
+  const found = await kube(nodePath(name)).catch(ifThere);
+  if (found === undefined) return undefined;
+  const { metadata, spec, status } = fieldsOf(found.body);
+  const annotations = fieldsOf(fieldsOf(metadata).annotations);
+  const { nodeInfo } = fieldsOf(status);
+  return {
+    unschedulable: fieldsOf(spec).unschedulable === true,
+    cordonedBy: annotations[CORDONED] === undefined ? undefined : textOf(annotations[CORDONED]),
+    ready: hasCondition(status, 'Ready'),
+    kubelet: textOf(fieldsOf(nodeInfo).kubeletVersion),
+    bootId: textOf(fieldsOf(nodeInfo).bootID),
+  };
 }
 
 const patch = (kube: Kube, name: string, body: object): Promise<unknown> =>
@@ -98,10 +92,7 @@ export async function fullNodes(kube: Kube): Promise<readonly string[]> {
   const { body } = await kube('/api/v1/nodes');
   return listOf(fieldsOf(body).items).flatMap((item) => {
     const { metadata, status } = fieldsOf(item);
-    const full = listOf(fieldsOf(status).conditions)
-      .map(fieldsOf)
-      .some((one) => one.type === 'DiskPressure' && one.status === 'True');
-    return full ? [textOf(fieldsOf(metadata).name)] : [];
+    return hasCondition(status, 'DiskPressure') ? [textOf(fieldsOf(metadata).name)] : [];
   });
 }
 
@@ -146,10 +137,7 @@ async function podsThatStart(kube: Kube, node: string): Promise<readonly string[
       const ofDaemonSet = listOf(fieldsOf(metadata).ownerReferences)
         .map(fieldsOf)
         .some(({ kind }) => kind === 'DaemonSet');
-      const ready = listOf(fieldsOf(status).conditions)
-        .map(fieldsOf)
-        .some((one) => one.type === 'Ready' && one.status === 'True');
-      return ofDaemonSet && !ready;
+      return ofDaemonSet && !hasCondition(status, 'Ready');
     })
     .map(({ metadata }) => `${textOf(fieldsOf(metadata).namespace)}/${textOf(fieldsOf(metadata).name)}`);
 }

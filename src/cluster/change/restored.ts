@@ -12,13 +12,12 @@ import type { Fault } from '../../base/errors.ts';
 import { firstFew } from '../../base/first-few.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import type { EventSink } from '../../events/event.ts';
-import { trustBundle } from '../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 import type { FoundingRecord } from '../etcd/founding.ts';
 import { type Look, type RoundsDeps, startRounds } from '../joining/rounds.ts';
-import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
+import { firstReady, ifThere, type Kube } from '../kube.ts';
 import { addressOf, withRole } from '../spec/resolved-cluster.ts';
 import { legacyTokens } from './rotation/leftovers.ts';
 import {
@@ -131,8 +130,8 @@ export async function startRestored(deps: RestoredDeps): Promise<Restored> {
 
 /** What is not of the keys that a cluster has today. */
 export async function wrongIn(kube: Kube, keysets: Keysets): Promise<readonly Wrong[]> {
-  const bundle = trustBundle(keysets.get('ca')!);
   const trust = publishedBy(keysets);
+  const bundle = trust['client-ca-file'];
   const [published, namespaces, { body: secrets }] = await Promise.all([
     trustIsPublished(kube, trust),
     namespacesWithout(kube, bundle),
@@ -163,14 +162,11 @@ export async function wrongIn(kube: Kube, keysets: Keysets): Promise<readonly Wr
 /** Empties a token, which the controller manager then fills with one of today's key. */
 async function emptyToken(kube: Kube, path: string): Promise<void> {
   const [, namespace = '', name = ''] = path.split('/');
-  try {
-    await kube(`/api/v1/namespaces/${namespace}/secrets/${name}`, {
-      method: 'PATCH',
-      contentType: 'application/merge-patch+json',
-      body: { data: { token: null } },
-    });
-  } catch (error) {
-    // 404: its service account, and the token with it, were deleted meanwhile.
-    if (!(error instanceof KubeRefusal) || error.status !== 404) throw error;
-  }
+  const emptied = {
+    method: 'PATCH',
+    contentType: 'application/merge-patch+json',
+    body: { data: { token: null } },
+  } as const;
+  // Its service account, and the token with it, may have been deleted meanwhile.
+  await kube(`/api/v1/namespaces/${namespace}/secrets/${name}`, emptied).catch(ifThere);
 }

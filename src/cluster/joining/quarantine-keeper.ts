@@ -6,7 +6,7 @@
  */
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
+import { firstReady, ifThere, type Kube } from '../kube.ts';
 import { QUARANTINE_POLICY, quarantineBinding, quarantinePolicy } from '../objects/quarantine.ts';
 import { addressOf, withRole } from '../spec/resolved-cluster.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
@@ -36,11 +36,6 @@ interface Kept {
 
 const ADMISSION = '/apis/admissionregistration.k8s.io/v1';
 const MERGE = 'application/merge-patch+json';
-
-const ifThere = (error: unknown): undefined => {
-  if (error instanceof KubeRefusal && error.status === 404) return undefined;
-  throw error;
-};
 
 /** Works from now on, until it is closed. */
 export const startQuarantineKeeper = (deps: QuarantineKeeperDeps): Rounds =>

@@ -4,7 +4,7 @@
  * the token. It is deleted earlier when the machine has joined or no longer belongs to the cluster.
  */
 import { duration } from '../../base/duration.ts';
-import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
+import { firstReady, ifThere, type Kube, KubeRefusal } from '../kube.ts';
 import { joinsByToken, MACHINE_TOKENS } from '../spec/by-token.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
@@ -129,10 +129,6 @@ async function writeSecret(
 }
 
 async function deleteSecret({ tokens }: TokenKeeperDeps, kube: Kube, token: JoinToken): Promise<void> {
-  try {
-    await kube(`${SECRETS}/bootstrap-token-${token.id}`, { method: 'DELETE' });
-  } catch (error) {
-    if (!(error instanceof KubeRefusal) || error.status !== 404) throw error;
-  }
+  await kube(`${SECRETS}/bootstrap-token-${token.id}`, { method: 'DELETE' }).catch(ifThere);
   await tokens.forget(token);
 }

@@ -58,11 +58,11 @@ export async function rotateIfDue(
   deps: ByAgeDeps,
   { name, pki }: Pick<ResolvedCluster, 'name' | 'pki'>,
 ): Promise<void> {
-  if (pki.rotateAfter === undefined || !deps.serves()) return;
+  if (pki.rotateAfter === undefined || !deps.serves() || deps.closed(name) !== undefined) return;
   const now = deps.clock.now();
   if (isQuiet(deps.changes.record(name), pki.rotateAfter, now)) return;
   const keysets = keysetsDue(await agesOf(deps.pki, name, pki.rotateAfter), now);
-  if (keysets.length === 0 || deps.closed(name) !== undefined) return;
+  if (keysets.length === 0) return;
   await deps.rotations.rotate(
     name,
     { keysets, pauseBefore: [], without: [], leave: [], emergency: false },

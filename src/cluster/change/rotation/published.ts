@@ -5,7 +5,7 @@
 import { fieldsOf, listOf, textOf } from '../../../base/foreign-json.ts';
 import { trustBundle } from '../../../pki/keyset.ts';
 import type { Keysets } from '../../../pki/pki.ts';
-import { type Kube, KubeRefusal } from '../../kube.ts';
+import { ifThere, type Kube } from '../../kube.ts';
 
 /** Namespaces whose kube-root-ca.crt is not `bundle`; kube-controller-manager publishes it. */
 export async function namespacesWithout(kube: Kube, bundle: string): Promise<readonly string[]> {
@@ -32,15 +32,11 @@ export async function namespacesWithout(kube: Kube, bundle: string): Promise<rea
  * before that get the right CA. One that does not exist yet is left to the controller manager.
  */
 export async function publishRootCa(kube: Kube, namespace: string, bundle: string): Promise<void> {
-  try {
-    await kube(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/kube-root-ca.crt`, {
-      method: 'PATCH',
-      contentType: 'application/merge-patch+json',
-      body: { data: { 'ca.crt': bundle } },
-    });
-  } catch (error) {
-    if (!(error instanceof KubeRefusal) || error.status !== 404) throw error;
-  }
+  await kube(`/api/v1/namespaces/${encodeURIComponent(namespace)}/configmaps/kube-root-ca.crt`, {
+    method: 'PATCH',
+    contentType: 'application/merge-patch+json',
+    body: { data: { 'ca.crt': bundle } },
+  }).catch(ifThere);
 }
 
 /** Whether two bundles hold the same certificates in the same order. */

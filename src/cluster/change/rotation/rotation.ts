@@ -6,7 +6,7 @@ import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis } from '../../../base/duration.ts';
 import { encryptionConfig, encryptionConfigHash } from '../../../pki/encryption.ts';
 import { leafOf, leavesFor } from '../../../pki/hierarchy.ts';
-import { type Keyset, trustBundle } from '../../../pki/keyset.ts';
+import { allGenerations, type Keyset, trustBundle } from '../../../pki/keyset.ts';
 import type { Keysets, Pki } from '../../../pki/pki.ts';
 import {
   generationOf,
@@ -174,7 +174,7 @@ function oldTrustEnded({ keysets }: RotationOrder, all: Keysets, now: number): b
   const rotated = keysets.find(({ name }) => name === 'etcd-ca');
   const keyset = all.get('etcd-ca');
   if (!rotated || !keyset) return false;
-  const old = [...keyset.trusted, ...keyset.distrusted].find(({ id }) => id === rotated.from);
+  const old = allGenerations(keyset).find(({ id }) => id === rotated.from);
   return old?.certificate !== undefined && readAuthority(old.certificate).notAfter <= now;
 }
 
