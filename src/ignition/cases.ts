@@ -14,13 +14,17 @@ export interface Case extends Parts {
   readonly machine: Document<'Machine'>;
 }
 
+/** The cases of a machine, at least one. */
+export type CasesOf = (machine: Document<'Machine'>) => readonly Case[];
+
 /**
- * Returns a function that gives the cases of a machine, at least one. A machine with an address
+ * Returns a function that gives the cases of a machine, each machine's computed once. It takes the
+ * candidates as they are now. A machine with an address
  * boots from that network, one without from any. A machine whose document names no profile gets the
  * profile that selects it; what only its firmware reports (architecture, manufacturer …) may be
  * anything.
  */
-export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>) => readonly Case[] {
+export function casesIn(candidates: CandidateSet): CasesOf {
   const networks = [...candidates.Network.values()].map(({ document }) => ({
     document,
     subnet: cidr(document.spec.subnet),
@@ -51,7 +55,7 @@ export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>
     return selectable(known, profiles).map((one) => one?.name);
   };
 
-  return (machine) => {
+  const compute: CasesOf = (machine) => {
     const { profile: named } = machine.spec;
     const clusterOf = (name: string | undefined) =>
       name === undefined ? undefined : candidates.Cluster.get(name)?.document;
@@ -73,6 +77,12 @@ export function casesIn(candidates: CandidateSet): (machine: Document<'Machine'>
         };
       }),
     );
+  };
+  const known = new Map<Document<'Machine'>, readonly Case[]>();
+  return (machine) => {
+    const cases = known.get(machine) ?? compute(machine);
+    known.set(machine, cases);
+    return cases;
   };
 }
 

@@ -66,13 +66,11 @@ function addressFaults({ addresses = [], gateway, gateway6, mtu }: NodeInterface
     const found: NetworkFault[] = [];
     if (seen.has(plain)) found.push(fault(path, `${plain} is listed twice; keep one`));
     seen.add(plain);
-    const last = network.base.value + (1n << BigInt(32 - network.prefix)) - 1n;
+    const end = endOf(address, network);
     if (UNUSABLE.some((range) => networkHolds(range, address)))
       found.push(fault(path, `${plain} cannot be the address of an interface`));
-    else if (address.family === 4 && network.prefix < 31 && address.value === network.base.value)
-      found.push(fault(path, `${text} is the network itself, not an address in it`));
-    else if (address.family === 4 && network.prefix < 31 && address.value === last)
-      found.push(fault(path, `${text} is the broadcast address of its network`));
+    else if (end === 'first') found.push(fault(path, `${text} is the network itself, not an address in it`));
+    else if (end === 'last') found.push(fault(path, `${text} is the broadcast address of its network`));
     if ([gateway, gateway6].some((other) => other !== undefined && same(other, address)))
       found.push(fault(path, `${plain} is also the gateway of this interface`));
     if (address.family === 6 && mtu !== undefined && mtu < 1280)
@@ -133,12 +131,18 @@ function noHostFault(gateway: string, addresses: readonly string[]): string | un
   const address = parseIp(gateway);
   for (const text of addresses) {
     const network = parsed(text)?.network;
-    if (address?.family !== 4 || network?.base.family !== 4 || network.prefix >= 31) continue;
-    const last = network.base.value + (1n << BigInt(32 - network.prefix)) - 1n;
-    if (address.value === network.base.value) return `${gateway} is the network itself, not a gateway in it`;
-    if (address.value === last) return `${gateway} is the broadcast address of its network`;
+    const end = address && network && endOf(address, network);
+    if (end === 'first') return `${gateway} is the network itself, not a gateway in it`;
+    if (end === 'last') return `${gateway} is the broadcast address of its network`;
   }
   return undefined;
+}
+
+/** Whether an address is the first or the last of an IPv4 network, which no host has. */
+function endOf(address: Ip, { base, prefix }: IpNetwork): 'first' | 'last' | undefined {
+  if (address.family !== 4 || base.family !== 4 || prefix >= 31) return undefined;
+  if (address.value === base.value) return 'first';
+  return address.value === base.value + (1n << BigInt(32 - prefix)) - 1n ? 'last' : undefined;
 }
 
 /** Settings of a bond that its mode does not have. */

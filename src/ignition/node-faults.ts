@@ -5,6 +5,7 @@
  */
 import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 import type { Path } from '../resources/yaml.ts';
+import { unitPath } from './ignition.ts';
 import { unitFault } from './ignition-shape.ts';
 
 export interface NodeFault {
@@ -62,26 +63,15 @@ function settings(contents: string, section: string, name: string): readonly str
   return found;
 }
 
-/** systemd's name of a path, as `systemd-escape --path` prints it. */
-const escaped = (path: string): string =>
-  path
-    .split('/')
-    .filter((part) => part !== '')
-    .join('/')
-    .replace(/^\.|[^A-Za-z0-9:_./]/g, (one) =>
-      [...Buffer.from(one)].map((octet) => `\\x${octet.toString(16).padStart(2, '0')}`).join(''),
-    )
-    .replaceAll('/', '-') || '-';
-
 /** systemd refuses a mount unit that is not named after its mount point. */
 function whereFault({ name, contents = '' }: NodeUnit): string | undefined {
   const [, stem, kind] = /^(.+)\.(mount|automount)$/.exec(name) ?? [];
   if (stem === undefined) return undefined;
   const where = settings(contents, kind === 'mount' ? 'Mount' : 'Automount', 'Where').at(-1);
   if (where === undefined || where.includes('%')) return undefined;
-  return escaped(where) === stem
+  return unitPath(where) === stem
     ? undefined
-    : `systemd wants the unit of ${where} to be named ${escaped(where)}.${kind}`;
+    : `systemd wants the unit of ${where} to be named ${unitPath(where)}.${kind}`;
 }
 
 /** systemd does not start a service without a command, nor one with two of a type that runs one. */

@@ -91,9 +91,9 @@ export function everyEncryptionHash(keyset: EncryptionKeyset | undefined): Reado
     const next = keys[n + 1];
     return next ? [[key], [key, next], [next, key]] : [[key]];
   });
-  const keysets = states.map((trusted): EncryptionKeyset => {
-    return { name: 'encryption', primary: trusted[0]!.id, made: [], trusted, distrusted: [] };
-  });
+  const keysets = states.map(
+    (trusted): EncryptionKeyset => ({ ...foundKeyset('encryption', trusted[0]!), trusted }),
+  );
   const texts = [undefined, ...keysets].flatMap((state) =>
     [true, false].map((encrypts) => encryptionConfig(state, encrypts)),
   );

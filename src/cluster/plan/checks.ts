@@ -4,7 +4,7 @@
  */
 
 import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
-import { effectiveKubelet } from '../spec/kubelet-flags.ts';
+import { takesSwap } from '../spec/kubelet-flags.ts';
 import { API_PORT, ROLE_PORTS } from '../spec/ports.ts';
 import {
   addressOf,
@@ -39,8 +39,6 @@ export function checkLines(
     ...(kubernetes ? ROLE_PORTS.kubelet : []),
     ...(balanced === undefined ? [] : [[balanced, 'haproxy'] as const]),
   ];
-  const part = machine.roles.includes('control-plane') ? 'controlPlaneConfig' : 'config';
-  const takesSwap = kubernetes && effectiveKubelet(resolved, part).config.failSwapOn === false;
   const needed = resolved.machines.filter(
     ({ name, roles }) => name !== machine.name && !(roles.length === 1 && roles[0] === 'worker'),
   );
@@ -51,7 +49,7 @@ export function checkLines(
     ...(kubernetes
       ? [
           check('cgroup2'),
-          ...(takesSwap ? [] : [check('swapless')]),
+          ...(takesSwap(resolved, machine) ? [] : [check('swapless')]),
           ...MODULES.map((name) => check('module', name)),
         ]
       : []),

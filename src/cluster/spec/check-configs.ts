@@ -3,10 +3,10 @@
  * cluster's programs need: what the agent would overwrite has no effect, and what it relies on
  * cannot be turned off.
  */
-import { casesIn } from '../../ignition/cases.ts';
+import type { CasesOf } from '../../ignition/cases.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import type { NodeConfig } from '../../resources/nodeconfig.ts';
-import { effectiveKubelet } from './kubelet-flags.ts';
+import { takesSwap } from './kubelet-flags.ts';
 import type { ClusterMachine, ResolvedCluster } from './resolved-cluster.ts';
 
 interface ConfigFault {
@@ -15,8 +15,11 @@ interface ConfigFault {
 }
 
 /** Faults of all machines of a Cluster whose documents exist. */
-export function configFaults(resolved: ResolvedCluster, candidates: CandidateSet): readonly ConfigFault[] {
-  const casesOf = casesIn(candidates);
+export function configFaults(
+  resolved: ResolvedCluster,
+  candidates: CandidateSet,
+  casesOf: CasesOf,
+): readonly ConfigFault[] {
   return resolved.machines.flatMap((machine) => {
     const document = candidates.Machine.get(machine.name)?.document;
     if (document === undefined) return [];
@@ -109,15 +112,13 @@ function sysctlTexts({ addresses }: ClusterMachine, { sysctls = {} }: NodeConfig
 
 function swapTexts(
   resolved: ResolvedCluster,
-  { roles }: ClusterMachine,
+  machine: ClusterMachine,
   { disks = [], filesystems = [] }: NodeConfig,
 ): readonly string[] {
-  const part = roles.includes('control-plane') ? 'controlPlaneConfig' : 'config';
-  if (effectiveKubelet(resolved, part).config.failSwapOn === false) return [];
   const swaps =
     disks.some(({ partitions = [] }) => partitions.some(({ filesystem }) => filesystem === 'swap')) ||
     filesystems.some(({ format }) => format === 'swap');
-  return swaps
+  return swaps && !takesSwap(resolved, machine)
     ? [
         'config makes swap, with which kubelet does not start; set overrides.kubelet.config.failSwapOn: false, or remove it',
       ]

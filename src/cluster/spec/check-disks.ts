@@ -5,7 +5,7 @@
  */
 import { dataSelectorText } from '../../agent/machine-layer.ts';
 import type { ErrorCode } from '../../base/errors.ts';
-import { casesIn } from '../../ignition/cases.ts';
+import type { CasesOf } from '../../ignition/cases.ts';
 import { narrowestDisk } from '../../resources/boot-disk.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import type { RunningCluster } from './release.ts';
@@ -30,8 +30,8 @@ export function dataDiskChanges(
   members: ReadonlySet<string>,
   { machines }: RunningCluster,
   candidates: CandidateSet,
+  casesOf: CasesOf,
 ): readonly DataDiskChange[] {
-  const casesOf = casesIn(candidates);
   return [...machines].flatMap(([machine, { dataDisk: has }]): DataDiskChange[] => {
     const document = candidates.Machine.get(machine)?.document;
     if (has === undefined || document === undefined) return [];

@@ -6,7 +6,7 @@
 import { checkedLayer } from '../../agent/machine-layer.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
-import { casesIn } from '../../ignition/cases.ts';
+import { type CasesOf, casesIn } from '../../ignition/cases.ts';
 import { configurationCheck } from '../../ignition/check.ts';
 import {
   type Candidate,
@@ -19,7 +19,7 @@ import {
 import type { ConfigCheck } from '../../resources/catalog.ts';
 import { parsePath } from '../../resources/document.ts';
 import type { KubernetesSpec } from '../../resources/kinds.ts';
-import { machineNames } from '../../resources/membership.ts';
+import { etcdMembers, machineNames } from '../../resources/membership.ts';
 import { plainSecretCheck } from '../../resources/plain-secrets.ts';
 import { configFaults } from './check-configs.ts';
 import { dataDiskChanges } from './check-disks.ts';
@@ -68,6 +68,11 @@ const clusterCheck =
       completions.set(name, known);
       return known;
     };
+    let cases: CasesOf | undefined;
+    const casesOf: CasesOf = (machine) => {
+      cases ??= casesIn(candidates);
+      return cases(machine);
+    };
     return clusters.flatMap((cluster, n) => {
       const { metadata } = cluster.document;
       const spec = cluster.document.spec.kubernetes!;
@@ -78,10 +83,13 @@ const clusterCheck =
       ];
       const itself = !changed || changed.has(`Cluster/${metadata.name}`);
       const held = virtualAddresses(spec);
-      const causes = changed ? bootingBy(changed, names, candidates) : new Map<DocumentId, DocumentId>();
+      const causes = changed
+        ? bootingBy(changed, names, candidates, casesOf)
+        : new Map<DocumentId, DocumentId>();
       const related = new Set([
         ...[...(changed ?? [])].filter((id) => concerns(id, names, held, candidates)),
         ...causes.keys(),
+        ...(causes.size > 0 ? [...changed!].filter((id) => id.startsWith('Profile/')) : []),
       ]);
       if (!itself && related.size === 0) return [];
       const others = held.length > 0 ? clusters.slice(0, n).filter(holdsAddress).map(completed) : [];
@@ -91,8 +99,8 @@ const clusterCheck =
         ...completionFaults(cluster, completed(cluster)),
         ...missingMachines(cluster, names, candidates),
         ...runningClusterFaults(cluster, names, completed(cluster), running),
-        ...runningDiskFaults(cluster, candidates, related, running),
-        ...machineFaults(names, completed(cluster), candidates).map(({ machine, message }) =>
+        ...runningDiskFaults(cluster, candidates, casesOf, related, running),
+        ...machineFaults(names, completed(cluster), candidates, casesOf).map(({ machine, message }) =>
           found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
         ),
         ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
@@ -103,7 +111,7 @@ const clusterCheck =
       const looked = itself ? names : new Set([...names].filter((name) => related.has(`Machine/${name}`)));
       const kept = itself ? all : all.filter(({ other }) => other !== undefined && related.has(other));
       const { resolved } = completed(cluster);
-      const warnings = machineWarnings(spec, resolved, looked, candidates).map(
+      const warnings = machineWarnings(spec, resolved, looked, candidates, casesOf).map(
         ({ path, message, machines }): CrossFault => ({
           ...found(cluster, `spec.kubernetes.${path}`, message, machines[0]),
           severity: 'warning',
@@ -119,9 +127,14 @@ const clusterCheck =
   };
 
 /** What is wrong with the disks and configurations of single machines. */
-const machineFaults = (names: ReadonlySet<string>, { resolved }: Completion, candidates: CandidateSet) => [
-  ...diskFaults(names, candidates),
-  ...(resolved === undefined ? [] : configFaults(resolved, candidates)),
+const machineFaults = (
+  names: ReadonlySet<string>,
+  { resolved }: Completion,
+  candidates: CandidateSet,
+  casesOf: CasesOf,
+) => [
+  ...diskFaults(names, candidates, casesOf),
+  ...(resolved === undefined ? [] : configFaults(resolved, candidates, casesOf)),
 ];
 
 const holdsAddress = ({ document }: Candidate<'Cluster'>): boolean =>
@@ -135,7 +148,7 @@ function concerns(
   candidates: CandidateSet,
 ): boolean {
   const [kind, name = ''] = id.split('/');
-  if (kind === 'Network' || kind === 'Profile') return true;
+  if (kind === 'Network') return true;
   if (kind === 'Cluster') return held.length > 0;
   if (kind !== 'Machine') return false;
   const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
@@ -150,12 +163,12 @@ function bootingBy(
   changed: ReadonlySet<DocumentId>,
   names: ReadonlySet<string>,
   candidates: CandidateSet,
+  casesOf: CasesOf,
 ): ReadonlyMap<DocumentId, DocumentId> {
   const ids = [...changed];
   const profile = ids.find((id) => id.startsWith('Profile/'));
   const causes = new Map<DocumentId, DocumentId>();
   if (profile === undefined && !ids.some((id) => id.startsWith('Image/'))) return causes;
-  const casesOf = casesIn(candidates);
   for (const name of names) {
     const machine = candidates.Machine.get(name)?.document;
     if (machine === undefined) continue;
@@ -310,15 +323,15 @@ function runningClusterFaults(
 function runningDiskFaults(
   cluster: Candidate<'Cluster'>,
   candidates: CandidateSet,
+  casesOf: CasesOf,
   related: ReadonlySet<DocumentId>,
   running: Running | undefined,
 ): readonly CrossFault[] {
-  const { metadata, spec } = cluster.document;
-  const { controlPlanes, etcd } = spec.kubernetes!;
+  const { metadata } = cluster.document;
   const known = running?.of(metadata.name);
   if (known === undefined) return [];
-  const members = new Set(etcd?.topology === 'external' ? etcd.machines : controlPlanes);
-  return dataDiskChanges(metadata.name, members, known, candidates).map(
+  const members = new Set(etcdMembers(cluster.document));
+  return dataDiskChanges(metadata.name, members, known, candidates, casesOf).map(
     ({ machine, profile, code, message, survivable }): CrossFault => ({
       ...found(cluster, 'spec.kubernetes', message, machine, code),
       ...(related.has(`Profile/${profile}`) && { other: `Profile/${profile}` as const }),

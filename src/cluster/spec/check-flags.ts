@@ -19,6 +19,7 @@ import {
   type Minor,
   minorsKnowing,
 } from './flags.ts';
+import { KUBELET_PARTS } from './kubelet-flags.ts';
 import { labelsFlagFaults } from './nodes.ts';
 import { COMPONENTS, type Component, type ResolvedCluster } from './resolved-cluster.ts';
 import { ETCD_MINORS, knownEtcdFlags, minorOf } from './versions.ts';
@@ -52,12 +53,12 @@ function singleFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
           );
     }
   }
-  for (const part of ['config', 'controlPlaneConfig'] as const) {
+  for (const part of KUBELET_PARTS) {
     const gates = resolved.kubelet[part].featureGates;
     if (typeof gates !== 'object' || gates === null) continue;
     const path = `overrides.kubelet.${part}.featureGates`;
     for (const [gate, on] of Object.entries(gates))
-      for (const message of gateFaults(resolved, 'kubelet', gate, on))
+      for (const message of gateFaults(tableOf(resolved, 'kubelet'), gate, on))
         found.push(clusterError(path, message));
   }
   return found;
@@ -123,7 +124,11 @@ function gatesTextFaults(
       // A component may be named before a gate; ours are all "kube".
       const [, gate = '', on] = /^(?:kube:)?([^=]*)(?:=(.*))?$/.exec(setting) ?? [];
       return [
-        ...gateFaults(resolved, component, gate.trim(), on === undefined ? undefined : on.trim() === 'true'),
+        ...gateFaults(
+          tableOf(resolved, component),
+          gate.trim(),
+          on === undefined ? undefined : on.trim() === 'true',
+        ),
         ...(on !== undefined && /^\s*(true|false)$/.test(on)
           ? []
           : [`"${setting}" is not a setting of a gate; write NAME=true or NAME=false`]),
@@ -165,14 +170,13 @@ function unknownFlag(
   return `${component} ${version} has no flag --${flag}${hint}`;
 }
 
-/** Faults of a gate that is set to `on`. */
-function gateFaults(
-  resolved: ResolvedCluster,
-  component: KubernetesComponent,
-  gate: string,
-  on: unknown,
-): readonly string[] {
-  const minor = tableOf(resolved, component);
+/**
+ * Faults of a gate that is set to `on`.
+ *
+ * @param minor The minor version of the component; undefined: one without a table, which is not
+ *   checked.
+ */
+export function gateFaults(minor: Minor | undefined, gate: string, on: unknown): readonly string[] {
   if (gate === '' || minor === undefined) return [];
   const info = FEATURE_GATES.get(gate)?.get(minor);
   if (info === undefined) {

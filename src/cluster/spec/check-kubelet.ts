@@ -8,12 +8,10 @@ import { type ShapeFault, shapeFaults } from './config-shapes.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { FEATURE_GATES, MINORS, type Minor } from './flags.ts';
 import { kubeletFields } from './kubelet-fields.ts';
-import { type EffectiveKubelet, effectiveKubelet } from './kubelet-flags.ts';
+import { type EffectiveKubelet, effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { kubeletRuleFaults } from './kubelet-rules.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { minorOf } from './versions.ts';
-
-const PARTS = ['config', 'controlPlaneConfig'] as const;
 
 /** Faults of both parts of `kubelet`. A kubelet older than the tables is not checked. */
 export function kubeletFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
@@ -21,7 +19,7 @@ export function kubeletFaults(resolved: ResolvedCluster): readonly ClusterFault[
   const own = minorOf(versions.kubelet);
   const minor = MINORS.find((one) => one === own);
   if (minor === undefined) return [];
-  const shapes = PARTS.flatMap((part) =>
+  const shapes = KUBELET_PARTS.flatMap((part) =>
     Object.entries(kubelet[part])
       .flatMap(([field, value]) => fieldFaults(minor, field, value))
       .map(({ field, message }) => clusterError(`overrides.kubelet.${part}.${field}`, message)),
@@ -29,7 +27,7 @@ export function kubeletFaults(resolved: ResolvedCluster): readonly ClusterFault[
   // A rule reads several fields, which must have their types.
   if (shapes.length > 0) return shapes;
   const found = new Map<string, ClusterFault>();
-  for (const part of PARTS) {
+  for (const part of KUBELET_PARTS) {
     const effective = effectiveKubelet(resolved, part);
     const gate = gatesOf(resolved, effective, minor);
     for (const { field, message } of kubeletRuleFaults({ config: effective.config, minor, gate })) {
@@ -50,7 +48,7 @@ function fieldFaults(minor: Minor, field: string, value: Value): readonly ShapeF
   return [{ field, message: `KubeletConfiguration of ${minor} has no ${field}${hint}` }];
 }
 
-function writtenAt({ flags }: EffectiveKubelet, part: (typeof PARTS)[number], field: string): string {
+function writtenAt({ flags }: EffectiveKubelet, part: (typeof KUBELET_PARTS)[number], field: string): string {
   const flag = flags.get(field);
   return flag === undefined ? `overrides.kubelet.${part}.${field}` : `overrides.flags.kubelet.${flag}`;
 }

@@ -3,7 +3,7 @@
  * when documents are applied, because an address, a profile or another image may follow.
  */
 import { firstFew } from '../../base/first-few.ts';
-import { type Case, casesIn } from '../../ignition/cases.ts';
+import { type Case, type CasesOf, casesIn } from '../../ignition/cases.ts';
 import { narrowestDisk } from '../../resources/boot-disk.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
@@ -38,8 +38,8 @@ export function machineWarnings(
   resolved: ResolvedCluster | undefined,
   names: ReadonlySet<string>,
   candidates: CandidateSet,
+  casesOf: CasesOf,
 ): readonly MachineWarning[] {
-  const casesOf = casesIn(candidates);
   const found = new Map<string, Named[]>();
   for (const named of namedMachines(spec)) {
     const machine = candidates.Machine.get(named.name)?.document;
@@ -144,8 +144,11 @@ interface DiskFault {
  * Disks of configurations that the agent uses itself, or hides behind its data filesystem. Without
  * a data disk the agent mounts nothing.
  */
-export function diskFaults(names: ReadonlySet<string>, candidates: CandidateSet): readonly DiskFault[] {
-  const casesOf = casesIn(candidates);
+export function diskFaults(
+  names: ReadonlySet<string>,
+  candidates: CandidateSet,
+  casesOf: CasesOf,
+): readonly DiskFault[] {
   return [...names].flatMap((machine) => {
     const document = candidates.Machine.get(machine)?.document;
     if (document === undefined) return [];
@@ -184,7 +187,7 @@ const isWithin = (path: string | undefined, directory: string): boolean =>
   path !== undefined && (path === directory || path.startsWith(`${directory}/`));
 
 /** The Image that a machine boots; undefined when it has none, or may boot one of several. */
-function imageOf(cases: readonly Case[]): Document<'Image'> | undefined {
+export function imageOf(cases: readonly Case[]): Document<'Image'> | undefined {
   const images = new Set(cases.map((one) => one.image));
   return images.size === 1 ? cases[0]!.image : undefined;
 }

@@ -4,13 +4,13 @@
  */
 
 import { parseIp } from '../../base/ip.ts';
-import { didYouMean } from '../../base/suggest.ts';
+import { gateFaults } from './check-flags.ts';
 import { CLIENT_CONNECTION, fieldAt, LOGGING, type Shape, shapeFaults } from './config-shapes.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { goMilliseconds } from './flag-values.ts';
-import { FEATURE_GATES, MINORS } from './flags.ts';
+import { MINORS, type Minor } from './flags.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
-import { minorOf } from './versions.ts';
+import { minorBefore, minorOf } from './versions.ts';
 
 type Config = ResolvedCluster['kubeProxy']['config'];
 
@@ -80,20 +80,22 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** The least and the largest number of a field; a time is in milliseconds. */
+const NO_NEGATIVE_NUMBER = [0, Infinity, 'a number that is not negative'] as const;
+const NO_NEGATIVE_TIME = [0, Infinity, 'a time that is not negative'] as const;
 const RANGES: Readonly<Record<string, readonly [least: number, most: number, what: string]>> = {
-  'clientConnection.burst': [0, Infinity, 'a number that is not negative'],
-  configSyncPeriod: [0, Infinity, 'a time that is not negative'],
-  'conntrack.maxPerCore': [0, Infinity, 'a number that is not negative'],
-  'conntrack.min': [0, Infinity, 'a number that is not negative'],
-  'conntrack.tcpEstablishedTimeout': [0, Infinity, 'a time that is not negative'],
-  'conntrack.tcpCloseWaitTimeout': [0, Infinity, 'a time that is not negative'],
-  'conntrack.udpTimeout': [0, Infinity, 'a time that is not negative'],
-  'conntrack.udpStreamTimeout': [0, Infinity, 'a time that is not negative'],
+  'clientConnection.burst': NO_NEGATIVE_NUMBER,
+  configSyncPeriod: NO_NEGATIVE_TIME,
+  'conntrack.maxPerCore': NO_NEGATIVE_NUMBER,
+  'conntrack.min': NO_NEGATIVE_NUMBER,
+  'conntrack.tcpEstablishedTimeout': NO_NEGATIVE_TIME,
+  'conntrack.tcpCloseWaitTimeout': NO_NEGATIVE_TIME,
+  'conntrack.udpTimeout': NO_NEGATIVE_TIME,
+  'conntrack.udpStreamTimeout': NO_NEGATIVE_TIME,
   'iptables.masqueradeBit': [0, 31, 'a number from 0 to 31'],
-  'ipvs.tcpTimeout': [0, Infinity, 'a time that is not negative'],
-  'ipvs.tcpFinTimeout': [0, Infinity, 'a time that is not negative'],
-  'ipvs.udpTimeout': [0, Infinity, 'a time that is not negative'],
-  'logging.verbosity': [0, Infinity, 'a number that is not negative'],
+  'ipvs.tcpTimeout': NO_NEGATIVE_TIME,
+  'ipvs.tcpFinTimeout': NO_NEGATIVE_TIME,
+  'ipvs.udpTimeout': NO_NEGATIVE_TIME,
+  'logging.verbosity': NO_NEGATIVE_NUMBER,
   'nftables.masqueradeBit': [0, 31, 'a number from 0 to 31'],
   oomScoreAdj: [-1000, 1000, 'a number from -1000 to 1000'],
 };
@@ -114,18 +116,17 @@ function isListener(text: string): boolean {
   return parseIp(bracketed ?? plain) !== undefined && Number(port) >= 1 && Number(port) <= 65_535;
 }
 
+const listenerFault = (value: Value | undefined, example: string): string | undefined =>
+  value === '' || isListener(String(value))
+    ? undefined
+    : `expected an address with a port, like "${example}"`;
+
 /** What is wrong with single fields and between them, by field. */
-const RULES: Readonly<Record<string, (config: Config, minor: string) => string | undefined>> = {
+const RULES: Readonly<Record<string, (config: Config, minor: Minor) => string | undefined>> = {
   bindAddress: ({ bindAddress }) =>
     parseIp(String(bindAddress)) === undefined ? 'expected an IP address' : undefined,
-  healthzBindAddress: ({ healthzBindAddress: text }) =>
-    text === '' || isListener(String(text))
-      ? undefined
-      : 'expected an address with a port, like "0.0.0.0:10256"',
-  metricsBindAddress: ({ metricsBindAddress: text }) =>
-    text === '' || isListener(String(text))
-      ? undefined
-      : 'expected an address with a port, like "127.0.0.1:10249"',
+  healthzBindAddress: ({ healthzBindAddress }) => listenerFault(healthzBindAddress, '0.0.0.0:10256'),
+  metricsBindAddress: ({ metricsBindAddress }) => listenerFault(metricsBindAddress, '127.0.0.1:10249'),
   nodePortAddresses: ({ nodePortAddresses = [] }) => {
     const given = nodePortAddresses as readonly string[];
     if (given.includes('primary')) return given.length > 1 ? '"primary" is taken only by itself' : undefined;
@@ -151,15 +152,10 @@ const RULES: Readonly<Record<string, (config: Config, minor: string) => string |
       ? undefined
       : `${String(detectLocalMode)} needs detectLocal.${needed}`;
   },
-  featureGates: ({ featureGates }, minor) => {
-    const unknown = Object.keys(featureGates as object).find(
-      (name) => !/^All(Alpha|Beta)$/.test(name) && FEATURE_GATES.get(name)?.has(minor) !== true,
-    );
-    if (unknown === undefined) return lockedGate(featureGates as Record<string, boolean>, minor);
-    return `Kubernetes ${minor} has no feature gate ${unknown}${didYouMean(unknown, FEATURE_GATES.keys())}`;
-  },
+  featureGates: ({ featureGates }, minor) =>
+    Object.entries(featureGates as object).flatMap(([gate, on]) => gateFaults(minor, gate, on))[0],
   showHiddenMetricsForVersion: ({ showHiddenMetricsForVersion: text }, minor) => {
-    const before = `1.${Number(minor.split('.')[1]) - 1}`;
+    const before = minorBefore(minor);
     return text === '' || text === before ? undefined : `kube-proxy ${minor} takes ${before} alone`;
   },
 };
@@ -168,16 +164,6 @@ const NEEDED: Readonly<Record<string, string>> = {
   BridgeInterface: 'bridgeInterface',
   InterfaceNamePrefix: 'interfaceNamePrefix',
 };
-
-function lockedGate(gates: Readonly<Record<string, boolean>>, minor: string): string | undefined {
-  const wrong = Object.entries(gates).find(([name, on]) => {
-    const info = FEATURE_GATES.get(name)?.get(minor);
-    return info?.locked === true && info.on !== on;
-  });
-  return wrong === undefined
-    ? undefined
-    : `the feature gate ${wrong[0]} cannot be changed in Kubernetes ${minor}`;
-}
 
 /** The least time between two changes of rules by mode, in milliseconds, where none is set. */
 const LEAST_SYNC: Readonly<Record<string, number>> = { iptables: 1000, ipvs: 0, nftables: 1000 };
@@ -218,10 +204,11 @@ export function proxyFaults({ kubeProxy: { config }, versions }: ResolvedCluster
       ? []
       : [told(field, `expected ${what}`)];
   });
-  const minor = minorOf(versions['kube-proxy']);
-  const isKnown = MINORS.some((one) => one === minor);
+  const own = minorOf(versions['kube-proxy']);
+  const minor = MINORS.find((one) => one === own);
   const rules = Object.entries(RULES).flatMap(([field, rule]) => {
-    const message = fieldAt(config, field) === undefined || !isKnown ? undefined : rule(config, minor);
+    const message =
+      fieldAt(config, field) === undefined || minor === undefined ? undefined : rule(config, minor);
     return message === undefined ? [] : [told(field, message)];
   });
   return [

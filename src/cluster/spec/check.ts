@@ -10,7 +10,7 @@ import { proxyFaults } from './check-proxy.ts';
 import { registryFaults } from './check-registries.ts';
 import { nodePrefix } from './derive.ts';
 import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
-import { effectiveKubelet } from './kubelet-flags.ts';
+import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { documentFaults } from './policies.ts';
 import { API_PORT, CONTROL_PLANE_PORTS } from './ports.ts';
 import { addressOfFamily, type ResolvedCluster, withRole } from './resolved-cluster.ts';
@@ -251,7 +251,7 @@ function checkNodeNetwork(resolved: ResolvedCluster, text: string, found: Found)
     );
   if (base.family !== 4) return;
   const pods = 2 ** (32 - prefix) - 3;
-  const most = (['config', 'controlPlaneConfig'] as const).map((part) => {
+  const most = KUBELET_PARTS.map((part) => {
     const { maxPods } = effectiveKubelet(resolved, part).config;
     return typeof maxPods === 'number' ? maxPods : MAX_PODS;
   });

@@ -7,6 +7,7 @@ import { CONTROLLERS } from './controllers.ts';
 import { goMilliseconds } from './flag-values.ts';
 import { FLAGS } from './flags.ts';
 import type { Component } from './resolved-cluster.ts';
+import { minorBefore } from './versions.ts';
 
 interface Limit {
   readonly least?: string;
@@ -158,7 +159,7 @@ function logFault(component: Component, flag: string, text: string): string | un
 function versionFault(flag: string, text: string, minor: string): string | undefined {
   const own = Number(minor.split('.')[1]);
   if (flag === 'show-hidden-metrics-for-version')
-    return text === '' || text === `1.${own - 1}` ? undefined : `it takes 1.${own - 1} alone`;
+    return text === '' || text === minorBefore(minor) ? undefined : `it takes ${minorBefore(minor)} alone`;
   if (flag !== 'emulated-version') return undefined;
   const wrong = text.split(',').find((part) => {
     const [, other] = /^(?:kube=)?1\.([0-9]+)$/.exec(part) ?? [];

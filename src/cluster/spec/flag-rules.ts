@@ -6,7 +6,7 @@ import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
 import { missingControllers } from './controllers.ts';
 import { ADMISSION_CONFIG } from './derive.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
-import { goMilliseconds } from './flag-values.ts';
+import { goMilliseconds, goTruth, listed } from './flag-values.ts';
 import type { Component, ResolvedCluster } from './resolved-cluster.ts';
 
 /** The value of a flag of the component: the last, or an empty text. */
@@ -19,9 +19,8 @@ interface FlagRule {
   readonly fault: (value: string, flag: Flag, resolved: ResolvedCluster) => string | undefined;
 }
 
-const listOf = (text: string): readonly string[] => text.split(',').filter((part) => part !== '');
-const isTrue = (text: string): boolean => /^(1|t|true)$/i.test(text);
-const isFalse = (text: string): boolean => /^(0|f|false)$/i.test(text);
+const isTrue = (text: string): boolean => goTruth(text) === true;
+const isFalse = (text: string): boolean => goTruth(text) === false;
 const whole = (text: string, otherwise: number): number => (text === '' ? otherwise : Number(text));
 const time = (text: string, otherwise: number): number => goMilliseconds(text) ?? otherwise;
 
@@ -43,7 +42,7 @@ const AUTHORIZATION: readonly FlagRule[] = [
   api('authorization-mode', (value, flag, { apiServer }) => {
     // The checks of that document say that it excludes the flag.
     if (apiServer?.authorization !== undefined) return undefined;
-    const modes = listOf(value);
+    const modes = listed(value);
     if (new Set(modes).size < modes.length) return 'a mode is listed twice';
     const without = AUTHORIZER_FILES.find(([mode, file]) => modes.includes(mode) && flag(file) === '');
     if (without !== undefined) return `${without[0]} needs the flag ${without[1]}`;
@@ -56,7 +55,7 @@ const AUTHORIZATION: readonly FlagRule[] = [
   }),
   ...AUTHORIZER_FILES.map(([mode, file]) =>
     api(file, (_, flag) =>
-      listOf(flag('authorization-mode')).includes(mode)
+      listed(flag('authorization-mode')).includes(mode)
         ? undefined
         : `it needs ${mode} in authorization-mode`,
     ),
@@ -68,7 +67,7 @@ const CONFIGURED = ['ImagePolicyWebhook'];
 
 const ADMISSION: readonly FlagRule[] = [
   api('disable-admission-plugins', (value, flag) => {
-    const both = listOf(value).find((name) => listOf(flag('enable-admission-plugins')).includes(name));
+    const both = listed(value).find((name) => listed(flag('enable-admission-plugins')).includes(name));
     return both === undefined ? undefined : `${both} is in enable-admission-plugins as well`;
   }),
   api('admission-control', (_, flag) =>
@@ -77,7 +76,7 @@ const ADMISSION: readonly FlagRule[] = [
       : undefined,
   ),
   api('enable-admission-plugins', (value, flag) => {
-    const needs = listOf(value).find((name) => CONFIGURED.includes(name));
+    const needs = listed(value).find((name) => CONFIGURED.includes(name));
     return needs === undefined || flag('admission-control-config-file') !== ADMISSION_CONFIG
       ? undefined
       : `${needs} needs its configuration: write it into a file below /etc/kubernetes/apiserver, and name that in admission-control-config-file`;
@@ -117,10 +116,9 @@ const NEEDED_APIS =
   /^(api\/(all|ga)|(api\/)?v1|(apps|rbac\.authorization\.k8s\.io|certificates\.k8s\.io|coordination\.k8s\.io|discovery\.k8s\.io|networking\.k8s\.io|node\.k8s\.io|scheduling\.k8s\.io|storage\.k8s\.io|policy|apiregistration\.k8s\.io|flowcontrol\.apiserver\.k8s\.io)\/v1)$/;
 
 function runtimeFault(value: string): string | undefined {
-  for (const part of listOf(value)) {
+  for (const part of listed(value)) {
     const [, key = '', on = 'true'] = /^([^=]*)(?:=(.*))?$/.exec(part) ?? [];
-    if (!/^(|1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/.test(on))
-      return `"${part}": write true or false`;
+    if (on !== '' && goTruth(on) === undefined) return `"${part}": write true or false`;
     const [group = '', version] = key.split('/');
     const isCore = key === 'v1' || key === 'api/v1';
     if (!GROUPS_OF_ALL.test(key) && !isCore && (!GROUPS.has(group) || version === undefined))
@@ -188,13 +186,13 @@ const IDENTITY: readonly FlagRule[] = [
 
 const STORAGE: readonly FlagRule[] = [
   api('etcd-servers-overrides', (value) => {
-    const wrong = listOf(value).find((part) => !/^[^/#]*\/[^/#]+#[^#;]+(;[^#;]+)*$/.test(part));
+    const wrong = listed(value).find((part) => !/^[^/#]*\/[^/#]+#[^#;]+(;[^#;]+)*$/.test(part));
     return wrong === undefined
       ? undefined
       : `"${wrong}" is not GROUP/RESOURCE#URL;URL, like "/events#https://10.77.0.9:2379"`;
   }),
   api('watch-cache-sizes', (value) => {
-    const wrong = listOf(value).find((part) => !/^[^#]+#[0-9]+$/.test(part));
+    const wrong = listed(value).find((part) => !/^[^#]+#[0-9]+$/.test(part));
     return wrong === undefined ? undefined : `"${wrong}" is not RESOURCE#SIZE, like "pods#1000"`;
   }),
   api('encryption-provider-config-automatic-reload', (value, flag) =>

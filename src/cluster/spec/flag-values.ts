@@ -29,6 +29,12 @@ const isBetween =
 export const isGoDuration = (text: string): boolean =>
   /^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$/.test(text);
 
+/** Go's strconv.ParseBool; undefined for a text that it refuses. */
+export function goTruth(text: string): boolean | undefined {
+  if (/^(1|t|T|TRUE|true|True)$/.test(text)) return true;
+  return /^(0|f|F|FALSE|false|False)$/.test(text) ? false : undefined;
+}
+
 /** Milliseconds by unit, as Go names them. */
 const GO_UNITS: Readonly<Record<string, number>> = {
   ns: 1e-6,
@@ -53,7 +59,8 @@ export function goMilliseconds(text: string): number | undefined {
 export const isQuantity = (text: string): boolean =>
   /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]|)$/.test(text);
 
-const pairs = (text: string): readonly string[] => text.split(',').filter((pair) => pair !== '');
+/** The parts of a text that are not empty, between its commas. */
+export const listed = (text: string): readonly string[] => text.split(',').filter((part) => part !== '');
 
 /** The parts of a line of CSV, in which a part in double quotes may have commas. */
 const quotedParts = (text: string): readonly string[] =>
@@ -67,7 +74,7 @@ interface FlagType {
 
 const TYPES: Readonly<Record<string, FlagType>> = {
   bool: {
-    takes: (text) => /^(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/.test(text),
+    takes: (text) => goTruth(text) !== undefined,
     what: '"true" or "false"',
   },
   int: { takes: isBetween(-(2n ** 63n), 2n ** 63n - 1n), what: 'a whole number' },
@@ -81,7 +88,7 @@ const TYPES: Readonly<Record<string, FlagType>> = {
   quantity: { takes: isQuantity, what: 'a quantity like "512", "64Ki" or "1Gi"' },
   ip: { takes: (text) => text === '' || parseIp(text) !== undefined, what: 'an IP address' },
   mapStringString: {
-    takes: (text) => pairs(text).every((pair) => pair.includes('=')),
+    takes: (text) => listed(text).every((pair) => pair.includes('=')),
     what: 'name=value, separated by commas',
   },
   onePair: { takes: (text) => text.includes('='), what: 'name=value' },

@@ -3,8 +3,8 @@
  * asked of a kubelet is asked of both together.
  */
 
-import { goMilliseconds } from './flag-values.ts';
-import type { ResolvedCluster, Value } from './resolved-cluster.ts';
+import { goMilliseconds, goTruth, listed } from './flag-values.ts';
+import type { ClusterMachine, ResolvedCluster, Value } from './resolved-cluster.ts';
 
 type Config = ResolvedCluster['kubelet']['config'];
 type Reader = (text: string) => Value | undefined;
@@ -13,32 +13,26 @@ const pairs =
   (between: string): Reader =>
   (text) =>
     Object.fromEntries(
-      text
-        .split(',')
-        .filter((pair) => pair !== '')
-        .map((pair) => {
-          const at = pair.indexOf(between);
-          return at < 0 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
-        }),
+      listed(text).map((pair) => {
+        const at = pair.indexOf(between);
+        return at < 0 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
+      }),
     );
 
 /** How a flag's text becomes the value of its field; undefined for a text that is no such value. */
 const READERS = {
   text: (text) => text,
-  truth: (text) => (/^(1|t|true)$/i.test(text) ? true : /^(0|f|false)$/i.test(text) ? false : undefined),
+  truth: goTruth,
   whole: (text) => (/^[+-]?[0-9]+$/.test(text) ? Number(text) : undefined),
   duration: (text) => (goMilliseconds(text) === undefined ? undefined : text),
-  texts: (text) => text.split(',').filter((part) => part !== ''),
+  texts: listed,
   pairs: pairs('='),
   thresholds: pairs('<'),
   taints: (text) =>
-    text
-      .split(',')
-      .filter((part) => part !== '')
-      .map((part) => {
-        const [, key = '', value, effect = ''] = /^([^=:]*)(?:=([^:]*))?(?::(.*))?$/.exec(part) ?? [];
-        return { key, ...(value !== undefined && { value }), effect };
-      }),
+    listed(text).map((part) => {
+      const [, key = '', value, effect = ''] = /^([^=:]*)(?:=([^:]*))?(?::(.*))?$/.exec(part) ?? [];
+      return { key, ...(value !== undefined && { value }), effect };
+    }),
 } as const satisfies Readonly<Record<string, Reader>>;
 
 /** Flags by type, each with its field (cmd/kubelet/app/options, AddKubeletConfigFlags). */
@@ -78,6 +72,10 @@ const FLAGS: ReadonlyMap<string, { readonly field: string; readonly reads: Reade
   ),
 );
 
+/** The parts of `kubelet`: for every machine, and what control planes have besides. */
+export const KUBELET_PARTS = ['config', 'controlPlaneConfig'] as const;
+type KubeletPart = (typeof KUBELET_PARTS)[number];
+
 export interface EffectiveKubelet {
   readonly config: Config;
   /** Field → the flag that set it. */
@@ -87,7 +85,7 @@ export interface EffectiveKubelet {
 /** The configuration of the kubelets with this `part`, with the fields that flags set. */
 export function effectiveKubelet(
   { kubelet, flags }: Pick<ResolvedCluster, 'kubelet' | 'flags'>,
-  part: 'config' | 'controlPlaneConfig' = 'config',
+  part: KubeletPart,
 ): EffectiveKubelet {
   const config: Record<string, Value> = {
     ...kubelet.config,
@@ -103,4 +101,10 @@ export function effectiveKubelet(
     by.set(of.field, flag);
   }
   return { config, flags: by };
+}
+
+/** Whether the kubelet of this machine starts although the machine has swap. */
+export function takesSwap(resolved: ResolvedCluster, { roles }: ClusterMachine): boolean {
+  const part = roles.includes('control-plane') ? 'controlPlaneConfig' : 'config';
+  return effectiveKubelet(resolved, part).config.failSwapOn === false;
 }

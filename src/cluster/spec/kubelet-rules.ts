@@ -8,6 +8,7 @@ import { goMilliseconds } from './flag-values.ts';
 import type { Minor } from './flags.ts';
 import { VALUE_CHECKS } from './kubelet-values.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
+import { minorBefore } from './versions.ts';
 
 type Config = ResolvedCluster['kubelet']['config'];
 
@@ -259,7 +260,7 @@ const CROSS_RULES: readonly CrossRule[] = [
   {
     field: 'showHiddenMetricsForVersion',
     fault: ({ showHiddenMetricsForVersion: text }, { minor }) => {
-      const before = `1.${Number(minor.split('.')[1]) - 1}`;
+      const before = minorBefore(minor);
       return isSet(text) && text !== before ? `kubelet ${minor} takes ${before} alone` : undefined;
     },
   },

@@ -4,7 +4,7 @@
  */
 import { parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
-import { goMilliseconds, isQuantity } from './flag-values.ts';
+import { goMilliseconds, goTruth, isQuantity } from './flag-values.ts';
 import { FLAGS, type Minor } from './flags.ts';
 import { taintPartsFaults } from './nodes.ts';
 import type { Value } from './resolved-cluster.ts';
@@ -96,14 +96,14 @@ const addresses: ValueCheck = (value) =>
 
 /** Options of a manager, each with what its text has to be. */
 const options =
-  (known: Readonly<Record<string, RegExp>>): ValueCheck =>
+  (known: Readonly<Record<string, (text: string) => boolean>>): ValueCheck =>
   (value) =>
     entries(value).flatMap(([name, text]) => [
       ...oneOf(name, Object.keys(known), 'kubelet has no option'),
-      ...((known[name] ?? /^/).test(text) ? [] : [`${name}: "${text}" is not a value of this option`]),
+      ...((known[name]?.(text) ?? true) ? [] : [`${name}: "${text}" is not a value of this option`]),
     ]);
 
-const TRUTH = /^(1|t|T|TRUE|true|True|0|f|F|FALSE|false|False)$/;
+const isTruth = (text: string): boolean => goTruth(text) !== undefined;
 
 const taints: ValueCheck = (value) =>
   (value as readonly { readonly key?: string; readonly value?: string; readonly effect?: string }[]).flatMap(
@@ -165,12 +165,12 @@ export const VALUE_CHECKS: Readonly<Record<string, ValueCheck>> = {
       ? []
       : [`"${String(value)}" is not a size like "10Mi"`],
   cpuManagerPolicyOptions: options({
-    'align-by-socket': TRUTH,
-    'distribute-cpus-across-cores': TRUTH,
-    'distribute-cpus-across-numa': TRUTH,
-    'full-pcpus-only': TRUTH,
-    'prefer-align-cpus-by-uncorecache': TRUTH,
-    'strict-cpu-reservation': TRUTH,
+    'align-by-socket': isTruth,
+    'distribute-cpus-across-cores': isTruth,
+    'distribute-cpus-across-numa': isTruth,
+    'full-pcpus-only': isTruth,
+    'prefer-align-cpus-by-uncorecache': isTruth,
+    'strict-cpu-reservation': isTruth,
   }),
   evictionHard: thresholds,
   evictionMinimumReclaim: reclaim,
@@ -192,7 +192,7 @@ export const VALUE_CHECKS: Readonly<Record<string, ValueCheck>> = {
   systemReserved: reservation,
   tlsCipherSuites: ciphers,
   topologyManagerPolicyOptions: options({
-    'max-allowable-numa-nodes': /^[0-9]+$/,
-    'prefer-closest-numa-nodes': TRUTH,
+    'max-allowable-numa-nodes': (text) => /^[0-9]+$/.test(text),
+    'prefer-closest-numa-nodes': isTruth,
   }),
 };

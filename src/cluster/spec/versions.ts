@@ -225,6 +225,9 @@ export function compareVersions(a: string, b: string): number {
   return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
 }
 
+/** `1.35` for `1.36`. */
+export const minorBefore = (minor: string): string => `1.${Number(minor.split('.')[1]) - 1}`;
+
 /** `1.36` for `1.36.3`. The text has to be a valid version. */
 export function minorOf(version: string): string {
   const [major, minor] = parseVersion(version)!;
