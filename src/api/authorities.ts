@@ -11,7 +11,7 @@ import { renewCertificates } from './trust.ts';
 type H = Handler<ApiDeps>;
 
 /** What `POST /v1/pki/:cluster/import` answers with. */
-export interface Imported {
+interface Imported {
   readonly cluster: string;
   readonly keyset: string;
   readonly generation: string;
@@ -52,7 +52,7 @@ export const importAuthority: H = async (request, deps) => {
 };
 
 /** What `POST /v1/pki/reseal` answers with. */
-export interface Resealed extends VaultKeys {
+interface Resealed extends VaultKeys {
   /** How many records were sealed again by this call. */
   readonly written: number;
   /** Keys that nothing needs any more. */

@@ -38,20 +38,13 @@ export function consequencesOf(results: readonly Applied[], deps: Deps): readonl
   const after = new Map(
     results.map((one): [string, Document | undefined] => [`${one.kind}/${one.name}`, one.after]),
   );
-  const concerned = new Set([
-    ...results.filter(({ kind }) => kind === 'Cluster').map(({ name }) => name),
-    ...deps.catalog
-      .list('Cluster')
-      .filter(({ document }) => {
-        const spec = document.spec.kubernetes;
-        return spec && [...machineNames(spec)].some((machine) => after.has(`Machine/${machine}`));
-      })
-      .map(({ document }) => document.metadata.name),
-  ]);
+  const concerns = (cluster: string, spec: KubernetesSpec | undefined): boolean =>
+    after.has(`Cluster/${cluster}`) ||
+    (spec !== undefined && [...machineNames(spec)].some((machine) => after.has(`Machine/${machine}`)));
   const boots = bootsIn(results, deps);
-  const names = deps.catalog.list('Cluster').map(({ document }) => document.metadata.name);
-  return names.flatMap((cluster) => {
-    const planned = concerned.has(cluster) ? consequencesIn(cluster, after, deps) : undefined;
+  return deps.catalog.list('Cluster').flatMap(({ document: { metadata, spec } }) => {
+    const cluster = metadata.name;
+    const planned = concerns(cluster, spec.kubernetes) ? consequencesIn(cluster, after, deps) : undefined;
     const nextBoot = boots(cluster);
     if (planned === undefined && nextBoot.length === 0) return [];
     return [{ ...(planned ?? { cluster, differences: [] }), nextBoot }];
@@ -74,17 +67,17 @@ function bootsIn(
     return [kind, new Map<string, { readonly document: Document }>(entries)] as const;
   });
   const next = before.map(([kind, entries]) => {
+    const ofKind = changed.filter((result) => result.kind === kind);
+    if (ofKind.length === 0) return [kind, entries] as const;
     const documents = new Map(entries);
-    for (const one of changed.filter((result) => result.kind === kind))
+    for (const one of ofKind)
       if (one.after === undefined) documents.delete(one.name);
       else documents.set(one.name, { document: one.after });
     return [kind, documents] as const;
   });
   const [was, will] = [before, next].map((sets) => Object.fromEntries(sets) as unknown as CandidateSet);
-  return (cluster) => {
-    const known = running.of(cluster);
-    return known === undefined ? [] : nextBoots([...known.machines.keys()].toSorted(), was!, will!);
-  };
+  const boots = nextBoots(was!, will!);
+  return (cluster) => boots([...(running.of(cluster)?.machines.keys() ?? [])].toSorted());
 }
 
 function consequencesIn(

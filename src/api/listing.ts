@@ -22,10 +22,15 @@ export function wantedOf<T extends Parameters<ReturnType<typeof byLabels>>[0]>(
   const fields = byFields(query.get('fields') ?? undefined, 'fields');
   return {
     fits: (item) => labels(item) && fields(item),
-    limit: wholeNumber(query, 'limit', MAX_LIMIT) ?? Number.POSITIVE_INFINITY,
-    after: query.get('continue') ?? '',
+    ...rangeOf(query),
   };
 }
+
+/** How many items a request asks for, and after which one. */
+const rangeOf = (query: URLSearchParams) => ({
+  limit: wholeNumber(query, 'limit', MAX_LIMIT) ?? Number.POSITIVE_INFINITY,
+  after: query.get('continue') ?? '',
+});
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -44,7 +49,7 @@ export function partOf<T extends object>(
   key: (item: T) => string,
   labels: (item: T) => Labels | undefined = () => undefined,
 ): { readonly items: readonly T[]; readonly continue?: string } {
-  const { limit, after } = wantedOf(query);
+  const { limit, after } = rangeOf(query);
   const labelled = byLabels(query.get('labels') ?? undefined, 'labels');
   const fields = byFields(query.get('fields') ?? undefined, 'fields');
   const last = after === '' ? -1 : items.findIndex((item) => key(item) === after);

@@ -31,7 +31,7 @@ export function timelineView({ boot, boots, stages, entries, verdicts, ...rest }
 }
 
 /** Converts a verdict to what the API shows. */
-export const verdictView = ({ evidence, ...verdict }: Timeline['verdicts'][number]) => ({
+const verdictView = ({ evidence, ...verdict }: Timeline['verdicts'][number]) => ({
   ...verdict,
   evidence: evidence.map((one) => withTimestamps(one, 'at')),
 });

@@ -19,6 +19,23 @@ export function formatOf<F extends Format>(text: string | undefined, formats: re
   return text as F;
 }
 
+/**
+ * The key of `orders` that an argument names.
+ *
+ * @param others What the caller takes besides, for the message: before and after the orders.
+ * @throws {MusterError} E_USAGE when `text` is none of them
+ */
+export function orderOf<O extends string>(
+  orders: Readonly<Record<O, unknown>>,
+  text: string,
+  others: { readonly first?: string; readonly last?: string } = {},
+): O {
+  if (Object.hasOwn(orders, text)) return text as O;
+  const { first, last } = others;
+  const all = [...(first ? [first] : []), ...Object.keys(orders), ...(last ? [last] : [])];
+  throw new MusterError('E_USAGE', `"${text}" is not an order; the orders are ${all.join(', ')}`);
+}
+
 export const jsonText = (value: unknown): string => `${JSON.stringify(value, undefined, 2)}\n`;
 
 export const yamlText = (value: unknown): string =>

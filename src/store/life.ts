@@ -6,6 +6,7 @@
  */
 import { z } from 'zod';
 import type { Clock } from '../base/clock.ts';
+import { firstFew } from '../base/first-few.ts';
 import { parsed } from '../base/foreign-json.ts';
 import type { Log } from '../base/log.ts';
 import { KEYS } from './keys.ts';
@@ -146,10 +147,9 @@ function detailOf(
     return `${superseded.machine} has seen a later life of this store (${time(superseded.at)}): it was restored elsewhere, and this boot host answers no machine any more. Switch it off; or, if the other one is gone for good, \`muster backup accept\` and start this server again`;
   if (!restored) return undefined;
   const names = [...ahead.keys()].toSorted();
-  const more = names.length > LISTED ? ` and ${names.length - LISTED} more` : '';
   const lacks =
     names.length === 0
       ? 'no machine has reported a later state yet'
-      : `${names.slice(0, LISTED).join(', ')}${more} have seen later states than this one`;
+      : `${firstFew(names, LISTED)} have seen later states than this one`;
   return `the store was restored at ${time(restored.at)} from a backup of ${time(restored.takenAt)}; ${lacks}. Machines run on, and nothing is founded, issued or changed until \`muster backup accept\``;
 }

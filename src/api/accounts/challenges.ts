@@ -3,6 +3,7 @@
  * each network has a number of its own: asking for many pushes out one's own challenges first.
  */
 import { randomBytes } from 'node:crypto';
+import { AgedMap } from '../../base/aged.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 
@@ -16,8 +17,8 @@ const MAX_NETWORKS = 1024;
 /** Challenges for one purpose, each with what it was given for. */
 export class Challenges<T> {
   readonly #clock: Pick<Clock, 'monotonic'>;
-  /** Network → challenge → what it is for; the latest last. */
-  readonly #networks = new Map<string, Map<string, { readonly what: T; readonly until: Millis }>>();
+  /** Network → challenge → what it is for. */
+  readonly #networks = new AgedMap<string, AgedMap<string, { readonly what: T; readonly until: Millis }>>();
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock;
@@ -26,12 +27,11 @@ export class Challenges<T> {
   /** A new challenge (32 octets, base64url). */
   begin(network: string, what: T): string {
     const challenge = randomBytes(32).toString('base64url');
-    const open = this.#networks.get(network) ?? new Map();
+    const open = this.#networks.get(network) ?? new AgedMap();
     open.set(challenge, { what, until: (this.#clock.monotonic() + LASTS) as Millis });
-    dropOldest(open, PER_NETWORK);
-    this.#networks.delete(network);
+    if (open.size > PER_NETWORK) open.delete(open.oldest()!.key);
     this.#networks.set(network, open);
-    dropOldest(this.#networks, MAX_NETWORKS);
+    if (this.#networks.size > MAX_NETWORKS) this.#networks.delete(this.#networks.oldest()!.key);
     return challenge;
   }
 
@@ -47,14 +47,6 @@ export class Challenges<T> {
 
   /** How many are kept. */
   get size(): number {
-    return [...this.#networks.values()].reduce((sum, open) => sum + open.size, 0);
-  }
-}
-
-/** A Map keeps its keys in the order in which they came. */
-function dropOldest(map: Map<string, unknown>, most: number): void {
-  for (const oldest of map.keys()) {
-    if (map.size <= most) return;
-    map.delete(oldest);
+    return [...this.#networks].reduce((sum, [, open]) => sum + open.size, 0);
   }
 }

@@ -8,13 +8,13 @@ import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { parsed } from '../../base/foreign-json.ts';
 import type { Log } from '../../base/log.ts';
 import { Secret } from '../../base/secret.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 import { type Grant, isRole, type Role } from '../access.ts';
 import { type PasswordHash, passwordHash } from './passwords.ts';
+import { decode, randomText, readRecords } from './records.ts';
 
 /** An invitation that nobody redeemed ends then. */
 const INVITATION_LIFETIME = duration('24h');
@@ -71,12 +71,6 @@ export interface OperatorToken {
 
 /** SHA-256, base64url: what is kept of a random text of at least 128 bits. */
 export const hashOf = (text: string): string => createHash('sha256').update(text).digest('base64url');
-const randomText = (): string => randomBytes(32).toString('base64url');
-
-const decode = <T>(schema: z.ZodType<T>, value: string): T | undefined => {
-  const read = schema.safeParse(parsed(value));
-  return read.success ? read.data : undefined;
-};
 
 /** Reads the record of an operator; undefined when it is none. */
 export function readOperator(name: string, value: string): Operator | undefined {
@@ -141,19 +135,10 @@ export class Operators {
   }
 
   async load(): Promise<void> {
-    const { store, log } = this.#deps;
-    for (const { key, value } of (await store.list(KEYS.operator.prefix())).records) {
-      const [name = ''] = KEYS.operator.parse(key) ?? [];
-      const read = readOperator(name, value);
-      if (read) this.#operators.set(name, read);
-      else log.error({ key }, 'the record of an operator cannot be read');
-    }
-    for (const { key, value } of (await store.list(KEYS.operatorToken.prefix())).records) {
-      const [id = ''] = KEYS.operatorToken.parse(key) ?? [];
-      const read = readToken(id, value);
-      if (read) this.#tokens.set(read.hash, read);
-      else log.error({ key }, 'the record of a token cannot be read');
-    }
+    for (const one of await readRecords(this.#deps, KEYS.operator, readOperator, 'an operator'))
+      this.#operators.set(one.name, one);
+    for (const one of await readRecords(this.#deps, KEYS.operatorToken, readToken, 'a token'))
+      this.#tokens.set(one.hash, one);
   }
 
   get(name: string): Operator | undefined {

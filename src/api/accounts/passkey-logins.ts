@@ -12,6 +12,7 @@ import type { Asserted, AssertionRequest, Created, Creation } from '../contract/
 import { Challenges, LASTS } from './challenges.ts';
 import type { Operator, Operators } from './operators.ts';
 import type { Passkey, Passkeys } from './passkeys.ts';
+import { printed } from './printed.ts';
 
 /** The algorithms of keys, as COSE numbers: Ed25519, ECDSA with P-256, RSA with SHA-256. */
 const ALGORITHMS = [-8, -7, -257] as const;
@@ -195,7 +196,3 @@ async function refuseMakers(attestationObject: string): Promise<void> {
   if (kind === 'none' || (kind === 'packed' && attestation.get('attStmt').get('x5c') === undefined)) return;
   throw new Error('it has an attestation of its maker');
 }
-
-/** The library's text about an answer, which can repeat parts of it. */
-const printed = (error: unknown): string =>
-  (error instanceof Error ? error.message : String(error)).replace(/[^\x20-\x7e]/g, '?').slice(0, 200);

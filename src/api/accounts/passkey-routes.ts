@@ -15,7 +15,7 @@ import type { Passkey } from './passkeys.ts';
 type H = Handler<ApiDeps>;
 
 /** A passkey as the API shows it. */
-export interface PasskeyView {
+interface PasskeyView {
   readonly id: string;
   readonly label: string;
   readonly createdAt: Timestamp;

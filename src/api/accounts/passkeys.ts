@@ -4,11 +4,11 @@ import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { parsed } from '../../base/foreign-json.ts';
 import type { Log } from '../../base/log.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
 import type { Operator } from './operators.ts';
+import { decode, randomText, readRecords } from './records.ts';
 
 /** The most passkeys of one operator. */
 const MAX_PASSKEYS = 10;
@@ -55,9 +55,9 @@ export interface Passkey {
 
 /** Reads the record of a passkey; undefined when it is none. */
 export function readPasskey(id: string, value: string): Passkey | undefined {
-  const read = record.safeParse(parsed(value));
-  if (!read.success) return undefined;
-  const { v: _v, account, createdAt, usedAt, ...rest } = read.data;
+  const read = decode(record, value);
+  if (read === undefined) return undefined;
+  const { v: _v, account, createdAt, usedAt, ...rest } = read;
   return {
     id,
     ...rest,
@@ -92,13 +92,8 @@ export class Passkeys {
   }
 
   async load(): Promise<void> {
-    const { store, log } = this.#deps;
-    for (const { key, value } of (await store.list(KEYS.passkey.prefix())).records) {
-      const [id = ''] = KEYS.passkey.parse(key) ?? [];
-      const read = readPasskey(id, value);
-      if (read) this.#passkeys.set(read.credential, read);
-      else log.error({ key }, 'the record of a passkey cannot be read');
-    }
+    for (const one of await readRecords(this.#deps, KEYS.passkey, readPasskey, 'a passkey'))
+      this.#passkeys.set(one.credential, one);
   }
 
   /** The passkeys of an account, the oldest first. */
@@ -114,7 +109,7 @@ export class Passkeys {
 
   /** The name by which authenticators know the account. */
   handleOf(operator: Operator): string {
-    return this.of(operator)[0]?.handle ?? randomBytes(32).toString('base64url');
+    return this.of(operator)[0]?.handle ?? randomText();
   }
 
   /** @throws {MusterError} E_USAGE when the operator has as many as are allowed */

@@ -15,6 +15,7 @@ import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { fieldsOf, textOf } from '../../base/foreign-json.ts';
 import type { Secret } from '../../base/secret.ts';
+import { printed } from './printed.ts';
 import type { Claims, ProviderSettings } from './provider-settings.ts';
 
 /** What ties an answer of the provider to the log-in that was begun. */
@@ -220,8 +221,6 @@ function claimIn(error: unknown): string {
   }
   return '';
 }
-
-const printed = (text: string): string => text.replace(/[^\x20-\x7e]/g, '?').slice(0, 200);
 
 /**
  * Requests by HTTPS only, with a limit of octets and without redirects. Node's own `fetch` cannot

@@ -1,9 +1,8 @@
 /** `muster cluster agents`: shows which agents run, or orders something of their upgrade. */
-import { MusterError } from '../../base/errors.ts';
 import type { AgentsOfCluster } from '../../cluster/change/agents/builds.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
-import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+import { type Column, formatOf, jsonText, lookOf, orderOf, tableText, yamlText } from '../output.ts';
 
 type Row = AgentsOfCluster['machines'][number];
 
@@ -34,14 +33,9 @@ export async function agents(
   options: ServerOptions & { readonly output?: string },
   io: Io,
 ): Promise<number> {
-  if (order !== undefined && !Object.hasOwn(ORDERS, order))
-    throw new MusterError(
-      'E_USAGE',
-      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}`,
-    );
+  const asked = order === undefined ? 'GET /v1/clusters/:name/agents' : ORDERS[orderOf(ORDERS, order)];
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
-  const asked = order === undefined ? 'GET /v1/clusters/:name/agents' : ORDERS[order as keyof typeof ORDERS];
   const view = await client.ask(asked, { params: { name: cluster } });
   if (format === 'json') io.out(jsonText(view));
   else if (format === 'yaml') io.out(yamlText(view));

@@ -1,10 +1,9 @@
 /** `muster cluster roll`: reboots the machines of a cluster one after the other. */
 import type { Answer } from '../../api/contract/table.ts';
-import { MusterError } from '../../base/errors.ts';
 import type { ImageOfMachine, RollPreview } from '../../cluster/change/roll/rolls.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
-import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
+import { type Column, formatOf, jsonText, lookOf, orderOf, tableText, yamlText } from '../output.ts';
 import { previewText, print } from '../pki/rotation.ts';
 
 interface RollOptions extends ServerOptions {
@@ -46,11 +45,7 @@ export async function roll(
   options: RollOptions,
   io: Io,
 ): Promise<number> {
-  if (order !== undefined && !Object.hasOwn(ORDERS, order))
-    throw new MusterError(
-      'E_USAGE',
-      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}`,
-    );
+  const ordered = order === undefined ? undefined : orderOf(ORDERS, order);
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
   const client = openClient(options, io);
   const show = (view: ChangeView): void => print(view, format, io);
@@ -75,11 +70,10 @@ export async function roll(
     }
     return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;
   }
-  if (order === 'start') {
+  if (ordered === 'start') {
     show((await client.ask(ORDERS.start, { params, body })) as ChangeView);
     if (format === 'table') io.out(`muster cluster roll ${cluster} shows how far it is\n`);
-  } else if (order !== undefined)
-    show(await client.ask(ORDERS[order as Exclude<keyof typeof ORDERS, 'start'>], { params }));
+  } else if (ordered !== undefined) show(await client.ask(ORDERS[ordered], { params }));
   else if (options.without?.length)
     show(
       await client.ask('POST /v1/clusters/:name/roll/leave-out', {

@@ -4,7 +4,7 @@ import { MusterError } from '../../base/errors.ts';
 import type { UpgradePreview } from '../../cluster/change/upgrade/upgrades.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
-import { formatOf, jsonText, yamlText } from '../output.ts';
+import { formatOf, jsonText, orderOf, yamlText } from '../output.ts';
 import { previewText, print } from '../pki/rotation.ts';
 
 interface UpgradeOptions extends ServerOptions {
@@ -54,15 +54,10 @@ export async function upgrade(
     else show(await client.ask('GET /v1/clusters/:name/upgrade', { params }));
     return EXIT.ok;
   }
-  if (order !== undefined && order in ORDERS) {
-    show(await client.ask(ORDERS[order as keyof typeof ORDERS], { params }));
+  if (order !== undefined && order !== 'start') {
+    show(await client.ask(ORDERS[orderOf(ORDERS, order, { first: 'start' })], { params }));
     return EXIT.ok;
   }
-  if (order !== undefined && order !== 'start')
-    throw new MusterError(
-      'E_USAGE',
-      `"${order}" is not an order; the orders are start, ${Object.keys(ORDERS).join(', ')}`,
-    );
   const body = {
     to: options.to ?? '',
     pauseBefore: untilOf(options.until),
@@ -84,7 +79,7 @@ export async function upgrade(
 
 function untilOf(part: string | undefined): string {
   if (part === undefined) return '';
-  if (part in UNTIL) return UNTIL[part as keyof typeof UNTIL];
+  if (Object.hasOwn(UNTIL, part)) return UNTIL[part as keyof typeof UNTIL];
   throw new MusterError('E_USAGE', `--until takes ${Object.keys(UNTIL).join(', ')}`);
 }
 

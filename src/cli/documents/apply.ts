@@ -1,7 +1,7 @@
 /** The verbs `muster apply -f` and `muster delete`. */
 
 import type { Consequences } from '../../api/consequences.ts';
-import { type Fault, MusterError } from '../../base/errors.ts';
+import { MusterError } from '../../base/errors.ts';
 import type { ApplyResult, Target } from '../../resources/catalog.ts';
 import { parseDocuments } from '../../resources/document.ts';
 import { KINDS, PLURAL } from '../../resources/kinds.ts';
@@ -78,12 +78,6 @@ export async function apply(
   io.out(consequencesText(consequences));
   printWarnings(warnings, io);
   return EXIT.ok;
-}
-
-/** The deleted documents, and what other documents lack without them. */
-export interface Deleted {
-  readonly results: readonly Target[];
-  readonly warnings: readonly Fault[];
 }
 
 interface RemoveOptions extends Common {

@@ -6,7 +6,7 @@ import type { ChangePreview } from '../../cluster/change/preview.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
-import { formatOf, jsonText, yamlText } from '../output.ts';
+import { formatOf, jsonText, orderOf, yamlText } from '../output.ts';
 import { timeText } from '../times.ts';
 
 interface Options extends ServerOptions {
@@ -161,18 +161,14 @@ export async function rotation(
   const { without = [], leave = [] } = options;
   const params = { name: cluster };
   if (order === 'accept') return acceptKeys(cluster, options, io);
-  if (order !== undefined && !(order in ORDERS))
-    throw new MusterError(
-      'E_USAGE',
-      `"${order}" is not an order; the orders are ${Object.keys(ORDERS).join(', ')}, accept`,
-    );
+  const ordered = order === undefined ? undefined : orderOf(ORDERS, order, { last: 'accept' });
   let view: ChangeView | undefined;
   if (without.length > 0 || leave.length > 0)
     view = await client.ask('POST /v1/clusters/:name/rotation/leave-out', {
       params,
       body: { without: listed(without), leave: listed(leave) },
     });
-  if (order !== undefined) view = await client.ask(ORDERS[order as keyof typeof ORDERS], { params });
+  if (ordered !== undefined) view = await client.ask(ORDERS[ordered], { params });
   view ??= await client.ask('GET /v1/clusters/:name/rotation', { params });
   print(view, format, io);
   return EXIT.ok;

@@ -4,7 +4,7 @@ import { type ErrorCode, MusterError } from '../../../src/base/errors.ts';
 import { unifiedDiff } from '../../../src/cli/documents/diff.ts';
 import { errorText, exitCodeOf } from '../../../src/cli/io.ts';
 import { kindAndNames, kindNamed, otherListNamed } from '../../../src/cli/names.ts';
-import { type Column, formatOf, tableText, yamlText } from '../../../src/cli/output.ts';
+import { type Column, formatOf, orderOf, tableText, yamlText } from '../../../src/cli/output.ts';
 
 describe('tables', () => {
   const columns: readonly Column<{ readonly name: string; readonly note?: string }>[] = [
@@ -148,4 +148,13 @@ describe('errors on the terminal', () => {
     expect(exitCodeOf(new MusterError('E_CONFLICT', ''))).toBe(1);
     expect(exitCodeOf(new TypeError())).toBe(1);
   });
+});
+
+it('an order that a command does not have is refused with those that it has, also a name that every object has', () => {
+  const orders = { pause: 'POST /pause', resume: 'POST /resume' };
+  expect(orderOf(orders, 'pause')).toBe('pause');
+  for (const text of ['toString', 'constructor', 'Pause', ''])
+    expect(() => orderOf(orders, text, { first: 'start' })).toThrow(
+      `"${text}" is not an order; the orders are start, pause, resume`,
+    );
 });
