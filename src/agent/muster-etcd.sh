@@ -183,6 +183,8 @@ replay_log() {
     look_count=$((look_count + 1))
     if [ "$look_count" -gt 600 ] || ! kill -0 "$etcd_process" 2>/dev/null; then
       kill -KILL "$etcd_process" 2>/dev/null
+      # Until it has ended, its image cannot be unmounted.
+      wait "$etcd_process" 2>/dev/null
       tail -n 3 "$etcd_copy/replay.log"
       return 1
     fi

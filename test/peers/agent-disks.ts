@@ -129,11 +129,20 @@ export class Disks {
 export const askDisk = (machine: Machine, ...args: readonly string[]): string =>
   execFileSync('sh', [`${SOURCE}/muster-disk.sh`, ...args], { env: machine.env(), encoding: 'utf8' });
 
-/** Retries, because a process that was just killed may still hold the device. */
+/**
+ * Retries for a minute, because a process that was just killed holds the filesystem until its last
+ * write has ended, and that takes long on a busy disk. The error names the processes that hold it,
+ * where the host has fuser.
+ */
 function unmount(at: string): void {
-  for (let tries = 50; tries > 0; tries--) {
-    if (spawnSync('umount', [at]).status === 0) return;
+  const end = Date.now() + 60_000;
+  for (;;) {
+    const { status, stderr } = spawnSync('umount', [at], { encoding: 'utf8' });
+    if (status === 0) return;
+    if (Date.now() > end) {
+      const holders = spawnSync('fuser', ['-vm', at], { encoding: 'utf8' });
+      throw new Error(`${stderr}${holders.stderr ?? ''}`);
+    }
     execFileSync('sleep', ['0.1']);
   }
-  execFileSync('umount', [at]);
 }
