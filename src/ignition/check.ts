@@ -13,7 +13,7 @@ import {
   spotOf,
 } from '../resources/candidate.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
-import { parsePath } from '../resources/document.ts';
+import { parsePath, pathText } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, ProfileSpec } from '../resources/kinds.ts';
 import { type Case, casesIn, idsOf, sameCases, sameParts } from './cases.ts';
 import { expandConfig, names } from './expand.ts';
@@ -21,6 +21,7 @@ import { foreignKeys } from './extra.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { type BootFacts, type Parts, renderInput } from './input.ts';
 import { merge } from './merge.ts';
+import { networkDoubts } from './network-faults.ts';
 import { render, scopeOf, withMusterLayer } from './render.ts';
 import type { ConfigLayer, RenderInput } from './rendered.ts';
 import { templateFault } from './template.ts';
@@ -261,6 +262,8 @@ function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Fin
       'extra.cloudInit',
       `no module of cloud-init reads "${key}"; it has an effect only if the image brings one`,
     );
+  for (const { path, message } of networkDoubts(config?.network?.interfaces ?? []))
+    warn(pathText(['network', 'interfaces', ...path]), message);
 }
 
 interface Finding extends Judged {

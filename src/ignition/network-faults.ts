@@ -30,6 +30,26 @@ export function networkFaults(interfaces: readonly NodeInterface[]): readonly Ne
   );
 }
 
+/**
+ * What may not work. It is a second default route of IPv4 with the same metric: networkd installs
+ * one of the two, that of the interface which is ready last; NetworkManager gives each interface a
+ * metric of its own. IPv6 uses both.
+ */
+export function networkDoubts(interfaces: readonly NodeInterface[]): readonly NetworkFault[] {
+  return interfaces.flatMap(({ gateway, metric }, n) => {
+    const twin = interfaces
+      .slice(0, n)
+      .find((one) => one.gateway !== undefined && (one.metric ?? 0) === (metric ?? 0));
+    if (gateway === undefined || twin === undefined) return [];
+    return [
+      fault(
+        [n, 'gateway'],
+        `${interfaceKey(twin)} has a default gateway with the same metric, and Linux may keep only one of the two; give one of them a higher metric, or write routes to what is behind this gateway`,
+      ),
+    ];
+  });
+}
+
 const fault = (path: Path, message: string): NetworkFault => ({ path, message });
 
 interface Parsed {

@@ -78,14 +78,33 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
     );
 }
 
+/** The extra document that an image reads, and the one that it does not read, by its format. */
+const EXTRAS = {
+  'cloud-init': ['cloudInit', 'ignition'],
+  ignition: ['ignition', 'cloudInit'],
+} as const;
+
 /**
  * Warns about an image with `configFormat: none`: it gets no configuration, and so nothing that
- * reports to Muster.
+ * reports to Muster. Warns as well about an `extra` document that the image does not read, unless
+ * the profile has one for either format.
  */
 function checkFormat(profile: Candidate<'Profile'>, candidates: CandidateSet, found: CrossFault[]): void {
   const { image: name, config } = profile.document.spec;
   const image = candidates.Image.get(name ?? '')?.document.spec;
-  if (image?.configFormat !== 'none') return;
+  if (image === undefined) return;
+  if (image.configFormat !== 'none') {
+    const [read, other] = EXTRAS[image.configFormat];
+    if (config?.extra?.[other] !== undefined && config.extra[read] === undefined)
+      report(
+        found,
+        profile,
+        ['spec', 'config', 'extra', other],
+        `its image "${name}" reads ${image.configFormat}, so this document has no effect; write it as extra.${read}`,
+        { severity: 'warning' },
+      );
+    return;
+  }
   const none = `its image "${name}" has configFormat none`;
   if (config !== undefined)
     report(

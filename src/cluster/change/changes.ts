@@ -116,6 +116,29 @@ export async function openChanges(deps: ChangesDeps): Promise<Changes> {
   return changes;
 }
 
+/** The orders for a change that is under way. */
+export type ChangeOrders = Pick<Changes, 'pause' | 'resume' | 'rollBack' | 'leaveOut' | 'amend'>;
+
+/**
+ * The orders for changes of one kind: an order to pause an upgrade does not reach a rotation.
+ *
+ * @throws {MusterError} its methods: E_CHANGE as well while a change of another kind is under way
+ */
+export function ordersFor(changes: Changes, kind: string): ChangeOrders {
+  const checked = (cluster: string): Changes => {
+    const record = changes.record(cluster);
+    if (record === undefined || record.ended || record.kind === kind) return changes;
+    throw new MusterError('E_CHANGE', `${cluster}: no ${kind} is under way, but a ${record.kind} is`);
+  };
+  return {
+    pause: async (cluster, by) => checked(cluster).pause(cluster, by),
+    resume: async (cluster, by) => checked(cluster).resume(cluster, by),
+    rollBack: async (cluster, by) => checked(cluster).rollBack(cluster, by),
+    leaveOut: async (cluster, machines, by) => checked(cluster).leaveOut(cluster, machines, by),
+    amend: async (cluster, to, by) => checked(cluster).amend(cluster, to, by),
+  };
+}
+
 class RunningChanges implements Changes {
   readonly #deps: ChangesDeps;
   readonly #kept = new Map<string, Kept>();

@@ -71,6 +71,7 @@ const OF_THE_AGENT: readonly (readonly [path: RegExp, instead: string])[] = [
     'set spec.kubernetes.registries or mirrors',
   ],
   [/^\/etc\/(sysctl\.d|modules-load\.d)\/(90-)?muster\.conf$/, 'set config.sysctls or config.kernelModules'],
+  [/^\/etc\/systemd\/timesyncd\.conf\.d\/90-muster\.conf$/, 'set spec.kubernetes.timeServers'],
   [/^\/etc\/muster\//, 'the directory is the agent’s own'],
 ];
 

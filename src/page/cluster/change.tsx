@@ -1,4 +1,4 @@
-/** A change of a cluster (a rotation of keys, an upgrade): its steps, evidence, and orders. */
+/** Changes of a cluster (an upgrade, a rotation, a roll): their steps, evidence, and orders. */
 import type { ChangeView } from '../../api/rotations.ts';
 import { Problem, part, post } from '../base/http.ts';
 import { may } from '../base/session.ts';
@@ -9,27 +9,46 @@ import { commands, ProblemNote } from '../parts/note.tsx';
 import { Order } from '../parts/order.tsx';
 import { useResource } from '../parts/use.ts';
 
-const KINDS = [
-  ['upgrade', 'Upgrade'],
-  ['rotation', 'Rotation of keys'],
-] as const;
+interface Kind {
+  /** The last part of its path. */
+  readonly name: 'upgrade' | 'rotation' | 'roll';
+  readonly title: string;
+  /** The order that takes it back, and its label. */
+  readonly back: readonly [order: string, label: string];
+  readonly backText: string;
+}
+
+const ROLL_BACK: Pick<Kind, 'back' | 'backText'> = {
+  back: ['roll-back', 'Roll back'],
+  backText: 'The steps that are done are taken back, one after the other.',
+};
+const KINDS: readonly Kind[] = [
+  { name: 'upgrade', title: 'Upgrade', ...ROLL_BACK },
+  { name: 'rotation', title: 'Rotation of keys', ...ROLL_BACK },
+  {
+    name: 'roll',
+    title: 'Reboot of machines',
+    back: ['cancel', 'Cancel'],
+    backText: 'No other machine reboots; a node that is being drained takes pods again.',
+  },
+];
 
 export const Changes = ({ cluster }: { readonly cluster: string }) => (
   <div class="stack">
-    {KINDS.map(([kind, title]) => (
-      <OneChange key={kind} cluster={cluster} kind={kind} title={title} />
+    {KINDS.map((kind) => (
+      <OneChange key={kind.name} cluster={cluster} kind={kind} />
     ))}
   </div>
 );
 
 interface ChangeProps {
   readonly cluster: string;
-  readonly kind: 'upgrade' | 'rotation';
-  readonly title: string;
+  readonly kind: Kind;
 }
 
-function OneChange({ cluster, kind, title }: ChangeProps) {
-  const path = `/v1/clusters/${part(cluster)}/${kind}`;
+function OneChange({ cluster, kind }: ChangeProps) {
+  const { title } = kind;
+  const path = `/v1/clusters/${part(cluster)}/${kind.name}`;
   const { value, error, reload } = useResource<ChangeView>(path, (event) => event.kind === 'cluster.change');
   const never = error instanceof Problem && error.status === 404;
   return (
@@ -38,7 +57,7 @@ function OneChange({ cluster, kind, title }: ChangeProps) {
         <h2>{title}</h2>
         {value && <State change={value} />}
         {value && !value.ended && may('administer', cluster) && (
-          <Orders change={value} path={path} title={title} done={reload} />
+          <Orders change={value} path={path} kind={kind} done={reload} />
         )}
       </header>
       {never && <p class="dim">There was none yet.</p>}
@@ -70,12 +89,14 @@ function stateOf({ ended, paused, holding, back }: ChangeView): readonly [Tone, 
 interface OrdersProps {
   readonly change: ChangeView;
   readonly path: string;
-  readonly title: string;
+  readonly kind: Kind;
   readonly done: () => void;
 }
-function Orders({ change, path, title, done }: OrdersProps) {
-  const give = (order: string) => async (): Promise<void> => {
-    await post(`${path}/${order}`);
+function Orders({ change, path, kind, done }: OrdersProps) {
+  const { title, back, backText } = kind;
+  const [order, label] = back;
+  const give = (what: string) => async (): Promise<void> => {
+    await post(`${path}/${what}`);
     done();
   };
   return (
@@ -91,13 +112,13 @@ function Orders({ change, path, title, done }: OrdersProps) {
       )}
       {!change.back && (
         <Order
-          label="Roll back"
-          title={`Roll back: ${title}`}
+          label={label}
+          title={`${label}: ${title}`}
           danger
           disabled={change.notBack !== undefined}
-          give={give('roll-back')}
+          give={give(order)}
         >
-          <p>The steps that are done are taken back, one after the other.</p>
+          <p>{backText}</p>
         </Order>
       )}
     </div>

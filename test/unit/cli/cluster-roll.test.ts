@@ -148,3 +148,20 @@ test('orders of a roll do not reach another change', async () => {
   expect(world.changes.record('blue')).toMatchObject({ kind: 'rotation', route: 'forward', without: [] });
   expect(world.changes.record('blue')?.paused).toBeUndefined();
 });
+
+test('orders of an upgrade and of a rotation do not reach a roll', async () => {
+  await begun();
+  for (const kind of ['upgrade', 'rotation'])
+    for (const order of ['pause', 'resume', 'roll-back', 'leave-out'])
+      await expect(
+        world.client.call('POST', `/v1/clusters/blue/${kind}/${order}`, {
+          body: { json: order === 'leave-out' ? { without: 'w1' } : {} },
+        }),
+      ).rejects.toMatchObject({ code: 'E_CHANGE', message: `blue: no ${kind} is under way, but a roll is` });
+  for (const kind of ['upgrade', 'rotation'])
+    await expect(world.client.call('GET', `/v1/clusters/blue/${kind}`)).rejects.toMatchObject({
+      code: 'E_NOT_FOUND',
+    });
+  expect(world.changes.record('blue')).toMatchObject({ route: 'forward', without: [] });
+  expect(world.changes.record('blue')?.paused).toBeUndefined();
+});

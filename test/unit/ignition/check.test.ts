@@ -175,3 +175,15 @@ test('a machine with a disk that cannot be passed to the agent is refused when i
     'error 7 the disk "path=/dev/disk/by-id/a b" cannot be passed to the machine; use letters, digits and "@%+=:,._/-" alone',
   ]);
 });
+
+test('two default gateways with the same metric give a warning, and with different ones none', () => {
+  const gateways = (metric: string) => `{boot: hold, config: {network: {interfaces: [
+    {name: a, addresses: [10.1.0.2/24], gateway: 10.1.0.1},
+    {name: b, addresses: [10.2.0.2/24], gateway: 10.2.0.1${metric}}]}}}`;
+  expect(check(document('Profile', 'p', gateways('')))).toEqual([
+    expect.stringMatching(
+      /^warning .*a has a default gateway with the same metric, and Linux may keep only one/,
+    ),
+  ]);
+  expect(check(document('Profile', 'p', gateways(', metric: 200')))).toEqual([]);
+});

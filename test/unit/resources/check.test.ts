@@ -222,6 +222,28 @@ describe('a profile', () => {
     });
   });
 
+  describe('with a document in `extra` that its image does not read', () => {
+    const image = (format: string) =>
+      `---\napiVersion: muster/v1\nkind: Image\nmetadata: {name: i}\nspec: {os: x, arch: x86_64, configFormat: ${format}, kernel: {sha256: "${'0'.repeat(64)}"}, root: {sha256: "${'1'.repeat(64)}"}}\n`;
+    const extra = (text: string) => profile('p', `{image: i, config: {extra: ${text}}}`);
+
+    test('gets a warning that names the other field', () => {
+      expect(shown(image('ignition') + extra('{cloudInit: "runcmd: [date]"}'))).toEqual([
+        expect.stringMatching(
+          /^warning .*reads ignition, so this document has no effect; write it as extra.ignition$/,
+        ),
+      ]);
+      expect(shown(image('cloud-init') + extra('{ignition: "storage: {}"}'))).toEqual([
+        expect.stringMatching(/^warning .*reads cloud-init, so .*; write it as extra.cloudInit$/),
+      ]);
+    });
+
+    test('gets none when it has a document for either format', () => {
+      const both = extra('{cloudInit: "runcmd: [date]", ignition: "storage: {}"}');
+      expect(shown(image('ignition') + both)).toEqual([]);
+    });
+  });
+
   test('that selects by a network that does not exist is refused', () => {
     expect(shown(profile('worker', '{boot: hold, selector: {network: nowhere}}'))).toEqual([
       expect.stringContaining('there is no Network "nowhere"'),

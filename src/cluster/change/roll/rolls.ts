@@ -7,7 +7,7 @@ import type { Health } from '../../health/health.ts';
 import type { Running } from '../../spec/release.ts';
 import type { ClusterMachine, ResolvedCluster } from '../../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
-import type { Changes } from '../changes.ts';
+import { type Changes, ordersFor } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { refuseSecond } from '../orders.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
@@ -99,12 +99,7 @@ export function createRolls(deps: RollsDeps): Rolls {
   const { changes } = deps;
   const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
-  /** Orders hold for a roll alone: the cluster may have another change. */
-  const checked = (cluster: string): void => {
-    const record = changes.record(cluster);
-    if (record !== undefined && !record.ended && record.kind !== 'roll')
-      throw new MusterError('E_CHANGE', `${cluster}: no roll is under way, but a ${record.kind} is`);
-  };
+  const orders = ordersFor(changes, 'roll');
 
   return {
     async preview(cluster, request) {
@@ -145,22 +140,12 @@ export function createRolls(deps: RollsDeps): Rolls {
       if (record?.kind === 'roll') return progress(record);
       throw new MusterError('E_NOT_FOUND', `the machines of "${cluster}" were never rolled`);
     },
-    async pause(cluster, by) {
-      checked(cluster);
-      return progress(await changes.pause(cluster, by));
-    },
-    async resume(cluster, by) {
-      checked(cluster);
-      return progress(await changes.resume(cluster, by));
-    },
-    async cancel(cluster, by) {
-      checked(cluster);
-      return progress(await changes.rollBack(cluster, by));
-    },
+    pause: async (cluster, by) => progress(await orders.pause(cluster, by)),
+    resume: async (cluster, by) => progress(await orders.resume(cluster, by)),
+    cancel: async (cluster, by) => progress(await orders.rollBack(cluster, by)),
     async leaveOut(cluster, machines, by) {
-      checked(cluster);
       refuseUnknown(resolvedOf(deps, cluster), machines);
-      return progress(await changes.leaveOut(cluster, machines, by));
+      return progress(await orders.leaveOut(cluster, machines, by));
     },
     image: (machine) => {
       const found = imageOf(deps, machine);

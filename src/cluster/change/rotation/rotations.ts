@@ -17,7 +17,7 @@ import { readAuthority } from '../../../pki/x509.ts';
 import type { FoundingStatus } from '../../etcd/status.ts';
 import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
-import type { Changes } from '../changes.ts';
+import { type Changes, ordersFor } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
 import { type ChangeProgress, progressIn } from '../progress.ts';
@@ -85,6 +85,7 @@ const BRIDGED: readonly string[] = ['etcd-ca', 'front-proxy-ca'];
  */
 export function createRotations(deps: RotationsDeps): Rotations {
   const { changes, clusters } = deps;
+  const orders = ordersFor(changes, 'rotation');
   const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
   const resolvedOf = (cluster: string): ResolvedCluster => {
@@ -132,16 +133,16 @@ export function createRotations(deps: RotationsDeps): Rotations {
     underWay: (cluster) => changes.record(cluster),
     show(cluster) {
       const record = changes.record(cluster);
-      if (record) return progress(record);
+      if (record?.kind === 'rotation') return progress(record);
       throw new MusterError('E_NOT_FOUND', `the keys of "${cluster}" were never rotated`);
     },
-    pause: async (cluster, by) => progress(await changes.pause(cluster, by)),
-    resume: async (cluster, by) => progress(await changes.resume(cluster, by)),
-    rollBack: async (cluster, by) => progress(await changes.rollBack(cluster, by)),
+    pause: async (cluster, by) => progress(await orders.pause(cluster, by)),
+    resume: async (cluster, by) => progress(await orders.resume(cluster, by)),
+    rollBack: async (cluster, by) => progress(await orders.rollBack(cluster, by)),
     async leaveOut(cluster, { without, leave }, by) {
       let record = changes.record(cluster);
-      if (leave.length > 0) record = await changes.amend(cluster, (order) => leavingBehind(order, leave), by);
-      if (without.length > 0 || record === undefined) record = await changes.leaveOut(cluster, without, by);
+      if (leave.length > 0) record = await orders.amend(cluster, (order) => leavingBehind(order, leave), by);
+      if (without.length > 0 || record === undefined) record = await orders.leaveOut(cluster, without, by);
       return progress(record);
     },
   };

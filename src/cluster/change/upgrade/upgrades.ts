@@ -11,7 +11,7 @@ import { sameRelease } from '../../spec/mixed.ts';
 import { type Running, type RunningCluster, releaseOf } from '../../spec/release.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
-import type { Changes } from '../changes.ts';
+import { type Changes, ordersFor } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { fullNodes } from '../nodes.ts';
 import { refuseSecond } from '../orders.ts';
@@ -90,6 +90,7 @@ export interface Upgrades {
  */
 export function createUpgrades(deps: UpgradesDeps): Upgrades {
   const { changes } = deps;
+  const orders = ordersFor(changes, 'upgrade');
   const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
   return {
@@ -126,11 +127,11 @@ export function createUpgrades(deps: UpgradesDeps): Upgrades {
       if (record?.kind === 'upgrade') return progress(record);
       throw new MusterError('E_NOT_FOUND', `"${cluster}" was never upgraded`);
     },
-    pause: async (cluster, by) => progress(await changes.pause(cluster, by)),
-    resume: async (cluster, by) => progress(await changes.resume(cluster, by)),
+    pause: async (cluster, by) => progress(await orders.pause(cluster, by)),
+    resume: async (cluster, by) => progress(await orders.resume(cluster, by)),
 
     async rollBack(cluster, by) {
-      const record = await changes.rollBack(cluster, by);
+      const record = await orders.rollBack(cluster, by);
       const order = upgradeOrder.parse(record.order);
       const entry = deps.catalog.get('Cluster', cluster);
       // The document of a file stays as it is; only a person edits it.
@@ -140,7 +141,7 @@ export function createUpgrades(deps: UpgradesDeps): Upgrades {
 
     async leaveOut(cluster, machines, by) {
       refuseControlPlanes(deps, cluster, machines);
-      return progress(await changes.leaveOut(cluster, machines, by));
+      return progress(await orders.leaveOut(cluster, machines, by));
     },
   };
 }

@@ -59,6 +59,7 @@ const swap = { filesystems: [{ device: '/dev/sdz', format: 'swap' }] };
 
 test.each([
   [file('/var/lib/kubelet/config.yaml'), 'which the agent writes; set overrides.kubelet.config'],
+  [file('/etc/systemd/timesyncd.conf.d/90-muster.conf'), 'set spec.kubernetes.timeServers'],
   [file('/etc/containerd/config.toml'), 'which the agent writes; set spec.kubernetes.registries or mirrors'],
   [file('/etc/kubernetes/manifests/etcd.yaml'), 'set overrides.flags or staticPods'],
   [file('/etc/kubernetes/pki/ca.crt'), 'Muster issues it'],
