@@ -1,0 +1,105 @@
+/**
+ * A client in another language: Debian's OpenAPI::Client makes it in Perl from the document that a
+ * running server serves, and checks each answer against that document.
+ */
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { CONTRACTS } from '../../src/api/contract/table.ts';
+import { unpacked } from './unpacked.ts';
+
+const ROOT = path.join(import.meta.dirname, '../..');
+const PACKAGE = unpacked('libopenapi-client-perl', 'usr/share/perl5/OpenAPI/Client.pm').command;
+const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-openapi-'));
+const socket = path.join(dir, 'muster.sock');
+let server: ChildProcess;
+let log = '';
+
+beforeAll(async () => {
+  fs.mkdirSync(path.join(dir, 'config'));
+  server = spawn(
+    path.join(ROOT, 'bin/muster'),
+    [
+      ...['serve', '--config', path.join(dir, 'config'), '--state', path.join(dir, 'state')],
+      ...['--socket', socket, '--interface', 'lo', '--http-port', '18780'],
+    ],
+    { stdio: ['ignore', 'pipe', 'pipe'] },
+  );
+  for (const stream of [server.stdout!, server.stderr!]) stream.on('data', (text) => (log += text));
+  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 50_000 });
+}, 60_000);
+
+afterAll(async () => {
+  if (server.exitCode === null) {
+    const ended = new Promise((resolve) => server.once('close', resolve));
+    server.kill('SIGTERM');
+    await ended;
+  }
+  fs.rmSync(dir, { recursive: true, force: true });
+});
+
+/** Where the package and what it needs keep their modules; the versions of Perl differ. */
+function modules(): string {
+  const usr = PACKAGE.slice(0, PACKAGE.indexOf('/share/'));
+  const kept = ['share/perl', 'lib/x86_64-linux-gnu/perl5', 'lib/x86_64-linux-gnu/perl'].flatMap((at) =>
+    fs.existsSync(`${usr}/${at}`) ? fs.readdirSync(`${usr}/${at}`).map((one) => `${usr}/${at}/${one}`) : [],
+  );
+  return [`${usr}/share/perl5`, ...kept].join(':');
+}
+
+type Call = readonly [operation: string, parameters: object, content?: object];
+interface Answers {
+  readonly operations: readonly string[];
+  readonly answers: readonly { status: number | string; etag?: string; body: unknown; faults: string[] }[];
+}
+
+const ask = (...calls: readonly Call[]): Answers =>
+  JSON.parse(
+    execFileSync('perl', [path.join(import.meta.dirname, 'openapi-client.pl'), socket], {
+      input: JSON.stringify(
+        calls.map(([operation, parameters, content]) => [operation, parameters, content ?? {}]),
+      ),
+      env: { ...process.env, PERL5LIB: modules() },
+      encoding: 'utf8',
+    }),
+  );
+
+const profile = (boot: string) =>
+  `apiVersion: muster/v1\nkind: Profile\nmetadata: {name: worker}\nspec: {boot: ${boot}}\n`;
+const worker = { kind: 'profiles', name: 'worker' };
+
+test('a client that Perl makes from /openapi.json has every operation, and each answer has the form that is described', () => {
+  const { operations, answers } = ask(
+    ['getVersion', {}],
+    ['getStatus', {}],
+    ['getInventory', {}],
+    ['putByKindByName', { ...worker, 'If-None-Match': '*' }, { body: profile('hold') }],
+    ['putByKindByName', { ...worker, 'If-None-Match': '*' }, { body: profile('hold') }],
+    ['putByKindByName', { ...worker, dryRun: true }, { body: profile('nothing') }],
+    ['getByKindByName', worker],
+    ['getByKind', { kind: 'profiles', limit: 10 }],
+    ['deleteByKindByName', worker],
+    ['getByKindByName', worker],
+    ['getEvents', {}],
+  );
+  expect(operations).toHaveLength(Object.keys(CONTRACTS).length);
+  expect(answers.map(({ faults }) => faults)).toEqual(answers.map(() => []));
+  expect(answers.map(({ status }) => Number(status))).toEqual([
+    200, 200, 200, 201, 412, 422, 200, 200, 200, 404, 200,
+  ]);
+  expect(answers[6]!.etag).toBe(answers[3]!.etag);
+  expect(answers[7]!.body).toMatchObject({
+    items: [{ metadata: { name: 'worker' }, spec: { boot: 'hold' } }],
+  });
+  expect(answers[9]!.body).toMatchObject({ code: 'E_NOT_FOUND', fix: expect.any(String) });
+});
+
+test('that client refuses what the document forbids before it sends it', () => {
+  const [answer] = ask(['getByKind', { kind: 'profiles', limit: -1 }]).answers;
+  expect(answer).toMatchObject({
+    status: 400,
+    body: { errors: [{ path: '/limit', message: expect.stringContaining('minimum') }] },
+  });
+});
