@@ -30,12 +30,12 @@ take_snapshot() {
 are $database octets; free space or use a larger data disk"
     return 1
   fi
-  save_snapshot >"$snapshot_directory/log" 2>&1 &
+  write_snapshot >"$snapshot_directory/log" 2>&1 &
   if ! send_snapshot "$1" $!; then
     kill $! 2>/dev/null
     return 1
   fi
-  if wait $! && check_snapshot && end_snapshot "$1"; then
+  if wait $! && end_snapshot "$1"; then
     return 0
   fi
   tail -n 2 "$snapshot_directory/log"
@@ -55,6 +55,11 @@ find_etcd_programs() {
   command -v etcdctl >/dev/null && return 0
   echo 'there is no etcdctl, neither next to the etcd that runs nor on this machine'
   return 1
+}
+
+# Has etcd write a snapshot and checks it; the last of it is sent during the check.
+write_snapshot() {
+  save_snapshot && check_snapshot
 }
 
 # Has etcd write a snapshot to $snapshot_directory/db; until it is complete its name is db.part.
@@ -111,7 +116,7 @@ check_snapshot() {
   checker=etcdutl
   command -v etcdutl >/dev/null || checker=etcdctl
   ETCDCTL_API=3 "$checker" --write-out json snapshot status "$snapshot_directory/db" \
-    >"$snapshot_directory/status" 2>>"$snapshot_directory/log"
+    >"$snapshot_directory/status" 9>&-
 }
 
 # Tells the server what the check of snapshot $1 found, which makes the snapshot count.
