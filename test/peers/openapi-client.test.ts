@@ -2,43 +2,21 @@
  * A client in another language: Debian's OpenAPI::Client makes it in Perl from the document that a
  * running server serves, and checks each answer against that document.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { CONTRACTS } from '../../src/api/contract/table.ts';
+import { type BootHost, openBootHost } from '../../src/lab/simulated/boot-host.files.ts';
 import { unpacked } from './unpacked.ts';
 
-const ROOT = path.join(import.meta.dirname, '../..');
 const PACKAGE = unpacked('libopenapi-client-perl', 'usr/share/perl5/OpenAPI/Client.pm').command;
-const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-openapi-'));
-const socket = path.join(dir, 'muster.sock');
-let server: ChildProcess;
-let log = '';
+let host: BootHost;
 
 beforeAll(async () => {
-  fs.mkdirSync(path.join(dir, 'config'));
-  server = spawn(
-    path.join(ROOT, 'bin/muster'),
-    [
-      ...['serve', '--config', path.join(dir, 'config'), '--state', path.join(dir, 'state')],
-      ...['--socket', socket, '--interface', 'lo', '--http-port', '18780'],
-    ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  for (const stream of [server.stdout!, server.stderr!]) stream.on('data', (text) => (log += text));
-  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 50_000 });
-}, 60_000);
-
-afterAll(async () => {
-  if (server.exitCode === null) {
-    const ended = new Promise((resolve) => server.once('close', resolve));
-    server.kill('SIGTERM');
-    await ended;
-  }
-  fs.rmSync(dir, { recursive: true, force: true });
+  host = await openBootHost(1);
 });
+afterAll(() => host?.close());
 
 /** Where the package and what it needs keep their modules; the versions of Perl differ. */
 function modules(): string {
@@ -57,7 +35,7 @@ interface Answers {
 
 const ask = (...calls: readonly Call[]): Answers =>
   JSON.parse(
-    execFileSync('perl', [path.join(import.meta.dirname, 'openapi-client.pl'), socket], {
+    execFileSync('perl', [path.join(import.meta.dirname, 'openapi-client.pl'), host.socket], {
       input: JSON.stringify(
         calls.map(([operation, parameters, content]) => [operation, parameters, content ?? {}]),
       ),
@@ -79,7 +57,7 @@ test('a client that Perl makes from /openapi.json has every operation, and each 
     ['putByKindByName', { ...worker, 'If-None-Match': '*' }, { body: profile('hold') }],
     ['putByKindByName', { ...worker, dryRun: true }, { body: profile('nothing') }],
     ['getByKindByName', worker],
-    ['getByKind', { kind: 'profiles', limit: 10 }],
+    ['getByKind', { kind: 'profiles', fields: 'metadata.name=worker', limit: 10 }],
     ['deleteByKindByName', worker],
     ['getByKindByName', worker],
     ['getEvents', {}],

@@ -97,9 +97,8 @@ export interface Rolls {
  */
 export function createRolls(deps: RollsDeps): Rolls {
   const { changes } = deps;
-  const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
-
   const orders = ordersFor(changes, 'roll');
+  const progress = (record: ChangeRecord): ChangeProgress => progressIn(changes, record);
 
   return {
     async preview(cluster, request) {
