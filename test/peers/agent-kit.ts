@@ -381,8 +381,13 @@ export class Machine {
     }
   }
 
-  close(): void {
+  /** Ends the agent with everything that it runs, as a power cut does. */
+  end(): void {
     for (const { pid } of this.#children) kill(pid!);
+  }
+
+  close(): void {
+    this.end();
     fs.rmSync(this.root, { recursive: true, force: true });
   }
 }
