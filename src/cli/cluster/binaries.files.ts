@@ -177,17 +177,22 @@ function writeMissing(
   else fs.mkdirSync(path.extname(file) === '' ? file : path.dirname(file), { recursive: true });
 }
 
-/** How programs begin the line that says what is wrong with a flag, and with anything else. */
+/**
+ * How programs begin the line that says what is wrong with a flag, why they end, and anything else.
+ * Connections that fail meanwhile may log after the line that says why a program ends.
+ */
 const COMPLAINTS = [
   /flag provided but not defined|unknown flag|invalid argument|invalid value|unknown shorthand/,
-  /"command failed"|^Error:|^F\d{4}|failed|error/i,
+  /"command failed"|^Error:|^F\d{4}/i,
+  /failed|error/i,
 ];
 
 /** What a program says about its end, without its usage. */
 function lastWords(output: string): string {
   const lines = output.split('\n').filter((line) => line.trim() !== '');
-  const [flags, others] = COMPLAINTS.map((complaint) => lines.filter((line) => complaint.test(line)));
-  return (flags?.[0] ?? others?.at(-1) ?? lines.at(-1) ?? 'it ended without a word').slice(0, 600);
+  const [flags, ends, others] = COMPLAINTS.map((complaint) => lines.filter((line) => complaint.test(line)));
+  const last = flags?.[0] ?? ends?.at(-1) ?? others?.at(-1) ?? lines.at(-1);
+  return (last ?? 'it ended without a word').slice(0, 600);
 }
 
 /** Runs a program as nobody, in a network of its own, until it ends or was watched long enough. */
