@@ -8,7 +8,7 @@ if [ "$(id -u)" != 0 ]; then
     echo "in-namespace.sh: needs root (network namespaces); run it with sudo" >&2
     exit 1
   fi
-  kept=PATH,CI,MUSTER_TEST_STAGE,MUSTER_ARTIFACTS,MUSTER_FORMER_ARTIFACTS
+  kept=PATH,CI,MUSTER_TEST_STAGE,MUSTER_ARTIFACTS,MUSTER_FORMER_ARTIFACTS,MUSTER_EVERY_EFFECT
   exec sudo --preserve-env="$kept" "$0" "$@"
 fi
 export PATH="$PATH:/usr/sbin:/sbin"

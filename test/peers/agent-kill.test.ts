@@ -1,6 +1,7 @@
 /**
  * An agent that is killed at any point and run again ends in the same state. Needs root and
- * scripts/in-namespace.sh.
+ * scripts/in-namespace.sh. MUSTER_EVERY_EFFECT=1 (`make torture`) kills it before each effect; else
+ * most tests kill it before each third one.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -195,8 +196,8 @@ interface Case {
   readonly disk?: string | number;
   /** More settings for the agent. */
   readonly settings?: Readonly<Record<string, string>>;
-  /** Kills before each so many effects only; odd, so that each second kill is a power cut. */
-  readonly every?: number;
+  /** Kills before each effect always. */
+  readonly each?: boolean;
   /** Runs before the machine is switched on for the first time. */
   readonly prepare?: (machine: Machine) => void;
   /** Runs after `prepare`, and again after every power cut. */
@@ -208,8 +209,8 @@ interface Case {
 }
 
 /**
- * Kills a machine before each of its effects, every other time with a power cut, and checks that it
- * ends in the state of a run that nobody kills.
+ * Kills a machine before its effects, every other time with a power cut, and checks that it ends in
+ * the state of a run that nobody kills.
  */
 async function killedAnywhere(of: Case): Promise<void> {
   planner.standing = of.lines;
@@ -223,7 +224,8 @@ async function killedAnywhere(of: Case): Promise<void> {
   const { digest } = encodePlan({ lines: of.lines, pollSeconds: 0 });
 
   let next = 0;
-  const { every = 1 } = of;
+  // Odd, so that each second kill is a power cut.
+  const every = of.each || process.env.MUSTER_EVERY_EFFECT ? 1 : 3;
   const worker = async (): Promise<void> => {
     for (let at = next++ * every; at < effects; at = next++ * every) {
       let victim = new Victim(of);
@@ -312,7 +314,6 @@ test(
       ],
       disk: 64,
       settings: { encrypt: 'boot-host' },
-      every: 3,
       whole({ tree }, effects) {
         expect(tree['/var/lib/muster/marker']).toBe('600 lab f1 cp1 cp1\n');
         expect(effects).toBeGreaterThan(40);
@@ -387,6 +388,7 @@ test('an agent that is killed while it restores etcd with an image, also while e
       { do: 'step', step: 'restored' },
     ],
     disk: written,
+    each: true,
     powerOn(machine) {
       fs.mkdirSync(machine.path('/run/containerd'), { recursive: true });
       fs.symlinkSync(containerd.socket, machine.path('/run/containerd/containerd.sock'));

@@ -29,13 +29,15 @@ const hasEtcd = (): boolean =>
     'initial-cluster-state',
   );
 
-function resolvedOf(file: string): ResolvedCluster {
+/** The cluster of an example, with the version of the binaries. */
+function resolvedOf(file: string, version: string): ResolvedCluster {
   const documents = loadAll(fs.readFileSync(`examples/${file}`, 'utf8')) as Document[];
   const cluster = documents.find((one): one is Document<'Cluster'> => one.kind === 'Cluster')!;
   const machines = documents
     .filter((one): one is Document<'Machine'> => one.kind === 'Machine')
     .map(({ metadata, spec }) => ({ name: metadata.name, addresses: spec.addresses ?? [] }));
-  return resolveCluster(cluster.metadata.name, cluster.spec.kubernetes!, machines).resolved!;
+  const spec = { ...cluster.spec.kubernetes!, version };
+  return resolveCluster(cluster.metadata.name, spec, machines).resolved!;
 }
 
 /** Whether a component parses these flags; `--help` then ends it. */
@@ -96,7 +98,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
   test.each(fs.readdirSync('examples').filter((name) => name.endsWith('.yaml')))(
     'every component takes the flags of %s',
     async (file) => {
-      expect(await refused(resolvedOf(file))).toEqual([]);
+      expect(await refused(resolvedOf(file, version()))).toEqual([]);
     },
   );
 
