@@ -9,7 +9,7 @@ import { ARTIFACTS } from '../artifacts.ts';
 import { type Rack, until } from './etcd/rack.ts';
 import { rotationOf } from './etcd/rotation.ts';
 import { Watch } from './etcd/watch.ts';
-import { type Kubectl, kubectlOf, openKubernetes, stops } from './kubernetes/rack.ts';
+import { type Kubectl, kubectlOf, openKubernetes, stops, versionOf } from './kubernetes/rack.ts';
 import { bootAll, clientOf, stateOf } from './kubernetes/rotating.ts';
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
@@ -54,7 +54,10 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await Promise.all(watches.map((watch) => watch.stop()));
     for (const [n, machine] of rack.all.entries()) {
       const since = (name: string) => (stops(machine)[name] ?? 0) - (before[n]![name] ?? 0);
-      expect([since('etcd'), since('kube-apiserver')]).toEqual([1, 3]);
+      // Before 1.35 an API server restarts for its encryption key, which the first one does not
+      // rehearse with the others.
+      const again = n === 0 && versionOf('kube-apiserver').startsWith('1.34.') ? 1 : 0;
+      expect([since('etcd'), since('kube-apiserver')]).toEqual([1, 3 + again]);
     }
 
     // Nothing takes the old keys any more.

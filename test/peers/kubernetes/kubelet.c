@@ -1,6 +1,6 @@
 /*
  * The process that is called kubelet on a machine of a rack: it prints its version, as agents ask
- * for it, and runs versioned-kubelet.ts, which does kubelet's work. Each version is compiled with
+ * for it, and runs kubelet.ts, which does kubelet's work. Each version is compiled with
  * its VERSION.
  */
 #include <signal.h>
@@ -26,7 +26,7 @@ int main(int argc, char **argv) {
   child = fork();
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    execl("/repo/node_modules/.bin/node", "pods", "/repo/test/peers/kubernetes/versioned-kubelet.ts", NULL);
+    execl("/repo/node_modules/.bin/node", "pods", "/repo/test/peers/kubernetes/kubelet.ts", NULL);
     _exit(127);
   }
   signal(SIGTERM, end);

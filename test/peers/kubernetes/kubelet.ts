@@ -1,27 +1,34 @@
 /**
  * Takes the place of kubelet on a machine of a rack, where no container runtime is: runs the static
  * pods' programs as their manifests say, restarts them as kubelet does, and serves kubelet's two
- * ports with kubelet's certificate. Its pods outlive its own restart, and it reads its client
- * certificate only when it starts, as kubelet does.
+ * ports with kubelet's certificate. As kubelet's, its pods outlive its own restart, and it reads
+ * its client certificate only when it starts.
  */
 import { spawn } from 'node:child_process';
-import { createHash, X509Certificate } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import http from 'node:http';
 import https from 'node:https';
+import os from 'node:os';
 import path from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { load } from 'js-yaml';
 import { fieldsOf, textOf } from '../../../src/base/foreign-json.ts';
+import { keepNode } from './node.ts';
 
-process.title = 'kubelet';
+/**
+ * The version that kubelet.c says; agents ask the process that is called kubelet for it. Absent
+ * where a rack has one version of everything.
+ */
+const VERSION = process.env.KUBELET_VERSION ?? 'v0.0.0';
+process.title = process.env.KUBELET_VERSION === undefined ? 'kubelet' : 'pods';
 
 const MANIFESTS = '/etc/kubernetes/manifests';
 /** What runs, for a kubelet that starts later. */
 const PODS = '/run/pods';
 /** kubelet's default terminationGracePeriodSeconds. */
 const GRACE = 30_000;
-/** A program that ended by itself starts again when this time has passed since its last start. */
+/** How long a program that ended is waited with, as kubelet does from the second time on. */
 const BACK_OFF = 10_000;
 
 const config = fieldsOf(load(fs.readFileSync('/var/lib/kubelet/config.yaml', 'utf8')));
@@ -37,7 +44,11 @@ interface Pod {
 interface Manifest {
   readonly spec: {
     readonly containers: readonly [
-      { readonly command: readonly string[]; readonly env?: readonly { name: string; value: string }[] },
+      {
+        readonly command: readonly string[];
+        readonly image: string;
+        readonly env?: readonly { name: string; value: string }[];
+      },
     ];
     readonly volumes: readonly { readonly hostPath: { readonly path: string; readonly type: string } }[];
   };
@@ -71,19 +82,29 @@ function runs(pid: number): boolean {
 
 function start(name: string, text: string): void {
   const { spec } = load(text) as Manifest;
-  const [{ command, env = [] }] = spec.containers;
+  const [{ command, image, env = [] }] = spec.containers;
   for (const { hostPath } of spec.volumes)
     if (hostPath.type === 'DirectoryOrCreate') fs.mkdirSync(hostPath.path, { recursive: true });
   const log = fs.openSync(`/run/${name}.log`, 'a');
-  const child = spawn(command[0]!, command.slice(1), {
+  const program = programOf(image, command[0]!);
+  const child = spawn(program, command.slice(1), {
     detached: true,
     stdio: ['ignore', log, log],
     env: { PATH: process.env.PATH, ...Object.fromEntries(env.map((one) => [one.name, one.value])) },
   });
   fs.closeSync(log);
   child.unref();
-  note(`start ${name}`);
+  note(`start ${name} ${tagOf(image)}`);
   keep(name, { pid: child.pid!, manifest: digest(text), startedAt: Date.now() });
+}
+
+const tagOf = (image: string): string => /:(v?[0-9.]+(-[0-9]+)?)(@|$)/.exec(image)?.[1] ?? '-';
+
+/** The program of an image: that of its tag where the machine has several versions. */
+function programOf(image: string, command: string): string {
+  // The agent knows programs by the names of their files.
+  const own = `/tools/${tagOf(image)}/${command}`;
+  return fs.existsSync(own) ? own : command;
 }
 
 const digest = (text: string): string => createHash('sha256').update(text).digest('hex');
@@ -100,7 +121,7 @@ function look(name: string, text: string | undefined): void {
       // It ended by itself.
       if (Date.now() - pod.startedAt < BACK_OFF) return;
       note(`ended ${name}`);
-    }
+    } else note(`gone ${name}`);
     fs.rmSync(fileOf(name));
     return;
   }
@@ -153,41 +174,13 @@ function serve(): void {
   }, 1000);
 }
 
-/** Registers the node, and then reads it again and again with the credentials of the start. */
-function useApi(): void {
-  const pair = fs.readFileSync('/var/lib/kubelet/pki/kubelet-client-current.pem', 'utf8');
-  const agent = new https.Agent({
-    keepAlive: true,
-    ca: fs.readFileSync('/etc/kubernetes/pki/ca-bundle.crt'),
-    cert: pair,
-    key: pair,
-  });
-  const name = /CN=system:node:(\S+)/.exec(new X509Certificate(pair).subject)![1]!;
-  const body = JSON.stringify({
-    ...{ apiVersion: 'v1', kind: 'Node', metadata: { name, labels: { 'kubernetes.io/hostname': name } } },
-  });
-  let registered = false;
-  const ask = (): void => {
-    const options = { method: registered ? 'GET' : 'POST', agent, timeout: 5000 };
-    const url = `https://127.0.0.1:6443/api/v1/nodes${registered ? `/${name}` : ''}`;
-    const headers = { 'content-type': 'application/json' };
-    const asking = https.request(url, { ...options, headers }, (answer) => {
-      const { statusCode = 0 } = answer;
-      answer.resume();
-      if (options.method === 'GET' && statusCode !== 200) note(`node: ${statusCode}`);
-      registered ||= statusCode === 201 || statusCode === 409;
-    });
-    asking.on('error', (error) => registered && note(`node: ${error.message}`));
-    asking.on('timeout', () => asking.destroy(new Error('no answer')));
-    asking.end(registered ? undefined : body);
-  };
-  setInterval(ask, 1000);
-}
-
 // Without a handler the signal could come between the start of a program and the note of it.
 process.on('SIGTERM', () => process.exit());
 fs.mkdirSync(PODS, { recursive: true });
-note('start kubelet');
+note(`start kubelet ${VERSION}`);
 serve();
-useApi();
+const [address] = Object.values(os.networkInterfaces())
+  .flatMap((all) => all ?? [])
+  .filter(({ internal, family }) => !internal && family === 'IPv4');
+keepNode({ version: VERSION, address: address?.address, note });
 setInterval(lookAtPods, 250);

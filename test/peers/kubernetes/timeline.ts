@@ -1,6 +1,6 @@
 /**
  * Which version of each program ran on each machine at every instant, from what the machines'
- * kubelets wrote (versioned-kubelet.ts), and which of these instants Kubernetes' version skew
+ * kubelets wrote (kubelet.ts), and which of these instants Kubernetes' version skew
  * policy forbids.
  */
 import type { Machine } from '../etcd/rack.ts';
