@@ -12,7 +12,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import { PREVIEW_SESSION } from '../ignition/input.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
-import { type Inventories, openInventories } from '../machines/inventories.ts';
+import { forgetDeleted, type Inventories, openInventories } from '../machines/inventories.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Memberships } from '../machines/membership.ts';
 import type { Roster } from '../machines/roster.ts';
@@ -262,7 +262,11 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   };
   const failed = (error: string): void => log.error({ error }, 'agents cannot be listened to; trying again');
   const rounds = createRounds({ clock, every: LOOK_EVERY, round, failed });
-  const unsubscribe = [memberships.subscribe(rounds.soon), secretUsers.subscribe(rounds.soon)];
+  const unsubscribe = [
+    memberships.subscribe(rounds.soon),
+    secretUsers.subscribe(rounds.soon),
+    forgetDeleted(inventories, deps),
+  ];
 
   return {
     identities,

@@ -91,7 +91,7 @@ export interface ApiDeps {
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
   readonly leases: Pick<LeaseBook, 'list'>;
   /** What machines report of their parts. */
-  readonly inventories: Pick<Inventories, 'get' | 'list'>;
+  readonly inventories: Pick<Inventories, 'get' | 'list' | 'counting'>;
   /** Explains what a machine would get, and renders its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'trust' | 'missingFiles'>;
   /** The versions of kubelet that this boot host has for machines. */

@@ -6,7 +6,7 @@ import { didYouMean } from '../base/suggest.ts';
 import { checkDeletion } from '../cluster/spec/deletion-guard.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Member } from '../machines/roster.ts';
-import { selectionOf } from '../pxe/decide/boot-context.ts';
+import { selectionOf } from '../pxe/decide/selection.ts';
 import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resources/catalog.ts';
 import { checkNumber } from '../resources/change-limit.ts';
 import { API_VERSION, type Document, type ImageSpec, KINDS, type Kind, PLURAL } from '../resources/kinds.ts';
@@ -71,12 +71,12 @@ function etagOf(entry: Entry): string {
  * Returns a function from a machine to the name of its profile: the one that its document names, or
  * the one that selects it. Profiles are listed only once.
  */
-function selection({ catalog }: ApiDeps): (member: Member) => string | undefined {
+function selection({ catalog, inventories }: ApiDeps): (member: Member) => string | undefined {
   const profiles = catalog
     .list('Profile')
     .map(({ document }) => ({ name: document.metadata.name, spec: document.spec }));
   return (member) => {
-    const found = selectionOf(member, member.status.seen.network, profiles);
+    const found = selectionOf({ profiles: () => profiles, inventories }, member, member.status.seen.network);
     return found.kind === 'selected' ? found.profile.name : undefined;
   };
 }

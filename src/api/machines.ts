@@ -4,6 +4,7 @@ import { formatIpv4 } from '../base/ipv4.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import type { Provenance, Rendered } from '../ignition/rendered.ts';
 import type { Member } from '../machines/roster.ts';
+import type { ReasonCode } from '../pxe/decide/decision.ts';
 import type { ExplainQuestion, Explanation } from '../pxe/decide/explain.ts';
 import { API_VERSION } from '../resources/kinds.ts';
 import { checkJoins, checkWithin } from './access.ts';
@@ -103,6 +104,9 @@ export const labelsOf =
   (machine: string | undefined): Readonly<Record<string, string>> | undefined =>
     machine === undefined ? undefined : roster.get(machine)?.entry?.document.metadata.labels;
 
+/** Reasons to hold a machine that has no profile. */
+const UNSELECTED: ReadonlySet<string> = new Set(['no_profile', 'no_inventory'] satisfies ReasonCode[]);
+
 /**
  * Makes a Machine document in the store. Body: `{mac, profile?, name?, address?, cluster?}`.
  */
@@ -131,7 +135,7 @@ export const addMachine: H = async (request, deps) => {
     message: `Machine/${name}: it names no profile, and no Profile selects it; it is held when it boots`,
   };
   return json(
-    { ...results[0], warnings: [...warnings, ...(held?.code === 'no_profile' ? [unselected] : [])] },
+    { ...results[0], warnings: [...warnings, ...(UNSELECTED.has(held?.code ?? '') ? [unselected] : [])] },
     201,
   );
 };

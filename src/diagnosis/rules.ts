@@ -301,7 +301,7 @@ export const RULES = [
         withReason(
           boot,
           ['boot.decision'],
-          decisions('unknown_machine', 'no_profile', 'profile_missing'),
+          decisions('unknown_machine', 'no_profile', 'no_inventory', 'profile_missing'),
         ).slice(-1),
       ),
   }),

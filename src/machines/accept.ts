@@ -9,6 +9,7 @@ import type { EventSink } from '../events/event.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
 import { API_VERSION, type Document, type MachineSpec } from '../resources/kinds.ts';
 import { MAX_TEXT, plainText, serialKey, uuidKey } from './identity.ts';
+import type { Inventories } from './inventories.ts';
 import type { KnownMachine } from './machine.ts';
 import { memberNamed } from './member.ts';
 import { isUsableMac } from './placeholders.ts';
@@ -27,12 +28,14 @@ interface AcceptDeps {
   readonly catalog: Pick<LiveCatalog, 'get' | 'list' | 'apply'>;
   readonly roster: Roster;
   readonly events: EventSink;
+  readonly inventories: Pick<Inventories, 'unsettle'>;
 }
 
 /**
  * Accepts a machine by the name that it has in the roster. A machine that was only seen gets a
  * document, owned by the API. A machine with a document may boot again (its count of boots without
- * a ready report is reset), with another profile if one is named.
+ * a ready report is reset), with another profile if one is named; a Profile may select it by the
+ * last inventory that it reported.
  *
  * @throws {MusterError} E_NOT_FOUND when the roster has no such machine; E_CONFLICT when the wanted
  *   name is taken, or when a machine with a document should get another name; and what applying a
@@ -66,6 +69,7 @@ export async function acceptMachine(
     await catalog.apply([{ ...document, spec }]);
   roster.move(member, 'accepted', { bootsWithoutReady: 0, logTail: undefined });
   await roster.commit([member], []);
+  await deps.inventories.unsettle(name);
   deps.events.record({
     kind: 'machine.accepted',
     subject: name,

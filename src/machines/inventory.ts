@@ -1,6 +1,6 @@
 /**
- * What a machine is made of, as its agent reports it. It is the machine's claim: nothing is decided
- * by it that the machine could gain from.
+ * What a machine is made of, as its agent reports it. It is the machine's claim: a Profile that is
+ * selected by it brings no Secrets.
  *
  * The agent writes lines (src/agent/muster-inventory.sh): `cpu threads N`, `cpu model TEXT`,
  * `memory KIB`, `dmi NAME TEXT`, `disk KEY="VALUE" …` as lsblk prints it, `nic NAME MAC CARRIER

@@ -1,6 +1,10 @@
 /** Selects a machine's profile, and says why. */
+import { isDeepStrictEqual } from 'node:util';
 import type { Mac } from '../base/mac.ts';
+import type { InventorySelector } from '../resources/inventory-selector.ts';
 import type { MachineSpec, ProfileSpec } from '../resources/kinds.ts';
+import type { Inventory } from './inventory.ts';
+import { fitsPattern, type Term, termsOf } from './inventory-selector.ts';
 
 /** What selectors can match: what the document says, else what was seen. */
 export interface Selectable {
@@ -13,6 +17,8 @@ export interface Selectable {
   readonly manufacturer?: string | undefined;
   readonly product?: string | undefined;
   readonly serial?: string | undefined;
+  /** What its agent reported, or a selector that it is supposed to fit. */
+  readonly inventory?: Inventory | { readonly supposed: InventorySelector } | undefined;
 }
 
 export interface NamedProfile {
@@ -30,10 +36,12 @@ export type Selection =
       readonly profile: NamedProfile;
       readonly explicit: boolean;
       readonly matched: readonly string[];
+      /** Profiles that would win if the machine's inventory, which is not known, fits them. */
+      readonly awaiting?: readonly string[];
     }
   /** The document names a profile that does not exist. */
   | { readonly kind: 'missing'; readonly profile: string }
-  | { readonly kind: 'none' };
+  | { readonly kind: 'none'; readonly awaiting?: readonly string[] };
 
 /**
  * Returns the profile that the machine's document names. Without one: among the profiles whose
@@ -48,17 +56,45 @@ export function select(machine: Selectable, profiles: readonly NamedProfile[]): 
       ? { kind: 'selected', profile, explicit: true, matched: [] }
       : { kind: 'missing', profile: named };
   }
-  let best: { profile: NamedProfile; matched: readonly string[] } | undefined;
+  let best: Matching | undefined;
   for (const profile of profiles) {
-    const matched = matches(machine, profile.spec);
-    if (matched === undefined || matched.length === 0) continue;
-    const ahead =
-      best === undefined ||
-      matched.length > best.matched.length ||
-      (matched.length === best.matched.length && profile.name < best.profile.name);
-    if (ahead) best = { profile, matched };
+    const matching = matchingOf(machine, profile);
+    if (matching && isAhead(matching, best)) best = matching;
   }
-  return best ? { kind: 'selected', explicit: false, ...best } : { kind: 'none' };
+  const awaiting = machine.inventory === undefined ? awaited(machine, profiles, best) : [];
+  const waits = awaiting.length > 0 && { awaiting };
+  return best ? { kind: 'selected', explicit: false, ...best, ...waits } : { kind: 'none', ...waits };
+}
+
+interface Matching {
+  readonly profile: NamedProfile;
+  readonly matched: readonly string[];
+}
+
+function matchingOf(machine: Selectable, profile: NamedProfile): Matching | undefined {
+  const matched = matches(machine, profile.spec);
+  return matched === undefined || matched.length === 0 ? undefined : { profile, matched };
+}
+
+const isAhead = ({ profile, matched }: Matching, best: Matching | undefined): boolean =>
+  best === undefined ||
+  matched.length > best.matched.length ||
+  (matched.length === best.matched.length && profile.name < best.profile.name);
+
+/** The profiles that would be ahead of `best` if the inventory fits them, by name. */
+function awaited(
+  machine: Selectable,
+  profiles: readonly NamedProfile[],
+  best: Matching | undefined,
+): readonly string[] {
+  return profiles
+    .filter((profile) => {
+      const supposed = profile.spec.selector?.inventory;
+      const matching = supposed && matchingOf({ ...machine, inventory: { supposed } }, profile);
+      return matching !== undefined && isAhead(matching, best);
+    })
+    .map(({ name }) => name)
+    .sort();
 }
 
 /**
@@ -84,23 +120,28 @@ export function selectable(
 
 /** The values that a profile's selectors want in fields that a machine has once. */
 function wantedBy({ spec }: NamedProfile): Partial<Selectable> {
-  const { labels: _, mac: __, ...equal } = spec.selector ?? {};
-  return equal;
+  const { labels: _, mac: __, inventory: supposed, ...equal } = spec.selector ?? {};
+  return { ...equal, ...(supposed && { inventory: { supposed } }) };
 }
 
 /** The selectors of a profile that matched, or undefined when one of them does not. */
 function matches(machine: Selectable, profile: ProfileSpec): readonly string[] | undefined {
-  const { labels, mac, ...equal } = profile.selector ?? {};
+  const { labels, mac, inventory, ...equal } = profile.selector ?? {};
   const matched: string[] = [];
   for (const [field, wanted] of Object.entries(equal)) {
     if (wanted === undefined) continue;
-    if (machine[field as keyof typeof equal] !== wanted) return undefined;
+    const has = machine[field as keyof typeof equal];
+    if (has !== wanted && !(PATTERNS.has(field) && fitsPattern(has, wanted))) return undefined;
     matched.push(`${field}=${wanted}`);
   }
   if (mac !== undefined) {
     const macs = [...machine.spec.macs, ...machine.macs];
-    if (!macs.some((one) => fitsPrefix(one, mac.toLowerCase().replaceAll('-', ':')))) return undefined;
+    if (!macs.some((one) => fitsPattern(one, mac.toLowerCase().replaceAll('-', ':')))) return undefined;
     matched.push(`mac=${mac}`);
+  }
+  for (const term of inventory ? termsOf(inventory) : []) {
+    if (!isKnownToFit(machine.inventory, term)) return undefined;
+    matched.push(...term.wants);
   }
   for (const [label, wanted] of Object.entries(labels ?? {})) {
     if (machine.labels?.[label] !== wanted) return undefined;
@@ -109,9 +150,15 @@ function matches(machine: Selectable, profile: ProfileSpec): readonly string[] |
   return matched;
 }
 
+/** The fields that can be the beginning of a text, followed by `*`. */
+const PATTERNS: ReadonlySet<string> = new Set(['manufacturer', 'product']);
+
 /**
- * `52:54:00:*` matches every address with that prefix; without `*` the whole address must match.
+ * Of an inventory that is only supposed, exactly the terms are known of the selector that it is
+ * supposed to fit.
  */
-function fitsPrefix(mac: string, pattern: string): boolean {
-  return pattern.endsWith('*') ? mac.startsWith(pattern.slice(0, -1)) : mac === pattern;
+function isKnownToFit(inventory: Selectable['inventory'], term: Term): boolean {
+  if (inventory === undefined) return false;
+  if (!('supposed' in inventory)) return term.fits(inventory);
+  return termsOf(inventory.supposed).some(({ wants }) => isDeepStrictEqual(wants, term.wants));
 }

@@ -14,6 +14,7 @@ import {
 } from './check-networks.ts';
 import type { ProfileSpec } from './kinds.ts';
 import { clustersByMachine } from './membership.ts';
+import { secretsOf } from './secret-references.ts';
 
 /** Checks all documents. `candidates` contains each name at most once. */
 export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] {
@@ -67,6 +68,7 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
     );
   checkFormat(profile, candidates, found);
   checkCommandLine(profile, candidates, found);
+  checkInventorySelector(profile, found);
   if (spec.selector?.network !== undefined)
     checkReference(
       profile,
@@ -75,6 +77,33 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
       ['spec', 'selector', 'network'],
       candidates,
       found,
+    );
+}
+
+/**
+ * A machine that has a certificate can claim any inventory, and so choose among the profiles that
+ * select by it.
+ */
+function checkInventorySelector(profile: Candidate<'Profile'>, found: CrossFault[]): void {
+  const { spec } = profile.document;
+  if (spec.selector?.inventory === undefined) return;
+  const path = ['spec', 'selector', 'inventory'];
+  const claim = 'an inventory is what a machine says of itself';
+  const [secret] = secretsOf(profile.document);
+  if (secret !== undefined)
+    report(
+      found,
+      profile,
+      path,
+      `${claim}, and a machine could claim the one that gets it Secret ${secret.secret}; name the Secret in the Cluster or in Machines, or name the profile in Machines`,
+    );
+  if (spec.trust !== undefined)
+    report(
+      found,
+      profile,
+      path,
+      `${claim}, so a machine can evade trust: ${spec.trust}; write trust in the Network, the Cluster or in Machines`,
+      { severity: 'warning' },
     );
 }
 

@@ -9,6 +9,7 @@ import { dhcpOptions } from './dhcp-options.ts';
 import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
 import { ipText, kernelArgument, mac, machineMetadata, metadata, name, trust, uuid } from './fields.ts';
 import { type asset, imageSpec } from './image-spec.ts';
+import { inventorySelector } from './inventory-selector.ts';
 import { networkSpec, pxeOptions } from './network-spec.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { machineTpm } from './tpm-spec.ts';
@@ -24,12 +25,19 @@ export const selector = z
     mac: z
       .string()
       .meta({ description: 'A MAC address, or the beginning of one followed by *, e.g. "52:54:00:*".' }),
-    manufacturer: z.string().meta({ description: 'Manufacturer, as the firmware reports it (SMBIOS).' }),
-    product: z.string().meta({ description: 'Product name, as the firmware reports it (SMBIOS).' }),
+    manufacturer: z.string().meta({
+      description:
+        'Manufacturer, as the firmware reports it (SMBIOS), or the beginning of one followed by *, e.g. "Dell*".',
+    }),
+    product: z.string().meta({
+      description:
+        'Product name, as the firmware reports it (SMBIOS), or the beginning of one followed by *, e.g. "PowerEdge R6*".',
+    }),
     serial: z.string().meta({ description: 'Serial number of the machine.' }),
     labels: z
       .record(z.string(), z.string())
       .meta({ description: 'Labels that the Machine document must have.' }),
+    inventory: inventorySelector,
   })
   .partial();
 

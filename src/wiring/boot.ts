@@ -90,6 +90,7 @@ export function createBoot(
     agents,
     leasedAddresses,
     leaseHolder,
+    inventories: agents.inventories,
   });
   closing.defer(() => service.close());
 

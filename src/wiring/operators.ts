@@ -99,7 +99,8 @@ export async function listenToOperators(
       page: operatorsListen && pageOf(operatorsListen, operatorsName),
       pageAuthority: () => shown?.fingerprint,
       actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
-      accept: (name, choices) => acceptMachine({ catalog, roster, events }, name, choices),
+      accept: (name, choices) =>
+        acceptMachine({ catalog, roster, events, inventories: agents.inventories }, name, choices),
       preview: boot.service,
       addons,
       founding: clusters.founding,

@@ -10,10 +10,11 @@ import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventLog, EventSink } from '../../events/event.ts';
 import type { Render } from '../../ignition/rendered.ts';
+import type { CountingInventory, Inventories } from '../../machines/inventories.ts';
 import type { Memberships } from '../../machines/membership.ts';
 import type { Recognition } from '../../machines/recognition.ts';
 import type { Member, Roster } from '../../machines/roster.ts';
-import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
+import type { NamedProfile } from '../../machines/select.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import type { DhcpOption } from '../../resources/dhcp-options.ts';
@@ -24,6 +25,7 @@ import type { ServedNetwork } from '../network.ts';
 import { type Configurations, createConfigurations } from './configuration.ts';
 import { judge, type Recognised, reason, type Verdict } from './decide.ts';
 import type { BootDecision } from './decision.ts';
+import { type SelectedBy, selectionOf } from './selection.ts';
 
 /**
  * What the boot service needs. It answers machines that nobody has authenticated, so it holds these
@@ -47,11 +49,13 @@ export interface BootDeps {
   readonly leasedAddresses?: (mac: Mac) => readonly string[];
   /** The MAC that holds a lease on an address now. */
   readonly leaseHolder?: (address: string) => Mac | undefined;
+  /** What agents reported of their machines. Absent: nothing. */
+  readonly inventories?: Pick<Inventories, 'get' | 'counting' | 'settle'>;
 }
 
 /**
- * The answer that follows from a machine's document and status on a network. It is valid until one
- * of the three changes.
+ * The answer that follows from a machine's document, status and inventory on a network. It is valid
+ * until one of them changes.
  */
 interface MachineAnswer {
   readonly network: ServedNetwork;
@@ -59,6 +63,7 @@ interface MachineAnswer {
   readonly generation: number;
   /** The version of the machine that it was computed from. */
   readonly version: number;
+  readonly inventory: CountingInventory | undefined;
   readonly recognised: Extract<Recognised, { kind: 'known' }> | { readonly kind: 'unknown' };
   /** The verdict before images and configuration are checked. DHCP uses it. */
   readonly outline: Verdict;
@@ -84,6 +89,7 @@ export interface BootContext
     | 'agents'
     | 'leasedAddresses'
     | 'leaseHolder'
+    | 'inventories'
   > {
   readonly configurations: Configurations;
   servedNetworks(): readonly ServedNetwork[];
@@ -132,7 +138,7 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 /** Creates the context. It subscribes to changes of documents until `close`. */
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
-  const { leasedAddresses, leaseHolder } = deps;
+  const { leasedAddresses, leaseHolder, inventories } = deps;
   const agents = deps.agents && bootPart(deps.agents);
   const configurations = createConfigurations({
     catalog,
@@ -174,6 +180,7 @@ export function createBootContext(deps: BootDeps): BootContext {
     ...(agents && { agents }),
     ...(leasedAddresses && { leasedAddresses }),
     ...(leaseHolder && { leaseHolder }),
+    ...(inventories && { inventories }),
     configurations,
     servedNetworks: () => (typeof networks === 'function' ? networks() : networks),
     profiles: allProfiles,
@@ -195,10 +202,11 @@ export function createBootContext(deps: BootDeps): BootContext {
         found !== undefined &&
         found.generation === generation &&
         found.version === member.version &&
-        found.network === network
+        found.network === network &&
+        found.inventory === inventories?.counting(member.name)
       )
         return found;
-      const made = machineAnswer(member, network, allProfiles(), generation);
+      const made = machineAnswer({ profiles: allProfiles, inventories }, member, network, generation);
       answers.set(member, made);
       return made;
     },
@@ -279,30 +287,6 @@ export const isInline = (
   agents?.agentCluster(machine) !== undefined &&
   deliveryOf(catalog.get('Machine', machine)?.document) === 'inline';
 
-/** Selects the profile that a machine gets on a network (by name). */
-export function selectionOf(
-  member: Member,
-  network: string | undefined,
-  profiles: readonly NamedProfile[],
-): Selection {
-  const document = member.entry?.document;
-  const { seen } = member.status;
-  return select(
-    {
-      spec: document?.spec ?? { macs: [] },
-      labels: document?.metadata.labels,
-      macs: seen.macs,
-      arch: seen.arch,
-      firmware: seen.firmware,
-      network,
-      manufacturer: seen.manufacturer,
-      product: seen.product,
-      serial: document?.spec.serial ?? seen.serial,
-    },
-    profiles,
-  );
-}
-
 /** The address on this network that the machine's document names. */
 export function reservedAddress(member: Member, network: ServedNetwork): Ipv4 | undefined {
   return reserves(member.entry?.document.spec, network);
@@ -329,16 +313,16 @@ export function addressOf(
 }
 
 function machineAnswer(
+  selecting: SelectedBy,
   member: Member,
   network: ServedNetwork,
-  profiles: readonly NamedProfile[],
   generation: number,
 ): MachineAnswer {
   const spec = member.entry?.document.spec;
   const recognised: MachineAnswer['recognised'] = spec
     ? {
         kind: 'known',
-        selection: selectionOf(member, network.name, profiles),
+        selection: selectionOf(selecting, member, network.name),
         bootsWithoutReady: member.status.bootsWithoutReady,
         quarantine: member.status.quarantine?.text,
       }
@@ -349,6 +333,7 @@ function machineAnswer(
     network,
     generation,
     version: member.version,
+    inventory: selecting.inventories?.counting(member.name),
     recognised,
     outline: judge(recognised),
     address,

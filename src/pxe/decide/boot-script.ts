@@ -18,10 +18,11 @@ import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import { suits } from '../firmware/loaders.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import type { BootContext, Identified } from './boot-context.ts';
-import { addressOf, selectionOf } from './boot-context.ts';
+import { addressOf } from './boot-context.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import { type Asker, foreignness, verdictOnAlive, verdictOnForeign } from './foreign.ts';
 import { givesAddress } from './own-addresses.ts';
+import { considersInventory, selectionOf } from './selection.ts';
 
 /** MAC of a session whose client did not name its boot interface. */
 const NO_MAC = '00:00:00:00:00:00' as Mac;
@@ -38,6 +39,8 @@ export interface Preparation {
   readonly image?: ImageSpec;
   /** Present when the verdict is to boot. */
   readonly boot?: Boot;
+  /** The machine's inventory was considered: what it boots with must not change with a part. */
+  readonly settles?: boolean;
   readonly faults?: readonly Fault[];
 }
 
@@ -63,12 +66,20 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   const fresh = context.decided(subject, live, 'script', asked.network?.name, verdict);
   if (fresh && identified.kind === 'conflict')
     conflicting(context, subject, live, identified.machines, verdict);
-  if (verdict.kind === 'script' && member && prepared.boot)
-    return give(context, live, member, asked, verdict, prepared.boot);
+  // Is called before the first await, so that what was considered is what settles.
+  const settle = () => (prepared.settles && member ? context.inventories?.settle(member.name) : undefined);
+  if (verdict.kind === 'script' && member && prepared.boot) {
+    const [answer] = await Promise.all([
+      give(context, live, member, asked, verdict, prepared.boot),
+      settle(),
+    ]);
+    return answer;
+  }
   if (verdict.kind === 'disk' && member) {
     if (!live.given) roster.sessions.promote(live);
     roster.sessions.mark(live, 'script');
     roster.saveLater(live);
+    await settle();
     const { text } = verdict.reason;
     return {
       decision: verdict,
@@ -210,11 +221,13 @@ export interface PrepareFor {
  * configuration. `muster explain` and `render` use it as well.
  */
 export function prepareFor(context: BootContext, member: Member, on: PrepareFor): Preparation {
-  const selection = selectionOf(member, on.network?.name, context.profiles());
+  const selection = selectionOf(context, member, on.network?.name);
   const { bootsWithoutReady, alive = false } = on;
   const quarantine = member.status.quarantine?.text;
   const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive, quarantine };
   const outline = judge(machine);
+  const settles = considersInventory(selection, context.profiles());
+  if (outline.kind === 'disk') return { verdict: outline, settles };
   if (outline.kind !== 'script') return { verdict: outline };
   const image = context.catalog.get('Image', outline.image)?.document.spec;
   const missing = image
@@ -247,7 +260,7 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   const rendered = result.value;
   try {
     const script = textOf(context, member, on, selection.profile, image, rendered);
-    return { verdict: able, image, boot: { rendered, script } };
+    return { verdict: able, image, boot: { rendered, script }, settles };
   } catch (error) {
     if (!(error instanceof MusterError)) throw error;
     return refused(error.faults);

@@ -67,7 +67,10 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
     );
   if (machine.quarantine !== undefined) return hold('quarantined', machine.quarantine);
   const { selection } = machine;
-  if (selection.kind === 'none') return hold('no_profile');
+  if (selection.kind === 'none')
+    return selection.awaiting === undefined
+      ? hold('no_profile')
+      : hold('no_inventory', `(${selection.awaiting.join(', ')})`);
   if (selection.kind === 'missing') return hold('profile_missing', `It is "${selection.profile}".`);
   const { profile } = selection;
   const boot = profile.spec.boot ?? 'image';
@@ -184,6 +187,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return recorded
         ? `muster machine accept ${subject} --profile PROFILE`
         : `muster machine add ${mac ?? 'MAC'} --profile PROFILE`;
+    case 'no_inventory':
+      return `add a Profile that selects ${subject} without inventory and boots an agent, which reports it, or muster machine accept ${subject} --profile PROFILE`;
     case 'alive':
       return `nothing if ${subject} is rebooting: it continues within a minute; otherwise something else uses its identity (muster events ${subject})`;
     case 'boot_loop':

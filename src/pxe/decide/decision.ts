@@ -12,6 +12,8 @@ export const REASONS = {
   not_a_boot_client: 'An ordinary DHCP client: it gets an address, no boot file.',
   unknown_machine: 'No document knows this machine.',
   no_profile: 'The machine has no profile and no profile selects it.',
+  no_inventory:
+    'No profile selects the machine yet: one that selects by inventory may fit, and the machine has not reported its inventory.',
   profile_missing: 'The profile that the machine names does not exist.',
   image_missing: 'The image that the profile names does not exist or is not complete.',
   arch_unsupported: 'No loader is known for this architecture.',

@@ -14,14 +14,16 @@ import type { Selection } from '../../machines/select.ts';
 import { clustersByMachine } from '../../resources/membership.ts';
 import { firmwareCodes } from '../firmware/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
-import { addressOf, type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
+import { addressOf, type BootContext, isInline, reservedAddress } from './boot-context.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
 import { decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
+import { inventorySteps } from './explain-inventory.ts';
 import { type ExplainStep, eventStep, stateSteps } from './explain-state.ts';
 import { verdictOnMac } from './foreign.ts';
 import { givesAddress } from './own-addresses.ts';
 import { refusal } from './refusal.ts';
+import { selectionOf } from './selection.ts';
 import { trustSteps } from './trust.ts';
 
 export interface ExplainQuestion {
@@ -325,8 +327,11 @@ function clusterSteps({ catalog }: BootContext, { member }: Case): readonly Expl
 function selectedSteps(context: BootContext, examined: Case): readonly ExplainStep[] {
   const { member, prepared, network } = examined;
   if (!member?.entry) return [];
-  const selection = selectionOf(member, network?.name, context.profiles());
-  const steps: ExplainStep[] = [{ step: 'profile', result: selectionText(selection) }];
+  const selection = selectionOf(context, member, network?.name);
+  const steps: ExplainStep[] = [
+    { step: 'profile', result: selectionText(selection) },
+    ...inventorySteps(context, member, network?.name, selection),
+  ];
   const wanted = selection.kind === 'selected' ? selection.profile.spec.image : undefined;
   if (wanted !== undefined) {
     const { reason } = prepared.verdict;
@@ -388,7 +393,7 @@ export function renderPreview(context: BootContext, name: string): Rendered {
         : `there is no machine "${name}"`,
     );
   const network = networkOf(context, member, undefined);
-  const selection = selectionOf(member, network?.name, context.profiles());
+  const selection = selectionOf(context, member, network?.name);
   if (selection.kind !== 'selected')
     throw new MusterError('E_REFERENCE', `machine "${name}" has no profile: ${selectionText(selection)}`);
   const { image } = selection.profile.spec;

@@ -10,9 +10,10 @@ import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
-import { type BootContext, selectionOf } from './boot-context.ts';
+import type { BootContext } from './boot-context.ts';
 import { judge, reason, type Verdict } from './decide.ts';
 import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.ts';
+import { selectionOf } from './selection.ts';
 
 /** A request for a script, before anything is done about it. */
 export interface Asker {
@@ -103,7 +104,7 @@ export function verdictOnAlive(context: BootContext, { request, found }: Asker):
   if (found.kind !== 'known') return undefined;
   const member = context.roster.get(found.match.name);
   if (member === undefined || context.roster.heartbeats.alive(member.name) === undefined) return undefined;
-  const selection = selectionOf(member, request.network?.name, context.profiles());
+  const selection = selectionOf(context, member, request.network?.name);
   const verdict = judge({ kind: 'known', selection, bootsWithoutReady: 0, alive: true });
   return verdict.reason.code === 'alive' ? verdict : undefined;
 }

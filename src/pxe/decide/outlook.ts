@@ -2,9 +2,10 @@
 import type { Reason } from '../../events/event.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import { assetsOf } from '../assets/assets.ts';
-import { type BootContext, selectionOf } from './boot-context.ts';
+import type { BootContext } from './boot-context.ts';
 import { missingAsset } from './boot-script.ts';
 import { judge } from './decide.ts';
+import { selectionOf } from './selection.ts';
 
 /**
  * Why the machine would be held if it booted now; undefined when it would not be, as far as is
@@ -15,7 +16,7 @@ export function outlook(context: BootContext, name: string): Reason | undefined 
   if (member === undefined) return undefined;
   if (member.entry === undefined) return judge({ kind: 'unknown' }).reason;
   const { seen, bootsWithoutReady, quarantine } = member.status;
-  const selection = selectionOf(member, seen.network, context.profiles());
+  const selection = selectionOf(context, member, seen.network);
   const machine = { kind: 'known', selection, bootsWithoutReady, quarantine: quarantine?.text } as const;
   const outline = judge(machine);
   if (outline.kind !== 'script') return outline.kind === 'hold' ? outline.reason : undefined;
@@ -32,12 +33,12 @@ export function outlook(context: BootContext, name: string): Reason | undefined 
 
 /** The image that a machine would boot; undefined when its profile names none that exists. */
 export function wantedImage(
-  context: Pick<BootContext, 'roster' | 'profiles' | 'catalog'>,
+  context: Pick<BootContext, 'roster' | 'profiles' | 'catalog' | 'inventories'>,
   name: string,
 ): { readonly name: string; readonly root?: string } | undefined {
   const member = context.roster.get(name);
   if (member === undefined) return undefined;
-  const selection = selectionOf(member, member.status.seen.network, context.profiles());
+  const selection = selectionOf(context, member, member.status.seen.network);
   const { boot = 'image', image } = selection.kind === 'selected' ? selection.profile.spec : {};
   const found = boot === 'image' && image !== undefined ? context.catalog.get('Image', image) : undefined;
   if (found === undefined || image === undefined) return undefined;

@@ -4,8 +4,9 @@ import type { Member } from '../../machines/roster.ts';
 import { type Trust, trustOf } from '../../machines/trust.ts';
 import type { Document } from '../../resources/kinds.ts';
 import { holdsClusterKeys } from '../../resources/trust.ts';
-import { type BootContext, isInline, reservedAddress, selectionOf } from './boot-context.ts';
+import { type BootContext, isInline, reservedAddress } from './boot-context.ts';
 import { givesAddress } from './own-addresses.ts';
+import { selectionOf } from './selection.ts';
 
 /** One boot of a machine. */
 interface BootOf {
@@ -97,6 +98,6 @@ function tpmText({ ek, from, since }: KnownTpm): string {
 }
 
 function profileOf(context: BootContext, member: Member, network: string | undefined): string | undefined {
-  const selection = selectionOf(member, network, context.profiles());
+  const selection = selectionOf(context, member, network);
   return selection.kind === 'selected' ? selection.profile.name : undefined;
 }

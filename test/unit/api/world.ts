@@ -330,7 +330,7 @@ export async function openWorld(
     },
     catalog,
     roster,
-    accept: (name, options) => acceptMachine({ catalog, roster, events }, name, options),
+    accept: (name, options) => acceptMachine({ catalog, roster, events, inventories }, name, options),
     leases,
     inventories,
     preview: boot,

@@ -85,3 +85,26 @@ test('inventories are stored when they change, survive a restart, and go with th
   const third = await openInventories({ ...deps, roster: { get: () => 'known' } });
   expect(third.list()).toHaveLength(1);
 });
+
+test('a settled inventory counts until it is unsettled, also after a restart, and is forgotten with its machine', async () => {
+  const store = openMemoryStore();
+  const deps = { store, clock: new ManualClock(), log: silentLog, roster: { get: () => 'known' } };
+  const first = await openInventories(deps);
+  await first.settle('node-1');
+  expect(first.counting('node-1')).toBeUndefined();
+  await first.take('node-1', readInventory('cpu threads 8\nmemory 1000\n')!);
+  await first.settle('node-1');
+  const settled = first.counting('node-1');
+  await first.take('node-1', readInventory('cpu threads 8\nmemory 500\n')!);
+  await first.settle('node-1');
+  expect(first.counting('node-1')).toBe(settled);
+  expect(first.get('node-1')!.inventory.memoryBytes).toBe(500 * 1024);
+  const second = await openInventories(deps);
+  expect(second.counting('node-1')).toEqual(settled);
+  expect(second.get('node-1')!.inventory.memoryBytes).toBe(500 * 1024);
+  await second.unsettle('node-1');
+  expect(second.counting('node-1')!.inventory.memoryBytes).toBe(500 * 1024);
+  await second.forget('node-1');
+  expect(second.get('node-1')).toBeUndefined();
+  expect((await openInventories(deps)).list()).toEqual([]);
+});

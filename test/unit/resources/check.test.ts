@@ -250,6 +250,18 @@ describe('a profile', () => {
     ]);
   });
 
+  test('that selects by inventory brings no Secrets, and its trust is no protection', () => {
+    const by = 'selector: {inventory: {memory: {min: 64GiB}}}';
+    const files = 'config: {files: [{path: /etc/a, content: {valueFrom: {secret: site, key: a}}}]}';
+    expect(shown(profile('worker', `{boot: hold, ${by}, ${files}}`))).toEqual([
+      expect.stringMatching(/^error .*gets it Secret site; name the Secret in the Cluster or in Machines/),
+    ]);
+    expect(shown(profile('worker', `{boot: hold, ${by}, trust: tpm}`))).toEqual([
+      expect.stringMatching(/^warning .*evade trust: tpm/),
+    ]);
+    expect(shown(profile('worker', `{boot: hold, selector: {arch: x86_64}, ${files}}`))).toEqual([]);
+  });
+
   describe('whose kernel arguments', () => {
     const SHA256 = 'a'.repeat(64);
     const IMAGE = `---

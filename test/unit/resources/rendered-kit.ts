@@ -16,6 +16,7 @@ import { previewText } from '../../../src/cluster/plan/preview.ts';
 import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
+import { readInventory } from '../../../src/machines/inventory.ts';
 import type { Identity } from '../../../src/machines/machine.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 import { openRoster } from '../../../src/machines/roster.ts';
@@ -45,6 +46,17 @@ const OWN = [
   { interface: 'eth1', address: ipv4('10.77.0.5') },
 ];
 const STRANGERS = ['52:54:00:bb:00:01', '52:54:00:bb:00:02'] as Mac[];
+/** What the agent of n3 reported. */
+const INVENTORY = readInventory(`cpu threads 64
+memory 263794236
+disk NAME="nvme0n1" SIZE="960197124096" ROTA="0" TRAN="nvme" SERIAL="A" MODEL="SAMSUNG MZQL2960"
+disk NAME="nvme1n1" SIZE="960197124096" ROTA="0" TRAN="nvme" SERIAL="B" MODEL="SAMSUNG MZQL2960"
+nic eno1 52:54:00:aa:00:03 1 25000 bnxt_en
+nic eno2 52:54:00:aa:00:04 1 25000 bnxt_en
+lldp {"Neighbors":[${['eno1', 'eno2'].map((name, n) => `{"InterfaceName":"${name}","Neighbors":[{"PortID":"Ethernet${n}","SystemName":"leaf-3"}]}`).join()}]}
+`)!;
+const KNOWN = { machine: 'n3', at: millis(1_750_000_000_000), inventory: INVENTORY };
+const inventoryOf = (machine: string) => (machine === 'n3' ? KNOWN : undefined);
 const FILE = { path: '/', size: 0, modified: new Date(0) };
 
 type BootHost = Awaited<ReturnType<typeof bootHost>>;
@@ -76,6 +88,7 @@ async function bootHost(documents: readonly Document[]) {
     events,
     metrics,
     clock,
+    inventories: { get: inventoryOf, counting: inventoryOf, settle: async () => {} },
   });
   const parts = { networks: () => networks, boot, leases, store, events, metrics, log, clock };
   return { networks, boot, pipeline: new PacketPipeline(parts) };

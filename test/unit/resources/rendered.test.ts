@@ -49,6 +49,20 @@ const OTHERWISE: Readonly<Record<string, unknown>> = {
   'Cluster: spec.kubernetes.apiServer.authorization.authorizers[].webhook.timeout': '4s',
   'Profile: spec.selector.network': 'remote',
   'Profile: spec.selector.labels': { role: 'other' },
+  // The other end of each range leaves the machine of rendered-kit.ts out.
+  ...Object.fromEntries(
+    Object.entries({
+      processors: [65, 63],
+      memory: ['300GiB', '200GiB'],
+      'disks.count': [3, 1],
+      'disks.size': ['970GB', '950GB'],
+      'cards.count': [3, 1],
+      'cards.speed': ['40Gbit', '20Gbit'],
+    }).flatMap(([field, [min, max]]) => [
+      [`Profile: spec.selector.inventory.${field}.min`, min],
+      [`Profile: spec.selector.inventory.${field}.max`, max],
+    ]),
+  ),
   'Machine: spec.macs': ['52:54:00:aa:00:99'],
   'Machine: spec.uuid': '4c4c4544-0042-3510-8051-b7c04f4d3532',
   'Cluster: spec.kubernetes.apiServer.authorization.authorizers[].webhook.connectionInfo': {

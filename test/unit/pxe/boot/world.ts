@@ -10,6 +10,7 @@ import type { Mac } from '../../../../src/base/mac.ts';
 import { createMetrics, type Metrics } from '../../../../src/base/metrics.ts';
 import { createEventLog, type MemoryEventLog } from '../../../../src/events/log.ts';
 import { render } from '../../../../src/ignition/render.ts';
+import { type Inventories, openInventories } from '../../../../src/machines/inventories.ts';
 import type { Identity } from '../../../../src/machines/machine.ts';
 import { followMemberships } from '../../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../../src/machines/roster.ts';
@@ -74,6 +75,7 @@ export interface World {
   readonly store: Store;
   readonly catalog: LiveCatalog;
   readonly roster: Roster;
+  readonly inventories: Inventories;
   readonly events: MemoryEventLog;
   readonly metrics: Metrics;
   readonly boot: RunningBootService;
@@ -142,6 +144,7 @@ export async function world(
     httpPort: 8080,
   });
   const network = joined.networks[0]!;
+  const inventories = await openInventories({ store, clock, log, roster });
   const agents = await kept.agents?.({
     store,
     catalog,
@@ -164,6 +167,7 @@ export async function world(
     events,
     metrics,
     clock,
+    inventories,
     leasedAddresses: (mac) => [leases.get(mac) ?? []].flat(),
     leaseHolder: (address) => [...leases].find(([, leased]) => leased === address)?.[0],
   });
@@ -192,6 +196,7 @@ export async function world(
     store,
     catalog,
     roster,
+    inventories,
     events,
     metrics,
     boot,

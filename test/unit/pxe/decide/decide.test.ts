@@ -39,6 +39,7 @@ describe('the verdict on a machine', () => {
     [{ kind: 'conflict', machines: ['a', 'b'] }, {}, 'hold', 'identity_conflict'],
     [{ kind: 'conflict', machines: ['a'] }, {}, 'hold', 'identity_conflict'],
     [known({ kind: 'none' }), {}, 'hold', 'no_profile'],
+    [known({ kind: 'none', awaiting: ['big'] }), {}, 'hold', 'no_inventory'],
     [known({ kind: 'missing', profile: 'x' }), {}, 'hold', 'profile_missing'],
     [known(selected({ boot: 'ignore' })), {}, 'ignore', 'profile_ignores'],
     [known(selected({ boot: 'hold' })), {}, 'hold', 'profile_holds'],

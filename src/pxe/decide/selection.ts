@@ -1,0 +1,46 @@
+/** Selects the profiles of machines that the roster knows. */
+import type { Inventories } from '../../machines/inventories.ts';
+import type { Inventory } from '../../machines/inventory.ts';
+import type { Member } from '../../machines/roster.ts';
+import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
+
+/** What a machine's profile is selected by, besides its document and what was seen. */
+export interface SelectedBy {
+  readonly profiles: () => readonly NamedProfile[];
+  readonly inventories?: Pick<Inventories, 'counting'> | undefined;
+}
+
+/**
+ * Selects the profile that a machine gets on a network (by name). `inventory`: instead of the one
+ * that counts.
+ */
+export function selectionOf(
+  { profiles, inventories }: SelectedBy,
+  member: Member,
+  network: string | undefined,
+  inventory: Inventory | undefined = inventories?.counting(member.name)?.inventory,
+): Selection {
+  const document = member.entry?.document;
+  const { seen } = member.status;
+  return select(
+    {
+      spec: document?.spec ?? { macs: [] },
+      labels: document?.metadata.labels,
+      macs: seen.macs,
+      arch: seen.arch,
+      firmware: seen.firmware,
+      network,
+      manufacturer: seen.manufacturer,
+      product: seen.product,
+      serial: document?.spec.serial ?? seen.serial,
+      inventory,
+    },
+    profiles(),
+  );
+}
+
+/** Whether another inventory of the machine could have led to another profile. */
+export const considersInventory = (selection: Selection, profiles: readonly NamedProfile[]): boolean =>
+  selection.kind !== 'missing' &&
+  !(selection.kind === 'selected' && selection.explicit) &&
+  profiles.some(({ spec }) => spec.selector?.inventory !== undefined);
