@@ -262,11 +262,8 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
   };
   const failed = (error: string): void => log.error({ error }, 'agents cannot be listened to; trying again');
   const rounds = createRounds({ clock, every: LOOK_EVERY, round, failed });
-  const unsubscribe = [
-    memberships.subscribe(rounds.soon),
-    secretUsers.subscribe(rounds.soon),
-    forgetDeleted(inventories, deps),
-  ];
+  const followed = [memberships, secretUsers].map((one) => one.subscribe(rounds.soon));
+  const unsubscribe = [...followed, forgetDeleted(inventories, deps)];
 
   return {
     identities,
