@@ -154,8 +154,8 @@ function matches(machine: Selectable, profile: ProfileSpec): readonly string[] |
 const PATTERNS: ReadonlySet<string> = new Set(['manufacturer', 'product']);
 
 /**
- * Of an inventory that is only supposed, exactly the terms are known of the selector that it is
- * supposed to fit.
+ * An inventory that is only supposed to fit a selector is known to fit the terms of that selector,
+ * and no other.
  */
 function isKnownToFit(inventory: Selectable['inventory'], term: Term): boolean {
   if (inventory === undefined) return false;
