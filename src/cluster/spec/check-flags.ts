@@ -2,6 +2,7 @@
  * Checks the flags and feature gates of components: whether this version has them, whether it takes
  * their values, and whether a static pod sees the files that they name.
  */
+import { isAbsolute, normalize } from 'node:path/posix';
 import { didYouMean } from '../../base/suggest.ts';
 import { mountedDirectories } from './apiserver-mounts.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
@@ -90,7 +91,7 @@ function textFaults(
 }
 
 /** Flags whose value is a file that the component reads. */
-const FILES = /(^|-)(file|kubeconfig|config|certificate|key|authority|filepath-\w+)$/;
+const FILES = /(^|-)(file|kubeconfig|(?<!^runtime-)config|certificate|key|authority|filepath-\w+)$/;
 
 /** A static pod sees only the directories of the host that are mounted into it. */
 function fileFaults(
@@ -103,12 +104,15 @@ function fileFaults(
   const files = flag === 'tls-sni-cert-key' ? text.split(':')[0]!.split(',') : FILES.test(flag) ? [text] : [];
   const mounted = mountedDirectories(resolved, component);
   return files
-    .filter(
-      (file) =>
-        file.startsWith('/') &&
-        !mounted.some((directory) => file === directory || file.startsWith(`${directory}/`)),
-    )
-    .map((file) => `${component} does not see ${file}: put the file below ${mounted.join(' or ')}`);
+    .filter((file) => file !== '')
+    .flatMap((file) => {
+      const place = normalize(file);
+      if (!isAbsolute(file))
+        return [`"${file}" is not an absolute path; ${component} looks for it in its image`];
+      return mounted.some((directory) => place === directory || place.startsWith(`${directory}/`))
+        ? []
+        : [`${component} does not see ${file}: put the file below ${mounted.join(' or ')}`];
+    });
 }
 
 function gatesTextFaults(

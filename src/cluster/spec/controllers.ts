@@ -68,8 +68,13 @@ export const CONTROLLERS: ReadonlyMap<string, string> = new Map(
     }),
 );
 
-/** Without one of these, pods of the cluster itself do not run, or get no address. */
+/**
+ * Without one of these, pods of the cluster itself do not run, or get no address, or kubelets
+ * cannot renew their certificates.
+ */
 const NEEDED = [
+  'certificatesigningrequest-approving-controller',
+  'certificatesigningrequest-signing-controller',
   'clusterrole-aggregation-controller',
   'daemonset-controller',
   'deployment-controller',

@@ -48,6 +48,13 @@ const LIMITS: Readonly<Record<Component, ReadonlyMap<string, Limit>>> = {
       concurrent-horizontal-pod-autoscaler-syncs concurrent-job-syncs concurrent-resource-claim-syncs
       concurrent-statefulset-syncs concurrent-validating-admission-policy-status-syncs`,
     ),
+    // With these it starts, and does none of the work.
+    ...limits(
+      { least: '1' },
+      `concurrent-deployment-syncs concurrent-endpoint-syncs concurrent-gc-syncs concurrent-namespace-syncs
+      concurrent-rc-syncs concurrent-replicaset-syncs concurrent-resource-quota-syncs
+      concurrent-serviceaccount-token-syncs concurrent-ttl-after-finished-syncs`,
+    ),
     ...limits(
       { least: '1', most: '50' },
       'concurrent-service-endpoint-syncs mirroring-concurrent-service-endpoint-syncs',
@@ -72,6 +79,8 @@ const LIMITS: Readonly<Record<Component, ReadonlyMap<string, Limit>>> = {
   etcd: new Map([
     ...limits({ least: '1', most: '50000' }, 'election-timeout'),
     ...limits({ least: '1' }, 'heartbeat-interval'),
+    // The API server writes objects of this size.
+    ...limits({ least: '1572864' }, 'max-request-bytes'),
   ]),
 };
 
@@ -100,6 +109,7 @@ const NAMES: Readonly<Partial<Record<Component, Readonly<Record<string, readonly
     'audit-webhook-version': AUDIT_VERSIONS,
     'authentication-token-webhook-version': ['v1', 'v1beta1'],
     'authorization-webhook-version': ['v1', 'v1beta1'],
+    'kubelet-preferred-address-types': words('Hostname InternalDNS InternalIP ExternalDNS ExternalIP'),
     'logging-format': ['json', 'text'],
     'oidc-signing-algs': words('RS256 RS384 RS512 ES256 ES384 ES512 PS256 PS384 PS512'),
     'storage-backend': ['', 'etcd3'],
@@ -141,7 +151,7 @@ function controllerFault(component: Component, flag: string, text: string): stri
   const wrong = text
     .split(',')
     .map((name) => name.replace(/^-/, ''))
-    .find((name) => name !== '*' && name !== '' && !CONTROLLERS.has(name));
+    .find((name, _, all) => name !== '*' && (name !== '' || all.length > 1) && !CONTROLLERS.has(name));
   return wrong === undefined
     ? undefined
     : `there is no controller "${wrong}"${didYouMean(wrong, CONTROLLERS.keys())}`;

@@ -2,11 +2,13 @@
  * What components check between their flags, and what a cluster needs of them. A component ends as
  * it starts with flags that break a rule, or the cluster's own pods do not run.
  */
+import { normalize } from 'node:path/posix';
 import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
 import { missingControllers } from './controllers.ts';
 import { ADMISSION_CONFIG } from './derive.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { goMilliseconds, goTruth, listed } from './flag-values.ts';
+import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import type { Component, ResolvedCluster } from './resolved-cluster.ts';
 
 /** The value of a flag of the component: the last, or an empty text. */
@@ -185,6 +187,13 @@ const IDENTITY: readonly FlagRule[] = [
 ];
 
 const STORAGE: readonly FlagRule[] = [
+  api('audit-log-path', (value) =>
+    value === '' ||
+    value === '-' ||
+    (value === normalize(value) && /^\/[^/]+\/./.test(value) && !/\/$/.test(value))
+      ? undefined
+      : 'write "-", or the absolute path of a file in a directory of its own, which is mounted into the pod',
+  ),
   api('etcd-servers-overrides', (value) => {
     const wrong = listed(value).find((part) => !/^[^/#]*\/[^/#]+#[^#;]+(;[^#;]+)*$/.test(part));
     return wrong === undefined
@@ -237,6 +246,11 @@ const SERVING: readonly FlagRule[] = [
       : undefined,
   ),
   api('runtime-config', runtimeFault),
+  api('requestheader-allowed-names', (value) =>
+    value === '' || listed(value).includes('front-proxy-client')
+      ? undefined
+      : 'without front-proxy-client, the name in the certificate of API servers, APIs of add-ons such as metrics refuse them',
+  ),
   api('allow-privileged', (value) =>
     isTrue(value)
       ? undefined
@@ -334,6 +348,19 @@ const NODE_MASKS: readonly FlagRule[] = [
 /** Signers with flags of their own, which are not taken beside the pair for all, Muster's. */
 const SIGNERS = ['kube-apiserver-client', 'kubelet-client', 'kubelet-serving', 'legacy-unknown'];
 
+/**
+ * How often a kubelet reports, in milliseconds: it renews its Lease after a quarter of the Lease's
+ * time, and writes its status.
+ */
+function heartbeat(resolved: ResolvedCluster, part: (typeof KUBELET_PARTS)[number]): number {
+  const { nodeLeaseDurationSeconds: lease, nodeStatusUpdateFrequency: status } = effectiveKubelet(
+    resolved,
+    part,
+  ).config;
+  const renewal = typeof lease === 'number' ? lease * 250 : 10_000;
+  return Math.min(renewal, typeof status === 'string' ? time(status, 10_000) : 10_000);
+}
+
 const CONTROLLING: readonly FlagRule[] = [
   ...SIGNERS.flatMap((signer) =>
     ['cert', 'key'].map((part) =>
@@ -342,13 +369,22 @@ const CONTROLLING: readonly FlagRule[] = [
       ),
     ),
   ),
-  manager('controllers', (value, _, { joining, cni }) => {
+  manager('controllers', (value, _, { cni }) => {
     const missing = missingControllers(value).filter(
       (name) => cni.plugin !== 'none' || name !== 'node-ipam-controller',
     );
-    const signing = 'certificatesigningrequest-signing-controller';
-    const all = [...missing, ...(joining === 'token' ? missingControllers(value, [signing]) : [])];
-    return all.length === 0 ? undefined : `the cluster needs ${all.join(', ')}; begin the list with "*"`;
+    return missing.length === 0
+      ? undefined
+      : `the cluster needs ${missing.join(', ')}; begin the list with "*"`;
+  }),
+  manager('node-monitor-grace-period', (value, flag, resolved) => {
+    const period = time(flag('node-monitor-period'), 5000);
+    const grace = time(value, 0);
+    if (grace <= period) return 'it is not longer than node-monitor-period, which is 5s by default';
+    const report = Math.max(...KUBELET_PARTS.map((part) => heartbeat(resolved, part)));
+    return grace >= 2 * report
+      ? undefined
+      : `kubelets report every ${report / 1000}s, so Nodes would become NotReady between two reports; write at least ${(2 * report) / 1000}s`;
   }),
 ];
 

@@ -128,8 +128,11 @@ export function flagValueFault(info: FlagInfo, text: string, who: string): strin
   if (type !== undefined && !type.takes(text)) return `"${text}" is not a value here; expected ${type.what}`;
   if (info.choices.length === 0) return undefined;
   const parts = info.type === 'string' ? [text] : text.split(',');
-  const wrong = parts.map((part) => part.trim()).find((part) => part !== '' && !info.choices.includes(part));
+  const wrong = parts.find((part) => (part !== '' || parts.length > 1) && !info.choices.includes(part));
   if (wrong === undefined) return undefined;
+  if (info.choices.includes(wrong.trim()))
+    return `"${wrong}" has a blank, which is a part of the name for ${who}; remove it`;
+  if (wrong === '') return 'a name is missing at one of the commas';
   const hint = didYouMean(wrong, info.choices);
   const few = info.choices.length <= 8 ? `; it takes ${info.choices.join(', ')}` : '';
   return `${who} has no "${wrong}" here${hint === '' ? few : hint}`;

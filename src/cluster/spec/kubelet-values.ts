@@ -157,7 +157,10 @@ const memory: ValueCheck = (value) => {
 };
 
 export const VALUE_CHECKS: Readonly<Record<string, ValueCheck>> = {
-  address,
+  address: (value, minor) =>
+    /^(127\.|::1$)/.test(String(value))
+      ? ['API servers could not reach it there for logs and exec; write "0.0.0.0" or "::"']
+      : address(value, minor),
   allowedUnsafeSysctls: sysctls,
   clusterDNS: addresses,
   containerLogMaxSize: (value) =>

@@ -59,6 +59,8 @@ const PROBED = 'kubelet probes the pod there';
 const HEALTH = `the agent asks kubelet for its health at port ${KUBELET_HEALTH_PORT}`;
 const HEALTH_ADDRESS =
   'the agent asks kubelet for its health at 127.0.0.1; 0.0.0.0 and :: include that address';
+const RENEWED =
+  'kubelets renew their certificates through the cluster, and a Node whose certificate ended is lost';
 const LEADER = 'every control plane runs one, and leader election lets only one of them act';
 const LOCAL = 'kubelet probes the pod at 127.0.0.1; 0.0.0.0 and :: include that address';
 const LOOPBACK = /^(127\.0\.0\.1|0\.0\.0\.0|::)$/;
@@ -124,6 +126,12 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
   ),
   ...flags(
     'kube-apiserver',
+    'etcd-prefix',
+    'all objects are below /registry, and with another prefix an API server finds none of them',
+    /^\/?registry\/?$/,
+  ),
+  ...flags(
+    'kube-apiserver',
     'encryption-provider-config',
     'without it Secrets that are encrypted cannot be read; encryptSecrets: false stops encrypting, another path is your own',
     /^\//,
@@ -170,6 +178,8 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
   ...kubelet('healthzPort', HEALTH),
   ...kubelet('healthzBindAddress', HEALTH_ADDRESS, LOOPBACK),
   ...kubelet('registerNode', 'Muster waits for the Node of every machine'),
+  ...flags('kubelet', 'rotate-certificates', RENEWED, /^(1|t|T|TRUE|true|True)$/),
+  ...kubelet('rotateCertificates', RENEWED, /^true$/),
   ...proxy('clusterCIDR', PODS),
   ...proxy('hostnameOverride', MACHINE),
   ...proxy(
@@ -182,7 +192,7 @@ export const PROTECTED_FIELDS: readonly ProtectedField[] = [
 export const protectedFieldsOf = (overrides: Readonly<Record<string, unknown>>): readonly ProtectedField[] =>
   PROTECTED_FIELDS.filter(({ path, unless }) => {
     const found = valueAt(overrides, path);
-    return found !== undefined && !(typeof found === 'string' && unless?.test(found));
+    return found !== undefined && (typeof found === 'object' || !unless?.test(String(found)));
   });
 
 /**

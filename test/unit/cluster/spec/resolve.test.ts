@@ -226,7 +226,7 @@ test('flags can be added, replaced, repeated and left out; settings of kubelet a
         },
       },
       kubelet: {
-        config: { maxPods: 250, rotateCertificates: null, authentication: { anonymous: { enabled: true } } },
+        config: { maxPods: 250, resolvConf: null, authentication: { anonymous: { enabled: true } } },
       },
     },
   });
@@ -235,7 +235,7 @@ test('flags can be added, replaced, repeated and left out; settings of kubelet a
   expect(flags).not.toHaveProperty('enable-bootstrap-token-auth');
   expect(flags['service-account-issuer']).toEqual(['https://new.example', 'https://old.example']);
   expect(cluster.kubelet.config.maxPods).toBe(250);
-  expect(cluster.kubelet.config).not.toHaveProperty('rotateCertificates');
+  expect(cluster.kubelet.config).not.toHaveProperty('resolvConf');
   expect(cluster.kubelet.config.authentication).toMatchObject({
     anonymous: { enabled: true },
     webhook: { enabled: true },
