@@ -72,6 +72,8 @@ export class ApiClient {
   }
 
   async #work(): Promise<void> {
+    // A watch sees only what is written after its list.
+    while (this.lists < this.#servers.length && !this.#ending) await later(EVERY_MS);
     const open = new Set<Promise<void>>();
     for (let n = 0; !this.#ending; n++) {
       const one = this.#do(n, this.#wanted(n)).finally(() => open.delete(one));
