@@ -92,6 +92,25 @@ export function selectorText({ path, serial, minMiB, maxMiB }: DataSelector): st
   return text;
 }
 
+/** Reads {@link selectorText}; undefined for a text that it does not write. */
+export function parseSelector(text: string): DataSelector | undefined {
+  const term = (name: string, value: string) => `(?: ?${name}=(?<${name}>${value}))?`;
+  const form = `^${term('path', '/[^ ]+')}${term('serial', '[^ ]+')}(?: ?size=(?<min>[0-9]{0,10})-(?<max>[0-9]{0,10}))?$`;
+  const { path, serial, min, max } = new RegExp(form).exec(text)?.groups ?? {};
+  const selector: DataSelector = {
+    ...(path && { path }),
+    ...(serial && { serial }),
+    ...(min && { minMiB: Number(min) }),
+    ...(max && { maxMiB: Number(max) }),
+  };
+  if (Object.keys(selector).length === 0) return undefined;
+  try {
+    return selectorText(selector) === text ? selector : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * The text of a settings file.
  *

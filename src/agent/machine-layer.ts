@@ -7,6 +7,7 @@ import { MusterError } from '../base/errors.ts';
 import { type BootFacts, type Parts, PREVIEW_SESSION } from '../ignition/input.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { narrowestDisk } from '../resources/boot-disk.ts';
+import { isByInventory } from '../resources/disk-spec.ts';
 import type { Asset, BootDiskSpec, DataDiskSpec, Document, ImageSpec } from '../resources/kinds.ts';
 import { etcdMembers } from '../resources/membership.ts';
 import { secretsOf } from '../resources/secret-references.ts';
@@ -31,6 +32,8 @@ export interface LayerRequest {
   readonly host: string;
   /** The disk that keeps the machine's data. */
   readonly data: DataDiskSpec | undefined;
+  /** Where `data` is chosen by inventory: the disk; absent while none is chosen. */
+  readonly chosen?: DataSelector | undefined;
   /** The disk that keeps etcd's data alone, on a member of etcd. */
   readonly etcd?: DataDiskSpec | undefined;
   /** The disk that the machine boots from without us, and what is put there. */
@@ -95,11 +98,12 @@ export function disksOf({ machine, profile, agentCluster }: Parts): {
  */
 export function layerRequest(
   parts: Parts,
-  boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'> & Partial<Pick<LayerRequest, 'ticketed' | 'plan'>>,
+  boot: Pick<BootFacts, 'name' | 'session' | 'baseUrl'> &
+    Partial<Pick<LayerRequest, 'ticketed' | 'plan' | 'chosen'>>,
   assetUrl: AssetUrl,
 ): LayerRequest {
   checkSecrets(parts);
-  const { name, session, baseUrl, ticketed = true, plan } = boot;
+  const { name, session, baseUrl, ticketed = true, plan, chosen } = boot;
   const { data, etcd, boot: disk } = disksOf(parts);
   const image = parts.image?.spec;
   return {
@@ -109,6 +113,7 @@ export function layerRequest(
     ticketed,
     host: new URL(baseUrl).hostname,
     data,
+    chosen,
     etcd,
     ...(disk && image && { boot: { disk, ...bootFiles(image, baseUrl, assetUrl) } }),
     plan,
@@ -150,13 +155,19 @@ export function settingsFor(request: LayerRequest, host: BootHostFacts): AgentSe
     machine: request.machine,
     session: request.session,
     setsClock: true,
-    ...(data === undefined ? {} : { data: selectorOf(data) }),
+    ...(data && { data: isByInventory(data) ? (request.chosen ?? NOT_CHOSEN) : selectorOf(data) }),
     ...(data?.encrypt && { encrypt: data.encrypt }),
     ...(data && etcd && { etcdDisk: selectorOf(etcd) }),
     ...(data && etcd?.encrypt && { etcdEncrypt: etcd.encrypt }),
     ...(boot === undefined ? {} : { boot: { ...boot, disk: selectorOf(boot.disk) } }),
   };
 }
+
+/**
+ * Stands for a data disk that is not chosen yet: no disk fits it. The machine boots without its
+ * data, reports its inventory, and boots again with the disk that is chosen by it.
+ */
+export const NOT_CHOSEN: DataSelector = { serial: 'not-chosen-yet' };
 
 /** A size selects disks of that many whole MiB. */
 const selectorOf = ({ path, serial, sizeMiB }: DataDiskSpec | BootDiskSpec): DataSelector => ({

@@ -1,6 +1,7 @@
 /** The schemas by which documents select the disks of a machine. */
 import { z } from 'zod';
 import { absolutePath } from './fields.ts';
+import { diskFields } from './inventory-selector.ts';
 
 /** Selects one disk of a machine. Exactly one disk must match. */
 const selectorFields = {
@@ -42,12 +43,33 @@ const needsBootHost = z.boolean().optional().meta({
     'true: the machine needs the boot host although it has a boot disk, because its dataDisk is encrypted with `encrypt: boot-host`. Required in that case.',
 });
 
+/** Chooses the data disk from the inventory that the machine reports. */
+const chooses = {
+  ...diskFields,
+  choose: z.enum(['largest', 'smallest']).optional().meta({
+    description:
+      'Which disk is taken if several fit; of equal ones, the first by serial number. Without it, exactly one has to fit.',
+  }),
+} as const;
+
+const CHOICE = Object.keys(chooses) as (keyof typeof chooses)[];
+
+type Chosen = { readonly [F in keyof typeof chooses]?: unknown };
+
+/** Whether the boot host chooses the disk from the machine's inventory (docs/inventory.md). */
+export const isByInventory = (disk: Chosen): boolean => CHOICE.some((field) => disk[field] !== undefined);
+
 export const dataDisk = z
-  .strictObject({ ...selectorFields, encrypt })
-  .refine(selects, SELECTS)
+  .strictObject({ ...selectorFields, ...chooses, encrypt })
+  .refine((disk) => selects(disk) || isByInventory(disk), {
+    message: `say which disk: path, serial, sizeMiB, or ${CHOICE.join(', ')}`,
+  })
+  .refine((disk) => !selects(disk) || !isByInventory(disk), {
+    message: `path, serial and sizeMiB name the disk; ${CHOICE.join(', ')} choose it from the inventory: write one of both`,
+  })
   .meta({
     description:
-      'The disk that keeps the data of etcd, containerd and kubelet across reboots. Muster formats it once, if it is blank, and never again. If several of Cluster, Profile and Machine name one, Machine wins over Profile, and Profile over Cluster.',
+      'The disk that keeps the data of etcd, containerd and kubelet across reboots. Muster formats it once, if it is blank, and never again. If several of Cluster, Profile and Machine name one, Machine wins over Profile, and Profile over Cluster. By size, rotational, transport, model or choose, the boot host chooses the disk from the inventory, once (docs/inventory.md).',
   });
 
 export const etcdDisk = z

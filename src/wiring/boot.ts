@@ -20,7 +20,7 @@ import type { State } from './state.ts';
 /** What the boot service and its listeners use of the state; neither the PKI nor the tokens. */
 type BootState = Pick<
   State,
-  'catalog' | 'memberships' | 'roster' | 'assets' | 'events' | 'agents' | 'leases' | 'store'
+  'catalog' | 'memberships' | 'roster' | 'assets' | 'events' | 'agents' | 'leases' | 'store' | 'releases'
 >;
 
 export type Boot = ReturnType<typeof createBoot>;
@@ -35,7 +35,7 @@ export type CloseListener = () => Promise<void>;
 export function createBoot(
   options: ServeOptions,
   { clock, log, metrics, signal, systemCalls }: Common,
-  { catalog, memberships, roster, assets, events, agents, leases, store }: BootState,
+  { catalog, memberships, roster, assets, events, agents, leases, store, releases }: BootState,
   closing: AsyncDisposableStack,
 ) {
   const sockets = inheritedSockets(process.env, process.pid);
@@ -91,6 +91,7 @@ export function createBoot(
     leasedAddresses,
     leaseHolder,
     inventories: agents.inventories,
+    dataDiskOf: (machine) => releases.of(agents.agentCluster(machine) ?? '')?.machines.get(machine)?.dataDisk,
   });
   closing.defer(() => service.close());
 

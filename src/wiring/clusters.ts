@@ -3,7 +3,9 @@
  * certificate requests, node settings, departures and health.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
+import { withDiskChoice } from '../agent/disk-plan.ts';
 import { mustServe } from '../agent/life-gate.ts';
+import type { AgentPlanner } from '../agent/protocol.ts';
 import { withSecrets } from '../agent/secret-plan.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
@@ -35,7 +37,7 @@ import { openAppliedObjects } from '../cluster/objects/applied.ts';
 import { withWebhookSecrets } from '../cluster/plan/apiserver.ts';
 import { openPresentObjects } from '../cluster/plan/desired-objects.ts';
 import { createPlanner } from '../cluster/plan/planner.ts';
-import { followClusters } from '../cluster/spec/resolved-clusters.ts';
+import { followClusters, type ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
 import { factLabel } from '../machines/inventory-facts.ts';
 import { serveRegistry } from '../pxe/http/registry.server.ts';
 import { createSupplies } from '../pxe/supplies.ts';
@@ -130,11 +132,7 @@ export async function openClusters(
     await agents.listen({
       host: '0.0.0.0',
       port: options.agentPort,
-      planner: withSecrets(changes.paced(planner.plan), {
-        given,
-        users: state.secretUsers,
-        configuration: withWebhookSecrets((name) => boot.service.render(name).merged, clusters),
-      }),
+      planner: agentPlanner(changes.paced(planner.plan), state, boot, clusters),
       inline: planner.inline,
       snapshots: snapshots.agents,
       builds: changes.builds,
@@ -166,6 +164,17 @@ export async function openClusters(
     credentials: credentialsOf(credentials),
     listen,
   };
+}
+
+/** The planner of clusters, with the lines of Secrets and those of disks that are not chosen yet. */
+function agentPlanner(
+  planner: AgentPlanner,
+  { given, secretUsers: users }: State,
+  { service }: Boot,
+  clusters: ResolvedClusters,
+): AgentPlanner {
+  const configuration = withWebhookSecrets((name) => service.render(name).merged, clusters);
+  return withDiskChoice(withSecrets(planner, { given, users, configuration }), service);
 }
 
 /** What operators get to use clusters. */

@@ -69,7 +69,7 @@ export const HOLDS = {
   },
   'no-data-disk': {
     text: 'No disk, or more than one, matches the selector `dataDisk`.',
-    ends: 'Correct the selector or the disks.',
+    ends: 'Correct the selector or the disks. If it is chosen by inventory: [choose it again](inventory.md#choose-the-data-disk).',
   },
   'no-etcd-disk': {
     text: 'No disk, or more than one, matches the selector `etcdDisk`, or the selector of a member whose data are on such a disk is gone.',

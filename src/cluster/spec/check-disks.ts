@@ -8,6 +8,7 @@ import type { ErrorCode } from '../../base/errors.ts';
 import type { CasesOf } from '../../ignition/cases.ts';
 import { narrowestDisk } from '../../resources/boot-disk.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
+import { isByInventory } from '../../resources/disk-spec.ts';
 import type { RunningCluster } from './release.ts';
 
 export interface DataDiskChange {
@@ -38,7 +39,8 @@ export function dataDiskChanges(
     const cases = casesOf(document);
     const wanted = cases.map(({ profile, cluster: of }) => {
       const disk = narrowestDisk('dataDisk', [document.spec, profile?.spec, of?.spec]);
-      return disk && dataSelectorText(disk);
+      // A machine stays on the disk that has its data where the inventory would choose one.
+      return disk && (isByInventory(disk) ? has : dataSelectorText(disk));
     });
     // As long as it is not certain which profile it boots with, nothing is refused.
     if (wanted.includes(has)) return [];

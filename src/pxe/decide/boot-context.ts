@@ -23,6 +23,7 @@ import { type AssetStore, assetsOf } from '../assets/assets.ts';
 import type { BootAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Configurations, createConfigurations } from './configuration.ts';
+import { chosenDataDisk } from './data-disk.ts';
 import { judge, type Recognised, reason, type Verdict } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { type SelectedBy, selectionOf } from './selection.ts';
@@ -51,6 +52,8 @@ export interface BootDeps {
   readonly leaseHolder?: (address: string) => Mac | undefined;
   /** What agents reported of their machines. Absent: nothing. */
   readonly inventories?: Pick<Inventories, 'get' | 'counting' | 'settle'>;
+  /** The selector by which a machine of a running cluster found the disk that has its data. */
+  readonly dataDiskOf?: (machine: string) => string | undefined;
 }
 
 /**
@@ -90,6 +93,7 @@ export interface BootContext
     | 'leasedAddresses'
     | 'leaseHolder'
     | 'inventories'
+    | 'dataDiskOf'
   > {
   readonly configurations: Configurations;
   servedNetworks(): readonly ServedNetwork[];
@@ -138,13 +142,15 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 /** Creates the context. It subscribes to changes of documents until `close`. */
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
-  const { leasedAddresses, leaseHolder, inventories } = deps;
+  const { leasedAddresses, leaseHolder, inventories, dataDiskOf } = deps;
   const agents = deps.agents && bootPart(deps.agents);
   const configurations = createConfigurations({
     catalog,
     memberships,
     render,
     ...(agents && { agents }),
+    chosenDataDisk: (machine, disks) => chosenDataDisk({ inventories, dataDiskOf }, machine, disks),
+    inventory: (machine) => inventories?.counting(machine),
   });
   const answers = new WeakMap<Member, MachineAnswer>();
   let generation = 1;
@@ -181,6 +187,7 @@ export function createBootContext(deps: BootDeps): BootContext {
     ...(leasedAddresses && { leasedAddresses }),
     ...(leaseHolder && { leaseHolder }),
     ...(inventories && { inventories }),
+    ...(dataDiskOf && { dataDiskOf }),
     configurations,
     servedNetworks: () => (typeof networks === 'function' ? networks() : networks),
     profiles: allProfiles,

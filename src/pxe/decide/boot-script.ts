@@ -19,6 +19,7 @@ import { suits } from '../firmware/loaders.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import type { BootContext, Identified } from './boot-context.ts';
 import { addressOf } from './boot-context.ts';
+import { chosenDataDisk, disksFor } from './data-disk.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
 import { type Asker, foreignness, verdictOnAlive, verdictOnForeign } from './foreign.ts';
 import { givesAddress } from './own-addresses.ts';
@@ -39,7 +40,7 @@ export interface Preparation {
   readonly image?: ImageSpec;
   /** Present when the verdict is to boot. */
   readonly boot?: Boot;
-  /** The machine's inventory was considered: what it boots with must not change with a part. */
+  /** The machine's inventory has decided something that must not change with a part. */
   readonly settles?: boolean;
   readonly faults?: readonly Fault[];
 }
@@ -226,7 +227,8 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   const quarantine = member.status.quarantine?.text;
   const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive, quarantine };
   const outline = judge(machine);
-  const settles = considersInventory(selection, context.profiles());
+  const settles =
+    considersInventory(selection, context.profiles()) || choosesDisk(context, member, on.network?.name);
   if (outline.kind === 'disk') return { verdict: outline, settles };
   if (outline.kind !== 'script') return { verdict: outline };
   const image = context.catalog.get('Image', outline.image)?.document.spec;
@@ -266,6 +268,10 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
     return refused(error.faults);
   }
 }
+
+/** Whether the inventory has chosen the machine's data disk. */
+const choosesDisk = (context: BootContext, member: Member, network: string | undefined): boolean =>
+  chosenDataDisk(context, member.name, disksFor(context, member, network))?.ok === true;
 
 /** A loader that documents demand for this firmware, and that is not installed. */
 function missingLoader(

@@ -9,6 +9,7 @@ import type { ImageSpec } from '../../resources/kinds.ts';
 import type { BootService } from '../boot.ts';
 import { type BootDeps, createBootContext } from './boot-context.ts';
 import { script } from './boot-script.ts';
+import { chosenDataDisk, disksFor } from './data-disk.ts';
 import { answer, isStranger } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
@@ -59,6 +60,8 @@ export interface RunningBootService extends BootService {
   trust(machine: string): Trust | undefined;
   /** The hashes of an image's files that are not here. */
   missingFiles(image: ImageSpec): readonly string[];
+  /** Why the data disk of a machine cannot be chosen from its inventory; undefined when it can. */
+  undecidedDisk(machine: string): string | undefined;
   /** Stops the timer, and no longer follows the documents. */
   close(): void;
 }
@@ -101,6 +104,12 @@ export function createBootService(deps: BootDeps): RunningBootService {
       return member && machineTrust(context, member);
     },
     missingFiles: (image) => missingFiles(context, image),
+    undecidedDisk(machine) {
+      const member = context.roster.get(machine);
+      const network = member?.status.seen.network;
+      const found = member && chosenDataDisk(context, machine, disksFor(context, member, network));
+      return found === undefined || found.ok ? undefined : found.text;
+    },
     tick,
     close() {
       stop();

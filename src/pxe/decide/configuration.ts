@@ -16,6 +16,7 @@ import type { Catalog, Entry } from '../../resources/catalog.ts';
 import type { Kind } from '../../resources/kinds.ts';
 import type { ServedNetwork } from '../network.ts';
 import { assetUrl } from '../script/script.ts';
+import type { DataDisk, MachineDisks } from './data-disk.ts';
 
 /**
  * How many sessions' rendered configurations are kept. A machine fetches its four documents within
@@ -57,13 +58,21 @@ interface ConfigurationDeps {
   readonly memberships: Memberships;
   readonly render: Render;
   readonly agents?: AgentBoot;
+  /** The data disk that the inventory of a machine decides. */
+  readonly chosenDataDisk?: (machine: string, disks: MachineDisks) => DataDisk | undefined;
+  /** The inventory that counts for a machine, the same object as long as it is the same. */
+  readonly inventory?: (machine: string) => object | undefined;
 }
 
 /** Opens the configurations of boot sessions; keeps the last {@link KEPT} results. */
 export function createConfigurations(deps: ConfigurationDeps): Configurations {
   const kept = new Map<
     string,
-    { readonly entry: Entry<'Machine'> | undefined; readonly result: ConfigurationResult }
+    {
+      readonly entry: Entry<'Machine'> | undefined;
+      readonly inventory: object | undefined;
+      readonly result: ConfigurationResult;
+    }
   >();
   return {
     of(wanted) {
@@ -71,11 +80,12 @@ export function createConfigurations(deps: ConfigurationDeps): Configurations {
       const { session, baseUrl, profile, image, address = '', ticketed } = wanted;
       const key = `${session} ${baseUrl} ${profile} ${image} ${address} ${ticketed} ${deps.agents?.version ?? 0}`;
       const found = kept.get(key);
-      if (found && found.entry === wanted.member.entry) return found.result;
+      const inventory = deps.inventory?.(wanted.member.name);
+      if (found && found.entry === wanted.member.entry && found.inventory === inventory) return found.result;
       const result = rendered(deps, wanted);
       kept.delete(key);
       if (kept.size >= KEPT) kept.delete(kept.keys().next().value!);
-      kept.set(key, { entry: wanted.member.entry, result });
+      kept.set(key, { entry: wanted.member.entry, inventory, result });
       return result;
     },
     documentsChanged: () => kept.clear(),
@@ -119,12 +129,13 @@ function partsOf({ catalog, memberships, agents }: ConfigurationDeps, wanted: Co
 
 /** The layer that puts the agent on a machine that gets one, or why there is none yet. */
 function agentLayerOf(
-  { agents }: ConfigurationDeps,
+  { agents, chosenDataDisk }: ConfigurationDeps,
   parts: Parts,
   { member, session, baseUrl, ticketed, plan }: ConfigurationOf,
 ): ConfigLayer | ConfigurationResult | undefined {
   if (agents === undefined || !getsAgent(parts)) return undefined;
-  const { data, etcd, boot } = disksOf(parts);
+  const disks = disksOf(parts);
+  const { data, etcd, boot } = disks;
   const { image } = parts;
   const fault =
     (boot && bootDiskFault(boot, data, image?.spec)) ??
@@ -132,9 +143,11 @@ function agentLayerOf(
     (etcd && etcdDiskFault(etcd, { data, boot })) ??
     (image && dataDiskFault(etcd, { name: image.metadata.name, ...image.spec }, 'etcdDisk'));
   if (fault !== undefined) return reference(fault);
+  const decided = chosenDataDisk?.(member.name, disks);
+  const chosen = decided?.ok ? decided.selector : undefined;
   try {
     return agents.layer(
-      layerRequest(parts, { name: member.name, session, baseUrl, ticketed, plan }, assetUrl),
+      layerRequest(parts, { name: member.name, session, baseUrl, ticketed, plan, chosen }, assetUrl),
     );
   } catch (error) {
     if (error instanceof MusterError) return { ok: false, faults: error.faults };

@@ -1,8 +1,9 @@
-/** The step of an explanation that says which inventory a machine's profile was selected by. */
+/** The steps of an explanation that say what the inventory of a machine decides. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';
 import type { BootContext } from './boot-context.ts';
+import { chosenDataDisk, type DisksBy, disksFor } from './data-disk.ts';
 import type { ExplainStep } from './explain-state.ts';
 import { considersInventory, selectionOf } from './selection.ts';
 
@@ -37,4 +38,17 @@ export function inventorySteps(
       ? 'the same profile fits'
       : `by it the machine would have ${then}; \`muster machine accept ${name}\` lets it count`;
   return [{ step: 'inventory', result: `${counts}; it changed at ${time(last.at)}: ${change}` }];
+}
+
+/** What `muster explain` says of a data disk that the inventory decides. */
+export function dataDiskSteps(
+  context: DisksBy,
+  member: Member,
+  network: string | undefined,
+): readonly ExplainStep[] {
+  const found = chosenDataDisk(context, member.name, disksFor(context, member, network));
+  if (found === undefined) return [];
+  if (!found.ok) return [{ step: 'data disk', result: `not chosen: ${found.text}` }];
+  const { path, serial } = found.selector;
+  return [{ step: 'data disk', result: `${serial ?? path ?? 'by its size'} (${found.because})` }];
 }

@@ -18,7 +18,7 @@ import { addressOf, type BootContext, isInline, reservedAddress } from './boot-c
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
 import { decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
-import { inventorySteps } from './explain-inventory.ts';
+import { dataDiskSteps, inventorySteps } from './explain-inventory.ts';
 import { type ExplainStep, eventStep, stateSteps } from './explain-state.ts';
 import { verdictOnMac } from './foreign.ts';
 import { givesAddress } from './own-addresses.ts';
@@ -331,6 +331,7 @@ function selectedSteps(context: BootContext, examined: Case): readonly ExplainSt
   const steps: ExplainStep[] = [
     { step: 'profile', result: selectionText(selection) },
     ...inventorySteps(context, member, network?.name, selection),
+    ...dataDiskSteps(context, member, network?.name),
   ];
   const wanted = selection.kind === 'selected' ? selection.profile.spec.image : undefined;
   if (wanted !== undefined) {

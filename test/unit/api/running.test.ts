@@ -214,6 +214,9 @@ test('a data disk that a running machine would not find is refused or needs its 
     etcd: { wal: 'present', health: 'serving' },
   } as never);
   expect(await put([machine('cp1', disk('/dev/vdb'))], { dryRun: 'true' })).toMatchObject({ codes: [] });
+  // It stays on the disk that has its data.
+  const byInventory = { dataDisk: { transport: 'nvme', choose: 'largest' } };
+  expect((await put([machine('cp1', byInventory)], { dryRun: 'true' })).codes).toEqual([]);
   for (const documents of [
     [machine('cp1', disk('/dev/vdc'))],
     [own('Profile', 'node', { image: 'old', ...disk('/dev/vdc') })],

@@ -135,6 +135,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.kubernetes.encryptSecrets': 'test/unit/cluster/plan/planner.test.ts',
   'Cluster: spec.kubernetes.addons[].manifests[].url': ADDONS,
   'Cluster: spec.kubernetes.addons[].manifests[].file': ADDONS,
+  ...Object.fromEntries(
+    ['Cluster', 'Profile', 'Machine'].flatMap((kind) =>
+      ['size.min', 'size.max', 'rotational', 'transport', 'model', 'choose'].map((field) => [
+        `${kind}: spec.dataDisk.${field}`,
+        'test/unit/machines/data-disk.test.ts',
+      ]),
+    ),
+  ),
   'Cluster: spec.bootDisk.needsBootHost': CHECKS,
   'Profile: spec.bootDisk.needsBootHost': CHECKS,
   'Machine: spec.bootDisk.needsBootHost': CHECKS,

@@ -1,5 +1,7 @@
-/** Which profile a machine boots, by the inventory that it reported, and when that may change. */
+/** What a machine boots with by the inventory that it reported, and when that may change. */
 import { expect, test } from 'vitest';
+import { previewAgents } from '../../../../src/agent/agents.ts';
+import { AGENT_PATHS } from '../../../../src/agent/plan.ts';
 import { acceptMachine } from '../../../../src/machines/accept.ts';
 import { readInventory } from '../../../../src/machines/inventory.ts';
 import { document, IMAGE, MAC1, machine, NETWORK, type World, world } from './world.ts';
@@ -74,4 +76,64 @@ test('the inventory of a machine without a document gets it nothing', async () =
   expect(await boots(w)).toBe('hold unknown_machine');
   await w.inventories.take('m-525400aa0001', memory(64));
   expect(await boots(w)).toBe('hold unknown_machine');
+});
+
+const CLUSTER = document('Cluster', 'blue', {
+  dataDisk: { transport: 'nvme', choose: 'largest', encrypt: 'tpm' },
+  kubernetes: { version: '1.36', endpoint: '10.77.0.210', controlPlanes: ['node-1'] },
+});
+const NAMED = machine('node-1', [MAC1], { profile: 'first', addresses: ['10.77.0.11'] });
+const disks = (...sizes: readonly number[]) =>
+  readInventory(
+    sizes
+      .map((gb, n) => `disk NAME="nvme${n}n1" SIZE="${gb}000000000" TRAN="nvme" SERIAL="S${n}"\n`)
+      .join(''),
+  )!;
+const dataOf = (w: World) => {
+  const { files = [] } = w.boot.render('node-1').merged;
+  return /^data=(.*)$/m.exec(String(files.find((file) => file.path === AGENT_PATHS.settings)?.content))?.[1];
+};
+
+test('a data disk is chosen by inventory once, and stays although a better one appears, until the machine is accepted', async () => {
+  const w = await world([NETWORK, IMAGE, FIRST, CLUSTER, NAMED], {
+    agents: async (parts) => previewAgents(parts),
+  });
+  expect(await boots(w)).toBe('first');
+  expect(dataOf(w)).toBe('serial=not-chosen-yet');
+  expect(w.boot.undecidedDisk('node-1')).toBe('the machine has not reported its inventory yet');
+  await w.inventories.take('node-1', memory(8));
+  expect(w.boot.undecidedDisk('node-1')).toMatch(
+    /^no disk of its inventory fits .*accept node-1. takes a later one$/,
+  );
+  expect(step(w, 'data disk')).toMatch(/^not chosen: no disk/);
+  expect(await boots(w)).toBe('first');
+  await w.inventories.take('node-1', disks(480, 960));
+  expect(w.boot.undecidedDisk('node-1')).toBeUndefined();
+  expect(dataOf(w)).toBe('serial=S1');
+  expect(await boots(w)).toBe('first');
+  await w.inventories.take('node-1', disks(480, 960, 1920));
+  expect(dataOf(w)).toBe('serial=S1');
+  expect(step(w, 'data disk')).toMatch(/^S1 \(chosen from the inventory of .*, where it is nvme1n1\)$/);
+  await acceptMachine(w, 'node-1');
+  expect(dataOf(w)).toBe('serial=S2');
+});
+
+test('a machine that has its data on a disk stays there, whatever it reports and whoever accepts it', async () => {
+  let has: string | undefined;
+  const w = await world([NETWORK, IMAGE, FIRST, CLUSTER, NAMED], {
+    agents: async (parts) => previewAgents(parts),
+    dataDiskOf: () => has,
+  });
+  await w.inventories.take('node-1', disks(480, 960));
+  await boots(w);
+  has = 'serial=S0';
+  expect(dataOf(w)).toBe('serial=S0');
+  await acceptMachine(w, 'node-1');
+  await w.inventories.take('node-1', disks(0));
+  expect(dataOf(w)).toBe('serial=S0');
+  expect(step(w, 'data disk')).toBe('S0 (it has the data of the machine)');
+  // A machine reports the selector, and could write another setting in it.
+  has = 'serial=S0\nserver=https://192.0.2.1';
+  await w.inventories.take('node-1', disks(480, 960));
+  expect(dataOf(w)).toBe('serial=S1');
 });

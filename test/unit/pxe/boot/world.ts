@@ -116,6 +116,7 @@ export async function world(
     clock?: ManualClock;
     assets?: Set<string>;
     leases?: Map<Mac, string>;
+    dataDiskOf?: (machine: string) => string | undefined;
     /** Opens the agents with these parts. */
     agents?: (parts: Omit<AgentsDeps, 'pki' | 'secrets'>) => Promise<AgentBoot>;
   } = {},
@@ -168,6 +169,7 @@ export async function world(
     metrics,
     clock,
     inventories,
+    ...(kept.dataDiskOf && { dataDiskOf: kept.dataDiskOf }),
     leasedAddresses: (mac) => [leases.get(mac) ?? []].flat(),
     leaseHolder: (address) => [...leases].find(([, leased]) => leased === address)?.[0],
   });
