@@ -166,7 +166,7 @@ export async function openClusters(
   };
 }
 
-/** The planner of clusters, with the lines of Secrets and those of disks that are not chosen yet. */
+/** The planner of clusters, with the lines of Secrets and of disks that are not chosen yet. */
 function agentPlanner(
   planner: AgentPlanner,
   { given, secretUsers: users }: State,
