@@ -3,7 +3,7 @@
  * refuse on the machine is refused when the document is applied. Pure.
  */
 import { parseDuration } from '../base/duration.ts';
-import { type Ip, type IpNetwork, networkHolds, parseIp } from '../base/ip.ts';
+import { formatIp, type Ip, type IpNetwork, networkHolds, parseIp } from '../base/ip.ts';
 import { interfaceKey, type NodeInterface } from '../resources/node-network.ts';
 import type { Path } from '../resources/yaml.ts';
 import { entryOf, gatewayOnLink, lowerOf } from './links.ts';
@@ -19,10 +19,13 @@ export function networkFaults(interfaces: readonly NodeInterface[]): readonly Ne
   return interfaces.flatMap((one, n) =>
     [
       ...addressFaults(one),
+      ...sharedFaults(interfaces, n),
+      ...serverFaults(one),
       ...gatewayFaults(one),
       ...bondFaults(one, interfaces),
       ...partFaults(interfaces, n),
       ...mtuFaults(one, interfaces),
+      ...partMtuFaults(one, interfaces),
       ...bridgeFaults(one),
       ...macFaults(one),
       ...carrierFaults(one, interfaces),
@@ -31,11 +34,72 @@ export function networkFaults(interfaces: readonly NodeInterface[]): readonly Ne
 }
 
 /**
- * What may not work. It is a second default route of IPv4 with the same metric: networkd installs
- * one of the two, that of the interface which is ready last; NetworkManager gives each interface a
- * metric of its own. IPv6 uses both.
+ * What may not work: routes of which Linux uses one alone, and source addresses that no interface
+ * has.
  */
-export function networkDoubts(interfaces: readonly NodeInterface[]): readonly NetworkFault[] {
+export const networkDoubts = (interfaces: readonly NodeInterface[]): readonly NetworkFault[] => [
+  ...gatewayDoubts(interfaces),
+  ...interfaces.flatMap((one, n) => routeDoubts(one, n)),
+  ...sourceDoubts(interfaces),
+];
+
+/** A route to the same network with the same metric as one before it. */
+function routeDoubts(
+  { routes = [], gateway, gateway6, metric = 0 }: NodeInterface,
+  n: number,
+): NetworkFault[] {
+  const seen = new Set<string>();
+  if (gateway !== undefined) seen.add(`0.0.0.0/0 ${metric} 254`);
+  if (gateway6 !== undefined) seen.add(`::/0 ${metric} 254`);
+  return routes.flatMap(({ to, metric: own = 0, table = 254 }, k) => {
+    const network = parsed(to)?.network;
+    const key = network && `${formatIp(network.base)}/${network.prefix} ${own} ${table}`;
+    if (key === undefined) return [];
+    const isSecond = seen.has(key);
+    seen.add(key);
+    return isSecond
+      ? [
+          fault(
+            [n, 'routes', k],
+            `there is another route to ${to} with the same metric, and Linux may use one alone; give them metrics`,
+          ),
+        ]
+      : [];
+  });
+}
+
+/** Linux installs no route with a source address that the machine does not have. */
+function sourceDoubts(interfaces: readonly NodeInterface[]): NetworkFault[] {
+  const isStatic = interfaces.every(
+    ({ addresses = [], dhcp4, dhcp6, acceptRa }) =>
+      addresses.length > 0 && !addresses.join().includes('${') && !dhcp4 && !dhcp6 && !acceptRa,
+  );
+  const own = interfaces.flatMap(({ addresses = [] }) =>
+    addresses.flatMap((text) => parsed(text)?.address ?? []),
+  );
+  return interfaces.flatMap(({ routes = [] }, n) =>
+    routes.flatMap(({ source }, k) =>
+      !isStatic ||
+      source === undefined ||
+      source.includes('${') ||
+      own.some((address) => same(source, address))
+        ? []
+        : [
+            fault(
+              [n, 'routes', k, 'source'],
+              `no interface has ${source}; without it there would be no route`,
+            ),
+          ],
+    ),
+  );
+}
+
+/**
+ * A second default route of IPv4 with the same metric: networkd installs one of the two, that of
+ * the interface which is ready last; NetworkManager gives each interface a metric of its own. IPv6
+ * uses both.
+ */
+function gatewayDoubts(interfaces: readonly NodeInterface[]): NetworkFault[] {
   return interfaces.flatMap(({ gateway, metric }, n) => {
     const twin = interfaces
       .slice(0, n)
@@ -71,9 +135,15 @@ function parsed(text: string): Parsed | undefined {
   };
 }
 
-const UNUSABLE = ['0.0.0.0/8', '127.0.0.0/8', '224.0.0.0/4', '255.255.255.255/32', '::/127', 'ff00::/8'].map(
-  (text) => parsed(text)!.network,
-);
+const UNUSABLE = [
+  '0.0.0.0/8',
+  '127.0.0.0/8',
+  '224.0.0.0/4',
+  '255.255.255.255/32',
+  '::/127',
+  '::ffff:0:0/96',
+  'ff00::/8',
+].map((text) => parsed(text)!.network);
 
 function addressFaults({ addresses = [], gateway, gateway6, mtu }: NodeInterface): NetworkFault[] {
   const seen = new Set<string>();
@@ -87,6 +157,8 @@ function addressFaults({ addresses = [], gateway, gateway6, mtu }: NodeInterface
     if (seen.has(plain)) found.push(fault(path, `${plain} is listed twice; keep one`));
     seen.add(plain);
     const end = endOf(address, network);
+    if (network.prefix === 0)
+      return [...found, fault(path, 'a prefix length of 0 makes every host a neighbour; correct it')];
     if (UNUSABLE.some((range) => networkHolds(range, address)))
       found.push(fault(path, `${plain} cannot be the address of an interface`));
     else if (end === 'first') found.push(fault(path, `${text} is the network itself, not an address in it`));
@@ -96,6 +168,38 @@ function addressFaults({ addresses = [], gateway, gateway6, mtu }: NodeInterface
     if (address.family === 6 && mtu !== undefined && mtu < 1280)
       found.push(fault(['mtu'], `IPv6 needs an MTU of 1280 or more, and the interface has ${text}`));
     return found;
+  });
+}
+
+/** An address of two interfaces; only a host address may be on several links. */
+function sharedFaults(interfaces: readonly NodeInterface[], n: number): NetworkFault[] {
+  return (interfaces[n]!.addresses ?? []).flatMap((text, k) => {
+    if (/\/(32|128)$/.test(text)) return [];
+    const plain = text.split('/')[0]!;
+    const other = interfaces.findIndex(
+      ({ addresses = [] }, m) => m < n && addresses.some((one) => one.split('/')[0] === plain),
+    );
+    return other < 0
+      ? []
+      : [fault(['addresses', k], `${interfaceKey(interfaces[other]!)} has ${plain} already`)];
+  });
+}
+
+/** Loopback may have a resolver of the machine's own; these are systemd-resolved's. */
+const STUBS = ['127.0.0.53', '127.0.0.54'];
+const LOOPBACK = ['127.0.0.0/8', '::1/128'].map((text) => parsed(text)!.network);
+
+function serverFaults({ nameservers = [] }: NodeInterface): NetworkFault[] {
+  return nameservers.flatMap((text, k) => {
+    const address = parseIp(text);
+    const path = ['nameservers', k];
+    if (STUBS.includes(text))
+      return [fault(path, `${text} is systemd-resolved itself, which would ask itself; name another server`)];
+    const isHost =
+      address === undefined ||
+      LOOPBACK.some((range) => networkHolds(range, address)) ||
+      !UNUSABLE.some((range) => networkHolds(range, address));
+    return isHost ? [] : [fault(path, `${text} can be no name server`)];
   });
 }
 
@@ -116,8 +220,10 @@ function gatewayFaults(one: NodeInterface): NetworkFault[] {
     const address = parseIp(text);
     if (address === undefined || networkHolds(LINK_LOCAL, address)) return false;
     const family = reach.filter(({ base }) => base.family === address.family);
-    const learns = address.family === 4 ? one.dhcp4 : one.acceptRa || one.dhcp6;
-    if (learns || (family.length === 0 && (one.addresses ?? []).length === 0)) return false;
+    const isBare = (one.addresses ?? []).length === 0;
+    const learns =
+      address.family === 4 ? (one.dhcp4 ?? isBare) : (one.acceptRa ?? isBare) || one.dhcp6 === true;
+    if (learns) return false;
     return !family.some((network) => networkHolds(network, address));
   };
   const gateways = (['gateway', 'gateway6'] as const).flatMap((field) => {
@@ -133,6 +239,12 @@ function gatewayFaults(one: NodeInterface): NetworkFault[] {
       ),
     ];
   });
+  const own = (one.addresses ?? []).flatMap((text) => parsed(text)?.address ?? []);
+  const loops = (one.routes ?? []).flatMap(({ via }, k) =>
+    via !== undefined && own.some((address) => same(via, address))
+      ? [fault(['routes', k, 'via'], `${via} is the interface itself, and not a gateway`)]
+      : [],
+  );
   const routes = (one.routes ?? []).flatMap(({ via, onLink }, k) =>
     via === undefined || onLink || !unreachable(via)
       ? []
@@ -143,7 +255,7 @@ function gatewayFaults(one: NodeInterface): NetworkFault[] {
           ),
         ],
   );
-  return [...gateways, ...routes];
+  return [...gateways, ...loops, ...routes];
 }
 
 /** What is wrong with a gateway that is no host in the networks of the interface. */
@@ -282,6 +394,23 @@ function mtuFaults({ mtu, vlan }: NodeInterface, interfaces: readonly NodeInterf
   const below = n === undefined ? undefined : interfaces[n]!.mtu;
   if (mtu === undefined || below === undefined || mtu <= below) return [];
   return [fault(['mtu'], `a VLAN cannot have an MTU of ${mtu} on ${vlan!.link}, which has ${below}`)];
+}
+
+/** Packets that a bond or bridge takes and its part cannot send are lost. */
+function partMtuFaults(one: NodeInterface, interfaces: readonly NodeInterface[]): NetworkFault[] {
+  const { mtu, bond, bridge } = one;
+  if (mtu === undefined || (bond ?? bridge) === undefined) return [];
+  const small = lowerOf(one)
+    .map((text) => interfaces[entryOf(interfaces, text) ?? -1])
+    .find((part) => part?.mtu !== undefined && part.mtu < mtu);
+  return small === undefined
+    ? []
+    : [
+        fault(
+          ['mtu'],
+          `${one.name} has an MTU of ${mtu}, and its part ${interfaceKey(small)} one of ${small.mtu}`,
+        ),
+      ];
 }
 
 /** With STP the kernel takes a delay of 2 to 30 seconds alone. */

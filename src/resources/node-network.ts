@@ -23,7 +23,10 @@ const TAKEN_NAMES = new Set(['.', '..', 'lo', 'all', 'default', 'bonding_masters
 function interfaceNameFault(text: string): string | undefined {
   if (text.length > 15) return `"${text}" has ${text.length} characters; an interface name has at most 15`;
   if (text.startsWith('-')) return 'not an interface name: programs would read it as an option';
-  if (!/^[^\s/:%]+$/.test(text)) return 'not an interface name: no blanks and none of "/", ":", "%"';
+  if (/[*?![\]]/.test(text))
+    return 'not an interface name: there are no patterns; write the whole name, or select the interface by its mac';
+  if (!/^[!-~]+$/.test(text) || /[/:%"'\\]/.test(text))
+    return 'not an interface name: only ASCII, no blanks and none of "/", ":", "%", "\\" and quotes';
   if (/^[0-9]+$/.test(text)) return 'not an interface name: it must not be a number';
   return TAKEN_NAMES.has(text) ? `"${text}" is not free as an interface name` : undefined;
 }

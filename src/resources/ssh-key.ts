@@ -45,16 +45,18 @@ export function sshKeyFault(text: string): string | undefined {
     return 'this is a key as RFC 4716 writes it; `ssh-keygen -i -f FILE` prints it as OpenSSH does';
   if (/[\n\r]/.test(text))
     return 'this has several lines; write each key as an item of its own, or all of them as authorizedKeys';
+  if (/[\0-\x08\x0b-\x1f\x7f]/.test(text)) return 'there is a control character in this; copy the line again';
   const { rest, fault } = withoutOptions(text);
   if (fault !== undefined) return fault;
-  const [type, body = ''] = rest.split(/[ \t]+/);
-  if (!TYPE.test(type!))
+  const [type = '', body = ''] = rest.split(/[ \t]+/);
+  if (!TYPE.test(type))
     return 'not an OpenSSH public key; write a line as in NAME.pub: options if any, type, key, comment';
   if (!/^[A-Za-z0-9+/]+={0,2}$/.test(body))
     return `not an OpenSSH public key: after ${type} comes the key in base64`;
-  return typeInside(body) === type
-    ? undefined
-    : `the key is cut off, or is not of type ${type}; copy it again`;
+  if (typeInside(body) !== type) return `the key is cut off, or is not of type ${type}; copy it again`;
+  return type.includes('-cert-')
+    ? 'sshd does not look for a certificate here, so nobody could log in with it; write the key of its CA with the option cert-authority, or the plain key'
+    : undefined;
 }
 
 /** The keys of a whole file of that form, without blank lines and comments; one a line. */

@@ -161,7 +161,8 @@ const nic = optional(
 ).map((one) =>
   one.gateway && one.addresses?.[0]
     ? { ...one, gateway: one.addresses[0].replace(/\.[0-9]+\/24$/, '.253') }
-    : one,
+    : // Without an address, the gateway is in a network that DHCP gives.
+      { ...one, dhcp4: one.gateway === undefined ? one.dhcp4 : true },
 );
 const six = fc.integer({ min: 1, max: 0xfffe }).map((n) => `fd00:77::${n.toString(16)}`);
 const route = fc.oneof(

@@ -124,6 +124,57 @@ describe('what cannot work is refused', () => {
     ['the address of a network', [{ name: 'a', addresses: ['10.77.0.0/24'] }], /network itself/],
     ['a broadcast address', [{ name: 'a', addresses: ['10.77.0.255/24'] }], /broadcast/],
     ['a multicast address', [{ name: 'a', addresses: ['224.0.0.5/24'] }], /cannot be the address/],
+    ['the address of everything', [{ name: 'a', addresses: ['10.77.0.5/0'] }], /prefix length of 0/],
+    [
+      'an IPv4 address written as IPv6',
+      [{ name: 'a', addresses: ['::ffff:10.0.0.1/96'] }],
+      /cannot be the address/,
+    ],
+    [
+      'an address of two interfaces',
+      [
+        { name: 'a', addresses: ['10.77.0.3/24'] },
+        { name: 'b', addresses: ['10.77.0.3/24'] },
+      ],
+      /a has 10\.77\.0\.3 already/,
+    ],
+    [
+      'a gateway of an interface without an address',
+      [{ name: 'a', dhcp4: false, gateway: '10.0.0.1' }],
+      /no default/,
+    ],
+    [
+      'a gateway of IPv6 of an interface without an address',
+      [{ name: 'a', acceptRa: false, gateway6: 'fd00::1' }],
+      /no default route/,
+    ],
+    [
+      'a route by its own address',
+      [{ name: 'a', addresses: ['10.77.0.31/24'], routes: [{ to: '10.9.0.0/16', via: '10.77.0.31' }] }],
+      /the interface itself/,
+    ],
+    ['a name server without an address', [{ name: 'a', nameservers: ['0.0.0.0'] }], /no name server/],
+    ['the stub of the resolver', [{ name: 'a', nameservers: ['127.0.0.53'] }], /systemd-resolved itself/],
+    [
+      'a member with less MTU',
+      [
+        { ...bond(), mtu: 9000 },
+        { name: 'eno1', mtu: 1500 },
+      ],
+      /bond0 has an MTU of 9000/,
+    ],
+    [
+      'a port with less MTU',
+      [
+        { name: 'br0', mtu: 9000, bridge: { interfaces: ['eno1'] } },
+        { name: 'eno1', mtu: 1500 },
+      ],
+      /br0 has an MTU of 9000/,
+    ],
+    ['a pattern as a name', [{ name: 'eth*' }], /no patterns/],
+    ['a name that excludes', [{ name: '!eth0' }], /no patterns/],
+    ['a name with a quote', [{ name: 'a"b' }], /not an interface name/],
+    ['a name that is too long in octets', [{ name: 'é'.repeat(8) }], /not an interface name/],
     ['an address twice', [{ name: 'a', addresses: ['10.77.0.3/24', '10.77.0.3/16'] }], /listed twice/],
   ])('%s', (_, interfaces, message) => {
     expect(faults(...interfaces).join('\n')).toMatch(message);
@@ -153,6 +204,12 @@ test.each<[string, object[]]>([
       { mac: MAC, mtu: 9000 },
     ],
   ],
+  [
+    'the same host address on two interfaces',
+    ['a', 'b'].map((name) => ({ name, addresses: ['192.0.2.1/32'] })),
+  ],
+  ['a resolver of its own', [{ name: 'a', nameservers: ['127.0.0.1'] }]],
+  ['a gateway of IPv6 with advertisements as the system has them', [{ name: 'a', gateway6: 'fd00::1' }]],
   ['two VLANs of one interface', [vlan(5, 'eno1'), vlan(6, 'eno1')]],
 ])('%s works', (_, interfaces) => {
   expect(faults(...interfaces)).toEqual([]);

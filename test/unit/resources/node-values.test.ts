@@ -7,6 +7,9 @@ import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
 import { SITE_CA } from '../ignition/arbitrary.ts';
 
 const KEY = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIcNAMZZfRiAAhyBYI15Jz0+Zzx28DEptsF4c2liEcP2';
+/** A certificate of ssh-keygen for the user ops. */
+const CERTIFICATE =
+  'ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlcnQtdjAxQG9wZW5zc2guY29tAAAAIARFSKitt0hwlNiOKY2P2XrLBDADz0KKiF8+FxYhy4qJAAAAII1D7xZSZyeLllc0UOM5TQa1WY0I6+S9HKlb7lDdJDVAAAAAAAAAAAAAAAABAAAAAmlkAAAABwAAAANvcHMAAAAAAAAAAP//////////AAAAAAAAAIIAAAAVcGVybWl0LVgxMS1mb3J3YXJkaW5nAAAAAAAAABdwZXJtaXQtYWdlbnQtZm9yd2FyZGluZwAAAAAAAAAWcGVybWl0LXBvcnQtZm9yd2FyZGluZwAAAAAAAAAKcGVybWl0LXB0eQAAAAAAAAAOcGVybWl0LXVzZXItcmMAAAAAAAAAAAAAADMAAAALc3NoLWVkMjU1MTkAAAAgZF4hemPExYeFAGw7k1iyCFtAcifCqZSCoyDlC8f4ZsoAAABTAAAAC3NzaC1lZDI1NTE5AAAAQOOMn6m/KlpslFvNc/uQzFIjI/FrqHz4tCEqHlj241jW3oWPboqdB5bxCEZMz1Wmtqxa7pHurTCNQKhSudWOlg8=';
 
 /** The first fault of a configuration; undefined when it is taken. */
 const faultOf = (config: object): string | undefined =>
@@ -97,6 +100,8 @@ describe('SSH keys', () => {
     [`form="10.0.0.0/8" ${KEY}`, /no option "form".*"from"/],
     ['AAAAC3NzaC1lZDI1NTE5', /not an OpenSSH public key; write a line/],
     ['ssh-ed25519', /comes the key in base64/],
+    [`${KEY} a\0b`, /control character/],
+    [CERTIFICATE, /certificate.*cert-authority/],
     ['', /not an OpenSSH public key/],
   ])('%s is refused with what is wrong', (key, message) => {
     expect(fault(key)).toMatch(message);
