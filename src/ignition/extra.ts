@@ -11,6 +11,7 @@ import { unknownKeys, validateCloudConfig } from './cloudinit-validate.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
 import type { Merged } from './merge.ts';
+import { readOnlyFaults } from './read-only.ts';
 import type { RenderInput } from './rendered.ts';
 import { expand, isTemplate, type TemplateScope } from './template.ts';
 
@@ -60,7 +61,9 @@ export function extraDocuments(
       cloudInit.push(document);
     } else {
       const whole = ignitionOf(document, fault);
-      if (whole !== undefined) ignition.push(whole);
+      if (whole === undefined) continue;
+      for (const { path, message } of readOnlyFaults(whole, image.os)) fault(`${path}: ${message}`);
+      ignition.push(whole);
     }
   }
   return { cloudInit, ignition };

@@ -163,7 +163,8 @@ function checkWhole(
 
 function checkPaths(store: WholeConfig['storage'], version: string, faults: IgnitionFault[]): void {
   const paths = new Map<string, string>();
-  const links: string[] = [];
+  /** What has nothing below it. */
+  const leaves = new Map<string, 'file' | 'link'>();
   for (const kind of ['files', 'directories', 'links'] as const) {
     for (const [n, one] of (store?.[kind] ?? []).entries()) {
       const at = `storage.${kind}[${n}]`;
@@ -171,7 +172,7 @@ function checkPaths(store: WholeConfig['storage'], version: string, faults: Igni
       const other = paths.get(path);
       if (other) faults.push({ path: `${at}.path`, message: `${path} is also ${other}` });
       paths.set(path, at);
-      if (kind === 'links') links.push(path);
+      if (kind !== 'directories') leaves.set(path, kind === 'links' ? 'link' : 'file');
       if ((one.mode ?? 0) > 0o777 && version < '3.4.0')
         faults.push({
           path: `${at}.mode`,
@@ -184,9 +185,18 @@ function checkPaths(store: WholeConfig['storage'], version: string, faults: Igni
           faults.push({ path: `${at}.${field}`, message: 'give id or name, not both' });
     }
   }
-  if (links.length === 0) return;
-  for (const [path, at] of paths)
-    for (const link of links)
-      if (path.startsWith(`${link}/`))
-        faults.push({ path: `${at}.path`, message: `lies below the link ${link}` });
+  for (const [path, at] of paths) {
+    const above = pathsAbove(path).find((one) => leaves.has(one));
+    if (above !== undefined)
+      faults.push({ path: `${at}.path`, message: `lies below the ${leaves.get(above)} ${above}` });
+  }
 }
+
+/** The directories of a path, the nearest first. */
+const pathsAbove = (path: string): readonly string[] => {
+  const parts = path.split('/');
+  return parts
+    .slice(2)
+    .map((_, n) => parts.slice(0, n + 2).join('/'))
+    .reverse();
+};

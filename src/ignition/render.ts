@@ -12,6 +12,7 @@ import { keyfileFaults, usesNetworkManager } from './keyfiles.ts';
 import { behindLateUnits } from './late-units.ts';
 import { type Merged, merge, provenance } from './merge.ts';
 import { MUSTER_LAYER } from './muster-layer.ts';
+import { readOnlyFaults } from './read-only.ts';
 import type { ConfigLayer, Provenance, Render, Rendered, RenderInput } from './rendered.ts';
 import { withoutSecrets } from './secrets.ts';
 import type { TemplateScope } from './template.ts';
@@ -40,6 +41,10 @@ export const render: Render = (input) => {
   const faults: Fault[] = [...wholeFaults(merged, config)];
   if (!domainName.safeParse(hostname).success)
     faults.push(configFault(merged, ['hostname'], `"${hostname}" is not a host name`));
+  else if (hostname.length > 64)
+    faults.push(
+      configFault(merged, ['hostname'], `it has ${hostname.length} characters, and Linux takes 64`),
+    );
   const written =
     faults.length > 0 ? undefined : write(input, merged, { ...config, hostname }, scope, faults);
   if (!written || faults.length > 0) return { ok: false, faults };
@@ -114,7 +119,9 @@ function write(
     if (usesNetworkManager(image.os))
       for (const { path, message } of keyfileFaults(config.network?.interfaces ?? []))
         faults.push(configFault(merged, ['network', 'interfaces', ...path], message));
-    for (const { path, message } of known ? validateIgnition(rendered) : [])
+    for (const { path, message } of known
+      ? [...validateIgnition(rendered), ...readOnlyFaults(rendered, image.os)]
+      : [])
       faults.push(configFault(merged, placeIn(whole, rendered, path), `Ignition ${path}: ${message}`));
     return {
       files: {

@@ -52,7 +52,7 @@ export function etcdDiskFault(
   if (data === undefined)
     return 'etcdDisk needs a dataDisk as well: it keeps the keys of the machine, containers and kubelet';
   for (const [field, other] of Object.entries({ dataDisk: data, bootDisk: boot }))
-    if (other !== undefined && selectorOf(other) === selectorOf(etcd))
+    if (other !== undefined && isSameDisk(other, etcd))
       return `etcdDisk and ${field} select the same disk; leave etcdDisk out, or name another disk`;
   if (boot !== undefined && etcd.encrypt === 'boot-host' && boot.needsBootHost !== true)
     return 'the machine cannot start from its boot disk alone, because only the boot host has the key of its etcdDisk (encrypt: boot-host); write "needsBootHost: true" in bootDisk if that is meant, or use "encrypt: tpm"';
@@ -84,4 +84,21 @@ export function dataDiskFault(
   const packages = lacking.map(([, debian]) => debian).join(' and ');
   const names = lacking.map(([name]) => name).join(' and ');
   return `${field} with encrypt: ${data.encrypt} needs ${packages}, and the programs of Image/${image.name} do not list ${names}; build the image again by \`muster image build\`, or add them and list them`;
+}
+
+type Selector = Pick<DataDiskSpec, 'path' | 'serial'>;
+
+/** Whether both select the same disk, also one by its serial number and one by its path. */
+const isSameDisk = (one: DataDiskSpec | BootDiskSpec, other: DataDiskSpec | BootDiskSpec): boolean =>
+  selectorOf(one) === selectorOf(other) || isAt(one, other.path) || isAt(other, one.path);
+
+/**
+ * Whether `path` is that of the disk. udev ends the names in /dev/disk/by-id with the serial number
+ * and, for NVMe, the namespace.
+ */
+export function isAt({ path: own, serial }: Selector, path: string | undefined): boolean {
+  if (path === undefined) return false;
+  if (own !== undefined) return own === path;
+  const names = path.startsWith('/dev/disk/by-id/') ? [path, path.replace(/_[0-9]+$/, '')] : [];
+  return names.some((name) => name.endsWith(`_${serial}`) || name.endsWith(`-${serial}`));
 }

@@ -75,9 +75,13 @@ const OF_THE_AGENT: readonly (readonly [path: RegExp, instead: string])[] = [
   [/^\/etc\/muster\//, 'the directory is the agent’s own'],
 ];
 
+/** What to set instead of a file that the agent writes; undefined for other files. */
+export const insteadOf = (file: string): string | undefined =>
+  OF_THE_AGENT.find(([path]) => path.test(file))?.[1];
+
 const fileTexts = ({ files = [] }: NodeConfig): readonly string[] =>
   files.flatMap(({ path }) => {
-    const instead = OF_THE_AGENT.find(([of]) => of.test(path))?.[1];
+    const instead = insteadOf(path);
     return instead === undefined ? [] : [`config.files writes ${path}, which the agent writes; ${instead}`];
   });
 

@@ -4,10 +4,13 @@
  */
 import { firstFew } from '../../base/first-few.ts';
 import { type Case, type CasesOf, casesIn } from '../../ignition/cases.ts';
-import { narrowestDisk } from '../../resources/boot-disk.ts';
+import { unitPath } from '../../ignition/ignition.ts';
+import { isAt, narrowestDisk } from '../../resources/boot-disk.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
+import type { NodeConfig } from '../../resources/nodeconfig.ts';
 import { lackingPrograms } from './artifacts.ts';
+import { insteadOf } from './check-configs.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
 interface MachineWarning {
@@ -167,21 +170,48 @@ export function diskFaults(
         })),
         ...whole.map(({ device, mount }) => ({ field: 'filesystems', device, mounts: [mount] })),
       ];
-      return used.flatMap(({ field: list, device, mounts }) => [
-        ...Object.entries({ dataDisk: data, etcdDisk: etcd, bootDisk: boot })
-          .filter(([, disk]) => disk?.path !== undefined && disk.path === device)
-          .map(([field]) => `${device} is the ${field}; remove it from config.${list}`),
-        ...mounts
-          .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
-          .map(
-            (mount) =>
-              `config.${list} mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
-          ),
-      ]);
+      return used
+        .flatMap(({ field: list, device, mounts }) => [
+          ...Object.entries({ dataDisk: data, etcdDisk: etcd, bootDisk: boot })
+            .filter(([, disk]) => disk !== undefined && isAt(disk, device))
+            .map(([field]) => `${device} is the ${field}; remove it from config.${list}`),
+          ...mounts
+            .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
+            .map(
+              (mount) =>
+                `config.${list} mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
+            ),
+        ])
+        .concat(data === undefined ? [] : layers.flatMap((layer) => hiddenTexts(layer?.config)));
     });
     return [...new Set(messages)].map((message) => ({ machine, message }));
   });
 }
+
+/** Mount units over directories of the data disk, and files that it hides. */
+function hiddenTexts({ units = [], files = [] }: NodeConfig = {}): readonly string[] {
+  return [
+    ...units
+      .filter(({ name }) => UNITS_OVER_DATA.some((stem) => name.startsWith(stem)))
+      .map(
+        ({ name }) =>
+          `config.units has ${name}, over a directory that the agent keeps on dataDisk; remove it, or name the disk as dataDisk or etcdDisk`,
+      ),
+    ...files
+      .filter(
+        ({ path }) => insteadOf(path) === undefined && FROM_DATA_DISK.some((one) => isWithin(path, one)),
+      )
+      .map(
+        ({ path }) =>
+          `config.files writes ${path}, which the dataDisk hides as soon as it is mounted; write it elsewhere`,
+      ),
+  ];
+}
+
+/** How the names of mount units for these directories begin. */
+const UNITS_OVER_DATA = FROM_DATA_DISK.map(unitPath).flatMap((stem) =>
+  ['.mount', '.automount', '-'].map((end) => `${stem}${end}`),
+);
 
 const isWithin = (path: string | undefined, directory: string): boolean =>
   path !== undefined && (path === directory || path.startsWith(`${directory}/`));

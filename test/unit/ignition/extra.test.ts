@@ -4,7 +4,7 @@ import { load } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import { foreignKeys } from '../../../src/ignition/extra.ts';
 import { validateIgnition } from '../../../src/ignition/ignition-validate.ts';
-import { DEBIAN_12, DEBIAN_13, FLATCAR, rendered, renderOne } from './kit.ts';
+import { DEBIAN_12, DEBIAN_13, FEDORA, FLATCAR, rendered, renderOne } from './kit.ts';
 
 const faults = (extra: object, image: typeof DEBIAN_12 | typeof DEBIAN_13 | typeof FLATCAR): string => {
   const result = renderOne({ extra }, image);
@@ -158,4 +158,37 @@ describe('Ignition', () => {
     const config = rendered({ extra: { ignition: text } }, FLATCAR).files.ignition!;
     expect(decodeURIComponent(config)).toContain(`"mode":${0o644}`);
   });
+});
+
+test.each([
+  [FLATCAR, '/usr/lib/x', /read-only on flatcar.*below \/opt or \/etc/],
+  [FLATCAR, '/usr/local/bin/x', /read-only on flatcar/],
+  [FLATCAR, '/bin/x', /read-only on flatcar/],
+  [FLATCAR, '/opt/bin/x', /^$/],
+  [FEDORA, '/usr/bin/x', /read-only on fedora-coreos.*\/usr\/local/],
+  [FEDORA, '/usr/local/bin/x', /^$/],
+  [DEBIAN_13, '/usr/bin/x', /^$/],
+])('on %j a file %s is judged by where the system can be written', (image, path, message) => {
+  const told = (config: object): string => {
+    const result = renderOne(config, image);
+    return result.ok ? '' : result.faults.map((fault) => fault.message).join('\n');
+  };
+  expect(told({ files: [{ path, content: '' }] })).toMatch(message);
+  if (image.configFormat === 'ignition')
+    expect(
+      told({
+        extra: {
+          ignition: JSON.stringify({ storage: { files: [{ path, contents: { source: 'data:,' } }] } }),
+        },
+      }),
+    ).toMatch(message);
+});
+
+test('a host name has at most 64 characters, also where a template makes it', () => {
+  const long = ['a', 'b'].map((letter) => letter.repeat(40)).join('.');
+  for (const hostname of [long, `\${machine.name}.${'c'.repeat(63)}`]) {
+    const result = renderOne({ hostname }, DEBIAN_13);
+    expect(result.ok ? '' : result.faults[0]!.message).toMatch(/Linux takes 64/);
+  }
+  expect(renderOne({ hostname: `${'a'.repeat(32)}.${'b'.repeat(31)}` }, DEBIAN_13).ok).toBe(true);
 });

@@ -42,3 +42,19 @@ test('a field of a newer spec is refused in older ones', () => {
   ]);
   expect(validateIgnition(config('3.4.0'))).toEqual([]);
 });
+
+test('nothing lies below a file or a link, which Ignition would find out on the machine', () => {
+  const storage = (more: object) => ({ ...version, storage: more });
+  const file = (path: string) => ({ path, contents: { source: 'data:,' } });
+  expect(validateIgnition(storage({ files: [file('/etc/a'), file('/etc/a/b/c')] }))).toEqual([
+    { path: 'storage.files[1].path', message: 'lies below the file /etc/a' },
+  ]);
+  expect(
+    validateIgnition(
+      storage({ files: [file('/opt/x/y')], links: [{ path: '/opt/x', target: '/srv', hard: false }] }),
+    ),
+  ).toEqual([{ path: 'storage.files[0].path', message: 'lies below the link /opt/x' }]);
+  expect(validateIgnition(storage({ files: [file('/etc/a'), file('/etc/ab'), file('/etc/b/c')] }))).toEqual(
+    [],
+  );
+});

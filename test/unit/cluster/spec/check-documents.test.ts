@@ -447,6 +447,38 @@ test('a disk that is the data disk as well is refused', async () => {
   expect(told.join('\n')).toContain('/dev/vdb is the dataDisk; remove it from config.disks');
 });
 
+test.each([
+  ['/dev/disk/by-id/ata-Maker_Model_data', true],
+  ['/dev/disk/by-id/nvme-Maker_Model_data_1', true],
+  ['/dev/disk/by-id/virtio-data', true],
+  ['/dev/disk/by-id/ata-Maker_Model_xdata', false],
+  ['/dev/disk/by-path/pci-data', false],
+])('a disk at %s is the data disk with the serial number "data": %s', async (device, isIt) => {
+  const disks = `[{device: ${device}, partitions: [{label: x, filesystem: xfs, mount: /srv}]}]`;
+  const told = await refused(ON_DISKS(disks) + cluster() + MACHINES);
+  expect(told.join('\n').includes(`${device} is the dataDisk; remove it`)).toBe(isIt);
+  const etcd = await refused(
+    ON_DISKS('[]', `dataDisk: {serial: data}\n  etcdDisk: {path: ${device}}`) + cluster() + MACHINES,
+  );
+  expect(etcd.join('\n').includes('etcdDisk and dataDisk select the same disk')).toBe(isIt);
+});
+
+test('a mount unit over the data disk and a file that it hides are refused', async () => {
+  const told = async (config: string): Promise<string> =>
+    (await refused(ON_DISKS(`[]\n    ${config}`) + cluster() + MACHINES)).join('\n');
+  const unit = (name: string, where: string) =>
+    `units: [{name: ${name}, contents: "[Mount]\\nWhat=/dev/sdb\\nWhere=${where}\\n"}]`;
+  expect(await told(unit('var-lib-etcd.mount', '/var/lib/etcd'))).toContain('has var-lib-etcd.mount, over');
+  expect(await told(unit('var-lib-kubelet-pods.mount', '/var/lib/kubelet/pods'))).toContain(
+    'over a directory',
+  );
+  expect(await told(unit('var-lib-etcdold.mount', '/var/lib/etcdold'))).toBe('');
+  expect(await told('files: [{path: /var/lib/kubelet/config.json, content: a}]')).toContain(
+    'config.files writes /var/lib/kubelet/config.json, which the dataDisk hides',
+  );
+  expect(await told('files: [{path: /var/lib/kubelets, content: a}]')).toBe('');
+});
+
 test('an etcd disk is taken on members, and its faults are told with what to write', async () => {
   const told = async (spec: string) =>
     (await refused(ON_DISKS('[]', spec) + cluster() + MACHINES)).join('\n');
