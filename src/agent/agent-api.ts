@@ -8,6 +8,8 @@ import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { EventKind, Reason } from '../events/event.ts';
+import type { Consoles } from '../machines/console.files.ts';
+import { consolePart } from '../machines/console.ts';
 import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
 import { printable } from '../machines/identity.ts';
 import type { Inventories } from '../machines/inventories.ts';
@@ -78,6 +80,8 @@ interface AgentApiDeps extends RedeemDeps {
   readonly ownAddresses: (machine: string) => ReadonlySet<string>;
   /** Keeps what machines report of their parts. */
   readonly inventories?: Pick<Inventories, 'take'> | undefined;
+  /** Keeps what machines print on their consoles; absent: nobody does. */
+  readonly consoles?: Pick<Consoles, 'take'> | undefined;
   /** Compares the checkpoints that machines remember with the security log. */
   readonly witness?: Witness | undefined;
   /** Snapshots of etcd; absent: nobody takes any. */
@@ -161,6 +165,13 @@ export interface AgentApi extends SnapshotApi<ShownCertificate | undefined> {
    *   the form is malformed, E_NOT_FOUND when there is no bundle with that digest.
    */
   bundle(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
+  /**
+   * Keeps lines of the machine's console.
+   *
+   * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted, E_USAGE when
+   *   the form is malformed, E_TOO_LARGE for too many lines.
+   */
+  console(body: string, certificate: ShownCertificate | undefined, address: string): Promise<AgentApiAnswer>;
   /**
    * Notes that the machine shuts down.
    *
@@ -262,6 +273,8 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       return { status: 200, contentType: TAR, body: bundle, headers: {} };
     },
 
+    console: (body, certificate, peer) => takeConsole(deps, body, certificate, plainAddress(peer)),
+
     async leave(body, certificate, peer) {
       const address = plainAddress(peer);
       const { member } = authenticate(deps, certificate, address);
@@ -277,6 +290,22 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       (certificate, peer) => authenticate(deps, certificate, plainAddress(peer)).identity.machine,
     ),
   };
+}
+
+/** Keeps lines of a machine's console. */
+async function takeConsole(
+  deps: AgentApiDeps,
+  body: string,
+  certificate: ShownCertificate | undefined,
+  address: string,
+): Promise<AgentApiAnswer> {
+  const { member } = authenticate(deps, certificate, address);
+  const form = readForm(body);
+  const { session } = member.status;
+  const given = { boot: form.get('boot'), lines: form.get('lines') };
+  const part = consolePart(given, session === undefined ? [] : [session]);
+  const kept = await deps.consoles?.take(member.name, part);
+  return { status: kept === false ? 429 : 204, headers: {} };
 }
 
 /** The header that names the agent which the machine may take. */

@@ -12,6 +12,7 @@ import type { Metrics } from '../base/metrics.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import { PREVIEW_SESSION } from '../ignition/input.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
+import type { Consoles } from '../machines/console.files.ts';
 import { forgetDeleted, type Inventories, openInventories } from '../machines/inventories.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Memberships } from '../machines/membership.ts';
@@ -62,6 +63,8 @@ export interface AgentsDeps {
   readonly life?: Life;
   /** Other hosts that may become the boot host; agents ask them when this one does not answer. */
   readonly standby?: readonly string[];
+  /** Keeps what machines print on their consoles; absent: nobody does. */
+  readonly consoles?: Consoles;
   /** Compares what agents remember of the security log with it; absent: nobody does. */
   readonly witness?: Witness;
   /** Called with the settings of every layer that is made; tests read tickets from them. */

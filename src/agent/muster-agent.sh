@@ -103,6 +103,7 @@ poll() {
   hold_text=$plan_hold_text
   held=
   wanted_agent=
+  answered=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
@@ -118,7 +119,10 @@ poll() {
   post_facts
   wanted_agent=$answer_agent
   case $http_status in
-    200 | 204) inventory_arrived ;;
+    200 | 204)
+      inventory_arrived
+      answered=yes
+      ;;
   esac
   case $http_status in
     200)
@@ -227,6 +231,7 @@ http_status=''
 retry_after=''
 held=''
 wanted_agent=''
+answered=''
 shown_nonce=''
 code_shown=0
 verified_digest=''
@@ -258,6 +263,7 @@ while :; do
     do_kept_plan
   fi
   update_boot_disk
+  [ -z "$answered" ] || (send_console)
   if [ "$mode" = once ]; then
     [ -z "$hold_code$held" ] && [ "$failures" = 0 ]
     exit

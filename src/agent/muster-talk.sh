@@ -44,6 +44,26 @@ ask() {
   done <"$run/headers"
 }
 
+# Sends what the kernel and the system printed since the last time: muster-report.sh puts it into
+# files, of which a few are sent at once. Runs in a subshell, because it changes what `ask` sets.
+send_console() {
+  [ -r "$etc/muster-report.sh" ] || return 0
+  MUSTER_CONSOLE=$run/console MUSTER_CMDLINE=$root/proc/cmdline \
+    sh "$etc/muster-report.sh" spool 2>/dev/null 9>&- || return 0
+  first_line "$root/proc/sys/kernel/random/boot_id"
+  console_parts=0
+  for console_part in "$run"/console/part.*; do
+    [ -s "$console_part" ] && [ "$console_parts" -lt 4 ] || return 0
+    console_parts=$((console_parts + 1))
+    ask /agent/console --cert "$identity/agent.crt" --key "$identity/agent.key" --max-time 20 \
+      --data-urlencode "boot=$first_line" --data-urlencode "lines@$console_part"
+    case $http_status in
+      204 | 400 | 413) rm -f "$console_part" ;;
+      *) return 0 ;;
+    esac
+  done
+}
+
 # Takes a header of an answer whose value is a number: sets retry_after, or sets the clock forward.
 take_header() {
   case $header_name in

@@ -75,6 +75,15 @@ export const AGENT_ROUTES = {
     path: '/agent/bundle',
     about: "Answers with the agent's own scripts, for an upgrade in place.",
   },
+  /**
+   * Client certificate. Form: boot (the kernel's boot id), lines. 204; 429 when the machine sends
+   * too much.
+   */
+  console: {
+    method: 'POST',
+    path: '/agent/console',
+    about: 'Keeps lines of the console of a machine.',
+  },
   /** Client certificate. Form: bootid. 204. */
   leave: {
     method: 'POST',

@@ -81,6 +81,7 @@ poll() {
   hold_text=$plan_hold_text
   held=
   wanted_agent=
+  answered=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
@@ -96,7 +97,10 @@ poll() {
   post_facts
   wanted_agent=$answer_agent
   case $http_status in
-    200 | 204) inventory_arrived ;;
+    200 | 204)
+      inventory_arrived
+      answered=yes
+      ;;
   esac
   case $http_status in
     200)
@@ -193,6 +197,7 @@ http_status=''
 retry_after=''
 held=''
 wanted_agent=''
+answered=''
 shown_nonce=''
 code_shown=0
 verified_digest=''
@@ -223,6 +228,7 @@ while :; do
     do_kept_plan
   fi
   update_boot_disk
+  [ -z "$answered" ] || (send_console)
   if [ "$mode" = once ]; then
     [ -z "$hold_code$held" ] && [ "$failures" = 0 ]
     exit
@@ -983,6 +989,24 @@ ask() {
       *) ! is_number "$header_value" || take_header ;;
     esac
   done <"$run/headers"
+}
+
+send_console() {
+  [ -r "$etc/muster-report.sh" ] || return 0
+  MUSTER_CONSOLE=$run/console MUSTER_CMDLINE=$root/proc/cmdline \\
+    sh "$etc/muster-report.sh" spool 2>/dev/null 9>&- || return 0
+  first_line "$root/proc/sys/kernel/random/boot_id"
+  console_parts=0
+  for console_part in "$run"/console/part.*; do
+    [ -s "$console_part" ] && [ "$console_parts" -lt 4 ] || return 0
+    console_parts=$((console_parts + 1))
+    ask /agent/console --cert "$identity/agent.crt" --key "$identity/agent.key" --max-time 20 \\
+      --data-urlencode "boot=$first_line" --data-urlencode "lines@$console_part"
+    case $http_status in
+      204 | 400 | 413) rm -f "$console_part" ;;
+      *) return 0 ;;
+    esac
+  done
 }
 
 take_header() {

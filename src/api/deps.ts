@@ -28,6 +28,7 @@ import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
 import type { EventLog, Reason } from '../events/event.ts';
 import type { SecurityLog } from '../events/security-log.files.ts';
 import type { AcceptOptions } from '../machines/accept.ts';
+import type { Consoles } from '../machines/console.files.ts';
 import type { Inventories } from '../machines/inventories.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Roster } from '../machines/roster.ts';
@@ -92,6 +93,8 @@ export interface ApiDeps {
   readonly leases: Pick<LeaseBook, 'list'>;
   /** What machines report of their parts. */
   readonly inventories: Pick<Inventories, 'get' | 'list' | 'counting'>;
+  /** What machines printed on their consoles. */
+  readonly consoles: Pick<Consoles, 'boots' | 'lines'>;
   /** Explains what a machine would get, and renders its configuration; see RunningBootService. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'outlook' | 'trust' | 'missingFiles'>;
   /** The versions of kubelet that this boot host has for machines. */

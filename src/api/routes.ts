@@ -21,6 +21,7 @@ import {
   showResolvedCluster,
   verifyCluster,
 } from './clusters.ts';
+import { showConsole } from './console.ts';
 import { ACCOUNTS } from './contract/accounts.ts';
 import { CHANGES } from './contract/changes.ts';
 import { CLUSTERS } from './contract/clusters.ts';
@@ -143,7 +144,10 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     'POST /v1/machines/:name/release': releaseMachine,
     'GET /v1/machines/:name/plan': showPlan,
   }),
-  ...bind(TIMELINE, { 'GET /v1/machines/:name/timeline': showTimeline }),
+  ...bind(TIMELINE, {
+    'GET /v1/machines/:name/timeline': showTimeline,
+    'GET /v1/machines/:name/console': showConsole,
+  }),
   ...bind(INVENTORY, { 'GET /v1/inventory': listInventory }),
   ...bind(DOCUMENTS, {
     'POST /v1/apply': applyDocuments,

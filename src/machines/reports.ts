@@ -80,16 +80,19 @@ export function plainAddress(peer: string): string {
 }
 
 /**
- * The end of a log as text that is safe to print: at most {@link MAX_LOG_TAIL} octets, without
- * escape sequences and control characters; line breaks and tabs stay.
+ * A log as text that is safe to print, without escape sequences and control characters; line breaks
+ * and tabs stay.
  */
-export function logTail(text: string): string {
-  const plain = text
-    .slice(-4 * MAX_LOG_TAIL)
+export const plainLog = (text: string): string =>
+  text
     .replace(/\r\n?/g, '\n')
     // CSI and OSC sequences, then all other control characters
     .replace(/\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?/g, '')
     .replace(/[^\P{C}\n\t]/gu, '');
+
+/** The end of a log as {@link plainLog} makes it, at most {@link MAX_LOG_TAIL} octets. */
+export function logTail(text: string): string {
+  const plain = plainLog(text.slice(-4 * MAX_LOG_TAIL));
   const octets = Buffer.from(plain, 'utf8');
   if (octets.length <= MAX_LOG_TAIL) return plain;
   let from = octets.length - MAX_LOG_TAIL;

@@ -85,6 +85,9 @@ export type ReportAnswer =
   | { readonly believed: true; readonly subject: string }
   | { readonly believed: false; readonly why: string };
 
+/** Whether lines of a console were kept; `refused`: the session or the address is not believed. */
+export type ConsoleAnswer = 'kept' | 'refused' | 'later';
+
 /** Answers the protocol servers. */
 export interface BootService {
   /**
@@ -127,4 +130,10 @@ export interface BootService {
   needs(sha256: string): boolean;
   /** Takes a report of a machine. Resolves when its changes are durable. */
   report(session: string, report: MachineReport, peer: string): Promise<ReportAnswer>;
+  /**
+   * Keeps lines of a machine's console. `later`: it sends too much, and has to try again later.
+   *
+   * @throws {MusterError} E_USAGE or E_TOO_LARGE for a form that is not as it should be
+   */
+  console?(session: string, form: ReadonlyMap<string, string>, peer: string): Promise<ConsoleAnswer>;
 }

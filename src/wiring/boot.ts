@@ -20,7 +20,16 @@ import type { State } from './state.ts';
 /** What the boot service and its listeners use of the state; neither the PKI nor the tokens. */
 type BootState = Pick<
   State,
-  'catalog' | 'memberships' | 'roster' | 'assets' | 'events' | 'agents' | 'leases' | 'store' | 'releases'
+  | 'catalog'
+  | 'memberships'
+  | 'roster'
+  | 'assets'
+  | 'events'
+  | 'agents'
+  | 'consoles'
+  | 'leases'
+  | 'store'
+  | 'releases'
 >;
 
 export type Boot = ReturnType<typeof createBoot>;
@@ -35,7 +44,7 @@ export type CloseListener = () => Promise<void>;
 export function createBoot(
   options: ServeOptions,
   { clock, log, metrics, signal, systemCalls }: Common,
-  { catalog, memberships, roster, assets, events, agents, leases, store, releases }: BootState,
+  { catalog, memberships, roster, assets, events, agents, consoles, leases, store, releases }: BootState,
   closing: AsyncDisposableStack,
 ) {
   const sockets = inheritedSockets(process.env, process.pid);
@@ -88,6 +97,7 @@ export function createBoot(
     metrics,
     clock,
     agents,
+    consoles,
     leasedAddresses,
     leaseHolder,
     inventories: agents.inventories,

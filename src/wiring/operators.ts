@@ -62,6 +62,7 @@ export async function listenToOperators(
     store,
     life,
     snapshotFiles,
+    consoles,
   } = state;
   const { socket, metricsListen, operatorsListen, operatorsName } = options;
   const accounts = new Accounts({
@@ -91,6 +92,7 @@ export async function listenToOperators(
       roster,
       leases,
       inventories: agents.inventories,
+      consoles,
       kubelets: () => kubeletsIn(artifacts),
       events,
       security,

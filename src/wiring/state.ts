@@ -15,6 +15,7 @@ import { attachEventJournal } from '../events/journal.files.ts';
 import { createEventLog } from '../events/log.ts';
 import { PacketLimit } from '../events/packet-limit.ts';
 import { logEvents } from '../events/to-log.ts';
+import { openConsoles } from '../machines/console.files.ts';
 import { followMemberships } from '../machines/membership.ts';
 import { openRoster } from '../machines/roster.ts';
 import { followSecretUsers } from '../machines/secret-users.ts';
@@ -118,7 +119,9 @@ export async function openState(
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   closing.defer(() => roster.close());
   const pki = openPki({ store, vault, clock });
+  const consoles = await openConsoles({ directory: join(options.state, 'console'), roster, clock, log });
   const agents = await openAgents({
+    consoles,
     life,
     standby: options.standby,
     witness: createWitness({ security, events, log }),
@@ -130,9 +133,7 @@ export async function openState(
     secretUsers,
     roster,
     events,
-    clock,
-    log,
-    metrics,
+    ...{ clock, log, metrics },
   });
   const tokens = await openJoinTokens({ store, secrets, clock, events, log });
   return {
@@ -155,6 +156,7 @@ export async function openState(
     pki,
     secrets,
     agents,
+    consoles,
     tokens,
     snapshotFiles,
     life,

@@ -48,6 +48,7 @@ const MACHINE_ANSWERS = {
   networkConfig: { none: 404, session: 404 },
   ignition: { none: 404, session: 404 },
   report: { none: 409, session: 409 },
+  console: { none: 409, session: 409 },
   asset: { none: 404, session: 404 },
   loader: { none: 200, session: 200 },
 } as const satisfies Record<MachineRoute, { readonly none: number; readonly session: number }>;
@@ -70,6 +71,8 @@ const AGENT_ANSWERS = {
   dataKey: { none: 401, certificate: 403 },
   // The form names no bundle.
   bundle: { none: 401, certificate: 404 },
+  // The form has no boot id.
+  console: { none: 401, certificate: 400 },
   leave: { none: 401, certificate: 204 },
 } as const satisfies Record<
   keyof typeof AGENT_ROUTES,

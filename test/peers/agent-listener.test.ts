@@ -130,6 +130,7 @@ describe('the listener for agents', () => {
         redeem: async () => ({ status: 200, headers: {} }),
         poll: async () => ({ status: 204, headers: {} }),
         leave: async () => ({ status: 204, headers: {} }),
+        console: async () => ({ status: 204, headers: {} }),
         configuration: async () => ({ status: 200, headers: {} }),
         snapshotPart: async () => ({ status: 200, headers: {} }),
         snapshotEnd: async () => ({ status: 204, headers: {} }),

@@ -1,6 +1,6 @@
-/** The timeline of a boot, with its diagnosis. */
+/** The timeline of a boot with its diagnosis, and the machine's console. */
 import { z } from 'zod';
-import { type Contracts, time, word } from './contract.ts';
+import { type Contracts, count, time, word } from './contract.ts';
 
 const boot = z.strictObject({
   id: z.string(),
@@ -56,5 +56,25 @@ export const TIMELINE = {
         verdicts: z.array(verdict),
       })
       .meta({ id: 'Timeline' }),
+  },
+  'GET /v1/machines/:name/console': {
+    access: 'view',
+    summary: 'Shows what a machine printed in a boot: its kernel and system. It is the machine’s claim.',
+    query: z.strictObject({
+      boot: word('The id of a boot of the kernel; 0 the last one, -1 the one before.'),
+      after: count('Only lines after the one with this number.', Number.MAX_SAFE_INTEGER),
+    }),
+    answer: z
+      .strictObject({
+        kind: z.literal('Console'),
+        machine: z.string(),
+        claim: z.literal(true).meta({ description: 'The machine said so; nobody else saw it.' }),
+        boots: z.array(z.strictObject({ id: z.string(), at: time })),
+        boot: z.string().optional(),
+        lines: z
+          .array(z.strictObject({ number: z.int(), text: z.string() }))
+          .meta({ description: 'Numbers are missing where lines were removed.' }),
+      })
+      .meta({ id: 'Console' }),
   },
 } as const satisfies Contracts;

@@ -1,4 +1,4 @@
-/** Registers `muster render` and `muster machine add|accept|timeline|waiting|approve|rearm`. */
+/** Registers `muster render` and `muster machine add|accept|timeline|console|waiting|approve|rearm`. */
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerMachine: Register = (program, io, finish) => {
@@ -68,6 +68,7 @@ export const registerMachine: Register = (program, io, finish) => {
     ['muster machine accept node-1', 'let a machine boot again that was held after failed boots'],
   );
   registerTimeline(machine, io, finish);
+  registerConsole(machine, io, finish);
   registerQuarantine(machine, io, finish);
   registerApproval(machine, io, finish);
   const rearm = withServer(
@@ -106,6 +107,31 @@ function registerTimeline(...[machine, io, finish]: Parameters<Register>): void 
     timeline,
     ['muster machine timeline node-1', 'see how far its last boot came, and why it stopped there'],
     ['muster machine timeline node-1 --boot -1', 'look at the boot before'],
+  );
+}
+
+function registerConsole(...[machine, io, finish]: Parameters<Register>): void {
+  const shown = withServer(
+    machine
+      .command('console')
+      .summary('show what a machine printed on its console')
+      .description(
+        'Shows what the kernel and the system of a machine printed in a boot, from the first line of the kernel. It is what the machine says of itself. Never take an approval code from it.',
+      )
+      .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
+      .option(
+        '--boot <boot>',
+        "the kernel's boot id, or how many boots back: 0 the last one (default), -1 the one before",
+      )
+      .option('-f, --follow', 'print further lines as they come')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./console.ts')).showConsole(name, options, io)),
+  );
+  withExamples(
+    shown,
+    ['muster machine console node-1 --follow', 'watch a machine boot'],
+    ['muster machine console node-1 --boot -1', 'look at the boot before'],
   );
 }
 

@@ -2,6 +2,10 @@
 # Reports to the boot server how far this machine's boot has come.
 #
 #     muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]]
+#     muster-report.sh console|spool
+#
+# `console` sends what the kernel and the system printed since the last time, once; `spool` only
+# puts it into the files part.NNN of the spool directory, for the agent, which sends them itself.
 #
 # The kernel argument muster.url= names the server and the boot session; without it nothing happens.
 # `configured` first asks cloud-init whether it applied this boot's configuration, and fails if it
@@ -15,6 +19,14 @@ cloud_result=${MUSTER_CLOUD_RESULT:-/run/cloud-init/result.json}
 tries=${MUSTER_TRIES:-40}
 pause=${MUSTER_PAUSE:-5}
 log_octets=16384
+spool=${MUSTER_CONSOLE:-/run/muster/console}
+# Octets of lines in one request, and in all that wait; the first ones and the last ones are kept.
+part_octets=15000
+first_octets=131072
+last_octets=65536
+# Whose lines of the journal are sent: init.scope is systemd itself.
+units='init.scope muster-agent.service muster-inline.service muster-configured.service
+  muster-ready.service muster-failed.service containerd.service crio.service kubelet.service'
 
 # The boot server is on this machine's own network, where a proxy for the internet cannot reach it.
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
@@ -129,6 +141,73 @@ report() {
   done
 }
 
+# Prints the kernel's lines that are newer than the last one that was spooled.
+kernel_lines() {
+  newest=$(cat "$spool/kernel" 2>/dev/null)
+  dmesg 2>/dev/null | awk -v newest="${newest:--1}" '
+    match($0, /^\[ *[0-9]+\.[0-9]+\]/) { fresh = substr($0, 2, RLENGTH - 2) + 0 > newest + 0 }
+    fresh' >"$spool/new"
+  newest=$(sed -n 's/^\[ *\([0-9.]*\)\].*/\1/p' "$spool/new" | tail -n 1)
+  [ -z "$newest" ] || echo "$newest" >"$spool/kernel"
+  cat "$spool/new"
+}
+
+# Prints the new lines of the journal. Those that continue a line get its time, for sorting.
+journal_lines() {
+  command -v journalctl >/dev/null 2>&1 || return 0
+  set --
+  for unit in $(printf '%s' "$units" | tr '\n' ' '); do
+    set -- "$@" "_SYSTEMD_UNIT=$unit"
+  done
+  journalctl --boot --no-pager --quiet --output=short-monotonic \
+    --cursor-file="$spool/journal" "$@" 2>/dev/null |
+    awk 'match($0, /^\[ *[0-9]+\.[0-9]+\] /) { time = substr($0, 1, RLENGTH); print; next }
+      { print time $0 }'
+}
+
+# Prints the names of the files in the spool, the oldest first.
+parts() {
+  set +f
+  for part in "$spool"/part.*; do
+    [ ! -e "$part" ] || echo "$part"
+  done
+  set -f
+}
+
+# Puts the new lines into the files part.NNN of the spool, in the order of their times and without
+# the id of the boot session, unless earlier files are still there.
+spool_lines() {
+  umask 077
+  mkdir -p "$spool" || return 1
+  [ -z "$(parts)" ] || return 0
+  { kernel_lines; journal_lines; } | sort -s -k 1.1,1.14 | cut -c 1-1000 |
+    sed 's#muster\.url=[^ ]*#muster.url=[hidden]#g
+      s#/boot/[A-Za-z0-9_-]\{20,\}#/boot/[hidden]#g' >"$spool/lines"
+  if [ "$(wc -c <"$spool/lines")" -gt $((first_octets + last_octets)) ]; then
+    head -c "$first_octets" "$spool/lines" >"$spool/new"
+    printf '\n[lines were left out here]\n' >>"$spool/new"
+    tail -c "$last_octets" "$spool/lines" >>"$spool/new"
+    mv "$spool/new" "$spool/lines"
+  fi
+  awk -v limit="$part_octets" -v name="$spool/part." '
+    { size += length($0) + 1 }
+    part == "" || size > limit { part = sprintf("%s%03d", name, ++number); size = length($0) + 1 }
+    { print >part }' "$spool/lines"
+  rm -f "$spool/lines" "$spool/new"
+}
+
+# Sends what is in the spool, one try each. What the server does not take now stays for later.
+send_console() {
+  boot=$(cat /proc/sys/kernel/random/boot_id)
+  for part in $(parts); do
+    post "$base/console" "boot=$boot&lines=$(encode <"$part")"
+    case $? in
+      0 | 2) rm -f "$part" ;;
+      *) return 1 ;;
+    esac
+  done
+}
+
 step=${1:-}
 detail=${2:-}
 log=
@@ -142,16 +221,25 @@ case $step in
     [ -n "$detail" ] || detail=$(cat "$notes" 2>/dev/null)
     log=$(log_tail "${3:-}")
     ;;
+  console | spool) ;;
   *)
-    echo 'usage: muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]]' >&2
+    echo 'usage: muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]] | console | spool' >&2
     exit 2
     ;;
 esac
 
+if [ "$step" = spool ]; then
+  spool_lines
+  exit
+fi
 base=$(argument muster.url)
 if [ -z "$base" ]; then
   echo 'muster-report: no muster.url= on the kernel command line; nobody to report to' >&2
   exit 0
+fi
+if [ "$step" = console ]; then
+  spool_lines && send_console
+  exit
 fi
 form="step=$step&detail=$(printf '%s' "$detail" | encode)"
 [ -z "$log" ] || form="$form&log=$(printf '%s' "$log" | encode)"

@@ -13,6 +13,12 @@ cloud_result=\${MUSTER_CLOUD_RESULT:-/run/cloud-init/result.json}
 tries=\${MUSTER_TRIES:-40}
 pause=\${MUSTER_PAUSE:-5}
 log_octets=16384
+spool=\${MUSTER_CONSOLE:-/run/muster/console}
+part_octets=15000
+first_octets=131072
+last_octets=65536
+units='init.scope muster-agent.service muster-inline.service muster-configured.service
+  muster-ready.service muster-failed.service containerd.service crio.service kubelet.service'
 
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY ALL_PROXY all_proxy
 
@@ -112,6 +118,67 @@ report() {
   done
 }
 
+kernel_lines() {
+  newest=$(cat "$spool/kernel" 2>/dev/null)
+  dmesg 2>/dev/null | awk -v newest="\${newest:--1}" '
+    match($0, /^\\[ *[0-9]+\\.[0-9]+\\]/) { fresh = substr($0, 2, RLENGTH - 2) + 0 > newest + 0 }
+    fresh' >"$spool/new"
+  newest=$(sed -n 's/^\\[ *\\([0-9.]*\\)\\].*/\\1/p' "$spool/new" | tail -n 1)
+  [ -z "$newest" ] || echo "$newest" >"$spool/kernel"
+  cat "$spool/new"
+}
+
+journal_lines() {
+  command -v journalctl >/dev/null 2>&1 || return 0
+  set --
+  for unit in $(printf '%s' "$units" | tr '\\n' ' '); do
+    set -- "$@" "_SYSTEMD_UNIT=$unit"
+  done
+  journalctl --boot --no-pager --quiet --output=short-monotonic \\
+    --cursor-file="$spool/journal" "$@" 2>/dev/null |
+    awk 'match($0, /^\\[ *[0-9]+\\.[0-9]+\\] /) { time = substr($0, 1, RLENGTH); print; next }
+      { print time $0 }'
+}
+
+parts() {
+  set +f
+  for part in "$spool"/part.*; do
+    [ ! -e "$part" ] || echo "$part"
+  done
+  set -f
+}
+
+spool_lines() {
+  umask 077
+  mkdir -p "$spool" || return 1
+  [ -z "$(parts)" ] || return 0
+  { kernel_lines; journal_lines; } | sort -s -k 1.1,1.14 | cut -c 1-1000 |
+    sed 's#muster\\.url=[^ ]*#muster.url=[hidden]#g
+      s#/boot/[A-Za-z0-9_-]\\{20,\\}#/boot/[hidden]#g' >"$spool/lines"
+  if [ "$(wc -c <"$spool/lines")" -gt $((first_octets + last_octets)) ]; then
+    head -c "$first_octets" "$spool/lines" >"$spool/new"
+    printf '\\n[lines were left out here]\\n' >>"$spool/new"
+    tail -c "$last_octets" "$spool/lines" >>"$spool/new"
+    mv "$spool/new" "$spool/lines"
+  fi
+  awk -v limit="$part_octets" -v name="$spool/part." '
+    { size += length($0) + 1 }
+    part == "" || size > limit { part = sprintf("%s%03d", name, ++number); size = length($0) + 1 }
+    { print >part }' "$spool/lines"
+  rm -f "$spool/lines" "$spool/new"
+}
+
+send_console() {
+  boot=$(cat /proc/sys/kernel/random/boot_id)
+  for part in $(parts); do
+    post "$base/console" "boot=$boot&lines=$(encode <"$part")"
+    case $? in
+      0 | 2) rm -f "$part" ;;
+      *) return 1 ;;
+    esac
+  done
+}
+
 step=\${1:-}
 detail=\${2:-}
 log=
@@ -125,16 +192,25 @@ case $step in
     [ -n "$detail" ] || detail=$(cat "$notes" 2>/dev/null)
     log=$(log_tail "\${3:-}")
     ;;
+  console | spool) ;;
   *)
-    echo 'usage: muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]]' >&2
+    echo 'usage: muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]] | console | spool' >&2
     exit 2
     ;;
 esac
 
+if [ "$step" = spool ]; then
+  spool_lines
+  exit
+fi
 base=$(argument muster.url)
 if [ -z "$base" ]; then
   echo 'muster-report: no muster.url= on the kernel command line; nobody to report to' >&2
   exit 0
+fi
+if [ "$step" = console ]; then
+  spool_lines && send_console
+  exit
 fi
 form="step=$step&detail=$(printf '%s' "$detail" | encode)"
 [ -z "$log" ] || form="$form&log=$(printf '%s' "$log" | encode)"
@@ -182,6 +258,7 @@ Before=shutdown.target
 Type=oneshot
 RemainAfterExit=yes
 ExecStart=/bin/sh /etc/muster/muster-report.sh ready
+ExecStartPost=-/bin/sh /etc/muster/muster-report.sh console
 TimeoutStartSec=900
 
 [Install]
@@ -202,5 +279,6 @@ Before=shutdown.target
 [Service]
 Type=oneshot
 ExecStart=/bin/sh /etc/muster/muster-report.sh failed
+ExecStartPost=-/bin/sh /etc/muster/muster-report.sh console
 TimeoutStartSec=900
 `;

@@ -2,6 +2,7 @@
  * The dependencies of the boot service, and the answers that follow from each machine's document
  * and status. An answer is computed once and kept until one of them changes.
  */
+
 import type { AgentBoot } from '../../agent/agents.ts';
 import { deliveryOf } from '../../agent/machine-layer.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -10,6 +11,7 @@ import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventLog, EventSink } from '../../events/event.ts';
 import type { Render } from '../../ignition/rendered.ts';
+import type { Consoles } from '../../machines/console.files.ts';
 import type { CountingInventory, Inventories } from '../../machines/inventories.ts';
 import type { Memberships } from '../../machines/membership.ts';
 import type { Recognition } from '../../machines/recognition.ts';
@@ -46,6 +48,8 @@ export interface BootDeps {
   readonly clock: Clock;
   /** Machines of clusters. Absent: there are none. */
   readonly agents?: AgentBoot;
+  /** Keeps what machines print on their consoles; absent: nobody does. */
+  readonly consoles?: Pick<Consoles, 'take'>;
   /** The addresses that a MAC holds leases on now. */
   readonly leasedAddresses?: (mac: Mac) => readonly string[];
   /** The MAC that holds a lease on an address now. */
@@ -90,6 +94,7 @@ export interface BootContext
     | 'metrics'
     | 'clock'
     | 'agents'
+    | 'consoles'
     | 'leasedAddresses'
     | 'leaseHolder'
     | 'inventories'
@@ -188,6 +193,7 @@ export function createBootContext(deps: BootDeps): BootContext {
     ...(leaseHolder && { leaseHolder }),
     ...(inventories && { inventories }),
     ...(dataDiskOf && { dataDiskOf }),
+    ...(deps.consoles && { consoles: deps.consoles }),
     configurations,
     servedNetworks: () => (typeof networks === 'function' ? networks() : networks),
     profiles: allProfiles,

@@ -19,6 +19,7 @@ import {
   configurationFiles,
   failSilent,
   report,
+  takeConsole,
   ticketed,
 } from './machine-reports.ts';
 import { missingFiles, outlook, wantedImage } from './outlook.ts';
@@ -90,6 +91,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     config: (session, file, asked) => config(context, session, file, asked),
     inline: (session, file, asked) => inline(context, session, file, asked),
     report: (session, given, peer) => report(context, session, given, peer),
+    console: (session, form, peer) => takeConsole(context, session, form, peer),
     configurationFiles: (machine, session, baseUrl) =>
       configurationFiles(context, { machine, session, baseUrl }),
     ticketed: (session) => ticketed(context, session),

@@ -1,13 +1,14 @@
 /** Serves first-boot documents of live sessions, and takes the reports of booting machines. */
 import type { Plan } from '../../agent/plan.ts';
 import type { Millis } from '../../base/duration.ts';
+import { consolePart } from '../../machines/console.ts';
 import { printable } from '../../machines/identity.ts';
 import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
 import { type Disbelief, judgeReport, logTail, MAX_DETAIL, plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';
-import type { ConfigAnswer, ConfigAsked, ConfigFile, ReportAnswer } from '../boot.ts';
+import type { ConfigAnswer, ConfigAsked, ConfigFile, ConsoleAnswer, ReportAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline } from './boot-context.ts';
 import { configTimeout, faultText } from './boot-script.ts';
@@ -161,6 +162,28 @@ export async function report(
   // A report may be repeated because the first one could not be stored.
   await roster.commit(member ? [member] : [], [live!]);
   return { believed: true, subject };
+}
+
+/**
+ * Keeps lines of a machine's console. A session that ended with `ready` or `failed` still counts,
+ * because what a machine printed about its failure comes after the report.
+ *
+ * @throws {MusterError} E_USAGE or E_TOO_LARGE for a form that is not as it should be
+ */
+export async function takeConsole(
+  context: BootContext,
+  id: string,
+  form: ReadonlyMap<string, string>,
+  peer: string,
+): Promise<ConsoleAnswer> {
+  const { sessions } = context.roster;
+  const live = sessions.get(id);
+  if (live === undefined || !live.given || sessions.current(live.session.machine) !== live) return 'refused';
+  const member = context.roster.get(live.session.machine);
+  if (member?.entry === undefined || member.status.quarantine !== undefined) return 'refused';
+  if (!speaksFor(context, live, plainAddress(peer))) return 'refused';
+  const part = consolePart({ boot: form.get('boot'), lines: form.get('lines') }, [id]);
+  return (await context.consoles?.take(member.name, part)) === false ? 'later' : 'kept';
 }
 
 /**

@@ -42,6 +42,11 @@ export const MACHINE_ROUTES = {
     path: '/boot/:session/report',
     about: 'Report of a machine: form fields step (kernel, configured, ready, failed), detail, log.',
   },
+  console: {
+    method: 'POST',
+    path: '/boot/:session/console',
+    about: 'Lines of a machine’s console: form fields boot (the kernel’s boot id), lines.',
+  },
   asset: {
     method: 'GET',
     path: '/assets/:sha256/:name',

@@ -12,11 +12,11 @@ import { entryScript, startScript } from '../script/script.ts';
 import { type Answer, script, TEXT, textAnswer, wait } from './answer.ts';
 import { askedBy, reportIn } from './asked.ts';
 import { type CachedFiles, type FileReply, send, sendFile } from './reply.server.ts';
-import type { Target } from './target.ts';
+import { fields, type Target } from './target.ts';
 
 /** What the routes need. */
 export interface ServeDeps {
-  readonly boot: Pick<BootService, 'script' | 'config' | 'inline' | 'report' | 'needs'>;
+  readonly boot: Pick<BootService, 'script' | 'config' | 'inline' | 'report' | 'console' | 'needs'>;
   readonly assets: OpenedAssets;
   /** The machine that has an address, for events about files. */
   readonly subjectOf?: (
@@ -82,6 +82,8 @@ export async function serve(
       return send(response, await config('ignition', params.session!, request, context));
     case 'report':
       return send(response, await report(params.session!, request, response, context));
+    case 'console':
+      return send(response, await consoleLines(params.session!, request, response, context));
     case 'asset':
       return asset(params.sha256!, request, response, context);
     case 'loader':
@@ -143,6 +145,22 @@ async function report(
   return answer.believed
     ? textAnswer(200, 'recorded')
     : textAnswer(409, `recorded, not believed: ${answer.why}`);
+}
+
+async function consoleLines(
+  session: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<Answer> {
+  const body = await readBody(request, context.limits.bodyBytes);
+  if (body === undefined) {
+    response.shouldKeepAlive = false;
+    return textAnswer(413, `E_TOO_LARGE: a form has at most ${context.limits.bodyBytes} octets.`);
+  }
+  const kept = await context.boot.console?.(session, fields(body, { form: true }), context.peer);
+  if (kept === 'refused') return textAnswer(409, 'not kept: the boot session or the address is another one');
+  return kept === 'later' ? textAnswer(429, 'not kept: too many lines at once') : textAnswer(200, 'kept');
 }
 
 /** The body as text, or undefined when it is larger than `limit`. */

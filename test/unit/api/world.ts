@@ -66,6 +66,7 @@ import { createEventLog } from '../../../src/events/log.ts';
 import { openSecurityLog } from '../../../src/events/security-log.files.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { acceptMachine } from '../../../src/machines/accept.ts';
+import { type Consoles, openConsoles } from '../../../src/machines/console.files.ts';
 import { type Inventories, openInventories } from '../../../src/machines/inventories.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../src/machines/roster.ts';
@@ -96,6 +97,7 @@ export interface World {
   readonly roster: Roster;
   readonly leases: LeaseBook;
   readonly inventories: Inventories;
+  readonly consoles: Consoles;
   readonly boot: RunningBootService;
   readonly pki: Pki;
   readonly agents: Agents;
@@ -202,6 +204,7 @@ export async function openWorld(
   const secretUsers = followSecretUsers(catalog, memberships);
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const inventories = await openInventories({ store, clock, log, roster: { get: () => true } });
+  const consoles = await openConsoles({ directory: path.join(directory, 'console'), roster, clock, log });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const file = { path: '/', size: 1, modified: new Date(0) };
   const boot = createBootService({
@@ -333,6 +336,7 @@ export async function openWorld(
     accept: (name, options) => acceptMachine({ catalog, roster, events, inventories }, name, options),
     leases,
     inventories,
+    consoles,
     preview: boot,
     founding,
     membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
@@ -434,6 +438,7 @@ export async function openWorld(
     roster,
     leases,
     inventories,
+    consoles,
     boot,
     pki,
     agents,

@@ -210,3 +210,63 @@ test.each(['status: done', 'status: running', 'status: done\nextended_status: de
     expect(got[0]?.form.step).toBe('configured');
   },
 );
+
+/** A directory with busybox's tools and programs that print what the kernel and systemd said. */
+function machineTools(): string {
+  const bin = path.join(directory, 'bin');
+  fs.mkdirSync(bin);
+  const tools = 'sh cat od tr sed sleep tail head awk sort cut wc ls mv rm mkdir grep timeout wget';
+  for (const tool of tools.split(' ')) fs.symlinkSync('/bin/busybox', path.join(bin, tool));
+  for (const program of ['dmesg', 'journalctl'])
+    fs.writeFileSync(path.join(bin, program), `#!/bin/sh\ncat '${directory}/${program}'\n`, { mode: 0o755 });
+  return bin;
+}
+
+test('new lines of kernel and journal are sent once, by their times and without the session', async () => {
+  const spool = path.join(directory, 'console');
+  const env = { PATH: machineTools(), MUSTER_CONSOLE: spool };
+  const cmdline = fs.readFileSync(path.join(directory, 'cmdline'), 'utf8').trim();
+  const print = (dmesg: string, journalctl: string) => {
+    fs.writeFileSync(path.join(directory, 'dmesg'), dmesg);
+    fs.writeFileSync(path.join(directory, 'journalctl'), journalctl);
+  };
+  print(`[    0.000000] Linux\n[    0.000000] ${cmdline}\n[    9.500000] last\n`, '');
+  expect(await run(['/bin/dash'], ['console'], env)).toEqual({ status: 0, said: '' });
+  expect(got).toHaveLength(1);
+  expect(got[0]).toMatchObject({ url: '/boot/S_-1/console' });
+  expect(got[0]!.form.boot).toBe(fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
+  expect(got[0]!.form.lines).toBe(
+    '[    0.000000] Linux\n[    0.000000] quiet muster.url=[hidden] a=* BOOTIF=01-52\n[    9.500000] last',
+  );
+  // What is not taken stays, and comes again before anything newer.
+  print(
+    '[    9.500000] last\n[   12.000000] newer\n',
+    '[   10.000000] host systemd[1]: Started a\n   and more\n',
+  );
+  answers = [503];
+  expect((await run(['/bin/dash'], ['console'], env)).status).toBe(1);
+  print('[    9.500000] last\n[   12.000000] newer\n', '');
+  expect((await run(['/bin/dash'], ['console'], env)).status).toBe(0);
+  expect(got.slice(1).map(({ form }) => form.lines)).toEqual(
+    Array(2).fill(
+      '[   10.000000] host systemd[1]: Started a\n[   10.000000]    and more\n[   12.000000] newer',
+    ),
+  );
+  expect(fs.readdirSync(spool)).toEqual(['kernel']);
+});
+
+test('of many lines the first and the last are sent, in parts that fit into a request', async () => {
+  const env = { PATH: machineTools(), MUSTER_CONSOLE: path.join(directory, 'console') };
+  const lines = Array.from({ length: 6000 }, (_, n) => `[${String(n).padStart(5)}.000000] ${'x'.repeat(60)}`);
+  fs.writeFileSync(path.join(directory, 'dmesg'), `${lines.join('\n')}\n`);
+  fs.writeFileSync(path.join(directory, 'journalctl'), '');
+  expect((await run(['/bin/dash'], ['spool'], env)).status).toBe(0);
+  const parts = fs.readdirSync(env.MUSTER_CONSOLE).filter((name) => name.startsWith('part'));
+  const texts = parts.map((name) => fs.readFileSync(path.join(env.MUSTER_CONSOLE, name), 'utf8'));
+  for (const text of texts) expect(text.length).toBeLessThanOrEqual(15_000);
+  const sent = texts.join('').trimEnd().split('\n');
+  expect(sent[0]).toBe(lines[0]);
+  expect(sent).toContain('[lines were left out here]');
+  expect(sent.at(-1)).toBe(lines.at(-1));
+  expect(got).toEqual([]);
+});
