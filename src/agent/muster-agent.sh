@@ -103,7 +103,6 @@ poll() {
   hold_text=$plan_hold_text
   held=
   wanted_agent=
-  answered=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
@@ -119,10 +118,7 @@ poll() {
   post_facts
   wanted_agent=$answer_agent
   case $http_status in
-    200 | 204)
-      inventory_arrived
-      answered=yes
-      ;;
+    200 | 204) note_answer ;;
   esac
   case $http_status in
     200)
@@ -141,6 +137,12 @@ poll() {
       return 1
       ;;
   esac
+}
+
+# Notes that the server took the facts.
+note_answer() {
+  answered=yes
+  inventory_arrived
 }
 
 # Handles SIGTERM: exits 0. If the whole machine goes down, it says so to the server first, so that
@@ -252,6 +254,7 @@ set_first_clock
 [ "$mode" != inline ] || do_inline_plan
 trap leave TERM
 while :; do
+  answered=
   if poll; then
     failures=0
   else

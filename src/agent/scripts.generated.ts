@@ -81,7 +81,6 @@ poll() {
   hold_text=$plan_hold_text
   held=
   wanted_agent=
-  answered=
   look_at_disk
   if [ "$disk" = ours ] && [ -z "$mounted" ] && [ "$encrypted" != boot-host ]; then
     mount_data "$filesystem"
@@ -97,10 +96,7 @@ poll() {
   post_facts
   wanted_agent=$answer_agent
   case $http_status in
-    200 | 204)
-      inventory_arrived
-      answered=yes
-      ;;
+    200 | 204) note_answer ;;
   esac
   case $http_status in
     200)
@@ -118,6 +114,11 @@ poll() {
       return 1
       ;;
   esac
+}
+
+note_answer() {
+  answered=yes
+  inventory_arrived
 }
 
 leave() {
@@ -218,6 +219,7 @@ set_first_clock
 [ "$mode" != inline ] || do_inline_plan
 trap leave TERM
 while :; do
+  answered=
   if poll; then
     failures=0
   else

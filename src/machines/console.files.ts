@@ -1,7 +1,7 @@
 /**
  * Keeps what machines printed on their consoles, for each machine's last boots, in files of bounded
- * size: `DIRECTORY/MACHINE/BOOT/NNNNNNNN`, where N is the number of the file's first line. The first
- * files of a boot and its last ones are kept; what lies between is removed.
+ * size: `DIRECTORY/MACHINE/BOOT/NNNNNNNN`, where N is the number of the file's first line. A boot
+ * has at most 512 KiB: its first four files and its last four are kept.
  *
  * Nothing is synced: a power cut may lose lines. A machine waits for no disk.
  */

@@ -1,4 +1,4 @@
-/** Registers `muster render` and `muster machine add|accept|timeline|console|waiting|approve|rearm`. */
+/** Registers `muster render` and the verbs of `muster machine`. */
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerMachine: Register = (program, io, finish) => {

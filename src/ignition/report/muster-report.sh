@@ -24,7 +24,7 @@ spool=${MUSTER_CONSOLE:-/run/muster/console}
 part_octets=15000
 first_octets=131072
 last_octets=65536
-# Whose lines of the journal are sent: init.scope is systemd itself.
+# The units whose lines of the journal are sent; init.scope is systemd itself.
 units='init.scope muster-agent.service muster-inline.service muster-configured.service
   muster-ready.service muster-failed.service containerd.service crio.service kubelet.service'
 
@@ -180,7 +180,9 @@ spool_lines() {
   umask 077
   mkdir -p "$spool" || return 1
   [ -z "$(parts)" ] || return 0
-  { kernel_lines; journal_lines; } | sort -s -k 1.1,1.14 | cut -c 1-1000 |
+  kernel_lines >"$spool/both"
+  journal_lines >>"$spool/both"
+  sort -s -k 1.1,1.14 "$spool/both" | cut -c 1-1000 |
     sed 's#muster\.url=[^ ]*#muster.url=[hidden]#g
       s#/boot/[A-Za-z0-9_-]\{20,\}#/boot/[hidden]#g' >"$spool/lines"
   if [ "$(wc -c <"$spool/lines")" -gt $((first_octets + last_octets)) ]; then
@@ -193,7 +195,7 @@ spool_lines() {
     { size += length($0) + 1 }
     part == "" || size > limit { part = sprintf("%s%03d", name, ++number); size = length($0) + 1 }
     { print >part }' "$spool/lines"
-  rm -f "$spool/lines" "$spool/new"
+  rm -f "$spool/both" "$spool/lines" "$spool/new"
 }
 
 # Sends what is in the spool, one try each. What the server does not take now stays for later.
@@ -223,7 +225,7 @@ case $step in
     ;;
   console | spool) ;;
   *)
-    echo 'usage: muster-report.sh kernel|configured|ready|failed [DETAIL [LOGFILE]] | console | spool' >&2
+    echo 'usage: muster-report.sh console|spool|kernel|configured|ready|failed [DETAIL [LOGFILE]]' >&2
     exit 2
     ;;
 esac

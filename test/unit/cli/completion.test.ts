@@ -23,7 +23,10 @@ const offered = (line: string) => complete(line.split(' '), program, async (list
 describe('completion offers', () => {
   it.for([
     ['va', ['validate', 'version'].slice(0, 1)],
-    ['machine ', ['accept', 'add', 'approve', 'quarantine', 'rearm', 'release', 'timeline', 'waiting']],
+    [
+      'machine ',
+      ['accept', 'add', 'approve', 'console', 'quarantine', 'rearm', 'release', 'timeline', 'waiting'],
+    ],
     ['machine add --pro', ['--profile']],
     ['machine add --fi', []],
     ['machine add --profile ', ['worker']],
