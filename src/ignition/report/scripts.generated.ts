@@ -196,7 +196,7 @@ case $step in
     ;;
   console | spool) ;;
   *)
-    echo 'usage: muster-report.sh console|spool|kernel|configured|ready|failed [DETAIL [LOGFILE]]' >&2
+    echo 'usage: muster-report.sh kernel|configured|ready|failed|console|spool [DETAIL [LOG]]' >&2
     exit 2
     ;;
 esac
