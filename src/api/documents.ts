@@ -18,6 +18,7 @@ import { checkImagesInUse } from './in-use.ts';
 import { lackingVersions } from './lacking.ts';
 import { listText, wantedOf } from './listing.ts';
 import { clusterOutlook, imageOutlook, leasedAddresses, machineOutlook, type Outlook } from './outlook.ts';
+import { profileChanges } from './profile-changes.ts';
 import { type StatusView, statusView } from './times.ts';
 
 type H = Handler<ApiDeps>;
@@ -321,7 +322,10 @@ export const applyDocuments: H = async (request, deps) => {
     dryRun,
     results,
     warnings: [...warnings, ...(dryRun ? [] : lackingVersions(results, deps))],
-    ...(dryRun && { consequences: consequencesOf(results, deps) }),
+    ...(dryRun && {
+      consequences: consequencesOf(results, deps),
+      profiles: profileChanges(results, deps),
+    }),
   });
 };
 

@@ -219,6 +219,16 @@ export const DOCUMENTS = {
       results: z.array(applied),
       warnings,
       consequences: z.array(consequences).optional(),
+      profiles: z
+        .array(
+          z.strictObject({
+            from: z.string().optional(),
+            to: z.string().optional(),
+            machines: z.array(z.string()),
+          }),
+        )
+        .optional()
+        .meta({ description: 'Machines that get another profile at their next boot; for a dry run.' }),
     }),
   },
   'POST /v1/delete': {

@@ -1,6 +1,7 @@
 /** The verbs `muster apply -f` and `muster delete`. */
 
 import type { Consequences } from '../../api/consequences.ts';
+import type { ProfileChange } from '../../api/profile-changes.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ApplyResult, Target } from '../../resources/catalog.ts';
 import { parseDocuments } from '../../resources/document.ts';
@@ -8,7 +9,7 @@ import { KINDS, PLURAL } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 import { kindAndNames, kindOf } from '../names.ts';
-import { consequencesText } from './consequences.ts';
+import { consequencesText, profilesText } from './consequences.ts';
 import { fetchItems, selected } from './get.ts';
 import { readTexts } from './sources.files.ts';
 
@@ -28,6 +29,8 @@ const SAID = {
 interface ApplyAnswer extends ApplyResult {
   /** What would change in clusters; only for a dry run. */
   readonly consequences?: readonly Consequences[];
+  /** Machines that would get another profile; only for a dry run. */
+  readonly profiles?: readonly ProfileChange[];
 }
 
 /**
@@ -67,6 +70,7 @@ export async function apply(
     results,
     warnings,
     consequences = [],
+    profiles = [],
   } = await applyThrough(client, options.filename, options.dryRun ?? false, io.signal, options.confirm);
   if (results.length === 0)
     throw new MusterError(
@@ -75,7 +79,7 @@ export async function apply(
     );
   for (const { kind, name, action } of results)
     io.out(`${kind.toLowerCase()}/${name} ${SAID[action]}${options.dryRun ? ' (dry run)' : ''}\n`);
-  io.out(consequencesText(consequences));
+  io.out(profilesText(profiles) + consequencesText(consequences));
   printWarnings(warnings, io);
   return EXIT.ok;
 }

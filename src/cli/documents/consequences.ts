@@ -1,5 +1,6 @@
 /** Prints what a change of documents does to clusters. */
 import type { Consequences } from '../../api/consequences.ts';
+import type { ProfileChange } from '../../api/profile-changes.ts';
 import { firstFew } from '../../base/first-few.ts';
 
 /** At most this many files are listed for machines that change alike. */
@@ -28,6 +29,15 @@ export function consequencesText(consequences: readonly Consequences[]): string 
     })
     .join('');
 }
+
+/** Machines that get another profile, a line for those that change alike. */
+export const profilesText = (changes: readonly ProfileChange[]): string =>
+  changes
+    .map(({ from = 'none', to = 'none', machines }) => {
+      const whose = firstFew(machines, MOST_MACHINES);
+      return `profile ${from} becomes ${to} at the next boot of ${whose}\n`;
+    })
+    .join('');
 
 const WORDS = {
   image: 'image',

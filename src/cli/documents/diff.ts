@@ -5,7 +5,7 @@ import { painted } from '../color.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';
 import { yamlText } from '../output.ts';
 import { applyThrough } from './apply.ts';
-import { consequencesText } from './consequences.ts';
+import { consequencesText, profilesText } from './consequences.ts';
 
 /** Exit code 0: no differences; 1: there are differences. A failure is 2 (see command-line.ts). */
 export async function diff(
@@ -17,10 +17,11 @@ export async function diff(
     results,
     warnings,
     consequences = [],
+    profiles = [],
   } = await applyThrough(client, options.filename, true, io.signal);
   const changed = results.filter(({ action }) => action !== 'unchanged');
   for (const result of changed) io.out(colored(documentDiff(result), io.color));
-  io.out(consequencesText(consequences));
+  io.out(profilesText(profiles) + consequencesText(consequences));
   printWarnings(warnings, io);
   return changed.length > 0 ? 1 : EXIT.ok;
 }

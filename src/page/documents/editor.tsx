@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Consequences } from '../../api/consequences.ts';
 import type { Shown } from '../../api/documents.ts';
+import type { ProfileChange } from '../../api/profile-changes.ts';
 import type { Fault } from '../../base/errors.ts';
 import { call, Problem, part } from '../base/http.ts';
 import { may } from '../base/session.ts';
@@ -23,6 +24,7 @@ interface Checked {
   readonly text: string;
   readonly warnings: readonly Fault[];
   readonly consequences: readonly Consequences[];
+  readonly profiles: readonly ProfileChange[];
 }
 
 /** YAML is written by a module of its own, which only this view needs. */
@@ -48,7 +50,8 @@ export function Editor({ plural, document, etag, file, done }: EditorProps) {
   const send = async (dryRun: boolean): Promise<Checked> => {
     const sources = [{ file: 'document', text }];
     const answer = await call<Checked>('POST', '/v1/apply', { json: { sources }, query: { dryRun } });
-    return { text, warnings: answer.warnings, consequences: answer.consequences ?? [] };
+    const { warnings, consequences = [], profiles = [] } = answer;
+    return { text, warnings, consequences, profiles };
   };
   const check = (event: Event): void => {
     event.preventDefault();
@@ -152,6 +155,11 @@ function Difference({ before, checked }: { readonly before: string; readonly che
           ),
         )}
       </pre>
+      {checked.profiles.map(({ from = 'none', to = 'none', machines }) => (
+        <p key={`${from} ${to}`} class="note warn">
+          {`Profile ${from} becomes ${to} at the next boot of ${machines.length > 8 ? `${machines.length} machines` : machines.join(', ')}.`}
+        </p>
+      ))}
       {checked.consequences.map(({ cluster, upgrade, differences: plans }) => (
         <p key={cluster} class="note warn">
           {upgrade && `An upgrade of ${cluster} from ${upgrade.from} to ${upgrade.to} begins. `}

@@ -3,6 +3,7 @@ import type { Inventories } from '../../machines/inventories.ts';
 import type { Inventory } from '../../machines/inventory.ts';
 import type { Member } from '../../machines/roster.ts';
 import { type NamedProfile, type Selection, select } from '../../machines/select.ts';
+import type { Document } from '../../resources/kinds.ts';
 
 /** What a machine's profile is selected by, besides its document and what was seen. */
 export interface SelectedBy {
@@ -14,14 +15,28 @@ export interface SelectedBy {
  * Selects the profile that a machine gets on a network (by name). `inventory`: instead of the one
  * that counts.
  */
-export function selectionOf(
-  { profiles, inventories }: SelectedBy,
-  member: Member,
+export const selectionOf = (
+  by: SelectedBy,
+  { name, entry, status }: Pick<Member, 'name' | 'entry' | 'status'>,
   network: string | undefined,
-  inventory: Inventory | undefined = inventories?.counting(member.name)?.inventory,
+  inventory?: Inventory,
+): Selection => selectionFor(by, { name, document: entry?.document, seen: status.seen }, network, inventory);
+
+/** {@link selectionOf} for a machine with a document that it does not have yet. */
+export function selectionFor(
+  { profiles, inventories }: SelectedBy,
+  {
+    name,
+    document,
+    seen,
+  }: {
+    readonly name: string;
+    readonly document: Document<'Machine'> | undefined;
+    readonly seen: Member['status']['seen'];
+  },
+  network: string | undefined,
+  inventory: Inventory | undefined = inventories?.counting(name)?.inventory,
 ): Selection {
-  const document = member.entry?.document;
-  const { seen } = member.status;
   return select(
     {
       spec: document?.spec ?? { macs: [] },

@@ -1,3 +1,5 @@
+import fs from 'node:fs';
+import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { InventoryList } from '../../../src/api/inventory.ts';
 import { readInventory } from '../../../src/machines/inventory.ts';
@@ -36,4 +38,27 @@ test('`muster get inventory` prints a line for each machine, and all parts of on
   expect(one.out).toContain('sda, 447 GiB, sata, MZ7L, serial S4XY');
   expect(one.out).toContain('eno1, 52:54:00:aa:00:01, link at 10000 Mbit/s, ixgbe');
   expect((await run(['get', 'inventory', 'node-9', '--socket', world.socket])).code).toBe(1);
+});
+
+test('a dry run and `diff` say which machines a selector gives another profile', async () => {
+  const file = path.join(world.directory, 'selecting.yaml');
+  const of = (kind: string, name: string, spec: string) =>
+    `---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+  const big = (name: string, memory: string) =>
+    of('Profile', name, `{boot: hold, selector: {inventory: {memory: {min: ${memory}}}}}`);
+  const muster = async (...words: string[]) =>
+    (await run([...words, '-f', file, '--socket', world.socket])).out;
+  fs.writeFileSync(file, of('Machine', 'node-2', '{macs: ["52:54:00:aa:00:02"], profile: worker}'));
+  expect(await muster('apply')).toBe('machine/node-2 created\n');
+  await world.inventories.take('node-2', readInventory('cpu threads 8\nmemory 16777216\n')!);
+  fs.writeFileSync(
+    file,
+    of('Machine', 'node-2', '{macs: ["52:54:00:aa:00:02"]}') + big('roomy', '16GiB') + big('huge', '64GiB'),
+  );
+  const says = 'profile worker becomes roomy at the next boot of node-2\n';
+  expect(await muster('apply', '--dry-run')).toContain(says);
+  expect(await muster('apply', '--dry-run')).not.toContain('huge at');
+  expect(await muster('diff')).toContain(says);
+  expect(await muster('apply')).not.toContain(says);
+  expect(await muster('apply', '--dry-run')).not.toContain(' becomes ');
 });
