@@ -14,7 +14,10 @@ export interface ProfileChange {
 
 type Deps = Pick<ApiDeps, 'catalog' | 'roster' | 'inventories'>;
 
-/** Finds them by what was seen of each machine and by the inventory that counts for it. */
+/**
+ * Finds machines that a selector gives another profile, by what was seen of each and by the
+ * inventory that counts for it.
+ */
 export function profileChanges(results: readonly Applied[], deps: Deps): readonly ProfileChange[] {
   const { catalog, roster, inventories } = deps;
   const changed = results.filter(({ action }) => action !== 'unchanged');
@@ -33,6 +36,8 @@ export function profileChanges(results: readonly Applied[], deps: Deps): readonl
   );
   const found = new Map<string, ProfileChange & { readonly machines: string[] }>();
   for (const document of after('Machine')) {
+    // What a document names is seen there.
+    if (document.spec.profile !== undefined) continue;
     const { name } = document.metadata;
     const member = roster.get(name);
     const profileOf = (by: typeof was, of: Document<'Machine'> | undefined): string | undefined => {
