@@ -6,6 +6,7 @@
 import { X509Certificate } from 'node:crypto';
 import { z } from 'zod';
 import { parseDuration } from '../base/duration.ts';
+import { urlOf } from './fields.ts';
 import { webhookKubeconfig } from './kubeconfig-spec.ts';
 
 /** The versions that API servers from 1.34 on read. */
@@ -27,7 +28,7 @@ export const pemCertificates = z.string().refine((pem) => {
   }
 }, 'not certificates in PEM (-----BEGIN CERTIFICATE-----)');
 
-const httpsUrl = z.url({ protocol: /^https$/, error: 'not an https:// URL' });
+const httpsUrl = urlOf(/^https:$/, 'not an https:// URL');
 
 const claimOrExpression = (description: string) =>
   z

@@ -4,7 +4,16 @@ import { addon } from './addons.ts';
 import { apiServer, staticPods } from './apiserver-spec.ts';
 import { backupSpec } from './backup-spec.ts';
 import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
-import { domainName, duration, machineName, name, nameOrAddress, networkText, trust } from './fields.ts';
+import {
+  domainName,
+  duration,
+  machineName,
+  name,
+  nameOrAddress,
+  networkText,
+  trust,
+  urlOf,
+} from './fields.ts';
 import { maintenanceSpec } from './maintenance-spec.ts';
 import { NODE_FACTS } from './node-facts.ts';
 import { nodeConfig } from './nodeconfig.ts';
@@ -186,8 +195,7 @@ export const kubernetesSpec = z.strictObject({
     }),
   mirrors: z
     .array(
-      z
-        .url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' })
+      urlOf(/^https?:$/, 'not an http:// or https:// URL')
         .refine(
           (text) => !URL.canParse(text) || new URL(text).username + new URL(text).password === '',
           'container runtimes drop a login in a URL; write the mirror below `registries`, which takes a `login`',

@@ -73,7 +73,10 @@ const SET_BY_MUSTER: Readonly<Record<number, string>> = {
   175: 'Muster speaks with iPXE in it',
 };
 /** Options of the protocol itself. */
-const OF_THE_PROTOCOL = new Set([50, 52, 53, 54, 55, 56, 57, 60, 61, 77, 81, 82, 93, 94, 97]);
+const OF_THE_PROTOCOL = new Set([
+  50, 52, 53, 54, 55, 56, 57, 60, 61, 77, 80, 81, 82, 90, 93, 94, 97, 118, 145, 151, 152, 153, 154, 155, 156,
+  157,
+]);
 /** Options of a whole Network that have a field of their own. */
 export const NETWORK_FIELDS: Readonly<Record<number, string>> = {
   3: 'gateway',
@@ -185,6 +188,11 @@ export function octetsOf({ option, type, value }: Pick<DhcpOption, 'option' | 't
     );
   const octets = ENCODERS[type ?? own!](value);
   if (typeof octets === 'string') return fault('value', octets);
+  if (type === 'hex' && own !== undefined && !SHAPES[own](octets))
+    return fault(
+      'value',
+      `these ${octets.length} octets are no value of type ${own}, which option ${code} has`,
+    );
   return octets.length > 1024 ? fault('value', 'the value is longer than 1024 octets') : { code, octets };
 }
 
@@ -295,3 +303,45 @@ const ENCODERS: Readonly<Record<Type, Encoder>> = {
   suboptions,
   hex,
 };
+
+/** Whether octets are a value of a type; clients drop an option, or the whole reply, that is not. */
+const SHAPES: Readonly<Record<Type, (octets: Buffer) => boolean>> = {
+  ip: ({ length }) => length === 4,
+  ips: ({ length }) => length > 0 && length % 4 === 0,
+  text: (octets) => octets.every((octet) => octet >= 0x20 && octet < 0x7f),
+  flag: (octets) => octets.length === 1 && octets[0]! <= 1,
+  uint8: ({ length }) => length === 1,
+  uint16: ({ length }) => length === 2,
+  uint32: ({ length }) => length === 4,
+  int32: ({ length }) => length === 4,
+  domains: areDomains,
+  routes: areRoutes,
+  suboptions: () => true,
+  hex: () => true,
+};
+
+/** RFC 1035 names, of which a later one may point into those before it. */
+function areDomains(octets: Buffer): boolean {
+  let isOpen = true;
+  for (let at = 0; at < octets.length; ) {
+    const length = octets[at]!;
+    if (length >= 0xc0) {
+      if (at + 1 >= octets.length || ((length & 0x3f) << 8) + octets[at + 1]! >= at) return false;
+      at += 2;
+    } else if (length > 63) return false;
+    else at += 1 + length;
+    if (at > octets.length) return false;
+    isOpen = length !== 0 && length < 0xc0;
+  }
+  return !isOpen;
+}
+
+/** RFC 3442: prefix length, the significant octets of the destination, the gateway. */
+function areRoutes(octets: Buffer): boolean {
+  let at = 0;
+  while (at < octets.length) {
+    if (octets[at]! > 32) return false;
+    at += 1 + Math.ceil(octets[at]! / 8) + 4;
+  }
+  return octets.length > 0 && at === octets.length;
+}

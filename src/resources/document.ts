@@ -248,6 +248,7 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
         first && first.code !== 'invalid_type' ? [first.message] : [],
       );
       if (own !== undefined) return own;
+      if (value === undefined) return `is missing: ${wanted}`;
       return `must be ${wanted}, found ${nameOf(value)}`;
     }
     case 'invalid_key':

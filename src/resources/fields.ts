@@ -166,6 +166,13 @@ export const filePath = path
   .overwrite(cleanPath)
   .meta({ description: 'The absolute path of a file.' });
 
+/** A URL as it is written: a parser would drop line breaks and tabs, and what is left is another. */
+export const urlOf = (protocol: RegExp, error: string) =>
+  z
+    .string()
+    .refine((text) => /^[!-~]+$/.test(text) && protocol.test(URL.parse(text)?.protocol ?? ''), error)
+    .meta({ format: 'uri' });
+
 /**
  * Names that a boot loader may have. The name must fit into DHCP's file field, and firmware
  * requests it; loader directories have no subdirectories.

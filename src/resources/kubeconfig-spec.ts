@@ -3,6 +3,7 @@
  * in Secrets; Muster writes them to files beside it.
  */
 import { z } from 'zod';
+import { urlOf } from './fields.ts';
 import { secretReference } from './secret-spec.ts';
 
 const base64 = z
@@ -21,9 +22,9 @@ const fromSecret = (description: string) =>
     .meta({ description });
 
 const cluster = z.strictObject({
-  server: z
-    .url({ protocol: /^https$/, error: 'not an https:// URL; API servers call webhooks over TLS only' })
-    .meta({ description: 'URL of the webhook.' }),
+  server: urlOf(/^https:$/, 'not an https:// URL; API servers call webhooks over TLS only').meta({
+    description: 'URL of the webhook.',
+  }),
   'certificate-authority-data': base64
     .optional()
     .meta({ description: 'CA of the webhook, PEM in base64. Default: the CAs of the host.' }),

@@ -9,7 +9,16 @@
 import { z } from 'zod';
 import { certificates } from './certificate-text.ts';
 import { distinct } from './distinct.ts';
-import { absolutePath, domainName, duration, fileMode, filePath, sha256, templated } from './fields.ts';
+import {
+  absolutePath,
+  domainName,
+  duration,
+  fileMode,
+  filePath,
+  sha256,
+  templated,
+  urlOf,
+} from './fields.ts';
 import { nodeNetwork } from './node-network.ts';
 import { passwordHashFault } from './password-hash-text.ts';
 import { secretReference } from './secret-spec.ts';
@@ -42,9 +51,9 @@ const nodeFile = z
       .meta({ description: 'Content in base64, for binary files; templates are not expanded.' }),
     source: z
       .strictObject({
-        url: z
-          .url({ protocol: /^https?$/, error: 'not an http:// or https:// URL' })
-          .meta({ description: 'http:// or https:// URL of the content.' }),
+        url: urlOf(/^https?:$/, 'not an http:// or https:// URL').meta({
+          description: 'http:// or https:// URL of the content.',
+        }),
         sha256,
       })
       .optional()

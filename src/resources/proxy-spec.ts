@@ -1,9 +1,9 @@
 /** The proxies through which the programs of a cluster reach other networks. */
 import { z } from 'zod';
 import { parseIp, parseIpNetwork } from '../base/ip.ts';
+import { urlOf } from './fields.ts';
 
-const proxyUrl = z
-  .url({ protocol: /^https?$/, error: 'not an http:// or https:// URL, e.g. "http://proxy.example:3128"' })
+const proxyUrl = urlOf(/^https?:$/, 'not an http:// or https:// URL, e.g. "http://proxy.example:3128"')
   .refine((text) => {
     if (!URL.canParse(text)) return true;
     const { username, password } = new URL(text);

@@ -35,7 +35,7 @@ const registryName = z.string().superRefine((text, context) => {
  * A parser of URLs would drop, encode or resolve them, each one in its own way.
  */
 export function charactersFault(text: string): string | undefined {
-  if (!/^https?:\/\/[A-Za-z0-9:/._~[\]-]*$/.test(text))
+  if (!/^https?:\/\/(\[[0-9A-Fa-f:.]+\])?[A-Za-z0-9:/._~-]*$/.test(text))
     return 'a URL of a registry has only letters, digits and the signs "-", ".", "_", "~", ":" and "/"';
   return /\/\.{1,2}(\/|$)/.test(text) ? 'the path has a part "." or ".."; write it without' : undefined;
 }

@@ -190,3 +190,11 @@ test('CA certificates of a site are PEM, and a key is refused', () => {
   );
   expect(faultOf({ caCertificates: [SITE_CA.replace('MIIB', 'MIIC')] })).toContain('cannot be read');
 });
+
+test.each(['http://a.example/x\ty', 'http://a.example/x\ny', ' http://a.example/x', 'http://a.example/x '])(
+  'a URL %j is refused, of which a parser would make another one',
+  (url) => {
+    const source = { url, sha256: '0'.repeat(64) };
+    expect(faultOf({ files: [{ path: '/a', source }] })).toMatch(/not an http:\/\/ or https:\/\/ URL/);
+  },
+);

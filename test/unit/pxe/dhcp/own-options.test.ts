@@ -47,6 +47,10 @@ describe('the octets of an option', () => {
     [{ option: 108, value: 300 }, '0000012c'],
     [{ option: 224, type: 'uint8', value: 7 }, '07'],
     [{ option: 19, value: true }, '01'],
+    [{ option: 7, type: 'hex', value: '0a4d00020a4d0003' }, '0a4d00020a4d0003'],
+    [{ option: 119, type: 'hex', value: '036c6162c000' }, '036c6162c000'],
+    [{ option: 119, type: 'hex', value: '036c6162000161c000' }, '036c6162000161c000'],
+    [{ option: 121, type: 'hex', value: '000a4d0001100a090a4d00fe' }, '000a4d0001100a090a4d00fe'],
   ])('%o', (option, octets) => {
     expect(bytes(option)).toBe(octets);
   });
@@ -55,6 +59,17 @@ describe('the octets of an option', () => {
 describe('an option is refused', () => {
   it.each([
     [{ option: 53, value: 1 }, /part of the protocol/],
+    [{ option: 80, type: 'hex', value: '00' }, /part of the protocol/],
+    [{ option: 90, type: 'hex', value: '00' }, /part of the protocol/],
+    [{ option: 145, type: 'hex', value: '01' }, /part of the protocol/],
+    [{ option: 7, type: 'hex', value: '0a4d00' }, /3 octets are no value of type ips/],
+    [{ option: 19, type: 'hex', value: '0100' }, /2 octets are no value of type flag/],
+    [{ option: 114, type: 'hex', value: '41ff' }, /no value of type text/],
+    [{ option: 108, type: 'hex', value: '012c' }, /no value of type uint32/],
+    [{ option: 119, type: 'hex', value: '036c61' }, /no value of type domains/],
+    [{ option: 119, type: 'hex', value: 'c000' }, /no value of type domains/],
+    [{ option: 121, type: 'hex', value: '08' }, /no value of type routes/],
+    [{ option: 121, type: 'hex', value: '210a4d00010a0a4d0001' }, /no value of type routes/],
     [{ option: 1, value: '255.0.0.0' }, /follows from `subnet`/],
     [{ option: 67, value: 'x' }, /pxe\.loader/],
     [{ option: 51, value: 5 }, /leaseTime/],
