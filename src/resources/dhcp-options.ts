@@ -304,7 +304,7 @@ const ENCODERS: Readonly<Record<Type, Encoder>> = {
   hex,
 };
 
-/** Whether octets are a value of a type; clients drop an option, or the whole reply, that is not. */
+/** Whether octets are a value of a type; clients drop other options, or the whole reply. */
 const SHAPES: Readonly<Record<Type, (octets: Buffer) => boolean>> = {
   ip: ({ length }) => length === 4,
   ips: ({ length }) => length > 0 && length % 4 === 0,

@@ -166,7 +166,7 @@ export const filePath = path
   .overwrite(cleanPath)
   .meta({ description: 'The absolute path of a file.' });
 
-/** A URL as it is written: a parser would drop line breaks and tabs, and what is left is another. */
+/** A URL as it is written: a parser would drop line breaks and tabs, and make another one. */
 export const urlOf = (protocol: RegExp, error: string) =>
   z
     .string()
