@@ -25,7 +25,8 @@ export interface Inventories {
   counting(machine: string): CountingInventory | undefined;
   /**
    * Lets the present inventory count until {@link Inventories.unsettle}, whatever the machine
-   * reports later. Changes nothing while one is settled. Durable when it resolves.
+   * reports later, apart from neighbours that cards had not heard yet. Changes nothing while one is
+   * settled. Durable when it resolves.
    */
   settle(machine: string): Promise<void>;
   /** Lets the last inventory count again. Durable when it resolves. */
@@ -79,7 +80,13 @@ export async function openInventories(deps: {
     async take(machine, inventory) {
       if (isDeepStrictEqual(known.get(machine)?.inventory, inventory)) return;
       try {
-        await keep({ machine, at: clock.now(), inventory, settled: known.get(machine)?.settled });
+        const settled = known.get(machine)?.settled;
+        await keep({
+          machine,
+          at: clock.now(),
+          inventory,
+          settled: settled && completed(settled, inventory),
+        });
       } catch (error) {
         log.warn({ machine, cause: (error as Error).message }, 'an inventory was not stored');
       }
@@ -104,6 +111,21 @@ export async function openInventories(deps: {
       if (known.delete(machine)) await store.commit([{ key: KEYS.inventory.key(machine), delete: true }]);
     },
   };
+}
+
+/**
+ * A settled inventory with the neighbours that the same cards hear later: switches send LLDP every
+ * half minute, so the first report of a boot may be without them. Nothing else is taken over.
+ */
+function completed(settled: CountingInventory, { cards: later }: Inventory): CountingInventory {
+  const { cards } = settled.inventory;
+  const heard = cards.map((card) => {
+    if (!card.link || card.neighbour) return card;
+    const neighbour = later.find(({ mac, link }) => link && mac === card.mac)?.neighbour;
+    return neighbour ? { ...card, neighbour } : card;
+  });
+  if (heard.every((card, n) => card === cards[n])) return settled;
+  return { ...settled, inventory: { ...settled.inventory, cards: heard } };
 }
 
 /**

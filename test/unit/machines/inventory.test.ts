@@ -108,3 +108,30 @@ test('a settled inventory counts until it is unsettled, also after a restart, an
   expect(second.get('node-1')).toBeUndefined();
   expect((await openInventories(deps)).list()).toEqual([]);
 });
+
+test('a settled inventory takes over neighbours that a card hears later, and no other change', async () => {
+  const deps = { store: openMemoryStore(), clock: new ManualClock(), log: silentLog };
+  const inventories = await openInventories({ ...deps, roster: { get: () => 'known' } });
+  const lldp = (port: string) =>
+    `lldp {"Neighbors":[{"InterfaceName":"eno1","Neighbors":[{"PortID":"${port}"}]},{"InterfaceName":"eno2","Neighbors":[{"PortID":"E9"}]}]}\n`;
+  const report = (memory: number, more = '') =>
+    inventories.take(
+      'node-1',
+      readInventory(
+        `memory ${memory}\nnic eno1 52:54:00:aa:00:01 1 1000 e1000\nnic eno2 52:54:00:aa:00:02 ${more === '' ? 0 : 1} 1000 e1000\n${more}`,
+      )!,
+    );
+  const counting = () => {
+    const { memoryBytes, cards } = inventories.counting('node-1')!.inventory;
+    return [memoryBytes! / 1024, ...cards.map(({ link, neighbour }) => [link, neighbour?.port])];
+  };
+  await report(8);
+  await inventories.settle('node-1');
+  const before = inventories.counting('node-1');
+  await report(4);
+  expect(inventories.counting('node-1')).toBe(before);
+  await report(4, lldp('E1'));
+  expect(counting()).toEqual([8, [true, 'E1'], [false, undefined]]);
+  await report(4, lldp('E2'));
+  expect(counting()).toEqual([8, [true, 'E1'], [false, undefined]]);
+});
