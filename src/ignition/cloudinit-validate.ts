@@ -3,7 +3,9 @@
  * schema. cloud-init itself only warns, in a log that nobody reads, and leaves out what it does not
  * know.
  */
+import type { z } from 'zod';
 import { didYouMean, suggest } from '../base/suggest.ts';
+import { fileMode, filePath } from '../resources/fields.ts';
 import { CLOUD_CONFIG_LINES } from './cloudinit-keys.generated.ts';
 
 interface Place {
@@ -13,6 +15,8 @@ interface Place {
   /** The only version that has it, if not all have. */
   readonly only?: string;
   readonly keys: string[];
+  /** The texts that it may be; empty: any. */
+  readonly choices: readonly string[];
 }
 
 interface CloudConfigFault {
@@ -33,13 +37,15 @@ const places = new Map<string, Place>();
 /** The top-level keys that cloud-init's schema has. */
 const TOP: string[] = [];
 for (const line of CLOUD_CONFIG_LINES.trim().split('\n')) {
-  const [at = '', types = '', only] = line.split(' ');
+  const [at = '', kinds = '', only] = line.split(' ');
+  const [types = '', choices = ''] = kinds.split('=');
   const open = types.endsWith('+');
   places.set(at, {
     types: types.replace(/\+$/, '').split('|'),
     open,
     ...(only !== undefined && { only }),
     keys: [],
+    choices: choices === '' ? [] : choices.split(','),
   });
   const dot = at.lastIndexOf('.');
   const parent = dot < 0 ? undefined : places.get(at.slice(0, dot));
@@ -115,9 +121,25 @@ function check(
     });
     return;
   }
+  const message = typeof value === 'string' ? textFault(value, at, place) : undefined;
+  if (message !== undefined) faults.push({ path, message });
   if (Array.isArray(value))
     for (const [n, item] of value.entries()) check(item, `${at}[]`, `${path}[${n}]`, version, faults);
   else if (type === 'map') checkMap(value as object, at, path, version, faults);
+}
+
+/** Texts that cloud-init takes and that then fail on the machine, each with the rule for it. */
+const RULES: Readonly<Record<string, z.ZodType>> = {
+  'write_files[].path': filePath,
+  'write_files[].permissions': fileMode,
+};
+
+function textFault(text: string, at: string, { choices }: Place): string | undefined {
+  const rule = RULES[at]?.safeParse(text);
+  if (rule?.success === false) return rule.error.issues[0]!.message;
+  return choices.length === 0 || choices.includes(text)
+    ? undefined
+    : `cloud-init has no "${text}" here; it takes ${choices.join(', ')}`;
 }
 
 function checkMap(

@@ -20,6 +20,13 @@ describe('cloud-config', () => {
     ['packages: htop', /packages must be a list/],
     ['network: {version: 2}', /network: .*config\.network/],
     ['write_files: [{pth: /a}]', /write_files\[0\]\.pth: .*"path"/],
+    ['write_files: [{path: etc/x, content: a}]', /write_files\[0\]\.path: not an absolute path/],
+    ['write_files: [{path: /etc/../x, content: a}]', /write_files\[0\]\.path: not an absolute path/],
+    ['write_files: [{path: /etc/x/, content: a}]', /write_files\[0\]\.path: .*is a directory/],
+    ['write_files: [{path: /a, permissions: "9"}]', /write_files\[0\]\.permissions: not a file mode/],
+    ['growpart: {mode: grow}', /growpart\.mode: cloud-init has no "grow" here; it takes auto, .*off/],
+    ['power_state: {mode: restart}', /power_state\.mode: cloud-init has no "restart" here.*reboot/],
+    ['users: [{name: a, lock_passwd: true, shell: 5}]', /shell: must be text/],
     ['write_files: [{path: 5}]', /write_files\[0\]\.path: must be text, found a number/],
     ['ntp: {servers: pool.example}', /ntp\.servers: must be a list/],
     ['package_update: maybe', /package_update: must be true or false/],
@@ -59,6 +66,8 @@ describe('cloud-config', () => {
     'packages: [htop, [vim, "9"]]',
     'snap: {commands: {a: [x]}}',
     'growpart: {mode: off}',
+    'growpart: {mode: growpart}',
+    'write_files: [{path: /etc/x, content: a, permissions: "0644"}]',
     'swap: {size: 1G}',
   ])('%s is taken', (text) => expect(cloudInit(text)).toBe(''));
 });
