@@ -1,7 +1,7 @@
 /**
  * Hashes of operators' passwords (scrypt, RFC 7914), and the queue in which they are computed. A
- * hash costs 32 MiB and some 100 ms of a processor, so at most two are computed at a time, and the
- * addresses that ask take turns: a flood of wrong passwords does not delay other addresses.
+ * hash costs 32 MiB and 100 to 250 ms of a processor, so at most two are computed at a time, and
+ * the addresses that ask take turns: a flood of wrong passwords does not delay other addresses.
  */
 import { randomBytes, scrypt, timingSafeEqual } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -64,14 +64,15 @@ export interface Asker {
 }
 
 /**
- * Computes hashes in turn. An address has one at a time. All addresses from which nobody logged in
- * before share one of the places, and those that failed lately come last there: so an operator at
- * the usual address waits for no flood, wherever that comes from.
+ * Computes hashes in turn. An address has one at a time. A hash for an address from which nobody
+ * logged in before begins only while no other is computed, and addresses that failed lately come
+ * last. So an operator at the usual address waits for no flood, wherever that comes from, and
+ * shares the processors with one hash of the flood at most, which began before.
  */
 export class Passwords {
   readonly #waiting = new Map<string, { readonly asker: Asker; readonly begin: () => void }[]>();
-  /** Addresses with a hash under way, and whether they were trusted. */
-  readonly #running = new Map<string, boolean>();
+  /** Addresses with a hash under way. */
+  readonly #running = new Set<string>();
   readonly #atOnce: number;
   readonly #perAddress: number;
 
@@ -115,7 +116,7 @@ export class Passwords {
   async #inTurn<T>(asker: Asker, work: () => Promise<T>): Promise<T> {
     // A request waits behind the earlier ones of its address.
     if (this.#waiting.has(asker.address) || !this.#mayBegin(asker)) await this.#place(asker);
-    else this.#begin(asker);
+    else this.#running.add(asker.address);
     try {
       return await work();
     } finally {
@@ -124,13 +125,9 @@ export class Passwords {
     }
   }
 
-  #begin({ address, standing }: Asker): void {
-    this.#running.set(address, standing() === 'trusted');
-  }
-
   #mayBegin({ address, standing }: Asker): boolean {
     if (this.#running.size >= this.#atOnce || this.#running.has(address)) return false;
-    return standing() === 'trusted' || ![...this.#running.values()].includes(false);
+    return standing() === 'trusted' || this.#running.size === 0;
   }
 
   #place(asker: Asker): Promise<void> {
@@ -152,7 +149,7 @@ export class Passwords {
         const [first, ...rest] = queue;
         if (first === undefined || first.asker.standing() !== wanted) continue;
         if (!this.#mayBegin(first.asker)) continue;
-        this.#begin(first.asker);
+        this.#running.add(address);
         this.#waiting.delete(address);
         // The address comes last now, so that all addresses take turns.
         if (rest.length > 0) this.#waiting.set(address, rest);

@@ -331,6 +331,17 @@ describe('wrong log-ins', () => {
     expect(begun).toEqual([0, 2, 4, 1, 3].map((n) => `flood ${n}`));
   });
 
+  it('are not computed beside a log-in from an address from which somebody logged in before', async () => {
+    const passwords = new Passwords();
+    const dear = await passwords.hash(PASSWORD, from('home'));
+    const cheap = { ...dear, N: 2, r: 1, p: 1 };
+    const ended: string[] = [];
+    const home = passwords.fits(PASSWORD, dear, from('home')).then(() => ended.push('home'));
+    const flood = passwords.fits('wrong', cheap, from('flood', 'unknown')).then(() => ended.push('flood'));
+    await Promise.all([home, flood]);
+    expect(ended).toEqual(['home', 'flood']);
+  });
+
   it('are answered with the time after which the next one is possible', async () => {
     await operator('ada', { role: 'viewer' });
     const wrong = JSON.stringify({ operator: 'ada', password: 'wrong horse battery' });
