@@ -45,9 +45,16 @@ ask() {
 }
 
 # Sends what the kernel and the system printed since the last time: muster-report.sh puts it into
-# files, of which a few are sent at once. Runs in a subshell, because it changes what `ask` sets.
+# files, of which a few are sent at once. In the first quarter of an hour it does so at every poll,
+# and then every five minutes, because kubelet always prints something and each request is a TLS
+# handshake. Runs in a subshell, because it changes what `ask` sets.
 send_console() {
   [ -r "$etc/muster-report.sh" ] || return 0
+  first_line "$root/proc/uptime"
+  if [ "${first_line%%.*}" -gt 900 ] && [ -n "$(find "$run/console-sent" -mmin -5)" ]; then
+    return 0
+  fi 2>/dev/null
+  : >"$run/console-sent"
   MUSTER_CONSOLE=$run/console MUSTER_CMDLINE=$root/proc/cmdline \
     sh "$etc/muster-report.sh" spool 2>/dev/null 9>&- || return 0
   first_line "$root/proc/sys/kernel/random/boot_id"

@@ -995,6 +995,11 @@ ask() {
 
 send_console() {
   [ -r "$etc/muster-report.sh" ] || return 0
+  first_line "$root/proc/uptime"
+  if [ "\${first_line%%.*}" -gt 900 ] && [ -n "$(find "$run/console-sent" -mmin -5)" ]; then
+    return 0
+  fi 2>/dev/null
+  : >"$run/console-sent"
   MUSTER_CONSOLE=$run/console MUSTER_CMDLINE=$root/proc/cmdline \\
     sh "$etc/muster-report.sh" spool 2>/dev/null 9>&- || return 0
   first_line "$root/proc/sys/kernel/random/boot_id"

@@ -75,6 +75,8 @@ export class Planner {
   dataKeys: Map<string, string> | null = new Map();
   /** The agent that machines are asked to become. */
   bundle?: AgentBundle;
+  /** Answers to the next lines of the console, instead of that they are kept. */
+  readonly consoleAnswers: Answer[] = [];
   /** Instead of the real answer to `redeem`. */
   readonly redeemAnswers: Answer[] = [];
   authority = '';
@@ -158,6 +160,7 @@ export class Planner {
       const files = Object.entries(this.configuration);
       return { status: 200, body: tar(files.map(([name, text]) => ({ name, content: Buffer.from(text) }))) };
     }
+    if (asked === '/agent/console') return this.consoleAnswers.shift() ?? { status: 204 };
     if (asked === '/agent/bundle') return { status: 200, body: this.bundle!.tar };
     if (asked === '/agent/data-key') {
       const filesystem = form.get('filesystem')!;

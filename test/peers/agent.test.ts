@@ -3,6 +3,7 @@
  * that answers as Muster does.
  */
 import fs from 'node:fs';
+import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { AGENT_VERSION } from '../../src/agent/versions.ts';
 import { maskDistributionsEtcd } from '../../src/cluster/plan/etcd-service.ts';
@@ -146,4 +147,27 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(fs.readlinkSync(machine.path(unit))).toBe('/dev/null');
     expect(await poll()).toEqual([]);
   });
+});
+
+// Not by busybox, whose shell would run its own dmesg.
+test('what kernel and system printed follows a poll, once, and again if the server wants it later', async () => {
+  const report = path.join(import.meta.dirname, '../../src/ignition/report/muster-report.sh');
+  machine.write('/etc/muster/muster-report.sh', fs.readFileSync(report));
+  machine.write('/proc/cmdline', 'quiet\n');
+  const print = (dmesg: string) => machine.command('dmesg', `#!/bin/sh\ncat <<'END'\n${dmesg}END\n`);
+  machine.command('journalctl', '#!/bin/sh\n');
+  const sent = () =>
+    planner.asked.flatMap(({ path: asked, form, by }) =>
+      asked === '/agent/console' ? [[by, form.get('boot'), form.get('lines')]] : [],
+    );
+  const bootId = machine.read('/proc/sys/kernel/random/boot_id').trim();
+  print('[    0.000000] Linux version 6.1\n[    1.000000] 100% & more\n');
+  expect(await machine.poll()).toEqual({ status: 0, said: '' });
+  const first = ['cp1', bootId, '[    0.000000] Linux version 6.1\n[    1.000000] 100% & more\n'];
+  expect(sent()).toEqual([first]);
+  print('[    1.000000] 100% & more\n[    2.000000] next\n');
+  planner.consoleAnswers.push({ status: 429 });
+  for (let n = 0; n < 3; n++) await machine.poll();
+  const next = ['cp1', bootId, '[    2.000000] next\n'];
+  expect(sent()).toEqual([first, next, next]);
 });
