@@ -48,8 +48,9 @@ const AUTHORIZATION: readonly FlagRule[] = [
     if (new Set(modes).size < modes.length) return 'a mode is listed twice';
     const without = AUTHORIZER_FILES.find(([mode, file]) => modes.includes(mode) && flag(file) === '');
     if (without !== undefined) return `${without[0]} needs the flag ${without[1]}`;
+    if (modes.includes('AlwaysAllow')) return 'AlwaysAllow would open the cluster to everybody';
     // Something else may allow what Node and RBAC allow.
-    if (['AlwaysAllow', 'ABAC', 'Webhook'].some((mode) => modes.includes(mode))) return undefined;
+    if (['ABAC', 'Webhook'].some((mode) => modes.includes(mode))) return undefined;
     const missing = ['Node', 'RBAC'].filter((mode) => !modes.includes(mode));
     return missing.length === 0
       ? undefined
@@ -78,6 +79,10 @@ const ADMISSION: readonly FlagRule[] = [
       : undefined,
   ),
   api('enable-admission-plugins', (value, flag) => {
+    // The value takes the place of Muster's, so somebody who adds a plugin could lose this one.
+    const named = [value, flag('disable-admission-plugins')].flatMap(listed);
+    if (!named.includes('NodeRestriction'))
+      return 'without NodeRestriction each kubelet may change other nodes: add it, or list it in disable-admission-plugins';
     const needs = listed(value).find((name) => CONFIGURED.includes(name));
     return needs === undefined || flag('admission-control-config-file') !== ADMISSION_CONFIG
       ? undefined
