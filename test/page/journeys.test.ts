@@ -1,4 +1,6 @@
 /** What operators do on the page, in Chromium, with a real boot host and simulated machines. */
+import fs from 'node:fs';
+import path from 'node:path';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import type { BootHost } from '../../src/lab/simulated/boot-host.files.ts';
@@ -170,6 +172,18 @@ test('an operator finds out why a machine is stuck, and gets it going', async ()
   await page.getByRole('heading', { name: /^(certain|likely)/ }).waitFor();
   await page.getByText('Evidence').first().click();
   await shoot(page, 'machine-stuck');
+  expect(await barriers(page)).toEqual([]);
+  await page.getByRole('link', { name: 'Console', exact: true }).click();
+  await page.getByText('has sent no lines').waitFor();
+  const boot = path.join(host.state, 'console/stuck/00000000-0000-4000-8000-000000000001');
+  fs.mkdirSync(boot, { recursive: true });
+  fs.writeFileSync(
+    path.join(boot, '00000001'),
+    '[    0.000000] Linux version 6.1\n[    2.5] <b>a line</b>\n',
+  );
+  await page.reload();
+  await page.getByText('<b>a line</b>').waitFor();
+  await shoot(page, 'machine-console');
   expect(await barriers(page)).toEqual([]);
   await page.getByRole('button', { name: 'Accept …' }).click();
   const dialog = page.getByRole('dialog');

@@ -1,4 +1,4 @@
-/** One machine: its boot, why it gets what it gets, its configuration, its facts, its events. */
+/** One machine: its boot, its console, why it gets what it gets, its configuration, its facts, its events. */
 import type { Shown } from '../../api/documents.ts';
 import type { EventView } from '../../api/times.ts';
 import type { MachineSpec } from '../../resources/kinds.ts';
@@ -9,6 +9,7 @@ import { allRows } from '../fleet/machines.ts';
 import { TONES, troubleOf } from '../fleet/row.ts';
 import { MachineActions } from '../machine/actions.tsx';
 import { Configuration } from '../machine/configuration.tsx';
+import { Console } from '../machine/console.tsx';
 import { Inventory } from '../machine/inventory.tsx';
 import { BootTimeline } from '../machine/timeline.tsx';
 import { Why } from '../machine/why.tsx';
@@ -22,6 +23,7 @@ import { useResource } from '../parts/use.ts';
 
 const TABS = [
   ['timeline', 'Timeline'],
+  ['console', 'Console'],
   ['why', 'Why'],
   ['configuration', 'Configuration'],
   ['plan', 'Plan'],
@@ -65,6 +67,7 @@ export function Machine() {
       {trouble && <p class={`note ${trouble.tone}`}>{commands(trouble.text)}</p>}
       <Tabs label={`Views of ${name}`} tabs={tabs} />
       {tab === 'timeline' && <BootTimeline name={name} />}
+      {tab === 'console' && <Console name={name} />}
       {tab === 'why' && <Why name={name} />}
       {tab === 'configuration' && <Configuration name={name} />}
       {tab === 'plan' && <Plan name={name} />}
