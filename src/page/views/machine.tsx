@@ -1,4 +1,4 @@
-/** One machine: its boot, console, configuration, facts and events, and why it gets what it gets. */
+/** One machine: its boot, console, configuration, facts, events, and why it gets what it gets. */
 import type { Shown } from '../../api/documents.ts';
 import type { EventView } from '../../api/times.ts';
 import type { MachineSpec } from '../../resources/kinds.ts';
