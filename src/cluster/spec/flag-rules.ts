@@ -4,12 +4,14 @@
  */
 import { normalize } from 'node:path/posix';
 import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
+import { apiVersions } from './api-versions.ts';
 import { missingControllers } from './controllers.ts';
 import { ADMISSION_CONFIG } from './derive.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { goMilliseconds, goTruth, listed } from './flag-values.ts';
 import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import type { Component, ResolvedCluster } from './resolved-cluster.ts';
+import { minorOf } from './versions.ts';
 
 /** The value of a flag of the component: the last, or an empty text. */
 type Flag = (name: string) => string;
@@ -109,31 +111,28 @@ const auditRules = (log: 'log' | 'webhook', file: string): readonly FlagRule[] =
   }),
 ];
 
-/** API groups of Kubernetes. The components refuse others. */
-const GROUPS = new Set(
-  `admissionregistration.k8s.io apiextensions.k8s.io apiregistration.k8s.io apps authentication.k8s.io
-  authorization.k8s.io autoscaling batch certificates.k8s.io coordination.k8s.io discovery.k8s.io
-  events.k8s.io flowcontrol.apiserver.k8s.io internal.apiserver.k8s.io networking.k8s.io node.k8s.io
-  policy rbac.authorization.k8s.io resource.k8s.io scheduling.k8s.io storage.k8s.io
-  storagemigration.k8s.io`.split(/\s+/),
-);
 const GROUPS_OF_ALL = /^api\/(all|ga|beta|alpha|legacy)$/;
 /** Versions without which Muster's own objects, nodes or pods are refused. */
 const NEEDED_APIS =
   /^(api\/(all|ga)|(api\/)?v1|(apps|rbac\.authorization\.k8s\.io|certificates\.k8s\.io|coordination\.k8s\.io|discovery\.k8s\.io|networking\.k8s\.io|node\.k8s\.io|scheduling\.k8s\.io|storage\.k8s\.io|policy|apiregistration\.k8s\.io|flowcontrol\.apiserver\.k8s\.io)\/v1)$/;
 
-function runtimeFault(value: string): string | undefined {
+const runtimeFault: FlagRule['fault'] = (value, _, { versions }) => {
+  const release = minorOf(versions['kube-apiserver']);
+  const minor = Number(release.split('.')[1]);
   for (const part of listed(value)) {
     const [, key = '', on = 'true'] = /^([^=]*)(?:=(.*))?$/.exec(part) ?? [];
     if (on !== '' && goTruth(on) === undefined) return `"${part}": write true or false`;
     const [group = '', version] = key.split('/');
     const isCore = key === 'v1' || key === 'api/v1';
-    if (!GROUPS_OF_ALL.test(key) && !isCore && (!GROUPS.has(group) || version === undefined))
+    const known = apiVersions(group, minor);
+    if (!GROUPS_OF_ALL.test(key) && !isCore && (known.length === 0 || version === undefined))
       return `there is no API "${key}"; write GROUP/VERSION like "batch/v1", or api/all`;
+    if (version !== undefined && known.length > 0 && !known.includes(version))
+      return `Kubernetes ${release} has no "${group}/${version}"; it has ${known.join(', ')}`;
     if (isFalse(on) && NEEDED_APIS.test(key)) return `the cluster's own objects need ${key}`;
   }
   return undefined;
-}
+};
 
 /** Whether Go's url.Parse takes a text with a colon. */
 const isUrl = (text: string): boolean =>
