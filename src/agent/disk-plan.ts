@@ -1,5 +1,4 @@
 /** The plan of a machine that booted before its data disk was chosen from its inventory. */
-
 import { selectorText } from './layer.ts';
 import { NOT_CHOSEN } from './machine-layer.ts';
 import type { Plan } from './plan.ts';

@@ -2,7 +2,6 @@
  * The dependencies of the boot service, and the answers that follow from each machine's document
  * and status. An answer is computed once and kept until one of them changes.
  */
-
 import type { AgentBoot } from '../../agent/agents.ts';
 import { deliveryOf } from '../../agent/machine-layer.ts';
 import type { Clock } from '../../base/clock.ts';

@@ -11,7 +11,7 @@ import type { Rendered } from '../../ignition/rendered.ts';
 import type { Identity } from '../../machines/machine.ts';
 import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
-import type { NamedProfile } from '../../machines/select.ts';
+import type { NamedProfile, Selection } from '../../machines/select.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { Asset, ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
@@ -228,7 +228,7 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   const machine: Recognised = { kind: 'known', selection, bootsWithoutReady, alive, quarantine };
   const outline = judge(machine);
   const settles =
-    considersInventory(selection, context.profiles()) || choosesDisk(context, member, on.network?.name);
+    considersInventory(selection, context.profiles()) || choosesDisk(context, member, selection);
   if (outline.kind === 'disk') return { verdict: outline, settles };
   if (outline.kind !== 'script') return { verdict: outline };
   const image = context.catalog.get('Image', outline.image)?.document.spec;
@@ -270,8 +270,8 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
 }
 
 /** Whether the inventory has chosen the machine's data disk. */
-const choosesDisk = (context: BootContext, member: Member, network: string | undefined): boolean =>
-  chosenDataDisk(context, member.name, disksFor(context, member, network))?.ok === true;
+const choosesDisk = (context: BootContext, member: Member, selection: Selection): boolean =>
+  chosenDataDisk(context, member.name, disksFor(context, member, selection))?.ok === true;
 
 /** A loader that documents demand for this firmware, and that is not installed. */
 function missingLoader(

@@ -23,6 +23,7 @@ import {
   ticketed,
 } from './machine-reports.ts';
 import { missingFiles, outlook, wantedImage } from './outlook.ts';
+import { selectionOf } from './selection.ts';
 import { machineTrust } from './trust.ts';
 
 export type { BootDeps } from './boot-context.ts';
@@ -108,8 +109,9 @@ export function createBootService(deps: BootDeps): RunningBootService {
     missingFiles: (image) => missingFiles(context, image),
     undecidedDisk(machine) {
       const member = context.roster.get(machine);
-      const network = member?.status.seen.network;
-      const found = member && chosenDataDisk(context, machine, disksFor(context, member, network));
+      if (member === undefined) return undefined;
+      const selection = selectionOf(context, member, member.status.seen.network);
+      const found = chosenDataDisk(context, machine, disksFor(context, member, selection));
       return found === undefined || found.ok ? undefined : found.text;
     },
     tick,

@@ -4,12 +4,13 @@ import { type DataSelector, parseSelector } from '../../agent/layer.ts';
 import { disksOf } from '../../agent/machine-layer.ts';
 import { chooseDisk } from '../../machines/data-disk.ts';
 import type { Member } from '../../machines/roster.ts';
+import type { Selection } from '../../machines/select.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import { isByInventory } from '../../resources/disk-spec.ts';
-import { type SelectedBy, selectionOf } from './selection.ts';
+import type { SelectedBy } from './selection.ts';
 
 /** What the disks of a machine depend on. */
-export interface DisksBy extends SelectedBy {
+export interface DisksBy extends Pick<SelectedBy, 'inventories'> {
   readonly catalog: Pick<Catalog, 'get'>;
   readonly agents?: Pick<AgentBoot, 'agentCluster'> | undefined;
   /** The selector by which a machine of a running cluster found the disk that has its data. */
@@ -22,11 +23,10 @@ export type DataDisk =
   | { readonly ok: true; readonly selector: DataSelector; readonly because: string }
   | { readonly ok: false; readonly text: string };
 
-/** The disks that the documents give a machine on a network (by name). */
-export function disksFor(context: DisksBy, member: Member, network: string | undefined): MachineDisks {
+/** The disks that the documents give a machine with the profile that is selected. */
+export function disksFor(context: DisksBy, member: Member, selection: Selection): MachineDisks {
   const named = <K extends 'Profile' | 'Cluster'>(kind: K, name: string | undefined) =>
     name === undefined ? undefined : context.catalog.get(kind, name)?.document;
-  const selection = selectionOf(context, member, network);
   return disksOf({
     machine: member.entry?.document,
     profile: named('Profile', selection.kind === 'selected' ? selection.profile.name : undefined),

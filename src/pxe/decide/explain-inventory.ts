@@ -44,9 +44,9 @@ export function inventorySteps(
 export function dataDiskSteps(
   context: DisksBy,
   member: Member,
-  network: string | undefined,
+  selection: Selection,
 ): readonly ExplainStep[] {
-  const found = chosenDataDisk(context, member.name, disksFor(context, member, network));
+  const found = chosenDataDisk(context, member.name, disksFor(context, member, selection));
   if (found === undefined) return [];
   if (!found.ok) return [{ step: 'data disk', result: `not chosen: ${found.text}` }];
   const { path, serial } = found.selector;

@@ -331,7 +331,7 @@ function selectedSteps(context: BootContext, examined: Case): readonly ExplainSt
   const steps: ExplainStep[] = [
     { step: 'profile', result: selectionText(selection) },
     ...inventorySteps(context, member, network?.name, selection),
-    ...dataDiskSteps(context, member, network?.name),
+    ...dataDiskSteps(context, member, selection),
   ];
   const wanted = selection.kind === 'selected' ? selection.profile.spec.image : undefined;
   if (wanted !== undefined) {

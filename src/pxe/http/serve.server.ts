@@ -131,13 +131,7 @@ async function report(
   context: ServeContext,
 ): Promise<Answer> {
   const body = await readBody(request, context.limits.bodyBytes);
-  if (body === undefined) {
-    response.shouldKeepAlive = false;
-    return textAnswer(
-      413,
-      `E_TOO_LARGE: a report has at most ${context.limits.bodyBytes} octets; send the log's tail.`,
-    );
-  }
+  if (body === undefined) return tooLarge(response, context, 'a report', "; send the log's tail");
   const given = reportIn(body);
   if (typeof given === 'string') return textAnswer(400, `E_USAGE: ${given}.`);
   const answer = await context.boot.report(session, given, context.peer);
@@ -154,13 +148,16 @@ async function consoleLines(
   context: ServeContext,
 ): Promise<Answer> {
   const body = await readBody(request, context.limits.bodyBytes);
-  if (body === undefined) {
-    response.shouldKeepAlive = false;
-    return textAnswer(413, `E_TOO_LARGE: a form has at most ${context.limits.bodyBytes} octets.`);
-  }
+  if (body === undefined) return tooLarge(response, context, 'a form');
   const kept = await context.boot.console?.(session, fields(body, { form: true }), context.peer);
   if (kept === 'refused') return textAnswer(409, 'not kept: the boot session or the address is another one');
   return kept === 'later' ? textAnswer(429, 'not kept: too many lines at once') : textAnswer(200, 'kept');
+}
+
+/** The answer to a body that was not read to its end; the connection is of no use after it. */
+function tooLarge(response: ServerResponse, { limits }: ServeContext, what: string, fix = ''): Answer {
+  response.shouldKeepAlive = false;
+  return textAnswer(413, `E_TOO_LARGE: ${what} has at most ${limits.bodyBytes} octets${fix}.`);
 }
 
 /** The body as text, or undefined when it is larger than `limit`. */

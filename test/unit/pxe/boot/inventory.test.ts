@@ -118,7 +118,7 @@ test('a data disk is chosen by inventory once, and stays although a better one a
   expect(dataOf(w)).toBe('serial=S2');
 });
 
-test('a machine that has its data on a disk stays there, whatever it reports and whoever accepts it', async () => {
+test('a machine that has its data on a disk stays there, whatever it reports, also after it is accepted again', async () => {
   let has: string | undefined;
   const w = await world([NETWORK, IMAGE, FIRST, CLUSTER, NAMED], {
     agents: async (parts) => previewAgents(parts),
