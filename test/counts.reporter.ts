@@ -11,7 +11,7 @@ export default class CountsReporter implements Reporter {
     const stage = process.env.MUSTER_TEST_STAGE;
     if (!stage) return;
     const counts = { passed: 0, failed: unhandled.length, skipped: 0 };
-    const failures = unhandled.map((error) => `unhandled: ${firstLine(error)}`);
+    const failures = unhandled.map((error) => `unhandled: ${told(error)}`);
     for (const module of modules) {
       let tests = 0;
       for (const test of module.children.allTests()) {
@@ -21,15 +21,13 @@ export default class CountsReporter implements Reporter {
         else if (state === 'skipped') counts.skipped++;
         else {
           counts.failed++;
-          failures.push(
-            `${module.relativeModuleId} > ${test.fullName}: ${firstLine(test.result().errors?.[0])}`,
-          );
+          failures.push(`${module.relativeModuleId} > ${test.fullName}: ${told(test.result().errors?.[0])}`);
         }
       }
       // A file that failed to load has no tests but must count as a failure.
       if (tests === 0 && module.state() === 'failed') {
         counts.failed++;
-        failures.push(`${module.relativeModuleId}: ${firstLine(module.errors()[0])}`);
+        failures.push(`${module.relativeModuleId}: ${told(module.errors()[0])}`);
       }
     }
     mkdirSync('.cache/results', { recursive: true });
@@ -38,7 +36,8 @@ export default class CountsReporter implements Reporter {
   }
 }
 
-function firstLine(error: unknown): string {
+/** The error's message on one line, shortened; programs often say the reason later. */
+function told(error: unknown): string {
   const message = (error as { message?: unknown } | undefined)?.message;
-  return (typeof message === 'string' ? message : 'no message').split('\n', 1)[0]?.slice(0, 300) ?? '';
+  return typeof message === 'string' ? message.replace(/\s*\n\s*/g, ' | ').slice(0, 1_500) : 'no message';
 }
