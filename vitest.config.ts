@@ -25,7 +25,7 @@ const withoutRoot = {
   isolate: false,
 };
 
-const peers = (name: string, files: { include: string[]; exclude?: string[] }) => ({
+const peers = (name: string, files: { include: string[]; exclude?: string[]; retry?: number }) => ({
   test: {
     name,
     ...files,
@@ -36,6 +36,12 @@ const peers = (name: string, files: { include: string[]; exclude?: string[] }) =
     maxConcurrency: 3,
   },
 });
+
+/**
+ * CI gives a test with a real peer a second try, and names it in its summary (decision 0122). Tests
+ * that attack, or that lose or keep data, have one try.
+ */
+const RETRY = process.env.CI ? { retry: 1 } : {};
 
 /**
  * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), five for `peers` (root,
@@ -58,10 +64,10 @@ export default defineConfig({
         },
       },
       { test: { name: 'fuzz', include: [FUZZ], ...withoutRoot } },
-      peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD, CHANGES] }),
+      peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD, CHANGES], ...RETRY }),
       peers('peers-etcd', { include: [ETCD] }),
       peers('peers-changes', { include: [CHANGES] }),
-      peers('peers-page', { include: ['test/page/**/*.test.ts'] }),
+      peers('peers-page', { include: ['test/page/**/*.test.ts'], ...RETRY }),
       peers('attacks', { include: ['test/attacks/**/*.test.ts'] }),
       {
         test: {

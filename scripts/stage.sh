@@ -5,7 +5,9 @@ set -u
 name=$1
 shift
 mkdir -p .cache/results
-rm -f ".cache/results/$name" ".cache/results/$name.exit" ".cache/results/$name.failures"
+for file in "" .exit .failures .again; do
+  rm -f ".cache/results/$name$file"
+done
 started=$(date +%s)
 MUSTER_TEST_STAGE=$name "$@"
 code=$?

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Adds up the stages named on the command line; the last line is `N passed, N failed, N skipped`,
-# the exit code 1 unless all stages ended well; what failed is named just before. A stage that ended
-# badly without a failed test (tsc, a crash) counts as one failure.
+# the exit code 1 unless all stages ended well; what failed, and what passed only at its second try,
+# is named just before. A stage that ended badly without a failed test (tsc, a crash) counts as one
+# failure.
 set -u
 passed=0
 failed=0
@@ -16,6 +17,10 @@ for stage in "$@"; do
   fi
   echo "$stage: $p passed, $f failed, $s skipped (exit $code)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+done
+for stage in "$@"; do
+  again=.cache/results/$stage.again
+  [ -s "$again" ] && sed "s/^/AGAIN $stage: /" "$again"
 done
 for stage in "$@"; do
   failures=.cache/results/$stage.failures

@@ -11,14 +11,18 @@ export default class CountsReporter implements Reporter {
     const stage = process.env.MUSTER_TEST_STAGE;
     if (!stage) return;
     const counts = { passed: 0, failed: unhandled.length, skipped: 0 };
+    const again: string[] = [];
     const failures = unhandled.map((error) => `unhandled: ${told(error)}`);
     for (const module of modules) {
       let tests = 0;
       for (const test of module.children.allTests()) {
         tests++;
         const state = test.result().state;
-        if (state === 'passed') counts.passed++;
-        else if (state === 'skipped') counts.skipped++;
+        if (state === 'passed') {
+          counts.passed++;
+          if (test.diagnostic()?.flaky)
+            again.push(`${module.relativeModuleId} > ${test.fullName}: ${told(test.result().errors?.[0])}`);
+        } else if (state === 'skipped') counts.skipped++;
         else {
           counts.failed++;
           failures.push(`${module.relativeModuleId} > ${test.fullName}: ${told(test.result().errors?.[0])}`);
@@ -33,6 +37,7 @@ export default class CountsReporter implements Reporter {
     mkdirSync('.cache/results', { recursive: true });
     writeFileSync(`.cache/results/${stage}`, `${counts.passed} ${counts.failed} ${counts.skipped}\n`);
     writeFileSync(`.cache/results/${stage}.failures`, failures.map((line) => `${line}\n`).join(''));
+    writeFileSync(`.cache/results/${stage}.again`, again.map((line) => `${line}\n`).join(''));
   }
 }
 
