@@ -71,6 +71,17 @@ it('release-steal: nobody gives back the address of another client, and nobody e
   leave(address);
 });
 
+it('move-bound: a forged REQUEST does not give a running client another address', async () => {
+  const holder = '52:54:00:bb:00:03' as Mac;
+  const address = await leased(holder);
+  for (const server of [BOOT_HOST, '10.77.0.9', undefined]) {
+    const fields = { mac: holder, address: '10.77.0.150', ...(server ? { server } : {}) };
+    await rig.dhcp('atk', [message('REQUEST', fields)]);
+  }
+  expect(await renews(holder, address)).toBe(ACK);
+  leave(address);
+});
+
 it('decline-bound: a forged DECLINE does not take the lease of a running client', async () => {
   const holder = '52:54:00:bb:00:01' as Mac;
   const address = await leased(holder);

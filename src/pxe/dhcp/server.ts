@@ -247,6 +247,10 @@ export function request(query: Query): Result {
   if (holds) return acknowledge(query, effectiveClient, answer, address, kind);
   if (leases.declinesAll(client.mac, state.now)) return refuse(query, 'declines_all', address, answer);
   if (leases.isAwaited(address, client.mac)) return refuse(query, 'nak_not_yours', address, answer);
+  // Without an offer of another address, anybody could move a running client by a REQUEST in its
+  // name.
+  if (known !== undefined && leases.isHeldBy(known.address, client.mac, state.now))
+    return refuse(query, 'nak_not_yours', address, answer);
   // After a restart of Muster the offer is forgotten. A client that names us in option 54 gets the
   // address all the same, because it is free, as long as there are few such clients.
   const relay = relayNamed(query);
@@ -373,9 +377,10 @@ export function release(query: Query): Result {
   const held = leases.leaseOf(client.mac);
   if (held?.lease?.state !== 'bound' || held.address !== packet.ciaddr)
     return { outcome: 'not_ours', detail: formatIpv4(packet.ciaddr) };
-  // A client sends it from the address that it gives back (RFC 2131 §4.4.6).
+  // A client sends it from the address that it gives back (RFC 2131 §4.4.6). A relay that forwards
+  // it all the same is believed if the document names it.
   const { source } = query.datagram;
-  if (packet.giaddr === ANY && source.address !== packet.ciaddr)
+  if (source.address !== packet.ciaddr && relayNamed(query) === undefined)
     return { outcome: 'release_foreign', address: held.address, detail: formatIpv4(source.address) };
   const lease: Lease = { ...held.lease, state: 'released', since: state.now, expires: state.now };
   return {

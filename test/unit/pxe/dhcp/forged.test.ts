@@ -41,6 +41,15 @@ describe('a RELEASE', () => {
     expect((await w.send(given, relay('192.0.2.9'))).outcome).toBe('released');
   });
 
+  it('through a relay that the document does not name changes nothing', async () => {
+    const w = await world();
+    const behind = { giaddr: '10.77.0.250' };
+    expect(await lease(w, behind, relay('10.77.0.250'))).toBe('10.77.0.100');
+    const given = message('RELEASE', { ...behind, ciaddr: '10.77.0.100', server: SERVER });
+    expect((await w.send(given, relay('10.77.0.250'))).outcome).toBe('release_foreign');
+    expect(state(w, '10.77.0.100')).toBe('bound');
+  });
+
   it('does not let another client name the address at once: its client renews it and keeps it', async () => {
     const w = await world();
     await lease(w);
@@ -139,6 +148,17 @@ describe('a DECLINE', () => {
 });
 
 describe('REQUESTs without an offer', () => {
+  it('do not move a client that holds an address, and do once its lease is over', async () => {
+    const w = await world();
+    await lease(w);
+    const forged = message('REQUEST', { address: '10.77.0.150', server: SERVER });
+    expect((await w.send(forged)).outcome).toBe('nak_not_yours');
+    const renewal = message('REQUEST', { ciaddr: '10.77.0.100' });
+    expect((await w.send(renewal, from('10.77.0.100'))).outcome).toBe('renewed');
+    w.clock.advance(duration('2d'));
+    expect((await w.send(forged)).outcome).toBe('acked');
+  });
+
   it('do not empty a pool, and their leases are short', async () => {
     const w = await world();
     const first = await blind(w, 0);
