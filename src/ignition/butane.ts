@@ -54,6 +54,11 @@ type Translated =
 /** The Ignition configuration of a Butane document, or why there is none. */
 export function fromButane(document: Readonly<Record<string, unknown>>): Translated {
   const { variant, version, ...rest } = document;
+  if (variant === 'openshift')
+    return refusal(
+      'variant',
+      'openshift makes a MachineConfig, which an operator of OpenShift reads; write "variant: fcos" with "version: 1.5.0", and remove metadata and openshift',
+    );
   const specs = Object.hasOwn(SPECS, String(variant)) ? SPECS[String(variant)]! : undefined;
   if (specs === undefined)
     return refusal('variant', `${String(variant)} is none of ${Object.keys(SPECS).join(', ')}`);

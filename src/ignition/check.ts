@@ -15,6 +15,7 @@ import {
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath, pathText } from '../resources/document.ts';
 import type { ClusterSpec, Document, ImageSpec, ProfileSpec } from '../resources/kinds.ts';
+import type { NodeConfig } from '../resources/nodeconfig.ts';
 import { type Case, casesIn, idsOf, sameCases, sameParts } from './cases.ts';
 import { expandConfig, names } from './expand.ts';
 import { foreignKeys } from './extra.ts';
@@ -47,7 +48,7 @@ export function configurationCheck(agentLayer: CheckedLayer): ConfigCheck {
       for (const candidate of candidates[kind].values())
         if (!changed || changed.has(`${kind}/${candidate.document.metadata.name}`)) {
           lint(candidate, found);
-          doubt(candidate.document, found);
+          doubt(candidate.document, imagesOf(candidate.document, candidates), found);
         }
     for (const { document } of candidates.Image.values()) {
       const fault = versionFault(document);
@@ -58,8 +59,13 @@ export function configurationCheck(agentLayer: CheckedLayer): ConfigCheck {
     // machines that did not use it before.
     const indirect = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
     for (const { document } of candidates.Machine.values()) {
-      if (!changed || changed.has(idOf(document))) doubt(document, found);
       const cases = casesOf(document);
+      if (!changed || changed.has(idOf(document)))
+        doubt(
+          document,
+          cases.map(({ image }) => image),
+          found,
+        );
       const direct = !changed || cases.some((parts) => idsOf(parts).some((id) => changed.has(id)));
       if (direct || (indirect && !results.isKnown(document, cases)))
         for (const { fault, severity } of results.of(cases, direct))
@@ -251,8 +257,33 @@ function lint({ document }: Candidate<'Cluster'> | Candidate<'Profile'>, found: 
   visit(config, 'spec.config');
 }
 
-/** Warns of values that every machine would take and that may not work there. */
-function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Findings): void {
+/** The image that all machines of a Profile boot; none for a Cluster, whose machines may differ. */
+const imagesOf = ({ spec }: Document<'Cluster' | 'Profile'>, { Image }: CandidateSet): Images =>
+  'image' in spec && spec.image !== undefined ? [Image.get(spec.image)?.document] : [];
+
+type Images = readonly (Document<'Image'> | undefined)[];
+
+/** The field of `extra` that a format reads. */
+const EXTRA_OF: Readonly<Partial<Record<ImageSpec['configFormat'], 'cloudInit' | 'ignition'>>> = {
+  'cloud-init': 'cloudInit',
+  ignition: 'ignition',
+};
+
+/** Why the extra document of a configuration has no effect; undefined when it has one. */
+function strayExtra({ extra }: NodeConfig, images: Images): string | undefined {
+  const fields = new Set(images.map((image) => image && EXTRA_OF[image.spec.configFormat]));
+  const [field] = fields;
+  if (extra === undefined || field === undefined || fields.size !== 1 || extra[field] !== undefined)
+    return undefined;
+  const { metadata, spec } = images[0]!;
+  return `it has no effect, because Image/${metadata.name} has configFormat ${spec.configFormat}; write it as extra.${field}`;
+}
+
+/**
+ * Warns of values that every machine would take and that may not work there. `images`: those that
+ * machines with this document boot, as far as it is known.
+ */
+function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, images: Images, found: Findings): void {
   const { config } = document.spec;
   const id = idOf(document);
   const warn = (path: string, message: string) =>
@@ -262,6 +293,8 @@ function doubt(document: Document<'Cluster' | 'Profile' | 'Machine'>, found: Fin
       'extra.cloudInit',
       `no module of cloud-init reads "${key}"; it has an effect only if the image brings one`,
     );
+  const stray = config && strayExtra(config, images);
+  if (stray !== undefined) warn('extra', stray);
   for (const { path, message } of networkDoubts(config?.network?.interfaces ?? []))
     warn(pathText(['network', 'interfaces', ...path]), message);
 }

@@ -3,11 +3,13 @@
  * no field for.
  */
 import type { Fault } from '../base/errors.ts';
+import { fieldsOf } from '../base/foreign-json.ts';
 import { NO_SECRET_HERE, secretReference } from '../resources/secret-spec.ts';
 import { readYaml } from '../resources/yaml.ts';
 import { fromButane, isButane, snakePath } from './butane.ts';
 import { type Mapping, mergeFaults } from './cloudinit.ts';
 import { unknownKeys, validateCloudConfig } from './cloudinit-validate.ts';
+import { cloudConfigTraps, ignitionTraps } from './extra-traps.ts';
 import { IGNITION_VERSIONS } from './ignition-types.ts';
 import { validateIgnition } from './ignition-validate.ts';
 import type { Merged } from './merge.ts';
@@ -58,11 +60,13 @@ export function extraDocuments(
       if (image.configFormat === 'cloud-init')
         for (const { path, message } of validateCloudConfig(document, image.cloudInitVersion))
           if (!unmergeable.some((one) => one.startsWith(`${path} `))) fault(`${path}: ${message}`);
+      for (const { path, message } of cloudConfigTraps(document)) fault(`${path}: ${message}`);
       cloudInit.push(document);
     } else {
       const whole = ignitionOf(document, fault);
       if (whole === undefined) continue;
-      for (const { path, message } of readOnlyFaults(whole, image.os)) fault(`${path}: ${message}`);
+      for (const { path, message } of [...readOnlyFaults(whole, image.os), ...ignitionTraps(whole)])
+        fault(`${path}: ${message}`);
       ignition.push(whole);
     }
   }
@@ -85,9 +89,19 @@ function ignitionOf(document: Mapping, fault: (message: string) => void): object
     return faults.length > 0 ? undefined : translated.config;
   }
   if (looksLikeCloudConfig(document)) return void fault('this is cloud-config; write it as extra.cloudInit');
-  const whole = { ignition: { version: IGNITION_VERSIONS[0] }, ...document };
+  const whole = { ignition: { version: IGNITION_VERSIONS[0] }, ...translatedVersion(document) };
   say(validateIgnition(whole));
   return whole;
+}
+
+/**
+ * A configuration of an earlier spec 3 as one of the oldest that Muster writes. Ignition does the
+ * same: each version of spec 3 has all fields of the one before.
+ */
+function translatedVersion(document: Mapping): Mapping {
+  const { ignition } = document as { readonly ignition?: unknown };
+  if (!/^3\.[012]\.0$/.test(String(fieldsOf(ignition).version))) return document;
+  return { ...document, ignition: { ...fieldsOf(ignition), version: IGNITION_VERSIONS[0] } } as Mapping;
 }
 
 /** Keys of cloud-config that Ignition has not, and none that it has. */
@@ -95,10 +109,16 @@ const looksLikeCloudConfig = (document: object): boolean =>
   ['write_files', 'runcmd', 'users', 'packages', 'bootcmd'].some((key) => Object.hasOwn(document, key)) &&
   !['ignition', 'storage', 'systemd', 'passwd'].some((key) => Object.hasOwn(document, key));
 
+/** The document of an extra text, with its templates as they are; undefined if it has faults. */
+export function extraDocument(text: string): object | undefined {
+  const value = parsed(text);
+  return value.ok ? value.document : undefined;
+}
+
 /** Keys of an extra cloud-config that only a module of the image itself could read. */
 export function foreignKeys(text: string): readonly string[] {
-  const value = parsed(text);
-  return value.ok ? unknownKeys(value.document) : [];
+  const document = extraDocument(text);
+  return document === undefined ? [] : unknownKeys(document);
 }
 
 type Parsed =

@@ -17,7 +17,14 @@ interface IgnitionFault {
 export function validateIgnition(config: unknown): readonly IgnitionFault[] {
   const version = (config as { ignition?: { version?: unknown } } | null)?.ignition?.version;
   if (typeof version === 'string' && !(IGNITION_VERSIONS as readonly string[]).includes(version))
-    return [{ path: 'ignition.version', message: `${version} is none of ${IGNITION_VERSIONS.join(', ')}` }];
+    return [
+      {
+        path: 'ignition.version',
+        message: version.startsWith('2.')
+          ? `${version} is another format; translate it with ign-converter of CoreOS, or write Butane`
+          : `${version} is none of ${IGNITION_VERSIONS.join(', ')}`,
+      },
+    ];
   if (config === null || config === undefined) return [{ path: '', message: 'must be a mapping' }];
   const faults: IgnitionFault[] = [];
   const known = typeof version === 'string' ? version : IGNITION_VERSIONS[0];

@@ -3,7 +3,7 @@
  * with `reports: true` contain them already.
  */
 
-import type { NodeConfig } from '../resources/nodeconfig.ts';
+import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 import type { ConfigLayer } from './rendered.ts';
 import { CONFIGURED_UNIT, FAILED_UNIT, READY_UNIT, REPORT_SCRIPT } from './report/scripts.generated.ts';
 import { templateLiteral } from './template.ts';
@@ -24,3 +24,16 @@ const config: NodeConfig = {
 };
 
 export const MUSTER_LAYER: ConfigLayer = { layer: 'muster', document: 'muster', config };
+
+/** Muster's own units that a machine needs in order to report and to get its plan. */
+const NEEDED_UNITS = /^muster-(configured|ready|agent|inline)\.service$/;
+
+/** Why a unit must not be as a document says; undefined when it may. */
+export const neededUnitFault = ({
+  name,
+  mask,
+  enabled,
+}: Pick<NodeUnit, 'name' | 'mask' | 'enabled'>): string | undefined =>
+  NEEDED_UNITS.test(name) && (mask === true || enabled === false)
+    ? `without ${name} the machine would never be ready; remove this entry`
+    : undefined;

@@ -38,35 +38,60 @@ export function networkFaults(interfaces: readonly NodeInterface[]): readonly Ne
  * has.
  */
 export const networkDoubts = (interfaces: readonly NodeInterface[]): readonly NetworkFault[] => [
-  ...gatewayDoubts(interfaces),
-  ...interfaces.flatMap((one, n) => routeDoubts(one, n)),
+  ...routeDoubts(interfaces),
   ...sourceDoubts(interfaces),
 ];
 
-/** A route to the same network with the same metric as one before it. */
-function routeDoubts(
-  { routes = [], gateway, gateway6, metric = 0 }: NodeInterface,
-  n: number,
-): NetworkFault[] {
-  const seen = new Set<string>();
-  if (gateway !== undefined) seen.add(`0.0.0.0/0 ${metric} 254`);
-  if (gateway6 !== undefined) seen.add(`::/0 ${metric} 254`);
-  return routes.flatMap(({ to, metric: own = 0, table = 254 }, k) => {
-    const network = parsed(to)?.network;
-    const key = network && `${formatIp(network.base)}/${network.prefix} ${own} ${table}`;
-    if (key === undefined) return [];
-    const isSecond = seen.has(key);
-    seen.add(key);
-    return isSecond
-      ? [
-          fault(
-            [n, 'routes', k],
-            `there is another route to ${to} with the same metric, and Linux may use one alone; give them metrics`,
-          ),
-        ]
-      : [];
-  });
+/**
+ * A route to the same network with the same metric as one before it, on any interface.
+ * networkd installs that of the interface which is ready last; two of IPv6 are used in turns.
+ */
+function routeDoubts(interfaces: readonly NodeInterface[]): NetworkFault[] {
+  const seen = new Map<string, number>();
+  const doubts: NetworkFault[] = [];
+  for (const [n, { routes = [], gateway, gateway6, metric = 0 }] of interfaces.entries()) {
+    const take = (
+      to: string,
+      own: number,
+      table: number,
+      path: Path,
+      doubt: (twin: string | undefined) => string,
+    ) => {
+      const network = parsed(to)?.network;
+      const key = network && `${formatIp(network.base)}/${network.prefix} ${own} ${table}`;
+      if (key === undefined) return;
+      const twin = seen.get(key);
+      if (twin === undefined) seen.set(key, n);
+      else doubts.push(fault([n, ...path], doubt(interfaceKey(interfaces[twin]!))));
+    };
+    for (const [field, to, value] of [
+      ['gateway', '0.0.0.0/0', gateway],
+      ['gateway6', '::/0', gateway6],
+    ] as const)
+      if (value !== undefined)
+        take(
+          to,
+          metric,
+          MAIN_TABLE,
+          [field],
+          (twin) =>
+            `${twin} has a default gateway with the same metric, and Linux may keep only one of the two; give one of them a higher metric, or write routes to what is behind this gateway`,
+        );
+    for (const [k, { to, metric: own = 0, table = MAIN_TABLE }] of routes.entries())
+      take(
+        to,
+        own,
+        table,
+        ['routes', k],
+        () =>
+          `there is another route to ${to} with the same metric, and Linux may use one alone; give them metrics`,
+      );
+  }
+  return doubts;
 }
+
+/** The table of routes that Linux reads where no policy names another one. */
+const MAIN_TABLE = 254;
 
 /** Linux installs no route with a source address that the machine does not have. */
 function sourceDoubts(interfaces: readonly NodeInterface[]): NetworkFault[] {
@@ -92,26 +117,6 @@ function sourceDoubts(interfaces: readonly NodeInterface[]): NetworkFault[] {
           ],
     ),
   );
-}
-
-/**
- * A second default route of IPv4 with the same metric: networkd installs one of the two, that of
- * the interface which is ready last; NetworkManager gives each interface a metric of its own. IPv6
- * uses both.
- */
-function gatewayDoubts(interfaces: readonly NodeInterface[]): NetworkFault[] {
-  return interfaces.flatMap(({ gateway, metric }, n) => {
-    const twin = interfaces
-      .slice(0, n)
-      .find((one) => one.gateway !== undefined && (one.metric ?? 0) === (metric ?? 0));
-    if (gateway === undefined || twin === undefined) return [];
-    return [
-      fault(
-        [n, 'gateway'],
-        `${interfaceKey(twin)} has a default gateway with the same metric, and Linux may keep only one of the two; give one of them a higher metric, or write routes to what is behind this gateway`,
-      ),
-    ];
-  });
 }
 
 const fault = (path: Path, message: string): NetworkFault => ({ path, message });

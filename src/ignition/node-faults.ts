@@ -3,10 +3,14 @@
  * whatever format it is rendered to: what would stop a boot, or never start, is refused when the
  * document is applied. Pure.
  */
+import { isPartition } from '../resources/disk-spec.ts';
 import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 import type { Path } from '../resources/yaml.ts';
 import { unitPath } from './ignition.ts';
 import { unitFault } from './ignition-shape.ts';
+import { neededUnitFault } from './muster-layer.ts';
+import { restartOf } from './restarts.ts';
+import { settings } from './unit-text.ts';
 
 export interface NodeFault {
   readonly path: Path;
@@ -43,24 +47,12 @@ function fileFaults({ files = [] }: NodeConfig): NodeFault[] {
 function unitFaults({ units = [] }: NodeConfig): NodeFault[] {
   return units.flatMap((unit, n) => {
     const { contents = '', mask = false } = unit;
+    const needed = neededUnitFault(unit);
+    if (needed !== undefined) return [fault(['units', n], needed)];
     if (contents.trim() === '' || mask) return [];
-    const message = unitFault(contents) ?? whereFault(unit) ?? serviceFault(unit);
+    const message = unitFault(contents) ?? whereFault(unit) ?? serviceFault(unit) ?? restartOf(unit);
     return message === undefined ? [] : [fault(['units', n, 'contents'], message)];
   });
-}
-
-/** The values that a unit gives a setting, in their order; an empty one takes back those before. */
-function settings(contents: string, section: string, name: string): readonly string[] {
-  let here = '';
-  let found: string[] = [];
-  for (const raw of contents.replace(/\\\n/g, ' ').split('\n')) {
-    const line = raw.trim();
-    here = /^\[([^\]]+)\]$/.exec(line)?.[1] ?? here;
-    const [, key = '', value = ''] = /^([^=#;]+?)\s*=\s*(.*)$/.exec(line) ?? [];
-    if (here !== section || key !== name) continue;
-    found = value === '' ? [] : [...found, value];
-  }
-  return found;
 }
 
 /** systemd refuses a mount unit that is not named after its mount point. */
@@ -100,12 +92,6 @@ function userFaults({ users = [] }: NodeConfig): NodeFault[] {
 
 /** Sizes below which a program makes no file system, in MiB. */
 const LEAST_MIB: Readonly<Partial<Record<string, number>>> = { btrfs: 114, xfs: 300 };
-
-/** Whether a path names a partition of a disk as the kernel or udev does. */
-const isPartition = (path: string): boolean =>
-  /^\/dev\/((sd|vd|hd|xvd)[a-z]+[0-9]+|(nvme[0-9]+n|mmcblk|nbd|loop|md)[0-9]+p[0-9]+|disk\/.+-part[0-9]+)$/.test(
-    path,
-  );
 
 function diskFaults({ disks = [], filesystems = [] }: NodeConfig): NodeFault[] {
   const partitioned = new Set(

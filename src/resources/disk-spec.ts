@@ -87,3 +87,13 @@ export const bootDisk = z
     description:
       'The disk from which a machine of a cluster boots while the boot server does not answer. It keeps the system that the machine last booted from the network. Muster formats it if it is blank; it needs 2 GiB or more. Requires a dataDisk; if both select the same disk, Muster makes two partitions. Machine wins over Profile, and Profile over Cluster.',
   });
+
+/** A partition, as the kernel or udev names it: the name of the disk, and what follows it. */
+const PARTITION =
+  /^(\/dev\/(?:(?:sd|vd|hd|xvd)[a-z]+(?=[0-9])|(?:nvme[0-9]+n|mmcblk|nbd|loop|md)[0-9]+(?=p[0-9])|disk\/.+(?=-part[0-9])))(?:p|-part)?[0-9]+$/;
+
+/** Whether a path names a partition of a disk. */
+export const isPartition = (path: string): boolean => PARTITION.test(path);
+
+/** The path of the disk of a partition; undefined for a path that names none. */
+export const diskOf = (path: string): string | undefined => PARTITION.exec(path)?.[1];

@@ -324,11 +324,11 @@ export const nodeConfig = z.strictObject({
     .strictObject({
       cloudInit: z.string().optional().meta({
         description:
-          'A #cloud-config document that is merged over the rendered one, for settings that have no field here. Its keys and types are checked as cloud-init checks them.',
+          'A #cloud-config document that is merged over the rendered one, for settings that have no field here. Its keys and types are checked as cloud-init checks them; it must not restart the machine, nor use disks that Muster uses.',
       }),
       ignition: z.string().optional().meta({
         description:
-          'An Ignition config (JSON or YAML) or Butane (YAML), appended as ignition.config.merge does.',
+          'An Ignition config of spec 3 (JSON or YAML) or Butane (YAML), appended as ignition.config.merge does.',
       }),
     })
     .optional()

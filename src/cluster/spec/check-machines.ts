@@ -4,13 +4,10 @@
  */
 import { firstFew } from '../../base/first-few.ts';
 import { type Case, type CasesOf, casesIn } from '../../ignition/cases.ts';
-import { unitPath } from '../../ignition/ignition.ts';
-import { isAt, narrowestDisk } from '../../resources/boot-disk.ts';
+import { narrowestDisk } from '../../resources/boot-disk.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
-import type { NodeConfig } from '../../resources/nodeconfig.ts';
 import { lackingPrograms } from './artifacts.ts';
-import { insteadOf } from './check-configs.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
 interface MachineWarning {
@@ -131,90 +128,6 @@ function hostnameTexts(name: string, cases: readonly Case[]): readonly string[] 
         `config.hostname "${given}" has no effect on a machine of a cluster, whose host name is ${name}; remove it`,
       ];
 }
-
-/** Where the agent puts directories of the data filesystem, whatever is mounted there. */
-const FROM_DATA_DISK = ['etcd', 'kubelet', 'containerd', 'containers', 'crio', 'muster'].map(
-  (directory) => `/var/lib/${directory}`,
-);
-
-/** A disk of a configuration that a machine of a cluster would not use, and why. */
-interface DiskFault {
-  readonly machine: string;
-  readonly message: string;
-}
-
-/**
- * Disks of configurations that the agent uses itself, or hides behind its data filesystem. Without
- * a data disk the agent mounts nothing.
- */
-export function diskFaults(
-  names: ReadonlySet<string>,
-  candidates: CandidateSet,
-  casesOf: CasesOf,
-): readonly DiskFault[] {
-  return [...names].flatMap((machine) => {
-    const document = candidates.Machine.get(machine)?.document;
-    if (document === undefined) return [];
-    const messages = casesOf(document).flatMap(({ machine: itself, profile, cluster }) => {
-      const layers = [itself.spec, profile?.spec, cluster?.spec];
-      const data = narrowestDisk('dataDisk', layers);
-      const etcd = narrowestDisk('etcdDisk', layers);
-      const boot = narrowestDisk('bootDisk', layers);
-      const disks = layers.flatMap((layer) => layer?.config?.disks ?? []);
-      const whole = layers.flatMap((layer) => layer?.config?.filesystems ?? []);
-      const used = [
-        ...disks.map(({ device, partitions = [] }) => ({
-          field: 'disks',
-          device,
-          mounts: partitions.map(({ mount }) => mount),
-        })),
-        ...whole.map(({ device, mount }) => ({ field: 'filesystems', device, mounts: [mount] })),
-      ];
-      return used
-        .flatMap(({ field: list, device, mounts }) => [
-          ...Object.entries({ dataDisk: data, etcdDisk: etcd, bootDisk: boot })
-            .filter(([, disk]) => disk !== undefined && isAt(disk, device))
-            .map(([field]) => `${device} is the ${field}; remove it from config.${list}`),
-          ...mounts
-            .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
-            .map(
-              (mount) =>
-                `config.${list} mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
-            ),
-        ])
-        .concat(data === undefined ? [] : layers.flatMap((layer) => hiddenTexts(layer?.config)));
-    });
-    return [...new Set(messages)].map((message) => ({ machine, message }));
-  });
-}
-
-/** Mount units over directories of the data disk, and files that it hides. */
-function hiddenTexts({ units = [], files = [] }: NodeConfig = {}): readonly string[] {
-  return [
-    ...units
-      .filter(({ name }) => UNITS_OVER_DATA.some((stem) => name.startsWith(stem)))
-      .map(
-        ({ name }) =>
-          `config.units has ${name}, over a directory that the agent keeps on dataDisk; remove it, or name the disk as dataDisk or etcdDisk`,
-      ),
-    ...files
-      .filter(
-        ({ path }) => insteadOf(path) === undefined && FROM_DATA_DISK.some((one) => isWithin(path, one)),
-      )
-      .map(
-        ({ path }) =>
-          `config.files writes ${path}, which the dataDisk hides as soon as it is mounted; write it elsewhere`,
-      ),
-  ];
-}
-
-/** How the names of mount units for these directories begin. */
-const UNITS_OVER_DATA = FROM_DATA_DISK.map(unitPath).flatMap((stem) =>
-  ['.mount', '.automount', '-'].map((end) => `${stem}${end}`),
-);
-
-const isWithin = (path: string | undefined, directory: string): boolean =>
-  path !== undefined && (path === directory || path.startsWith(`${directory}/`));
 
 /** The Image that a machine boots; undefined when it has none, or may boot one of several. */
 export function imageOf(cases: readonly Case[]): Document<'Image'> | undefined {

@@ -187,3 +187,54 @@ test('two default gateways with the same metric give a warning, and with differe
   ]);
   expect(check(document('Profile', 'p', gateways(', metric: 200')))).toEqual([]);
 });
+
+describe('an extra document for the other format', () => {
+  const image = (format: string) =>
+    document(
+      'Image',
+      'i',
+      `{os: debian, arch: x86_64, kernel: {sha256: ${'a'.repeat(64)}}, initrds: [{sha256: ${'b'.repeat(64)}}], configFormat: ${format}}`,
+    );
+  const extra = (field: string) => `config: {extra: {${field}: "{}"}}`;
+  const both = 'config: {extra: {cloudInit: "{}", ignition: "{}"}}';
+
+  test.each([
+    ['ignition', extra('cloudInit'), 'write it as extra.ignition'],
+    ['cloud-init', extra('ignition'), 'write it as extra.cloudInit'],
+    ['cloud-init', extra('cloudInit'), undefined],
+    ['ignition', both, undefined],
+    ['none', extra('cloudInit'), undefined],
+  ])('%s with %s', (format, config, message) => {
+    const told = message === undefined ? [] : [expect.stringContaining(message)];
+    expect(check(image(format) + document('Profile', 'p', `{image: i, ${config}}`))).toEqual(told);
+    const profile = document('Profile', 'p', '{image: i}');
+    expect(check(image(format) + profile + machine(`, profile: p, ${config}`))).toEqual(told);
+  });
+
+  test('gives no warning at a Cluster, whose machines may boot different images', () => {
+    const cluster = document('Cluster', 'c', `{${extra('ignition')}}`);
+    expect(check(image('cloud-init') + cluster)).toEqual([]);
+  });
+});
+
+test.each([
+  ['gateway6', '{mac: "52:54:00:00:00:02", addresses: ["fd01::1/64"], gateway6: "fd01::2"}', 1],
+  [
+    'a route',
+    '{mac: "52:54:00:00:00:02", addresses: [10.3.0.1/24], routes: [{to: 0.0.0.0/0, via: 10.3.0.2}]}',
+    1,
+  ],
+  [
+    'a route with a metric',
+    '{mac: "52:54:00:00:00:02", addresses: [10.3.0.1/24], routes: [{to: 0.0.0.0/0, via: 10.3.0.2, metric: 9}]}',
+    0,
+  ],
+])('a second default route on another interface, by %s, gives a warning', (_, second, warnings) => {
+  const first =
+    '{mac: "52:54:00:00:00:01", addresses: [10.2.0.1/24, "fd00::1/64"], gateway: 10.2.0.2, gateway6: "fd00::2"}';
+  const told = check(
+    document('Profile', 'p', `{boot: hold, config: {network: {interfaces: [${first}, ${second}]}}}`),
+  );
+  expect(told).toHaveLength(warnings);
+  for (const one of told) expect(one).toMatch(/^warning .*the same metric/);
+});

@@ -14,6 +14,15 @@ const cloudInit = (text: string, image: typeof DEBIAN_12 | typeof DEBIAN_13 = DE
   faults({ cloudInit: text }, image);
 const ignition = (text: string) => faults({ ignition: text }, FLATCAR);
 
+/** The configuration that an extra document is merged as. */
+const merged = (text: string) => {
+  const config = JSON.parse(rendered({ extra: { ignition: text } }, FLATCAR).files.ignition!);
+  const source: string = config.ignition.config.merge[0].source;
+  const [head, body] = [source.slice(0, source.indexOf(',')), source.slice(source.indexOf(',') + 1)];
+  const json = head.endsWith('base64') ? Buffer.from(body, 'base64').toString() : decodeURIComponent(body);
+  return JSON.parse(json);
+};
+
 describe('cloud-config', () => {
   test.each([
     ['runcmdd: [x]', /runcmdd: .*did you mean "runcmd"/],
@@ -38,6 +47,14 @@ describe('cloud-config', () => {
     ['Content-Type: multipart/mixed; boundary="x"\n', /MIME/],
     ['## template: jinja\n#cloud-config\nhostname: a', /Jinja/],
     ['- a', /one document, a mapping/],
+    ['power_state: {mode: reboot}', /power_state: mode: reboot would restart/],
+    ['power_state: {mode: halt, condition: "test -e /x"}', /power_state: mode: halt/],
+    ['package_reboot_if_required: true', /package_reboot_if_required: .*never be ready/],
+    ['cloud_final_modules: [runcmd]', /cloud_final_modules: this replaces/],
+    ['runcmd: [a, [systemctl, --no-block, poweroff]]', /runcmd\[1\]: "systemctl --no-block poweroff"/],
+    ['bootcmd: ["apt-get update; /sbin/reboot"]', /bootcmd\[0\]: .*at each of its boots/],
+    ['runcmd: ["echo a\\nshutdown -r now"]', /runcmd\[0\]: /],
+    ['runcmd: ["sudo init 6"]', /runcmd\[0\]: /],
     ['a: 1\n---\nb: 2', /one document/],
   ])('%s is refused', (text, message) => {
     expect(cloudInit(text)).toMatch(message);
@@ -69,18 +86,14 @@ describe('cloud-config', () => {
     'growpart: {mode: growpart}',
     'write_files: [{path: /etc/x, content: a, permissions: "0644"}]',
     'swap: {size: 1G}',
+    'power_state: {mode: reboot, condition: false}',
+    'package_reboot_if_required: false',
+    'runcmd: ["[ -e /run/x ] && reboot", "if test -e /x; then reboot; fi", "shutdown -c", [echo, reboot]]',
+    'runcmd: ["systemctl enable reboot-notifier", "reboot-guard install", "/opt/halt.sh"]',
   ])('%s is taken', (text) => expect(cloudInit(text)).toBe(''));
 });
 
 describe('Butane', () => {
-  const merged = (text: string) => {
-    const config = JSON.parse(rendered({ extra: { ignition: text } }, FLATCAR).files.ignition!);
-    const source: string = config.ignition.config.merge[0].source;
-    const [head, body] = [source.slice(0, source.indexOf(',')), source.slice(source.indexOf(',') + 1)];
-    const json = head.endsWith('base64') ? Buffer.from(body, 'base64').toString() : decodeURIComponent(body);
-    return JSON.parse(json);
-  };
-
   test('becomes Ignition', () => {
     const config = merged(`
 variant: flatcar
@@ -119,7 +132,8 @@ ignition:
 
   test.each([
     ['{variant: flatcar, version: 9.0.0}', /Butane version: Muster knows 1\.0\.0, 1\.1\.0 of flatcar/],
-    ['{variant: openshift, version: 4.14.0}', /Butane variant: openshift is none of/],
+    ['{variant: openshift, version: 4.14.0}', /Butane variant: openshift makes.*write "variant: fcos"/],
+    ['{variant: rhel, version: 1.0.0}', /Butane variant: rhel is none of/],
     ['{variant: fcos, version: 1.5.0, storage: {trees: [{local: a}]}}', /Butane storage\.trees: /],
     ['{variant: fcos, version: 1.5.0, boot_device: {luks: {tpm2: true}}}', /Butane boot_device: /],
     [
@@ -157,8 +171,25 @@ describe('Ignition', () => {
     ['{storage: {files: [{path: /etc/x/}]}}', /simplest form; write "\/etc\/x"/],
     ['{storage: {directories: [{path: //a/./b}]}}', /write "\/a\/b"/],
     ['{runcmd: [a], write_files: []}', /this is cloud-config/],
+    ['{ignition: {version: 2.3.0}}', /2\.3\.0 is another format; translate it/],
+    ['{ignition: {version: 3.9.0}}', /3\.9\.0 is none of/],
+    ['{ignition: {config: {replace: {source: "http://a/b"}}}}', /config\.replace: .*ignition\.config\.merge/],
+    ['{kernelArguments: {shouldExist: [quiet]}}', /kernelArguments: .*Image or Profile/],
+    ['{systemd: {units: [{name: muster-ready.service, mask: true}]}}', /units\[0\]: without muster-ready/],
+    [
+      '{systemd: {units: [{name: a.service, enabled: true, contents: "[Service]\\nExecStart=/sbin/reboot\\n[Install]\\nWantedBy=multi-user.target\\n"}]}}',
+      /units\[0\]: "\/sbin\/reboot" would restart/,
+    ],
   ])('%s is refused', (text, message) => {
     expect(ignition(text)).toMatch(message);
+  });
+
+  test.each(['3.0.0', '3.1.0', '3.2.0'])('spec %s is written as the oldest that Muster writes', (version) => {
+    const text = `{ignition: {version: ${version}}, storage: {files: [{path: /a, contents: {source: "data:,"}}]}}`;
+    expect(merged(text)).toMatchObject({
+      ignition: { version: '3.3.0' },
+      storage: { files: [{ path: '/a' }] },
+    });
   });
 
   test('a mode that begins with 0 is octal, as it was meant', () => {

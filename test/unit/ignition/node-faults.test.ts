@@ -42,6 +42,21 @@ describe('units', () => {
       unit('[Automount]\nWhere=/srv/my-data\n', { name: 'srv-my-data.automount' }),
       'to be named srv-my\\x2ddata.automount',
     ],
+    [
+      unit('', { name: 'muster-ready.service', mask: true }),
+      'without muster-ready.service the machine would',
+    ],
+    [
+      unit('[Service]\nExecStart=-/sbin/reboot\n[Install]\nWantedBy=default.target\n', { enabled: true }),
+      'would restart the machine',
+    ],
+    [
+      unit(
+        '[Unit]\nSuccessAction=poweroff-force\n[Service]\nExecStart=/a\n[Install]\nWantedBy=default.target\n',
+        { enabled: true },
+      ),
+      '"SuccessAction=poweroff-force" would restart',
+    ],
   ])('%j is refused', (config, message) => {
     expect(told(config)).toEqual([expect.stringContaining(message)]);
   });
@@ -58,6 +73,14 @@ describe('units', () => {
     [unit('[Mount]\nWhat=/dev/sdb\nWhere=/srv/data/\n', { name: 'srv-data.mount' })],
     [unit('[Mount]\nWhat=/dev/sdb\nWhere=/srv/.a\n', { name: 'srv-.a.mount' })],
     [unit('[Timer]\nOnCalendar=daily\n', { name: 'a.timer' })],
+    [unit('[Service]\nExecStart=/sbin/reboot\n')],
+    [
+      unit(
+        '[Unit]\nConditionPathExists=/run/x\n[Service]\nExecStart=/sbin/reboot\n[Install]\nWantedBy=default.target\n',
+        { enabled: true },
+      ),
+    ],
+    [unit('[Service]\nExecStart=/bin/a\n', { name: 'muster-extra.service', mask: true })],
     [unit('', { mask: true })],
   ])('%j is taken', (config) => {
     expect(told(config)).toEqual([]);

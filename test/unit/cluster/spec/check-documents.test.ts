@@ -503,6 +503,39 @@ test('an etcd disk is taken on members, and its faults are told with what to wri
   );
 });
 
+test.each([
+  ['cloudInit', 'disk_setup: {/dev/vdb: {table_type: gpt}}', 'disk_setup./dev/vdb'],
+  ['cloudInit', 'fs_setup: [{device: vdb, filesystem: ext4}]', 'fs_setup[0]'],
+  ['cloudInit', '{device_aliases: {a: /dev/vdb}, mounts: [[a, /srv]]}', 'mounts[0]'],
+  ['cloudInit', 'bootcmd: [[wipefs, -a, /dev/vdb1]]', 'bootcmd[0]'],
+  ['cloudInit', 'runcmd: ["smartctl -a /dev/vdb", "echo wipefs"]', undefined],
+  ['cloudInit', 'mounts: [[LABEL=vdb, /srv], [/dev/vdba, /opt]]', undefined],
+  ['cloudInit', 'mounts: [[/dev/vdc, /var/lib/containerd]]', 'mounts /dev/vdc at /var/lib/containerd'],
+  ['cloudInit', 'write_files: [{path: /var/lib/kubelet/x, content: a}]', 'writes /var/lib/kubelet/x'],
+  ['ignition', 'storage: {disks: [{device: /dev/vdb, wipeTable: true}]}', 'storage.disks[0]'],
+  [
+    'ignition',
+    'storage: {raid: [{name: a, level: raid1, devices: [/dev/vdb, /dev/vdc]}]}',
+    'storage.raid[0]',
+  ],
+  ['ignition', 'storage: {luks: [{name: a, device: /dev/vdb}]}', 'storage.luks[0]'],
+  [
+    'ignition',
+    '{variant: flatcar, version: 1.0.0, storage: {filesystems: [{device: /dev/vdb1, path: /srv, format: ext4}]}}',
+    'storage.filesystems[0]',
+  ],
+  ['ignition', 'systemd: {units: [{name: var-lib-etcd.mount}]}', 'has var-lib-etcd.mount, over'],
+  ['ignition', 'storage: {directories: [{path: /var/lib/containerd}]}', undefined],
+])('extra.%s with %s is judged as fields are', async (field, text, message) => {
+  const documents = ON_DISKS('[]', 'dataDisk: {path: /dev/vdb}').replace(
+    'disks: []',
+    `extra: {${field}: '${text}'}`,
+  );
+  const told = (await refused(documents + cluster() + MACHINES)).join('\n');
+  if (message === undefined) expect(told).toBe('');
+  else expect(told).toContain(message);
+});
+
 test('a file system on a whole disk that Muster owns, or where the agent mounts, is refused', async () => {
   const whole = (spec: string, filesystem: string) =>
     refused(ON_DISKS('[]', spec).replace('disks: []', `filesystems: [${filesystem}]`) + cluster() + MACHINES);
