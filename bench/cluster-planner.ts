@@ -6,8 +6,8 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { encodePlan } from '../src/agent/encode-plan.ts';
 import type { AgentFacts } from '../src/agent/facts.ts';
-import { encodePlan } from '../src/agent/wire.ts';
 import { systemClock } from '../src/base/clock.ts';
 import { silentLog } from '../src/base/log.ts';
 import { createMetrics } from '../src/base/metrics.ts';

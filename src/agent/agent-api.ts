@@ -3,32 +3,35 @@
  * and answers with a plan.
  */
 import { createHash } from 'node:crypto';
-import { isDeepStrictEqual } from 'node:util';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
-import type { EventKind, Reason } from '../events/event.ts';
 import type { Consoles } from '../machines/console.files.ts';
 import { consolePart } from '../machines/console.ts';
 import { POLL_AT_LEAST } from '../machines/heartbeats.ts';
 import { printable } from '../machines/identity.ts';
 import type { Inventories } from '../machines/inventories.ts';
-import type { AgentStatus } from '../machines/machine.ts';
 import { plainAddress } from '../machines/reports.ts';
-import type { Member } from '../machines/roster.ts';
 import type { Life } from '../store/life.ts';
-import { raiseAlarm } from './alarm.ts';
-import { shortBuild } from './bundle.ts';
+import {
+  type AuthenticateDeps,
+  authenticate,
+  hasEnded,
+  type ShownCertificate,
+  takenOver,
+} from './authenticate.ts';
 import { dataKey } from './data-key.ts';
+import { decodeFacts, FACTS_LIMIT } from './decode-facts.ts';
+import { encodePlan } from './encode-plan.ts';
 import type { AgentFacts } from './facts.ts';
 import { readForm } from './form.ts';
+import { heard, MAX_CODE } from './heard.ts';
 import type { AgentRecord } from './identities.ts';
 import { factsOfThisLife, mustServe, RESTORED_PLAN, revisionHeader } from './life-gate.ts';
 import { AGENT_PATHS, type PlanLine } from './plan.ts';
 import type {
   AgentApiAnswer,
   AgentBuilds,
-  AgentIdentity,
   AgentPlanner,
   AgentSnapshots,
   LaterKeysGuard,
@@ -39,7 +42,6 @@ import type { RevisionClaims } from './revision-claim.ts';
 import { createSnapshotApi, type SnapshotApi } from './snapshot-api.ts';
 import { tar } from './tar.ts';
 import { linesFor } from './versions.ts';
-import { decodeFacts, encodePlan, FACTS_LIMIT } from './wire.ts';
 import type { Witness } from './witness.ts';
 
 /** Finds the files of the first configuration that a machine gets in a session, by name. */
@@ -63,7 +65,7 @@ export type PlannedPoll = (
   },
 ) => void;
 
-interface AgentApiDeps extends RedeemDeps {
+interface AgentApiDeps extends RedeemDeps, AuthenticateDeps {
   readonly log: Log;
   readonly planner: AgentPlanner;
   /** Told about every poll that was answered with a plan. */
@@ -90,31 +92,10 @@ interface AgentApiDeps extends RedeemDeps {
   readonly builds?: AgentBuilds | undefined;
   /** Holds clusters whose keys are later than this store's; absent: none is held. */
   readonly laterKeys?: LaterKeysGuard | undefined;
-  /** Ids of the transport CA's generations: all that are trusted, and the one that signs. */
-  readonly trusted: () => ReadonlySet<string>;
+  /** Id of the transport CA's generation that signs. */
   readonly primary: () => string;
   /** PEM of all trusted generations. */
   readonly authority: () => string;
-  /** Whether an agent may work on a machine; see AgentBoot. Constant time. */
-  readonly hasAgent: (machine: string) => boolean;
-}
-
-/**
- * A client certificate for whose key the handshake has a signature. Its chain was checked against
- * the trusted generations unless it has ended; the ledger decides in both cases.
- */
-export interface ShownCertificate {
-  /** Hexadecimal, lower case. */
-  readonly serial: string;
-  /** DER of its SubjectPublicKeyInfo. */
-  readonly spki: Buffer;
-  /** Ms since 1970. */
-  readonly notAfter: number;
-  /**
-   * The generation of the transport CA whose certificate the listener showed on this connection.
-   * The client accepted it, or it would not have sent a request. Absent: it is not known any more.
-   */
-  readonly listener?: string;
 }
 
 /** The largest form, in octets. */
@@ -349,9 +330,6 @@ function trustLines({ authority }: AgentApiDeps, { trust }: AgentFacts): readonl
   return [{ do: 'put', mode: 0o644, path: AGENT_PATHS.authority, content: { text } }];
 }
 
-/** Whether the certificate has ended by now, maybe since the handshake. */
-const hasEnded = ({ clock }: AgentApiDeps, shown: ShownCertificate): boolean => shown.notAfter <= clock.now();
-
 /**
  * The answer to an agent whose certificate has ended, e.g. because the boot host was away: a plan
  * that brings another one for the same key, and nothing else. The ledger knows the key, and the
@@ -377,164 +355,3 @@ async function renewEnded(
   });
   return { status: 200, contentType: TAR, body: tar, headers: { 'retry-after': '0' } };
 }
-
-/** Reasons why a client certificate is not accepted. */
-const REFUSALS = {
-  no_certificate: "The client presented no certificate of Muster's transport CA.",
-  not_current: 'The certificate was never issued to an agent, or its machine has a newer one by now.',
-  other_key: 'The key is not the one that this certificate was issued for.',
-  distrusted: 'The certificate is of a generation of the transport CA that is distrusted.',
-  revoked:
-    'The certificate was revoked when its machine was removed from the cluster; decide with `muster machine rearm`.',
-  ended: 'The certificate has ended. A poll with it brings another one for the same key.',
-  quarantined: 'The machine is in quarantine; an operator ends that with `muster machine release`.',
-  machine_gone: 'The machine has no document any more.',
-  no_cluster: 'No cluster names the machine any more, and its documents refer to no Secret.',
-} as const;
-
-/**
- * Finds the machine that the ledger gave this certificate to. The certificate's subject is not
- * read: the ledger alone says whose key it is. `ended`: a certificate that has ended is accepted,
- * too.
- *
- * @throws {MusterError} E_AGENT_CERTIFICATE when the certificate is not accepted ({@link
- * REFUSALS})
- */
-function authenticate(
-  deps: AgentApiDeps,
-  shown: ShownCertificate | undefined,
-  address: string,
-  { ended = false }: { readonly ended?: boolean } = {},
-): {
-  readonly identity: AgentIdentity;
-  readonly member: Member;
-  readonly shown: ShownCertificate;
-  readonly record: AgentRecord;
-} {
-  const { identities, roster, events, trusted, hasAgent } = deps;
-  const record = shown && identities.holder(shown.serial);
-  const member = record && roster.get(record.machine);
-  const refuse = (code: keyof typeof REFUSALS): never => {
-    const reason = { code, text: REFUSALS[code] };
-    events.record({
-      kind: 'agent.refused',
-      subject: record?.machine ?? address,
-      reason,
-      fields: { address, ...(shown ? { serial: shown.serial } : {}) },
-    });
-    throw new MusterError('E_AGENT_CERTIFICATE', reason.text);
-  };
-  if (shown === undefined) return refuse('no_certificate');
-  if (record === undefined) return refuse('not_current');
-  if (createHash('sha256').update(shown.spki).digest('hex') !== record.pin) return refuse('other_key');
-  const generation = record.next?.serial === shown.serial ? record.next.generation : record.generation;
-  if (!trusted().has(generation)) return refuse('distrusted');
-  if (member?.status.quarantine !== undefined) return refuse('quarantined');
-  if (record.revoked !== undefined) return refuse('revoked');
-  if (member?.entry === undefined) return refuse('machine_gone');
-  if (!hasAgent(record.machine)) return refuse('no_cluster');
-  if (!ended && hasEnded(deps, shown)) return refuse('ended');
-  return { identity: { machine: record.machine, serial: shown.serial, address }, member, shown, record };
-}
-
-/**
- * Raises the alarm when a system polls with the certificate that its machine had before, while
- * another polls with the current one: something booted in the machine's name while its agent could
- * not be heard.
- */
-async function takenOver(
-  deps: AgentApiDeps,
-  shown: ShownCertificate | undefined,
-  address: string,
-): Promise<void> {
-  const { identities, roster } = deps;
-  const machine = shown && identities.replaced(shown.serial);
-  if (machine === undefined || roster.get(machine)?.status.alarm !== undefined) return;
-  if (roster.heartbeats.alive(machine)?.bootId === undefined) return;
-  const text =
-    'Two systems run in the name of this machine: one speaks with the certificate that it had before.';
-  await raiseAlarm(deps, machine, { code: 'taken_over', text }, address);
-}
-
-/** How many characters of a code or id are kept. */
-const MAX_CODE = 64;
-/** How many characters of a reason's text are kept. */
-const MAX_TEXT = 500;
-
-/** Records that the machine is alive, and what is new in its facts. */
-async function heard(deps: AgentApiDeps, member: Member, facts: AgentFacts, address: string): Promise<void> {
-  const { roster, events, clock } = deps;
-  const subject = member.name;
-  const bootId = printable(facts.bootId, MAX_CODE);
-  const beat = roster.heartbeats.beat(subject, { bootId, address });
-  if (beat === 'returned') {
-    const text = 'Two systems use one certificate of this machine in turns: it was copied.';
-    await raiseAlarm(deps, subject, { code: 'copied', text }, address);
-  }
-  const before = member.status.agent;
-  const step = facts.step === undefined ? undefined : printable(facts.step, MAX_CODE);
-  const hold =
-    facts.hold === undefined
-      ? undefined
-      : { code: printable(facts.hold.code, MAX_CODE), text: printable(facts.hold.text, MAX_TEXT) };
-  const bootDisk = facts.bootDisk && {
-    code: facts.bootDisk.state,
-    text: printable(facts.bootDisk.text, MAX_TEXT),
-  };
-  const version = printable(facts.agent, MAX_CODE);
-  const { build, refused } = facts;
-  const rebooted = before?.bootId !== bootId;
-  const stepChanged = before?.step !== step;
-  const holdChanged = before?.hold?.code !== hold?.code || before?.hold?.text !== hold?.text;
-  const bootDiskChanged =
-    before?.bootDisk?.code !== bootDisk?.code || before?.bootDisk?.text !== bootDisk?.text;
-  const secrets = Object.fromEntries(facts.secrets ?? []);
-  const secretsChanged = !isDeepStrictEqual(before?.secrets ?? {}, secrets);
-  const buildChanged = before?.build !== build;
-  const refusedChanged = !isDeepStrictEqual(before?.refused, refused);
-  const changed =
-    rebooted ||
-    stepChanged ||
-    holdChanged ||
-    bootDiskChanged ||
-    secretsChanged ||
-    buildChanged ||
-    refusedChanged;
-  if (!changed && before?.version === version) return;
-  const agent: AgentStatus = {
-    since: clock.now(),
-    version,
-    bootId,
-    ...(step === undefined ? {} : { step }),
-    ...(hold === undefined ? {} : { hold }),
-    ...(bootDisk === undefined ? {} : { bootDisk }),
-    ...(facts.secrets && { secrets }),
-    ...(build !== undefined && { build }),
-    ...(refused && { refused }),
-  };
-  roster.change(member, { agent });
-  const session = member.status.session;
-  const record = (kind: Extract<EventKind, `agent.${string}`>, more: object): void =>
-    events.record({ kind, subject, ...(session === undefined ? {} : { session }), ...more });
-  if (rebooted) record('agent.alive', { fields: { address, version, boot: bootId } });
-  if (stepChanged && step !== undefined) record('agent.step', { fields: { step } });
-  if (hold !== undefined && numbersAside(before?.hold) !== numbersAside(hold))
-    record('agent.held', { reason: hold });
-  if (secretsChanged)
-    record('agent.secrets', { fields: { secrets: [...(facts.secrets?.keys() ?? [])].join(' ') } });
-  if (buildChanged && !rebooted && build !== undefined && before?.build !== undefined)
-    record('agent.upgraded', { fields: { from: shortBuild(before.build), to: shortBuild(build) } });
-  if (refusedChanged && refused)
-    record('agent.taken-back', {
-      reason: { code: refused.code, text: printable(refused.text, MAX_TEXT) },
-      fields: { agent: shortBuild(refused.digest) },
-    });
-  if (bootDiskChanged && bootDisk !== undefined) record('agent.boot-disk', { reason: bootDisk });
-}
-
-/**
- * A hold with its digits replaced: two failures of a program that differ only in times and process
- * ids are the same hold.
- */
-const numbersAside = (hold: Reason | undefined): string | undefined =>
-  hold && `${hold.code} ${hold.text.replace(/\d+/g, '0')}`;

@@ -23,7 +23,8 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { plainAddress } from '../machines/reports.ts';
 import type { ServerCertificate } from '../pki/server-certificate.ts';
-import { type AgentApi, MAX_FORM_OCTETS, type ShownCertificate } from './agent-api.ts';
+import { type AgentApi, MAX_FORM_OCTETS } from './agent-api.ts';
+import type { ShownCertificate } from './authenticate.ts';
 import { AGENT_ROUTES, type AgentApiAnswer } from './protocol.ts';
 
 interface AgentServerOptions {

@@ -6,10 +6,10 @@
  */
 import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
+import { encodePlan } from './encode-plan.ts';
 import { layerOf, linesOf, timeText } from './layer.ts';
 import type { Plan } from './plan.ts';
 import { INLINE_UNIT } from './scripts.generated.ts';
-import { encodePlan } from './wire.ts';
 
 /** The plan's path on the machine, which the unit of the same name reads. */
 const INLINE_PLAN = '/etc/muster/inline.tar';

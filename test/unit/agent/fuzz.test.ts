@@ -1,8 +1,8 @@
 /** Damaged input of agents is read or refused within its limits. */
 import { expect, test } from 'vitest';
+import { decodeFacts } from '../../../src/agent/decode-facts.ts';
 import { readForm } from '../../../src/agent/form.ts';
 import { readShownTpm } from '../../../src/agent/tpm-shown.ts';
-import { decodeFacts } from '../../../src/agent/wire.ts';
 import { damagedTexts, unless } from '../fuzzing.ts';
 import { shownBy, softwareTpm } from '../pki/tpm/software-tpm.ts';
 

@@ -3,9 +3,9 @@
  * own.
  */
 
+import { encodePlan } from '../../../src/agent/encode-plan.ts';
 import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
 import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
-import { encodePlan } from '../../../src/agent/wire.ts';
 import type { Clock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { openRollouts } from '../../../src/cluster/change/rollouts.ts';

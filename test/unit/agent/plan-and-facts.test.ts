@@ -5,10 +5,11 @@ import os from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { decodeFacts, FACTS_LIMIT } from '../../../src/agent/decode-facts.ts';
+import { encodePlan, UnsayablePlan } from '../../../src/agent/encode-plan.ts';
 import { probeName } from '../../../src/agent/evidence.ts';
 import type { PlanLine } from '../../../src/agent/plan.ts';
 import { tar } from '../../../src/agent/tar.ts';
-import { decodeFacts, encodePlan, FACTS_LIMIT, UnsayablePlan } from '../../../src/agent/wire.ts';
 
 const of = (...lines: readonly PlanLine[]) => encodePlan({ lines, pollSeconds: 10 });
 const put = (at: string, text: string): PlanLine => ({ do: 'put', mode: 0o644, path: at, content: { text } });
