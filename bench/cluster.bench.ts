@@ -2,14 +2,13 @@
  * A cluster of a thousand machines: making all its keys, certificates and plans, making one plan,
  * and all machines arriving.
  */
-import { readFileSync, rmSync } from 'node:fs';
-import { setTimeout as pause } from 'node:timers/promises';
 import { type BootHost, openBootHost } from '../src/lab/simulated/boot-host.files.ts';
 import { MEMBERS } from '../src/lab/simulated/documents.files.ts';
 import type { FleetResult } from '../src/lab/simulated/fleet.files.ts';
 import { byKubeadm, byOpenssl, KUBEADM } from './cluster-peers.ts';
 import { type BenchMachine, makeMachines, type OpenedPlanner, openPlanner } from './cluster-planner.ts';
 import { type BenchCase, type BenchSuite, median, percentile } from './compare.ts';
+import { stallFlags, stalls } from './stalled.ts';
 
 const WORKERS = 1000;
 const FEW = 10;
@@ -17,8 +16,6 @@ const FEW = 10;
 const CONCURRENCY = 16;
 /** Power-ons a second. The server and the machines share two processors. */
 const PER_SECOND = 10;
-const STALL = new URL('../.cache/bench-stall.json', import.meta.url).pathname;
-const PRELOAD = new URL('stall.ts', import.meta.url).href;
 
 /** Runs `work` for all, {@link CONCURRENCY} at a time. */
 async function forAll<T>(all: readonly T[], work: (one: T) => Promise<unknown>): Promise<void> {
@@ -80,28 +77,12 @@ async function plans(machines: readonly BenchMachine[]): Promise<Record<string, 
 }
 
 async function withBootHost<T>(size: number, run: (host: BootHost) => Promise<T>): Promise<T> {
-  process.env.MUSTER_BENCH_STALL = STALL;
-  const host = await openBootHost(size, { nodeFlags: `--import=${PRELOAD}` });
+  const host = await openBootHost(size, { nodeFlags: stallFlags() });
   try {
     return await run(host);
   } finally {
     await host.close();
   }
-}
-
-/** How long the server's main thread was blocked since the last call. */
-async function stalls(host: BootHost): Promise<{ readonly maxMs: number; readonly p99Ms: number }> {
-  rmSync(STALL, { force: true });
-  process.kill(host.pid, 'SIGUSR2');
-  for (let waited = 0; waited < 10_000; waited += 20) {
-    await pause(20);
-    try {
-      return JSON.parse(readFileSync(STALL, 'utf8')) as { maxMs: number; p99Ms: number };
-    } catch {
-      // Not written yet.
-    }
-  }
-  throw new Error('the server does not report how long its main thread was blocked');
 }
 
 /**
@@ -110,9 +91,9 @@ async function stalls(host: BootHost): Promise<{ readonly maxMs: number; readonl
  */
 async function arrive(size: number): Promise<Record<string, number>> {
   return withBootHost(size, async (host) => {
-    await stalls(host);
+    await stalls(host.pid);
     const result = await host.powerOn({ machines: host.machines, perSecond: PER_SECOND, keep: false });
-    const { maxMs, p99Ms } = await stalls(host);
+    const { maxMs, p99Ms } = await stalls(host.pid);
     return { ...figuresOf(result), stall: maxMs, turn: p99Ms };
   });
 }

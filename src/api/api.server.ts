@@ -6,6 +6,7 @@ import http from 'node:http';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { TLSSocket } from 'node:tls';
+import { createGzip, type Gzip } from 'node:zlib';
 import express from 'express';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -40,6 +41,8 @@ interface ApiServer {
   close(): Promise<void>;
 }
 
+/** The level of gzip: higher ones take longer than they save, also on slow links. */
+const QUICK = 1;
 /** The metric's status for a request whose client disconnected before the answer, as in nginx. */
 const CLIENT_LEFT = 499;
 /** Requests in progress may take this long after `close`; then their connections are cut. */
@@ -392,20 +395,35 @@ async function send(res: express.Response, response: ApiResponse): Promise<void>
     res.end(body);
     return;
   }
+  const packed = response.compressible && /\bgzip\b/.test(res.req.headers['accept-encoding'] ?? '');
+  if (response.compressible) res.setHeader('vary', 'accept-encoding');
+  if (packed) res.setHeader('content-encoding', 'gzip');
   res.flushHeaders();
   if (res.req.method === 'HEAD') {
     res.end();
     return;
   }
+  const out = packed ? packing(res) : res;
   for await (const piece of body) {
     if (res.destroyed) break;
-    const room = res.write(piece);
+    const room = out.write(piece);
     // Lets other work run between two pieces.
     await new Promise((resolve) => setImmediate(resolve));
-    if (!room && res.writableNeedDrain && !res.destroyed)
-      await new Promise((resolve) => res.once('drain', resolve).once('close', resolve));
+    if (!room && out.writableNeedDrain && !res.destroyed)
+      await new Promise((resolve) => {
+        out.once('drain', resolve);
+        res.once('close', resolve);
+      });
   }
-  res.end();
+  out.end();
+}
+
+/** Compresses what is written to it, outside of the main thread. Ends with the connection. */
+function packing(res: express.Response): Gzip {
+  const gzip = createGzip({ level: QUICK });
+  gzip.pipe(res);
+  res.once('close', () => gzip.destroy());
+  return gzip;
 }
 
 /** The answer when no route matches: 404 for an unknown path, 405 for another method. */

@@ -90,7 +90,7 @@ export interface ApiDeps {
    * @throws {MusterError} E_NOT_FOUND, and what applying a document throws
    */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
-  readonly leases: Pick<LeaseBook, 'list'>;
+  readonly leases: Pick<LeaseBook, 'list' | 'addressOf'>;
   /** What machines report of their parts. */
   readonly inventories: Pick<Inventories, 'get' | 'list' | 'counting'>;
   /** What machines printed on their consoles. */

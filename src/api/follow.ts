@@ -7,6 +7,8 @@ import { seconds, toMillis } from '../base/duration.ts';
  * misses nothing that is kept.
  */
 const MAX_QUEUED = 10_000;
+/** At most so many items are one write. */
+const MAX_AT_ONCE = 200;
 /** A comment at this interval shows both ends, and what is between them, that the stream lives. */
 const KEEP_ALIVE = toMillis(seconds(15));
 
@@ -59,14 +61,13 @@ export async function* follow<T extends Numbered>(
       yield frame(item);
     }
     while (!signal.aborted && !lagged) {
-      const next = queue.shift();
-      if (next !== undefined) {
-        if (next.sequence > sent) {
-          sent = next.sequence;
-          yield next.text;
-        }
-        continue;
+      // What came meanwhile is one write: a burst does not wait for as many turns as it has items.
+      const next = queue.splice(0, MAX_AT_ONCE).filter(({ sequence }) => sequence > sent);
+      if (next.length > 0) {
+        sent = next.at(-1)!.sequence;
+        yield next.map(({ text }) => text).join('');
       }
+      if (queue.length > 0) continue;
       const alive = await new Promise<boolean>((resolve) => {
         const cancel = clock.after(KEEP_ALIVE, () => resolve(true));
         wake = () => {

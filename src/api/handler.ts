@@ -42,6 +42,11 @@ export interface ApiResponse {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | AsyncIterable<string | Uint8Array>;
+  /**
+   * Whether pieces are compressed for clients that take it: for long lists that contain nothing
+   * secret, because the length of compressed text says something about it.
+   */
+  readonly compressible?: boolean;
 }
 
 export type Handler<Deps> = (request: ApiRequest, deps: Deps) => ApiResponse | Promise<ApiResponse>;

@@ -4,8 +4,10 @@
  */
 import type { KnownTpm } from '../agent/redeem-tpm.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
+import type { Mac } from '../base/mac.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { Reason } from '../events/event.ts';
+import type { Member } from '../machines/roster.ts';
 import type { Trust } from '../machines/trust.ts';
 import type { ImageSpec } from '../resources/kinds.ts';
 import type { ApiDeps } from './deps.ts';
@@ -42,16 +44,7 @@ export interface Outlook {
   readonly state?: 'complete' | 'incomplete' | ClusterState;
 }
 
-/** Hardware address → address of its current lease. */
-export function leasedAddresses({ leases }: Pick<ApiDeps, 'leases'>): ReadonlyMap<string, string> {
-  return new Map(
-    leases
-      .list()
-      .flatMap(({ mac, state, address }) => (state === 'bound' ? [[mac, formatIpv4(address)]] : [])),
-  );
-}
-
-/** The outlook of a machine. `leased` is from {@link leasedAddresses}, computed once per list. */
+/** The outlook of a machine. */
 export function machineOutlook(
   name: string,
   {
@@ -60,8 +53,8 @@ export function machineOutlook(
     agents,
     builds,
     rolls,
-  }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'builds' | 'rolls'>,
-  leased: ReadonlyMap<string, string>,
+    leases,
+  }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'builds' | 'rolls' | 'leases'>,
 ): Outlook {
   const outlook = preview.outlook(name);
   const trust = preview.trust(name);
@@ -69,9 +62,7 @@ export function machineOutlook(
   const tpm = agents.tpm(name);
   const build = builds.of(name);
   const image = build && rolls.image(name);
-  const member = roster.get(name);
-  const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
-  const lease = macs.map((mac) => leased.get(mac)).find((address) => address !== undefined);
+  const lease = leasedAddress(roster.get(name), leases);
   return {
     ...(outlook && { outlook }),
     ...(trust && { trust }),
@@ -81,6 +72,27 @@ export function machineOutlook(
     ...(image && { image }),
     ...(lease !== undefined && { lease }),
   };
+}
+
+/** What of the outlook needs attention, and the address: less than {@link machineOutlook} costs. */
+export function briefOutlook(
+  name: string,
+  { preview, roster, agents, leases }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'leases'>,
+): Pick<Outlook, 'outlook' | 'waits' | 'lease'> {
+  const outlook = preview.outlook(name);
+  const waits = agents.waits(name);
+  const lease = leasedAddress(roster.get(name), leases);
+  return { ...(outlook && { outlook }), ...(waits && { waits }), ...(lease !== undefined && { lease }) };
+}
+
+/** The address of the first lease of a machine's hardware addresses. */
+function leasedAddress(member: Member | undefined, leases: ApiDeps['leases']): string | undefined {
+  const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
+  for (const mac of macs) {
+    const address = leases.addressOf(mac as Mac);
+    if (address !== undefined) return formatIpv4(address);
+  }
+  return undefined;
 }
 
 /** The outlook of an image. */

@@ -56,6 +56,35 @@ export function statusView({ v: _, agent, alarm, quarantine, ...status }: Machin
   };
 }
 
+/** The part of a status that a table of machines shows. */
+export function briefStatus({
+  phase,
+  reason,
+  since,
+  seen: { macs, address, serial, manufacturer, product },
+  bootsWithoutReady,
+  agent,
+  alarm,
+  quarantine,
+}: MachineStatus): Partial<StatusView> {
+  return {
+    phase,
+    ...(reason && { reason }),
+    since: timestamp(since),
+    seen: {
+      macs,
+      ...(address !== undefined && { address }),
+      ...(serial !== undefined && { serial }),
+      ...(manufacturer !== undefined && { manufacturer }),
+      ...(product !== undefined && { product }),
+    },
+    bootsWithoutReady,
+    ...(agent?.hold && { agent: withTimestamps(agent, 'since') }),
+    ...(alarm && { alarm: withTimestamps(alarm, 'at') }),
+    ...(quarantine && { quarantine: withTimestamps(quarantine, 'at') }),
+  };
+}
+
 /** A machine as the API shows it in the answer to an order. */
 export const machineView = ({ status, ...machine }: KnownMachine) => ({
   ...machine,

@@ -261,7 +261,12 @@ export const DOCUMENTS_BY_KIND = {
     within: true,
     summary:
       'Lists documents of a kind by name: networks, images, clusters, profiles, machines (with status).',
-    query: z.strictObject(labelledPart),
+    query: z.strictObject({
+      ...labelledPart,
+      brief: on(
+        'Machines with a document: only what a table of them shows; labels and fields see only that.',
+      ),
+    }),
     answer: z.strictObject({
       apiVersion: z.literal(API_VERSION),
       kind: z.string().meta({ description: '`MachineList`, `ClusterList` …' }),

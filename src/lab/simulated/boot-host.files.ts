@@ -94,6 +94,8 @@ export interface BootHostOptions {
   readonly flags?: readonly string[];
   /** Command line in front of the server's, e.g. `taskset`. */
   readonly wrapper?: readonly string[];
+  /** Called with the state directory before the server starts, e.g. to write into its store. */
+  readonly before?: (state: string) => Promise<void>;
 }
 
 const program = (): string => join(projectRoot(), 'bin/muster');
@@ -107,6 +109,7 @@ export async function openBootHost(size: number, options: BootHostOptions = {}):
   const machines = Array.from({ length: size }, (_, n) => orderOf(n));
   const stranger = options.stranger ? orderOf(size) : undefined;
   writeDocuments(config, machines, state, stranger);
+  await options.before?.(state);
   const command = [
     ...wrapper,
     program(),

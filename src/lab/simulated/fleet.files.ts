@@ -35,6 +35,8 @@ export interface FleetOrder {
    * applied (default).
    */
   readonly until?: 'ready' | 'ticket' | 'rest';
+  /** How long a machine works before each of its reports, ms; default 0. */
+  readonly worksMs?: number;
   /** Whether a machine that fails is only reported, and does not make the run fail. */
   readonly partial?: boolean;
   /**
@@ -119,6 +121,7 @@ async function run(
       again[step] = (again[step] ?? 0) + 1;
     },
     random: generator(20261121),
+    worksMs: order.worksMs ?? 0,
     signal: ending.signal,
   };
   const again: Partial<Record<Step, number>> = {};

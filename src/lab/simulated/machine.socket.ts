@@ -82,6 +82,8 @@ export interface Surroundings {
   readonly server: string;
   /** Returns a number between 0 and 1. */
   readonly random: () => number;
+  /** How long a machine works before each of its reports, ms. */
+  readonly worksMs: number;
   readonly signal: AbortSignal;
 }
 
@@ -263,6 +265,7 @@ export class SimulatedMachine {
   }
 
   async #report(session: string, step: string): Promise<void> {
+    if (this.#of.worksMs > 0) await pause(this.#of.worksMs);
     await this.#good('report', `${session}/report`, `step=${step}`);
   }
 

@@ -14,6 +14,24 @@ export function every(ms: number, work: () => void): () => void {
   return () => clearInterval(timer);
 }
 
+/** Runs `work` soon after a call, and not more often than every `ms`. */
+export function throttle(ms: number, work: () => void): () => void {
+  let last = Number.NEGATIVE_INFINITY;
+  let waits = false;
+  return () => {
+    if (waits) return;
+    waits = true;
+    setTimeout(
+      () => {
+        waits = false;
+        last = performance.now();
+        work();
+      },
+      Math.max(0, last + ms - performance.now()),
+    );
+  };
+}
+
 /** Runs `work` once, `ms` after the first of several calls. */
 export function coalesce(ms: number, work: () => void): (() => void) & { cancel(): void } {
   let timer: ReturnType<typeof setTimeout> | undefined;

@@ -6,32 +6,55 @@
 import { computed, signal } from '@preact/signals';
 import type { Shown } from '../../api/documents.ts';
 import type { EventView } from '../../api/times.ts';
-import { coalesce } from '../base/clock.ts';
+import { coalesce, now, throttle } from '../base/clock.ts';
 import { get, Problem, part } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
-import { type Memberships, membershipsOf, type Phase, type Row, rowOf, TONES } from './row.ts';
+import { byName, type Memberships, membershipsOf, type Phase, type Row, rowOf } from './row.ts';
 
-/** How long changes are collected before they are drawn. */
+/** Changes are drawn at once, and not more often than this. */
 const DRAW_EVERY_MS = 80;
+/** A machine whose events go on is not fetched more often than this. */
+const FETCH_EVERY_MS = 1000;
 /** How many machines are fetched at once. */
 const CONCURRENT = 4;
 /** When so many machines are to be fetched, the whole list is less work for the server. */
 const WHOLE_LIST = 150;
 
 const shown = new Map<string, Shown>();
+/** In the order of their names, unless `disorder`. */
 const rows = new Map<string, Row>();
+let disorder = false;
+/** Names of machines that changed since they were fetched. */
 const stale = new Set<string>();
+/** Names that events brought and that no list had yet. */
+const arriving = new Set<string>();
 const visible = new Set<string>();
+/** When a machine was last fetched, and when an event last moved its phase. */
+const fetched = new Map<string, number>();
+const moved = new Map<string, number>();
 let memberships: Memberships = new Map();
 
 const drawn = signal(0);
 export const loading = signal(true);
 export const fault = signal<Problem | undefined>(undefined);
 
+/** In the order of their names. */
 export const allRows = computed(() => {
   drawn.value;
-  return [...rows.values()];
+  const all = [...rows.values()];
+  return disorder ? inOrder(all) : all;
 });
+
+function inOrder(all: Row[]): Row[] {
+  byName(all);
+  rows.clear();
+  for (const row of all) rows.set(row.name, row);
+  disorder = false;
+  return all;
+}
+
+/** How many machines were only seen. */
+export const unknownCount = computed(() => allRows.value.filter(({ unknown }) => unknown).length);
 
 /** A machine as the API shows it; undefined when there is none. */
 export function machineNamed(name: string): Shown | undefined {
@@ -39,27 +62,41 @@ export function machineNamed(name: string): Shown | undefined {
   return shown.get(name);
 }
 
-const draw = coalesce(DRAW_EVERY_MS, () => {
+const draw = throttle(DRAW_EVERY_MS, () => {
   drawn.value++;
 });
 
-function put(machine: Shown): void {
-  shown.set(machine.metadata.name, machine);
-  rows.set(machine.metadata.name, rowOf(machine, memberships));
+/** @param asked when it was asked for; undefined: it is from an event */
+function put(machine: Shown, asked?: number): void {
+  const { name } = machine.metadata;
+  const kept = asked === undefined ? machine : latest(machine, asked);
+  shown.set(name, kept);
+  if (!rows.has(name)) disorder = true;
+  rows.set(name, rowOf(kept, memberships));
+}
+
+/** An answer may be older than an event that came while it was under way: that phase stays. */
+function latest(machine: Shown, asked: number): Shown {
+  const { name } = machine.metadata;
+  const { phase, since } = shown.get(name)?.status ?? {};
+  if (phase === undefined || since === undefined || (moved.get(name) ?? 0) < asked) return machine;
+  return { ...machine, status: { ...machine.status, phase, since } };
 }
 
 /** Fetches all machines and clusters. */
 export async function loadMachines(): Promise<void> {
+  const asked = now();
   try {
     const [machines, clusters] = await Promise.all([
-      get<{ items: readonly Shown[] }>('/v1/machines'),
+      get<{ items: readonly Shown[] }>('/v1/machines', { brief: true }),
       get<{ items: readonly Shown[] }>('/v1/clusters'),
     ]);
     memberships = membershipsOf(clusters.items);
-    shown.clear();
-    rows.clear();
+    const listed = new Set(machines.items.map(({ metadata }) => metadata.name));
+    for (const name of shown.keys()) if (!listed.has(name)) forget(name);
     stale.clear();
-    for (const machine of machines.items) put(machine);
+    arriving.clear();
+    for (const machine of machines.items) put(machine, asked);
     fault.value = undefined;
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
@@ -67,6 +104,10 @@ export async function loadMachines(): Promise<void> {
   }
   loading.value = false;
   drawn.value++;
+}
+
+function forget(name: string): void {
+  for (const map of [shown, rows, fetched, moved]) map.delete(name);
 }
 
 /** Says which machines are on the screen. */
@@ -78,40 +119,45 @@ export function show(names: readonly string[]): void {
 
 /** Takes an order's effect at once, without waiting for its events. */
 export function changed(names: readonly string[]): void {
-  for (const name of names) stale.add(name);
-  for (const name of names) visible.add(name);
+  for (const name of names) {
+    stale.add(name);
+    visible.add(name);
+    fetched.delete(name);
+  }
   void refresh();
 }
+
+const due = (name: string): boolean => stale.has(name) && now() - (fetched.get(name) ?? 0) >= FETCH_EVERY_MS;
 
 let refreshing = false;
 /** Fetches what is stale and on the screen, or not known yet. */
 async function refresh(): Promise<void> {
-  const wanted = (): string[] => [...stale].filter((name) => visible.has(name) || !shown.has(name));
-  if (refreshing || wanted().length === 0) return;
-  if (wanted().length > WHOLE_LIST) return loadMachines();
+  const wanted = (): string[] => [...visible, ...arriving].filter(due);
+  const waits = (): boolean => [...visible, ...arriving].some((name) => stale.has(name));
+  if (refreshing) return;
   refreshing = true;
   const worker = async (): Promise<void> => {
-    for (let name = wanted()[0]; name !== undefined; name = wanted()[0]) {
-      stale.delete(name);
-      await fetchOne(name);
-    }
+    for (let name = wanted()[0]; name !== undefined; name = wanted()[0]) await fetchOne(name);
   };
   try {
-    await Promise.all(Array.from({ length: CONCURRENT }, worker));
+    if (wanted().length > WHOLE_LIST) await loadMachines();
+    else await Promise.all(Array.from({ length: CONCURRENT }, worker));
   } finally {
     refreshing = false;
   }
+  if (waits()) refreshSoon();
 }
 
 async function fetchOne(name: string): Promise<void> {
+  stale.delete(name);
+  arriving.delete(name);
+  const asked = now();
+  fetched.set(name, asked);
   try {
-    put(await get<Shown>(`/v1/machines/${part(name)}`));
+    put(await get<Shown>(`/v1/machines/${part(name)}`), asked);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
-    if (error.status === 404) {
-      shown.delete(name);
-      rows.delete(name);
-    }
+    if (error.status === 404) forget(name);
   }
   draw();
 }
@@ -119,7 +165,7 @@ async function fetchOne(name: string): Promise<void> {
 /** Kinds of events after which nothing of a machine's row is different. */
 const QUIET = new Set(['asset.served', 'tftp.served', 'config.served', 'operator.action', 'operator.login']);
 
-function take({ kind, subject, fields }: EventView): void {
+function take({ kind, subject, fields, at }: EventView): void {
   if (kind === 'document.applied' || kind === 'document.deleted') {
     const [of, name = ''] = subject.split('/', 2);
     if (of === 'Machine') touch(name);
@@ -127,26 +173,27 @@ function take({ kind, subject, fields }: EventView): void {
     return;
   }
   if (subject.includes('/') || QUIET.has(kind)) return;
-  if (kind === 'machine.phase' && fields?.to !== undefined) moved(subject, String(fields.to) as Phase);
+  if (kind === 'machine.phase' && fields?.to !== undefined) move(subject, String(fields.to) as Phase, at);
   // A machine that was only seen may have got another name.
   if (kind === 'machine.accepted')
     changed([...rows.values()].filter((row) => row.unknown).map((row) => row.name));
   touch(subject);
 }
 
-function moved(name: string, phase: Phase): void {
-  const [machine, row] = [shown.get(name), rows.get(name)];
-  if (!machine || !row) return;
-  rows.set(name, { ...row, phase, tone: TONES[phase], haystack: row.haystack.replace(row.phase, phase) });
-  shown.set(name, { ...machine, status: { ...machine.status, phase } });
+function move(name: string, phase: Phase, since: string): void {
+  const machine = shown.get(name);
+  if (!machine) return;
+  moved.set(name, now());
+  put({ ...machine, status: { ...machine.status, phase, since } });
   draw();
 }
 
-const refreshSoon = coalesce(DRAW_EVERY_MS, () => void refresh());
+const refreshSoon = throttle(DRAW_EVERY_MS, () => void refresh());
 function touch(name: string): void {
   // The events of packets carry the address of a machine that no document names.
   if (/^([0-9a-f]{2}:){5}[0-9a-f]{2}$/.test(name)) return;
   stale.add(name);
+  if (!shown.has(name)) arriving.add(name);
   refreshSoon();
 }
 

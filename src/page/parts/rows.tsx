@@ -31,7 +31,7 @@ interface RowsProps<T> {
 }
 
 /** Rows beyond both ends of the screen, so that scrolling shows no gaps. */
-const BEYOND = 12;
+const BEYOND = 8;
 const NARROW = matchMedia('(max-width: 40rem)');
 const heightOf = (): number => (NARROW.matches ? 52 : 36);
 

@@ -7,7 +7,7 @@ import { followEvents, link } from '../base/live.ts';
 import { place } from '../base/place.ts';
 import { readPlace } from '../base/route.ts';
 import { learnWho, logOut, may, maySomewhere, startFault, who } from '../base/session.ts';
-import { allRows, followMachines } from '../fleet/machines.ts';
+import { followMachines, unknownCount } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { Loading, ProblemNote } from '../parts/note.tsx';
 import { Account } from './account.tsx';
@@ -33,13 +33,10 @@ interface View {
   readonly count?: () => number;
 }
 
-/** How many machines are unknown, for the number beside *Register*. */
-const unknownCount = (): number => allRows.value.filter(({ unknown }) => unknown).length;
-
 const VIEWS: readonly View[] = [
   { path: 'fleet', label: 'Fleet', access: 'view', view: Fleet, part: true },
   { path: 'machines', label: 'Fleet', access: 'view', view: Machine, of: 'fleet', part: true },
-  { path: 'register', label: 'Register', access: 'view', view: Register, count: unknownCount },
+  { path: 'register', label: 'Register', access: 'view', view: Register, count: () => unknownCount.value },
   { path: 'clusters', label: 'Clusters', access: 'view', view: Clusters, part: true },
   { path: 'keys', label: 'Keys', access: 'view', view: Keys },
   { path: 'documents', label: 'Documents', access: 'view', view: Documents },

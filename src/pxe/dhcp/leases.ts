@@ -11,7 +11,7 @@ import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store, Write } from '../../store/store.ts';
-import { type Lease, type LeaseView, readLease, readLeaseKey, type StoredState } from './lease.ts';
+import { isOver, type Lease, type LeaseView, readLease, readLeaseKey, type StoredState } from './lease.ts';
 import { type AddressEntry, NetworkLeases, type Offer } from './network-leases.ts';
 
 /** How long a declined or conflicting address is set aside. */
@@ -67,6 +67,8 @@ export interface LeaseBook {
   write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult>;
   /** Sets aside an address that `mac` was found to use, for {@link QUARANTINE}. */
   setAside(network: string, address: Ipv4, mac: Mac, state: StoredState): Promise<WriteResult>;
+  /** The address that `mac` holds a lease on now. Takes constant time per network. */
+  addressOf(mac: Mac): Ipv4 | undefined;
   /** All leases and offers, sorted by network and address; for people. */
   list(network?: string): LeaseView[];
   close(): void;
@@ -205,6 +207,15 @@ class Book implements LeaseBook {
     const now = this.#clock.now();
     const lease: Lease = { v: 1, mac, state, since: now, expires: (now + QUARANTINE) as Millis };
     return this.write({ kind: 'write', network, address, lease, writes: [] });
+  }
+
+  addressOf(mac: Mac): Ipv4 | undefined {
+    const now = this.#clock.now();
+    for (const leases of this.#networks.values()) {
+      const entry = leases.leaseOf(mac);
+      if (entry?.lease?.state === 'bound' && !isOver(entry.lease, now)) return entry.address;
+    }
+    return undefined;
   }
 
   list(network?: string): LeaseView[] {

@@ -1,4 +1,6 @@
 /** Lists in parts, by labels and by fields; and where streams of events continue. */
+import http from 'node:http';
+import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isForeign } from '../../../src/api/access.ts';
@@ -6,6 +8,7 @@ import type { Answer } from '../../../src/api/contract/table.ts';
 import { CONTRACTS, contractOf, type Operation } from '../../../src/api/contract/table.ts';
 import { listText, partOf, wantedOf } from '../../../src/api/listing.ts';
 import { byFields, byLabels } from '../../../src/api/selectors.ts';
+import { parseMac } from '../../../src/base/mac.ts';
 import { openWorld, type World } from './world.ts';
 
 let world: World;
@@ -31,6 +34,42 @@ it('machines are listed in parts, by label and by field', async () => {
   expect(names(await list({ labels: 'rack!=b', fields: 'status.origin.from=api' }))).toEqual(['x2', 'x4']);
   expect(names(await list({ fields: 'spec.macs=52:54:00:aa:01:04' }))).toEqual(['x4']);
   await expect(list({ labels: 'rack' })).rejects.toThrow('labels rack: write key=value');
+});
+
+it('a brief list has what a table shows of machines with a document, and the others whole', async () => {
+  const mac = parseMac('52:54:00:bb:00:01')!;
+  world.roster.discover({
+    bootMac: mac,
+    macs: [mac],
+    network: 'lan',
+    uuid: '00000000-0000-4000-8000-000000000001',
+  });
+  const { items } = await list({ brief: 'true' });
+  const whole = (await list({})).items;
+  expect(items.map(({ metadata }) => metadata.name)).toEqual(whole.map(({ metadata }) => metadata.name));
+  const [seen, node] = items;
+  expect(node).toMatchObject({
+    spec: { profile: 'worker' },
+    status: { phase: 'registered', profile: 'worker' },
+  });
+  expect(Object.keys(node!.status)).not.toContain('origin');
+  expect(whole.find(({ metadata }) => metadata.name === 'node-1')!.status).toMatchObject(node!.status);
+  expect(seen).toEqual(whole[0]);
+});
+
+it('a list of documents is compressed for clients that take that', async () => {
+  const get = async (headers: Record<string, string>) => {
+    const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
+    const where = { socketPath: world.socket, path: '/v1/machines', headers };
+    http.get(where, resolve).once('error', reject);
+    const answer = await promise;
+    return { headers: answer.headers, body: Buffer.concat(await answer.toArray()) };
+  };
+  const plain = await get({});
+  const packed = await get({ 'accept-encoding': 'br, gzip' });
+  expect(plain.headers['content-encoding']).toBeUndefined();
+  expect(packed.headers).toMatchObject({ 'content-encoding': 'gzip', vary: 'accept-encoding' });
+  expect(gunzipSync(packed.body)).toEqual(plain.body);
 });
 
 it('parts of a list put together are the whole list, whatever the selector and the limit', async () => {

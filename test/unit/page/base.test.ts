@@ -1,7 +1,8 @@
 /** The parts of the page that need no browser: addresses, streams, roles, times. */
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { ROLES } from '../../../src/api/access.ts';
+import { throttle } from '../../../src/page/base/clock.ts';
 import { Frames } from '../../../src/page/base/frames.ts';
 import { ALLOWS, allowed } from '../../../src/page/base/may.ts';
 import { readPlace, writePlace } from '../../../src/page/base/route.ts';
@@ -21,6 +22,22 @@ test('a grant for one cluster allows nothing elsewhere', () => {
   expect(allowed(grants, 'operate')).toBe(false);
   expect(allowed(grants, 'administer', 'blue')).toBe(false);
   expect(allowed([{ role: 'admin' }], 'administer', 'red')).toBe(true);
+});
+
+test('work that is called for often is done at once, and then at intervals', () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] });
+  const done: number[] = [];
+  const began = performance.now();
+  const work = throttle(80, () => done.push(performance.now() - began));
+  for (let ms = 0; ms < 200; ms += 10) {
+    work();
+    vi.advanceTimersByTime(10);
+  }
+  vi.advanceTimersByTime(1000);
+  work();
+  vi.advanceTimersByTime(1);
+  vi.useRealTimers();
+  expect(done).toEqual([0, 80, 160, 240, 1200]);
 });
 
 test('a place reads back as it was written', () => {

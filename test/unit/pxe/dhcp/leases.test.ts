@@ -62,6 +62,16 @@ describe('the pool', () => {
       expect(given.has(no)).toBe(false);
   });
 
+  it('says which address a client has now, and none after that ends', async () => {
+    const w = await world();
+    const given = ipv4(await lease(w, { mac: mac(1) }));
+    await lease(w, { mac: mac(2) });
+    expect(w.leases.addressOf(mac(1))).toBe(given);
+    expect(w.leases.addressOf(mac(3))).toBeUndefined();
+    w.clock.advance(duration('30d'));
+    expect(w.leases.addressOf(mac(1))).toBeUndefined();
+  });
+
   it('that is exhausted gives no answer and records it; a freed address is given out immediately, to any client', async () => {
     const w = await world({ networks: [small('10.77.0.101')] });
     for (const n of [1, 2]) await lease(w, { mac: mac(n) });
