@@ -57,10 +57,10 @@ it('a brief list has what a table shows of machines with a document, and the oth
   expect(seen).toEqual(whole[0]);
 });
 
-it('a list of documents is compressed for clients that take that', async () => {
-  const get = async (headers: Record<string, string>) => {
+it('a brief list is compressed for clients that take that, and whole documents are not, whose length would tell something of what is secret in them', async () => {
+  const get = async (headers: Record<string, string>, path = '/v1/machines?brief=true') => {
     const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
-    const where = { socketPath: world.socket, path: '/v1/machines', headers };
+    const where = { socketPath: world.socket, path, headers };
     http.get(where, resolve).once('error', reject);
     const answer = await promise;
     return { headers: answer.headers, body: Buffer.concat(await answer.toArray()) };
@@ -70,6 +70,8 @@ it('a list of documents is compressed for clients that take that', async () => {
   expect(plain.headers['content-encoding']).toBeUndefined();
   expect(packed.headers).toMatchObject({ 'content-encoding': 'gzip', vary: 'accept-encoding' });
   expect(gunzipSync(packed.body)).toEqual(plain.body);
+  for (const path of ['/v1/machines', '/v1/profiles'])
+    expect((await get({ 'accept-encoding': 'gzip' }, path)).headers['content-encoding']).toBeUndefined();
 });
 
 it('parts of a list put together are the whole list, whatever the selector and the limit', async () => {
