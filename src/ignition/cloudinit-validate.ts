@@ -117,7 +117,7 @@ function check(
     const words = place.types.filter((one) => one !== 'null' || place.types.length === 1);
     faults.push({
       path,
-      message: `must be ${words.map((one) => WORDS[one]).join(' or ')}, found ${WORDS[type]}`,
+      message: `must be ${words.map((one) => WORDS[one]).join(' or ')}, found ${WORDS[type]}${fixOf(value, words)}`,
     });
     return;
   }
@@ -126,6 +126,15 @@ function check(
   if (Array.isArray(value))
     for (const [n, item] of value.entries()) check(item, `${at}[]`, `${path}[${n}]`, version, faults);
   else if (type === 'map') checkMap(value as object, at, path, version, faults);
+}
+
+/** What to write where YAML read another type than was meant. */
+function fixOf(value: unknown, wanted: readonly string[]): string {
+  if (wanted.includes('text') && /^(number|boolean)$/.test(typeof value)) return '; put it in quotes';
+  // cloud-init reads YAML 1.1, in which these words are true and false.
+  if (wanted.includes('flag') && /^(yes|on|y)$/i.test(String(value))) return '; write true';
+  if (wanted.includes('flag') && /^(no|off|n)$/i.test(String(value))) return '; write false';
+  return '';
 }
 
 /** Texts that cloud-init takes and that then fail on the machine, each with the rule for it. */

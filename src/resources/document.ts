@@ -8,8 +8,9 @@ import { didYouMean } from '../base/suggest.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
 import { meansSecret, NO_SECRET_HERE } from './secret-spec.ts';
 import { foreignDocument, MERGE_KEY, slipOf } from './slips.ts';
-import { fieldsOf, schemaAt, typeText } from './walk.ts';
+import { fieldsOf, schemaAt, takesText, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
+import type { Written } from './yaml-written.ts';
 
 /** A valid document, and the positions of its fields. */
 export interface Located {
@@ -75,6 +76,9 @@ function unfolded(found: YamlDocument): readonly YamlDocument[] {
     return [found];
   return items.map((value: unknown, n) => ({
     value,
+    written: found.written.flatMap(({ path: [items, item, ...path], text }) =>
+      items === 'items' && item === n ? [{ path, text }] : [],
+    ),
     get at() {
       return found.spot(['items', n]);
     },
@@ -93,7 +97,7 @@ type Validated =
  * Checks one value against the schema of its kind. With `source`, faults have positions in the
  * text.
  */
-export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): Validated {
+export function validate(value: unknown, source?: Pick<YamlDocument, 'spot' | 'written'>): Validated {
   const fault = (message: string, path: Path, what?: 'value' | 'key'): Fault => ({
     code: 'E_SCHEMA',
     message,
@@ -104,9 +108,33 @@ export function validate(value: unknown, source?: Pick<YamlDocument, 'spot'>): V
   if (head) return { ok: false, faults: [fault(head.message, head.path)] };
   const schema = KINDS[(value as { kind: Kind }).kind];
   const result = schema.safeParse(withoutShownStatus(value));
-  if (result.success) return { ok: true, document: result.data as Document };
-  const found = result.error.issues.flatMap((issue) => issueFaults(issue, schema, value));
+  const found = result.success
+    ? asWritten(result.data, schema, source?.written ?? [])
+    : result.error.issues.flatMap((issue) => issueFaults(issue, schema, value));
+  if (result.success && found.length === 0) return { ok: true, document: result.data as Document };
   return { ok: false, faults: found.map((f) => fault(f.message, f.path, f.what)) };
+}
+
+/**
+ * A number or boolean where text is taken as well becomes text on the machine, so that it must not
+ * lose its form. Variables get the written text; anywhere else it is a fault.
+ */
+function asWritten(document: unknown, schema: z.ZodType, written: readonly Written[]): readonly Finding[] {
+  return written.flatMap(({ path, text }) => {
+    const field = schemaAt(schema, path);
+    if (field === undefined || !takesText(field)) return [];
+    const value = valueAt(document, path);
+    if (isConfig(path) && path[2] === 'variables' && value !== undefined) {
+      Object.assign(valueAt(document, path.slice(0, -1)) as object, { [path.at(-1)!]: text });
+      return [];
+    }
+    return [
+      {
+        message: `YAML reads ${short(text)} as ${short(value)}; put it in quotes, or write ${short(value)}`,
+        path,
+      },
+    ];
+  });
 }
 
 /**

@@ -313,7 +313,9 @@ export const nodeConfig = z.strictObject({
       z.union([z.string(), z.number(), z.boolean()]),
     )
     .optional()
-    .meta({ description: 'Values that templates use as ${var.NAME}.' }),
+    .meta({
+      description: 'Values that templates use as ${var.NAME}, as they are written: also 1.10 without quotes.',
+    }),
   timezone: textWithout(timeZoneFault)
     .optional()
     .meta({ description: 'Time zone, e.g. Europe/Berlin. Default UTC.' }),

@@ -54,6 +54,10 @@ export function schemaAt(schema: z.ZodType, path: readonly (string | number)[]):
   return here;
 }
 
+/** Whether a field takes text beside other types. */
+export const takesText = (schema: z.ZodType): boolean =>
+  definition(bare(schema)).options?.some((one) => definition(bare(one)).type === 'string') === true;
+
 /** Names the type of a schema for people: `text`, `number`, `list of text`, `one of: a, b`. */
 export function typeText(schema: z.ZodType): string {
   const inner = bare(schema);

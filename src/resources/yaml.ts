@@ -19,6 +19,7 @@ import {
 } from 'js-yaml';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import { slipIn } from './slips.ts';
+import { type Written, writtenScalars } from './yaml-written.ts';
 
 /** Limits for one text. Text beyond them is refused with E_YAML. */
 export const YAML_LIMITS = {
@@ -39,6 +40,8 @@ export interface YamlDocument {
   readonly value: unknown;
   /** Where the document begins. */
   readonly at: SourceSpot;
+  /** Numbers and booleans whose text is not the written one. */
+  readonly written: readonly Written[];
   /**
    * Position of the value at `path`, or of the nearest enclosing one. With `key`, the position of
    * its key.
@@ -80,10 +83,11 @@ export function readYaml(text: string, file: string): YamlResult {
   for (const [from, to] of chunks(text)) {
     const chunk = text.slice(from, to);
     try {
-      for (const { value, root } of readChunk(chunk, file)) {
+      for (const { value, root, written } of readChunk(chunk, file)) {
         if (value === null || value === undefined) continue;
         documents.push({
           value,
+          written,
           get at() {
             return lines.spot(from + root.start);
           },
@@ -135,10 +139,15 @@ function readChunk(chunk: string, file: string) {
     schema: CORE_SCHEMA,
     maxAliases: YAML_LIMITS.aliases,
   });
-  const found: { value: unknown; root: { index: number; start: number } }[] = [];
+  const written = writtenScalars(chunk, events);
+  const found: (Pick<YamlDocument, 'value' | 'written'> & { root: { index: number; start: number } })[] = [];
   for (let n = 0; n < events.length && found.length < values.length; n++)
     if (events[n]!.type === EVENT_ID.DOCUMENT)
-      found.push({ value: values[found.length], root: { index: n + 1, start: startOf(events[n + 1]!) } });
+      found.push({
+        value: values[found.length],
+        written: written[found.length] ?? [],
+        root: { index: n + 1, start: startOf(events[n + 1]!) },
+      });
   return found;
 }
 

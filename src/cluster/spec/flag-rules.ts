@@ -10,6 +10,7 @@ import { ADMISSION_CONFIG } from './derive.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { goMilliseconds, goTruth, listed } from './flag-values.ts';
 import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
+import { CONTROL_PLANE_PORTS } from './ports.ts';
 import type { Component, ResolvedCluster } from './resolved-cluster.ts';
 import { minorOf } from './versions.ts';
 
@@ -138,6 +139,17 @@ const runtimeFault: FlagRule['fault'] = (value, _, { versions }) => {
 const isUrl = (text: string): boolean =>
   !/^:|[\0-\x1f\x7f]|%(?![0-9A-Fa-f]{2})/.test(text) && !/^[^:]+:\/\/[^/?#]*\s/.test(text);
 
+/** The ports of Services of type NodePort that kube-apiserver has without the flag. */
+const NODE_PORTS: readonly [number, number] = [30_000, 32_767];
+
+/** First and last port of a range as kube-apiserver reads it: `8000-8999`, `8000+999` or `8000`. */
+function portRange(text: string): readonly [number, number] | undefined {
+  const [, from, sign, to] = /^([0-9]+)(?:([-+])([0-9]+))?$/.exec(text) ?? [];
+  if (from === undefined) return undefined;
+  const first = Number(from);
+  return [first, sign === undefined ? first : sign === '+' ? first + Number(to) : Number(to)];
+}
+
 const needsIssuer: FlagRule['fault'] = (_, flag) =>
   flag('oidc-issuer-url') === '' ? 'it needs oidc-issuer-url' : undefined;
 
@@ -231,18 +243,23 @@ const SERVING: readonly FlagRule[] = [
       : `"${wrong}" is not a regular expression from "^" or "//" to "$" or ":", like "^https://app\\.example$"`;
   }),
   api('kubernetes-service-node-port', (value, flag) => {
-    const [, first = '30000', last = first] =
-      /^([0-9]+)(?:-([0-9]+))?$/.exec(flag('service-node-port-range') || '30000-32767') ?? [];
+    const [first, last] = portRange(flag('service-node-port-range')) ?? NODE_PORTS;
     const port = Number(value);
-    return port === 0 || (port >= Number(first) && port <= Number(last))
+    return port === 0 || (port >= first && port <= last)
       ? undefined
       : `${port} is outside of service-node-port-range, which is ${first}-${last}`;
   }),
-  api('service-node-port-range', (value) => {
-    const [, first, last] = /^([0-9]+)-([0-9]+)$/.exec(value) ?? [];
-    return first !== undefined && Number(last) < Number(first)
-      ? 'the last port is less than the first'
-      : undefined;
+  api('service-node-port-range', (value, _, { endpoint, virtualAddress }) => {
+    const [first, last] = portRange(value) ?? NODE_PORTS;
+    if (last < first) return 'the last port is less than the first';
+    const used: readonly (readonly [number, string])[] = [
+      ...CONTROL_PLANE_PORTS,
+      ...(virtualAddress === undefined ? [] : [[endpoint.port, 'the endpoint of the cluster'] as const]),
+    ];
+    const [port, program] = used.find(([one]) => one >= first && one <= last) ?? [];
+    return port === undefined
+      ? undefined
+      : `a Service could take ${port}, which is the port of ${program} on machines; write a range without it, like "${NODE_PORTS.join('-')}"`;
   }),
   api('max-requests-inflight', (value, flag) =>
     Number(value) === 0 && whole(flag('max-mutating-requests-inflight'), 200) === 0

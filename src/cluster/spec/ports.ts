@@ -54,9 +54,13 @@ export const ROLE_PORTS: Readonly<
   ],
 };
 
-/** Every port that a program of the cluster may use on a control plane. */
-export const CONTROL_PLANE_PORTS: ReadonlySet<number> = new Set([
-  ...Object.values(ROLE_PORTS).flatMap((ports) => ports.map(([port]) => port)),
-  KUBE_PROXY_METRICS_PORT,
-  KUBE_PROXY_HEALTH_PORT,
+/** Every port that a program of the cluster may use on a control plane, with the program. */
+export const CONTROL_PLANE_PORTS: ReadonlyMap<number, string> = new Map([
+  ...Object.values(ROLE_PORTS).flat(),
+  // The kernel's name of a program is cut off in ROLE_PORTS.
+  [API_PORT, 'kube-apiserver'],
+  [CONTROLLER_MANAGER_PORT, 'kube-controller-manager'],
+  [SCHEDULER_PORT, 'kube-scheduler'],
+  [KUBE_PROXY_METRICS_PORT, 'kube-proxy'],
+  [KUBE_PROXY_HEALTH_PORT, 'kube-proxy'],
 ]);

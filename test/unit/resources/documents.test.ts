@@ -26,6 +26,27 @@ test.for(fs.readdirSync(GOLDEN).filter((name) => name.endsWith('.yaml')))(
 const machine = (spec: string, name = 'a') =>
   `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
 
+test.each(['1.10', '0755', '08', '1e3', '0x10', 'True', '12345678901234567890', '.5'])(
+  'a variable %s keeps its text without quotes, also in a List',
+  (text) => {
+    const one = machine(`{macs: ["52:54:00:00:00:01"], config: {variables: {x: ${text}, y: 5}}}`);
+    const list = `apiVersion: v1\nkind: List\nitems:\n- {}\n- ${one.trim().replaceAll('\n', '\n  ')}\n`;
+    for (const whole of [one, list]) {
+      const [found] = parseDocuments(whole, 'a.yaml').documents;
+      expect(found?.document.spec).toMatchObject({ config: { variables: { x: text, y: 5 } } });
+    }
+  },
+);
+
+test('a number that would change where text may be meant is refused with what to write', () => {
+  const read = (value: string) =>
+    parseDocuments(machine(`{macs: ["52:54:00:00:00:01"], config: {sysctls: {vm.a: ${value}}}}`), 'a.yaml')
+      .faults;
+  expect(read('10')).toEqual([]);
+  expect(shown(read('010'))).toContain('YAML reads 010 as 10; put it in quotes, or write 10');
+  expect(shown(read('0x10'))).toContain('or write 16');
+});
+
 test('several documents in one text are read in order, without empty ones', () => {
   const text = `# nothing\n---\n${machine('{macs: ["52:54:00:00:00:01"]}', 'one')}---\n---\n${machine('{macs: ["52:54:00:00:00:02"]}', 'two')}...\n`;
   const { documents, faults } = parseDocuments(text, 'm.yaml');

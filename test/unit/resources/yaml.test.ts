@@ -90,6 +90,26 @@ test('no, yes, on, 12:34:56:12:34:56 and 2024-01-01 are text; 1e3 and 0x10 are n
   ]);
 });
 
+test('numbers and booleans whose text is not the written one are listed with their place', () => {
+  const text = `a: [1.10, 0755, {b: 1_0, c: 08}]
+1.10: yes
+d: {e: &x 0x1F, f: *x, g: "1.10", h: !!str 1.10}
+i: [True, true, -0, 12, 0.5, 1.5e3, 12345678901234567890, 2024-01-01, 12:30:00, .5]
+--- # the second
+- 1.0
+`;
+  const result = readYaml(text, 'a.yaml');
+  const shown =
+    result.ok && result.documents.map(({ written }) => written.map((one) => `${one.path} ${one.text}`));
+  expect(shown).toEqual([
+    [
+      ...['a,0 1.10', 'a,1 0755', 'a,2,c 08', 'd,e 0x1F', 'd,h 1.10'],
+      ...['i,0 True', 'i,2 -0', 'i,5 1.5e3', 'i,6 12345678901234567890', 'i,9 .5'],
+    ],
+    ['0 1.0'],
+  ]);
+});
+
 test('aliases within the limits work, and positions are those of the alias', () => {
   const result = readYaml('a: &x {k: 1}\nb: *x\n', 'a.yaml');
   expect(result.ok && result.documents[0]?.value).toEqual({ a: { k: 1 }, b: { k: 1 } });

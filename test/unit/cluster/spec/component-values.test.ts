@@ -60,6 +60,17 @@ test('the pods that a flag of kubelet allows are counted as well', () => {
   ]);
 });
 
+test('a range of node ports without the ports that the cluster uses is taken, with the endpoint of another host', () => {
+  const range = (value: string) => ({ flags: { 'kube-apiserver': { 'service-node-port-range': value } } });
+  const told = (value: string, more: object = {}) => faults({ ...more, overrides: range(value) });
+  expect(told('6000-7000')).toEqual([
+    expect.stringContaining(
+      'a Service could take 6443, which is the port of kube-apiserver on machines; write a range without it',
+    ),
+  ]);
+  expect(told('8000-9000', { endpoint: 'balancer.example:8443' })).toEqual([]);
+});
+
 test.each([
   ['127.0.0.1', 'an address of each machine itself'],
   ['localhost', 'localhost is each machine itself'],
