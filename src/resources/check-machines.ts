@@ -335,8 +335,20 @@ function checkMacs(
         path,
         `${mac} is not the address of an interface (zero, broadcast or multicast)`,
       );
+    else if (EXAMPLE_MACS.has(mac))
+      report(found, machine, path, `${mac} is an address of examples; write that of the machine`, {
+        severity: 'warning',
+      });
   }
 }
+
+/** Addresses that documentation of many programs shows, and that people copy from there. */
+const EXAMPLE_MACS: ReadonlySet<string> = new Set([
+  'aa:bb:cc:dd:ee:ff',
+  '00:11:22:33:44:55',
+  '12:34:56:78:9a:bc',
+  '00:00:5e:00:53:00',
+]);
 
 /**
  * Boards whose vendor programmed no UUID share one. Two machines with the same UUID are therefore a

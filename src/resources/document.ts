@@ -7,7 +7,7 @@ import type { Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
 import { meansSecret, NO_SECRET_HERE } from './secret-spec.ts';
-import { foreignDocument, MERGE_KEY, slipOf } from './slips.ts';
+import { foreignDocument, leftIn, MERGE_KEY, slipOf } from './slips.ts';
 import { fieldsOf, schemaAt, takesText, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
 import type { Written } from './yaml-written.ts';
@@ -108,8 +108,8 @@ export function validate(value: unknown, source?: Pick<YamlDocument, 'spot' | 'w
   if (head) return { ok: false, faults: [fault(head.message, head.path)] };
   const schema = KINDS[(value as { kind: Kind }).kind];
   const result = schema.safeParse(withoutShownStatus(value));
-  const found = result.success
-    ? asWritten(result.data, schema, source?.written ?? [])
+  const found: readonly Finding[] = result.success
+    ? [...asWritten(result.data, schema, source?.written ?? []), ...leftIn(result.data)]
     : result.error.issues.flatMap((issue) => issueFaults(issue, schema, value));
   if (result.success && found.length === 0) return { ok: true, document: result.data as Document };
   return { ok: false, faults: found.map((f) => fault(f.message, f.path, f.what)) };

@@ -9,8 +9,8 @@ interface Slip {
   readonly offset: number;
 }
 
-/** A placeholder of Helm, Jinja and others, as far as its end is on the same line. */
-const TEMPLATE = /\{\{[^\n]*?\}\}|\{%[^\n]*?%\}|\{\{[^\n]*/;
+/** A placeholder of Helm, Jinja, ERB and others, as far as its end is on the same line. */
+const TEMPLATE = /\{\{[^\n]*?\}\}|\{%[^\n]*?%\}|<%[^\n]*?%>|@@[A-Za-z_][\w.-]*@@|\{\{[^\n]*|<%[=-][^\n]*/;
 
 const unfilled = (placeholder: string): string =>
   `the template "${placeholder.length > 40 ? `${placeholder.slice(0, 37)}…` : placeholder}" was left unfilled; fill it in before applying (in \`config\`, Muster expands \${…}: docs/reference/templates.md)`;
@@ -32,12 +32,60 @@ export function slipIn(text: string): Slip | undefined {
   return undefined;
 }
 
+/** Words that stand for a value that somebody has to fill in, where a name or address belongs. */
+const STAND_IN =
+  /^(change|replace|fix|fill)[-_ ]?me([-_ ]?in)?$|^your[-_ ]?(domain|company|org|organi[sz]ation|registry|host|hostname|endpoint|cluster|api|ip|name|key|token|secret|password)$/i;
+const STAND_IN_CAPITALS = /^(TO[-_]?DO|TBD|X{3,}|PLACEHOLDER)$/;
+const ADDRESS_OF_X = /^x{1,3}(\.x{1,3}){3}(:|$)/i;
+
+const isStandIn = (value: string): boolean =>
+  ADDRESS_OF_X.test(value) ||
+  value.split(/[.:/@\s]+/).some((part) => STAND_IN.test(part) || STAND_IN_CAPITALS.test(part));
+
+const fillIn = (value: string): string =>
+  `"${value.length > 60 ? `${value.slice(0, 57)}…` : value}" is a placeholder; write the value itself`;
+
 /** What a value was meant to be that a field did not take; undefined for any other value. */
 export function slipOf(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;
+  return templateSlip(value) ?? (isStandIn(value) ? fillIn(value) : undefined);
+}
+
+/**
+ * A field whose text is shown or passed on as it is: templates of other programs, and words that
+ * nobody has filled in, do no harm there.
+ */
+const FREE_TEXT = new Set([
+  ...['content', 'contents', 'description', 'gecos', 'extra', 'variables', 'labels', 'annotations'],
+  ...['merge', 'value', 'patches', 'message', 'messageExpression', 'expression'],
+]);
+
+/** One quick look at each of a hundred thousand values. */
+const SUSPECT = /[<{@%$]|__|x\.x|xxx|change|replace|fix|fill|your|todo|tbd|placeholder/i;
+
+/** The values of a document that somebody has forgotten to fill in, although a field takes them. */
+export function leftIn(
+  value: unknown,
+  path: readonly (string | number)[] = [],
+): readonly { readonly path: readonly (string | number)[]; readonly message: string }[] {
+  if (typeof value === 'string') {
+    if (!SUSPECT.test(value)) return [];
+    // The name of a document may be any word.
+    const message = path[0] === 'metadata' ? templateSlip(value) : slipOf(value);
+    return message === undefined ? [] : [{ path, message }];
+  }
+  if (Array.isArray(value)) return value.flatMap((item, n) => leftIn(item, [...path, n]));
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    FREE_TEXT.has(key) ? [] : leftIn(inner, [...path, key]),
+  );
+}
+
+/** What shows that a tool should have replaced the value. */
+function templateSlip(value: string): string | undefined {
   const template = TEMPLATE.exec(value);
   if (template) return unfilled(template[0]);
-  if (/^<[A-Za-z][\w .-]*>$/.test(value)) return `"${value}" is a placeholder; write the value itself`;
+  if (/^(<[A-Za-z][\w .-]*>|__[A-Z][A-Z0-9_]*__|%[A-Z][A-Z0-9_]*%)$/.test(value)) return fillIn(value);
   if (/^\$\{?[A-Z_][A-Z0-9_]*\}?$/.test(value))
     return `"${value}" is a variable of a shell; Muster does not read the environment, so write the value itself`;
   return undefined;

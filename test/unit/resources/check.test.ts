@@ -576,3 +576,13 @@ describe('a TPM', () => {
     },
   );
 });
+
+test.each([
+  ['aa:bb:cc:dd:ee:ff', 1],
+  ['00-11-22-33-44-55', 1],
+  ['aa:bb:cc:dd:ee:fe', 0],
+])('a MAC of examples, %s, gives a warning', (mac, warnings) => {
+  const told = shown(LAB + machine('a', `{macs: ["${mac}"]}`)).filter((one) => one.includes('of examples'));
+  expect(told).toHaveLength(warnings);
+  for (const one of told) expect(one).toMatch(/^warning .*write that of the machine/);
+});

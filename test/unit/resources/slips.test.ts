@@ -35,6 +35,45 @@ describe('a slip is named at its place', () => {
   });
 });
 
+const endpoint = (value: string) =>
+  faults(
+    `apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: a, labels: {owner: TBD}}\nspec:\n  kubernetes: {version: "1.36", controlPlanes: [a], endpoint: '${value}'}\n`,
+  );
+
+test.each([
+  ['{{ api }}', /^5:\d+ the template "{{ api }}" was left unfilled; fill it in/],
+  ['api-{% x %}.lab', /the template/],
+  ['<%= api %>', /the template "<%= api %>"/],
+  ['api.@@DOMAIN@@', /the template "@@DOMAIN@@"/],
+  ['<your endpoint>', /is a placeholder; write the value itself/],
+  ['__API__', /is a placeholder/],
+  ['%API%', /is a placeholder/],
+  ['$API', /is a variable of a shell/],
+  ['CHANGEME.lab', /"CHANGEME\.lab" is a placeholder/],
+  ['api.replace-me:6443', /is a placeholder/],
+  ['TBD', /is a placeholder/],
+  ['https://your-domain.com', /is a placeholder/],
+  ['xxx.xxx.xxx.xxx', /is a placeholder/],
+  ['x.x.x.x:6443', /is a placeholder/],
+])(
+  'a value %s that somebody forgot to fill in is refused, although the field takes any text',
+  (value, message) => {
+    expect(endpoint(value)).toEqual([expect.stringMatching(message)]);
+  },
+);
+
+test.each([
+  ...['api.lab.example', 'todo.lab.example', 'x1.your-server.de', 'fixme-not.example', '10.0.0.1:6443'],
+  ...['changement.example', 'xxl.example'],
+])('a name %s that may be real is left alone', (value) => expect(endpoint(value)).toEqual([]));
+
+test('words that somebody fills in later are left alone in free texts, names and labels', () => {
+  const text = profile(
+    'metadata: {name: changeme, labels: {owner: TBD}}\nspec: {boot: hold, config: {variables: {a: CHANGEME}, files: [{path: /a, content: "TBD <%= x %> @@A@@"}]}}\n',
+  );
+  expect(faults(text)).toEqual([]);
+});
+
 test('braces in a text that works are left alone', () => {
   const text = profile(
     'metadata: {name: a}\nspec: {boot: hold, config: {files: [{path: /a, content: "{{ x }}"}]}}\n',
