@@ -4,6 +4,7 @@
  */
 import http from 'node:http';
 import { MusterError } from '../base/errors.ts';
+import { isDirect } from './no-proxy.ts';
 
 /** The variables that curl and others read; the lower-case names win, as in Node. */
 const PROXIES = { 'http:': ['http_proxy', 'HTTP_PROXY'], 'https:': ['https_proxy', 'HTTPS_PROXY'] } as const;
@@ -17,6 +18,10 @@ const NAMES = [...Object.values(PROXIES).flat(), 'no_proxy', 'NO_PROXY'];
 export function fetchOutside(url: string | URL, init?: RequestInit): Promise<Response> {
   if (proxyOf(url) === undefined) return fetch(url, init);
   const variables = Object.fromEntries(NAMES.map((name) => [name, process.env[name]]));
+  const list = process.env.no_proxy || process.env.NO_PROXY || '';
+  const target = new URL(url);
+  // Node knows no networks and no subdomains of a name, but each host by itself.
+  if (isDirect(list, target)) variables.no_proxy = `${list},${target.hostname}`;
   // fetch reads the setting when it is called, and keeps it over redirects.
   const restore = http.setGlobalProxyFromEnv(variables);
   try {

@@ -8,6 +8,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { connectRegistry } from '../../../src/cli/artifacts/registry-source.files.ts';
 import { readAll, urlSource } from '../../../src/cli/image/sources.files.ts';
+import { isDirect } from '../../../src/cli/no-proxy.ts';
 import { fetchOutside } from '../../../src/cli/outside.socket.ts';
 
 let proxy: http.Server;
@@ -70,11 +71,21 @@ describe('the proxy of the environment', () => {
     expect(asked[0]).toContain('CONNECT registry.invalid:443');
   });
 
-  it('is not asked for a host of NO_PROXY', async () => {
+  it.each(['localhost,127.0.0.1', '127.0.0.0/8', '10.0.0.0/8, 127.0.0.1/32', '*'])(
+    'is not asked for a host of NO_PROXY=%s',
+    async (list) => {
+      vi.stubEnv('http_proxy', address());
+      vi.stubEnv('NO_PROXY', list);
+      expect(await text(`http://127.0.0.1:${portOf(origin)}/k`)).toBe('from the origin');
+      expect(asked).toEqual([]);
+    },
+  );
+
+  it('is asked for a host that no network of NO_PROXY holds', async () => {
     vi.stubEnv('http_proxy', address());
-    vi.stubEnv('NO_PROXY', 'localhost,127.0.0.1');
-    expect(await text(`http://127.0.0.1:${portOf(origin)}/k`)).toBe('from the origin');
-    expect(asked).toEqual([]);
+    vi.stubEnv('no_proxy', '10.0.0.0/8,127.0.0.1:1,other.invalid');
+    expect(await text(`http://127.0.0.1:${portOf(origin)}/k`)).toBe('through the proxy');
+    expect(await text('http://mirror.invalid/k')).toBe('through the proxy');
   });
 
   it('is asked by nothing else of the process', async () => {
@@ -101,4 +112,25 @@ it('no command fetches on its own', () => {
       name.endsWith('.ts') && /(?<![.\w])fetch\(/.test(fs.readFileSync(path.join('src/cli', name), 'utf8')),
   );
   expect(fetching).toEqual(['outside.socket.ts']);
+});
+
+it.each([
+  ['lab.example', 'http://lab.example/', true],
+  ['lab.example', 'http://a.lab.example/', true],
+  ['.lab.example', 'http://a.lab.example/', true],
+  ['*.lab.example', 'http://LAB.example/', true],
+  ['lab.example', 'http://mylab.example/', false],
+  ['Lab.Example:8080', 'http://lab.example:8080/', true],
+  ['lab.example:8080', 'http://lab.example/', false],
+  ['lab.example:443', 'https://lab.example/', true],
+  ['fd00::/8', 'http://[fd00::1]:8080/', true],
+  ['fd00::1', 'http://[fd00::1]/', true],
+  ['[fd00::1]:80', 'http://[fd00:0::1]/', true],
+  ['10.0.0.0/8', 'http://10.1.2.3/', true],
+  ['10.0.0.0/8', 'http://11.1.2.3/', false],
+  ['10.0.0.0/8', 'http://a10.example/', false],
+  ['0.1', 'http://10.0.0.1/', false],
+  ['', 'http://lab.example/', false],
+])('NO_PROXY=%s lists %s: %s', (list, url, lists) => {
+  expect(isDirect(list, new URL(url))).toBe(lists);
 });
