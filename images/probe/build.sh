@@ -15,6 +15,8 @@ here=$(dirname "$(readlink -f "$0")")
 project=$(readlink -f "$here/../..")
 # shellcheck source=images/common.sh
 . "$project/images/common.sh"
+# shellcheck source=images/small.sh
+. "$project/images/small.sh"
 kernel=cloud
 cache=$(images_cache "$project")
 force=''
@@ -30,19 +32,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
-case $kernel in
-  cloud)
-    package=linux-image-cloud-amd64
-    modules='virtio_pci virtio_mmio virtio_net virtio_rng af_packet'
-    ;;
-  generic)
-    package=linux-image-amd64
-    modules='virtio_pci virtio_mmio virtio_net virtio_rng af_packet'
-    modules="$modules e1000 e1000e igb igc ixgbe i40e ice r8169"
-    modules="$modules tg3 bnxt_en bnx2x mlx4_en mlx5_core"
-    ;;
-  *) echo "build.sh: --kernel is cloud or generic" >&2 && exit 2 ;;
-esac
+small_kernel "$kernel"
 
 need busybox=busybox-static cpio zstd xz=xz-utils
 real=$(real_package "$package")
@@ -50,7 +40,7 @@ recipe=$(
   cd "$project"
   {
     echo "$kernel $real"
-    sha256sum images/common.sh images/probe/*.sh src/ignition/report/muster-report.sh
+    sha256sum images/*.sh images/probe/*.sh src/ignition/report/muster-report.sh
   } | sha256sum | cut -c1-16
 )
 out=$cache/probe-$kernel-$recipe
@@ -68,18 +58,12 @@ unpack_kernel "$work"/linux-image-*.deb "$work/kernel"
 version=$(basename "$work"/kernel/boot/vmlinuz-* | sed 's/^vmlinuz-//')
 
 root=$work/root
-mkdir -p "$root/bin" "$root/dev" "$root/etc/muster" "$root/proc" "$root/run" "$root/sys"
 # shellcheck disable=SC2086 # names, one a word
-put_modules "$work/kernel" "$root/modules" $modules
-cp "$(command -v busybox)" "$root/bin/busybox"
-"$root/bin/busybox" --list | while read -r applet; do
-  [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
-done
+small_root "$project" "$root" "$work/kernel" $modules
 install -m 755 "$here/init.sh" "$root/init"
-install -m 755 "$here/udhcpc.sh" "$root/udhcpc.sh"
+mkdir -p "$root/etc/muster"
 install -m 755 "$project/src/ignition/report/muster-report.sh" "$root/etc/muster/muster-report.sh"
-archive "$root" | zstd -q -19 -o "$work/initrd"
-cp "$work/kernel/boot/vmlinuz-$version" "$work/vmlinuz"
+small_files "$root" "$work/kernel" "$version"
 
 cat >"$work/image.json" <<JSON
 {
@@ -95,14 +79,4 @@ cat >"$work/image.json" <<JSON
   "initrd": $(describe "$work/initrd" initrd)
 }
 JSON
-mkdir -p "$out"
-install -m 644 "$work/vmlinuz" "$out/kernel"
-install -m 644 "$work/initrd" "$out/initrd"
-# This file is written last, because its presence says that the others are complete.
-install -m 644 "$work/image.json" "$out/image.json"
-# Prints the size of file $1 of the image in KiB.
-kib() {
-  echo $(($(stat -c %s "$out/$1") / 1024))
-}
-echo "built in $(($(date +%s) - started)) s: kernel $(kib kernel) KiB, initrd $(kib initrd) KiB" >&2
-echo "$out"
+small_finish "$started"

@@ -6,24 +6,11 @@
 # probe.copy=/dev/ttyS1 names a second place for that line.
 export PATH=/bin:/etc/muster
 
-mount -t proc proc /proc
-mount -t sysfs sysfs /sys
-mount -t devtmpfs devtmpfs /dev
-mount -t tmpfs tmpfs /run
+# shellcheck source=images/early.sh
+. /early.sh
+early_mounts
 exec </dev/console >/dev/console 2>&1
 echo 'muster: probe system'
-
-# Prints the value of kernel argument $1; of several the last, as the kernel does.
-argument() {
-  value=
-  # shellcheck disable=SC2013 # words are wanted
-  for word in $(cat /proc/cmdline); do
-    case $word in
-      "$1"=*) value=${word#*=} ;;
-    esac
-  done
-  printf '%s' "$value"
-}
 
 # Prints standard input as the inside of a JSON string.
 quoted() {
@@ -44,45 +31,15 @@ object() {
 }
 
 before=$(date +%s)
-now=$(argument muster.time)
-if [ -n "$now" ] && [ "$before" -lt "$now" ]; then
-  date -u -s "@$now" >/dev/null
-fi
-
-while read -r module; do
-  insmod "/modules/$module"
-done </modules/order
+early_clock
+early_modules
 url=$(argument muster.url)
-mac=$(argument BOOTIF | tr 'A-Z-' 'a-z:')
-mac=${mac#01:}
-
-nic=
-tries=0
-while [ -z "$nic" ] && [ "$tries" -lt 30 ]; do
-  for path in /sys/class/net/*; do
-    [ -e "$path/device" ] || continue
-    if [ -z "$mac" ] || [ "$(cat "$path/address")" = "$mac" ]; then
-      nic=${path##*/}
-      break
-    fi
-  done
-  tries=$((tries + 1))
-  [ -n "$nic" ] || sleep 1
-done
-
+boot_card
 failure=
 if [ -z "$nic" ]; then
   failure="no network card has the address $mac"
-else
-  ip link set lo up
-  tries=0
-  until udhcpc -i "$nic" -n -q -f -t 4 -T 3 -A 1 -O 42 -O 26 -s /udhcpc.sh; do
-    tries=$((tries + 1))
-    if [ "$tries" -ge 6 ]; then
-      failure="no DHCP answer on $nic"
-      break
-    fi
-  done
+elif ! take_lease "$nic" -q -f; then
+  failure="no DHCP answer on $nic"
 fi
 
 export MUSTER_TRIES=5 MUSTER_PAUSE=2

@@ -13,9 +13,10 @@ export interface InventoryList {
   readonly items: readonly InventoryView[];
 }
 
-const inventoryView = ({ machine, at, inventory }: KnownInventory) => ({
+const inventoryView = ({ machine, at, inventory, claimed }: KnownInventory) => ({
   machine,
   changedAt: timestamp(at),
+  from: claimed ? ('discovery' as const) : ('agent' as const),
   ...inventory,
 });
 

@@ -4,9 +4,10 @@ import type { MusterEvent } from '../events/event.ts';
 
 /**
  * How a boot ended: `ready` · `failed` (it said so, or its time ran out) · `held` · `left` (another
- * boot began before it was ready) · `underway`.
+ * boot began before it was ready) · `discovery` (an unknown machine got the discovery system, which
+ * waits) · `underway`.
  */
-export type BootOutcome = 'ready' | 'failed' | 'held' | 'left' | 'underway';
+export type BootOutcome = 'ready' | 'failed' | 'held' | 'left' | 'discovery' | 'underway';
 
 export interface Boot {
   /** The id of its boot session; `kernel-ID` for a boot from the machine's own disk. */
@@ -88,6 +89,7 @@ function outcomeOf(events: readonly MusterEvent[], newest: boolean): BootOutcome
     if (step === 'ready') outcome = 'ready';
     else if (step === 'failed' || phase === 'failed') outcome = 'failed';
     else if (kind === 'machine.held') outcome = 'held';
+    else if (kind === 'boot.discovery') outcome = 'discovery';
   }
   const runs = events.some(({ kind }) => kind === 'agent.alive');
   return outcome === 'underway' && runs ? 'ready' : outcome;

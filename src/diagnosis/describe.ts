@@ -43,6 +43,7 @@ const TEXTS: Partial<Record<EventKind, Describe>> = {
     `decision: ${field(event, 'decision')}${of(event, 'loader')}${of(event, 'image')}${because(event)}`,
   'boot.script': (event) =>
     `boot script: image ${field(event, 'image')} as profile ${field(event, 'profile')}`,
+  'boot.discovery': (event) => `boot script: the discovery system, image ${field(event, 'image')}`,
   'tftp.served': (event) => `TFTP: ${fileOf(event)}`,
   'tftp.failed': (event) => `TFTP: ${fileOf(event)} was not sent${because(event)}`,
   'asset.served': (event) => `HTTP: ${fileOf(event)}`,
@@ -53,6 +54,10 @@ const TEXTS: Partial<Record<EventKind, Describe>> = {
   'report.believed': (event) => `the machine reports ${field(event, 'step')}${of(event, 'detail', ': ')}`,
   'report.disbelieved': (event) => `a report of "${field(event, 'step')}" was ignored${because(event)}`,
   'machine.phase': (event) => `phase ${field(event, 'from')} → ${field(event, 'to')}${because(event)}`,
+  'machine.waits': () => 'the discovery system runs and waits until the machine is accepted',
+  'machine.inventory': (event) =>
+    `the machine says what it is made of: disks ${field(event, 'disks')}, cards ${field(event, 'cards')}`,
+  'machine.restarts': () => 'the machine was told to reboot, because it was accepted',
   'machine.held': (event) => `held${because(event)}`,
   'machine.conflict': (event) => `two machines claim one identity${because(event)}`,
   'machine.approved': () => 'an operator approved the key of the agent',
@@ -100,6 +105,15 @@ const WAITS: readonly Wait[] = [
   { when: (before) => is(before, 'agent.waiting'), text: always('an operator who approves the key') },
   { when: (before) => is(before, 'agent.held'), text: ({ reason }) => reason?.text ?? 'the end of a hold' },
   { when: (before) => is(before, 'machine.held'), text: ({ reason }) => reason?.text ?? 'an operator' },
+  { when: (_, after) => is(after, 'machine.restarts'), text: always('an operator who accepts the machine') },
+  {
+    when: (_, after) => is(after, 'machine.waits'),
+    text: always('kernel and drivers of the discovery system started'),
+  },
+  {
+    when: (_, after) => is(after, 'machine.inventory'),
+    text: always('the discovery system looked at its parts'),
+  },
   {
     when: (before, after) => is(before, 'dhcp.offer') && is(after, 'dhcp.ack', 'dhcp.noted'),
     text: always('the client chose between the offers that it got'),
@@ -118,11 +132,13 @@ const WAITS: readonly Wait[] = [
   },
   {
     when: (_, after) =>
-      is(after, 'boot.script') || (is(after, 'boot.decision') && field(after, 'stage') === 'script'),
+      is(after, 'boot.script', 'boot.discovery') ||
+      (is(after, 'boot.decision') && field(after, 'stage') === 'script'),
     text: always('the loader checked its address and asked for its script'),
   },
   {
-    when: (before, after) => is(before, 'boot.script') && is(after, 'asset.served', 'asset.cut'),
+    when: (before, after) =>
+      is(before, 'boot.script', 'boot.discovery') && is(after, 'asset.served', 'asset.cut'),
     text: always('the loader read its script'),
   },
   {

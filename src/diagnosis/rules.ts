@@ -46,7 +46,10 @@ const stageIn = (event: MusterEvent, stages: readonly string[]): boolean =>
 const isDhcp = ({ kind }: MusterEvent): boolean => kind.startsWith('dhcp.');
 const isTftp = ({ kind }: MusterEvent): boolean => kind.startsWith('tftp.');
 const fetched = ({ kind }: MusterEvent): boolean =>
-  kind === 'asset.served' || kind === 'boot.script' || kind === 'report.believed';
+  kind === 'asset.served' ||
+  kind === 'boot.script' ||
+  kind === 'boot.discovery' ||
+  kind === 'report.believed';
 
 /** A client that asked so many times in vain did not just lose one packet. */
 const OFFERS_IGNORED = 3;

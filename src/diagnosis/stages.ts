@@ -6,6 +6,7 @@ export const STAGES = {
   firmware: 'The firmware gets an address and fetches a loader.',
   loader: 'The loader gets an address and fetches script, kernel and initrd.',
   kernel: 'Kernel and initrd start and fetch the root image.',
+  discovery: 'The discovery system reports what an unknown machine is made of, and waits.',
   system: 'The system fetches its configuration and applies it.',
   agent: 'The agent gets its certificate and carries out its plan.',
   cluster: 'The programs of the cluster start: etcd, kubelet, the node.',
@@ -30,7 +31,9 @@ export function stageOf(event: MusterEvent, now: Stage): Stage {
     return OF_CLIENTS.get(fields?.stage) ?? later(now, 'kernel');
   if (kind === 'boot.decision')
     return fields?.stage === 'script' ? 'loader' : (OF_CLIENTS.get(fields?.stage) ?? now);
-  if (kind === 'boot.script') return 'loader';
+  if (kind === 'boot.script' || kind === 'boot.discovery') return 'loader';
+  if (kind === 'machine.waits' || kind === 'machine.inventory' || kind === 'machine.restarts')
+    return 'discovery';
   if (kind === 'config.served') return later(now, 'system');
   if (kind === 'report.believed') return fields?.step === 'kernel' ? 'kernel' : later(now, 'system');
   if (kind.startsWith('cluster.')) return 'cluster';

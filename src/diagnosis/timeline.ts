@@ -104,9 +104,10 @@ function summaryOf(boot: Boot): BootSummary {
   return { id, from, at: span.from, until: span.to, outcome };
 }
 
+const CLAIMS: ReadonlySet<EventKind> = new Set(['agent.step', 'agent.held', 'machine.inventory']);
+
 /** What only the machine says, as opposed to what the boot host saw or did. */
-const isClaim = ({ kind }: MusterEvent): boolean =>
-  kind.startsWith('report.') || kind === 'agent.step' || kind === 'agent.held';
+const isClaim = ({ kind }: MusterEvent): boolean => kind.startsWith('report.') || CLAIMS.has(kind);
 
 function entriesOf(events: readonly MusterEvent[]): readonly TimelineEntry[] {
   const start = events[0]!.at;

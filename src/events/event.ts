@@ -28,6 +28,7 @@ export const EVENT_KINDS = {
   'dhcp.conflict': 'A probe found a free address in use.',
   'boot.decision': 'Muster decided what a booting machine gets; the reason says why.',
   'boot.script': 'A boot script was served.',
+  'boot.discovery': 'An unknown machine was given the discovery system.',
   'boot.session': 'A boot session was opened.',
   'config.served': 'A configuration document was served.',
   'config.secrets':
@@ -40,6 +41,10 @@ export const EVENT_KINDS = {
   'report.believed': "A machine's report moved its phase.",
   'report.disbelieved': 'A report without a live session of that machine was recorded and ignored.',
   'machine.discovered': 'An unknown machine was seen for the first time.',
+  'machine.waits': 'An unknown machine runs the discovery system and waits to be accepted.',
+  'machine.inventory':
+    'An unknown machine said in the discovery system what it is made of. Nobody has confirmed it.',
+  'machine.restarts': 'A machine in the discovery system was told to reboot, because it was accepted.',
   'machine.accepted': 'An operator accepted a machine.',
   'machine.approved': "An operator confirmed the code on a machine's console: its key got its certificate.",
   'machine.approval-refused': "An operator typed a code that is not that of the machine's console.",

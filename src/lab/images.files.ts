@@ -17,6 +17,7 @@ const BUILDS = {
   ],
   'debian-12': ['images/debian/build.sh', '--suite', 'bookworm'],
   probe: ['images/probe/build.sh'],
+  discovery: ['images/discovery/build.sh', '--kernel', 'cloud'],
 } as const;
 type BuiltImageName = keyof typeof BUILDS;
 

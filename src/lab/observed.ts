@@ -133,6 +133,12 @@ export function stepOf(event: MusterEvent): string | undefined {
       return 'configuration';
     case 'machine.discovered':
       return 'discovered';
+    case 'boot.discovery':
+      return 'discovery';
+    case 'machine.inventory':
+      return 'inventory';
+    case 'machine.restarts':
+      return 'restarts';
     case 'machine.accepted':
       return 'accepted';
     case 'agent.alive':

@@ -80,6 +80,7 @@ const scenarioSchema = z.strictObject({
         'debian-13-kubernetes-ignition',
         'debian-12',
         'probe',
+        'discovery',
       ]),
     )
     .default([]),

@@ -7,17 +7,39 @@ import type { Catalog } from '../resources/catalog.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import type { Inventory } from './inventory.ts';
+import type { Roster } from './member.ts';
 
 /** An inventory with the time when the machine last reported a change of it. */
 export interface KnownInventory {
   readonly machine: string;
   readonly at: Millis;
   readonly inventory: Inventory;
+  /**
+   * It was sent from the discovery system over plain HTTP: whoever is on the segment may have
+   * written it.
+   */
+  readonly claimed?: true | undefined;
 }
+
+/**
+ * How many octets of inventories of unknown machines are kept, some thousand inventories. One more
+ * drops the one that was reported first.
+ */
+export const MAX_CLAIMED_OCTETS = 16 * 1024 * 1024;
 
 export interface Inventories {
   /** Takes what a machine reports, and stores it if it has changed. Never rejects. */
   take(machine: string, inventory: Inventory): Promise<void>;
+  /**
+   * Takes what an unknown machine reports from the discovery system. It counts from the moment when
+   * the machine has a document. True when it differs from what was known. Never rejects.
+   */
+  claim(machine: string, inventory: Inventory): Promise<boolean>;
+  /**
+   * Gives what an unknown machine claimed to the machine whose new document names it, if that one
+   * has none. Both names may be the same.
+   */
+  adopt(from: string, into: string): Promise<void>;
   get(machine: string): KnownInventory | undefined;
   /** Ordered by name. */
   list(): readonly KnownInventory[];
@@ -45,6 +67,7 @@ interface InventoryRecord extends CountingInventory {
   readonly v: 1;
   /** What counts while it is there, although the machine may have reported changes since. */
   readonly settled?: CountingInventory;
+  readonly claimed?: true;
 }
 
 interface Kept extends KnownInventory {
@@ -56,10 +79,12 @@ export async function openInventories(deps: {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  readonly roster: { get(machine: string): unknown };
+  readonly roster: { get(machine: string): { readonly entry?: unknown } | undefined };
 }): Promise<Inventories> {
   const { store, clock, log, roster } = deps;
+  const isUnknown = (machine: string): boolean => !roster.get(machine)?.entry;
   const known = new Map<string, Kept>();
+  const claims = new Claims();
   const { records } = await store.list(KEYS.inventory.prefix());
   for (const { key, value } of records) {
     const [machine] = KEYS.inventory.parse(key) ?? [];
@@ -67,34 +92,64 @@ export async function openInventories(deps: {
       await store.commit([{ key, delete: true }]);
       continue;
     }
-    const { at, inventory, settled } = JSON.parse(value) as InventoryRecord;
-    known.set(machine, { machine, at, inventory, settled });
+    const { at, inventory, settled, claimed } = JSON.parse(value) as InventoryRecord;
+    known.set(machine, { machine, at, inventory, settled, claimed });
+    if (claimed && isUnknown(machine)) claims.add(machine, value.length);
   }
   const keep = async (one: Kept): Promise<void> => {
     known.set(one.machine, one);
-    const { at, inventory, settled } = one;
-    const record: InventoryRecord = { v: 1, at, inventory, ...(settled && { settled }) };
-    await store.commit([{ key: KEYS.inventory.key(one.machine), put: JSON.stringify(record) }]);
+    const { machine, at, inventory, settled, claimed } = one;
+    const record: InventoryRecord = {
+      v: 1,
+      at,
+      inventory,
+      ...(settled && { settled }),
+      ...(claimed && { claimed }),
+    };
+    const put = JSON.stringify(record);
+    const dropped = claimed && isUnknown(machine) ? claims.add(machine, put.length) : claims.remove(machine);
+    for (const name of dropped) known.delete(name);
+    await store.commit([
+      { key: KEYS.inventory.key(machine), put },
+      ...dropped.map((name) => ({ key: KEYS.inventory.key(name), delete: true as const })),
+    ]);
+  };
+  const stored = async (one: Kept): Promise<void> => {
+    try {
+      await keep(one);
+    } catch (error) {
+      log.warn({ machine: one.machine, cause: (error as Error).message }, 'an inventory was not stored');
+    }
+  };
+  const forget = async (machine: string): Promise<void> => {
+    claims.remove(machine);
+    if (known.delete(machine)) await store.commit([{ key: KEYS.inventory.key(machine), delete: true }]);
   };
   return {
     async take(machine, inventory) {
-      if (isDeepStrictEqual(known.get(machine)?.inventory, inventory)) return;
-      try {
-        const settled = known.get(machine)?.settled;
-        await keep({
-          machine,
-          at: clock.now(),
-          inventory,
-          settled: settled && completed(settled, inventory),
-        });
-      } catch (error) {
-        log.warn({ machine, cause: (error as Error).message }, 'an inventory was not stored');
-      }
+      const before = known.get(machine);
+      if (!before?.claimed && isDeepStrictEqual(before?.inventory, inventory)) return;
+      const settled = before?.settled && completed(before.settled, inventory);
+      await stored({ machine, at: clock.now(), inventory, settled });
+    },
+    async claim(machine, inventory) {
+      if (isDeepStrictEqual(known.get(machine)?.inventory, inventory)) return false;
+      await stored({ machine, at: clock.now(), inventory, claimed: true });
+      return true;
+    },
+    async adopt(from, into) {
+      const found = known.get(from);
+      if (found?.claimed !== true) return;
+      claims.remove(from);
+      if (from === into) return;
+      const taken = known.has(into) ? undefined : stored({ ...found, machine: into });
+      await Promise.all([taken, forget(from)]);
     },
     get: (machine) => known.get(machine),
     list: () => [...known.values()].toSorted((a, b) => (a.machine < b.machine ? -1 : 1)),
     counting(machine) {
       const found = known.get(machine);
+      if (found?.claimed && isUnknown(machine)) return undefined;
       return found?.settled ?? found;
     },
     async settle(machine) {
@@ -107,10 +162,35 @@ export async function openInventories(deps: {
       const found = known.get(machine);
       if (found?.settled !== undefined) await keep({ ...found, settled: undefined });
     },
-    async forget(machine) {
-      if (known.delete(machine)) await store.commit([{ key: KEYS.inventory.key(machine), delete: true }]);
-    },
+    forget,
   };
+}
+
+/** Sizes of the inventories that unknown machines claimed, the one reported first at the front. */
+class Claims {
+  readonly #octets = new Map<string, number>();
+  #sum = 0;
+
+  /** Adds one. Returns the machines whose inventories have to go for it. */
+  add(machine: string, octets: number): readonly string[] {
+    this.remove(machine);
+    this.#octets.set(machine, octets);
+    this.#sum += octets;
+    const dropped: string[] = [];
+    for (const [name] of this.#octets) {
+      if (this.#sum <= MAX_CLAIMED_OCTETS) break;
+      this.remove(name);
+      dropped.push(name);
+    }
+    return dropped;
+  }
+
+  /** Removes one, if it is there. Returns no machine. */
+  remove(machine: string): readonly string[] {
+    this.#sum -= this.#octets.get(machine) ?? 0;
+    this.#octets.delete(machine);
+    return [];
+  }
 }
 
 /**
@@ -129,22 +209,42 @@ function completed(settled: CountingInventory, { cards: later }: Inventory): Cou
 }
 
 /**
- * Deletes what is known of machines whose documents are deleted: a machine that gets the name later
- * is another one. Returns a function that ends this.
+ * Deletes what is known of machines whose documents are deleted, because a machine that gets the
+ * name later is another one, and of unknown machines whose records are dropped. What an unknown
+ * machine claimed goes to the machine whose new document names it. Returns a function that ends
+ * this.
  */
 export function forgetDeleted(
-  inventories: Pick<Inventories, 'forget'>,
-  { catalog, log }: { readonly catalog: Pick<Catalog, 'subscribe'>; readonly log: Log },
+  inventories: Pick<Inventories, 'forget' | 'adopt'>,
+  {
+    catalog,
+    roster,
+    log,
+  }: {
+    readonly catalog: Pick<Catalog, 'subscribe'>;
+    readonly roster: Pick<Roster, 'onGone'>;
+    readonly log: Log;
+  },
 ): () => void {
-  const forget = async (machine: string): Promise<void> => {
+  const change = async (machine: string, done: Promise<void>): Promise<void> => {
     try {
-      await inventories.forget(machine);
+      await done;
     } catch (error) {
       log.warn({ machine, cause: (error as Error).message }, 'an inventory was not deleted');
     }
   };
-  return catalog.subscribe((changes) => {
-    for (const { kind, name, entry } of changes)
-      if (kind === 'Machine' && entry === undefined) void forget(name);
-  });
+  const ends = [
+    roster.onGone(({ name, into }) => {
+      void change(name, into === undefined ? inventories.forget(name) : inventories.adopt(name, into));
+    }),
+    catalog.subscribe((changes) => {
+      for (const { kind, name, entry } of changes) {
+        if (kind !== 'Machine') continue;
+        void change(name, entry === undefined ? inventories.forget(name) : inventories.adopt(name, name));
+      }
+    }),
+  ];
+  return () => {
+    for (const end of ends) end();
+  };
 }

@@ -51,6 +51,8 @@ export interface Inventory {
   readonly bmc?: { readonly address: string };
 }
 
+/** How many octets an inventory may have that is sent to the listener for machines. */
+export const MAX_INVENTORY_OCTETS = 32 * 1024;
 /** More disks, and more cards, of one machine are not kept. */
 export const MAX_PARTS = 64;
 const MAX_LENGTH = 64 * 1024;

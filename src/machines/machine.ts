@@ -143,6 +143,8 @@ export interface BootSession {
    * proves nothing.
    */
   readonly peer?: string;
+  /** The machine was unknown and got the discovery system: the session permits nothing else. */
+  readonly discovery?: true;
   /** When a document of the session first carried a ticket (tickets.ts). */
   readonly ticketAt?: Millis;
 }

@@ -33,6 +33,13 @@ export interface StatusChange {
   readonly quarantine?: Quarantine | undefined;
 }
 
+/** A record of an unknown machine that is dropped. */
+export interface GoneRecord {
+  readonly name: string;
+  /** The machine whose new document names it, if that is why. */
+  readonly into?: string;
+}
+
 export interface Roster {
   readonly sessions: Sessions;
   readonly heartbeats: Heartbeats;
@@ -50,8 +57,13 @@ export interface Roster {
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined;
   /** Adds a sighting to the machine's status; costs next to nothing when it adds nothing. */
   see(member: Member, sighting: Sighting): void;
-  /** Merges discovered records that turned out to be this machine, and drops them. */
-  fold(into: Member, names: readonly string[]): void;
+  /**
+   * Merges discovered records that turned out to be this machine, and drops them. `accepted`: a new
+   * document names them.
+   */
+  fold(into: Member, names: readonly string[], accepted?: boolean): void;
+  /** Calls `listener` for each record that is dropped, until the returned function is called. */
+  onGone(listener: (gone: GoneRecord) => void): () => void;
   /**
    * Applies `event` to the phase table and merges `change`. When the table has no such transition
    * it records an event, changes nothing and returns false.

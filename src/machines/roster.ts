@@ -17,7 +17,7 @@ import type { Catalog, CatalogChange, Entry } from '../resources/catalog.ts';
 import type { Store, Write } from '../store/store.ts';
 import { createHeartbeats, type Heartbeats } from './heartbeats.ts';
 import type { KnownMachine } from './machine.ts';
-import type { Member, Roster, StatusChange } from './member.ts';
+import type { GoneRecord, Member, Roster, StatusChange } from './member.ts';
 import { prune, viewOf } from './member-record.ts';
 import { MemberTable, type MutableMember } from './members.ts';
 import { type PhaseEvent, transition } from './phases.ts';
@@ -68,6 +68,7 @@ class MemoryRoster implements Roster {
   readonly #table: MemberTable;
   readonly #records: RosterRecords;
   readonly #rate = new TokenBucket(DISCOVERY.burst, millis(1000 / DISCOVERY.perSecond));
+  readonly #listeners = new Set<(gone: GoneRecord) => void>();
   #unsubscribe: () => void = () => {};
   #started = false;
 
@@ -135,7 +136,9 @@ class MemoryRoster implements Roster {
     const table = this.#table;
     if (table.discoveredSize >= MAX_DISCOVERED) {
       metrics?.add('muster_table_dropped_total', { table: 'discovered' });
-      table.remove(table.oldestDiscovered()!);
+      const oldest = table.oldestDiscovered()!;
+      table.remove(oldest);
+      this.#gone({ name: oldest.name });
     }
     const now = this.#deps.clock.now();
     const plain = `m-${sighting.bootMac.replaceAll(':', '')}`;
@@ -175,7 +178,7 @@ class MemoryRoster implements Roster {
     this.#table.claim(own);
   }
 
-  fold(member: Member, names: readonly string[]): void {
+  fold(member: Member, names: readonly string[], accepted = false): void {
     const into = mutable(member);
     for (const name of names) {
       const other = this.#table.discovered(name);
@@ -183,6 +186,8 @@ class MemoryRoster implements Roster {
       const { status } = other;
       this.#table.remove(other);
       this.sessions.rebind(name, into.name);
+      this.#rebindWaiting(status.session, into.name);
+      this.#gone({ name, ...(accepted && { into: into.name }) });
       const firstSeen = Math.min(into.status.firstSeen ?? Infinity, status.firstSeen ?? Infinity);
       this.#table.setStatus(into, {
         ...into.status,
@@ -192,6 +197,21 @@ class MemoryRoster implements Roster {
       if ((other.lastSeen ?? 0) > (into.lastSeen ?? 0)) into.lastSeen = other.lastSeen;
     }
     this.#table.claim(into);
+  }
+
+  onGone(listener: (gone: GoneRecord) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #gone(gone: GoneRecord): void {
+    for (const listener of this.#listeners) listener(gone);
+  }
+
+  /** A machine that waits in the discovery system learns its new name there. */
+  #rebindWaiting(session: string | undefined, machine: string): void {
+    const live = session === undefined ? undefined : this.sessions.get(session);
+    if (live?.session.discovery) this.sessions.set(live, { machine });
   }
 
   move(member: Member, event: PhaseEvent, change: StatusChange = {}): boolean {
@@ -233,6 +253,7 @@ class MemoryRoster implements Roster {
     if (!member) return false;
     beforeChange(`delete machine/${name}`);
     this.#table.remove(member);
+    this.#gone({ name });
     return true;
   }
 
@@ -283,12 +304,14 @@ class MemoryRoster implements Roster {
     const member = before ?? this.#newMember(name, entry);
     if (before) {
       this.#table.setEntry(before, entry);
-      if (before.status.phase === 'discovered') this.move(before, 'accepted');
+      // Boots of the discovery system are not counted as boots of the machine.
+      if (before.status.phase === 'discovered') this.move(before, 'accepted', { bootsWithoutReady: 0 });
       else this.#table.touch(before);
     }
     this.fold(
       member,
       macs.flatMap((mac) => this.#table.seenWith(mac as Mac)),
+      isNew,
     );
     if (isNew && this.#started && member.status.firstSeen !== undefined)
       this.#deps.events.record({ kind: 'machine.accepted', subject: name, fields: { macs: macs.join(' ') } });

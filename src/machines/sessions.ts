@@ -17,6 +17,8 @@ import type { BootSession, SessionStep } from './machine.ts';
 export const MAX_SESSION_AGE = duration('6h');
 /** How long a closed or expired session is kept for `muster explain`. */
 const KEEP_CLOSED = duration('1h');
+/** How long a machine in the discovery system may be silent. It asks every few seconds. */
+const DISCOVERY_SILENCE = duration('1h');
 /**
  * A DISCOVER this soon after the last packet of an opening session belongs to that session: ROM,
  * loader and iPXE each send one.
@@ -73,6 +75,8 @@ export interface LiveSession {
   deadline?: Millis;
   /** Its place in the queue of sessions to examine: a session has at most one. */
   queued?: Due<LiveSession> | undefined;
+  /** When its machine last reported what it is made of, from the discovery system; monotonic. */
+  inventoryAt?: Millis;
   /** When its configuration first carried a ticket; monotonic. */
   ticketAt?: Millis;
   /**
@@ -105,8 +109,15 @@ export interface Sessions {
   mark(live: LiveSession, step: SessionStep): void;
   set(
     live: LiveSession,
-    patch: Partial<Pick<BootSession, 'mac' | 'network' | 'profile' | 'image' | 'loader' | 'peer'>>,
+    patch: Partial<
+      Pick<BootSession, 'machine' | 'mac' | 'network' | 'profile' | 'image' | 'loader' | 'peer'>
+    >,
   ): void;
+  /**
+   * Makes it the session of a machine that waits in the discovery system. It lasts as long as the
+   * machine asks, and the next packet of a boot opens another session.
+   */
+  discover(live: LiveSession): void;
   /**
    * Makes the session its machine's current one. Returns the session that it superseded, if any.
    */
@@ -218,11 +229,14 @@ class MemorySessions implements Sessions {
   }
 
   isLive({ session, openedAt }: LiveSession): boolean {
-    return session.closed === undefined && this.#clock.monotonic() - openedAt < MAX_SESSION_AGE;
+    if (session.closed !== undefined) return false;
+    return session.discovery === true || this.#clock.monotonic() - openedAt < MAX_SESSION_AGE;
   }
 
   touch(live: LiveSession): void {
     live.touchedAt = this.#clock.monotonic();
+    // A flood of packets drops the sessions that were not heard for longest.
+    if (live.session.discovery) this.#tentative.set(live.session.id, live);
   }
 
   ticketed(live: LiveSession, again = false): boolean {
@@ -240,6 +254,12 @@ class MemorySessions implements Sessions {
 
   set(live: LiveSession, patch: Parameters<Sessions['set']>[1]): void {
     live.session = { ...live.session, ...patch };
+  }
+
+  discover(live: LiveSession): void {
+    const { session } = live;
+    live.session = { ...session, discovery: true };
+    if (this.#openings.get(session.machine) === live) this.#openings.delete(session.machine);
   }
 
   promote(live: LiveSession): LiveSession | undefined {
@@ -299,7 +319,8 @@ class MemorySessions implements Sessions {
         this.#currents.set(session.machine, live);
         // No report could arrive while this server was down, so the machine's time starts again.
         if (session.closed === undefined) this.expect(live, (now + CONFIG_TIMEOUT) as Millis);
-      } else if (session.closed === undefined) this.#openings.set(session.machine, live);
+      } else if (session.closed === undefined && session.discovery !== true)
+        this.#openings.set(session.machine, live);
     }
   }
 
@@ -363,6 +384,7 @@ class MemorySessions implements Sessions {
 
   /** When an open session is over because no boot was given, or because it is too old. */
   #expiryOf(live: LiveSession): number {
+    if (live.session.discovery) return live.touchedAt + DISCOVERY_SILENCE;
     return Math.min(
       live.openedAt + MAX_SESSION_AGE,
       live.given ? Infinity : live.touchedAt + OPENING_WINDOW + 1,

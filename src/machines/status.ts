@@ -156,6 +156,7 @@ export function readSession(text: string): BootSession | undefined {
     session.steps.every(isStep) &&
     maybe(session.closed, isEnd) &&
     maybe(session.ticketAt, isTime) &&
+    maybe(session.discovery, (value) => value === true) &&
     SESSION_TEXTS.every((name) => maybe(session[name], isText));
   return sound ? (session as unknown as BootSession) : undefined;
 }

@@ -88,6 +88,17 @@ export type ReportAnswer =
 /** Whether lines of a console were kept; `refused`: the session or the address is not believed. */
 export type ConsoleAnswer = 'kept' | 'refused' | 'later';
 
+/**
+ * What a machine in the discovery system does next. `gone`: its session is over, and it starts
+ * over.
+ */
+export type DiscoveryAnswer =
+  | { readonly do: 'wait' | 'report' | 'reboot'; readonly name: string }
+  | { readonly do: 'gone' };
+
+/** `refused`: the session or the address is not believed; `later`: too many reports at once. */
+export type InventoryAnswer = 'kept' | 'refused' | 'later' | 'unreadable';
+
 /** Answers the protocol servers. */
 export interface BootService {
   /**
@@ -130,6 +141,10 @@ export interface BootService {
   needs(sha256: string): boolean;
   /** Takes a report of a machine. Resolves when its changes are durable. */
   report(session: string, report: MachineReport, peer: string): Promise<ReportAnswer>;
+  /** What a machine in the discovery system does next. In memory and in constant time. */
+  waits?(session: string): DiscoveryAnswer;
+  /** Takes what a machine in the discovery system says it is made of. */
+  inventory?(session: string, text: string, peer: string): Promise<InventoryAnswer>;
   /**
    * Keeps lines of a machine's console. `later`: it sends too much, and has to try again later.
    *

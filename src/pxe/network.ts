@@ -33,5 +33,7 @@ export interface ServedNetwork {
   readonly authoritative: boolean;
   readonly relays: readonly Ipv4[];
   readonly pxe: PxeOptions;
+  /** The Image that unknown machines boot; absent: they are held. */
+  readonly discovery?: string;
   readonly vendorClasses: readonly { readonly prefix: string; readonly pxe: PxeOptions }[];
 }

@@ -158,6 +158,7 @@ function served(name: string, spec: NetworkSpec, place: Place, httpPort: number)
     authoritative: dhcp.authoritative ?? true,
     relays: (dhcp.relays ?? []).map(ipv4),
     pxe: spec.pxe ?? {},
+    ...(spec.discovery && { discovery: spec.discovery.image }),
     vendorClasses: spec.vendorClasses ?? [],
   };
 }

@@ -20,7 +20,14 @@ import { secretsOf } from './secret-references.ts';
 export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] {
   const found: CrossFault[] = [];
   const networks = [...candidates.Network.values()].map(networkView);
-  for (const network of networks) checkNetwork(network, found);
+  for (const network of networks) {
+    checkNetwork(network, found);
+    const image = network.spec.discovery?.image;
+    if (image !== undefined) {
+      const path = ['spec', 'discovery', 'image'];
+      checkReference(network.candidate, 'Image', image, path, candidates, found, 'warning');
+    }
+  }
   checkOverlaps(networks, found);
   const claims = new Claims();
   const reserving = new Set<NetworkView>();

@@ -1,7 +1,7 @@
 /** The schema of Network documents. */
 import { z } from 'zod';
 import { dhcpOptions } from './dhcp-options.ts';
-import { cidrText, domainName, duration, ipv4Text, loaderName, trust } from './fields.ts';
+import { cidrText, domainName, duration, ipv4Text, loaderName, name, trust } from './fields.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
 /** How a reply to PXE firmware is built (docs/decisions/0010). */
@@ -76,6 +76,18 @@ export const networkSpec = z.strictObject({
   pxe: pxeOptions
     .optional()
     .meta({ description: 'How Muster builds replies to PXE firmware on this network.' }),
+  discovery: z
+    .strictObject({
+      image: name.meta({
+        description:
+          'The Image that unknown machines boot; `muster image build discovery` makes one. It runs from RAM, writes to no disk, reports what the machine is made of, and waits.',
+      }),
+    })
+    .optional()
+    .meta({
+      description:
+        'What machines boot that no document knows. Default: nothing; they are held by their loader until they are accepted.',
+    }),
   vendorClasses: z
     .array(
       z.strictObject({

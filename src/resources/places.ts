@@ -150,6 +150,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.domain': at('DHCP option 15; fqdn of machines', 'lab.example'),
     'spec.mtu': at('DHCP option 26; interfaces of machines', '9000'),
     'spec.pxe': at('boot host: how it answers PXE firmware'),
+    'spec.discovery': at('boot script of unknown machines', '{image: discovery}'),
     'spec.vendorClasses': at('DHCP options of machines with this vendor class'),
     'spec.trust': TRUST,
     'spec.tpm': TPM,

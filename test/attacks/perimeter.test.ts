@@ -49,6 +49,9 @@ const MACHINE_ANSWERS = {
   ignition: { none: 404, session: 404 },
   report: { none: 409, session: 409 },
   console: { none: 409, session: 409 },
+  // Only sessions of machines in the discovery system.
+  waits: { none: 404, session: 404 },
+  inventory: { none: 409, session: 409 },
   asset: { none: 404, session: 404 },
   loader: { none: 200, session: 200 },
 } as const satisfies Record<MachineRoute, { readonly none: number; readonly session: number }>;

@@ -54,7 +54,7 @@ it.for(Object.keys(OFFERS))('%s offers verbs, values and files', { timeout: 60_0
   const offers = OFFERS[shell]!;
   expect(offers(['vali'])).toEqual(['validate']);
   expect(offers(['cluster', 'remove-'])).toEqual(['remove-node']);
-  expect(offers(['image', 'build', ''])).toEqual(['debian', 'probe']);
+  expect(offers(['image', 'build', ''])).toEqual(['debian', 'discovery', 'probe']);
   expect(offers(['explain', '--firmware', 'u'])).toEqual(['uefi']);
   expect(offers(['apply', '-f', 'mach'])).toContain('machines.yaml');
 });

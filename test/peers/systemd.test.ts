@@ -56,7 +56,7 @@ describe('the installed form', () => {
   });
 
   it('the installed form builds images in a cache directory, not below its own files', () => {
-    for (const recipe of ['debian', 'probe']) {
+    for (const recipe of ['debian', 'discovery', 'probe']) {
       const words = [path.join(lib, 'images', recipe, 'build.sh'), '--print-directory'];
       const directory = execFileSync('sh', words, { encoding: 'utf8' });
       expect(directory).toMatch(/^\/var\/cache\/muster-images\//);

@@ -28,7 +28,7 @@ const known = {
 };
 
 const decision = z.strictObject({
-  kind: z.enum(['ignore', 'loader', 'script', 'disk', 'hold']),
+  kind: z.enum(['ignore', 'loader', 'script', 'discovery', 'disk', 'hold']),
   reason,
   loader: z.string().optional(),
   profile: z.string().optional(),

@@ -7,9 +7,9 @@ const boot = z.strictObject({
   from: z.enum(['network', 'own-disk']),
   at: time,
   until: time,
-  outcome: z.enum(['ready', 'failed', 'held', 'left', 'underway']),
+  outcome: z.enum(['ready', 'failed', 'held', 'left', 'discovery', 'underway']),
 });
-const stage = z.enum(['firmware', 'loader', 'kernel', 'system', 'agent', 'cluster']);
+const stage = z.enum(['firmware', 'loader', 'kernel', 'discovery', 'system', 'agent', 'cluster']);
 
 export const verdict = z
   .strictObject({

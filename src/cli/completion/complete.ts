@@ -55,7 +55,7 @@ const ARGUMENTS: Readonly<Record<string, readonly Source[] | readonly (readonly 
   'addon ls': ['clusters'],
   'addon show': ['catalogue'],
   'addon pin': ['catalogue'],
-  'image build': [['debian', 'probe']],
+  'image build': [['debian', 'discovery', 'probe']],
   'image verify': ['images'],
   'image rm': ['images'],
   'artifacts plan': ['clusters'],

@@ -301,7 +301,7 @@ async function getInventory(
       (name) =>
         new MusterError(
           'E_NOT_FOUND',
-          `no inventory of "${name}" is known: its agent reports one when it has its certificate`,
+          `no inventory of "${name}" is known: its agent reports one when it has its certificate, and an unknown machine in the discovery system`,
         ),
     );
   const wanted = items.filter(({ machine }) => names.length === 0 || names.includes(machine));

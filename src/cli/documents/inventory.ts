@@ -19,6 +19,7 @@ function cardText({ name, mac, link, mbits, driver, neighbour }: InventoryView['
 
 export const INVENTORY_COLUMNS: readonly Column<InventoryView>[] = [
   { heading: 'MACHINE', cell: ({ machine }) => machine },
+  { heading: 'FROM', cell: ({ from }) => from },
   { heading: 'CPUS', cell: ({ processors }) => (processors ? String(processors.threads) : undefined) },
   {
     heading: 'MEMORY',
@@ -39,7 +40,7 @@ export const INVENTORY_COLUMNS: readonly Column<InventoryView>[] = [
 
 /** Everything about one machine, a line for each part. */
 export function inventoryText(view: InventoryView): string {
-  const { machine, changedAt, system, firmware, processors, memoryBytes, bmc, disks, cards } = view;
+  const { machine, changedAt, from, system, firmware, processors, memoryBytes, bmc, disks, cards } = view;
   const rows: readonly (readonly [string, string | undefined])[] = [
     [
       'system',
@@ -55,5 +56,10 @@ export function inventoryText(view: InventoryView): string {
     ...cards.map((card) => ['card', cardText(card)] as const),
   ];
   const lines = rows.filter(([, text]) => text).map(([name, text]) => `  ${name.padEnd(10)}  ${text}`);
-  return [`${machine}, as it reports itself since ${timeText(changedAt)}`, ...lines, ''].join('\n');
+  const claim =
+    from === 'discovery'
+      ? ['  It said so over plain HTTP, in the discovery system; nobody has confirmed it.']
+      : [];
+  const since = `${machine}, as it reports itself since ${timeText(changedAt)}`;
+  return [since, ...claim, ...lines, ''].join('\n');
 }

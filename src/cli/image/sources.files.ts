@@ -299,7 +299,7 @@ export async function runRecipe(name: string, args: readonly string[], signal: A
   if (!/^[a-z0-9-]+$/.test(name) || !(await stat(recipe).catch(() => undefined)))
     throw new MusterError(
       'E_USAGE',
-      `there is no recipe images/${name}/build.sh; there are debian and probe`,
+      `there is no recipe images/${name}/build.sh; there are debian, discovery and probe`,
     );
   return new Promise((resolve, reject) => {
     const child = spawn(recipe, args, { stdio: ['ignore', 'pipe', 'inherit'], signal });

@@ -78,9 +78,9 @@ function bringVerbs(image: Command, io: Io, finish: Finish): void {
       .command('build')
       .summary('build an image and add it')
       .description(
-        "Builds an image from its recipe in images/ (debian, probe) with packages of the host's own mirror, and adds it. This takes some minutes.",
+        "Builds an image from its recipe in images/ (debian, discovery, probe) with packages of the host's own mirror, and adds it. This takes some minutes.",
       )
-      .argument('<recipe>', 'debian or probe')
+      .argument('<recipe>', 'debian, discovery or probe')
       .argument('[arguments...]', 'arguments of the recipe, after --')
       .option('--name <name>', 'name of the Image (default: as the recipe says, such as debian-13)'),
   ).action(async (recipe: string, args: string[], options) =>

@@ -5,12 +5,12 @@ import { moment } from '../base/times.ts';
 import { Facts } from '../parts/facts.tsx';
 import { ProblemNote } from '../parts/note.tsx';
 import { useResource } from '../parts/use.ts';
-import { cardText, diskText, sizeText } from './parts.ts';
+import { PLAIN_CLAIM, partFacts } from './parts.ts';
 
 export function Inventory({ name }: { readonly name: string }) {
   const { value, error } = useResource<InventoryList>(
     `/v1/inventory?machine=${part(name)}`,
-    ({ kind, subject }) => subject === name && kind === 'agent.alive',
+    ({ kind, subject }) => subject === name && (kind === 'agent.alive' || kind === 'machine.inventory'),
   );
   const known = value?.items[0];
   return (
@@ -18,24 +18,14 @@ export function Inventory({ name }: { readonly name: string }) {
       <h2>Hardware</h2>
       <ProblemNote error={error} />
       {known === undefined ? (
-        <p class="dim">The machine has not reported any. Its agent does, once an hour.</p>
+        <p class="dim">
+          The machine has not reported any. Its agent does, once an hour, and the discovery system.
+        </p>
       ) : (
         <>
           <p class="dim">As the machine reports itself, unchanged since {moment(known.changedAt)}.</p>
-          <Facts
-            facts={[
-              [
-                'Processors',
-                known.processors &&
-                  [known.processors.threads, known.processors.model].filter(Boolean).join(' × '),
-              ],
-              ['Memory', known.memoryBytes && sizeText(known.memoryBytes)],
-              ['Firmware', Object.values(known.firmware ?? {}).join(', ')],
-              ['BMC', known.bmc?.address],
-              ...known.disks.map((disk) => [`Disk ${disk.name}`, diskText(disk)] as const),
-              ...known.cards.map((card) => [`Card ${card.name}`, cardText(card)] as const),
-            ]}
-          />
+          {known.from === 'discovery' && <p class="dim">{PLAIN_CLAIM}</p>}
+          <Facts facts={partFacts(known)} />
         </>
       )}
     </section>

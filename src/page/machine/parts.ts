@@ -24,6 +24,21 @@ export const diskText = ({ bytes, rotational, transport, model, serial }: Disk):
     serial !== undefined && `serial ${serial}`,
   );
 
+/** The parts that a machine reports, for a list of facts. */
+export const partFacts = ({ processors, memoryBytes, firmware, bmc, disks, cards }: InventoryView) =>
+  [
+    ['Processors', processors && [processors.threads, processors.model].filter(Boolean).join(' × ')],
+    ['Memory', memoryBytes && sizeText(memoryBytes)],
+    ['Firmware', Object.values(firmware ?? {}).join(', ')],
+    ['BMC', bmc?.address],
+    ...disks.map((disk) => [`Disk ${disk.name}`, diskText(disk)] as const),
+    ...cards.map((card) => [`Card ${card.name}`, cardText(card)] as const),
+  ] as const;
+
+/** Where an inventory comes from, when that is worth a warning. */
+export const PLAIN_CLAIM =
+  'It said so in the discovery system over plain HTTP: whoever is on the segment may have written it.';
+
 /** The switch port that LLDP names: `tor-1 port Ethernet7`. */
 export function neighbourText({ neighbour }: Card): string | undefined {
   if (neighbour === undefined) return undefined;

@@ -1,10 +1,12 @@
 /** A machine that was only seen: what is known of it, and the form that accepts it. */
 import { useState } from 'preact/hooks';
 import type { Shown } from '../../api/documents.ts';
+import type { InventoryView } from '../../api/inventory.ts';
 import { part, post, request } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { age, moment } from '../base/times.ts';
 import { changed } from '../fleet/machines.ts';
+import { PLAIN_CLAIM, partFacts } from '../machine/parts.ts';
 import { Link } from '../parts/badge.tsx';
 import { Facts } from '../parts/facts.tsx';
 import { Choice, TextField } from '../parts/field.tsx';
@@ -13,12 +15,14 @@ import { useOrder } from '../parts/use.ts';
 
 interface UnknownProps {
   readonly machine: Shown;
+  /** What it says in the discovery system that it is made of. */
+  readonly parts: InventoryView | undefined;
   readonly profiles: readonly string[];
   readonly clusters: readonly string[];
   readonly now: number;
 }
 
-export function Unknown({ machine, profiles, clusters, now }: UnknownProps) {
+export function Unknown({ machine, parts, profiles, clusters, now }: UnknownProps) {
   const { name } = machine.metadata;
   const { seen, firstSeen, lastSeen } = machine.status;
   const vendor = [seen?.manufacturer, seen?.product].filter(Boolean).join(' ');
@@ -46,6 +50,12 @@ export function Unknown({ machine, profiles, clusters, now }: UnknownProps) {
           ],
         ]}
       />
+      {parts && (
+        <section aria-label={`Parts of ${name}`}>
+          <p class="dim">{PLAIN_CLAIM}</p>
+          <Facts facts={partFacts(parts)} />
+        </section>
+      )}
       {may('operate') && <AcceptForm name={name} seen={seen} profiles={profiles} clusters={clusters} />}
     </li>
   );

@@ -3,6 +3,7 @@
 import { useEffect } from 'preact/hooks';
 import type { Waiting } from '../../api/approvals.ts';
 import type { Shown } from '../../api/documents.ts';
+import type { InventoryList } from '../../api/inventory.ts';
 import { may } from '../base/session.ts';
 import { allRows, loading, machineNamed, show } from '../fleet/machines.ts';
 import { Empty, Loading, ProblemNote } from '../parts/note.tsx';
@@ -21,6 +22,10 @@ export function Register() {
   const clusters = useResource<List<Shown>>('/v1/clusters', ({ subject }) => subject.startsWith('Cluster/'));
   const waiting = useResource<List<Waiting>>('/v1/waiting', ({ kind }) =>
     ['agent.waiting', 'machine.approved', 'agent.certificate'].includes(kind),
+  );
+  const parts = useResource<InventoryList>(
+    '/v1/inventory?fields=from%3Ddiscovery',
+    ({ kind }) => kind === 'machine.inventory' || kind === 'machine.accepted',
   );
   const unknown = allRows.value.filter((row) => row.unknown).map(({ name }) => name);
   useEffect(() => show(unknown), [unknown.join(' ')]);
@@ -46,6 +51,7 @@ export function Register() {
                 <Unknown
                   key={name}
                   machine={machine}
+                  parts={parts.value?.items.find((one) => one.machine === name)}
                   profiles={namesOf(profiles.value)}
                   clusters={namesOf(clusters.value)}
                   now={now}

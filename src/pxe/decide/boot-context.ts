@@ -25,7 +25,7 @@ import type { BootAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Configurations, createConfigurations } from './configuration.ts';
 import { chosenDataDisk } from './data-disk.ts';
-import { judge, type Recognised, reason, type Verdict } from './decide.ts';
+import { judge, type Recognised, reason, unknownOn, type Verdict } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { type SelectedBy, selectionOf } from './selection.ts';
 
@@ -54,7 +54,7 @@ export interface BootDeps {
   /** The MAC that holds a lease on an address now. */
   readonly leaseHolder?: (address: string) => Mac | undefined;
   /** What agents reported of their machines. Absent: nothing. */
-  readonly inventories?: Pick<Inventories, 'get' | 'counting' | 'settle'>;
+  readonly inventories?: Pick<Inventories, 'get' | 'counting' | 'settle' | 'claim'>;
   /** The selector by which a machine of a running cluster found the disk that has its data. */
   readonly dataDiskOf?: (machine: string) => string | undefined;
 }
@@ -70,7 +70,7 @@ interface MachineAnswer {
   /** The version of the machine that it was computed from. */
   readonly version: number;
   readonly inventory: CountingInventory | undefined;
-  readonly recognised: Extract<Recognised, { kind: 'known' }> | { readonly kind: 'unknown' };
+  readonly recognised: Exclude<Recognised, { kind: 'conflict' }>;
   /** The verdict before images and configuration are checked. DHCP uses it. */
   readonly outline: Verdict;
   readonly address: Ipv4 | undefined;
@@ -250,6 +250,7 @@ export function createBootContext(deps: BootDeps): BootContext {
           ...fields,
           ...(decision.kind === 'loader' ? { loader: decision.loader } : {}),
           ...(decision.kind === 'script' ? { profile: decision.profile, image: decision.image } : {}),
+          ...(decision.kind === 'discovery' ? { image: decision.image } : {}),
         },
       });
       return true;
@@ -338,7 +339,7 @@ function machineAnswer(
         bootsWithoutReady: member.status.bootsWithoutReady,
         quarantine: member.status.quarantine?.text,
       }
-    : { kind: 'unknown' };
+    : unknownOn(network, member.status.bootsWithoutReady);
   const address = reservedAddress(member, network);
   const hostname = spec ? hostnameOf(member) : undefined;
   return {

@@ -13,7 +13,7 @@ import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { NamedProfile, Selection } from '../../machines/select.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
-import type { Asset, ImageSpec } from '../../resources/kinds.ts';
+import type { ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import { suits } from '../firmware/loaders.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
@@ -21,7 +21,9 @@ import type { BootContext, Identified } from './boot-context.ts';
 import { addressOf } from './boot-context.ts';
 import { chosenDataDisk, disksFor } from './data-disk.ts';
 import { judge, type Readiness, type Recognised, remedy, type Verdict } from './decide.ts';
+import { giveDiscovery, verdictOnUnknown } from './discovery.ts';
 import { type Asker, foreignness, verdictOnAlive, verdictOnForeign } from './foreign.ts';
+import { imageState } from './image-state.ts';
 import { givesAddress } from './own-addresses.ts';
 import { considersInventory, selectionOf } from './selection.ts';
 
@@ -61,7 +63,9 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   const identified = context.identify(asker.found);
   const member = recorded(context, identified, asked, identity, bootMac);
   const subject = member?.name ?? bootMac ?? plainAddress(asked.peer);
-  const live = sessionOf(context, subject, named, asked, bootMac);
+  // The session of a wait in the discovery system is not that of the boot after it.
+  const own = named?.session.discovery && member?.entry ? undefined : named;
+  const live = sessionOf(context, subject, own, asked, bootMac);
   const prepared = prepare(context, identified, live, asked, member);
   const { verdict } = prepared;
   const fresh = context.decided(subject, live, 'script', asked.network?.name, verdict);
@@ -76,6 +80,7 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
     ]);
     return answer;
   }
+  if (verdict.kind === 'discovery' && member) return giveDiscovery(context, live, member, asked, verdict);
   if (verdict.kind === 'disk' && member) {
     if (!live.given) roster.sessions.promote(live);
     roster.sessions.mark(live, 'script');
@@ -188,7 +193,12 @@ function prepare(
 ): Preparation {
   if (identified.kind === 'conflict')
     return { verdict: judge({ kind: 'conflict', machines: identified.machines }) };
-  if (identified.kind === 'unknown' || !member?.entry) return { verdict: judge({ kind: 'unknown' }) };
+  if (identified.kind === 'unknown' || !member?.entry) {
+    const arch = request.arch ?? member?.status.seen.arch;
+    // A machine that could not be recorded cannot be accepted either, so it is held.
+    const network = member && request.network;
+    return { verdict: verdictOnUnknown(context, network, arch, member?.status.bootsWithoutReady) };
+  }
   // A script that is requested again within one session (a lost answer, a retry) is the same boot.
   const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);
   return prepareFor(context, member, {
@@ -232,12 +242,9 @@ export function prepareFor(context: BootContext, member: Member, on: PrepareFor)
   if (outline.kind === 'disk') return { verdict: outline, settles };
   if (outline.kind !== 'script') return { verdict: outline };
   const image = context.catalog.get('Image', outline.image)?.document.spec;
-  const missing = image
-    ? missingAsset(context, outline.image, image)
-    : `Image "${outline.image}" does not exist.`;
   const base: Readiness = {
     arch: on.arch,
-    image: missing === undefined ? { arch: image!.arch } : { missing },
+    image: imageState(context, outline.image),
     loaderMissing: missingLoader(context, member, on),
   };
   const able = judge(machine, base);
@@ -283,19 +290,6 @@ function missingLoader(
   if (wanted === undefined || context.assets.loader(wanted) !== undefined) return undefined;
   const code = firmware === undefined ? undefined : firmware === 'bios' ? 0 : 7;
   return suits(wanted, code) ? wanted : undefined;
-}
-
-/** Which files of the image are not here, as a sentence; undefined when all of them are. */
-export function missingAsset(context: BootContext, name: string, image: ImageSpec): string | undefined {
-  const files: readonly (readonly [string, Asset])[] = [
-    ['kernel', image.kernel],
-    ...(image.initrds ?? []).map((asset) => ['initrd', asset] as const),
-    ...(image.root ? [['root image', image.root] as const] : []),
-  ];
-  const lacking = files.filter(([, asset]) => context.assets.find(asset.sha256) === undefined);
-  return lacking.length === 0
-    ? undefined
-    : `Image "${name}" lacks its ${lacking.map(([what]) => what).join(' and ')}.`;
 }
 
 /** The first fault in words, and the number of the others. */

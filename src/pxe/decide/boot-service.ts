@@ -25,6 +25,7 @@ import {
 import { missingFiles, outlook, wantedImage } from './outlook.ts';
 import { selectionOf } from './selection.ts';
 import { machineTrust } from './trust.ts';
+import { discoveryAnswer, reportsBucket, takeInventory } from './waiting.ts';
 
 export type { BootDeps } from './boot-context.ts';
 
@@ -71,6 +72,7 @@ export interface RunningBootService extends BootService {
 /** Starts the boot service. It answers until `close`. */
 export function createBootService(deps: BootDeps): RunningBootService {
   const context = createBootContext(deps);
+  const reports = reportsBucket();
   let stop: () => void = () => {};
   const tick = (): void => {
     failSilent(context);
@@ -92,6 +94,8 @@ export function createBootService(deps: BootDeps): RunningBootService {
     config: (session, file, asked) => config(context, session, file, asked),
     inline: (session, file, asked) => inline(context, session, file, asked),
     report: (session, given, peer) => report(context, session, given, peer),
+    waits: (session) => discoveryAnswer(context, session),
+    inventory: (id, text, peer) => takeInventory(context, reports, { id, text, peer }),
     console: (session, form, peer) => takeConsole(context, session, form, peer),
     configurationFiles: (machine, session, baseUrl) =>
       configurationFiles(context, { machine, session, baseUrl }),

@@ -23,7 +23,13 @@ export function reason(code: ReasonCode, particulars?: string): DecisionReason {
 
 /** What is known about the machine that asks. */
 export type Recognised =
-  | { readonly kind: 'unknown' }
+  | {
+      readonly kind: 'unknown';
+      /** The Image that its network gives to unknown machines. */
+      readonly discovery?: string | undefined;
+      /** Discovery boots since it last asked from the discovery system. */
+      readonly bootsWithoutWord?: number;
+    }
   | { readonly kind: 'conflict'; readonly machines: readonly string[] }
   | {
       readonly kind: 'known';
@@ -57,7 +63,7 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
     kind: 'hold',
     reason: reason(code, particulars),
   });
-  if (machine.kind === 'unknown') return hold('unknown_machine');
+  if (machine.kind === 'unknown') return judgeUnknown(machine, readiness);
   if (machine.kind === 'conflict')
     return hold(
       'identity_conflict',
@@ -91,6 +97,36 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
     return hold('loader_missing', `It is "${readiness.loaderMissing}".`);
   if (readiness.configFault !== undefined) return hold('config_invalid', readiness.configFault);
   return { kind: 'script', profile: profile.name, image, reason: reason('boots_profile') };
+}
+
+/** A machine on a network that no document knows. */
+export const unknownOn = (
+  network: { readonly discovery?: string } | undefined,
+  bootsWithoutWord = 0,
+): Extract<Recognised, { kind: 'unknown' }> => ({
+  kind: 'unknown',
+  discovery: network?.discovery,
+  bootsWithoutWord,
+});
+
+/** Decides what a machine gets that no document knows. */
+function judgeUnknown(
+  { discovery, bootsWithoutWord = 0 }: Extract<Recognised, { kind: 'unknown' }>,
+  { image, arch }: Readiness,
+): Verdict {
+  const hold = (particulars?: string): Verdict => ({
+    kind: 'hold',
+    reason: reason('unknown_machine', particulars),
+  });
+  if (discovery === undefined) return hold();
+  if (bootsWithoutWord >= BOOT_LIMIT)
+    return hold(`It booted the discovery system ${bootsWithoutWord} times, which never asked for anything.`);
+  if (image !== undefined) {
+    if ('missing' in image) return hold(`It cannot boot the discovery system: ${image.missing}`);
+    if (arch !== undefined && arch !== image.arch)
+      return hold(`The discovery system is for ${image.arch}, the machine is ${arch}.`);
+  }
+  return { kind: 'discovery', image: discovery, reason: reason('discovers') };
 }
 
 /** What the DHCP decision depends on. */
@@ -138,7 +174,7 @@ export function decide(asked: BootFacts): BootDecision {
         const decision = load(facts, 'chainload');
         if (decision.kind === 'loader') return decision;
       }
-      return facts.verdict.kind === 'script'
+      return facts.verdict.kind === 'script' || facts.verdict.kind === 'discovery'
         ? { ...facts.verdict, reason: reason('fetch_script') }
         : facts.verdict;
     }
@@ -183,6 +219,7 @@ interface Remedied {
 export function remedy(why: Reason, { subject, recorded, mac }: Remedied): string | undefined {
   switch (why.code as ReasonCode) {
     case 'unknown_machine':
+    case 'discovers':
     case 'no_profile':
       return recorded
         ? `muster machine accept ${subject} --profile PROFILE`

@@ -11,6 +11,8 @@ export const REASONS = {
   fetch_script: 'The loader can fetch its script over HTTP.',
   not_a_boot_client: 'An ordinary DHCP client: it gets an address, no boot file.',
   unknown_machine: 'No document knows this machine.',
+  discovers:
+    'No document knows this machine: it boots the discovery system, which reports what the machine is made of and waits until it is accepted.',
   no_profile: 'The machine has no profile and no profile selects it.',
   no_inventory:
     'No profile selects the machine yet: one that selects by inventory may fit, and the machine has not reported its inventory.',
@@ -43,7 +45,8 @@ export interface DecisionReason extends Reason {
 
 /**
  * `ignore`: no boot file. `loader`: a file from the loader directory. `script`: a boot script that
- * boots. `disk`: a script that boots from disk. `hold`: a script that waits and asks again.
+ * boots. `discovery`: one that boots the discovery system on an unknown machine. `disk`: one that
+ * boots from disk. `hold`: a script that waits and asks again.
  */
 export type BootDecision =
   | { readonly kind: 'ignore'; readonly reason: DecisionReason }
@@ -54,5 +57,6 @@ export type BootDecision =
       readonly image: string;
       readonly reason: DecisionReason;
     }
+  | { readonly kind: 'discovery'; readonly image: string; readonly reason: DecisionReason }
   | { readonly kind: 'disk'; readonly reason: DecisionReason }
   | { readonly kind: 'hold'; readonly reason: DecisionReason };

@@ -18,6 +18,7 @@ import { addressOf, type BootContext, isInline, reservedAddress } from './boot-c
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
 import { decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
+import { verdictOnUnknown } from './discovery.ts';
 import { dataDiskSteps, inventorySteps } from './explain-inventory.ts';
 import { type ExplainStep, eventStep, stateSteps } from './explain-state.ts';
 import { verdictOnMac } from './foreign.ts';
@@ -166,7 +167,7 @@ function caseOf(context: BootContext, question: ExplainQuestion): Case {
               ...preparation(member, network, arch, mac, firmware),
               alive: roster.heartbeats.alive(member.name) !== undefined,
             })
-          : { verdict: judge({ kind: 'unknown' }) };
+          : { verdict: verdictOnUnknown(context, network, arch, owner?.status.bootsWithoutReady) };
   return {
     subject: (named ?? member)?.name ?? mac!,
     member: named ?? member,
@@ -372,6 +373,7 @@ function decisionStep(step: string, decision: BootDecision): ExplainStep {
     ignore: 'no boot file',
     loader: decision.kind === 'loader' ? `loader ${decision.loader}` : '',
     script: decision.kind === 'script' ? `boots ${decision.image} as ${decision.profile}` : '',
+    discovery: decision.kind === 'discovery' ? `boots the discovery system ${decision.image}` : '',
     disk: 'its own disk',
     hold: 'waits',
   }[decision.kind];

@@ -86,7 +86,7 @@ export function config(
  * and where another server gives the addresses, all of the network's subnet. Such a server may give
  * the booted system another address than iPXE.
  */
-function speaksFor(context: BootContext, live: LiveSession, address: string): boolean {
+export function speaksFor(context: BootContext, live: LiveSession, address: string): boolean {
   const member = context.roster.get(live.session.machine)!;
   const network = networkOf(context, live);
   if (!givesAddress(network, member) && isOn(network, address)) return true;

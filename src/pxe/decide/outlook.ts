@@ -3,8 +3,9 @@ import type { Reason } from '../../events/event.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import { assetsOf } from '../assets/assets.ts';
 import type { BootContext } from './boot-context.ts';
-import { missingAsset } from './boot-script.ts';
 import { judge } from './decide.ts';
+import { verdictOnUnknown } from './discovery.ts';
+import { imageState } from './image-state.ts';
 import { selectionOf } from './selection.ts';
 
 /**
@@ -14,19 +15,18 @@ import { selectionOf } from './selection.ts';
 export function outlook(context: BootContext, name: string): Reason | undefined {
   const member = context.roster.get(name);
   if (member === undefined) return undefined;
-  if (member.entry === undefined) return judge({ kind: 'unknown' }).reason;
   const { seen, bootsWithoutReady, quarantine } = member.status;
+  if (member.entry === undefined) {
+    const network = context.servedNetworks().find(({ name: one }) => one === seen.network);
+    return verdictOnUnknown(context, network, seen.arch, bootsWithoutReady).reason;
+  }
   const selection = selectionOf(context, member, seen.network);
   const machine = { kind: 'known', selection, bootsWithoutReady, quarantine: quarantine?.text } as const;
   const outline = judge(machine);
   if (outline.kind !== 'script') return outline.kind === 'hold' ? outline.reason : undefined;
-  const image = context.catalog.get('Image', outline.image)?.document.spec;
-  const missing = image
-    ? missingAsset(context, outline.image, image)
-    : `Image "${outline.image}" does not exist.`;
   const verdict = judge(machine, {
     arch: seen.arch,
-    image: missing === undefined ? { arch: image!.arch } : { missing },
+    image: imageState(context, outline.image),
   });
   return verdict.kind === 'hold' ? verdict.reason : undefined;
 }

@@ -47,6 +47,17 @@ export const MACHINE_ROUTES = {
     path: '/boot/:session/console',
     about: 'Lines of a machine’s console: form fields boot (the kernel’s boot id), lines.',
   },
+  waits: {
+    method: 'GET',
+    path: '/boot/:session/wait',
+    about:
+      'What an unknown machine in the discovery system does: wait, report (its inventory) or reboot, and its name.',
+  },
+  inventory: {
+    method: 'POST',
+    path: '/boot/:session/inventory',
+    about: 'What an unknown machine in the discovery system is made of, as lines of text; at most 32 KiB.',
+  },
   asset: {
     method: 'GET',
     path: '/assets/:sha256/:name',

@@ -5,6 +5,7 @@ import { MusterError } from '../../base/errors.ts';
 import type { HttpLimits } from '../../base/limits.server.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
+import { MAX_INVENTORY_OCTETS } from '../../machines/inventory.ts';
 import type { OpenedAssets } from '../assets/assets.ts';
 import type { BootService, ConfigFile } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
@@ -16,7 +17,10 @@ import { fields, type Target } from './target.ts';
 
 /** What the routes need. */
 export interface ServeDeps {
-  readonly boot: Pick<BootService, 'script' | 'config' | 'inline' | 'report' | 'console' | 'needs'>;
+  readonly boot: Pick<
+    BootService,
+    'script' | 'config' | 'inline' | 'report' | 'console' | 'needs' | 'waits' | 'inventory'
+  >;
   readonly assets: OpenedAssets;
   /** The machine that has an address, for events about files. */
   readonly subjectOf?: (
@@ -84,6 +88,10 @@ export async function serve(
       return send(response, await report(params.session!, request, response, context));
     case 'console':
       return send(response, await consoleLines(params.session!, request, response, context));
+    case 'waits':
+      return send(response, waits(params.session!, context));
+    case 'inventory':
+      return send(response, await inventory(params.session!, request, response, context));
     case 'asset':
       return asset(params.sha256!, request, response, context);
     case 'loader':
@@ -131,7 +139,8 @@ async function report(
   context: ServeContext,
 ): Promise<Answer> {
   const body = await readBody(request, context.limits.bodyBytes);
-  if (body === undefined) return tooLarge(response, context, 'a report', "; send the log's tail");
+  if (body === undefined)
+    return tooLarge(response, 'a report', context.limits.bodyBytes, "; send the log's tail");
   const given = reportIn(body);
   if (typeof given === 'string') return textAnswer(400, `E_USAGE: ${given}.`);
   const answer = await context.boot.report(session, given, context.peer);
@@ -148,16 +157,43 @@ async function consoleLines(
   context: ServeContext,
 ): Promise<Answer> {
   const body = await readBody(request, context.limits.bodyBytes);
-  if (body === undefined) return tooLarge(response, context, 'a form');
+  if (body === undefined) return tooLarge(response, 'a form', context.limits.bodyBytes);
   const kept = await context.boot.console?.(session, fields(body, { form: true }), context.peer);
   if (kept === 'refused') return textAnswer(409, 'not kept: the boot session or the address is another one');
   return kept === 'later' ? textAnswer(429, 'not kept: too many lines at once') : textAnswer(200, 'kept');
 }
 
+function waits(session: string, { boot }: ServeContext): Answer {
+  const answer = boot.waits?.(session) ?? { do: 'gone' };
+  return answer.do === 'gone'
+    ? textAnswer(404, 'E_NOT_FOUND: no machine waits in this boot session.')
+    : textAnswer(200, `${answer.do} ${answer.name}`);
+}
+
+async function inventory(
+  session: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  context: ServeContext,
+): Promise<Answer> {
+  const body = await readBody(request, MAX_INVENTORY_OCTETS);
+  if (body === undefined) return tooLarge(response, 'an inventory', MAX_INVENTORY_OCTETS);
+  switch (await context.boot.inventory?.(session, body, context.peer)) {
+    case 'kept':
+      return textAnswer(200, 'kept');
+    case 'later':
+      return textAnswer(429, 'not kept: too many reports at once');
+    case 'unreadable':
+      return textAnswer(400, 'E_USAGE: no line of an inventory.');
+    default:
+      return textAnswer(409, 'not kept: the boot session or the address is another one');
+  }
+}
+
 /** The answer to a body that was not read to its end; the connection is of no use after it. */
-function tooLarge(response: ServerResponse, { limits }: ServeContext, what: string, fix = ''): Answer {
+function tooLarge(response: ServerResponse, what: string, limit: number, fix = ''): Answer {
   response.shouldKeepAlive = false;
-  return textAnswer(413, `E_TOO_LARGE: ${what} has at most ${limits.bodyBytes} octets${fix}.`);
+  return textAnswer(413, `E_TOO_LARGE: ${what} has at most ${limit} octets${fix}.`);
 }
 
 /** The body as text, or undefined when it is larger than `limit`. */

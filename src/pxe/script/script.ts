@@ -145,9 +145,9 @@ export interface BootScriptInput {
    * configuration and report for it, where the address that they come from allows that.
    */
   readonly session: string;
-  /** Names of machine, profile and image, for the console. */
+  /** Names of machine, profile and image, for the console. The discovery system has no profile. */
   readonly machine: string;
-  readonly profile: string;
+  readonly profile?: string;
   readonly image: string;
   readonly kernel: Asset;
   readonly initrds: readonly Asset[];
@@ -196,7 +196,7 @@ export function bootScript(input: BootScriptInput): string {
   const kernel = `kernel --name vmlinuz ${assetUrl(baseUrl, input.kernel, 'kernel')} BOOTIF=01-\${netX/mac:hexhyp} ${line}`;
   return [
     '#!ipxe',
-    say(`${input.machine} boots ${input.image} as ${input.profile}`),
+    say(`${input.machine} boots ${input.image}${input.profile === undefined ? '' : ` as ${input.profile}`}`),
     'imgfree ||',
     loading('kernel', 'the kernel does not load', kernel),
     ...initrds.map(({ name, url }, index) =>

@@ -32,7 +32,7 @@ test('inventories of machines that exist are listed, and one machine by any of i
 test('`muster get inventory` prints a line for each machine, and all parts of one', async () => {
   const list = await run(['get', 'inventory', '--socket', world.socket]);
   expect(list.out).toMatch(
-    /^MACHINE +CPUS +MEMORY +DISKS +LINKS +PRODUCT\nnode-1 +8 +16.0 GiB +sda:447GiB +1\/1 +R640\n$/,
+    /^MACHINE +FROM +CPUS +MEMORY +DISKS +LINKS +PRODUCT\nnode-1 +agent +8 +16.0 GiB +sda:447GiB +1\/1 +R640\n$/,
   );
   const one = await run(['get', 'inventory', 'node-1', '--socket', world.socket]);
   expect(one.out).toContain('sda, 447 GiB, sata, MZ7L, serial S4XY');

@@ -55,7 +55,7 @@ describe('completion offers', () => {
     ['artifacts plan ', ['blue']],
     ['artifacts pull ', ['blue']],
     ['artifacts rm b', ['binary/kubelet/1.36.2/x86_64']],
-    ['image build ', ['debian', 'probe']],
+    ['image build ', ['debian', 'discovery', 'probe']],
     ['image rm ', ['debian-13']],
     ['completion ', ['bash', 'fish', 'zsh']],
     ['help cluster rem', ['remove-node']],

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { openInventories } from '../../../src/machines/inventories.ts';
+import { MAX_CLAIMED_OCTETS, openInventories } from '../../../src/machines/inventories.ts';
 import { MAX_PARTS, readInventory } from '../../../src/machines/inventory.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 
@@ -65,11 +65,14 @@ test('nothing is kept of a text without anything that is understood, and too muc
   );
 });
 
+/** What the roster says of a machine with a document. */
+const DOCUMENTED = { entry: {} };
+
 test('inventories are stored when they change, survive a restart, and go with their machine', async () => {
   const store = openMemoryStore();
   const clock = new ManualClock();
   const deps = { store, clock, log: silentLog };
-  const first = await openInventories({ ...deps, roster: { get: () => 'known' } });
+  const first = await openInventories({ ...deps, roster: { get: () => DOCUMENTED } });
   const inventory = readInventory(LINES)!;
   await first.take('node-1', inventory);
   const at = first.get('node-1')!.at;
@@ -79,16 +82,16 @@ test('inventories are stored when they change, survive a restart, and go with th
   expect(first.get('node-1')!.at).toBe(at);
   const second = await openInventories({
     ...deps,
-    roster: { get: (machine) => (machine === 'node-1' ? 'known' : undefined) },
+    roster: { get: (machine) => (machine === 'node-1' ? DOCUMENTED : undefined) },
   });
   expect(second.list()).toEqual([{ machine: 'node-1', at, inventory }]);
-  const third = await openInventories({ ...deps, roster: { get: () => 'known' } });
+  const third = await openInventories({ ...deps, roster: { get: () => DOCUMENTED } });
   expect(third.list()).toHaveLength(1);
 });
 
 test('a settled inventory counts until it is unsettled, also after a restart, and is forgotten with its machine', async () => {
   const store = openMemoryStore();
-  const deps = { store, clock: new ManualClock(), log: silentLog, roster: { get: () => 'known' } };
+  const deps = { store, clock: new ManualClock(), log: silentLog, roster: { get: () => DOCUMENTED } };
   const first = await openInventories(deps);
   await first.settle('node-1');
   expect(first.counting('node-1')).toBeUndefined();
@@ -111,7 +114,7 @@ test('a settled inventory counts until it is unsettled, also after a restart, an
 
 test('a settled inventory takes over neighbours that a card hears later, and no other change', async () => {
   const deps = { store: openMemoryStore(), clock: new ManualClock(), log: silentLog };
-  const inventories = await openInventories({ ...deps, roster: { get: () => 'known' } });
+  const inventories = await openInventories({ ...deps, roster: { get: () => DOCUMENTED } });
   const lldp = (port: string) =>
     `lldp {"Neighbors":[{"InterfaceName":"eno1","Neighbors":[{"PortID":"${port}"}]},{"InterfaceName":"eno2","Neighbors":[{"PortID":"E9"}]}]}\n`;
   const report = (memory: number, more = '') =>
@@ -134,4 +137,51 @@ test('a settled inventory takes over neighbours that a card hears later, and no 
   expect(counting()).toEqual([8, [true, 'E1'], [false, undefined]]);
   await report(4, lldp('E2'));
   expect(counting()).toEqual([8, [true, 'E1'], [false, undefined]]);
+});
+
+test('what an unknown machine claims counts once it has a document, and the report of its agent replaces it', async () => {
+  const documented = new Set<string>();
+  const roster = { get: (machine: string) => (documented.has(machine) ? DOCUMENTED : {}) };
+  const deps = { store: openMemoryStore(), clock: new ManualClock(), log: silentLog, roster };
+  const first = await openInventories(deps);
+  const inventory = readInventory(LINES)!;
+  expect(await first.claim('m-1', inventory)).toBe(true);
+  expect(await first.claim('m-1', inventory)).toBe(false);
+  const second = await openInventories(deps);
+  expect(second.get('m-1')).toMatchObject({ claimed: true, inventory });
+  expect(second.counting('m-1')).toBeUndefined();
+  documented.add('node-1');
+  await second.adopt('m-1', 'node-1');
+  expect(second.list().map(({ machine }) => machine)).toEqual(['node-1']);
+  expect(second.counting('node-1')?.inventory).toEqual(inventory);
+  await second.take('node-1', inventory);
+  expect((await openInventories(deps)).list()).toEqual([
+    { machine: 'node-1', at: deps.clock.now(), inventory },
+  ]);
+  // A machine that has one keeps it, whatever somebody claimed under an address of it.
+  await second.claim('m-2', readInventory('memory 1\n')!);
+  await second.adopt('m-2', 'node-1');
+  expect(second.list()).toEqual([{ machine: 'node-1', at: deps.clock.now(), inventory }]);
+});
+
+test('claims of unknown machines have a bound in octets, and those with a document are not among them', async () => {
+  const store = openMemoryStore();
+  const roster = { get: (machine: string) => (machine === 'node-1' ? DOCUMENTED : {}) };
+  const inventories = await openInventories({ store, clock: new ManualClock(), log: silentLog, roster });
+  const long = 'x'.repeat(96);
+  const disks = Array.from(
+    { length: 64 },
+    (_, n) => `disk NAME="d${n}" SIZE="1" SERIAL="${long}" WWN="${long}" MODEL="${long}"\n`,
+  );
+  const large = readInventory(disks.join(''))!;
+  await inventories.claim('node-1', large);
+  const each = JSON.stringify(large).length;
+  const fit = Math.floor(MAX_CLAIMED_OCTETS / each);
+  for (let n = 0; n <= fit; n++) await inventories.claim(`m-${n}`, large);
+  const kept = inventories.list();
+  expect(kept.length * each).toBeLessThanOrEqual(MAX_CLAIMED_OCTETS + each);
+  expect(kept.length).toBeGreaterThan(fit - 10);
+  expect(inventories.get('m-0')).toBeUndefined();
+  expect(inventories.get('node-1')).toBeDefined();
+  expect((await store.list('inventory/')).records).toHaveLength(kept.length);
 });

@@ -45,6 +45,8 @@ const OWN = [
   { interface: 'eth1', address: ipv4('10.77.0.1') },
   { interface: 'eth1', address: ipv4('10.77.0.5') },
 ];
+/** An unknown machine that has a lease. */
+const LEASED = { mac: '52:54:00:bb:00:03' as Mac, address: '10.77.0.150' };
 const STRANGERS = ['52:54:00:bb:00:01', '52:54:00:bb:00:02'] as Mac[];
 /** What the agent of n3 reported. */
 const INVENTORY = readInventory(`cpu threads 64
@@ -88,7 +90,13 @@ async function bootHost(documents: readonly Document[]) {
     events,
     metrics,
     clock,
-    inventories: { get: inventoryOf, counting: inventoryOf, settle: async () => {} },
+    leasedAddresses: (mac) => (mac === LEASED.mac ? [LEASED.address] : []),
+    inventories: {
+      get: inventoryOf,
+      counting: inventoryOf,
+      settle: async () => {},
+      claim: async () => false,
+    },
   });
   const parts = { networks: () => networks, boot, leases, store, events, metrics, log, clock };
   return { networks, boot, pipeline: new PacketPipeline(parts) };
@@ -212,6 +220,7 @@ async function scripts({ boot, networks }: BootHost): Promise<string> {
     }),
     await ask(mac('aa:00:11'), '10.77.0.21'),
     await ask(mac('aa:00:12'), '10.77.0.22'),
+    await ask(LEASED.mac, LEASED.address),
     // n1 with a network interface that no document names
     await ask(mac('cc:00:02'), '10.77.0.90', {
       serial: 'SN-4711-A',

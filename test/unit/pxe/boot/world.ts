@@ -10,7 +10,7 @@ import type { Mac } from '../../../../src/base/mac.ts';
 import { createMetrics, type Metrics } from '../../../../src/base/metrics.ts';
 import { createEventLog, type MemoryEventLog } from '../../../../src/events/log.ts';
 import { render } from '../../../../src/ignition/render.ts';
-import { type Inventories, openInventories } from '../../../../src/machines/inventories.ts';
+import { forgetDeleted, type Inventories, openInventories } from '../../../../src/machines/inventories.ts';
 import type { Identity } from '../../../../src/machines/machine.ts';
 import { followMemberships } from '../../../../src/machines/membership.ts';
 import { openRoster, type Roster } from '../../../../src/machines/roster.ts';
@@ -146,6 +146,7 @@ export async function world(
   });
   const network = joined.networks[0]!;
   const inventories = await openInventories({ store, clock, log, roster });
+  const unfollow = forgetDeleted(inventories, { catalog, roster, log });
   const agents = await kept.agents?.({
     store,
     catalog,
@@ -219,6 +220,7 @@ export async function world(
     kinds: (subject) => events.list({ subject }).map((event) => event.kind),
     async restart() {
       boot.close();
+      unfollow();
       memberships.close();
       await roster.close();
       await catalog.close();

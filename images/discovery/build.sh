@@ -1,0 +1,91 @@
+#!/bin/sh
+# Builds the discovery system, which machines boot that no document knows: a Debian kernel and an
+# initrd of busybox and a few scripts. It reports what the machine is made of, waits to be accepted,
+# and writes to no disk.
+#
+#   images/discovery/build.sh [--kernel cloud|generic] [--cache DIR] [--force] [--print-directory]
+#
+# `generic` (default) knows the network cards and disk controllers of common servers, `cloud` those
+# of virtual machines. The kernel is the host's own release's. Prints the directory with kernel,
+# initrd and image.json as its last line. Needs no root.
+set -eu
+export PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C.UTF-8
+
+here=$(dirname "$(readlink -f "$0")")
+project=$(readlink -f "$here/../..")
+# shellcheck source=images/common.sh
+. "$project/images/common.sh"
+# shellcheck source=images/small.sh
+. "$project/images/small.sh"
+kernel=generic
+cache=$(images_cache "$project")
+force=''
+key_only=''
+
+while [ $# -gt 0 ]; do
+  case $1 in
+    --kernel) kernel=${2:-} && shift ;;
+    --cache) cache=${2:-} && shift ;;
+    --force) force=1 ;;
+    --print-directory) key_only=1 ;;
+    *) sed -n '6p' "$0" | cut -c5- >&2 && exit 2 ;;
+  esac
+  shift
+done
+small_kernel "$kernel"
+modules="$modules virtio_blk virtio_scsi sd_mod ahci nvme"
+if [ "$kernel" = generic ]; then
+  modules="$modules ata_piix megaraid_sas mpt3sas mpi3mr hpsa smartpqi aacraid"
+fi
+
+need busybox=busybox-static cpio zstd xz=xz-utils
+real=$(real_package "$package")
+recipe=$(
+  cd "$project"
+  {
+    echo "$kernel $real"
+    sha256sum images/*.sh images/discovery/*.sh src/agent/muster-base.sh \
+      src/agent/muster-inventory.sh
+  } | sha256sum | cut -c1-16
+)
+out=$cache/discovery-$kernel-$recipe
+if [ -n "$key_only" ]; then
+  echo "$out"
+  exit 0
+fi
+built "$out" "$force"
+only_builder "$out" "$force"
+scratch discovery
+started=$(date +%s)
+echo "building the discovery system from $real: some 20 seconds, 30 to 100 MB to fetch" >&2
+fetch_package "$real" "$work"
+unpack_kernel "$work"/linux-image-*.deb "$work/kernel"
+version=$(basename "$work"/kernel/boot/vmlinuz-* | sed 's/^vmlinuz-//')
+
+root=$work/root
+# shellcheck disable=SC2086 # names, one a word
+small_root "$project" "$root" "$work/kernel" $modules
+mkdir -p "$root/agent"
+install -m 644 "$project/src/agent/muster-base.sh" "$project/src/agent/muster-inventory.sh" \
+  "$root/agent"
+install -m 755 "$here/init.sh" "$root/init"
+rm -f "$root/bin/lsblk"
+install -m 755 "$here/lsblk.sh" "$root/bin/lsblk"
+small_files "$root" "$work/kernel" "$version"
+
+# panic: a kernel that stops on unknown hardware starts over, and is counted.
+cat >"$work/image.json" <<JSON
+{
+  "name": "discovery",
+  "os": "discovery",
+  "version": "1",
+  "arch": "x86_64",
+  "recipe": "$recipe",
+  "configFormat": "none",
+  "kernelVersion": "$version",
+  "kernelArguments": ["console=ttyS0,115200n8", "console=tty0", "panic=60"],
+  "kernel": $(describe "$work/vmlinuz" kernel),
+  "initrd": $(describe "$work/initrd" initrd)
+}
+JSON
+small_finish "$started"

@@ -1,0 +1,137 @@
+#!/bin/sh
+# The discovery system, for a machine that no document knows: reports what the machine is made of,
+# shows on every console who it is, and waits. It mounts no disk and has no program that writes to
+# one. When the boot host says so, it reboots. Nothing else comes from the boot host.
+# shellcheck disable=SC3028 # busybox's shell has RANDOM
+export PATH=/bin
+
+# shellcheck source=images/early.sh
+. /early.sh
+# shellcheck source=src/agent/muster-base.sh
+. /agent/muster-base.sh
+# shellcheck source=src/agent/muster-inventory.sh
+. /agent/muster-inventory.sh
+early_mounts
+exec </dev/console >/dev/console 2>&1
+# The kernel's messages would push this system's own lines off the screen.
+echo 1 >/proc/sys/kernel/printk
+# What muster-inventory.sh reads, and its lsblk.
+export root=
+run=/run
+
+# Prints standard input on every console.
+on_consoles() {
+  text=$(cat)
+  # shellcheck disable=SC2013 # words are wanted
+  for console in $(cat /sys/class/tty/console/active); do
+    printf '%s\n' "$text" | sed 's/$/\r/' >"/dev/$console"
+  done
+}
+
+# Prints the addresses of all network cards, one a line, with their link.
+cards() {
+  inventory_cards | while read -r _ name address link speed _; do
+    state='no link'
+    [ "$link" != 1 ] || state='link'
+    [ "$speed" -le 0 ] || state="$state at $speed Mbit/s"
+    mark=
+    [ "$name" != "$nic" ] || mark=', boots from here'
+    echo "  $address  $name, $state$mark"
+  done 2>/dev/null
+}
+
+# Prints who the machine is, with $1 as the last line.
+screen() {
+  first_line /sys/class/dmi/id/sys_vendor
+  vendor=$first_line
+  first_line /sys/class/dmi/id/product_name
+  product=$first_line
+  first_line /sys/class/dmi/id/product_serial
+  {
+    echo
+    echo "Muster: this machine is ${known_as:-not known yet}"
+    echo "  ${vendor:-unknown vendor}, ${product:-unknown product}, serial ${first_line:-unknown}"
+    cards
+    echo "  address $(sed -n 's/^ip=//p' /run/lease 2>/dev/null)"
+    echo "Muster: $1"
+  } | on_consoles
+}
+
+# Sends what a machine is made of.
+send_inventory() {
+  [ -s /run/inventory.new ] || inventory_lines 2>/dev/null | head -c 32768 >/run/inventory.new
+  timeout 15 wget -q -O /dev/null --post-file /run/inventory.new "$url/inventory" 2>/dev/null
+}
+
+# Reboots after a pause of up to $1 seconds, because thousands of machines may do the same.
+start_over() {
+  sleep $((RANDOM % ($1 + 1)))
+  reboot -f
+}
+
+# Asks the boot host what to do, and sets answer to its first word and known_as to its second.
+# answer is empty when there was none, and `gone` when the boot session is over.
+ask() {
+  answer=
+  if timeout 15 wget -q -O /run/answer "$url/wait" 2>/run/wget; then
+    read -r answer name </run/answer
+    [ -z "$name" ] || known_as=$name
+  else
+    case $(cat /run/wget) in
+      *404*) answer=gone ;;
+    esac
+  fi
+}
+
+# Shows $1 unless it is what the consoles show, or after ten minutes: for whoever looks only then.
+show() {
+  now="$known_as $1"
+  if [ "$now" != "$shown" ] || [ $(($(date +%s) - shown_at)) -ge 600 ]; then
+    screen "$1"
+    shown=$now
+    shown_at=$(date +%s)
+  fi
+}
+
+echo 'muster: discovery system'
+early_clock
+early_modules
+url=$(argument muster.url)
+known_as=
+shown=
+shown_at=0
+boot_card
+# Without this, no other card says whether it has a link.
+for path in /sys/class/net/*; do
+  [ ! -e "$path/device" ] || ip link set "${path##*/}" up
+done
+if [ -z "$nic" ] || ! take_lease "$nic" -b; then
+  screen "no address by DHCP on ${nic:-a card with the address $mac}; it starts over in a minute"
+  sleep 30
+  start_over 60
+fi
+
+while :; do
+  ask
+  case $answer in
+    report)
+      send_inventory
+      show 'it is reported and waits to be accepted: muster machine accept NAME'
+      ;;
+    wait)
+      show 'it is reported and waits to be accepted: muster machine accept NAME'
+      ;;
+    reboot)
+      screen 'it is accepted and reboots'
+      start_over 2
+      ;;
+    gone)
+      screen 'its boot session is over; it starts over'
+      start_over 60
+      ;;
+    *)
+      show 'the boot host does not answer; it asks on'
+      ;;
+  esac
+  sleep $((5 + RANDOM % 11))
+done

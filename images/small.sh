@@ -1,0 +1,60 @@
+#!/bin/sh
+# Functions that the scripts share which build small systems of busybox: images/probe/build.sh and
+# images/discovery/build.sh source this file after common.sh; it is never run.
+
+# small_kernel cloud|generic: sets package to the kernel of a small system of busybox, and modules
+# to those that it needs for its network.
+# shellcheck disable=SC2034 # read by who calls
+small_kernel() {
+  modules='virtio_pci virtio_mmio virtio_net virtio_rng af_packet'
+  case $1 in
+    cloud) package=linux-image-cloud-amd64 ;;
+    generic)
+      package=linux-image-amd64
+      modules="$modules e1000 e1000e igb igc ixgbe i40e ice r8169"
+      modules="$modules tg3 bnxt_en bnx2x mlx4_en mlx5_core"
+      ;;
+    *) echo "build.sh: --kernel is cloud or generic" >&2 && exit 2 ;;
+  esac
+}
+
+# small_root PROJECT ROOT KERNEL MODULE...: makes the tree of a small system: busybox, the modules
+# of the unpacked kernel, and what its /init shares with that of other systems.
+small_root() {
+  project=$1
+  root=$2
+  tree=$3
+  shift 3
+  mkdir -p "$root/bin" "$root/dev" "$root/etc" "$root/proc" "$root/run" "$root/sys"
+  put_modules "$tree" "$root/modules" "$@"
+  cp "$(command -v busybox)" "$root/bin/busybox"
+  "$root/bin/busybox" --list | while read -r applet; do
+    [ "$applet" = busybox ] || ln -s busybox "$root/bin/$applet"
+  done
+  install -m 644 "$project/images/early.sh" "$root/early.sh"
+  install -m 755 "$project/images/udhcpc.sh" "$root/udhcpc.sh"
+}
+
+# small_files ROOT KERNEL VERSION: writes initrd and vmlinuz to the directory work.
+small_files() {
+  archive "$1" | zstd -q -19 -o "$work/initrd"
+  cp "$2/boot/vmlinuz-$3" "$work/vmlinuz"
+}
+
+# small_finish STARTED: puts the files from work to the directory out, and prints it.
+# shellcheck disable=SC2154 # out: set by who calls
+small_finish() {
+  mkdir -p "$out"
+  install -m 644 "$work/vmlinuz" "$out/kernel"
+  install -m 644 "$work/initrd" "$out/initrd"
+  # This file is written last, because its presence says that the others are complete.
+  install -m 644 "$work/image.json" "$out/image.json"
+  sizes="kernel $(kib kernel) KiB, initrd $(kib initrd) KiB"
+  echo "built in $(($(date +%s) - $1)) s: $sizes" >&2
+  echo "$out"
+}
+
+# kib FILE: prints the size of a file of the image in KiB.
+kib() {
+  echo $(($(stat -c %s "$out/$1") / 1024))
+}
