@@ -36,6 +36,7 @@ small_root() {
 }
 
 # small_files ROOT KERNEL VERSION: writes initrd and vmlinuz to the directory work.
+# shellcheck disable=SC2154 # work: set by scratch
 small_files() {
   archive "$1" | zstd -q -19 -o "$work/initrd"
   cp "$2/boot/vmlinuz-$3" "$work/vmlinuz"

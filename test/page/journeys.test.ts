@@ -111,11 +111,13 @@ test('a machine that has just appeared is accepted and moves on to ready', async
   await page.getByRole('link', { name: /^Register/ }).click();
   await page.getByText('No unknown machine has asked').waitFor();
   await shoot(page, 'register-empty');
-  const order = { ...host.stranger!, firmware: 'ipxe' as const };
+  const order = { ...host.stranger!, firmware: 'ipxe' as const, discovers: true };
   const booted = host.powerOn({ machines: [order], perSecond: 0, keep: false, until: 'ready' });
   const form = page.getByRole('form', { name: /^Accept m-/ });
   await form.waitFor();
   await page.getByText('Simulated Machine').waitFor();
+  await page.getByText('894 GiB, nvme, Simulated Disk, serial S64FNE0R').waitFor();
+  await page.getByText('whoever is on the segment may have written it').waitFor();
   await shoot(page, 'register');
   expect(await barriers(page)).toEqual([]);
   await form.getByLabel('Name').fill('newcomer');

@@ -35,7 +35,7 @@ const USER = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBenchBenchBenchBenchBenchBenc
  * Writes the documents into directory `config`, and the image's files into the asset store in
  * `state`.
  *
- * @param stranger a machine without a document; its address is the only one of the network's pool
+ * @param stranger a machine without a document, which gets the image as discovery system; its address is the only one of the network's pool
  */
 export function writeDocuments(
   config: string,
@@ -60,6 +60,7 @@ function documentsOf(
   const names = machines.map(({ name }) => name);
   const [kernel, initrd, root] = IMAGE.map((text) => ({ sha256: sha256(text) }));
   const rack = {
+    ...(stranger && { discovery: { image: 'debian' } }),
     subnet: '10.92.0.0/16',
     gateway: '10.92.0.254',
     dns: [SERVER],

@@ -26,6 +26,8 @@ export interface MachineOrder {
   readonly dataDisk?: boolean;
   /** Its firmware. Undefined: UEFI that fetches no loader. */
   readonly firmware?: PersonalityName;
+  /** It is unknown, and waits in the discovery system until it is accepted. */
+  readonly discovers?: boolean;
 }
 
 /** Kinds of requests that are measured separately. */
@@ -97,6 +99,18 @@ const ETCD_MANIFEST = '/etc/kubernetes/manifests/etcd.yaml';
 const OBJECTS_UNIT = 'muster-objects.service';
 /** Where plans put another certificate of the agent, with and without a data disk. */
 const OWN_CERTIFICATES = [AGENT_PATHS.certificate, `${AGENT_PATHS.run}/agent/agent.crt`];
+
+/** What a machine in the discovery system says it is made of. */
+const PARTS = `cpu threads 32
+cpu model Simulated Processor
+memory 131907072
+dmi bios_vendor Simulated
+dmi bios_version 1.0
+disk NAME="nvme0n1" SIZE="960197124096" ROTA="0" TRAN="nvme" SERIAL="S64FNE0R" MODEL="Simulated Disk"
+disk NAME="sda" SIZE="4000787030016" ROTA="1" TRAN="sata" SERIAL="WD-1" MODEL="Simulated Platters"
+nic eno1 02:00:5c:00:00:0c 1 25000 simulated
+nic eno2 02:00:5c:00:00:ff 0 0 simulated
+`;
 
 /** After this many requests without an answer, which takes minutes, there is no server. */
 const MOST_FAILURES = 8;
@@ -239,10 +253,31 @@ export class SimulatedMachine {
     return undefined;
   }
 
+  /** Boots the discovery system, reports, and waits there until the machine is accepted. */
+  async #discovered(): Promise<void> {
+    const url = await this.#loaded();
+    for (;;) {
+      const answer = String((await this.#good('report', `${url}/wait`)).body);
+      if (answer.startsWith('reboot ')) return;
+      if (answer.startsWith('report ')) await this.#good('report', `${url}/inventory`, PARTS);
+      await this.#pause(1);
+    }
+  }
+
   /** Boots as firmware, iPXE and kernel do; returns the URL of the boot session. */
   async #boot(): Promise<string> {
+    if (this.order.discovers) await this.#discovered();
+    const url = await this.#loaded();
+    await this.#lease('initrd');
+    await this.#report(url, 'kernel');
+    this.#at('system');
+    return url;
+  }
+
+  /** Fetches script, kernel and initrd; returns the URL of the boot session. */
+  async #loaded(): Promise<string> {
     const { mac, firmware } = this.order;
-    const lease = (asker: 'firmware' | 'ipxe' | 'initrd') => this.#lease(asker);
+    const lease = (asker: 'firmware' | 'ipxe') => this.#lease(asker);
     const named = firmware ? await this.#firmware(PERSONALITIES[firmware]) : void (await lease('firmware'));
     const start = String((await this.#good('script', named ?? (await lease('ipxe')))).body);
     const chain = /^chain --autofree --replace (\S+?)\?/m.exec(start)?.[1];
@@ -258,9 +293,6 @@ export class SimulatedMachine {
       const { body } = await this.#good('image', file!);
       if (createHash('sha256').update(body).digest('hex') !== hash) throw new Error(`not its hash: ${file}`);
     }
-    await lease('initrd');
-    await this.#report(url, 'kernel');
-    this.#at('system');
     return url;
   }
 
