@@ -35,7 +35,8 @@ const USER = 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBenchBenchBenchBenchBenchBenc
  * Writes the documents into directory `config`, and the image's files into the asset store in
  * `state`.
  *
- * @param stranger a machine without a document, which gets the image as discovery system; its address is the only one of the network's pool
+ * @param stranger a machine without a document; its address is the only one of the network's pool,
+ *   and the image is its discovery system, too
  */
 export function writeDocuments(
   config: string,

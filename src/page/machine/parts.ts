@@ -37,7 +37,7 @@ export const partFacts = ({ processors, memoryBytes, firmware, bmc, disks, cards
 
 /** Where an inventory comes from, when that is worth a warning. */
 export const PLAIN_CLAIM =
-  'It said so in the discovery system over plain HTTP: whoever is on the segment may have written it.';
+  'What follows came from the discovery system over plain HTTP: whoever is on the segment may have written it.';
 
 /** The switch port that LLDP names: `tor-1 port Ethernet7`. */
 export function neighbourText({ neighbour }: Card): string | undefined {
