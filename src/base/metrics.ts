@@ -96,6 +96,16 @@ export const METRICS = {
     help: 'Whether a change of a cluster waits for an operator, by cluster and kind.',
     labels: ['cluster', 'kind'],
   },
+  muster_console_bytes: {
+    type: 'gauge',
+    help: 'Bytes of console lines that are kept of all machines.',
+    labels: [],
+  },
+  muster_console_boots_removed_total: {
+    type: 'counter',
+    help: 'Boots whose console lines were removed because all machines together had more than 1 GiB.',
+    labels: [],
+  },
   muster_machines: { type: 'gauge', help: 'Machines, by phase.', labels: ['phase'] },
   muster_reports_total: {
     type: 'counter',

@@ -1,7 +1,8 @@
 /**
  * Keeps what machines printed on their consoles, for each machine's last boots, in files of bounded
- * size: `DIRECTORY/MACHINE/BOOT/NNNNNNNN`, where N is the number of the file's first line. A boot
- * has at most 512 KiB: its first four files and its last four are kept.
+ * size: `console/MACHINE/BOOT/NNNNNNNN`, where N is the number of the file's first line. A boot
+ * has at most 512 KiB: its first four files and its last four are kept. All machines together have
+ * at most 1 GiB; then the boots that were silent the longest are removed.
  *
  * Nothing is synced: a power cut may lose lines. A machine waits for no disk.
  */
@@ -10,8 +11,10 @@ import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import { type Millis, seconds, toMillis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
+import type { Metrics } from '../base/metrics.ts';
 import { TokenBucket } from '../base/token-bucket.ts';
 import { type ConsolePart, isBootId } from './console.ts';
+import { type BootOf, ConsoleSpace } from './console-space.ts';
 
 /** A file is full at this size. */
 const FILE_OCTETS = 32 * 1024;
@@ -20,6 +23,8 @@ const KEPT_FIRST = 4;
 const KEPT_LAST = 4;
 /** How many boots of a machine are kept. */
 export const KEPT_BOOTS = 3;
+/** What all machines together may have. */
+const MOST_OCTETS = 2 ** 30;
 /** A machine may send so many requests at once, and then one in this interval. */
 const BURST = 32;
 const EVERY = toMillis(seconds(5));
@@ -49,17 +54,24 @@ export interface Consoles {
   lines(machine: string, boot: string, after: number): Promise<readonly ConsoleLine[]>;
 }
 
-/** Opens the directory, and removes what is left of machines that the roster does not know. */
+/** Opens the consoles, and removes what is left of machines that the roster does not know. */
 export async function openConsoles(deps: {
-  readonly directory: string;
+  /** The state directory. */
+  readonly state: string;
   readonly clock: Clock;
   readonly log: Log;
+  readonly metrics: Pick<Metrics, 'add' | 'set'>;
   readonly roster: { get(machine: string): unknown };
+  /** Default: 1 GiB. */
+  readonly mostOctets?: number;
 }): Promise<Consoles> {
-  const { directory, clock, log, roster } = deps;
+  const { clock, log, metrics, roster } = deps;
+  const directory = join(deps.state, 'console');
   const knows = (machine: string): boolean => roster.get(machine) !== undefined;
   for (const name of await entries(directory))
     if (!knows(name)) await rm(join(directory, name), { recursive: true, force: true });
+  const space = new ConsoleSpace(deps.mostOctets ?? MOST_OCTETS);
+  for (const { at: _, octets, ...boot } of await keptIn(directory)) space.set(boot, octets);
   const buckets = new Map<string, TokenBucket>();
   /** The last write of each machine that has one under way. */
   const writing = new Map<string, Promise<void>>();
@@ -73,16 +85,46 @@ export async function openConsoles(deps: {
     return true;
   };
 
+  /** Works on the files of a machine when all earlier work on them is done. */
+  const inTurn = async (machine: string, work: () => Promise<void>): Promise<void> => {
+    const done = (writing.get(machine) ?? Promise.resolve())
+      .then(work)
+      .catch((error: Error) => log.warn({ machine, cause: error.message }, 'console lines were lost'));
+    writing.set(machine, done);
+    await done;
+    if (writing.get(machine) === done) writing.delete(machine);
+  };
+
+  const keep = async (machine: string, part: ConsolePart): Promise<void> => {
+    const { boot, lines } = part;
+    if (lines.length === 0) return;
+    const path = join(directory, machine);
+    if ((await mkdir(join(path, boot), { recursive: true, mode: 0o700 })) !== undefined)
+      for (const id of await removeOld(path, boot)) space.delete({ machine, boot: id });
+    await append(join(path, boot), lines);
+    space.set({ machine, boot }, await octetsIn(join(path, boot)));
+  };
+
+  /** Removes boots until the rest has room. */
+  const makeRoom = async (): Promise<void> => {
+    const gone = space.takeTooMuch();
+    if (gone.length > 0) metrics.add('muster_console_boots_removed_total', {}, gone.length);
+    metrics.set('muster_console_bytes', {}, space.octets);
+    const remove = (one: BootOf): Promise<void> =>
+      inTurn(one.machine, async () => {
+        await rm(join(directory, one.machine, one.boot), { recursive: true, force: true });
+        // Lines may have come while it waited for its turn.
+        space.delete(one);
+      });
+    await Promise.all(gone.map(remove));
+  };
+  await makeRoom();
+
   return {
     async take(machine, part) {
       if (!knows(machine) || !permits(machine)) return false;
-      const before = writing.get(machine) ?? Promise.resolve();
-      const written = before
-        .then(() => append(join(directory, machine), part))
-        .catch((error: Error) => log.warn({ machine, cause: error.message }, 'console lines were lost'));
-      writing.set(machine, written);
-      await written;
-      if (writing.get(machine) === written) writing.delete(machine);
+      await inTurn(machine, () => keep(machine, part));
+      await makeRoom();
       return true;
     },
     boots: (machine) => bootsIn(join(directory, machine)),
@@ -125,12 +167,25 @@ async function bootsIn(directory: string): Promise<readonly ConsoleBoot[]> {
   return found.sort((a, b) => b.at - a.at);
 }
 
+/** What the files of a boot have together. */
+async function octetsIn(directory: string): Promise<number> {
+  const sizes = (await numbersIn(directory)).map(async (n) => (await stat(join(directory, nameOf(n)))).size);
+  return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
+}
+
+/** All boots that are kept, with what they have; the one that was silent the longest is first. */
+async function keptIn(
+  directory: string,
+): Promise<readonly (BootOf & { readonly at: Millis; readonly octets: number })[]> {
+  const found: (BootOf & { at: Millis; octets: number })[] = [];
+  for (const machine of await entries(directory))
+    for (const { id, at } of await bootsIn(join(directory, machine)))
+      found.push({ machine, boot: id, at, octets: await octetsIn(join(directory, machine, id)) });
+  return found.sort((a, b) => a.at - b.at);
+}
+
 /** Appends lines to the files of a boot, and removes files that are too many. */
-async function append(machine: string, { boot, lines }: ConsolePart): Promise<void> {
-  if (lines.length === 0) return;
-  const directory = join(machine, boot);
-  if ((await mkdir(directory, { recursive: true, mode: 0o700 })) !== undefined)
-    await removeOld(machine, boot);
+async function append(directory: string, lines: readonly string[]): Promise<void> {
   const numbers = await numbersIn(directory);
   let first = numbers.at(-1) ?? 1;
   const last = numbers.length === 0 ? '' : await readFile(join(directory, nameOf(first)), 'utf8');
@@ -140,8 +195,10 @@ async function append(machine: string, { boot, lines }: ConsolePart): Promise<vo
   for (const between of all.slice(KEPT_FIRST, -KEPT_LAST)) await rm(join(directory, nameOf(between)));
 }
 
-/** Removes the oldest boots of a machine when another one, `boot`, has begun. */
-async function removeOld(machine: string, boot: string): Promise<void> {
+/** Removes the oldest boots of a machine when another one, `boot`, has begun; returns their ids. */
+async function removeOld(machine: string, boot: string): Promise<readonly string[]> {
   const others = (await bootsIn(machine)).filter(({ id }) => id !== boot);
-  for (const { id } of others.slice(KEPT_BOOTS - 1)) await rm(join(machine, id), { recursive: true });
+  const gone = others.slice(KEPT_BOOTS - 1).map(({ id }) => id);
+  for (const id of gone) await rm(join(machine, id), { recursive: true });
+  return gone;
 }

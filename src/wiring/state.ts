@@ -119,7 +119,7 @@ export async function openState(
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   closing.defer(() => roster.close());
   const pki = openPki({ store, vault, clock });
-  const consoles = await openConsoles({ directory: join(options.state, 'console'), roster, clock, log });
+  const consoles = await openConsoles({ state: options.state, roster, clock, log, metrics });
   const agents = await openAgents({
     consoles,
     life,

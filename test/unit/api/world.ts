@@ -204,7 +204,7 @@ export async function openWorld(
   const secretUsers = followSecretUsers(catalog, memberships);
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const inventories = await openInventories({ store, clock, log, roster });
-  const consoles = await openConsoles({ directory: path.join(directory, 'console'), roster, clock, log });
+  const consoles = await openConsoles({ state: directory, roster, clock, log, metrics });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const file = { path: '/', size: 1, modified: new Date(0) };
   const boot = createBootService({

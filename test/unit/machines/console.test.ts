@@ -1,12 +1,15 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import { createMetrics, type Metrics } from '../../../src/base/metrics.ts';
 import { type Consoles, KEPT_BOOTS, openConsoles } from '../../../src/machines/console.files.ts';
 import { consolePart, MAX_LINE, withoutCodes } from '../../../src/machines/console.ts';
+import { ConsoleSpace } from '../../../src/machines/console-space.ts';
 
 const boot = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const read = (lines: string, secrets?: readonly string[]) =>
@@ -52,18 +55,21 @@ test('a line with the code of a key that waits is replaced, however the code is 
   expect(withoutCodes('SHA-256 is fine', ['7QK-3F1'])).toBe('SHA-256 is fine');
 });
 
+let state: string;
 let directory: string;
 let consoles: Consoles;
 const clock = new ManualClock();
-const open = (): Promise<Consoles> =>
-  openConsoles({ directory, clock, log: silentLog, roster: new Map([['node-1', {}]]) });
+const roster = new Map(['node-1', 'node-2', 'node-3'].map((name) => [name, {}]));
+const open = (more: { mostOctets?: number; metrics?: Metrics } = {}): Promise<Consoles> =>
+  openConsoles({ state, clock, log: silentLog, metrics: createMetrics(), roster, ...more });
 const take = (n: number, ...lines: string[]) => consoles.take('node-1', { boot: boot(n), lines });
 
 beforeEach(async () => {
-  directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-console-'));
+  state = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-console-'));
+  directory = path.join(state, 'console');
   consoles = await open();
 });
-afterEach(() => fs.rmSync(directory, { recursive: true }));
+afterEach(() => fs.rmSync(state, { recursive: true }));
 
 test('lines are numbered in each boot and are there after a restart', async () => {
   await Promise.all([take(1, 'one', 'two'), take(1, 'three')]);
@@ -103,4 +109,56 @@ test('the last boots are kept, and a machine that sends too much has to wait', a
   const answers = await Promise.all(Array.from({ length: 40 }, () => take(5, 'more')));
   expect(answers.filter(Boolean)).toHaveLength(27);
   expect(await consoles.take('unknown', { boot: boot(1), lines: ['x'] })).toBe(false);
+});
+
+test('all machines together have a limit: the boots that were silent the longest make room', async () => {
+  const metrics = createMetrics();
+  const mostOctets = 3000;
+  consoles = await open({ mostOctets, metrics });
+  const send = (machine: string, n: number) =>
+    consoles.take(machine, { boot: boot(n), lines: ['x'.repeat(899)] });
+  const kept = async () => {
+    const all = await Promise.all([...roster.keys()].map((name) => consoles.boots(name)));
+    return all.map((boots) => boots.map(({ id }) => Number(id.slice(-1))).sort());
+  };
+  for (const [machine, n] of [
+    ['node-1', 1],
+    ['node-2', 2],
+    ['node-3', 3],
+  ] as const) {
+    await send(machine, n);
+    // What was written before a restart has its order from the times of its files.
+    fs.utimesSync(path.join(directory, machine, boot(n), '00000001'), n, n);
+  }
+  await send('node-1', 1);
+  expect(await kept()).toEqual([[1], [], [3]]);
+  expect(await metrics.text()).toMatch(/^muster_console_bytes 2700$/m);
+  expect(await metrics.text()).toMatch(/^muster_console_boots_removed_total 1$/m);
+  consoles = await open({ mostOctets: 2000, metrics });
+  expect(await kept()).toEqual([[1], [], []]);
+  await Promise.all([send('node-1', 4), send('node-2', 5), send('node-3', 6)]);
+  expect((await kept()).flat()).toHaveLength(2);
+});
+
+test('however lines come, the limit holds, and what is counted is what the disk has', () => {
+  const space = new ConsoleSpace(100);
+  const disk = new Map<string, number>();
+  const act = fc.record({
+    machine: fc.constantFrom('a', 'b', 'c'),
+    boot: fc.constantFrom('1', '2', '3'),
+    octets: fc.integer({ min: 1, max: 60 }),
+  });
+  fc.assert(
+    fc.property(fc.array(act, { maxLength: 40 }), (acts) => {
+      for (const { octets, ...one } of acts) {
+        space.set(one, octets);
+        disk.set(`${one.machine}/${one.boot}`, octets);
+        for (const gone of space.takeTooMuch()) disk.delete(`${gone.machine}/${gone.boot}`);
+        const sum = [...disk.values()].reduce((all, size) => all + size, 0);
+        expect(space.octets).toBe(sum);
+        expect(sum).toBeLessThanOrEqual(100);
+        expect(disk.has(`${one.machine}/${one.boot}`)).toBe(true);
+      }
+    }),
+  );
 });
