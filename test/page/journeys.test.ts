@@ -179,12 +179,19 @@ test('an operator finds out why a machine is stuck, and gets it going', async ()
   await page.getByText('has sent no lines').waitFor();
   const boot = path.join(host.state, 'console/stuck/00000000-0000-4000-8000-000000000001');
   fs.mkdirSync(boot, { recursive: true });
-  fs.writeFileSync(
-    path.join(boot, '00000001'),
-    '[    0.000000] Linux version 6.1\n[    2.5] <b>a line</b>\n',
-  );
-  await page.reload();
+  const console = path.join(boot, '00000001');
+  fs.writeFileSync(console, '[    0.000000] Linux version 6.1\n[    2.5] <b>a line</b>\n');
   await page.getByText('<b>a line</b>').waitFor();
+  // A reader at the end stays there; one who went up is left alone.
+  const box = page.getByRole('region', { name: 'Console of stuck' });
+  const toEnd = () => box.evaluate((at) => at.scrollHeight - at.scrollTop - at.clientHeight);
+  fs.appendFileSync(console, `${Array.from({ length: 99 }, (_, n) => `line ${n}`).join('\n')}\nthe end\n`);
+  await page.getByText('the end').waitFor();
+  expect(await toEnd()).toBeLessThan(2);
+  await box.evaluate((at) => at.scrollTo(0, 50));
+  fs.appendFileSync(console, 'one more\n');
+  await page.getByText('one more').waitFor();
+  expect(await box.evaluate((at) => at.scrollTop)).toBe(50);
   await shoot(page, 'machine-console');
   expect(await barriers(page)).toEqual([]);
   await page.getByRole('button', { name: 'Accept …' }).click();

@@ -36,9 +36,10 @@ export async function showConsole(machine: string, options: ConsoleOptions, io: 
   io.err(headOf(shown));
   io.out(linesText(shown.lines, 0));
   let last = lastOf(shown, 0);
-  while (options.follow && !io.signal.aborted) {
+  while (options.follow) {
     await io.pause(FOLLOW_EVERY);
-    if (io.signal.aborted) break;
+    // It follows until a signal ends it.
+    io.signal.throwIfAborted();
     // Without --boot the machine may have booted again.
     const next = await ask(options.boot && shown.boot, last);
     if (next.boot !== shown.boot) {
