@@ -5,6 +5,7 @@ import { labelsFlag } from '../spec/nodes.ts';
 import {
   type ClusterMachine,
   CONTROL_PLANE_TAINT,
+  type NodeTaint,
   type ResolvedCluster,
   type Value,
 } from '../spec/resolved-cluster.ts';
@@ -24,7 +25,10 @@ export function kubeletConfiguration(
   const { registerWithTaints: given = [] } = config;
   const taints = machine.schedulable ? [given].flat().filter((taint) => !isOfControlPlanes(taint)) : given;
   if (machine.taints || machine.schedulable)
-    config.registerWithTaints = [taints, machine.taints ?? []].flat() as readonly Value[];
+    config.registerWithTaints = [
+      ...[taints].flat().filter((one) => !(machine.taints ?? []).some((own) => samePlace(own, one))),
+      ...(machine.taints ?? []),
+    ] as readonly Value[];
   // With serverTLSBootstrap kubelet requests its serving certificate from the cluster. If these
   // files had a certificate, kubelet would use it until it nears its end.
   if (config.serverTLSBootstrap === true) {
@@ -33,6 +37,10 @@ export function kubeletConfiguration(
   }
   return Object.fromEntries(Object.entries(config).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
+
+/** The API refuses a Node with two taints of one key and effect; that of the machine wins. */
+const samePlace = ({ key, effect }: NodeTaint, other: unknown): boolean =>
+  fieldsOf(other).key === key && fieldsOf(other).effect === effect;
 
 const isOfControlPlanes = (taint: unknown): boolean => fieldsOf(taint).key === CONTROL_PLANE_TAINT.key;
 

@@ -30,8 +30,8 @@ export const HOST_CAS = '/etc/ssl/certs';
 
 /** Directories of the host from which a static pod of the control plane can read files. */
 export function mountedDirectories(
-  resolved: Pick<ResolvedCluster, 'flags' | 'hostCertificates' | 'staticPods'>,
-  component: 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler',
+  resolved: Pick<ResolvedCluster, 'flags' | 'hostCertificates' | 'staticPods' | 'etcd'>,
+  component: 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler' | 'etcd',
 ): readonly string[] {
   const added = resolved.staticPods?.[component]?.volumes?.map(({ path }) => path) ?? [];
   const shared = [PKI_DIRECTORY, HOST_CAS, ...resolved.hostCertificates, ...added];
@@ -42,5 +42,7 @@ export function mountedDirectories(
       return [`${KUBERNETES_DIRECTORY}/controller-manager`, ...shared];
     case 'kube-scheduler':
       return [`${KUBERNETES_DIRECTORY}/scheduler`, ...added];
+    case 'etcd':
+      return [`${PKI_DIRECTORY}/etcd`, resolved.etcd.dataDirectory, ...added];
   }
 }

@@ -78,7 +78,8 @@ function textFaults(
   if (component === 'etcd') {
     const info = ETCD_FLAGS.get(flag)?.get(version);
     const fault = info && flagValueFault(info, text, `etcd ${version}`);
-    return fault === undefined ? limitFaults(component, flag, text, version) : [fault];
+    const limits = fault === undefined ? limitFaults(component, flag, text, version) : [fault];
+    return [...limits, ...fileFaults(resolved, component, flag, text)];
   }
   if (flag === 'feature-gates') return gatesTextFaults(resolved, component, text);
   if (component === 'kubelet' && /[\s"'\\]/.test(text))
@@ -96,11 +97,11 @@ const FILES = /(^|-)(file|kubeconfig|(?<!^runtime-)config|certificate|key|author
 /** A static pod sees only the directories of the host that are mounted into it. */
 function fileFaults(
   resolved: ResolvedCluster,
-  component: KubernetesComponent,
+  component: Component,
   flag: string,
   text: string,
 ): readonly string[] {
-  if (component === 'kubelet') return [];
+  if (component === 'kubelet' || (component === 'etcd' && resolved.etcd.runs !== 'pod')) return [];
   const files = flag === 'tls-sni-cert-key' ? text.split(':')[0]!.split(',') : FILES.test(flag) ? [text] : [];
   const mounted = mountedDirectories(resolved, component);
   return files

@@ -3,6 +3,7 @@
  * has the fields, whether their values have their types, and what kubelet checks before it starts.
  */
 
+import { ipNetwork, networkHolds, parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { type ShapeFault, shapeFaults } from './config-shapes.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
@@ -30,13 +31,39 @@ export function kubeletFaults(resolved: ResolvedCluster): readonly ClusterFault[
   for (const part of KUBELET_PARTS) {
     const effective = effectiveKubelet(resolved, part);
     const gate = gatesOf(resolved, effective, minor);
-    for (const { field, message } of kubeletRuleFaults({ config: effective.config, minor, gate })) {
+    const faults = kubeletRuleFaults({ config: effective.config, minor, gate });
+    for (const { field, message } of [...faults, ...dnsFaults(resolved, effective)]) {
       // What every kubelet has is reported once, where it is written.
       const key = `${field}: ${message}`;
       if (!found.has(key)) found.set(key, clusterError(writtenAt(effective, part, field), message));
     }
   }
   return [...found.values()];
+}
+
+/** A Service address at which CoreDNS does not answer. A cache on each node has an own address. */
+function dnsFaults(
+  { networks, serviceAddresses }: ResolvedCluster,
+  { config }: EffectiveKubelet,
+): readonly ShapeFault[] {
+  const asked = Array.isArray(config.clusterDNS) ? config.clusterDNS.map(String) : [];
+  const served = serviceAddresses.dns.map(parseIp);
+  const wrong = asked.find((text) => {
+    const address = parseIp(text);
+    return (
+      address !== undefined &&
+      networks.services.some((network) => networkHolds(ipNetwork(network), address)) &&
+      !served.some((one) => one?.family === address.family && one.value === address.value)
+    );
+  });
+  return wrong === undefined
+    ? []
+    : [
+        {
+          field: 'clusterDNS',
+          message: `CoreDNS has the address ${serviceAddresses.dns.join(', ')}, and not ${wrong}; set overrides.serviceAddresses.dns, which kubelet follows`,
+        },
+      ];
 }
 
 function fieldFaults(minor: Minor, field: string, value: Value): readonly ShapeFault[] {

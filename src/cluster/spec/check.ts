@@ -242,35 +242,40 @@ function checkNodeNetwork(resolved: ResolvedCluster, text: string, found: Found)
   const { base, prefix: whole } = ipNetwork(text);
   const prefix = maskOf(resolved, text);
   const nodes = 2 ** (prefix - whole);
+  const say = (message: string, severity: ClusterFault['severity'] = 'error'): void => {
+    found.push(clusterFault(severity, 'networks.pods', message));
+  };
+  const most = Math.max(...KUBELET_PARTS.map((part) => podsOf(resolved, part)));
+  const fix = roomFix(resolved, text, most);
   if (nodes < resolved.machines.length)
-    found.push(
-      clusterError(
-        'networks.pods',
-        `${text} has room for ${Math.floor(nodes)} nodes with a /${prefix} each; there are ${resolved.machines.length}`,
-      ),
+    say(
+      `${text} has room for ${Math.floor(nodes)} nodes with a /${prefix} each; there are ${resolved.machines.length}; ${fix}`,
     );
   if (base.family !== 4) return;
   const pods = 2 ** (32 - prefix) - 3;
-  const most = KUBELET_PARTS.map((part) => {
-    const { maxPods } = effectiveKubelet(resolved, part).config;
-    return typeof maxPods === 'number' ? maxPods : MAX_PODS;
-  });
-  const larger = `use a larger network, like 10.244.0.0/16, or set overrides.flags.kube-controller-manager.node-cidr-mask-size`;
-  if (prefix > 30)
-    found.push(
-      clusterError(
-        'networks.pods',
-        `${text} gives each node a /${prefix}, in which no pod gets an address; ${larger}`,
-      ),
+  if (prefix > 30) say(`${text} gives each node a /${prefix}, in which no pod gets an address; ${fix}`);
+  else if (pods < most)
+    say(
+      `${text} gives each node a /${prefix}, with addresses for ${pods} pods, and kubelet takes ${most}; ${fix}, or lower overrides.kubelet.config.maxPods`,
+      'warning',
     );
-  else if (pods < Math.max(...most))
-    found.push(
-      clusterFault(
-        'warning',
-        'networks.pods',
-        `${text} gives each node a /${prefix}, with addresses for ${pods} pods, and kubelet takes ${Math.max(...most)}; ${larger}, or lower overrides.kubelet.config.maxPods`,
-      ),
-    );
+}
+
+function podsOf(resolved: ResolvedCluster, part: (typeof KUBELET_PARTS)[number]): number {
+  const { maxPods } = effectiveKubelet(resolved, part).config;
+  return typeof maxPods === 'number' && maxPods > 0 ? maxPods : MAX_PODS;
+}
+
+/** How to give each node `most` pods: another mask where the network has room, or a larger one. */
+function roomFix({ networks, machines }: ResolvedCluster, text: string, most: number): string {
+  const { base, prefix: whole } = ipNetwork(text);
+  const forNodes = Math.ceil(Math.log2(machines.length));
+  if (base.family === 6) return `use a /${64 - Math.max(forNodes, 8)} or larger`;
+  const each = 32 - Math.ceil(Math.log2(most + 3));
+  const flag = `node-cidr-mask-size${networks.pods.length > 1 ? '-ipv4' : ''}`;
+  return whole <= each - forNodes
+    ? `set overrides.flags.kube-controller-manager.${flag}: "${each}"`
+    : `use a /${each - forNodes} or larger, like 10.244.0.0/16`;
 }
 
 /** Networks in which no machine reaches another one. */

@@ -8,30 +8,14 @@ import { apiVersions } from './api-versions.ts';
 import { missingControllers } from './controllers.ts';
 import { ADMISSION_CONFIG } from './derive.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
-import { goMilliseconds, goTruth, listed } from './flag-values.ts';
+import { type Flag, type FlagRule, isFalse, isTrue, rule, time, whole } from './flag-rule.ts';
+import { goMilliseconds, goTruth, listed, suitesFault } from './flag-values.ts';
 import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { CONTROL_PLANE_PORTS } from './ports.ts';
-import type { Component, ResolvedCluster } from './resolved-cluster.ts';
+import type { ResolvedCluster } from './resolved-cluster.ts';
+import { SERVERS } from './server-rules.ts';
 import { minorOf } from './versions.ts';
 
-/** The value of a flag of the component: the last, or an empty text. */
-type Flag = (name: string) => string;
-
-interface FlagRule {
-  readonly component: Component;
-  /** The flag at which the fault is reported; the rule is asked only where it is set. */
-  readonly flag: string;
-  readonly fault: (value: string, flag: Flag, resolved: ResolvedCluster) => string | undefined;
-}
-
-const isTrue = (text: string): boolean => goTruth(text) === true;
-const isFalse = (text: string): boolean => goTruth(text) === false;
-const whole = (text: string, otherwise: number): number => (text === '' ? otherwise : Number(text));
-const time = (text: string, otherwise: number): number => goMilliseconds(text) ?? otherwise;
-
-const rule =
-  (component: Component) =>
-  (flag: string, fault: FlagRule['fault']): FlagRule => ({ component, flag, fault });
 const api = rule('kube-apiserver');
 const manager = rule('kube-controller-manager');
 const etcd = rule('etcd');
@@ -74,7 +58,10 @@ const CONFIGURED = ['ImagePolicyWebhook'];
 const ADMISSION: readonly FlagRule[] = [
   api('disable-admission-plugins', (value, flag) => {
     const both = listed(value).find((name) => listed(flag('enable-admission-plugins')).includes(name));
-    return both === undefined ? undefined : `${both} is in enable-admission-plugins as well`;
+    if (both !== undefined) return `${both} is in enable-admission-plugins as well`;
+    return listed(value).includes('ServiceAccount')
+      ? 'without ServiceAccount pods get no token, with which CoreDNS and the pod network ask the API; leave it out of the list'
+      : undefined;
   }),
   api('admission-control', (_, flag) =>
     ['enable-admission-plugins', 'disable-admission-plugins'].some((name) => flag(name) !== '')
@@ -383,6 +370,11 @@ function heartbeat(resolved: ResolvedCluster, part: (typeof KUBELET_PARTS)[numbe
 }
 
 const CONTROLLING: readonly FlagRule[] = [
+  manager('use-service-account-credentials', (value) =>
+    isTrue(value)
+      ? undefined
+      : 'the roles of Kubernetes are for the service account of each controller, so most controllers would be refused; leave it true',
+  ),
   ...SIGNERS.flatMap((signer) =>
     ['cert', 'key'].map((part) =>
       manager(`cluster-signing-${signer}-${part}-file`, (value) =>
@@ -436,7 +428,7 @@ const ETCD: readonly FlagRule[] = [
   etcd('cipher-suites', (value, flag) =>
     value !== '' && flag('tls-min-version') === 'TLS1.3'
       ? 'cipher suites cannot be chosen with TLS1.3'
-      : undefined,
+      : suitesFault(listed(value)),
   ),
 ];
 
@@ -458,6 +450,7 @@ const RULES: readonly FlagRule[] = [
   ...leadership('kube-controller-manager'),
   ...leadership('kube-scheduler'),
   ...NODE_MASKS,
+  ...SERVERS,
   ...CONTROLLING,
   ...ETCD,
   ...KUBELET,

@@ -137,3 +137,15 @@ export function flagValueFault(info: FlagInfo, text: string, who: string): strin
   const few = info.choices.length <= 8 ? `; it takes ${info.choices.join(', ')}` : '';
   return `${who} has no "${wrong}" here${hint === '' ? few : hint}`;
 }
+
+/** Suites of TLS 1.2, of which an HTTP/2 server of Go needs one (RFC 9113, section 9.2.2). */
+const HTTP2_SUITES = ['TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256', 'TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256'];
+
+/**
+ * Why a server of HTTP/2 would not start with a list of cipher suites (ConfigureServer of Go's
+ * golang.org/x/net/http2).
+ */
+export const suitesFault = (suites: readonly string[]): string | undefined =>
+  suites.length === 0 || suites.some((suite) => HTTP2_SUITES.includes(suite))
+    ? undefined
+    : `HTTP/2 needs ${HTTP2_SUITES.join(' or ')}; add one of them`;

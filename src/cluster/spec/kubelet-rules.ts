@@ -4,9 +4,10 @@
  * value that fails here it ends on every machine.
  */
 import { fieldAt } from './config-shapes.ts';
-import { goMilliseconds } from './flag-values.ts';
+import { goMilliseconds, suitesFault } from './flag-values.ts';
 import type { Minor } from './flags.ts';
 import { VALUE_CHECKS } from './kubelet-values.ts';
+import { CONTROL_PLANE_PORTS, KUBELET_PORT } from './ports.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { minorBefore } from './versions.ts';
 
@@ -270,6 +271,43 @@ const CROSS_RULES: readonly CrossRule[] = [
       const endpoint = fieldAt(config, 'tracing.endpoint');
       return typeof endpoint === 'string' && /\s/.test(endpoint) ? `"${endpoint}" has a blank` : undefined;
     },
+  },
+  {
+    field: 'tlsCipherSuites',
+    fault: ({ tlsCipherSuites, tlsMinVersion }) =>
+      tlsMinVersion === 'VersionTLS13' ? undefined : suitesFault(itemsOf(tlsCipherSuites).map(String)),
+  },
+  {
+    field: 'readOnlyPort',
+    fault: ({ readOnlyPort, port }) => {
+      const used = number(readOnlyPort, 0);
+      return used !== 0 && (used === number(port, KUBELET_PORT) || CONTROL_PLANE_PORTS.has(used))
+        ? `another program of the cluster listens at port ${used}; write another one, like 10255`
+        : undefined;
+    },
+  },
+  {
+    field: 'port',
+    fault: ({ port }) => {
+      const used = number(port, KUBELET_PORT);
+      return used !== KUBELET_PORT && CONTROL_PLANE_PORTS.has(used)
+        ? `another program of the cluster listens at port ${used}; leave \`port\` out for ${KUBELET_PORT}`
+        : undefined;
+    },
+  },
+  {
+    field: 'enableServer',
+    fault: ({ enableServer }) =>
+      enableServer === false
+        ? 'API servers could not reach kubelet for logs and exec; leave it out'
+        : undefined,
+  },
+  {
+    field: 'podCIDR',
+    fault: ({ podCIDR }) =>
+      isSet(podCIDR)
+        ? 'kubelet reads it only without a cluster; the pods of a node get theirs from networks.pods'
+        : undefined,
   },
   {
     field: 'userNamespaces.idsPerPod',

@@ -105,10 +105,19 @@ const options =
 
 const isTruth = (text: string): boolean => goTruth(text) !== undefined;
 
-const taints: ValueCheck = (value) =>
-  (value as readonly { readonly key?: string; readonly value?: string; readonly effect?: string }[]).flatMap(
-    taintPartsFaults,
-  );
+const taints: ValueCheck = (value) => {
+  const list = value as readonly {
+    readonly key?: string;
+    readonly value?: string;
+    readonly effect?: string;
+  }[];
+  const places = list.map(({ key, effect }) => `${key}:${effect}`);
+  const twice = places.find((place, n) => places.indexOf(place) < n);
+  return [
+    ...list.flatMap(taintPartsFaults),
+    ...(twice === undefined ? [] : [`${twice} is listed twice, and the API refuses such a Node; keep one`]),
+  ];
+};
 
 /** Sysctls of a namespace (component-helpers/node/util/sysctl/namespace.go), up to a "*". */
 const NAMESPACED = /^(kernel\.(sem|shm(all|max|mni|_rmid_forced)?|msg(max|mnb|mni)?)$|net\.|fs\.mqueue\.)/;

@@ -36,6 +36,9 @@ export function nodeSettings(
 export const taintText = ({ key, value, effect }: NodeTaint): string =>
   `${key}${value === undefined ? '' : `=${value}`}:${effect}`;
 
+/** A node has one taint for each key and effect; the API refuses a node with two. */
+export const taintPlace = ({ key, effect }: NodeTaint): string => `${key}:${effect}`;
+
 /** Reads `key=value:Effect` or `key:Effect`, the form that kubectl uses. */
 function readTaint(text: string): NodeTaint {
   const [, key = '', value, effect = ''] = TAINT.exec(text) ?? [];
@@ -83,8 +86,19 @@ export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): reado
       for (const message of labelFaults(key, value)) say(`[${n}].labels`, message);
     for (const key of Object.keys(labelsFromFacts))
       for (const message of labelFaults(key, '')) say(`[${n}].labelsFromFacts`, message);
-    for (const [t, text] of taints.entries())
+    for (const [t, text] of taints.entries()) {
       for (const message of taintFaults(text)) say(`[${n}].taints[${t}]`, message);
+      const place = taintPlace(readTaint(text));
+      for (const name of names) {
+        const before = given.get(`${name} taint ${place}`);
+        if (before !== undefined && before !== text)
+          say(
+            `[${n}].taints[${t}]`,
+            `${name} already has the taint ${before}, and a node has one for each key and effect; keep one`,
+          );
+        given.set(`${name} taint ${place}`, text);
+      }
+    }
   }
   return found;
 }
@@ -111,8 +125,21 @@ const labelFaults = (key: string, value: string): readonly string[] =>
 function taintFaults(text: string): readonly string[] {
   if (!TAINT.test(text))
     return [`"${text}" is not a taint: key=value:Effect or key:Effect; effects are ${EFFECTS.join(', ')}`];
-  return taintPartsFaults(readTaint(text));
+  const taint = readTaint(text);
+  return present([...taintPartsFaults(taint), controlledFault(taint.key)]);
 }
+
+/**
+ * Taints that kube-controller-manager sets by the state of a node, and removes otherwise
+ * (k8s.io/api/core/v1/well_known_taints.go).
+ */
+const CONTROLLED =
+  /^node\.kubernetes\.io\/(not-ready|unreachable|unschedulable|network-unavailable|(memory|disk|pid)-pressure)$/;
+
+const controlledFault = (key: string): string | undefined =>
+  CONTROLLED.test(key)
+    ? `Kubernetes sets and removes the taint ${key} by the state of the node; choose a key of your own`
+    : undefined;
 
 /** Faults of a taint as kubelet's configuration has it. */
 export const taintPartsFaults = ({

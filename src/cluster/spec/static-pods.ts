@@ -1,5 +1,4 @@
 /** What static pods reserve, and checks of what a Cluster adds to them. */
-import { PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import { mountedDirectories } from './apiserver-mounts.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import type { ResolvedCluster, StaticPodName } from './resolved-cluster.ts';
@@ -54,10 +53,7 @@ export function staticPodFaults(resolved: ResolvedCluster): readonly ClusterFaul
             ),
           ];
     });
-    const own =
-      name === 'etcd'
-        ? [etcd.dataDirectory, `${PKI_DIRECTORY}/etcd`]
-        : mountedDirectories({ flags, hostCertificates: resolved.hostCertificates }, name);
+    const own = mountedDirectories({ flags, hostCertificates: resolved.hostCertificates, etcd }, name);
     const twice = volumes.flatMap(({ path }, n) => {
       const message = own.includes(path)
         ? `the pod sees ${path} already`

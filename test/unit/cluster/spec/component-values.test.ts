@@ -47,7 +47,7 @@ test('a gate that another version has off is needed there', () => {
 test('nodes of a pod network are counted with the mask of an override', () => {
   const mask = (size: string) => ({ flags: { 'kube-controller-manager': { 'node-cidr-mask-size': size } } });
   expect(faults({ networks: { pods: ['10.244.0.0/22'] }, overrides: mask('24') })).toContainEqual(
-    'error networks.pods: 10.244.0.0/22 has room for 4 nodes with a /24 each; there are 5',
+    'error networks.pods: 10.244.0.0/22 has room for 4 nodes with a /24 each; there are 5; set overrides.flags.kube-controller-manager.node-cidr-mask-size: "25"',
   );
   expect(faults({ overrides: mask('12') })).toContainEqual(
     expect.stringContaining("a node's part of the pod network /16 is from /16 to /32"),

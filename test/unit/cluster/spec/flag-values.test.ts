@@ -162,6 +162,14 @@ describe('files of static pods', () => {
   });
 });
 
+test('etcd in a pod reads files of its own directories alone, and as a service all of them', () => {
+  const crl = { 'peer-crl-file': '/srv/crl.pem' };
+  expect(flags('etcd', crl)).toEqual([
+    'error overrides.flags.etcd.peer-crl-file: etcd does not see /srv/crl.pem: put the file below /etc/kubernetes/pki/etcd or /var/lib/etcd',
+  ]);
+  expect(faults({ etcd: { runs: 'service' }, overrides: { flags: { etcd: crl } } })).toEqual([]);
+});
+
 describe('networks of pods are counted in addresses', () => {
   const pods = (network: string, overrides: Overrides = {}): string[] =>
     faults({ networks: { pods: [network] }, overrides });
@@ -182,6 +190,10 @@ describe('networks of pods are counted in addresses', () => {
     expect(pods('10.244.0.0/16', mask('28'))[0]).toMatch(
       /^warning .*a \/28, with addresses for 13 pods, and kubelet takes 110/,
     );
+    expect(pods('10.244.0.0/16', mask('28'))[0]).toContain(
+      'set overrides.flags.kube-controller-manager.node-cidr-mask-size: "25", or lower',
+    );
+    expect(pods('10.244.0.0/23', mask('26'))[0]).toContain('use a /22 or larger, like 10.244.0.0/16, or');
     expect(pods('10.244.0.0/16', mask('28', { kubelet: { config: { maxPods: 13 } } }))).toEqual([]);
   });
 });

@@ -109,12 +109,33 @@ test.each<[what: string, nodes: Nodes, said: string]>([
     'error nodes[0].taints[0]: "a b" is not the value of a label',
   ],
   [
+    'a second taint of one key and effect, with which the API refuses the Node',
+    [
+      { machines: ['w1', 'w2'], taints: ['gpu=yes:NoSchedule'] },
+      { machines: ['w1'], taints: ['gpu=no:NoExecute', 'gpu=no:NoSchedule'] },
+    ],
+    'error nodes[1].taints[1]: w1 already has the taint gpu=yes:NoSchedule, and a node has one for each key and effect; keep one',
+  ],
+  [
+    'a taint that Kubernetes sets and removes itself',
+    [{ machines: ['w1'], taints: ['node.kubernetes.io/unreachable:NoExecute'] }],
+    'error nodes[0].taints[0]: Kubernetes sets and removes the taint node.kubernetes.io/unreachable by the state of the node',
+  ],
+  [
     'a machine that is no node',
     [{ machines: ['w9'] }],
     'warning nodes[0].machines[0]: w9 is not a node of this cluster; did you mean "w1"?',
   ],
 ])('%s is a fault at its own path', (_what, nodes, said) => {
   expect(faults({ nodes })).toEqual([expect.stringContaining(said)]);
+});
+
+test('a machine registers with one taint for each key and effect, and its own wins', () => {
+  const nodes = [{ machines: ['cp1'], taints: ['node-role.kubernetes.io/control-plane=x:NoSchedule'] }];
+  expect(faults({ nodes })).toEqual([]);
+  expect(ofMachine('cp1', { nodes }).taints).toEqual([
+    { key: 'node-role.kubernetes.io/control-plane', value: 'x', effect: 'NoSchedule' },
+  ]);
 });
 
 test('labels that Kubernetes lets a kubelet give are taken', () => {

@@ -529,7 +529,7 @@ test('two machines with one address, and one without any, are refused', () => {
 
 test('a network of pods with too little room for the machines is refused', () => {
   expect(faults({ networks: { pods: ['10.244.0.0/23'] } })).toEqual([
-    'error networks.pods: 10.244.0.0/23 has room for 2 nodes with a /24 each; there are 5',
+    'error networks.pods: 10.244.0.0/23 has room for 2 nodes with a /24 each; there are 5; use a /22 or larger, like 10.244.0.0/16',
   ]);
 });
 
