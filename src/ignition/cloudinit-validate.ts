@@ -5,7 +5,11 @@
  */
 import type { z } from 'zod';
 import { didYouMean, suggest } from '../base/suggest.ts';
-import { fileMode, filePath } from '../resources/fields.ts';
+import { certificatesFault } from '../resources/certificate-text.ts';
+import { domainName, fileMode, filePath } from '../resources/fields.ts';
+import { passwordHashFault } from '../resources/password-hash-text.ts';
+import { sshKeyFault } from '../resources/ssh-key.ts';
+import { timeZoneFault } from '../resources/time-zones.ts';
 import { CLOUD_CONFIG_LINES } from './cloudinit-keys.generated.ts';
 
 interface Place {
@@ -137,15 +141,40 @@ function fixOf(value: unknown, wanted: readonly string[]): string {
   return '';
 }
 
+const by =
+  (schema: z.ZodType): Rule =>
+  (text) => {
+    const result = schema.safeParse(text);
+    return result.success ? undefined : result.error.issues[0]!.message;
+  };
+/** A hash; `*` and `!` lock the password. */
+const hashFault: Rule = (text) => (/^[*!]/.test(text) ? undefined : passwordHashFault(text));
+const keyFault: Rule = (text) => sshKeyFault(text.trim());
+
+type Rule = (text: string) => string | undefined;
+
 /** Texts that cloud-init takes and that then fail on the machine, each with the rule for it. */
-const RULES: Readonly<Record<string, z.ZodType>> = {
-  'write_files[].path': filePath,
-  'write_files[].permissions': fileMode,
+const RULES: Readonly<Record<string, Rule>> = {
+  'write_files[].path': by(filePath),
+  'write_files[].permissions': by(fileMode),
+  timezone: timeZoneFault,
+  hostname: by(domainName),
+  fqdn: by(domainName),
+  'ca_certs.trusted[]': certificatesFault,
+  'ca-certs.trusted[]': certificatesFault,
+  ...Object.fromEntries(
+    ['', 'user.', 'users[].'].map((user) => [`${user}ssh_authorized_keys[]`, keyFault] as const),
+  ),
+  ...Object.fromEntries(
+    ['user', 'users[]'].flatMap((user) =>
+      ['passwd', 'hashed_passwd', 'hashed-passwd'].map((key) => [`${user}.${key}`, hashFault] as const),
+    ),
+  ),
 };
 
 function textFault(text: string, at: string, { choices }: Place): string | undefined {
-  const rule = RULES[at]?.safeParse(text);
-  if (rule?.success === false) return rule.error.issues[0]!.message;
+  const fault = RULES[at]?.(text);
+  if (fault !== undefined) return fault;
   return choices.length === 0 || choices.includes(text)
     ? undefined
     : `cloud-init has no "${text}" here; it takes ${choices.join(', ')}`;

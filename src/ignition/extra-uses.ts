@@ -3,10 +3,12 @@
  * many places, and the rules for disks in `config` hold for all of them. Pure.
  */
 import { fieldsOf, listOf, textOf } from '../base/foreign-json.ts';
-import type { NodeConfig } from '../resources/nodeconfig.ts';
+import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 import { fromButane, isButane } from './butane.ts';
 import { extraDocument } from './extra.ts';
 import { commandText } from './extra-traps.ts';
+
+type UsedUnit = Pick<NodeUnit, 'name' | 'mask' | 'enabled' | 'contents'>;
 
 interface Use {
   /** Where the document says it, e.g. `extra.cloudInit: fs_setup[0]`. */
@@ -17,8 +19,10 @@ interface Use {
   readonly mount?: string | undefined;
   /** A file or link that is written. */
   readonly path?: string | undefined;
-  /** A unit of systemd. */
-  readonly unit?: string | undefined;
+  /** Whether the device or file is used as swap. */
+  readonly swap?: boolean;
+  /** A unit of systemd, as the document says it. */
+  readonly unit?: UsedUnit;
 }
 
 /** The uses of the extra documents of a configuration; of none that cannot be read. */
@@ -48,15 +52,24 @@ function cloudConfigUses(document: object): readonly Use[] {
       place: `disk_setup.${name}`,
       device: deviceOf(name),
     })),
-    ...listOf(fs_setup).map((item, n) => ({
-      place: `fs_setup[${n}]`,
-      device: deviceOf(fieldsOf(item).device),
-    })),
-    ...listOf(mounts).map((item, n) => {
-      const [device, mount] = listOf(item);
-      return { place: `mounts[${n}]`, device: deviceOf(device), mount: textOf(mount) };
+    ...listOf(fs_setup).map((item, n) => {
+      const { device, filesystem } = fieldsOf(item);
+      return { place: `fs_setup[${n}]`, device: deviceOf(device), swap: filesystem === 'swap' };
     }),
-    { place: 'swap.filename', path: textOf(fieldsOf(swap).filename) },
+    ...listOf(mounts).map((item, n) => {
+      const [device, mount, type] = listOf(item);
+      return {
+        place: `mounts[${n}]`,
+        device: deviceOf(device),
+        mount: textOf(mount),
+        swap: type === 'swap',
+      };
+    }),
+    {
+      place: 'swap',
+      path: textOf(fieldsOf(swap).filename),
+      swap: ![undefined, 0, '0'].includes(fieldsOf(swap).size as string | number | undefined),
+    },
     ...listOf(write_files).map((item, n) => ({
       place: `write_files[${n}]`,
       path: textOf(fieldsOf(item).path),
@@ -87,8 +100,8 @@ function ignitionUses(document: object): readonly Use[] {
     ...uses(disks, 'storage.disks', (item) => ({ device: textOf(fieldsOf(item).device) })),
     ...uses(luks, 'storage.luks', (item) => ({ device: textOf(fieldsOf(item).device) })),
     ...uses(filesystems, 'storage.filesystems', (item) => {
-      const { device, path } = fieldsOf(item);
-      return { device: textOf(device), mount: textOf(path) };
+      const { device, path, format } = fieldsOf(item);
+      return { device: textOf(device), mount: textOf(path), swap: format === 'swap' };
     }),
     ...listOf(raid).flatMap((item, n) =>
       listOf(fieldsOf(item).devices).map((device) => ({
@@ -99,6 +112,16 @@ function ignitionUses(document: object): readonly Use[] {
     ...['files', 'links'].flatMap((kind) =>
       uses(rest[kind], `storage.${kind}`, (item) => ({ path: textOf(fieldsOf(item).path) })),
     ),
-    ...uses(fieldsOf(systemd).units, 'systemd.units', (item) => ({ unit: textOf(fieldsOf(item).name) })),
+    ...uses(fieldsOf(systemd).units, 'systemd.units', (item) => {
+      const { name, mask, enabled, contents } = fieldsOf(item);
+      return {
+        unit: {
+          name: textOf(name),
+          mask: mask === true,
+          ...(typeof enabled === 'boolean' && { enabled }),
+          ...(typeof contents === 'string' && { contents }),
+        },
+      };
+    }),
   ];
 }

@@ -4,6 +4,7 @@
  * cannot be turned off.
  */
 import type { CasesOf } from '../../ignition/cases.ts';
+import { extraUses } from '../../ignition/extra-uses.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import type { NodeConfig } from '../../resources/nodeconfig.ts';
 import { takesSwap } from './kubelet-flags.ts';
@@ -79,25 +80,34 @@ const OF_THE_AGENT: readonly (readonly [path: RegExp, instead: string])[] = [
 export const insteadOf = (file: string): string | undefined =>
   OF_THE_AGENT.find(([path]) => path.test(file))?.[1];
 
-const fileTexts = ({ files = [] }: NodeConfig): readonly string[] =>
-  files.flatMap(({ path }) => {
+const fileTexts = (config: NodeConfig): readonly string[] =>
+  [
+    ...(config.files ?? []).map(({ path }) => ({ place: 'files', path })),
+    ...extraUses(config).map(({ place, path = '' }) => ({ place, path })),
+  ].flatMap(({ place, path }) => {
     const instead = insteadOf(path);
-    return instead === undefined ? [] : [`config.files writes ${path}, which the agent writes; ${instead}`];
+    return instead === undefined
+      ? []
+      : [`config.${place} writes ${path}, which the agent writes; ${instead}`];
   });
 
-function unitTexts({ runtime, etcd }: ResolvedCluster, { units = [] }: NodeConfig): readonly string[] {
+function unitTexts({ runtime, etcd }: ResolvedCluster, config: NodeConfig): readonly string[] {
+  const units = [
+    ...(config.units ?? []).map((unit) => ({ place: 'units', unit })),
+    ...extraUses(config).flatMap(({ place, unit }) => (unit ? [{ place, unit }] : [])),
+  ];
   const needed = new Set([
     'kubelet.service',
     runtime === 'cri-o' ? 'crio.service' : 'containerd.service',
     ...(etcd.runs === 'service' ? ['muster-etcd.service'] : []),
   ]);
-  return units.flatMap(({ name, mask, enabled, contents }) => {
+  return units.flatMap(({ place, unit: { name, mask, enabled, contents } }) => {
     if (!needed.has(name)) return [];
     if (mask === true || enabled === false)
-      return [`config.units turns ${name} off, which the cluster needs; remove it`];
+      return [`config.${place} turns ${name} off, which the cluster needs; remove it`];
     return contents === undefined
       ? []
-      : [`config.units writes ${name}, which the agent writes; give it dropins instead of contents`];
+      : [`config.${place} writes ${name}, which the agent writes; give it dropins instead of contents`];
   });
 }
 
@@ -118,9 +128,11 @@ function sysctlTexts({ addresses }: ClusterMachine, { sysctls = {} }: NodeConfig
 function swapTexts(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
-  { disks = [], filesystems = [] }: NodeConfig,
+  config: NodeConfig,
 ): readonly string[] {
+  const { disks = [], filesystems = [] } = config;
   const swaps =
+    extraUses(config).some(({ swap }) => swap === true) ||
     disks.some(({ partitions = [] }) => partitions.some(({ filesystem }) => filesystem === 'swap')) ||
     filesystems.some(({ format }) => format === 'swap');
   return swaps && !takesSwap(resolved, machine)

@@ -91,14 +91,12 @@ function hiddenTexts(config: NodeConfig = {}): readonly string[] {
   const extra = extraUses(config);
   const units = [
     ...(config.units ?? []).map(({ name }) => ({ place: 'units', unit: name })),
-    ...extra.map(({ place, unit = '' }) => ({ place, unit })),
+    ...extra.map(({ place, unit }) => ({ place, unit: unit?.name ?? '' })),
   ];
   const files = [
-    ...(config.files ?? [])
-      .filter(({ path }) => insteadOf(path) === undefined)
-      .map(({ path }) => ({ place: 'files', path })),
+    ...(config.files ?? []).map(({ path }) => ({ place: 'files', path })),
     ...extra.map(({ place, path = '' }) => ({ place, path })),
-  ];
+  ].filter(({ path }) => insteadOf(path) === undefined);
   return [
     ...units
       .filter(({ unit }) => UNITS_OVER_DATA.some((stem) => unit.startsWith(stem)))

@@ -526,6 +526,18 @@ test.each([
   ],
   ['ignition', 'systemd: {units: [{name: var-lib-etcd.mount}]}', 'has var-lib-etcd.mount, over'],
   ['ignition', 'storage: {directories: [{path: /var/lib/containerd}]}', undefined],
+  [
+    'cloudInit',
+    'write_files: [{path: /etc/muster/agent.conf, content: a}]',
+    'agent.conf, which the agent writes',
+  ],
+  ['cloudInit', 'swap: {filename: /swap, size: 1G}', 'config makes swap'],
+  ['cloudInit', 'swap: {filename: /swap, size: 0}', undefined],
+  ['cloudInit', 'mounts: [[/dev/vdc, none, swap, sw]]', 'config makes swap'],
+  ['ignition', 'storage: {filesystems: [{device: /dev/vdc, format: swap}]}', 'config makes swap'],
+  ['ignition', 'storage: {files: [{path: /etc/muster/ca.crt}]}', 'ca.crt, which the agent writes'],
+  ['ignition', 'systemd: {units: [{name: kubelet.service, mask: true}]}', 'turns kubelet.service off'],
+  ['ignition', 'systemd: {units: [{name: kubelet.service, dropins: [{name: a.conf}]}]}', undefined],
 ])('extra.%s with %s is judged as fields are', async (field, text, message) => {
   const documents = ON_DISKS('[]', 'dataDisk: {path: /dev/vdb}').replace(
     'disks: []',
