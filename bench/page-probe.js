@@ -47,6 +47,11 @@
     { childList: true, subtree: true, attributes: true, attributeFilter: ['hidden'] },
   );
 
+  /** Resolves when the effects of so many keys were painted. */
+  const keysPainted = async (count) => {
+    while (keystrokes.length < count) await new Promise((resolve) => setTimeout(resolve, 20));
+  };
+
   /** Which phase each row showed, and from when on. */
   const phases = [];
   const last = new Map();
@@ -70,5 +75,5 @@
       { childList: true, subtree: true, characterData: true },
     );
 
-  window.probe = { usable, keystrokes, phases, watchPhases };
+  window.probe = { usable, keystrokes, keysPainted, phases, watchPhases };
 })();

@@ -1,8 +1,11 @@
 /** The operators' page with ten thousand machines, in Chromium. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
+import { pageDirectory } from '../src/api/page.files.ts';
 import type { BootHost } from '../src/lab/simulated/boot-host.files.ts';
-import { openBrowser } from '../test/page/browser.ts';
+import { CHROMIUM, openBrowser } from '../test/page/browser.ts';
 import { openServer, PAGE } from '../test/page/server.ts';
 import { type BenchCase, type BenchSuite, median, percentile } from './compare.ts';
 import { type Fresh, MACHINES, operatorOf, writeRecords } from './page-host.ts';
@@ -29,7 +32,7 @@ async function filterBy(page: Page): Promise<readonly number[]> {
   await page.locator('input[type=search]').focus();
   for (const [n, key] of KEYSTROKES.entries()) {
     await page.keyboard.press(key);
-    await page.waitForFunction(`window.probe.keystrokes.length > ${n}`, undefined, { polling: 20 });
+    await probed(page, `keysPainted(${n + 1})`);
     await pause(100);
   }
   return probed<readonly number[]>(page, 'keystrokes');
@@ -215,6 +218,10 @@ const followed = (host: BootHost, fresh: Fresh): BenchCase => ({
 export const suite: BenchSuite = {
   about:
     'The operators’ page in Chromium without a graphics card, from the shipped command, with 10,000 machines that booted before: their records are written into the store before it starts. A list can be used when its rows and its filter are on the screen; a key or an event counts until the frame that shows its effect is painted. The peer is a page of forty lines that draws all rows of the same list and hides those that do not fit; nginx serves the list to it as a file, without TLS, so it waits for no server. While events flow, 22 simulated machines a second boot (25 events each), and the rows of sixteen of them are on the screen; a phase lasts 250 ms or longer. Server, machines and browser share the processors of one host, which other work used as well.',
+  needs() {
+    if (!existsSync(CHROMIUM)) return `there is no ${CHROMIUM}`;
+    return existsSync(join(pageDirectory(), 'index.html')) ? undefined : 'run `make page` first';
+  },
   async open() {
     const closing: (() => Promise<unknown>)[] = [];
     const close = async () => {

@@ -8,10 +8,12 @@ import { projectRoot } from '../../src/base/paths.ts';
 /** Where screenshots are kept; CI stores them. */
 export const SHOTS = join(projectRoot(), '.cache/page-shots');
 
+export const CHROMIUM = '/usr/bin/chromium';
+
 /** Starts Chromium; it talks to this host only. */
 export const openBrowser = (): Promise<Browser> =>
   chromium.launch({
-    executablePath: '/usr/bin/chromium',
+    executablePath: CHROMIUM,
     // The tests run as root in a namespace of their own, where Chromium cannot make others.
     args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--force-color-profile=srgb'],
   });
