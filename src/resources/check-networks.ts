@@ -1,8 +1,18 @@
 /** Checks each Network, and all of them against each other. */
 import { parseDuration } from '../base/duration.ts';
-import { broadcastOf, type Cidr, cidr, contains, formatIpv4, type Ipv4, ipv4 } from '../base/ipv4.ts';
+import {
+  broadcastOf,
+  type Cidr,
+  cidr,
+  contains,
+  formatIpv4,
+  type Ipv4,
+  ipv4,
+  parseCidr,
+  parseIpv4,
+} from '../base/ipv4.ts';
 import { type Candidate, type CrossFault, placeOf, report } from './candidate.ts';
-import { codeOf, NETWORK_FIELDS } from './dhcp-options.ts';
+import { codeOf, type DhcpOption, NETWORK_FIELDS } from './dhcp-options.ts';
 import type { NetworkSpec } from './kinds.ts';
 import type { Path } from './yaml.ts';
 
@@ -76,6 +86,18 @@ function checkOptions({ candidate, spec }: NetworkView, found: CrossFault[]): vo
       ['spec', 'dhcp', 'options'],
       `mode ${mode} gives no addresses, so the options have no effect; remove them, or write them where the addresses are given`,
     );
+  for (const [at, list] of [
+    [[], options] as const,
+    ...(spec.dhcp.pools ?? []).map((pool, k) => [['pools', k], pool.options ?? []] as const),
+  ])
+    for (const [n, one] of list.entries())
+      for (const via of gatewaysOutside(one, spec.subnet))
+        report(
+          found,
+          candidate,
+          ['spec', 'dhcp', ...at, 'options', n, 'value'],
+          `${via} is outside of ${spec.subnet}, so clients have no way to it; name a gateway inside, or add {to: ${via}/32, via: 0.0.0.0} if it is on this link`,
+        );
   for (const [n, { option, vendorClass }] of options.entries()) {
     const field = NETWORK_FIELDS[codeOf(option) ?? 0];
     if (field !== undefined && vendorClass === undefined)
@@ -86,6 +108,22 @@ function checkOptions({ candidate, spec }: NetworkView, found: CrossFault[]): vo
         `option ${option} of a network has a field of its own: write \`${field}\``,
       );
   }
+}
+
+/**
+ * The gateways of static routes that a client cannot reach. A router (option 3) may be outside,
+ * because clients add a route to it themselves.
+ */
+function gatewaysOutside({ option, type, value }: DhcpOption, subnet: string): readonly string[] {
+  if (type === 'hex' || ![121, 249].includes(codeOf(option) ?? 0)) return [];
+  const routes = [value].flat().flatMap((one) => (typeof one === 'object' && 'to' in one ? [one] : []));
+  const links = [subnet, ...routes.filter(({ via }) => via === '0.0.0.0').map(({ to }) => to)].map(parseCidr);
+  return routes
+    .map(({ via }) => via)
+    .filter((text) => {
+      const address = text === '0.0.0.0' ? undefined : parseIpv4(text);
+      return address !== undefined && !links.some((link) => link !== undefined && contains(link, address));
+    });
 }
 
 function checkPools(network: NetworkView, found: CrossFault[]): void {

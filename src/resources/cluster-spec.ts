@@ -187,7 +187,16 @@ export const kubernetesSpec = z.strictObject({
     description: "Add-ons, applied in this order after Muster's own objects (docs/addons.md).",
   }),
   timeServers: z
-    .array(z.string().regex(/^[a-zA-Z0-9][a-zA-Z0-9.:-]{0,252}$/, 'not a name or address'))
+    .array(
+      z
+        .string()
+        .refine(
+          (text) =>
+            nameOrAddress.safeParse(text).success &&
+            !/^(\*\..*|0\.0\.0\.0|255\.255\.255\.255|::)$/.test(text),
+          'not the name or address of a host; write it like "ntp.example" or "10.77.0.5", without scheme, port and options',
+        ),
+    )
     .optional()
     .meta({
       description:

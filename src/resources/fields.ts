@@ -16,6 +16,10 @@ export const name = z
   )
   .meta({ description: 'Lower-case letters, digits and dashes; at most 63.' });
 
+/** Names that mean each machine itself (RFC 6761, section 6.3). */
+const isLocalhost = (text: string): boolean => /^(.+\.)?localhost$|^localhost\./i.test(text);
+const LOCALHOST = 'this name means each machine itself; write one of its own, e.g. "node-1"';
+
 /**
  * The name of a machine, which is also its host name and the name of its Node: one DNS label or
  * several with dots between them. It is the value of the label kubernetes.io/hostname, which has at
@@ -32,6 +36,7 @@ export const machineName = z
     (text) => !/^[0-9]+(\.[0-9]+)*$/.test(text) || !text.includes('.'),
     'digits with dots look like an address; use a name, e.g. "node-1.lab.example"',
   )
+  .refine((text) => !isLocalhost(text), LOCALHOST)
   .meta({
     description: 'Lower-case letters, digits and dashes, also with dots as a domain name; at most 63.',
   });
@@ -224,6 +229,14 @@ export const domainName = z
     'not a domain name; write it like "lab.example"',
   )
   .meta({ description: 'A domain name.' });
+
+/** The host name of a machine. */
+export const hostName = domainName
+  .refine((text) => !isLocalhost(text), LOCALHOST)
+  .refine(
+    (text) => parseIp(text) === undefined,
+    'an address is no host name; write a name, e.g. "node-1.lab.example"',
+  );
 
 /**
  * A name in a certificate: a domain name, which may begin with `*.`, or an address. Text of digits

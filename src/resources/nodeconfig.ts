@@ -9,16 +9,7 @@
 import { z } from 'zod';
 import { certificates } from './certificate-text.ts';
 import { distinct } from './distinct.ts';
-import {
-  absolutePath,
-  domainName,
-  duration,
-  fileMode,
-  filePath,
-  sha256,
-  templated,
-  urlOf,
-} from './fields.ts';
+import { absolutePath, duration, fileMode, filePath, hostName, sha256, templated, urlOf } from './fields.ts';
 import { nodeNetwork } from './node-network.ts';
 import { passwordHashFault } from './password-hash-text.ts';
 import { secretReference } from './secret-spec.ts';
@@ -234,7 +225,7 @@ const nodeFilesystem = z
   });
 
 export const nodeConfig = z.strictObject({
-  hostname: templated(domainName).optional().meta({ description: 'Default: the name of the Machine.' }),
+  hostname: templated(hostName).optional().meta({ description: 'Default: the name of the Machine.' }),
   files: z
     .array(nodeFile)
     .check(distinct('the path', (file) => file.path))

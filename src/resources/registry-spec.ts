@@ -20,6 +20,8 @@ function registryFault(text: string): string | undefined {
     return 'Muster cannot write the brackets of an IPv6 address into a path; give the registry a DNS name';
   if (!/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$/.test(text))
     return 'not the registry of an image name; write it like "registry.example:5000", in lower case';
+  const port = /:([0-9]+)$/.exec(text)?.[1] ?? '1';
+  if (Number(port) < 1 || Number(port) > 65_535) return `the port ${port} is not between 1 and 65535`;
   if (!/[.:]/.test(text) && text !== 'localhost')
     return `an image name that begins with "${text}/" is one of docker.io; a registry has a dot or a port`;
   return undefined;
@@ -37,6 +39,8 @@ const registryName = z.string().superRefine((text, context) => {
 export function charactersFault(text: string): string | undefined {
   if (!/^https?:\/\/(\[[0-9A-Fa-f:.]+\])?[A-Za-z0-9:/._~-]*$/.test(text))
     return 'a URL of a registry has only letters, digits and the signs "-", ".", "_", "~", ":" and "/"';
+  if (/[^:]\/\//.test(text)) return 'the path has an empty part; write it without "//"';
+  if (/:0+(\/|$)/.test(text)) return 'the port is 1 to 65535';
   return /\/\.{1,2}(\/|$)/.test(text) ? 'the path has a part "." or ".."; write it without' : undefined;
 }
 
@@ -51,9 +55,14 @@ function mirrorFault(text: string): string | undefined {
   if (characters !== undefined) return characters;
   if (url.host.includes('['))
     return 'Muster cannot write the brackets of an IPv6 address into a path; give the mirror a DNS name';
-  if (url.pathname !== '/' && !/\/v2(\/|$)/.test(url.pathname))
-    return `this path does not say where the images are in the registry's API; write "${url.origin}/v2${url.pathname.replace(/\/$/, '')}" for images below a project, as Harbor has them, or "${url.origin}${url.pathname.replace(/\/$/, '')}/v2" for an API below a path`;
-  return undefined;
+  return pathFault(url);
+}
+
+/** Why the path of a mirror is open to two readings; undefined when it is not. */
+export function pathFault({ origin, pathname }: URL): string | undefined {
+  if (pathname === '/' || /\/v2(\/|$)/.test(pathname)) return undefined;
+  const path = pathname.replace(/\/$/, '');
+  return `this path does not say where the images are in the registry's API; write "${origin}/v2${path}" for images below a project, as Harbor has them, or "${origin}${path}/v2" for an API below a path`;
 }
 
 /** The URL as both runtimes write hosts: no default port, no slash at the end. */

@@ -1,5 +1,6 @@
 /** Checks of mirrors, logins and CAs of registries against each other and the container runtime. */
-import { type ClusterFault, clusterError } from './fault.ts';
+import { pathFault } from '../../resources/registry-spec.ts';
+import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
 import type { RegistryAccess, ResolvedCluster } from './resolved-cluster.ts';
 import { compareVersions } from './versions.ts';
 
@@ -7,7 +8,12 @@ type Checked = Pick<ResolvedCluster, 'registries' | 'mirrors' | 'runtime' | 'ver
 
 /** What would have no effect on a machine, or another one than is meant. */
 export function registryFaults(resolved: Checked): readonly ClusterFault[] {
-  return [...unreachable(resolved), ...contradictions(resolved), ...ofRuntime(resolved)];
+  return [
+    ...unreachable(resolved),
+    ...contradictions(resolved),
+    ...ofRuntime(resolved),
+    ...ofPaths(resolved),
+  ];
 }
 
 /** A registry that may not be asked, and has no mirror. */
@@ -53,6 +59,16 @@ function contradictions({ registries }: Checked): readonly ClusterFault[] {
   }
   return found;
 }
+
+/**
+ * A path of `mirrors` without /v2, which containerd and CRI-O read in two ways. Where nothing
+ * answers, the next host is asked, so that nobody notices.
+ */
+const ofPaths = ({ mirrors }: Checked): readonly ClusterFault[] =>
+  mirrors.flatMap((url, n) => {
+    const message = pathFault(new URL(url));
+    return message === undefined ? [] : [clusterFault('warning', `mirrors[${n}]`, message)];
+  });
 
 /** CRI-O adds /v2 right behind the host, so an API below a path is out of its reach. */
 const isBelowPath = (url: string): boolean => /^\/.+\/v2(\/|$)/.test(new URL(url).pathname);

@@ -41,6 +41,27 @@ const LAB = network(
   '{subnet: 10.77.0.0/24, gateway: 10.77.0.1, address: 10.77.0.2, dhcp: {mode: server, pools: [{start: 10.77.0.100, end: 10.77.0.199}]}}',
 );
 
+describe('gateways of routes in DHCP options', () => {
+  const told = (options: string) =>
+    shown(
+      network(
+        'lab',
+        `{subnet: 10.77.0.0/24, dhcp: {mode: server, options: [${options}], pools: [{start: 10.77.0.100, end: 10.77.0.199}]}}`,
+      ),
+    ).map((one) => one.replace(/^.* E_[A-Z]+ Network\/lab: /, ''));
+
+  test('outside of the subnet are refused, unless a route says that they are on the link', () => {
+    expect(told('{option: 121, value: [{to: 10.9.0.0/16, via: 10.99.0.1}]}')).toEqual([
+      '10.99.0.1 is outside of 10.77.0.0/24, so clients have no way to it; name a gateway inside, or add {to: 10.99.0.1/32, via: 0.0.0.0} if it is on this link',
+    ]);
+    expect(told('{option: routers, vendorClass: x, value: 10.99.0.1}')).toEqual([]);
+    expect(
+      told('{option: 121, value: [{to: 10.99.0.1/32, via: 0.0.0.0}, {to: 10.9.0.0/16, via: 10.99.0.1}]}'),
+    ).toEqual([]);
+    expect(told('{option: 121, value: [{to: 0.0.0.0/0, via: 10.77.0.1}]}')).toEqual([]);
+  });
+});
+
 describe('a network', () => {
   test.each([
     ['gateway: 10.78.0.1', 'gateway 10.78.0.1 is not a host address inside 10.77.0.0/24'],

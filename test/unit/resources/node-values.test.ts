@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { absolutePath } from '../../../src/resources/fields.ts';
+import { absolutePath, machineName } from '../../../src/resources/fields.ts';
 import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
 import { SITE_CA } from '../ignition/arbitrary.ts';
 
@@ -196,5 +196,13 @@ test.each(['http://a.example/x\ty', 'http://a.example/x\ny', ' http://a.example/
   (url) => {
     const source = { url, sha256: '0'.repeat(64) };
     expect(faultOf({ files: [{ path: '/a', source }] })).toMatch(/not an http:\/\/ or https:\/\/ URL/);
+  },
+);
+
+test.each(['localhost', 'localhost.localdomain', 'n.localhost', '10.77.0.31'])(
+  'no machine has the host name %s',
+  (hostname) => {
+    expect(faultOf({ hostname })).toMatch(/means each machine itself|an address is no host name/);
+    expect(machineName.safeParse(hostname).success).toBe(false);
   },
 );

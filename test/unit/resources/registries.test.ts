@@ -40,6 +40,7 @@ describe('the registry', () => {
     ['index.docker.io', /"docker\.io"; write that/],
     ['Registry.Example', /lower case/],
     ['registry', /has a dot or a port/],
+    ['registry.example:70000', /the port 70000 is not between 1 and 65535/],
     ['[fd00::1]:5000', /DNS name/],
     ['', /not the registry/],
   ])('cannot be "%s"', (registry, message) => {

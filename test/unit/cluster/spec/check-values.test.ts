@@ -176,3 +176,27 @@ test.for([
   if (expected === undefined) expect(told).toEqual([]);
   else expect(told).toEqual([expect.stringContaining(`error overrides.kubeProxy.config.${expected}`)]);
 });
+
+test('a path of a mirror that has two readings is told with both', () => {
+  const told = faults({ mirrors: ['https://harbor.example/hub'] });
+  expect(told).toEqual([
+    expect.stringMatching(/^warning mirrors\[0\]: .*harbor\.example\/v2\/hub".*hub\/v2"/),
+  ]);
+  expect(faults({ mirrors: ['https://harbor.example/v2/hub', 'https://m.example'] })).toEqual([]);
+});
+
+test.each(['ntp.example:123', 'ntp..example', '999.1.1.1', '0.0.0.0', 'https://ntp.example', '*.example'])(
+  '%s is no time server',
+  (server) => {
+    const { faults: told } = parseDocuments(
+      `apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec: {kubernetes: {version: "1.36", endpoint: a.example, controlPlanes: [cp1], timeServers: ["${server}"]}}`,
+      'd.yaml',
+    );
+    expect(told.map(({ message }) => message)).toEqual([
+      expect.stringContaining('without scheme, port and options'),
+    ]);
+  },
+);
