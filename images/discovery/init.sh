@@ -1,7 +1,7 @@
 #!/bin/sh
 # The discovery system, for a machine that no document knows: reports what the machine is made of,
-# shows on every console who it is, and waits. It mounts no disk and has no program that writes to
-# one. When the boot host says so, it reboots. Nothing else comes from the boot host.
+# shows on every console who it is, and waits. It mounts no disk and writes to none. When the boot
+# host says so, it reboots. Nothing else comes from the boot host.
 # shellcheck disable=SC3028 # busybox's shell has RANDOM
 export PATH=/bin
 
