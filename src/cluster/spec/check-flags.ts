@@ -22,6 +22,7 @@ import {
 } from './flags.ts';
 import { KUBELET_PARTS } from './kubelet-flags.ts';
 import { labelsFlagFaults } from './nodes.ts';
+import { insteadOfFlag } from './removed.ts';
 import { COMPONENTS, type Component, type ResolvedCluster } from './resolved-cluster.ts';
 import { ETCD_MINORS, knownEtcdFlags, minorOf } from './versions.ts';
 
@@ -171,8 +172,12 @@ function unknownFlag(
   const others = KUBERNETES_COMPONENTS.some((one) => one === component)
     ? minorsKnowing(FLAGS[component as keyof typeof FLAGS], flag)
     : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
-  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(flag, names);
-  return `${component} ${version} has no flag --${flag}${hint}`;
+  const instead = component === 'etcd' ? undefined : insteadOfFlag(component, flag);
+  const hints = [
+    ...(others.length > 0 ? [`; ${others.join(', ')} know it`] : []),
+    ...(instead !== undefined ? [`; ${instead}`] : []),
+  ];
+  return `${component} ${version} has no flag --${flag}${hints.join('') || didYouMean(flag, names)}`;
 }
 
 /**
@@ -187,7 +192,9 @@ export function gateFaults(minor: Minor | undefined, gate: string, on: unknown):
   if (info === undefined) {
     const others = minorsKnowing(FEATURE_GATES, gate);
     const hint =
-      others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(gate, known(FEATURE_GATES, minor));
+      others.length > 0
+        ? `; ${others.join(', ')} know it`
+        : didYouMean(gate, known(FEATURE_GATES, minor)) || '; if an older version had it, remove it';
     return [`Kubernetes ${minor} has no feature gate ${gate}${hint}`];
   }
   return info.locked && typeof on === 'boolean' && on !== info.on

@@ -6,6 +6,7 @@
 import { parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import type { FlagInfo } from './flags.ts';
+import { insteadOfName } from './removed.ts';
 
 /** A whole number as Go's strconv.ParseInt reads it with base 0; undefined for every other text. */
 function wholeNumber(text: string): bigint | undefined {
@@ -133,6 +134,8 @@ export function flagValueFault(info: FlagInfo, text: string, who: string): strin
   if (info.choices.includes(wrong.trim()))
     return `"${wrong}" has a blank, which is a part of the name for ${who}; remove it`;
   if (wrong === '') return 'a name is missing at one of the commas';
+  const instead = insteadOfName(wrong);
+  if (instead !== undefined) return `${who} has no "${wrong}" any more: ${instead}`;
   const hint = didYouMean(wrong, info.choices);
   const few = info.choices.length <= 8 ? `; it takes ${info.choices.join(', ')}` : '';
   return `${who} has no "${wrong}" here${hint === '' ? few : hint}`;

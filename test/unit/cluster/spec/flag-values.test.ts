@@ -8,6 +8,7 @@ import {
   KUBERNETES_COMPONENTS,
   MINORS,
 } from '../../../../src/cluster/spec/flags.ts';
+import { removedFlags } from '../../../../src/cluster/spec/removed.ts';
 import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
 import { faults } from '../kit.ts';
 import { VALUES } from './flag-examples.ts';
@@ -87,10 +88,29 @@ test('flags and names that only a fork of Kubernetes has are unknown', () => {
 test('an admission plugin that left Kubernetes is refused with the version', () => {
   expect(
     flags('kube-apiserver', { 'enable-admission-plugins': 'NodeRestriction,PodSecurityPolicy' })[0],
-  ).toMatch(/enable-admission-plugins: kube-apiserver 1\.36 has no "PodSecurityPolicy" here/);
+  ).toBe(
+    'error overrides.flags.kube-apiserver.enable-admission-plugins: kube-apiserver 1.36 has no "PodSecurityPolicy" any more: PodSecurity took its place and is on: remove it, and label the namespaces',
+  );
   expect(flags('kube-apiserver', { 'enable-admission-plugins': 'NodeRestriction,EventRateLimit' })).toEqual(
     [],
   );
+});
+
+test('a flag that left Kubernetes is refused with what takes its place', () => {
+  expect(flags('kube-controller-manager', { 'pod-eviction-timeout': '1m' })).toEqual([
+    'error overrides.flags.kube-controller-manager.pod-eviction-timeout: kube-controller-manager 1.36 has no flag --pod-eviction-timeout; set default-not-ready-toleration-seconds and default-unreachable-toleration-seconds of kube-apiserver',
+  ]);
+  expect(flags('kubelet', { 'pod-infra-container-image': 'a/b:1' })[0]).toContain(
+    '; 1.34 know it; remove it: the container runtime names the image of the pause container',
+  );
+  expect(flags('kube-apiserver', { 'feature-gates': 'PodPriority=true' })[0]).toContain(
+    '; if an older version had it, remove it',
+  );
+});
+
+test.each(KUBERNETES_COMPONENTS)('no flag of %s that is said to be gone is in every version', (component) => {
+  for (const flag of removedFlags(component))
+    expect([...(FLAGS[component].get(flag)?.keys() ?? [])], flag).not.toEqual([...MINORS]);
 });
 
 test('a gate that is locked can be named with its default alone', () => {

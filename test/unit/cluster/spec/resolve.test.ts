@@ -411,7 +411,7 @@ test.for([
   [
     'a gate that nobody knows',
     { overrides: { flags: { 'kube-apiserver': { 'feature-gates': 'AllBeta=true,Nonsense=true' } } } },
-    'error overrides.flags.kube-apiserver.feature-gates: Kubernetes 1.36 has no feature gate Nonsense',
+    'error overrides.flags.kube-apiserver.feature-gates: Kubernetes 1.36 has no feature gate Nonsense; if an older version had it, remove it',
   ],
   [
     'a back-off that this kubelet refuses',
