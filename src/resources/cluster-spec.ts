@@ -121,7 +121,11 @@ export const kubernetesSpec = z.strictObject({
     })
     .optional()
     .meta({ description: 'Address ranges of machines, pods and Services.' }),
-  dnsDomain: domainName.optional().meta({ description: 'DNS domain of the cluster. Default cluster.local.' }),
+  dnsDomain: domainName
+    .refine((text) => !/[A-Z]/.test(text), 'Kubernetes wants lower case here')
+    .refine((text) => /[a-z]/.test(text), 'an address is no domain; write a name, e.g. "cluster.local"')
+    .optional()
+    .meta({ description: 'DNS domain of the cluster, in lower case. Default cluster.local.' }),
   sans: z
     .array(nameOrAddress)
     .optional()

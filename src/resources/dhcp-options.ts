@@ -77,6 +77,30 @@ const OF_THE_PROTOCOL = new Set([
   50, 52, 53, 54, 55, 56, 57, 60, 61, 77, 80, 81, 82, 90, 93, 94, 97, 118, 145, 151, 152, 153, 154, 155, 156,
   157,
 ]);
+/** Whether clients can use the octets of an option, and what to write if they cannot. */
+interface Use {
+  readonly takes: (octets: Buffer) => boolean;
+  readonly write: string;
+}
+/** ONIE reads option 114 as well, with other schemes. */
+const URL_TEXT: Use = {
+  takes: (octets) => /^[a-z][a-z0-9+.-]*:[^\s"<>]+$/i.test(octets.toString('latin1')),
+  write: 'must be a URL without blanks, like "https://portal.example/api"',
+};
+const USES: Readonly<Record<number, Use>> = {
+  // RFC 2132, sections 4.5, 5.1 and 8.7; RFC 8910.
+  23: { takes: (octets) => octets[0]! > 0, write: 'must be at least 1: a packet with 0 is not sent on' },
+  26: {
+    takes: (octets) => octets.readUInt16BE() >= 68,
+    write: 'must be at least 68, the smallest MTU of IPv4',
+  },
+  46: {
+    takes: (octets) => [1, 2, 4, 8].includes(octets[0]!),
+    write: 'must be 1 (B-node), 2 (P-node), 4 (M-node) or 8 (H-node)',
+  },
+  114: URL_TEXT,
+  252: URL_TEXT,
+};
 /** Options of a whole Network that have a field of their own. */
 export const NETWORK_FIELDS: Readonly<Record<number, string>> = {
   3: 'gateway',
@@ -193,7 +217,9 @@ export function octetsOf({ option, type, value }: Pick<DhcpOption, 'option' | 't
       'value',
       `these ${octets.length} octets are no value of type ${own}, which option ${code} has`,
     );
-  return octets.length > 1024 ? fault('value', 'the value is longer than 1024 octets') : { code, octets };
+  if (octets.length > 1024) return fault('value', 'the value is longer than 1024 octets');
+  const use = USES[code];
+  return use !== undefined && !use.takes(octets) ? fault('value', use.write) : { code, octets };
 }
 
 /** Makes the octets of a value, or says what it should be. */

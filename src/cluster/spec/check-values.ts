@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { isTag, parseReference } from '../../artifacts/reference.ts';
 import { networkHolds, parseIp, parseIpNetwork, sizeOf } from '../../base/ip.ts';
 import { kubernetesSpec } from '../../resources/cluster-spec.ts';
-import { absolutePath, domainName, ipText, nameOrAddress } from '../../resources/fields.ts';
+import { absolutePath, ipText, nameOrAddress } from '../../resources/fields.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { parseVersion } from './versions.ts';
 
@@ -31,14 +31,15 @@ const version = z
   .refine((text) => parseVersion(text) !== undefined, {
     error: (issue) => `"${issue.input}" is not a version like "1.36.3"`,
   });
-const { coreDNS, keys, mirrors, proxy, registries, timeServers, virtualAddress } = kubernetesSpec.shape;
+const { coreDNS, dnsDomain, keys, mirrors, proxy, registries, timeServers, virtualAddress } =
+  kubernetesSpec.shape;
 const { http, https, noProxy } = proxy.unwrap().shape;
 const { interface: device, routerId } = virtualAddress.unwrap().shape;
 const least = (smallest: number) => z.int().min(smallest);
 
 /** Schemas by path; `*` matches every key. */
 const VALUES: Readonly<Record<string, z.ZodType>> = {
-  dnsDomain: domainName,
+  dnsDomain: dnsDomain.unwrap(),
   'serviceAddresses.dns': z.array(ipText),
   'sans.dns': z.array(name),
   'sans.ips': z.array(ipText),

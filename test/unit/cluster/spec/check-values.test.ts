@@ -27,6 +27,8 @@ test.for([
   [{ cni: { images: { flannel: 'a b' } } }, 'cni.images.flannel'],
   [{ registry: 'https://mirror.example' }, 'registry'],
   [{ dnsDomain: 'bad domain!' }, 'dnsDomain'],
+  [{ dnsDomain: 'Cluster.local' }, 'dnsDomain'],
+  [{ dnsDomain: '10.0.0.1' }, 'dnsDomain'],
   [{ virtualAddress: { routerId: 999 } }, 'virtualAddress.routerId'],
   [{ virtualAddress: { interface: 'a b; rm' } }, 'virtualAddress.interface'],
   [{ cniPlugins: 'opt/cni/bin' }, 'cniPlugins'],

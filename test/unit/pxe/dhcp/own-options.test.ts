@@ -85,6 +85,12 @@ describe('an option is refused', () => {
     [{ option: 23, value: 256 }, /from 0 to 255/],
     [{ option: 114, value: 'ü' }, /ASCII/],
     [{ option: 252, value: 'x'.repeat(1025) }, /longer than 1024/],
+    [{ option: 23, value: 0 }, /at least 1/],
+    [{ option: 26, value: 67, vendorClass: 'phone' }, /at least 68/],
+    [{ option: 26, type: 'hex', value: '0043' }, /at least 68/],
+    [{ option: 46, value: 3 }, /H-node/],
+    [{ option: 114, value: 'https://portal.example/a b' }, /without blanks/],
+    [{ option: 'wpad-url', value: 'proxy.example' }, /must be a URL/],
   ])('%o', (option, why) => {
     expect(faultOf(option)).toMatch(why);
   });
@@ -130,10 +136,10 @@ describe('a reply', () => {
   });
 
   it('has that of the machine before that of the pool, and that before the network’s', async () => {
-    const of = (text: string) => options({ option: 114, value: text });
+    const of = (text: string) => options({ option: 15, value: text });
     const pools = [{ start: ipv4('10.77.0.100'), end: ipv4('10.77.0.199'), options: of('pool') }];
     const known = { '52:54:00:00:00:01': { name: 'node-1', options: of('machine') } };
-    const value = async (w: Parameters<typeof world>[0]) => (await ask(w)).options.get(114)?.toString();
+    const value = async (w: Parameters<typeof world>[0]) => (await ask(w)).options.get(15)?.toString();
     expect(await value({ networks: rack({ options: of('network') }) })).toBe('network');
     expect(await value({ networks: rack({ options: of('network'), pools }) })).toBe('pool');
     expect(await value({ networks: rack({ options: of('network'), pools }), known })).toBe('machine');
