@@ -86,4 +86,5 @@ torture: ## Run the long tests that torture/README.md describes, for hours (root
 	$(NODE) torture/run.ts
 	scripts/in-namespace.sh npx vitest run --project torture
 	MUSTER_EVERY_EFFECT=1 scripts/in-namespace.sh npx vitest run --project peers-others test/peers/agent-kill.test.ts
+	$(NODE) scripts/lab-record.ts lab/etcd-ha.yaml
 	$(NODE) scripts/lab-record.ts lab/etcd-ha-staggered.yaml

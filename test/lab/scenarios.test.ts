@@ -24,7 +24,7 @@ const STAGE_MS = 4_500_000;
  * Scenarios that `make torture` runs instead of CI: peers tests show the same with etcd in
  * namespaces (test/peers/etcd-ha.test.ts, etcd-boot-host.test.ts).
  */
-const TORTURE: readonly string[] = ['etcd-ha-staggered.yaml'];
+const TORTURE: readonly string[] = ['etcd-ha.yaml', 'etcd-ha-staggered.yaml'];
 
 const scenarios = await Promise.all(
   readdirSync('lab')
