@@ -2,6 +2,26 @@
 # Functions that the scripts share which build small systems of busybox: images/probe/build.sh and
 # images/discovery/build.sh source this file after common.sh; it is never run.
 
+# small_arguments PROJECT WORD...: reads the arguments of a build.sh. Sets cache, force, key_only,
+# and kernel if it is given. Exits with the usage of the script for another word.
+# shellcheck disable=SC2034 # read by who calls
+small_arguments() {
+  cache=$(images_cache "$1")
+  force=''
+  key_only=''
+  shift
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --kernel) kernel=${2:-} && shift ;;
+      --cache) cache=${2:-} && shift ;;
+      --force) force=1 ;;
+      --print-directory) key_only=1 ;;
+      *) sed -n 's/^#   //p' "$0" >&2 && exit 2 ;;
+    esac
+    shift
+  done
+}
+
 # small_kernel cloud|generic: sets package to the kernel of a small system of busybox, and modules
 # to those that it needs for its network.
 # shellcheck disable=SC2034 # read by who calls

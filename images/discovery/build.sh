@@ -18,20 +18,7 @@ project=$(readlink -f "$here/../..")
 # shellcheck source=images/small.sh
 . "$project/images/small.sh"
 kernel=generic
-cache=$(images_cache "$project")
-force=''
-key_only=''
-
-while [ $# -gt 0 ]; do
-  case $1 in
-    --kernel) kernel=${2:-} && shift ;;
-    --cache) cache=${2:-} && shift ;;
-    --force) force=1 ;;
-    --print-directory) key_only=1 ;;
-    *) sed -n '6p' "$0" | cut -c5- >&2 && exit 2 ;;
-  esac
-  shift
-done
+small_arguments "$project" "$@"
 small_kernel "$kernel"
 modules="$modules virtio_blk virtio_scsi sd_mod ahci nvme"
 if [ "$kernel" = generic ]; then

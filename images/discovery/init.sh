@@ -83,7 +83,7 @@ ask() {
   fi
 }
 
-# Shows $1 unless it is what the consoles show, or after ten minutes: for whoever looks only then.
+# Shows $1 unless the consoles show it already, and again after ten minutes, for a late reader.
 show() {
   now="$known_as $1"
   if [ "$now" != "$shown" ] || [ $(($(date +%s) - shown_at)) -ge 600 ]; then

@@ -7,14 +7,14 @@
  * Nothing is synced: a power cut may lose lines. A machine waits for no disk.
  */
 import { appendFile, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import { type Millis, seconds, toMillis } from '../base/duration.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { TokenBucket } from '../base/token-bucket.ts';
 import { type ConsolePart, isBootId } from './console.ts';
-import { type BootOf, ConsoleSpace } from './console-space.ts';
+import { Space } from './space.ts';
 
 /** A file is full at this size. */
 const FILE_OCTETS = 32 * 1024;
@@ -70,8 +70,9 @@ export async function openConsoles(deps: {
   const knows = (machine: string): boolean => roster.get(machine) !== undefined;
   for (const name of await entries(directory))
     if (!knows(name)) await rm(join(directory, name), { recursive: true, force: true });
-  const space = new ConsoleSpace(deps.mostOctets ?? MOST_OCTETS);
-  for (const { at: _, octets, ...boot } of await keptIn(directory)) space.set(boot, octets);
+  /** The names are `MACHINE/BOOT`, as those of the directories. */
+  const space = new Space(deps.mostOctets ?? MOST_OCTETS);
+  for (const { name, octets } of await keptIn(directory)) space.set(name, octets);
   const buckets = new Map<string, TokenBucket>();
   /** The last write of each machine that has one under way. */
   const writing = new Map<string, Promise<void>>();
@@ -100,9 +101,9 @@ export async function openConsoles(deps: {
     if (lines.length === 0) return;
     const path = join(directory, machine);
     if ((await mkdir(join(path, boot), { recursive: true, mode: 0o700 })) !== undefined)
-      for (const id of await removeOld(path, boot)) space.delete({ machine, boot: id });
+      for (const id of await removeOld(path, boot)) space.delete(`${machine}/${id}`);
     await append(join(path, boot), lines);
-    space.set({ machine, boot }, await octetsIn(join(path, boot)));
+    space.set(`${machine}/${boot}`, await octetsIn(join(path, boot)));
   };
 
   /** Removes boots until the rest has room. */
@@ -110,9 +111,9 @@ export async function openConsoles(deps: {
     const gone = space.takeTooMuch();
     if (gone.length > 0) metrics.add('muster_console_boots_removed_total', {}, gone.length);
     metrics.set('muster_console_bytes', {}, space.octets);
-    const remove = (one: BootOf): Promise<void> =>
-      inTurn(one.machine, async () => {
-        await rm(join(directory, one.machine, one.boot), { recursive: true, force: true });
+    const remove = (one: string): Promise<void> =>
+      inTurn(dirname(one), async () => {
+        await rm(join(directory, one), { recursive: true, force: true });
         // Lines may have come while it waited for its turn.
         space.delete(one);
       });
@@ -173,14 +174,12 @@ async function octetsIn(directory: string): Promise<number> {
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0);
 }
 
-/** All boots that are kept, with what they have; the one that was silent the longest is first. */
-async function keptIn(
-  directory: string,
-): Promise<readonly (BootOf & { readonly at: Millis; readonly octets: number })[]> {
-  const found: (BootOf & { at: Millis; octets: number })[] = [];
+/** All boots that are kept, as `MACHINE/BOOT`; the one that was silent the longest is first. */
+async function keptIn(directory: string): Promise<readonly { name: string; octets: number }[]> {
+  const found: { name: string; at: Millis; octets: number }[] = [];
   for (const machine of await entries(directory))
     for (const { id, at } of await bootsIn(join(directory, machine)))
-      found.push({ machine, boot: id, at, octets: await octetsIn(join(directory, machine, id)) });
+      found.push({ name: `${machine}/${id}`, at, octets: await octetsIn(join(directory, machine, id)) });
   return found.sort((a, b) => a.at - b.at);
 }
 

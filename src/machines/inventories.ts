@@ -8,6 +8,7 @@ import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import type { Inventory } from './inventory.ts';
 import type { Roster } from './member.ts';
+import { Space } from './space.ts';
 
 /** An inventory with the time when the machine last reported a change of it. */
 export interface KnownInventory {
@@ -15,8 +16,8 @@ export interface KnownInventory {
   readonly at: Millis;
   readonly inventory: Inventory;
   /**
-   * It was sent from the discovery system over plain HTTP: whoever is on the segment may have
-   * written it.
+   * It was sent from the discovery system over plain HTTP: anybody on the segment may have written
+   * it.
    */
   readonly claimed?: true | undefined;
 }
@@ -84,7 +85,8 @@ export async function openInventories(deps: {
   const { store, clock, log, roster } = deps;
   const isUnknown = (machine: string): boolean => !roster.get(machine)?.entry;
   const known = new Map<string, Kept>();
-  const claims = new Claims();
+  /** What unknown machines claimed. */
+  const claims = new Space(MAX_CLAIMED_OCTETS);
   const { records } = await store.list(KEYS.inventory.prefix());
   for (const { key, value } of records) {
     const [machine] = KEYS.inventory.parse(key) ?? [];
@@ -94,7 +96,7 @@ export async function openInventories(deps: {
     }
     const { at, inventory, settled, claimed } = JSON.parse(value) as InventoryRecord;
     known.set(machine, { machine, at, inventory, settled, claimed });
-    if (claimed && isUnknown(machine)) claims.add(machine, value.length);
+    if (claimed && isUnknown(machine)) claims.set(machine, value.length);
   }
   const keep = async (one: Kept): Promise<void> => {
     known.set(one.machine, one);
@@ -107,7 +109,9 @@ export async function openInventories(deps: {
       ...(claimed && { claimed }),
     };
     const put = JSON.stringify(record);
-    const dropped = claimed && isUnknown(machine) ? claims.add(machine, put.length) : claims.remove(machine);
+    if (claimed && isUnknown(machine)) claims.set(machine, put.length);
+    else claims.delete(machine);
+    const dropped = claims.takeTooMuch();
     for (const name of dropped) known.delete(name);
     await store.commit([
       { key: KEYS.inventory.key(machine), put },
@@ -122,7 +126,7 @@ export async function openInventories(deps: {
     }
   };
   const forget = async (machine: string): Promise<void> => {
-    claims.remove(machine);
+    claims.delete(machine);
     if (known.delete(machine)) await store.commit([{ key: KEYS.inventory.key(machine), delete: true }]);
   };
   return {
@@ -140,7 +144,7 @@ export async function openInventories(deps: {
     async adopt(from, into) {
       const found = known.get(from);
       if (found?.claimed !== true) return;
-      claims.remove(from);
+      claims.delete(from);
       if (from === into) return;
       const taken = known.has(into) ? undefined : stored({ ...found, machine: into });
       await Promise.all([taken, forget(from)]);
@@ -164,33 +168,6 @@ export async function openInventories(deps: {
     },
     forget,
   };
-}
-
-/** Sizes of the inventories that unknown machines claimed, the one reported first at the front. */
-class Claims {
-  readonly #octets = new Map<string, number>();
-  #sum = 0;
-
-  /** Adds one. Returns the machines whose inventories have to go for it. */
-  add(machine: string, octets: number): readonly string[] {
-    this.remove(machine);
-    this.#octets.set(machine, octets);
-    this.#sum += octets;
-    const dropped: string[] = [];
-    for (const [name] of this.#octets) {
-      if (this.#sum <= MAX_CLAIMED_OCTETS) break;
-      this.remove(name);
-      dropped.push(name);
-    }
-    return dropped;
-  }
-
-  /** Removes one, if it is there. Returns no machine. */
-  remove(machine: string): readonly string[] {
-    this.#sum -= this.#octets.get(machine) ?? 0;
-    this.#octets.delete(machine);
-    return [];
-  }
 }
 
 /**

@@ -35,7 +35,7 @@ const inventory = z
     changedAt: time,
     from: z.enum(['agent', 'discovery']).meta({
       description:
-        '`agent`: sent with the certificate of the machine. `discovery`: sent from the discovery system over plain HTTP, so that whoever is on the segment may have written it.',
+        '`agent`: sent with the certificate of the machine. `discovery`: sent from the discovery system over plain HTTP, so that anybody on the segment may have written it.',
     }),
     processors: z.strictObject({ threads: z.int(), model: z.string().optional() }).optional(),
     memoryBytes: z.int().optional(),

@@ -6,8 +6,8 @@ import { parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { goMilliseconds, goTruth, isQuantity } from './flag-values.ts';
 import { FLAGS, type Minor } from './flags.ts';
-import { taintPartsFaults } from './nodes.ts';
-import type { Value } from './resolved-cluster.ts';
+import { taintPartsFaults, taintPlace } from './nodes.ts';
+import type { NodeTaint, Value } from './resolved-cluster.ts';
 
 /** What is wrong with the value of a field that has its type. */
 type ValueCheck = (value: Value, minor: Minor) => readonly string[];
@@ -106,12 +106,8 @@ const options =
 const isTruth = (text: string): boolean => goTruth(text) !== undefined;
 
 const taints: ValueCheck = (value) => {
-  const list = value as readonly {
-    readonly key?: string;
-    readonly value?: string;
-    readonly effect?: string;
-  }[];
-  const places = list.map(({ key, effect }) => `${key}:${effect}`);
+  const list = value as readonly Partial<NodeTaint>[];
+  const places = list.map(taintPlace);
   const twice = places.find((place, n) => places.indexOf(place) < n);
   return [
     ...list.flatMap(taintPartsFaults),

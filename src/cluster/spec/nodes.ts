@@ -37,7 +37,7 @@ export const taintText = ({ key, value, effect }: NodeTaint): string =>
   `${key}${value === undefined ? '' : `=${value}`}:${effect}`;
 
 /** A node has one taint for each key and effect; the API refuses a node with two. */
-export const taintPlace = ({ key, effect }: NodeTaint): string => `${key}:${effect}`;
+export const taintPlace = ({ key, effect }: Partial<NodeTaint>): string => `${key}:${effect}`;
 
 /** Reads `key=value:Effect` or `key:Effect`, the form that kubectl uses. */
 function readTaint(text: string): NodeTaint {

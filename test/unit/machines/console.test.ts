@@ -9,7 +9,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics, type Metrics } from '../../../src/base/metrics.ts';
 import { type Consoles, KEPT_BOOTS, openConsoles } from '../../../src/machines/console.files.ts';
 import { consolePart, MAX_LINE, withoutCodes } from '../../../src/machines/console.ts';
-import { ConsoleSpace } from '../../../src/machines/console-space.ts';
+import { Space } from '../../../src/machines/space.ts';
 
 const boot = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
 const read = (lines: string, secrets?: readonly string[]) =>
@@ -141,7 +141,7 @@ test('all machines together have a limit: the boots that were silent the longest
 });
 
 test('however lines come, the limit holds, and what is counted is what the disk has', () => {
-  const space = new ConsoleSpace(100);
+  const space = new Space(100);
   const disk = new Map<string, number>();
   const act = fc.record({
     machine: fc.constantFrom('a', 'b', 'c'),
@@ -150,14 +150,15 @@ test('however lines come, the limit holds, and what is counted is what the disk 
   });
   fc.assert(
     fc.property(fc.array(act, { maxLength: 40 }), (acts) => {
-      for (const { octets, ...one } of acts) {
+      for (const { machine, boot, octets } of acts) {
+        const one = `${machine}/${boot}`;
         space.set(one, octets);
-        disk.set(`${one.machine}/${one.boot}`, octets);
-        for (const gone of space.takeTooMuch()) disk.delete(`${gone.machine}/${gone.boot}`);
+        disk.set(one, octets);
+        for (const gone of space.takeTooMuch()) disk.delete(gone);
         const sum = [...disk.values()].reduce((all, size) => all + size, 0);
         expect(space.octets).toBe(sum);
         expect(sum).toBeLessThanOrEqual(100);
-        expect(disk.has(`${one.machine}/${one.boot}`)).toBe(true);
+        expect(disk.has(one)).toBe(true);
       }
     }),
   );
