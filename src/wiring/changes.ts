@@ -59,11 +59,8 @@ export async function openClusterChanges(
   const rollouts = openRollouts({
     clock,
     events,
-    waits(cluster, machine) {
-      if (changes.running(cluster)?.paused) return 'The change of the cluster is paused.';
-      const down = rolling.down(cluster);
-      return down === undefined || down === machine ? undefined : `${down} reboots first.`;
-    },
+    waits: (cluster) =>
+      changes.running(cluster)?.paused ? 'The change of the cluster is paused.' : undefined,
     trustEnded: (cluster) => underWay(cluster, 'rotation') !== undefined && rotating.trustEnded(cluster),
   });
   const storedValues = createStoredValues({ pki, clock, signal });
@@ -120,6 +117,7 @@ export async function openClusterChanges(
     settled,
   });
   closing.defer(() => changes.close());
+  changes.start();
   const own = createOwnRotations({ changes, kind: ownKind, pki, ticketKeys, machines: ownMachines });
   const rotations = createRotations({ changes, kind, pki, clusters, founding: founding.status, clock });
   const byAge = startRotationsByAge({

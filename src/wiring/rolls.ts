@@ -33,10 +33,9 @@ export function openRolling(
 ) {
   const agent = (machine: string) => roster.get(machine)?.status.agent;
   const rolling = roll({
-    ...{ clusters, kubes, record },
+    ...{ clusters, kubes, record, rollouts },
     bootId: (machine) => agent(machine)?.bootId,
     wants: boot.wantedImage,
-    whyStays: rollouts.whyStays,
     closed: windows.closed,
   });
   const kind = anyKind(rolling);

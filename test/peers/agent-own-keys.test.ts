@@ -76,6 +76,7 @@ async function opened(boot: AgentBootHost): Promise<Host> {
     settled: () => undefined,
     ownMachines,
   });
+  changes.start();
   boot.planned = (machine, poll) => changes.heard(MUSTER_SCOPE, machine, poll);
   return {
     boot,

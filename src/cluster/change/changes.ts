@@ -7,6 +7,7 @@
 import type { AgentFacts } from '../../agent/facts.ts';
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
+import { errorTexts } from '../../base/error-text.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
@@ -86,6 +87,8 @@ export interface Changes {
   kindOf(record: ChangeRecord): AnyKind;
   /** Does what is due for a cluster's change now, as it is done once a second anyway. */
   look(cluster: string): Promise<void>;
+  /** Continues the changes that are under way, and carries out those that begin later. */
+  start(): void;
   close(): Promise<void>;
 }
 
@@ -109,7 +112,10 @@ interface Heard extends HeardPoll {
   readonly at: Millis;
 }
 
-/** Reads all changes, and continues those that are under way. */
+/**
+ * Reads all changes. They continue with `start`, because the kinds of change ask for records: a
+ * round before the caller has the result would ask a variable that has no value yet.
+ */
 export async function openChanges(deps: ChangesDeps): Promise<Changes> {
   const changes = new RunningChanges(deps);
   await changes.read();
@@ -144,13 +150,16 @@ class RunningChanges implements Changes {
   readonly #kept = new Map<string, Kept>();
   readonly #heard = new Map<string, Heard>();
   readonly #stopping = new AbortController();
+  readonly #textOf;
   readonly #startedAt: Millis;
+  #started = false;
   readonly #loops = new Map<string, Promise<void>>();
   /** The last work on each cluster's record: orders and the engine write one after the other. */
   readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(deps: ChangesDeps) {
     this.#deps = deps;
+    this.#textOf = errorTexts(deps.log);
     this.#startedAt = deps.clock.monotonic();
   }
 
@@ -160,8 +169,12 @@ class RunningChanges implements Changes {
       const record = decodeChange(key, value);
       this.#kept.set(record.cluster, { record, revision, actedAt: this.#startedAt, waiting: {} });
       this.#measure(record);
-      this.#work(record.cluster);
     }
+  }
+
+  start(): void {
+    this.#started = true;
+    for (const cluster of this.#kept.keys()) this.#work(cluster);
   }
 
   begin(change: Omit<NewChange<unknown>, 'id'>, by: string): Promise<ChangeRecord> {
@@ -316,7 +329,7 @@ class RunningChanges implements Changes {
 
   /** Works on the cluster's change until it has ended. */
   #work(cluster: string): void {
-    if (this.#loops.has(cluster) || this.#stopping.signal.aborted) return;
+    if (!this.#started || this.#loops.has(cluster) || this.#stopping.signal.aborted) return;
     const loop = this.#loop(cluster)
       .catch((error: unknown) => this.#deps.log.error({ err: error, cluster }, 'carrying out a change'))
       .finally(() => this.#loops.delete(cluster));
@@ -345,7 +358,7 @@ class RunningChanges implements Changes {
     } catch (error) {
       this.#deps.log.debug({ err: error, cluster }, 'a change cannot advance yet');
       const kept = this.#kept.get(cluster);
-      if (kept) kept.waiting = { '': error instanceof Error ? error.message : String(error) };
+      if (kept) kept.waiting = { '': this.#textOf(error, { cluster }) };
       return false;
     }
   }
@@ -385,7 +398,7 @@ class RunningChanges implements Changes {
       const order = await kind.act(record);
       await this.#write(cluster, { record: { ...rest, order, acted: true }, notes: [] });
     } catch (error) {
-      const text = `The boot host cannot do its part: ${error instanceof Error ? error.message : error}.`;
+      const text = `The boot host cannot do its part: ${this.#textOf(error, { cluster })}.`;
       if (holding?.text !== text) {
         const remedy = 'It is tried again until it succeeds or the change is rolled back.';
         const held = { at: this.#deps.clock.now(), code: 'boot-host', text, remedy };

@@ -4,6 +4,7 @@
  */
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
+import { errorTexts } from '../../base/error-text.ts';
 import { firstFew } from '../../base/first-few.ts';
 import type { Log } from '../../base/log.ts';
 import { apart } from '../../base/rehearsal.ts';
@@ -42,6 +43,7 @@ const INTERVAL = duration('2s');
 /** Makes the part that drains leaving nodes and deletes them; it works on a cluster after `go`. */
 export function createDepartures(deps: DeparturesDeps): Departures {
   const { founder, clock, log } = deps;
+  const textOf = errorTexts(log);
   const running = new Map<string, Promise<void>>();
   const waiting = new Map<string, Map<string, Waiting>>();
   const stopping = new AbortController();
@@ -60,7 +62,7 @@ export function createDepartures(deps: DeparturesDeps): Departures {
       for (const [machine, leaving] of machines) {
         const text = await advance(deps, cluster, machine, leaving).catch((error: unknown) => {
           log.debug({ err: error, cluster, machine }, 'a leaving machine cannot be drained yet');
-          return `the API does not answer: ${error instanceof Error ? error.message : String(error)}`;
+          return `the API does not answer: ${textOf(error, { cluster, machine })}`;
         });
         if (text !== undefined) texts.set(machine, { stage: leaving.stage, text });
       }

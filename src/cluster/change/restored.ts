@@ -8,6 +8,7 @@
  */
 import { z } from 'zod';
 import { duration } from '../../base/duration.ts';
+import { errorTexts } from '../../base/error-text.ts';
 import type { Fault } from '../../base/errors.ts';
 import { firstFew } from '../../base/first-few.ts';
 import { parsed } from '../../base/foreign-json.ts';
@@ -65,6 +66,7 @@ export interface Restored {
 /** Reads what was done, and puts clusters right from now on, until it is closed. */
 export async function startRestored(deps: RestoredDeps): Promise<Restored> {
   const { founder, store, events, log } = deps;
+  const textOf = errorTexts(log);
   /** Cluster → the founding in which all was found right. */
   const right = new Map<string, string>();
   for (const { key, value } of (await store.list(KEYS.restored.prefix())).records) {
@@ -96,7 +98,7 @@ export async function startRestored(deps: RestoredDeps): Promise<Restored> {
         await correct();
         texts.push(text);
       } catch (error) {
-        texts.push(`${text}: ${String(error)}`);
+        texts.push(`${text}: ${textOf(error, { cluster: name })}`);
       }
     found.set(name, texts);
     if (wrong.length > 0) return;

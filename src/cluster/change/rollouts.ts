@@ -27,7 +27,12 @@ export interface Rollouts extends Restarts {
    */
   settled(cluster: string, machine: string): boolean | undefined;
   /** Why a machine may not go down now; undefined when it may. */
-  whyStays(resolved: ResolvedCluster, machine: ClusterMachine): string | undefined;
+  whyStays(resolved: ResolvedCluster, machine: ClusterMachine, workersAtOnce: number): string | undefined;
+  /**
+   * Notes that a machine is ordered to reboot this boot. It counts as down for all others until it
+   * reports another boot, or {@link REBOOTS_WITHIN} is over.
+   */
+  reboots(resolved: ResolvedCluster, machine: ClusterMachine, bootId: string): void;
 }
 
 /**
@@ -48,16 +53,16 @@ export function openRollouts({
   const startedAt = clock.monotonic();
   /** `CLUSTER MACHINE` → its last report. */
   const known = new Map<string, Known>();
+  /** `CLUSTER MACHINE` → the boot that it was ordered to end, and when. */
+  const rebooting = new Map<string, { readonly bootId: string; readonly at: Millis }>();
   const keyOf = (resolved: ResolvedCluster, { name }: ClusterMachine): string => `${resolved.name} ${name}`;
 
-  const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer =>
-    known.get(keyOf(resolved, machine)) ?? {
-      name: machine.name,
-      has: carriedBy(machine),
-      pods: {},
-      given: {},
-      turned: false,
-    };
+  const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer => {
+    const key = keyOf(resolved, machine);
+    const unheard = { name: machine.name, has: carriedBy(machine), pods: {}, given: {}, turned: false };
+    const ordered = rebooting.get(key);
+    return { ...(known.get(key) ?? unheard), ...(ordered && { rebootsAt: ordered.at }) };
+  };
 
   const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine): readonly Peer[] =>
     resolved.machines.filter((other) => other.name !== name).map((other) => peerOf(resolved, other));
@@ -65,7 +70,9 @@ export function openRollouts({
   return {
     ask(resolved, machine, facts, wanted) {
       const now = clock.monotonic();
-      const before = known.get(keyOf(resolved, machine));
+      const key = keyOf(resolved, machine);
+      const before = known.get(key);
+      if (rebooting.get(key)?.bootId !== facts.bootId) rebooting.delete(key);
       const pods = podsOf(facts, before?.pods, now);
       const asking = { name: machine.name, wanted, pods };
       const moment = { now, startedAt, trustEnded: trustEnded(resolved.name) };
@@ -96,7 +103,7 @@ export function openRollouts({
             text: `This machine has waited for its turn in the rollout for five minutes. ${turn.text}`,
           },
         });
-      known.set(keyOf(resolved, machine), {
+      known.set(key, {
         name: machine.name,
         has,
         at: now,
@@ -109,9 +116,12 @@ export function openRollouts({
       });
       return { turn, soon: turned || turn.do === 'wait' };
     },
-    whyStays(resolved, machine) {
-      const moment = { now: clock.monotonic(), startedAt };
+    whyStays(resolved, machine, workersAtOnce) {
+      const moment = { now: clock.monotonic(), startedAt, workersAtOnce };
       return whyStays({ name: machine.name, has: carriedBy(machine) }, peersOf(resolved, machine), moment);
+    },
+    reboots(resolved, machine, bootId) {
+      rebooting.set(keyOf(resolved, machine), { bootId, at: clock.monotonic() });
     },
     settled: (cluster, machine) => known.get(`${cluster} ${machine}`)?.asPlanned,
   };

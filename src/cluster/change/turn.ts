@@ -42,6 +42,11 @@ export interface Peer {
    * while it does.
    */
   readonly unsettledAt?: Millis;
+  /**
+   * When it was last ordered to reboot; absent when it was not, and as soon as it has reported
+   * another boot. A change that leaves the machine out does not bring it back sooner.
+   */
+  readonly rebootsAt?: Millis;
 }
 
 /** The machine that asks for a plan. */
@@ -83,6 +88,13 @@ const WORKERS_AT_ONCE = 0.1;
 export const STALLED_AFTER = duration('5m');
 
 /**
+ * For how long a machine that was ordered to reboot counts as down while it shows no other boot.
+ * Servers with much memory and many disks take this long until their system runs. After that it is
+ * one that does not answer, and is missing where a quorum is counted.
+ */
+export const REBOOTS_WITHIN = duration('15m');
+
+/**
  * Decides whether the asking machine may now restart the programs that change for it. A machine
  * whose processes all run as `wanted` has nothing to restart, and its turn is `go`.
  *
@@ -98,6 +110,8 @@ export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], m
   const wait = (text: string): Turn => ({ do: 'wait', changes, text });
   if (changes.length === 0) return { do: 'go', changes };
   if (now - startedAt < ALL_HEARD) return wait(JUST_STARTED);
+  const down = rebooting(peers, now).find(({ has }) => carries(has));
+  if (down) return wait(`${down.name} reboots first.`);
   if (trustEnded && changes.includes('etcd')) return { do: 'go', changes };
   const heard = heardOf(peers, now);
   const first = blocking(Object.keys(wanted), heard, now);
@@ -111,16 +125,25 @@ const JUST_STARTED = 'The server has just started, and waits a minute to hear wh
 const heardOf = (peers: readonly Peer[], now: Millis): readonly Peer[] =>
   peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
 
+/** The machines that were ordered to reboot and have not reported another boot. */
+export const rebooting = (peers: readonly Peer[], now: Millis): readonly Peer[] =>
+  peers.filter(({ rebootsAt }) => rebootsAt !== undefined && now - rebootsAt < REBOOTS_WITHIN);
+
 /**
- * Why a machine may not go down now, as for a reboot; undefined when it may. Workers only wait for
- * the machines that carry the cluster: how many of them may be down is decided elsewhere.
+ * Why a machine may not go down now, as for a reboot; undefined when it may. Workers wait for the
+ * machines that carry the cluster, and for workers that reboot, when `workersAtOnce` of them do.
  */
 export function whyStays(
   { name, has }: Pick<Peer, 'name' | 'has'>,
   peers: readonly Peer[],
-  { now, startedAt }: Moment,
+  { now, startedAt, workersAtOnce }: Moment & { readonly workersAtOnce: number },
 ): string | undefined {
   if (now - startedAt < ALL_HEARD) return JUST_STARTED;
+  const away = rebooting(peers, now);
+  const server = away.find((peer) => carries(peer.has));
+  if (server) return `${server.name} reboots first.`;
+  if (!carries(has) && away.length >= workersAtOnce)
+    return `${names(away)} ${away.length === 1 ? 'reboots' : 'reboot'} first.`;
   const heard = heardOf(peers, now);
   const first = heard.filter((peer) => carries(peer.has)).find((peer) => isWaitedFor(peer, now));
   return first ? `${first.name} is changed first: ${notYet(first)}.` : tooFew(name, has, peers, heard);

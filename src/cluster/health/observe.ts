@@ -3,6 +3,7 @@
  * leases and requests for certificates in the API. Nothing is judged here, and a server that does
  * not answer does not stop the rest.
  */
+import { expectedText } from '../../base/error-text.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { readSigningRequest } from '../joining/request.ts';
 import type { Kube } from '../kube.ts';
@@ -79,12 +80,10 @@ export async function observeKubernetes(
   if (n < 0) return { apiservers };
   const { machine, kube } = all[n]!;
   const api = await observeApi(machine.name, kube).catch(
-    (error: unknown) => `${machine.name}: ${said(error)}`,
+    (error: unknown) => `${machine.name}: ${expectedText(error)}`,
   );
   return { apiservers, api };
 }
-
-const said = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 async function apiserver(machine: ClusterMachine, kube: Kube): Promise<ApiServerSeen> {
   const name = machine.name;
@@ -92,11 +91,11 @@ async function apiserver(machine: ClusterMachine, kube: Kube): Promise<ApiServer
     const version = textOf(fieldsOf((await kube('/version')).body).gitVersion);
     const says = await kube('/readyz').then(
       () => undefined,
-      (error: unknown) => failedChecks(said(error)),
+      (error: unknown) => failedChecks(expectedText(error)),
     );
     return { machine: name, version, ready: says === undefined, ...(says === undefined ? {} : { says }) };
   } catch (error) {
-    return { machine: name, ready: false, says: `${addressOf(machine)}: ${said(error)}` };
+    return { machine: name, ready: false, says: `${addressOf(machine)}: ${expectedText(error)}` };
   }
 }
 

@@ -293,7 +293,7 @@ export async function openWorld(
       ...{ clusters, kubes },
       bootId: () => undefined,
       wants: boot.wantedImage,
-      whyStays: () => undefined,
+      rollouts: { whyStays: () => undefined, reboots: () => undefined },
       closed,
       record: () => undefined,
     }),
@@ -305,6 +305,7 @@ export async function openWorld(
   const { holds } = laterKeys;
   const engine = { store, clock, log, events, clusters, kinds, settled, holds, ownMachines };
   const changes = await openChanges(engine);
+  changes.start();
   const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   const health = createHealth({
     agents: (cluster) => builds.show(cluster),

@@ -2,6 +2,7 @@
 import type { AgentFacts } from '../../../agent/facts.ts';
 import type { PlanLine } from '../../../agent/plan.ts';
 import { REBOOTS } from '../../../agent/versions.ts';
+import { expectedText } from '../../../base/error-text.ts';
 import { firstReady, type Kube } from '../../kube.ts';
 import { runsKubelet } from '../../plan/checks.ts';
 import {
@@ -14,6 +15,7 @@ import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon, uncordonAll } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
+import type { Rollouts } from '../rollouts.ts';
 import { NOTHING_SEEN, type RollOrder, type RollSeen, rollOrder, type WantedImage } from './order.ts';
 import { ROLL } from './table.ts';
 
@@ -24,8 +26,11 @@ export interface RollDeps {
   readonly bootId: (machine: string) => string | undefined;
   /** The image that a machine would boot now. */
   readonly wants: (machine: string) => WantedImage | undefined;
-  /** Why a machine may not go down now; undefined when it may. */
-  readonly whyStays: (resolved: ResolvedCluster, machine: ClusterMachine) => string | undefined;
+  /**
+   * Why a machine may not go down now, and the note that it was ordered to (rollouts.ts): what
+   * other rolls and orders have taken down counts there as well.
+   */
+  readonly rollouts: Pick<Rollouts, 'whyStays' | 'reboots'>;
   /** Why no machine of a cluster may go down now, by its maintenance windows. */
   readonly closed: (cluster: string) => string | undefined;
   /** The roll of a cluster that is under way. */
@@ -35,8 +40,6 @@ export interface RollDeps {
 export interface Roll extends ChangeKind<RollOrder, RollSeen> {
   /** The line that reboots a machine whose turn it is; undefined when it has to keep running. */
   line(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts): PlanLine | undefined;
-  /** The control plane or member of etcd that may be down now. */
-  down(cluster: string): string | undefined;
 }
 
 export function roll(deps: RollDeps): Roll {
@@ -84,17 +87,11 @@ export function roll(deps: RollDeps): Roll {
       if (record.order.machines[name]?.bootId !== bootId || Number(agent) < REBOOTS) return undefined;
       if (!drained.has(record, name) && !ordered.has(record, name)) return undefined;
       // Another machine may have gone down since this one was drained.
-      if (deps.whyStays(resolved, machine) !== undefined) return undefined;
+      if (deps.rollouts.whyStays(resolved, machine, record.order.maxUnavailable) !== undefined)
+        return undefined;
       ordered.add(record, name);
+      deps.rollouts.reboots(resolved, machine, bootId);
       return { do: 'reboot', id: bootId };
-    },
-
-    down(cluster) {
-      const record = deps.record(cluster);
-      if (record === undefined || record.route === 'back') return undefined;
-      return underWay(record).find(
-        (name) => record.order.servers.includes(name) && ordered.has(record, name),
-      );
     },
   };
 }
@@ -127,7 +124,7 @@ const apiOf = ({ kubes }: RollDeps, resolved: ResolvedCluster): Promise<Kube> =>
 const unreached = (error: unknown): NodeSeen => ({
   drained: false,
   back: false,
-  text: `no API server answers: ${error instanceof Error ? error.message : String(error)}`,
+  text: `no API server answers: ${expectedText(error)}`,
 });
 
 interface RoundOf {
@@ -172,6 +169,6 @@ async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
     }
   }
   of.drained.add(record, name);
-  const stays = deps.whyStays(resolved, machine);
+  const stays = deps.rollouts.whyStays(resolved, machine, order.maxUnavailable);
   return stays === undefined ? REBOOTING : { ...STAYS, text: `it does not reboot yet. ${stays}` };
 }

@@ -17,13 +17,11 @@ import {
   settledAgain,
 } from '../judges.ts';
 import { type ChangeTable, done, held, type Step, waiting } from '../step.ts';
+import { REBOOTS_WITHIN } from '../turn.ts';
 import type { RollOrder, RollSeen } from './order.ts';
 
 type RollStep = Step<RollOrder, RollSeen>;
 type Judge = JudgeOf<RollOrder, RollSeen>;
-
-/** Servers with much memory and many disks take this long until their system runs. */
-const BOOTS_WITHIN = duration('15m');
 
 export const RELEASE = 'release';
 export const SETTLE = 'settle';
@@ -60,7 +58,7 @@ const nodeIsBack: Judge = (machine, input) => (hasNode(machine.roles) ? isBack(m
 
 const reboot = ({ name, sentence, scope }: Pick<RollStep, 'name' | 'sentence' | 'scope'>): RollStep => ({
   ...{ name, sentence, scope },
-  patience: BOOTS_WITHIN,
+  patience: REBOOTS_WITHIN,
   takes: { eachTurn: duration('5m') },
   restarts: () => ['the system'],
   machine: all(rebooted, runsImage, etcdServes, apiserverIsReady, settledAgain, nodeIsBack),

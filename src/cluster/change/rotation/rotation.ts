@@ -4,6 +4,7 @@
  */
 import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis } from '../../../base/duration.ts';
+import { expectedText } from '../../../base/error-text.ts';
 import { encryptionConfig, encryptionConfigHash } from '../../../pki/encryption.ts';
 import { leafOf, leavesFor } from '../../../pki/hierarchy.ts';
 import { allGenerations, type Keyset, trustBundle } from '../../../pki/keyset.ts';
@@ -85,7 +86,7 @@ export function rotation(deps: RotationDeps): Rotation {
     const key = `${at.cluster} ${at.step} ${what}`;
     const known = looked.get(key);
     if (known && clock.monotonic() - known.at < every) return known.part;
-    const part = await look().catch((error: unknown): Part => ({ failure: messageOf(error) }));
+    const part = await look().catch((error: unknown): Part => ({ failure: expectedText(error) }));
     looked.set(key, { at: clock.monotonic(), part });
     return part;
   };
@@ -177,8 +178,6 @@ function oldTrustEnded({ keysets }: RotationOrder, all: Keysets, now: number): b
   const old = allGenerations(keyset).find(({ id }) => id === rotated.from);
   return old?.certificate !== undefined && readAuthority(old.certificate).notAfter <= now;
 }
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 async function statesOf(
   pki: Pki,
@@ -374,7 +373,7 @@ async function sampleFrom(api: Kube): Promise<{ readonly sample?: Sample; readon
     const sample = sampleOf((await api('/metrics')).text);
     return sample ? { sample } : { failure: 'its metrics are not complete' };
   } catch (error) {
-    return { failure: messageOf(error) };
+    return { failure: expectedText(error) };
   }
 }
 

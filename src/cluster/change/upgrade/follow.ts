@@ -1,4 +1,5 @@
 /** Begins an upgrade when an operator edits the versions in the document of a founded cluster. */
+import { errorTexts } from '../../../base/error-text.ts';
 import { MusterError } from '../../../base/errors.ts';
 import type { Log } from '../../../base/log.ts';
 import type { EventSink } from '../../../events/event.ts';
@@ -30,6 +31,7 @@ interface FollowDeps {
  */
 export function followDocuments(deps: FollowDeps): () => void {
   const { catalog } = deps;
+  const textOf = errorTexts(deps.log);
   /** Cluster → what its document asked for. */
   const asked = new Map<string, string>();
   for (const { document } of catalog.list('Cluster'))
@@ -42,12 +44,16 @@ export function followDocuments(deps: FollowDeps): () => void {
       const before = asked.get(name);
       if (now === undefined) asked.delete(name);
       else asked.set(name, now);
-      if (before !== undefined && now !== undefined && before !== now) void begin(deps, name);
+      if (before !== undefined && now !== undefined && before !== now) void begin(deps, name, textOf);
     }
   });
 }
 
-async function begin(deps: FollowDeps, cluster: string): Promise<void> {
+async function begin(
+  deps: FollowDeps,
+  cluster: string,
+  textOf: ReturnType<typeof errorTexts>,
+): Promise<void> {
   const { clusters, running, upgrades, underWay, log } = deps;
   const known = running.of(cluster);
   const resolved = clusters.get(cluster)?.resolved;
@@ -67,7 +73,7 @@ async function begin(deps: FollowDeps, cluster: string): Promise<void> {
     const now = underWay(cluster);
     if (error instanceof MusterError && error.code === 'E_CHANGE' && now)
       return warnUnless(deps, now, wanted);
-    const text = error instanceof Error ? error.message : String(error);
+    const text = textOf(error, { cluster });
     log.warn({ cluster, err: error }, 'an upgrade cannot begin');
     refused(deps, cluster, `The upgrade to ${wanted.version} does not begin: ${text}`);
   }

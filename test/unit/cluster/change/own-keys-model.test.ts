@@ -70,6 +70,7 @@ class Model {
       settled: () => undefined,
       ownMachines: () => this.agents.map(({ name }) => name),
     } as Parameters<typeof openChanges>[0]);
+    this.changes.start();
   }
 
   /** A machine boots with the configuration of now. */

@@ -160,7 +160,7 @@ test('what cannot be put right is named with its reason, and holds up nothing el
   const restored = await open();
   const message = (): string => restored.holds('golden')?.message ?? '';
   const denied = (name: string): string =>
-    `secret/web/${name} has a token of a key that has ended: KubeRefusal: a webhook does not answer`;
+    `secret/web/${name} has a token of a key that has ended: a webhook does not answer`;
   await rounds(() => message().includes(`: ${denied('builder')}, ${denied('other')}`));
   api.denies = undefined;
   await rounds(() => restored.holds('golden') === undefined);

@@ -16,11 +16,10 @@ import {
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
 import type { RollOrder } from '../../../../src/cluster/change/roll/order.ts';
 import { type RollDeps, roll } from '../../../../src/cluster/change/roll/roll.ts';
+import { openRollouts } from '../../../../src/cluster/change/rollouts.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
-import { type Peer, whyStays } from '../../../../src/cluster/change/turn.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
-import type { Rolled } from '../../../../src/cluster/plan/restarts.ts';
-import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { resolved } from '../kit.ts';
 
 /** Ms between two looks of the boot host. */
@@ -50,7 +49,7 @@ export const bootIdOf = ({ name, boots }: Model): string => `${name}-boot-${boot
 export class RolledCluster {
   readonly machines: Model[];
   readonly spec: ResolvedCluster;
-  now = 120_000;
+  now = 0;
   /** The image that machines boot. */
   profile = 'b'.repeat(64);
   /** The image that machines boot instead, for example from their boot disks. */
@@ -62,6 +61,14 @@ export class RolledCluster {
   record: ChangeRecord<RollOrder>;
   readonly kind;
   readonly rolling;
+  readonly rollouts = openRollouts({
+    clock: {
+      now: () => this.now as Millis,
+      monotonic: () => this.now as Millis,
+      after: () => () => undefined,
+    },
+    events: { record: () => undefined },
+  });
   closed: string | undefined;
 
   constructor(servers: number, workers: number, maxUnavailable: number) {
@@ -88,7 +95,7 @@ export class RolledCluster {
       kubes: (_, address) => this.kubeOf(address),
       bootId: (name) => this.facts(this.of(name)).bootId,
       wants: () => ({ name: 'new', root: this.profile }),
-      whyStays: (_, { name }) => this.whyStays(name),
+      rollouts: this.rollouts,
       closed: () => this.closed,
       record: () => (this.record.ended ? undefined : this.record),
     };
@@ -107,7 +114,9 @@ export class RolledCluster {
     const change = { cluster: 'blue', kind: 'roll', order, pauseBefore: [], without: [] };
     this.record = this.kind.begin({ ...change, id: 'roll-1' }, undefined, this.#occasion())
       .record as ChangeRecord<RollOrder>;
-    for (const one of this.machines) one.heardAt = this.now;
+    // The boot host has run for two minutes, and has just heard all machines.
+    this.now = 120_000;
+    for (const { name } of this.machines) this.poll(name, 0);
   }
 
   #occasion(): Occasion {
@@ -116,6 +125,10 @@ export class RolledCluster {
 
   of(name: string): Model {
     return this.machines.find((one) => one.name === name)!;
+  }
+
+  #specified(name: string): ClusterMachine {
+    return this.spec.machines.find((one) => one.name === name)!;
   }
 
   isUp = (machine: Model): boolean => !machine.dead && machine.upAt <= this.now;
@@ -134,23 +147,9 @@ export class RolledCluster {
       agent: String(AGENT_VERSION),
       bootId: bootIdOf(machine),
       image: machine.image,
-      etcd: { wal: 'present', health: 'serving' },
-      apiserver: { health: 'ready', revision: '-' },
+      etcd: { wal: 'present', health: 'serving', revision: 'e' },
+      apiserver: { health: 'ready', revision: 'a' },
     } as unknown as AgentFacts;
-  }
-
-  whyStays(name: string): string | undefined {
-    const has = (serves: boolean): readonly Rolled[] => (serves ? ['etcd', 'kube-apiserver'] : []);
-    const peers = this.machines
-      .filter((one) => one.name !== name)
-      .map(
-        (one): Peer => ({
-          ...{ name: one.name, has: has(one.serves), at: one.heardAt as Millis, given: {}, turned: false },
-          pods: Object.fromEntries(has(one.serves).map((pod) => [pod, { ready: true }])),
-        }),
-      );
-    const moment = { now: this.now as Millis, startedAt: 0 as Millis };
-    return whyStays({ name, has: has(this.of(name).serves) }, peers, moment);
   }
 
   /** The machine polls, and does what its plan says. Returns whether it reboots. */
@@ -162,7 +161,10 @@ export class RolledCluster {
     machine.heardAt = this.now;
     const facts = this.#report(machine);
     this.#facts.set(name, facts);
-    const line = this.rolling.line(this.spec, this.spec.machines.find((one) => one.name === name)!, facts);
+    const specified = this.#specified(name);
+    const line = this.rolling.line(this.spec, specified, facts);
+    const wanted = machine.serves ? { etcd: 'e', 'kube-apiserver': 'a' } : {};
+    this.rollouts.ask(this.spec, specified, facts, wanted);
     if (line?.do !== 'reboot' || line.id !== facts.bootId) return false;
     machine.boots++;
     machine.image = this.instead ?? this.profile;

@@ -266,6 +266,7 @@ export class Cluster {
       kinds: [kind],
       settled: this.rollouts.settled,
     });
+    this.changes.start();
     const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
     this.rotations = createRotations({ changes: this.changes, kind, pki, clusters, founding, clock });
   }

@@ -1,0 +1,70 @@
+/** Changes that a server continues after its start, and what operators read when that fails. */
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { ManualClock } from '../../../../src/base/clock.ts';
+import { duration } from '../../../../src/base/duration.ts';
+import { UNEXPECTED } from '../../../../src/base/error-text.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import { type Changes, openChanges } from '../../../../src/cluster/change/changes.ts';
+import { anyKind } from '../../../../src/cluster/change/kind.ts';
+import { done, waiting } from '../../../../src/cluster/change/step.ts';
+import { openMemoryStore } from '../../../../src/store/memory.ts';
+import type { Store } from '../../../../src/store/store.ts';
+
+const resolved = { machines: [{ name: 'cp1', roles: ['control-plane'], addresses: ['10.0.0.1'] }] };
+const STEP = { name: 'one', sentence: '', scope: { on: 'boot-host' }, takes: {} } as const;
+
+/** A server with a kind of change whose look is `look`. */
+async function server(store: Store, clock: ManualClock, look: () => Promise<boolean>) {
+  const kind = anyKind<object, boolean>({
+    name: 'try',
+    schema: z.object({}),
+    forward: () => [{ ...STEP, whole: ({ cluster }) => (cluster ? done('') : waiting('it waits')) }],
+    back: () => [STEP],
+    act: async () => ({}),
+    look,
+  });
+  const logged: object[] = [];
+  const changes = await openChanges({
+    ...{ store, clock, log: { ...silentLog, error: (fields: object) => void logged.push(fields) } },
+    events: { record: () => undefined },
+    clusters: { get: () => ({ resolved, faults: [] }) as never },
+    kinds: [kind],
+    settled: () => undefined,
+  });
+  return { changes, logged };
+}
+
+const begin = (changes: Changes) =>
+  changes.begin({ cluster: 'blue', kind: 'try', order: {}, pauseBefore: [], without: [] }, 'ann');
+
+test('a change that is under way continues when the server has started, and not before', async () => {
+  const store = openMemoryStore();
+  const clock = new ManualClock();
+  const first = await server(store, clock, async () => false);
+  await begin(first.changes);
+  await first.changes.close();
+  // The kind asks for the record, as the kinds of the daemon do.
+  const second = await server(store, clock, async () => second.changes.record('blue') === undefined);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(second.changes.waiting('blue')).toEqual({});
+  second.changes.start();
+  await second.changes.look('blue');
+  expect(second.changes.waiting('blue')).toEqual({ '': 'it waits' });
+  expect(second.logged).toEqual([]);
+  await second.changes.close();
+});
+
+test('an error of the program itself is logged once, and operators read its code instead of its text', async () => {
+  const clock = new ManualClock();
+  const inside = new ReferenceError("Cannot access 'changes' before initialization");
+  const { changes, logged } = await server(openMemoryStore(), clock, () => Promise.reject(inside));
+  await begin(changes);
+  for (let n = 0; n < 3; n++) {
+    await changes.look('blue');
+    clock.advance(duration('1s'));
+  }
+  expect(changes.waiting('blue')).toEqual({ '': UNEXPECTED });
+  expect(logged).toEqual([{ cluster: 'blue', err: inside, code: 'E_INTERNAL' }]);
+  await changes.close();
+});
