@@ -17,6 +17,8 @@ const AGENT = 'src/agent';
 const AGENT_SCRIPTS = [
   'muster-agent.sh',
   'muster-base.sh',
+  'muster-within.sh',
+  'muster-serial.sh',
   'muster-identity.sh',
   'muster-tpm.sh',
   'muster-crypt.sh',

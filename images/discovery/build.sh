@@ -18,6 +18,8 @@ project=$(readlink -f "$here/../..")
 # shellcheck source=images/small.sh
 . "$project/images/small.sh"
 kernel=generic
+# The parts of the agent that init.sh reads in.
+parts='base within serial inventory'
 small_arguments "$project" "$@"
 small_kernel "$kernel"
 modules="$modules virtio_blk virtio_scsi sd_mod ahci nvme"
@@ -31,8 +33,10 @@ recipe=$(
   cd "$project"
   {
     echo "$kernel $real"
-    sha256sum images/*.sh images/discovery/*.sh src/agent/muster-base.sh \
-      src/agent/muster-inventory.sh
+    for part in $parts; do
+      sha256sum "src/agent/muster-$part.sh"
+    done
+    sha256sum images/*.sh images/discovery/*.sh
   } | sha256sum | cut -c1-16
 )
 out=$cache/discovery-$kernel-$recipe
@@ -53,8 +57,9 @@ root=$work/root
 # shellcheck disable=SC2086 # names, one a word
 small_root "$project" "$root" "$work/kernel" $modules
 mkdir -p "$root/agent"
-install -m 644 "$project/src/agent/muster-base.sh" "$project/src/agent/muster-inventory.sh" \
-  "$root/agent"
+for part in $parts; do
+  install -m 644 "$project/src/agent/muster-$part.sh" "$root/agent"
+done
 install -m 755 "$here/init.sh" "$root/init"
 rm -f "$root/bin/lsblk"
 install -m 755 "$here/lsblk.sh" "$root/bin/lsblk"

@@ -9,13 +9,17 @@ export PATH=/bin
 . /early.sh
 # shellcheck source=src/agent/muster-base.sh
 . /agent/muster-base.sh
+# shellcheck source=src/agent/muster-within.sh
+. /agent/muster-within.sh
+# shellcheck source=src/agent/muster-serial.sh
+. /agent/muster-serial.sh
 # shellcheck source=src/agent/muster-inventory.sh
 . /agent/muster-inventory.sh
 early_mounts
 exec </dev/console >/dev/console 2>&1
 # The kernel's messages would push this system's own lines off the screen.
 echo 1 >/proc/sys/kernel/printk
-# What muster-inventory.sh reads, and its lsblk.
+# What the agent's parts read, and the lsblk of this system.
 export root=
 run=/run
 

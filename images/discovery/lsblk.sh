@@ -1,8 +1,7 @@
 #!/bin/sh
 # Stands in for lsblk in the discovery system, which has neither util-linux nor udev: prints the
 # disks as `lsblk --pairs` does for muster-inventory.sh, from /sys, whatever its arguments say.
-# Values are those that lsblk shows for the same disk in a running system, because a disk that was
-# chosen from this inventory is found again by its serial number. Only reads.
+# Values are those that lsblk shows for the same disk in a running system. Only reads.
 # shellcheck disable=SC2154 # root: set by who calls, empty on a machine
 
 # Prints the first line of file $1 without blanks at its ends and without quotes.
@@ -16,18 +15,6 @@ line() {
 identity() {
   dd if="$1/vpd_pg89" bs=1 skip="$2" count="$3" 2>/dev/null | dd conv=swab 2>/dev/null |
     tr -d '"\000-\037' | sed 's/^ *//; s/ *$//'
-}
-
-# Prints the serial number of the disk in directory $1.
-serial() {
-  for file in "$1/serial" "$1/device/serial"; do
-    text=$(line "$file")
-    [ -z "$text" ] || break
-  done
-  # The page that has the serial number of a SCSI or SATA disk (SPC, page 80h) begins with 4 octets.
-  [ -n "$text" ] || text=$(tail -c +5 "$1/device/vpd_pg80" 2>/dev/null |
-    tr -d '"\000-\037' | sed 's/^ *//; s/ *$//')
-  printf '%s' "$text"
 }
 
 # Prints the model of the disk in directory $1. SCSI has only 16 characters for it.
@@ -67,6 +54,6 @@ for disk in "$root"/sys/block/*; do
   esac
   printf 'NAME="%s" SIZE="%s" ROTA="%s"' "${disk##*/}" "$(($(line "$disk/size") * 512))" \
     "$(line "$disk/queue/rotational")"
-  printf ' TRAN="%s" SERIAL="%s" WWN="%s" MODEL="%s"\n' "$(transport "$disk")" \
-    "$(serial "$disk")" "$(wwn "$disk")" "$(model "$disk")"
+  printf ' TRAN="%s" WWN="%s" MODEL="%s"\n' "$(transport "$disk")" "$(wwn "$disk")" \
+    "$(model "$disk")"
 done

@@ -5,7 +5,7 @@
 import { MusterError } from '../base/errors.ts';
 import type { ConfigLayer } from '../ignition/rendered.ts';
 import { templateLiteral } from '../ignition/template.ts';
-import type { DataEncryption } from '../resources/disk-spec.ts';
+import { type DataEncryption, serialWord } from '../resources/disk-spec.ts';
 import { AGENT_BUNDLE } from './bundle.ts';
 import { AGENT_PATHS } from './plan.ts';
 import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT, START_SCRIPT } from './scripts.generated.ts';
@@ -79,7 +79,7 @@ export interface AgentSettings {
 export function selectorText({ path, serial, minMiB, maxMiB }: DataSelector): string {
   const terms = [
     ...(path === undefined ? [] : [`path=${path}`]),
-    ...(serial === undefined ? [] : [`serial=${serial}`]),
+    ...(serial === undefined ? [] : [`serial=${serialWord(serial)}`]),
     ...(minMiB === undefined && maxMiB === undefined ? [] : [`size=${minMiB ?? ''}-${maxMiB ?? ''}`]),
   ];
   if (terms.length === 0) throw new MusterError('E_CONFIG', 'a disk selector must not select every disk');

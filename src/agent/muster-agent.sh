@@ -28,7 +28,7 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=7
-parts='base identity tpm crypt approval talk versions facts inventory evidence
+parts='base within serial identity tpm crypt approval talk versions facts inventory evidence
   plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")

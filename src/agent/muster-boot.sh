@@ -27,6 +27,8 @@ case $0 in
   */*) here=${0%/*} ;;
   *) here=. ;;
 esac
+# shellcheck source=/dev/null
+. "$here/muster-within.sh"
 run=$root/run/muster
 work=$run/boot
 # Where the boot disk is mounted.
@@ -109,7 +111,9 @@ mount_disk() {
   # A run that was killed left it mounted.
   ! mountpoint -q "$mounted" || try umount "$mounted"
   fsck.vfat -a "$root$partition" >/dev/null 2>&1
-  if [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ]; then
+  label=$(within 20 blkid -p -o value -s LABEL "$root$partition" 2>/dev/null)
+  [ $? != 124 ] || finish failed "blkid did not end on $partition"
+  if [ "$label" = MUSTERBOOT ]; then
     mount -t vfat -o umask=077 "$root$partition" "$mounted" 2>/dev/null && return 0
   fi
   try mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"

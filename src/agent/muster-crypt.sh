@@ -11,13 +11,13 @@ TPM_TOKEN=1
 # Writes token $1 of disk $2 to $run/data/token. Fails if there is none.
 export_token() {
   mkdir -p "$run/data" || return 1
-  cryptsetup token export --token-id "$1" "$root$2" >"$run/data/token" 2>/dev/null
+  within 20 cryptsetup token export --token-id "$1" "$root$2" >"$run/data/token" 2>/dev/null
 }
 
 # Replaces token $1 of the data disk by file $2. The header has two copies, so a power cut leaves
 # the old token or the new one.
 import_token() {
-  if cryptsetup token export --token-id "$1" "$root$device" >/dev/null 2>&1; then
+  if within 20 cryptsetup token export --token-id "$1" "$root$device" >/dev/null 2>&1; then
     cryptsetup token import --token-replace --token-id "$1" --json-file "$2" "$root$device"
   else
     cryptsetup token import --token-id "$1" --json-file "$2" "$root$device"

@@ -31,6 +31,7 @@ export LC_ALL
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
+run=$root/run/muster
 command=$1
 selector=$2
 booting=
@@ -61,6 +62,10 @@ case $0 in
   */*) here=${0%/*} ;;
   *) here=. ;;
 esac
+# shellcheck source=/dev/null
+. "$here/muster-within.sh"
+# shellcheck source=/dev/null
+. "$here/muster-serial.sh"
 # shellcheck source=/dev/null
 . "$here/muster-luks.sh"
 # shellcheck source=/dev/null
@@ -107,7 +112,11 @@ look() {
   case $# in
     0) disk=none detail="no disk fits $selector" ;;
     1) judge "$1" ;;
-    *) disk=several detail="$* fit $selector" ;;
+    *)
+      disk=several
+      several=$(printf '/dev/%s, ' "$@")
+      detail="${several%, } fit $selector; name one by its path below /dev/disk/by-id"
+      ;;
   esac
 }
 
@@ -140,13 +149,11 @@ fits_term() {
   esac
 }
 
-# Whether disk $1 has serial number $2: by what the kernel says (virtio, NVMe), or by a link of udev
-# that ends in it (SATA, SAS, USB).
+# Whether disk $1 has serial number $2, or a link of udev that ends in it (world wide names).
 has_serial() {
-  for serial_file in serial device/serial; do
-    first_line "$root/sys/block/$1/$serial_file"
-    [ "$first_line" != "$2" ] || return 0
-  done
+  disk_serial "$1"
+  serial_word "$disk_serial"
+  [ "$serial_word" != "$2" ] || return 0
   for link in "$root"/dev/disk/by-id/*[_-]"$2"; do
     [ "$(readlink -f "$link")" != "$root/dev/$1" ] || return 0
   done
@@ -254,7 +261,7 @@ judge_unknown() {
     disk=blank
     return 0
   fi
-  signatures=$(wipefs --noheadings "$node" 2>&1)
+  signatures=$(within 20 wipefs --noheadings "$node" 2>&1)
   if [ -n "$signatures" ]; then
     detail="holds $signatures"
   elif is_zero 0 && is_zero $((sectors / 2048 - 1)); then
@@ -292,12 +299,12 @@ probe() {
   label=''
   type=''
   filesystem=''
-  blkid_output=$(blkid -p -o export "$node" 2>&1)
+  blkid_output=$(within 20 blkid -p -o export "$node" 2>&1)
   case $? in
     0) ;;
     2) return 0 ;;
     *)
-      detail="cannot be identified: ${blkid_output:-blkid failed}"
+      detail="cannot be identified: ${blkid_output:-no reason}"
       return 1
       ;;
   esac
@@ -347,13 +354,21 @@ count_partitions() {
 
 # Whether MiB $1 of the node can be read and is all zeros.
 is_zero() {
-  zeros=$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\001-\377' | wc -c)
+  zeros=$(
+    within 20 dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null |
+      tr -d '\001-\377' |
+      wc -c
+  )
   [ "$zeros" -eq 1048576 ]
 }
 
 # Whether the mark is in sector $1 of the node.
 is_marked() {
-  found_mark=$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\0')
+  found_mark=$(
+    within 20 dd if="$node" bs=512 skip="$1" count=1 2>/dev/null |
+      head -c 15 |
+      tr -d '\0'
+  )
   [ "$found_mark" = $MARK ]
 }
 

@@ -79,7 +79,7 @@ probe_listener() {
   endpoint=$url_host:$3
   shift 3
   shown_file=$run/probes/shown.$listener
-  timeout 6 openssl s_client -connect "$endpoint" </dev/null >"$shown_file" 2>/dev/null
+  within 6 openssl s_client -connect "$endpoint" >"$shown_file" 2>/dev/null
   find_key_identifier "$shown_file"
   printf '%s %s' "$listener" "${key_identifier:--}"
   for probe in "$@"; do

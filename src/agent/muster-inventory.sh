@@ -28,18 +28,40 @@ inventory_cards() {
   done
 }
 
+# Sets asked to what program $3 … prints, which asks the hardware for part $1 of the inventory. If
+# it has not ended after $2 seconds, prints the line that says what the inventory lacks, and fails.
+inventory_ask() {
+  inventory_part=$1
+  shift
+  asked=$(within "$@" 2>/dev/null)
+  [ $? = 124 ] || return 0
+  echo "missing $inventory_part $2 did not end within $1 seconds"
+  return 1
+}
+
+# Prints a line for each disk.
+inventory_disks() {
+  inventory_ask disks 20 lsblk --nodeps --noheadings --bytes --pairs --exclude 1,2,7,11 \
+    --output NAME,SIZE,ROTA,TRAN,WWN,MODEL || return 0
+  printf '%s\n' "$asked" | while read -r inventory_disk; do
+    inventory_name=${inventory_disk#NAME=\"}
+    disk_serial "${inventory_name%%\"*}"
+    echo "disk $inventory_disk SERIAL=\"$disk_serial\""
+  done
+}
+
 # Prints the address of the BMC, where the kernel has a driver for it and there is a program to ask.
 inventory_bmc() {
   [ -e "$root/dev/ipmi0" ] && command -v ipmitool >/dev/null || return 0
-  timeout 10 ipmitool lan print 9>&- | sed -n 's/^IP Address  *: */bmc /p'
+  inventory_ask bmc 10 ipmitool lan print || return 0
+  printf '%s\n' "$asked" | sed -n 's/^IP Address  *: */bmc /p'
 }
 
-# Prints what systemd-networkd heard by LLDP. Older versions cannot print it as JSON. busybox's
-# `timeout` leaves a process behind for a second, which must not hold the agent's lock.
+# Prints what systemd-networkd heard by LLDP. Older versions cannot print it as JSON.
 inventory_neighbours() {
-  inventory_lldp=$(timeout 5 networkctl --json=short lldp 2>/dev/null 9>&-)
-  case $inventory_lldp in
-    '{'*) echo "lldp $inventory_lldp" ;;
+  inventory_ask neighbours 5 networkctl --json=short lldp || return 0
+  case $asked in
+    '{'*) echo "lldp $asked" ;;
   esac
 }
 
@@ -51,8 +73,7 @@ inventory_lines() {
   inventory_files dmi "$root"/sys/class/dmi/id/bios_vendor "$root"/sys/class/dmi/id/bios_version \
     "$root"/sys/class/dmi/id/bios_date "$root"/sys/class/dmi/id/sys_vendor \
     "$root"/sys/class/dmi/id/product_name "$root"/sys/class/dmi/id/product_serial
-  lsblk --nodeps --noheadings --bytes --pairs --exclude 1,2,7,11 \
-    --output NAME,SIZE,ROTA,TRAN,SERIAL,WWN,MODEL | sed 's/^/disk /'
+  inventory_disks
   inventory_cards
   inventory_bmc
   inventory_neighbours

@@ -13,7 +13,7 @@ TPM_TOKEN=1
 # Sets encrypted to tpm if the header says how a TPM gives the key back, else to boot-host.
 look_at_header() {
   encrypted=boot-host
-  if cryptsetup token export --token-id $TPM_TOKEN "$node" >/dev/null 2>&1; then
+  if within 20 cryptsetup token export --token-id $TPM_TOKEN "$node" >/dev/null 2>&1; then
     encrypted=tpm
   fi
 }

@@ -21,14 +21,14 @@ tpm() {
   shift
   tpm_output=$(
     cd "$run/tpm" &&
-      TSS2_LOG=all+NONE TPM2TOOLS_TCTI=$tcti timeout 120 "$tpm_tool" -Q "$@" 2>&1 3>&- 9>&-
+      within 120 env TSS2_LOG=all+NONE TPM2TOOLS_TCTI="$tcti" "$tpm_tool" -Q "$@" 2>&1
   ) || {
     tpm_fault="$tpm_tool: $tpm_output"
     return 1
   }
   case $tcti in
     device:*/tpmrm*) ;;
-    *) TPM2TOOLS_TCTI=$tcti tpm2_flushcontext -Q -t ;;
+    *) within 30 env TPM2TOOLS_TCTI="$tcti" tpm2_flushcontext -Q -t ;;
   esac
 }
 

@@ -49,8 +49,8 @@ print_version() {
   {
     exec 8<"$1"
   } 2>/dev/null || return 0
-  timeout 5 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \
-    /proc/self/fd/8 --version 2>/dev/null 3>&- 9>&- </dev/null |
+  within 5 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \
+    /proc/self/fd/8 --version 2>/dev/null |
     head -c 2000 |
     sed -n 's/^\(.*[^0-9.]\)\{0,1\}\([0-9]\{1,3\}\.[0-9]\{1,3\}\.[0-9]\{1,4\}\).*/\2/p' |
     head -n 1

@@ -1,15 +1,16 @@
 /** Chooses the data disk of a machine from its inventory. Pure. */
+import { serialWord } from '../resources/disk-spec.ts';
 import type { BootDiskSpec, DataDiskSpec } from '../resources/kinds.ts';
 import type { Inventory, InventoryDisk } from './inventory.ts';
 import { fitsDisk } from './inventory-selector.ts';
+
+/** As a selector can name a disk; {@link serialWord} keeps its length. */
+const SERIAL = /^.{1,64}$/;
 
 export type DiskChoice =
   | { readonly ok: true; readonly serial: string; readonly disk: InventoryDisk }
   /** `text`: why there is none, as a sentence. */
   | { readonly ok: false; readonly text: string };
-
-/** As documents can name a disk. */
-const SERIAL = /^[A-Za-z0-9._:@+-]{1,64}$/;
 
 /**
  * The one disk that is wanted. It is known by its serial number from then on, so a disk without
@@ -18,22 +19,27 @@ const SERIAL = /^[A-Za-z0-9._:@+-]{1,64}$/;
  * @param others What the machine's other disks are selected by; these disks are left out.
  */
 export function chooseDisk(
-  { disks }: Pick<Inventory, 'disks'>,
+  { disks, missing = [] }: Pick<Inventory, 'disks' | 'missing'>,
   wanted: DataDiskSpec,
   others: readonly (DataDiskSpec | BootDiskSpec | undefined)[] = [],
 ): DiskChoice {
   const fitting = disks.filter(
     (disk) => fitsDisk(disk, wanted) && !others.some((other) => other && isNamed(disk, other)),
   );
-  if (fitting.length === 0) return refuse('no disk of its inventory fits', disks);
+  if (fitting.length === 0) {
+    const lack = missing.find(({ part }) => part === 'disks');
+    return refuse(`no disk of its inventory fits${lack ? `; ${lack.text}` : ''}`, disks);
+  }
   const found = wanted.choose === undefined ? fitting : [first(fitting, wanted.choose)];
   if (found.length > 1) return refuse(`${found.length} disks fit; add \`choose\`, or say more`, found);
   const [disk] = found as [InventoryDisk];
   const { serial } = disk;
-  if (serial === undefined || !SERIAL.test(serial))
+  const word = serialWord(serial ?? '');
+  if (serial === undefined || !SERIAL.test(word))
     return refuse('the disk has no serial number by which it can be found again; name it by path', [disk]);
-  if (disks.filter((one) => one.serial === serial).length > 1)
-    return refuse(`several disks have the serial number ${serial}; name one by path`, found);
+  const same = disks.filter((one) => serialWord(one.serial ?? '') === word);
+  if (same.length > 1)
+    return refuse(`several disks have the serial number ${serial}; name one by its path`, same);
   return { ok: true, serial, disk };
 }
 
@@ -48,7 +54,9 @@ function isNamed({ name, serial }: InventoryDisk, other: DataDiskSpec | BootDisk
   const { path = '' } = other;
   if (path === `/dev/${name}`) return true;
   if (serial === undefined) return false;
-  return other.serial === serial || path.endsWith(`-${serial}`) || path.endsWith(`_${serial}`);
+  const word = serialWord(serial);
+  const named = other.serial === undefined ? undefined : serialWord(other.serial);
+  return named === word || path.endsWith(`-${word}`) || path.endsWith(`_${word}`);
 }
 
 const refuse = (why: string, disks: readonly InventoryDisk[]): DiskChoice => ({

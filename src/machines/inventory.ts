@@ -4,7 +4,7 @@
  *
  * The agent writes lines (src/agent/muster-inventory.sh): `cpu threads N`, `cpu model TEXT`,
  * `memory KIB`, `dmi NAME TEXT`, `disk KEY="VALUE" …` as lsblk prints it, `nic NAME MAC CARRIER
- * MBITS DRIVER`, `bmc ADDRESS`, `lldp JSON` as networkctl prints it.
+ * MBITS DRIVER`, `bmc ADDRESS`, `lldp JSON` as networkctl prints it, `missing PART TEXT`.
  */
 import { fieldsOf, listOf, parsed, textOf } from '../base/foreign-json.ts';
 import { parseIpv4 } from '../base/ipv4.ts';
@@ -49,6 +49,8 @@ export interface Inventory {
   readonly system?: { readonly manufacturer?: string; readonly product?: string; readonly serial?: string };
   readonly firmware?: { readonly vendor?: string; readonly version?: string; readonly date?: string };
   readonly bmc?: { readonly address: string };
+  /** Parts that could not be asked, and why; absent: none. */
+  readonly missing?: readonly { readonly part: string; readonly text: string }[];
 }
 
 /** How many octets an inventory may have that is sent to the listener for machines. */
@@ -58,6 +60,7 @@ export const MAX_PARTS = 64;
 const MAX_LENGTH = 64 * 1024;
 const MAX_NAME = 32;
 const MAX_WORDS = 96;
+const MAX_MISSING = 8;
 
 /**
  * Reads the lines of an agent. What is not understood is left out. Never throws.
@@ -92,6 +95,7 @@ export function readInventory(text: string): Inventory | undefined {
     date: named('dmi', 'bios_date'),
   });
   const bmc = of('bmc')[0];
+  const missing = of('missing').slice(0, MAX_MISSING).flatMap(missingOf);
   const neighbours = neighboursOf(of('lldp')[0] ?? '');
   const inventory: Inventory = {
     ...(threads !== undefined && { processors: { threads, ...(model !== undefined && { model }) } }),
@@ -103,6 +107,7 @@ export function readInventory(text: string): Inventory | undefined {
     ...(system && { system }),
     ...(firmware && { firmware }),
     ...(bmc !== undefined && parseIpv4(bmc) !== undefined && bmc !== '0.0.0.0' && { bmc: { address: bmc } }),
+    ...(missing.length > 0 && { missing }),
   };
   const empty = inventory.disks.length === 0 && inventory.cards.length === 0;
   return empty && Object.keys(inventory).length === 2 ? undefined : inventory;
@@ -141,6 +146,13 @@ function diskOf(rest: string): readonly InventoryDisk[] {
     model: words(fields.get('MODEL')),
   });
   return [{ name, bytes, rotational: fields.get('ROTA') === '1', ...more }];
+}
+
+function missingOf(rest: string): readonly { readonly part: string; readonly text: string }[] {
+  const [given = ''] = rest.split(' ', 1);
+  const part = words(given, MAX_NAME);
+  const text = words(rest.slice(given.length));
+  return part === undefined || text === undefined ? [] : [{ part, text }];
 }
 
 function cardOf(rest: string, neighbours: ReadonlyMap<string, Neighbour>): readonly InventoryCard[] {

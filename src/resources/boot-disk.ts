@@ -2,7 +2,7 @@
  * Selects the data disk and the boot disk of a machine, and checks whether it can have a boot disk.
  * Pure.
  */
-import type { DataEncryption } from './disk-spec.ts';
+import { type DataEncryption, serialWord } from './disk-spec.ts';
 import type { BootDiskSpec, DataDiskSpec, ImageSpec } from './kinds.ts';
 
 export interface Disks {
@@ -60,7 +60,7 @@ export function etcdDiskFault(
 }
 
 const selectorOf = ({ path, serial, sizeMiB }: DataDiskSpec | BootDiskSpec): string =>
-  JSON.stringify([path, serial, sizeMiB]);
+  JSON.stringify([path, serial === undefined ? serial : serialWord(serial), sizeMiB]);
 
 /** What an Image lists under `programs` when its machines can encrypt in that way. */
 const NEEDED_PROGRAMS = {

@@ -10,9 +10,15 @@ const selectorFields = {
     .meta({ description: 'A path of the disk that does not change, e.g. /dev/disk/by-id/…' }),
   serial: z
     .string()
-    .regex(/^[A-Za-z0-9._:@+-]{1,64}$/, 'not a serial number: letters, digits and "._:@+-", at most 64')
+    .regex(
+      /^ *[A-Za-z0-9._:@+#/=()-][A-Za-z0-9._:@+#/=() -]{0,63}$/,
+      'not a serial number: letters, digits, blanks and "._:@+#/=()-", at most 64',
+    )
     .optional()
-    .meta({ description: 'Serial number of the disk, as `lsblk -o SERIAL` shows it.' }),
+    .meta({
+      description:
+        'Serial number of the disk, as `lsblk -o SERIAL` and `muster get inventory` show it. Blanks at its ends do not count.',
+    }),
   sizeMiB: z
     .int()
     .min(64)
@@ -20,6 +26,17 @@ const selectorFields = {
     .optional()
     .meta({ description: 'Size of the disk in MiB, rounded down.' }),
 } as const;
+
+/**
+ * A serial number in the form in which serial numbers are compared and passed to machines: without
+ * blanks at its ends, and with `_` for what selectors and udev's names cannot have
+ * (src/agent/muster-serial.sh does the same).
+ */
+export const serialWord = (serial: string): string =>
+  serial
+    .trim()
+    .replaceAll(/[ \t]+/g, ' ')
+    .replaceAll(/[^A-Za-z0-9._:@+-]/g, '_');
 
 interface Selected {
   readonly path?: string | undefined;

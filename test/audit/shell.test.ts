@@ -92,3 +92,27 @@ test(`a function of a script has at most ${FUNCTION_LINES} lines, and says what 
   });
   expect(found).toEqual([]);
 });
+
+/** Programs that ask hardware or another program, which may hang. */
+const ASKING =
+  /(?<![\w./$-])(?:timeout(?= \S+ \S)|ipmitool|lsblk|smartctl|nvme|networkctl|udevadm|dmidecode|ethtool|lldpc(?:li|tl)|hdparm|sg_\w+|storcli\w*|blkid|wipefs|tpm2_\w+|openssl s_client|cryptsetup token export)(?![\w.-])/g;
+/** What comes directly before one of them. */
+const BOUNDED = /(?:\bwithin [0-9]+ (?:env (?:\w+=\S+ )*)?|\bcommand -v |\binventory_ask \w+ [0-9]+ )$/;
+
+test('scripts of the agent call programs that may hang only through `within`', () => {
+  const found = shell
+    .filter((file) => /^src\/agent\//.test(file) && file !== 'src/agent/muster-within.sh')
+    .flatMap((file) =>
+      read(file)
+        .split('\n')
+        .flatMap((line, n) => {
+          // Comments, and what is within quotes, are not called; $(…) within double quotes is.
+          const bare = line.replace(/^\s*#.*/, '').replaceAll(/'[^']*'/g, "''");
+          const calls = bare.replaceAll(/"(?:[^"$]|\$(?!\())*"/g, (text) => text.replaceAll(/\w/g, '.'));
+          return [...calls.matchAll(ASKING)].flatMap(({ 0: name, index }) =>
+            BOUNDED.test(bare.slice(0, index)) ? [] : [`${file}:${n + 1}: ${name}`],
+          );
+        }),
+    );
+  expect(found).toEqual([]);
+});

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { selectorText } from '../../src/agent/layer.ts';
 import type { PlanLine } from '../../src/agent/plan.ts';
 import { askDisk, Disks, MIB } from './agent-disks.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
@@ -279,6 +280,45 @@ test('a selector finds the one disk that meets all its conditions; none or sever
   expect(await look('size=65-95')).toBe('none');
   expect(await look('path=/dev/vdb serial=S1')).toBe('none');
   expect(await look('model=x')).toBe('none');
+});
+
+test('a disk has the serial number that lsblk and the inventory show, for data, etcd and boot disks alike', () => {
+  const { machine, disks } = start('serial=none');
+  /** A disk as udev of Debian knows it. */
+  const add = (name: string, properties: Readonly<Record<string, string>>, mib = 64) => {
+    disks.add(name, mib, '');
+    fs.rmSync(machine.path(`/sys/block/${name}/serial`));
+    const number = machine.read(`/sys/block/${name}/dev`).trim();
+    const lines = Object.entries(properties).map(([key, value]) => `E:${key}=${value}\n`);
+    if (lines.length > 0) machine.write(`/run/udev/data/b${number}`, `I:1\n${lines.join('')}`);
+  };
+  const wwn = { ID_SERIAL: '35000c500a1b2c3d4', ID_SERIAL_SHORT: '5000c500a1b2c3d4' };
+  add('sda', { ...wwn, ID_SCSI_SERIAL: 'ZC1AB123' });
+  add('sdb', { ID_SERIAL: 'MODEL_WD-WX11', ID_SERIAL_SHORT: 'WD WX11  A1234  ' });
+  add('sdc', { ...wwn, ID_SCSI_SERIAL: 'PDNLH0BRH58322' });
+  add('sdd', { ...wwn, ID_SCSI_SERIAL: 'PDNLH0BRH58322' });
+  add('sde', {});
+  machine.write('/sys/block/sde/device/vpd_pg80', Buffer.from('\0\x80\0\x0a  LUN 7/a  '));
+  add('mmcblk0', {});
+  machine.write('/sys/block/mmcblk0/device/serial', '0x1a2b3c4d\n');
+  fs.mkdirSync(machine.path('/dev/disk/by-id'), { recursive: true });
+  fs.symlinkSync('../../sda', machine.path('/dev/disk/by-id/wwn-0x5000c500a1b2c3d4'));
+  for (const command of ['look', 'etcd-look', 'boot-look']) {
+    const found = (serial: string) => {
+      const lines = askDisk(machine, command, selectorText({ serial })).split('\n');
+      const of = (name: string) => lines.find((line) => line.startsWith(`${name}=`))?.slice(name.length + 1);
+      return of('device') || `${of('disk')}: ${of('detail')}`;
+    };
+    expect(found('ZC1AB123')).toBe('/dev/sda');
+    expect(found('0x5000c500a1b2c3d4')).toBe('/dev/sda');
+    expect(found(' WD WX11 A1234 ')).toBe('/dev/sdb');
+    expect(found('WD_WX11_A1234')).toBe('/dev/sdb');
+    expect(found('LUN 7/a')).toBe('/dev/sde');
+    expect(found('0x1a2b3c4d')).toBe('/dev/mmcblk0');
+    expect(found('PDNLH0BRH58322')).toBe(
+      'several: /dev/sdc, /dev/sdd fit serial=PDNLH0BRH58322; name one by its path below /dev/disk/by-id',
+    );
+  }
 });
 
 test('no filesystem is made on a disk of another name than the plan’s, or on one that has another filesystem', async () => {

@@ -1,16 +1,21 @@
 /** The agent's inventory of the real machine that the test runs on, in both shells. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { readInventory } from '../../src/machines/inventory.ts';
-import { SHELLS, SOURCE } from './agent-kit.ts';
+import { attachLoop, MIB } from './agent-disks.ts';
+import { Machine, Planner, SHELLS, SOURCE } from './agent-kit.ts';
+
+/** Reads in what the inventory needs, as the agent and the discovery system do. */
+const READ_IN = ['base', 'within', 'serial', 'inventory']
+  .map((part) => `. ${SOURCE}/muster-${part}.sh`)
+  .join('; ');
 
 test.each(SHELLS)('the inventory agrees with what the kernel says (%s)', (...shell) => {
   const run = fs.mkdtempSync(path.join(os.tmpdir(), 'inventory-'));
-  const script = `root= run=${run}
-    . ${SOURCE}/muster-base.sh; . ${SOURCE}/muster-inventory.sh
+  const script = `root= run=${run}; ${READ_IN}
     take_inventory; cat "$run/inventory.new"; inventory_arrived; take_inventory; ls "$run"`;
   const [program, ...words] = shell as readonly string[];
   const text = execFileSync(program!, [...words, '-c', script], { encoding: 'utf8' });
@@ -68,14 +73,16 @@ test('the discovery system shows disks as lsblk does, without lsblk and udev', (
     [`${sata}/wwid`]: 'naa.5002538e4097d8a1\n',
     ...disk(sas, 'sdb', '8:16', 24),
     [`${sas}/model`]: 'ST1200MM0009\n',
+    [`${sas}/vpd_pg80`]: Buffer.concat([Buffer.from([0, 0x80, 0, 8]), Buffer.from('ZC1AB123')]),
     ...disk('sys/devices/virtual', 'loop0', '7:0', 8),
+    'bin/lsblk': `#!/bin/sh\nexec busybox sh ${path.resolve('images/discovery/lsblk.sh')}\n`,
   });
-  const inventory = path.resolve('src/agent/muster-inventory.sh');
-  const script = `root=${root}; export root; first_line() { first_line=; }
-    lsblk() { busybox sh images/discovery/lsblk.sh; }; . ${inventory}; inventory_lines`;
+  fs.chmodSync(path.join(root, 'bin/lsblk'), 0o755);
+  const script = `root=${root} run=${root}/run; export root; ${READ_IN}; inventory_lines`;
   const text = execFileSync('busybox', ['sh', '-c', script], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
+    env: { PATH: `${root}/bin:${process.env.PATH}` },
   });
   fs.rmSync(root, { recursive: true });
   expect(readInventory(text)?.disks).toEqual([
@@ -97,6 +104,79 @@ test('the discovery system shows disks as lsblk does, without lsblk and udev', (
       wwn: '0x5002538e4097d8a1',
       model: 'SAMSUNG MZ7LH960HAJR-00005',
     },
-    { name: 'sdb', bytes: 12288, rotational: false, transport: 'sas', model: 'ST1200MM0009' },
+    {
+      name: 'sdb',
+      bytes: 12288,
+      rotational: false,
+      transport: 'sas',
+      serial: 'ZC1AB123',
+      model: 'ST1200MM0009',
+    },
   ]);
+});
+
+test.each(SHELLS)(
+  'a program that asks the hardware ends with its own answer, or hard after its time (%s)',
+  (...shell) => {
+    const run = fs.mkdtempSync(path.join(os.tmpdir(), 'within-'));
+    const [program, ...words] = shell as readonly string[];
+    const script = `run=${run}; . ${SOURCE}/muster-within.sh; within "$@"`;
+    const within = (...command: readonly string[]) => {
+      const { status, stdout, stderr } = spawnSync(program!, [...words, '-c', script, 'sh', ...command], {
+        encoding: 'utf8',
+      });
+      return { status, stdout, stderr };
+    };
+    expect(within('9', 'sh', '-c', 'cat; echo "a  b"; echo why >&2; exit 7')).toEqual({
+      status: 7,
+      stdout: 'a  b\n',
+      stderr: 'why\n',
+    });
+    expect(within('1', 'sh', '-c', 'trap "" TERM; echo half; sleep 600; sleep 600')).toMatchObject({
+      status: 124,
+      stdout: 'half\n',
+      stderr: expect.stringContaining('sh did not end within 1 seconds'),
+    });
+    // A program that floods fills no memory.
+    expect(within('9', 'yes').stdout.length).toBe(1024 * 1024);
+    expect(fs.readdirSync(run).filter((name) => name !== 'stuck')).toEqual([]);
+    fs.rmSync(run, { recursive: true });
+  },
+);
+
+test('a BMC that hangs, even in the kernel, does not stop the agent; its inventory says what it lacks', async () => {
+  const planner = await Planner.open();
+  const machine = new Machine(planner);
+  // A write to a filesystem that is frozen ends by no signal.
+  const image = machine.path('/frozen.img');
+  const frozen = machine.path('/frozen');
+  fs.mkdirSync(frozen);
+  fs.writeFileSync(image, '');
+  fs.truncateSync(image, 16 * MIB);
+  execFileSync('mkfs.ext4', ['-q', '-F', image]);
+  const loop = attachLoop(image);
+  execFileSync('mount', [loop, frozen]);
+  execFileSync('fsfreeze', ['-f', frozen]);
+  try {
+    machine.write('/dev/ipmi0', '');
+    machine.command('ipmitool', `#!/bin/sh\ntrap '' TERM\n: >${frozen}/file\n`);
+    await machine.poll();
+    expect(planner.facts().inventory).toMatchObject({
+      missing: [{ part: 'bmc', text: 'ipmitool did not end within 10 seconds' }],
+    });
+    expect(planner.facts().inventory).not.toHaveProperty('bmc');
+    // It is not started again while it hangs.
+    fs.rmSync(machine.path('/run/muster/inventory'));
+    const begun = performance.now();
+    await machine.poll();
+    expect(performance.now() - begun).toBeLessThan(8000);
+  } finally {
+    execFileSync('fsfreeze', ['-u', frozen]);
+    machine.end();
+    for (let tries = 0; spawnSync('umount', [frozen]).status !== 0 && tries < 100; tries += 1)
+      execFileSync('sleep', ['0.1']);
+    execFileSync('losetup', ['--detach', loop]);
+    machine.close();
+    planner.close();
+  }
 });

@@ -56,6 +56,13 @@ const inventory = z
       })
       .optional(),
     bmc: z.strictObject({ address: z.string() }).optional(),
+    missing: z
+      .array(z.strictObject({ part: z.string(), text: z.string() }))
+      .optional()
+      .meta({
+        description:
+          'Parts that the machine could not find out, because a program that it asked did not end.',
+      }),
   })
   .meta({ id: 'Inventory', description: 'What a machine reports of itself. It is the machine’s claim.' });
 

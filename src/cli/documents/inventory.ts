@@ -41,6 +41,7 @@ export const INVENTORY_COLUMNS: readonly Column<InventoryView>[] = [
 /** Everything about one machine, a line for each part. */
 export function inventoryText(view: InventoryView): string {
   const { machine, changedAt, from, system, firmware, processors, memoryBytes, bmc, disks, cards } = view;
+  const { missing = [] } = view;
   const rows: readonly (readonly [string, string | undefined])[] = [
     [
       'system',
@@ -54,6 +55,7 @@ export function inventoryText(view: InventoryView): string {
     ['bmc', bmc?.address],
     ...disks.map((disk) => ['disk', diskText(disk)] as const),
     ...cards.map((card) => ['card', cardText(card)] as const),
+    ...missing.map(({ part, text }) => ['missing', `${part}: ${text}`] as const),
   ];
   const lines = rows.filter(([, text]) => text).map(([name, text]) => `  ${name.padEnd(10)}  ${text}`);
   const claim =

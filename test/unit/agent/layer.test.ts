@@ -110,8 +110,9 @@ test('a machine with a boot disk also has the script that writes it, and learns 
 
 test('settings that the agent would misread are refused', () => {
   expect(() => settingsText({ ...SETTINGS, ticket: 'x\nserver=https://evil' })).toThrow(RangeError);
-  for (const data of [{}, { serial: 'a b' }, { path: '/dev/$(x)' }, { path: '/dev/a\nb' }])
+  for (const data of [{}, { path: '/dev/a b' }, { path: '/dev/$(x)' }, { path: '/dev/a\nb' }])
     expect(() => selectorText(data)).toThrow(expect.objectContaining({ code: 'E_CONFIG' }));
+  expect(selectorText({ serial: ' WD  WX/11 ' })).toBe('serial=WD_WX_11');
   expect(selectorText({ path: '/dev/disk/by-id/x', maxMiB: 5 })).toBe('path=/dev/disk/by-id/x size=-5');
 });
 

@@ -46,7 +46,8 @@ test('says what there is when no disk or several fit, and when one could not be 
   expect(chosen({ choose: 'largest' }, [{ ...disk('vda', 10), serial: undefined as never }])).toContain(
     'no serial number',
   );
-  expect(chosen({ choose: 'largest' }, [disk('vda', 10, { serial: 'a b' })])).toContain('no serial number');
+  expect(chosen({ choose: 'largest' }, [disk('vda', 10, { serial: '  ' })])).toContain('no serial number');
+  expect(chosen({ choose: 'largest' }, [disk('vda', 10, { serial: 'WD WX11' })])).toBe('WD WX11');
   const twins = [disk('sda', 10, { serial: 'X' }), disk('sdb', 10, { serial: 'X' })];
   expect(chosen({ choose: 'largest' }, twins)).toContain('several disks have the serial number X');
 });

@@ -185,3 +185,10 @@ test('claims of unknown machines have a bound in octets, and those with a docume
   expect(inventories.get('node-1')).toBeDefined();
   expect((await store.list('inventory/')).records).toHaveLength(kept.length);
 });
+
+test('an inventory says which of its parts could not be asked', () => {
+  const text = 'cpu threads 4\nmissing bmc ipmitool did not end within 10 seconds\nmissing x\n';
+  expect(readInventory(text)?.missing).toEqual([
+    { part: 'bmc', text: 'ipmitool did not end within 10 seconds' },
+  ]);
+});
