@@ -1050,7 +1050,7 @@ show_on_consoles() {
   fi
   for console in $consoles; do
     [ "$console" != tty0 ] || console=tty1
-    within 10 sh -c 'cat "$1" >"$2"' show "$run/screen" "$root/dev/$console" >/dev/null 2>&1 &
+    within 10 cp "$run/screen" "$root/dev/$console" >/dev/null 2>&1 &
   done
 }
 `,
