@@ -1,8 +1,8 @@
 /**
  * Writes src/cluster/spec/component-tables.generated.ts: the flags of Kubernetes' components and of
- * etcd with the types of their values, and the feature gates with their state, by version. A
- * maintainer runs it when a version is added; it is not part of `make docs`, because it asks the
- * components themselves:
+ * etcd with the types of their values, and the feature gates with their state and what they depend
+ * on, by version. A maintainer runs it when a version is added; it is not part of `make docs`,
+ * because it asks the components themselves:
  *
  *     node scripts/component-tables.ts BINARIES SOURCES
  *
@@ -11,7 +11,9 @@
  * flag and then one that no component has, so that it ends while it still reads its flags, and says
  * which of them it does not take. Binaries of a fork have flags and names that upstream lacks:
  * FORK_ONLY lists them, and they are left out. A version whose binaries are missing gets the flags
- * of the next one that its own source names as well, or HIDDEN_FLAGS for it.
+ * of the next one that its own source names as well, or HIDDEN_FLAGS for it. A version whose source
+ * is missing keeps its part of the table; of gates that the next version still has, that one's
+ * source tells.
  */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
@@ -76,7 +78,7 @@ function askedType(binary: string, flag: string): string | undefined {
 const TYPES: Readonly<Record<string, string>> = {
   '': 'bool',
   'version[=true]': 'version',
-  Level: 'int32',
+  Level: 'level',
   'pattern=N,...': 'vmodule',
   float: 'float64',
   float32: 'float64',
@@ -207,6 +209,8 @@ function etcdFlags(source: string): Map<string, Flag> {
     for (const [, method, name] of text.matchAll(/\bfs\.(\w+?)(?:Var)?\([^"\n]*"([a-z][a-z0-9-]+)",/g))
       if (ETCD_TYPES[method!] !== undefined) flags.set(name!, { type: ETCD_TYPES[method!]!, choices: [] });
     for (const [, value, name] of text.matchAll(/\bfs\.Var\(([\s\S]*?)[\s(]"([a-z][a-z0-9-]{2,})",/g)) {
+      // Names that etcd takes and ignores are in a list, and what follows is no flag.
+      if (value!.includes('IgnoredFlag')) continue;
       const type = /URLs/.test(value!) ? 'urls' : /Uint32/.test(value!) ? 'uint' : 'string';
       flags.set(name!, { type, choices: [] });
     }
@@ -236,24 +240,39 @@ const FEATURES = [
   'staging/src/k8s.io/component-base/zpages/features/kube_features.go',
 ];
 
+/** Stages whose gates AllAlpha and AllBeta set. */
+const STAGES: Readonly<Record<string, string>> = { Alpha: 'a', Beta: 'b' };
+
+/** \b: the text may have `LockToDefault: true` as well. */
 const stateOf = (text: string): string =>
-  `${/Default: true/.test(text) ? '+' : '-'}${/LockToDefault: true/.test(text) ? '!' : ''}`;
+  [
+    STAGES[/\bPreRelease: (?:\w+\.)?(\w+)/.exec(text)?.[1] ?? ''] ?? '',
+    /\bDefault: true/.test(text) ? '+' : '-',
+    /\bLockToDefault: true/.test(text) ? '!' : '',
+  ].join('');
+
+/** The names of gates in a file, by the Go identifier. */
+const gateNames = (text: string): ReadonlyMap<string, string> =>
+  new Map(
+    [...text.matchAll(/^\s*(\w+)\s+(?:\w+\.)?Feature\s*=\s*"(\w+)"/gm)].map(([, id, name]) => [id!, name!]),
+  );
+
+const featureFiles = (source: string): readonly string[] =>
+  FEATURES.map((file) => path.join(source, file))
+    .filter((file) => fs.existsSync(file))
+    .map((file) => fs.readFileSync(file, 'utf8'));
 
 /**
- * State of the gates in one version: `+` on or `-` off by default, `!` when it cannot be changed.
+ * State of the gates in one version: `a` or `b` for alpha and beta, `+` on or `-` off by default,
+ * `!` when it cannot be changed.
  */
 function gatesOf(source: string, minor: string): Map<string, string> {
   const gates = new Map<string, string>([
     ['AllAlpha', '-'],
     ['AllBeta', '-'],
   ]);
-  for (const file of FEATURES) {
-    const at = path.join(source, file);
-    if (!fs.existsSync(at)) continue;
-    const text = fs.readFileSync(at, 'utf8');
-    const names = new Map(
-      [...text.matchAll(/^\s*(\w+)\s+(?:\w+\.)?Feature\s*=\s*"(\w+)"/gm)].map(([, id, name]) => [id!, name!]),
-    );
+  for (const text of featureFiles(source)) {
+    const names = gateNames(text);
     for (const [, id, specs] of text.matchAll(
       /^\t+(?:\w+\.)?(\w+): \{\n((?:\t+\{Version.*\n|\t+\/\/.*\n|\n)+?)\t+\},/gm,
     )) {
@@ -267,6 +286,50 @@ function gatesOf(source: string, minor: string): Map<string, string> {
       gates.set(names.get(id!) ?? id!, stateOf(rest!));
   }
   return gates;
+}
+
+/** What each gate of one version needs to be on (`AddDependencies` of a feature gate). */
+function dependenciesOf(source: string): Map<string, readonly string[]> {
+  const texts = featureFiles(source);
+  const names = new Map(texts.flatMap((text) => [...gateNames(text)]));
+  const nameOf = (expression: string): string => {
+    const id = /(\w+)\)*$/.exec(expression.trim())![1]!;
+    return names.get(id) ?? id;
+  };
+  const all = new Map<string, readonly string[]>();
+  for (const text of texts)
+    for (const [, map] of text.matchAll(
+      /= map\[featuregate\.Feature\]\[\]featuregate\.Feature\{\n([\s\S]*?)\n\}/g,
+    ))
+      for (const [, gate, needed] of map!.matchAll(/^\t([\w.]+): +\{(.+?)\},/gm))
+        all.set(nameOf(gate!), needed!.split(',').map(nameOf).sort());
+  return all;
+}
+
+/** The words that the table so far has after a name for a version: `NAME 1.34+ 1.35+`. */
+function formerly(target: string, table: string, minor: string): Map<string, string> {
+  const text = fs.existsSync(target) ? fs.readFileSync(target, 'utf8') : '';
+  const lines = new RegExp(`export const ${table} = \`\n([\\s\\S]*?)\``).exec(text)?.[1] ?? '';
+  return new Map(
+    lines.split('\n').flatMap((line): [string, string][] => {
+      const [name = '', ...words] = line.trim().split(' ');
+      const word = words.find((one) => one.startsWith(minor));
+      return word === undefined ? [] : [[name, word.slice(minor.length)]];
+    }),
+  );
+}
+
+/** The flags that the table so far has for a version. */
+function formerFlags(target: string, component: string, minor: string): Map<string, Flag> {
+  const text = fs.existsSync(target) ? fs.readFileSync(target, 'utf8') : '';
+  const lines = new RegExp(`^ {2}'?${component}'?: \`\n([\\s\\S]*?)\``, 'm').exec(text)?.[1] ?? '';
+  return new Map(
+    lines.split('\n').flatMap((line): [string, Flag][] => {
+      const [name = '', type = '', minors = '', choices = ''] = line.trim().split(' ');
+      const flag = { type, choices: choices === '' ? [] : choices.split(',') };
+      return minors.split(',').includes(minor) ? [[name, flag]] : [];
+    }),
+  );
 }
 
 const [binaries, sources] = process.argv.slice(2);
@@ -296,7 +359,8 @@ for (const component of [...COMPONENTS, 'etcd']) {
   for (const minor of (component === 'etcd' ? ETCD_MINORS : MINORS).toReversed()) {
     const source = path.join(sources, minor);
     const binary = path.join(binaries!, minor, component);
-    if (component === 'etcd') next = etcdFlags(source);
+    if (!fs.existsSync(source)) next = formerFlags(target, component, minor);
+    else if (component === 'etcd') next = etcdFlags(source);
     else if (fs.existsSync(binary)) next = flagsOf(binary, known, component);
     else next = flagsInSource(source, next, { component, known });
     byMinor.set(minor, next);
@@ -307,10 +371,29 @@ for (const component of [...COMPONENTS, 'etcd']) {
   tables.push(`  ${key}: \`\n${lines.join('\n')}\n\`,`);
 }
 const states = new Map<string, string[]>();
-for (const minor of MINORS)
-  for (const [name, state] of gatesOf(path.join(sources, minor), minor))
-    states.set(name, [...(states.get(name) ?? []), `${minor}${state}`]);
-const gates = [...states].map(([name, list]) => `  ${name} ${list.join(' ')}`).sort();
+const needs = new Map<string, string[]>();
+for (const minor of MINORS) {
+  const source = path.join(sources, minor);
+  const has = fs.existsSync(source);
+  const before = formerly(target, 'GATE_LINES', minor);
+  const next = gatesOf(
+    path.join(sources, MINORS.find((one) => fs.existsSync(path.join(sources, one)))!),
+    minor,
+  );
+  const gates = has
+    ? gatesOf(source, minor)
+    : new Map([...before].map(([name, was]) => [name, next.get(name) ?? was]));
+  for (const [name, state] of gates) states.set(name, [...(states.get(name) ?? []), `${minor}${state}`]);
+  const needed = has
+    ? new Map([...dependenciesOf(source)].map(([name, list]) => [name, `:${list.join(',')}`]))
+    : formerly(target, 'DEPENDENCY_LINES', minor);
+  for (const [name, list] of needed) needs.set(name, [...(needs.get(name) ?? []), `${minor}${list}`]);
+}
+const linesOf = (table: ReadonlyMap<string, readonly string[]>): string =>
+  [...table]
+    .map(([name, list]) => `  ${name} ${list.join(' ')}`)
+    .sort()
+    .join('\n');
 
 fs.writeFileSync(
   target,
@@ -322,10 +405,16 @@ ${tables.join('\n')}
 } as const;
 
 /**
- * Each line: gate, and per version + (on) or - (off) by default, and ! if that cannot be changed.
+ * Each line: gate, and per version a (alpha) or b (beta), + (on) or - (off) by default, and ! if
+ * that cannot be changed.
  */
 export const GATE_LINES = \`
-${gates.join('\n')}
+${linesOf(states)}
+\`;
+
+/** Each line: gate, and per version the gates without which it cannot be on. */
+export const DEPENDENCY_LINES = \`
+${linesOf(needs)}
 \`;
 `,
 );

@@ -7,18 +7,12 @@ import fs from 'node:fs';
 import { loadAll } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import { judgeBinaries } from '../../src/cli/cluster/binaries.files.ts';
-import {
-  FLAGS,
-  type FlagInfo,
-  KUBERNETES_COMPONENTS,
-  type KubernetesComponent,
-} from '../../src/cluster/spec/flags.ts';
+import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS } from '../../src/cluster/spec/flags.ts';
 import { resolveCluster } from '../../src/cluster/spec/resolve.ts';
 import type { ResolvedCluster } from '../../src/cluster/spec/resolved-cluster.ts';
 import type { Document, KubernetesSpec } from '../../src/resources/kinds.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { faults, MACHINES, resolved } from '../unit/cluster/kit.ts';
-import { WRONG } from '../unit/cluster/spec/component-values.ts';
 import { VALUES } from '../unit/cluster/spec/flag-examples.ts';
 
 const bin = `${ARTIFACTS}/bin`;
@@ -77,9 +71,6 @@ const ACCEPTED: Readonly<Record<string, Partial<KubernetesSpec>>> = {
     networks: { pods: ['10.244.0.0/16', 'fd00:244::/56'], services: ['10.96.0.0/16', 'fd00:96::/112'] },
   },
 };
-
-/** Values that the components of the tables end with; those of kube-proxy are read from a file. */
-const WRONG_HERE = WRONG.filter(([component]) => component !== 'kube-proxy' && component !== 'etcd');
 
 async function refused(cluster: ResolvedCluster): Promise<readonly string[]> {
   const verdicts = await judgeBinaries(cluster, bin);
@@ -152,30 +143,6 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     };
     expect(faults({ version: version(), overrides })).toEqual([]);
     expect(await refused(resolved({ version: version(), overrides }))).toEqual([]);
-  });
-
-  /** As an override has it: the value of control planes alone gives way to it. */
-  const withField = (kubelet: ResolvedCluster['kubelet'], value: object) => ({
-    config: { ...kubelet.config, ...value },
-    controlPlaneConfig: Object.fromEntries(
-      Object.entries(kubelet.controlPlaneConfig).filter(([field]) => !Object.hasOwn(value, field)),
-    ),
-  });
-
-  test.each(WRONG_HERE)('%s ends with %j, which Muster refuses', async (component, value) => {
-    if (!version().startsWith('1.36.')) return;
-    const good = resolved({ version: version() });
-    const isConfig = component === 'kubelet-config';
-    const name = (isConfig ? 'kubelet' : component) as KubernetesComponent;
-    const { kubelet, flags } = good;
-    const wrong = {
-      ...good,
-      ...(isConfig
-        ? { kubelet: withField(kubelet, value) }
-        : { flags: { ...flags, [name]: { ...flags[name], ...value } } }),
-    } as ResolvedCluster;
-    const [verdict] = await judgeBinaries(wrong, bin, [name]);
-    expect(verdict?.says, verdict?.text).toBe('refused');
   });
 
   test('what a component refuses is told in its words', async () => {

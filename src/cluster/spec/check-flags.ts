@@ -11,7 +11,6 @@ import { flagRuleFaults } from './flag-rules.ts';
 import { flagValueFault } from './flag-values.ts';
 import {
   ETCD_FLAGS,
-  FEATURE_GATES,
   FLAGS,
   KUBERNETES_COMPONENTS,
   type KubernetesComponent,
@@ -20,6 +19,7 @@ import {
   type Minor,
   minorsKnowing,
 } from './flags.ts';
+import { dependencyFaults, gateFaults, gatesTextFaults, gatesVersion, settingsOf } from './gates.ts';
 import { KUBELET_PARTS } from './kubelet-flags.ts';
 import { labelsFlagFaults } from './nodes.ts';
 import { insteadOfFlag } from './removed.ts';
@@ -55,15 +55,38 @@ function singleFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
           );
     }
   }
-  for (const part of KUBELET_PARTS) {
+  return [...found, ...kubeletGateFaults(resolved), ...gateDependencyFaults(resolved)];
+}
+
+/** Faults of single gates in kubelet's configuration. */
+const kubeletGateFaults = (resolved: ResolvedCluster): Found =>
+  KUBELET_PARTS.flatMap((part) => {
     const gates = resolved.kubelet[part].featureGates;
-    if (typeof gates !== 'object' || gates === null) continue;
-    const path = `overrides.kubelet.${part}.featureGates`;
-    for (const [gate, on] of Object.entries(gates))
-      for (const message of gateFaults(tableOf(resolved, 'kubelet'), gate, on))
-        found.push(clusterError(path, message));
-  }
-  return found;
+    if (typeof gates !== 'object' || gates === null) return [];
+    return Object.entries(gates)
+      .flatMap(([gate, on]) => gateFaults(tableOf(resolved, 'kubelet'), gate, on))
+      .map((message) => clusterError(`overrides.kubelet.${part}.featureGates`, message));
+  });
+
+/** Faults between gates, each where the gates of the component are set. */
+function gateDependencyFaults(resolved: ResolvedCluster): Found {
+  const ofFlags = KUBERNETES_COMPONENTS.flatMap((component) => {
+    const inFlag = resolved.flags[component]['feature-gates'] !== undefined;
+    if (component === 'kubelet' && !inFlag) return [];
+    return dependencyFaults(gatesVersion(resolved, component), settingsOf(resolved, component)).map(
+      (message) => clusterError(`overrides.flags.${component}.feature-gates`, message),
+    );
+  });
+  if (resolved.flags.kubelet['feature-gates'] !== undefined) return ofFlags;
+  const parts = KUBELET_PARTS.filter((part) => resolved.kubelet[part].featureGates !== undefined);
+  return [
+    ...ofFlags,
+    ...parts.flatMap((part) =>
+      dependencyFaults(tableOf(resolved, 'kubelet'), settingsOf(resolved, 'kubelet', part)).map((message) =>
+        clusterError(`overrides.kubelet.${part}.featureGates`, message),
+      ),
+    ),
+  ];
 }
 
 /** Faults of one value of a flag that the component has. */
@@ -78,6 +101,8 @@ function textFaults(
   const version = component === 'etcd' ? resolved.etcd.minor : minorOf(resolved.versions[component]);
   if (component === 'etcd') {
     const info = ETCD_FLAGS.get(flag)?.get(version);
+    // Its default, and the only value that is no list of URLs.
+    if (flag === 'cors' && text === '*') return [];
     const fault = info && flagValueFault(info, text, `etcd ${version}`);
     const limits = fault === undefined ? limitFaults(component, flag, text, version) : [fault];
     return [...limits, ...fileFaults(resolved, component, flag, text)];
@@ -117,31 +142,6 @@ function fileFaults(
     });
 }
 
-function gatesTextFaults(
-  resolved: ResolvedCluster,
-  component: KubernetesComponent,
-  text: string,
-): readonly string[] {
-  return text
-    .split(',')
-    .map((setting) => setting.trim())
-    .filter((setting) => setting !== '')
-    .flatMap((setting) => {
-      // A component may be named before a gate; ours are all "kube".
-      const [, gate = '', on] = /^(?:kube:)?([^=]*)(?:=(.*))?$/.exec(setting) ?? [];
-      return [
-        ...gateFaults(
-          tableOf(resolved, component),
-          gate.trim(),
-          on === undefined ? undefined : on.trim() === 'true',
-        ),
-        ...(on !== undefined && /^\s*(true|false)$/.test(on)
-          ? []
-          : [`"${setting}" is not a setting of a gate; write NAME=true or NAME=false`]),
-      ];
-    });
-}
-
 /**
  * A component's own minor version, which may be older than the cluster's; undefined when the flag
  * tables do not cover it.
@@ -174,30 +174,8 @@ function unknownFlag(
     : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
   const instead = component === 'etcd' ? undefined : insteadOfFlag(component, flag);
   const hints = [
-    ...(others.length > 0 ? [`; ${others.join(', ')} know it`] : []),
+    ...(others.length > 0 ? [`; ${others.join(', ')} ${others.length === 1 ? 'knows' : 'know'} it`] : []),
     ...(instead !== undefined ? [`; ${instead}`] : []),
   ];
   return `${component} ${version} has no flag --${flag}${hints.join('') || didYouMean(flag, names)}`;
-}
-
-/**
- * Faults of a gate that is set to `on`.
- *
- * @param minor The minor version of the component; undefined: one without a table, which is not
- *   checked.
- */
-export function gateFaults(minor: Minor | undefined, gate: string, on: unknown): readonly string[] {
-  if (gate === '' || minor === undefined) return [];
-  const info = FEATURE_GATES.get(gate)?.get(minor);
-  if (info === undefined) {
-    const others = minorsKnowing(FEATURE_GATES, gate);
-    const hint =
-      others.length > 0
-        ? `; ${others.join(', ')} know it`
-        : didYouMean(gate, known(FEATURE_GATES, minor)) || '; if an older version had it, remove it';
-    return [`Kubernetes ${minor} has no feature gate ${gate}${hint}`];
-  }
-  return info.locked && typeof on === 'boolean' && on !== info.on
-    ? [`the feature gate ${gate} is ${info.on} in Kubernetes ${minor} and cannot be changed; remove it`]
-    : [];
 }

@@ -7,7 +7,8 @@ import { ipNetwork, networkHolds, parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { type ShapeFault, shapeFaults } from './config-shapes.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
-import { FEATURE_GATES, MINORS, type Minor } from './flags.ts';
+import { MINORS, type Minor } from './flags.ts';
+import { isGateOn, settingsOf } from './gates.ts';
 import { kubeletFields } from './kubelet-fields.ts';
 import { type EffectiveKubelet, effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { kubeletRuleFaults } from './kubelet-rules.ts';
@@ -30,7 +31,8 @@ export function kubeletFaults(resolved: ResolvedCluster): readonly ClusterFault[
   const found = new Map<string, ClusterFault>();
   for (const part of KUBELET_PARTS) {
     const effective = effectiveKubelet(resolved, part);
-    const gate = gatesOf(resolved, effective, minor);
+    const settings = settingsOf(resolved, 'kubelet', part);
+    const gate = (name: string): boolean => isGateOn(minor, settings, name);
     const faults = kubeletRuleFaults({ config: effective.config, minor, gate });
     for (const { field, message } of [...faults, ...dnsFaults(resolved, effective)]) {
       // What every kubelet has is reported once, where it is written.
@@ -71,29 +73,14 @@ function fieldFaults(minor: Minor, field: string, value: Value): readonly ShapeF
   const shape = fields.get(field);
   if (shape !== undefined) return shapeFaults(shape, value, field, 'KubeletConfiguration');
   const others = MINORS.filter((one) => kubeletFields(one).has(field));
-  const hint = others.length > 0 ? `; ${others.join(', ')} know it` : didYouMean(field, fields.keys());
+  const hint =
+    others.length > 0
+      ? `; ${others.join(', ')} ${others.length === 1 ? 'knows' : 'know'} it`
+      : didYouMean(field, fields.keys());
   return [{ field, message: `KubeletConfiguration of ${minor} has no ${field}${hint}` }];
 }
 
 function writtenAt({ flags }: EffectiveKubelet, part: (typeof KUBELET_PARTS)[number], field: string): string {
   const flag = flags.get(field);
   return flag === undefined ? `overrides.kubelet.${part}.${field}` : `overrides.flags.kubelet.${flag}`;
-}
-
-/** Whether a gate is on: by the flag, the configuration or its default in this version. */
-function gatesOf(
-  { flags }: ResolvedCluster,
-  { config }: EffectiveKubelet,
-  minor: Minor,
-): (name: string) => boolean | undefined {
-  const texts = [flags.kubelet['feature-gates'] ?? []].flat().join(',').split(',');
-  const set = new Map<string, boolean>(
-    Object.entries((config.featureGates ?? {}) as Record<string, boolean>),
-  );
-  for (const text of texts) {
-    const [name = '', on = ''] = text.replace(/^kube:/, '').split('=');
-    if (name.trim() !== '') set.set(name.trim(), on.trim() === 'true');
-  }
-  const isGrouped = set.has('AllAlpha') || set.has('AllBeta');
-  return (name) => set.get(name) ?? (isGrouped ? undefined : FEATURE_GATES.get(name)?.get(minor)?.on);
 }

@@ -4,11 +4,18 @@
  */
 
 import { parseIp } from '../../base/ip.ts';
-import { gateFaults } from './check-flags.ts';
-import { CLIENT_CONNECTION, fieldAt, LOGGING, type Shape, shapeFaults } from './config-shapes.ts';
+import {
+  CLIENT_CONNECTION,
+  fieldAt,
+  LOGGING,
+  LOGGING_GATES,
+  type Shape,
+  shapeFaults,
+} from './config-shapes.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { goMilliseconds } from './flag-values.ts';
 import { MINORS, type Minor } from './flags.ts';
+import { dependencyFaults, gateFaults, isGateOn, settingsOfMapping } from './gates.ts';
 import type { ResolvedCluster, Value } from './resolved-cluster.ts';
 import { minorBefore, minorOf } from './versions.ts';
 
@@ -153,7 +160,10 @@ const RULES: Readonly<Record<string, (config: Config, minor: Minor) => string | 
       : `${String(detectLocalMode)} needs detectLocal.${needed}`;
   },
   featureGates: ({ featureGates }, minor) =>
-    Object.entries(featureGates as object).flatMap(([gate, on]) => gateFaults(minor, gate, on))[0],
+    [
+      ...Object.entries(featureGates as object).flatMap(([gate, on]) => gateFaults(minor, gate, on)),
+      ...dependencyFaults(minor, settingsOfMapping(featureGates)),
+    ][0],
   showHiddenMetricsForVersion: ({ showHiddenMetricsForVersion: text }, minor) => {
     const before = minorBefore(minor);
     return text === '' || text === before ? undefined : `kube-proxy ${minor} takes ${before} alone`;
@@ -206,6 +216,13 @@ export function proxyFaults({ kubeProxy: { config }, versions }: ResolvedCluster
   });
   const own = minorOf(versions['kube-proxy']);
   const minor = MINORS.find((one) => one === own);
+  const settings = settingsOfMapping(config.featureGates);
+  const gated = LOGGING_GATES.flatMap(([field, gate, isUsed]) => {
+    const value = fieldAt(config, field) ?? null;
+    return minor === undefined || value === null || !isUsed(value) || isGateOn(minor, settings, gate)
+      ? []
+      : [told(field, `kube-proxy ${minor} takes it only with the feature gate ${gate}: true`)];
+  });
   const rules = Object.entries(RULES).flatMap(([field, rule]) => {
     const message =
       fieldAt(config, field) === undefined || minor === undefined ? undefined : rule(config, minor);
@@ -214,6 +231,7 @@ export function proxyFaults({ kubeProxy: { config }, versions }: ResolvedCluster
   return [
     ...words,
     ...ranges,
+    ...gated,
     ...rules,
     ...syncFaults(config).map(([field, message]) => told(field, message)),
   ];

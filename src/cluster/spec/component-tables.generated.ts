@@ -177,7 +177,7 @@ export const FLAG_LINES = {
   tls-sni-cert-key namedCertKey 1.34,1.35,1.36
   token-auth-file string 1.34,1.35,1.36
   tracing-config-file string 1.34,1.35,1.36
-  v int32 1.34,1.35,1.36
+  v level 1.34,1.35,1.36
   version version 1.34,1.35,1.36
   vmodule vmodule 1.34,1.35,1.36
   watch-cache bool 1.34,1.35,1.36
@@ -330,7 +330,7 @@ export const FLAG_LINES = {
   tls-sni-cert-key namedCertKey 1.34,1.35,1.36
   unhealthy-zone-threshold float64 1.34,1.35,1.36
   use-service-account-credentials bool 1.34,1.35,1.36
-  v int32 1.34,1.35,1.36
+  v level 1.34,1.35,1.36
   version version 1.34,1.35,1.36
   vmodule vmodule 1.34,1.35,1.36
 `,
@@ -392,7 +392,7 @@ export const FLAG_LINES = {
   tls-min-version string 1.34,1.35,1.36 VersionTLS10,VersionTLS11,VersionTLS12,VersionTLS13
   tls-private-key-file string 1.34,1.35,1.36
   tls-sni-cert-key namedCertKey 1.34,1.35,1.36
-  v int32 1.34,1.35,1.36
+  v level 1.34,1.35,1.36
   version version 1.34,1.35,1.36
   vmodule vmodule 1.34,1.35,1.36
   write-config-to string 1.34,1.35,1.36
@@ -543,7 +543,7 @@ export const FLAG_LINES = {
   topology-manager-policy string 1.34,1.35,1.36 best-effort,none,restricted,single-numa-node
   topology-manager-policy-options mapStringString 1.34,1.35,1.36
   topology-manager-scope string 1.34,1.35,1.36 container,pod
-  v int32 1.34,1.35,1.36
+  v level 1.34,1.35,1.36
   version version 1.34,1.35,1.36
   vmodule vmodule 1.34,1.35,1.36
   volume-plugin-dir string 1.34,1.35,1.36
@@ -602,7 +602,7 @@ export const FLAG_LINES = {
   profiling bool 1.34,1.35,1.36
   proxy-mode ProxyMode 1.34,1.35,1.36
   show-hidden-metrics-for-version string 1.34,1.35,1.36
-  v int32 1.35,1.36
+  v level 1.35,1.36
   version version 1.34,1.35,1.36
   vmodule vmodule 1.34,1.35,1.36
   write-config-to string 1.34,1.35,1.36
@@ -721,7 +721,6 @@ export const FLAG_LINES = {
   metrics string 3.4,3.5,3.6
   name string 3.4,3.5,3.6
   next-cluster-version-compatible bool 3.4
-  path string 3.4,3.5,3.6
   peer-auto-tls bool 3.4,3.5,3.6
   peer-cert-allowed-cn string 3.4,3.5,3.6
   peer-cert-allowed-hostname string 3.4,3.5,3.6
@@ -762,268 +761,326 @@ export const FLAG_LINES = {
 `,
 } as const;
 
-/** Each line: gate, and per version + (on) or - (off) by default, and ! if that cannot be changed. */
+/**
+ * Each line: gate, and per version a (alpha) or b (beta), + (on) or - (off) by default, and ! if
+ * that cannot be changed.
+ */
 export const GATE_LINES = `
-  APIResponseCompression 1.34+ 1.35+ 1.36+
-  APIServerIdentity 1.34+ 1.35+ 1.36+
+  APIResponseCompression 1.34b+ 1.35b+ 1.36b+
+  APIServerIdentity 1.34b+ 1.35b+ 1.36b+
   APIServerTracing 1.34+! 1.35+! 1.36+!
-  APIServingWithRoutine 1.34- 1.35- 1.36-
+  APIServingWithRoutine 1.34a- 1.35a- 1.36a-
   AggregatedDiscoveryRemoveBetaType 1.34+ 1.35+! 1.36+!
   AllAlpha 1.34- 1.35- 1.36-
   AllBeta 1.34- 1.35- 1.36-
   AllowDNSOnlyNodeCSR 1.34- 1.35- 1.36-
   AllowInsecureKubeletCertificateSigningRequests 1.34- 1.35- 1.36-
-  AllowOverwriteTerminationGracePeriodSeconds 1.34- 1.35+! 1.36+!
-  AllowParsingUserUIDFromCertAuth 1.34+ 1.35+ 1.36+
+  AllowOverwriteTerminationGracePeriodSeconds 1.34- 1.35-! 1.36-!
+  AllowParsingUserUIDFromCertAuth 1.34b+ 1.35b+ 1.36b+
   AllowServiceExternalIPs 1.36+
   AllowServiceLBStatusOnNonLB 1.34+!
-  AllowUnsafeMalformedObjectDeletion 1.34- 1.35- 1.36-
+  AllowUnsafeMalformedObjectDeletion 1.34a- 1.35a- 1.36a-
   AnonymousAuthConfigurableEndpoints 1.34+! 1.35+! 1.36+!
   AnyVolumeDataSource 1.34+! 1.35+! 1.36+!
-  AtomicFIFO 1.36+
+  AtomicFIFO 1.36b+
   AuthorizeNodeWithSelectors 1.34+! 1.35+! 1.36+!
-  AuthorizePodWebsocketUpgradeCreatePermission 1.35+ 1.36+
+  AuthorizePodWebsocketUpgradeCreatePermission 1.35b+ 1.36b+
   AuthorizeWithSelectors 1.34+! 1.35+! 1.36+!
   BtreeWatchCache 1.34+! 1.35+! 1.36+!
-  CBORServingAndStorage 1.34- 1.35- 1.36-
-  CPUManagerPolicyAlphaOptions 1.34- 1.35- 1.36-
-  CPUManagerPolicyBetaOptions 1.34+ 1.35+ 1.36+
+  CBORServingAndStorage 1.34a- 1.35a- 1.36a-
+  CPUManagerPolicyAlphaOptions 1.34a- 1.35a- 1.36a-
+  CPUManagerPolicyBetaOptions 1.34b+ 1.35b+ 1.36b+
   CPUManagerPolicyOptions 1.34+! 1.35+! 1.36+!
-  CRDObservedGenerationTracking 1.35- 1.36+
+  CRDObservedGenerationTracking 1.35b- 1.36b+
   CRDValidationRatcheting 1.34+! 1.35+! 1.36+!
-  CRIListStreaming 1.36-
+  CRIListStreaming 1.36a-
   CSIMigrationPortworx 1.34+! 1.35+!
-  CSIServiceAccountTokenSecrets 1.35+ 1.36+!
-  CSIVolumeHealth 1.34- 1.35- 1.36-
+  CSIServiceAccountTokenSecrets 1.35b+ 1.36+!
+  CSIVolumeHealth 1.34a- 1.35a- 1.36a-
   ChangeContainerStatusOnKubeletRestart 1.35- 1.36-
-  ClearingNominatedNodeNameAfterBinding 1.34- 1.35+ 1.36+
-  ClientsAllowCARotation 1.36+
-  ClientsAllowCBOR 1.34- 1.35- 1.36-
-  ClientsAllowTLSCacheGC 1.36+
-  ClientsPreferCBOR 1.34- 1.35- 1.36-
-  CloudControllerManagerWatchBasedRoutesReconciliation 1.35- 1.36-
-  CloudControllerManagerWebhook 1.34- 1.35- 1.36-
-  ClusterTrustBundle 1.34- 1.35- 1.36-
-  ClusterTrustBundleProjection 1.34- 1.35- 1.36-
-  ComponentFlagz 1.34- 1.35- 1.36+
+  ClearingNominatedNodeNameAfterBinding 1.34a- 1.35b+ 1.36b+
+  ClientsAllowCARotation 1.36b+
+  ClientsAllowCBOR 1.34a- 1.35a- 1.36a-
+  ClientsAllowTLSCacheGC 1.36b+
+  ClientsPreferCBOR 1.34a- 1.35a- 1.36a-
+  CloudControllerManagerWatchBasedRoutesReconciliation 1.35a- 1.36a-
+  CloudControllerManagerWebhook 1.34a- 1.35a- 1.36a-
+  ClusterTrustBundle 1.34b- 1.35b- 1.36b-
+  ClusterTrustBundleProjection 1.34b- 1.35b- 1.36b-
+  ComponentFlagz 1.34a- 1.35a- 1.36b+
   ComponentSLIs 1.34+!
-  ComponentStatusz 1.34- 1.35- 1.36+
-  ConcurrentWatchObjectDecode 1.34- 1.35- 1.36-
+  ComponentStatusz 1.34a- 1.35a- 1.36b+
+  ConcurrentWatchObjectDecode 1.34b- 1.35b- 1.36b-
   ConsistentListFromCache 1.34+! 1.35+! 1.36+!
-  ConstrainedImpersonation 1.35- 1.36+
-  ContainerCheckpoint 1.34+ 1.35+ 1.36+
-  ContainerRestartRules 1.34- 1.35+ 1.36+
-  ContainerStopSignals 1.34- 1.35- 1.36-
-  ContextualLogging 1.34+ 1.35+ 1.36+
-  ControllerManagerReleaseLeaderElectionLockOnExit 1.36-
-  CoordinatedLeaderElection 1.34- 1.35- 1.36-
+  ConstrainedImpersonation 1.35a- 1.36b+
+  ContainerCheckpoint 1.34b+ 1.35b+ 1.36b+
+  ContainerRestartRules 1.34a- 1.35b+ 1.36b+
+  ContainerStopSignals 1.34a- 1.35a- 1.36a-
+  ContextualLogging 1.34b+ 1.35b+ 1.36b+
+  ControllerManagerReleaseLeaderElectionLockOnExit 1.36a-
+  CoordinatedLeaderElection 1.34b- 1.35b- 1.36b-
   CronJobsScheduledAnnotation 1.34+!
-  CrossNamespaceVolumeDataSource 1.34- 1.35- 1.36-
-  CustomCPUCFSQuotaPeriod 1.34- 1.35- 1.36+
+  CrossNamespaceVolumeDataSource 1.34a- 1.35a- 1.36a-
+  CustomCPUCFSQuotaPeriod 1.34a- 1.35a- 1.36+
   CustomResourceFieldSelectors 1.34+! 1.35+! 1.36+!
-  DRAAdminAccess 1.34+ 1.35+ 1.36+!
-  DRAConsumableCapacity 1.34- 1.35- 1.36+
-  DRADeviceBindingConditions 1.34- 1.35- 1.36+
-  DRADeviceTaintRules 1.35- 1.36-
-  DRADeviceTaints 1.34- 1.35- 1.36+
-  DRAExtendedResource 1.34- 1.35- 1.36+
-  DRAListTypeAttributes 1.36-
-  DRANodeAllocatableResources 1.36-
-  DRAPartitionableDevices 1.34- 1.35- 1.36+
-  DRAPrioritizedList 1.34+ 1.35+ 1.36+
-  DRAResourceClaimDeviceStatus 1.34+ 1.35+ 1.36+
-  DRAResourceClaimGranularStatusAuthorization 1.36+
-  DRAResourcePoolStatus 1.36-
-  DRASchedulerFilterTimeout 1.34+ 1.35+ 1.36+
-  DRAWorkloadResourceClaims 1.36-
-  DeclarativeValidation 1.34+ 1.35+ 1.36+!
-  DeclarativeValidationBeta 1.36+
-  DeclarativeValidationTakeover 1.34- 1.35- 1.36-
-  DeploymentReplicaSetTerminatingReplicas 1.34- 1.35+ 1.36+
-  DetectCacheInconsistency 1.34+ 1.35+ 1.36+
+  DRAAdminAccess 1.34b+ 1.35b+ 1.36+!
+  DRAConsumableCapacity 1.34a- 1.35a- 1.36b+
+  DRADeviceBindingConditions 1.34a- 1.35a- 1.36b+
+  DRADeviceTaintRules 1.35a- 1.36b-
+  DRADeviceTaints 1.34a- 1.35a- 1.36b+
+  DRAExtendedResource 1.34a- 1.35a- 1.36b+
+  DRAListTypeAttributes 1.36a-
+  DRANodeAllocatableResources 1.36a-
+  DRAPartitionableDevices 1.34a- 1.35a- 1.36b+
+  DRAPrioritizedList 1.34b+ 1.35b+ 1.36+
+  DRAResourceClaimDeviceStatus 1.34b+ 1.35b+ 1.36b+
+  DRAResourceClaimGranularStatusAuthorization 1.36b+
+  DRAResourcePoolStatus 1.36a-
+  DRASchedulerFilterTimeout 1.34b+ 1.35b+ 1.36b+
+  DRAWorkloadResourceClaims 1.36a-
+  DeclarativeValidation 1.34b+ 1.35b+ 1.36+!
+  DeclarativeValidationBeta 1.36b+
+  DeclarativeValidationTakeover 1.34b- 1.35b- 1.36-
+  DeploymentReplicaSetTerminatingReplicas 1.34a- 1.35b+ 1.36b+
+  DetectCacheInconsistency 1.34b+ 1.35b+ 1.36b+
   DisableAllocatorDualWrite 1.34+ 1.35+! 1.36+!
-  DisableCPUQuotaWithExclusiveCPUs 1.34+ 1.35+ 1.36+
+  DisableCPUQuotaWithExclusiveCPUs 1.34b+ 1.35b+ 1.36+
   DisableNodeKubeProxyVersion 1.34+ 1.35+ 1.36+!
   DynamicResourceAllocation 1.34+ 1.35+! 1.36+!
-  EnvFiles 1.34- 1.35+ 1.36+
-  EventedPLEG 1.34- 1.35- 1.36-
+  EnvFiles 1.34a- 1.35b+ 1.36b+
+  EventedPLEG 1.34a- 1.35a- 1.36a-
   ExecProbeTimeout 1.34+ 1.35+! 1.36+!
-  ExtendWebSocketsToKubelet 1.36+
-  ExternalServiceAccountTokenSigner 1.34+ 1.35+ 1.36+!
-  GangScheduling 1.35- 1.36-
-  GenericWorkload 1.35- 1.36-
-  GitRepoVolumeDriver 1.34- 1.35- 1.36+!
-  GracefulNodeShutdown 1.34+ 1.35+ 1.36+
-  GracefulNodeShutdownBasedOnPodPriority 1.34+ 1.35+ 1.36+
-  HPAConfigurableTolerance 1.34- 1.35+ 1.36+
-  HPAScaleToZero 1.34- 1.35- 1.36-
+  ExtendWebSocketsToKubelet 1.36b+
+  ExternalServiceAccountTokenSigner 1.34b+ 1.35b+ 1.36+!
+  GangScheduling 1.35a- 1.36a-
+  GenericWorkload 1.35a- 1.36a-
+  GitRepoVolumeDriver 1.34- 1.35- 1.36-!
+  GracefulNodeShutdown 1.34b+ 1.35b+ 1.36b+
+  GracefulNodeShutdownBasedOnPodPriority 1.34b+ 1.35b+ 1.36b+
+  HPAConfigurableTolerance 1.34a- 1.35b+ 1.36b+
+  HPAScaleToZero 1.34a- 1.35a- 1.36a-
   HonorPVReclaimPolicy 1.34+! 1.35+!
-  HostnameOverride 1.34- 1.35+ 1.36+
-  ImageMaximumGCAge 1.34+ 1.35+! 1.36+!
-  ImageVolume 1.34- 1.35+ 1.36+!
-  ImageVolumeWithDigest 1.36-
-  InOrderInformers 1.34+ 1.35+ 1.36+!
-  InOrderInformersBatchProcess 1.35+ 1.36+
-  InPlacePodLevelResourcesVerticalScaling 1.35- 1.36+
-  InPlacePodVerticalScaling 1.34+ 1.35+! 1.36+!
+  HostnameOverride 1.34a- 1.35b+ 1.36b+
+  ImageMaximumGCAge 1.34b+ 1.35+! 1.36+!
+  ImageVolume 1.34b- 1.35b+ 1.36+!
+  ImageVolumeWithDigest 1.36a-
+  InOrderInformers 1.34b+ 1.35b+ 1.36+!
+  InOrderInformersBatchProcess 1.35b+ 1.36b+
+  InPlacePodLevelResourcesVerticalScaling 1.35a- 1.36b+
+  InPlacePodVerticalScaling 1.34b+ 1.35+! 1.36+!
   InPlacePodVerticalScalingAllocatedStatus 1.34- 1.35-
-  InPlacePodVerticalScalingExclusiveCPUs 1.34- 1.35- 1.36-
-  InPlacePodVerticalScalingExclusiveMemory 1.34- 1.35- 1.36-
-  InPlacePodVerticalScalingInitContainers 1.36+
-  InTreePluginPortworxUnregister 1.34- 1.35-
-  InformerResourceVersion 1.34- 1.35+ 1.36+
+  InPlacePodVerticalScalingExclusiveCPUs 1.34a- 1.35a- 1.36a-
+  InPlacePodVerticalScalingExclusiveMemory 1.34a- 1.35a- 1.36a-
+  InPlacePodVerticalScalingInitContainers 1.36b+
+  InTreePluginPortworxUnregister 1.34a- 1.35a-
+  InformerResourceVersion 1.34a- 1.35+ 1.36+
   JobBackoffLimitPerIndex 1.34+! 1.35+! 1.36+!
-  JobManagedBy 1.34+ 1.35+! 1.36+!
+  JobManagedBy 1.34b+ 1.35+! 1.36+!
   JobPodReplacementPolicy 1.34+! 1.35+! 1.36+!
   JobSuccessPolicy 1.34+! 1.35+! 1.36+!
   KMSv1 1.34- 1.35- 1.36-
   KubeletCgroupDriverFromCRI 1.34+! 1.35+! 1.36+!
-  KubeletCrashLoopBackOffMax 1.34- 1.35+ 1.36+
-  KubeletEnsureSecretPulledImages 1.34- 1.35+ 1.36+
-  KubeletFineGrainedAuthz 1.34+ 1.35+ 1.36+!
-  KubeletInUserNamespace 1.34- 1.35- 1.36-
-  KubeletPSI 1.34+ 1.35+ 1.36+!
-  KubeletPodResourcesDynamicResources 1.34+ 1.35+ 1.36+!
-  KubeletPodResourcesGet 1.34+ 1.35+ 1.36+!
+  KubeletCrashLoopBackOffMax 1.34a- 1.35b+ 1.36b+
+  KubeletEnsureSecretPulledImages 1.34a- 1.35b+ 1.36b+
+  KubeletFineGrainedAuthz 1.34b+ 1.35b+ 1.36+!
+  KubeletInUserNamespace 1.34a- 1.35a- 1.36a-
+  KubeletPSI 1.34b+ 1.35b+ 1.36+!
+  KubeletPodResourcesDynamicResources 1.34b+ 1.35b+ 1.36+!
+  KubeletPodResourcesGet 1.34b+ 1.35b+ 1.36+!
   KubeletPodResourcesListUseActivePods 1.34+ 1.35+ 1.36+
   KubeletRegistrationGetOnExistsOnly 1.34- 1.35- 1.36-
-  KubeletSeparateDiskGC 1.34+ 1.35+ 1.36+
-  KubeletServiceAccountTokenForCredentialProviders 1.34+ 1.35+ 1.36+
+  KubeletSeparateDiskGC 1.34b+ 1.35b+ 1.36b+
+  KubeletServiceAccountTokenForCredentialProviders 1.34b+ 1.35b+ 1.36b+
   KubeletTracing 1.34+! 1.35+! 1.36+!
-  ListFromCacheSnapshot 1.34+ 1.35+ 1.36+
+  ListFromCacheSnapshot 1.34b+ 1.35b+ 1.36b+
   LoadBalancerIPMode 1.34+!
-  LocalStorageCapacityIsolationFSQuotaMonitoring 1.34- 1.35- 1.36-
+  LocalStorageCapacityIsolationFSQuotaMonitoring 1.34b- 1.35b- 1.36b-
   LogarithmicScaleDown 1.34+! 1.35+! 1.36+!
-  LoggingAlphaOptions 1.34- 1.35- 1.36-
-  LoggingBetaOptions 1.34+ 1.35+ 1.36+
-  ManifestBasedAdmissionControlConfig 1.36-
+  LoggingAlphaOptions 1.34a- 1.35a- 1.36a-
+  LoggingBetaOptions 1.34b+ 1.35b+ 1.36b+
+  ManifestBasedAdmissionControlConfig 1.36a-
   MatchLabelKeysInPodAffinity 1.34+! 1.35+! 1.36+!
-  MatchLabelKeysInPodTopologySpread 1.34+ 1.35+ 1.36+
-  MatchLabelKeysInPodTopologySpreadSelectorMerge 1.34+ 1.35+ 1.36+
-  MaxUnavailableStatefulSet 1.34- 1.35- 1.36-
+  MatchLabelKeysInPodTopologySpread 1.34b+ 1.35b+ 1.36b+
+  MatchLabelKeysInPodTopologySpreadSelectorMerge 1.34b+ 1.35b+ 1.36b+
+  MaxUnavailableStatefulSet 1.34a- 1.35b- 1.36b-
   MemoryManager 1.34+! 1.35+!
-  MemoryQoS 1.34- 1.35- 1.36-
+  MemoryQoS 1.34a- 1.35a- 1.36a-
   MultiCIDRServiceAllocator 1.34+! 1.35+! 1.36+!
-  MutableCSINodeAllocatableCount 1.34- 1.35+ 1.36+!
-  MutablePVNodeAffinity 1.35- 1.36-
-  MutablePodResourcesForSuspendedJobs 1.35- 1.36+
-  MutableSchedulingDirectivesForSuspendedJobs 1.35- 1.36+
-  MutatingAdmissionPolicy 1.34- 1.35- 1.36+
+  MutableCSINodeAllocatableCount 1.34b- 1.35b+ 1.36+!
+  MutablePVNodeAffinity 1.35a- 1.36a-
+  MutablePodResourcesForSuspendedJobs 1.35a- 1.36b+
+  MutableSchedulingDirectivesForSuspendedJobs 1.35a- 1.36b+
+  MutatingAdmissionPolicy 1.34b- 1.35b- 1.36+
   NFTablesProxyMode 1.34+! 1.35+! 1.36+!
-  NativeHistograms 1.36-
-  NodeDeclaredFeatures 1.35- 1.36+
+  NativeHistograms 1.36a-
+  NodeDeclaredFeatures 1.35a- 1.36b+
   NodeInclusionPolicyInPodTopologySpread 1.34+! 1.35+! 1.36+!
-  NodeLogQuery 1.34+ 1.35+ 1.36+!
+  NodeLogQuery 1.34b+ 1.35b+ 1.36+!
   NodeSwap 1.34+! 1.35+! 1.36+!
-  NominatedNodeNameForExpectation 1.34- 1.35+ 1.36+
-  OpenAPIEnums 1.34+ 1.35+ 1.36+
-  OpportunisticBatching 1.35+ 1.36+
+  NominatedNodeNameForExpectation 1.34a- 1.35b+ 1.36b+
+  OpenAPIEnums 1.34b+ 1.35b+ 1.36b+
+  OpportunisticBatching 1.35b+ 1.36b+
   OrderedNamespaceDeletion 1.34+! 1.35+! 1.36+!
-  PLEGOnDemandRelist 1.36+
-  PersistentVolumeClaimUnusedSinceTime 1.36-
-  PodAndContainerStatsFromCRI 1.34- 1.35- 1.36-
-  PodCertificateRequest 1.34- 1.35- 1.36-
-  PodDeletionCost 1.34+ 1.35+ 1.36+
+  PLEGOnDemandRelist 1.36b+
+  PersistentVolumeClaimUnusedSinceTime 1.36a-
+  PodAndContainerStatsFromCRI 1.34a- 1.35a- 1.36a-
+  PodCertificateRequest 1.34a- 1.35b- 1.36b-
+  PodDeletionCost 1.34b+ 1.35b+ 1.36b+
   PodIndexLabel 1.34+!
-  PodLevelResourceManagers 1.36-
-  PodLevelResources 1.34+ 1.35+ 1.36+
+  PodLevelResourceManagers 1.36a-
+  PodLevelResources 1.34b+ 1.35b+ 1.36b+
   PodLifecycleSleepAction 1.34+! 1.35+! 1.36+!
   PodLifecycleSleepActionAllowZero 1.34+! 1.35+! 1.36+!
-  PodLogsQuerySplitStreams 1.34- 1.35- 1.36-
-  PodObservedGenerationTracking 1.34+ 1.35+! 1.36+!
-  PodReadyToStartContainersCondition 1.34+ 1.35+ 1.36+
+  PodLogsQuerySplitStreams 1.34a- 1.35a- 1.36a-
+  PodObservedGenerationTracking 1.34b+ 1.35+! 1.36+!
+  PodReadyToStartContainersCondition 1.34b+ 1.35b+ 1.36b+
   PodSchedulingReadiness 1.34+! 1.35+! 1.36+!
-  PodTopologyLabelsAdmission 1.34- 1.35+ 1.36+
-  PodsAPI 1.36-
-  PortForwardWebsockets 1.34+ 1.35+ 1.36+
-  PreferSameTrafficDistribution 1.34+ 1.35+! 1.36+!
-  PreventStaticPodAPIReferences 1.34+ 1.35+ 1.36+
+  PodTopologyLabelsAdmission 1.34a- 1.35b+ 1.36b+
+  PodsAPI 1.36a-
+  PortForwardWebsockets 1.34b+ 1.35b+ 1.36b+
+  PreferSameTrafficDistribution 1.34b+ 1.35+! 1.36+!
+  PreventStaticPodAPIReferences 1.34b+ 1.35b+ 1.36b+
   ProbeHostPodSecurityStandards 1.34+!
-  ProcMountType 1.34+ 1.35+ 1.36+!
-  QOSReserved 1.34- 1.35- 1.36-
+  ProcMountType 1.34b+ 1.35b+ 1.36+!
+  QOSReserved 1.34a- 1.35a- 1.36a-
   RecoverVolumeExpansionFailure 1.34+! 1.35+! 1.36+!
   RecursiveReadOnlyMounts 1.34+! 1.35+! 1.36+!
-  ReduceDefaultCrashLoopBackOffDecay 1.34- 1.35- 1.36-
+  ReduceDefaultCrashLoopBackOffDecay 1.34a- 1.35a- 1.36a-
   RelaxedDNSSearchValidation 1.34+! 1.35+! 1.36+!
   RelaxedEnvironmentVariableValidation 1.34+! 1.35+! 1.36+!
-  RelaxedServiceNameValidation 1.34- 1.35- 1.36+
-  ReloadKubeletClientCAFile 1.36+
-  ReloadKubeletServerCertificateFile 1.34+ 1.35+ 1.36+
-  RemoteRequestHeaderUID 1.34+ 1.35+ 1.36+
+  RelaxedServiceNameValidation 1.34a- 1.35a- 1.36b+
+  ReloadKubeletClientCAFile 1.36b+
+  ReloadKubeletServerCertificateFile 1.34b+ 1.35b+ 1.36b+
+  RemoteRequestHeaderUID 1.34b+ 1.35b+ 1.36b+
   ResilientWatchCacheInitialization 1.34+! 1.35+! 1.36+!
-  ResourceHealthStatus 1.34- 1.35- 1.36+
-  ResourceHealthStatusMessage 1.36+
-  RestartAllContainersOnContainerExits 1.35- 1.36+
+  ResourceHealthStatus 1.34a- 1.35a- 1.36b+
+  ResourceHealthStatusMessage 1.36b+
+  RestartAllContainersOnContainerExits 1.35a- 1.36b+
   RetryGenerateName 1.34+! 1.35+! 1.36+!
-  RotateKubeletServerCertificate 1.34+ 1.35+ 1.36+
-  RuntimeClassInImageCriApi 1.34- 1.35- 1.36-
-  SELinuxChangePolicy 1.34+ 1.35+ 1.36+!
-  SELinuxMount 1.34- 1.35- 1.36-
-  SELinuxMountReadWriteOncePod 1.34+ 1.35+ 1.36+!
-  SchedulerAsyncAPICalls 1.34- 1.35- 1.36-
-  SchedulerAsyncPreemption 1.34+ 1.35+ 1.36+
-  SchedulerPopFromBackoffQ 1.34+ 1.35+ 1.36+
+  RotateKubeletServerCertificate 1.34b+ 1.35b+ 1.36b+
+  RuntimeClassInImageCriApi 1.34a- 1.35a- 1.36a-
+  SELinuxChangePolicy 1.34b+ 1.35b+ 1.36+!
+  SELinuxMount 1.34b- 1.35b- 1.36b-
+  SELinuxMountReadWriteOncePod 1.34b+ 1.35b+ 1.36+!
+  SchedulerAsyncAPICalls 1.34b- 1.35b- 1.36b-
+  SchedulerAsyncPreemption 1.34b+ 1.35b+ 1.36b+
+  SchedulerPopFromBackoffQ 1.34b+ 1.35b+ 1.36b+
   SchedulerQueueingHints 1.34+! 1.35+! 1.36+!
-  SeparateCacheWatchRPC 1.34- 1.35- 1.36+!
+  SeparateCacheWatchRPC 1.34- 1.35- 1.36-!
   SeparateTaintEvictionController 1.34+! 1.35+! 1.36+!
-  ServiceAccountNodeAudienceRestriction 1.34+ 1.35+ 1.36+
+  ServiceAccountNodeAudienceRestriction 1.34b+ 1.35b+ 1.36b+
   ServiceAccountTokenJTI 1.34+! 1.35+! 1.36+!
   ServiceAccountTokenNodeBinding 1.34+! 1.35+! 1.36+!
   ServiceAccountTokenNodeBindingValidation 1.34+! 1.35+! 1.36+!
   ServiceAccountTokenPodNodeInfo 1.34+! 1.35+! 1.36+!
   ServiceCIDRStatusFieldWiping 1.36+
   ServiceTrafficDistribution 1.34+! 1.35+!
-  ShardedListAndWatch 1.36-
+  ShardedListAndWatch 1.36a-
   SidecarContainers 1.34+! 1.35+! 1.36+!
-  SizeBasedListCostEstimate 1.34+ 1.35+ 1.36+
+  SizeBasedListCostEstimate 1.34b+ 1.35b+ 1.36b+
   SizeMemoryBackedVolumes 1.34+!
-  StaleControllerConsistencyDaemonSet 1.36+
-  StaleControllerConsistencyJob 1.36+
-  StaleControllerConsistencyReplicaSet 1.36+
-  StaleControllerConsistencyStatefulSet 1.36+
+  StaleControllerConsistencyDaemonSet 1.36b+
+  StaleControllerConsistencyJob 1.36b+
+  StaleControllerConsistencyReplicaSet 1.36b+
+  StaleControllerConsistencyStatefulSet 1.36b+
   StatefulSetAutoDeletePVC 1.34+!
-  StatefulSetSemanticRevisionComparison 1.34+ 1.35+ 1.36+
-  StorageCapacityScoring 1.34- 1.35- 1.36-
+  StatefulSetSemanticRevisionComparison 1.34b+ 1.35b+ 1.36b+
+  StorageCapacityScoring 1.34a- 1.35a- 1.36a-
   StorageNamespaceIndex 1.34+ 1.35+ 1.36+
-  StorageVersionAPI 1.34- 1.35- 1.36-
-  StorageVersionHash 1.34+ 1.35+ 1.36+
-  StorageVersionMigrator 1.34- 1.35- 1.36-
+  StorageVersionAPI 1.34a- 1.35a- 1.36a-
+  StorageVersionHash 1.34b+ 1.35b+ 1.36b+
+  StorageVersionMigrator 1.34a- 1.35b- 1.36b-
   StreamingCollectionEncodingToJSON 1.34+! 1.35+! 1.36+!
   StreamingCollectionEncodingToProtobuf 1.34+! 1.35+! 1.36+!
   StrictCostEnforcementForVAP 1.34+!
   StrictCostEnforcementForWebhooks 1.34+!
-  StrictIPCIDRValidation 1.34- 1.35- 1.36+
+  StrictIPCIDRValidation 1.34a- 1.35a- 1.36b+
   StructuredAuthenticationConfiguration 1.34+! 1.35+! 1.36+!
-  StructuredAuthenticationConfigurationEgressSelector 1.34+ 1.35+ 1.36+
-  StructuredAuthenticationConfigurationJWKSMetrics 1.35+ 1.36+
+  StructuredAuthenticationConfigurationEgressSelector 1.34b+ 1.35b+ 1.36b+
+  StructuredAuthenticationConfigurationJWKSMetrics 1.35b+ 1.36b+
   StructuredAuthorizationConfiguration 1.34+! 1.35+!
-  SupplementalGroupsPolicy 1.34+ 1.35+! 1.36+!
-  SystemdWatchdog 1.34+ 1.35+! 1.36+!
-  TaintTolerationComparisonOperators 1.35- 1.36-
-  TokenRequestServiceAccountUIDValidation 1.34+ 1.35+ 1.36+
+  SupplementalGroupsPolicy 1.34b+ 1.35+! 1.36+!
+  SystemdWatchdog 1.34b+ 1.35+! 1.36+!
+  TaintTolerationComparisonOperators 1.35a- 1.36a-
+  TokenRequestServiceAccountUIDValidation 1.34b+ 1.35b+ 1.36b+
   TopologyAwareHints 1.34+! 1.35+!
-  TopologyAwareWorkloadScheduling 1.36-
-  TopologyManagerPolicyAlphaOptions 1.34- 1.35- 1.36-
-  TopologyManagerPolicyBetaOptions 1.34+ 1.35+ 1.36+
+  TopologyAwareWorkloadScheduling 1.36a-
+  TopologyManagerPolicyAlphaOptions 1.34a- 1.35a- 1.36a-
+  TopologyManagerPolicyBetaOptions 1.34b+ 1.35b+ 1.36b+
   TopologyManagerPolicyOptions 1.34+ 1.35+ 1.36+!
-  TranslateStreamCloseWebsocketRequests 1.34+ 1.35+ 1.36+
-  UnauthenticatedHTTP2DOSMitigation 1.34+ 1.35+ 1.36+
-  UnknownVersionInteroperabilityProxy 1.34- 1.35- 1.36+
-  UnlockWhileProcessingFIFO 1.36+
-  UserNamespacesHostNetworkSupport 1.35- 1.36-
+  TranslateStreamCloseWebsocketRequests 1.34b+ 1.35b+ 1.36b+
+  UnauthenticatedHTTP2DOSMitigation 1.34b+ 1.35b+ 1.36b+
+  UnknownVersionInteroperabilityProxy 1.34a- 1.35a- 1.36b+
+  UnlockWhileProcessingFIFO 1.36b+
+  UserNamespacesHostNetworkSupport 1.35a- 1.36a-
   UserNamespacesPodSecurityStandards 1.34-
-  UserNamespacesSupport 1.34+ 1.35+ 1.36+!
+  UserNamespacesSupport 1.34b+ 1.35b+ 1.36+!
   VolumeAttributesClass 1.34+ 1.35+ 1.36+!
-  VolumeLimitScaling 1.35- 1.36-
-  WatchCacheInitializationPostStartHook 1.34- 1.35- 1.36+
-  WatchFromStorageWithoutResourceVersion 1.34+! 1.35+!
-  WatchList 1.34+ 1.35+ 1.36+
-  WatchListClient 1.34- 1.35+ 1.36+
+  VolumeLimitScaling 1.35a- 1.36a-
+  WatchCacheInitializationPostStartHook 1.34b- 1.35b- 1.36b+
+  WatchFromStorageWithoutResourceVersion 1.34-! 1.35-!
+  WatchList 1.34b+ 1.35b+ 1.36b+
+  WatchListClient 1.34b- 1.35b+ 1.36b+
   WinDSR 1.34+! 1.35+! 1.36+!
   WinOverlay 1.34+! 1.35+! 1.36+!
-  WindowsCPUAndMemoryAffinity 1.34- 1.35- 1.36-
-  WindowsGracefulNodeShutdown 1.34+ 1.35+ 1.36+
+  WindowsCPUAndMemoryAffinity 1.34a- 1.35a- 1.36a-
+  WindowsGracefulNodeShutdown 1.34b+ 1.35b+ 1.36b+
   WindowsHostNetwork 1.34- 1.35- 1.36-
-  WorkloadAwarePreemption 1.36-
-  WorkloadWithJob 1.36-
+  WorkloadAwarePreemption 1.36a-
+  WorkloadWithJob 1.36a-
+`;
+
+/** Each line: gate, and per version the gates without which it cannot be on. */
+export const DEPENDENCY_LINES = `
+  AuthorizeNodeWithSelectors 1.35:AuthorizeWithSelectors 1.36:AuthorizeWithSelectors
+  ClusterTrustBundleProjection 1.35:ClusterTrustBundle 1.36:ClusterTrustBundle
+  DRAAdminAccess 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  DRAConsumableCapacity 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  DRADeviceBindingConditions 1.35:DRAResourceClaimDeviceStatus,DynamicResourceAllocation 1.36:DRAResourceClaimDeviceStatus,DynamicResourceAllocation
+  DRADeviceTaintRules 1.35:DRADeviceTaints 1.36:DRADeviceTaints
+  DRADeviceTaints 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  DRAExtendedResource 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  DRAListTypeAttributes 1.36:DynamicResourceAllocation
+  DRANodeAllocatableResources 1.36:DynamicResourceAllocation
+  DRAPartitionableDevices 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  DRAPrioritizedList 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  DRAResourceClaimGranularStatusAuthorization 1.36:DRAResourceClaimDeviceStatus,DynamicResourceAllocation
+  DRAResourcePoolStatus 1.36:DynamicResourceAllocation
+  DRASchedulerFilterTimeout 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  DRAWorkloadResourceClaims 1.36:DynamicResourceAllocation,GenericWorkload
+  DeclarativeValidationBeta 1.36:DeclarativeValidation
+  DeclarativeValidationTakeover 1.35:DeclarativeValidation 1.36:DeclarativeValidation
+  DisableAllocatorDualWrite 1.35:MultiCIDRServiceAllocator 1.36:MultiCIDRServiceAllocator
+  ExtendWebSocketsToKubelet 1.36:NodeDeclaredFeatures
+  GangScheduling 1.35:GenericWorkload 1.36:GenericWorkload
+  GracefulNodeShutdownBasedOnPodPriority 1.35:GracefulNodeShutdown 1.36:GracefulNodeShutdown
+  ImageVolumeWithDigest 1.36:ImageVolume
+  InPlacePodLevelResourcesVerticalScaling 1.35:InPlacePodVerticalScaling,NodeDeclaredFeatures,PodLevelResources 1.36:InPlacePodVerticalScaling,NodeDeclaredFeatures,PodLevelResources
+  InPlacePodVerticalScalingAllocatedStatus 1.35:InPlacePodVerticalScaling
+  InPlacePodVerticalScalingExclusiveCPUs 1.35:InPlacePodVerticalScaling 1.36:InPlacePodVerticalScaling
+  InPlacePodVerticalScalingExclusiveMemory 1.35:InPlacePodVerticalScaling,MemoryManager 1.36:InPlacePodVerticalScaling
+  InPlacePodVerticalScalingInitContainers 1.36:InPlacePodVerticalScaling,NodeDeclaredFeatures
+  MatchLabelKeysInPodTopologySpreadSelectorMerge 1.35:MatchLabelKeysInPodTopologySpread 1.36:MatchLabelKeysInPodTopologySpread
+  PodCertificateRequest 1.35:AuthorizeNodeWithSelectors 1.36:AuthorizeNodeWithSelectors
+  PodLevelResourceManagers 1.36:PodLevelResources
+  PodLifecycleSleepActionAllowZero 1.35:PodLifecycleSleepAction 1.36:PodLifecycleSleepAction
+  ProcMountType 1.35:UserNamespacesSupport 1.36:UserNamespacesSupport
+  ResourceHealthStatus 1.35:DynamicResourceAllocation 1.36:DynamicResourceAllocation
+  ResourceHealthStatusMessage 1.36:ResourceHealthStatus
+  RestartAllContainersOnContainerExits 1.35:ContainerRestartRules,NodeDeclaredFeatures 1.36:ContainerRestartRules,NodeDeclaredFeatures
+  ServiceAccountTokenNodeBinding 1.35:ServiceAccountTokenNodeBindingValidation 1.36:ServiceAccountTokenNodeBindingValidation
+  StaleControllerConsistencyDaemonSet 1.36:AtomicFIFO
+  StaleControllerConsistencyJob 1.36:AtomicFIFO
+  StaleControllerConsistencyReplicaSet 1.36:AtomicFIFO
+  StaleControllerConsistencyStatefulSet 1.36:AtomicFIFO
+  StorageVersionAPI 1.35:APIServerIdentity 1.36:APIServerIdentity
+  StructuredAuthenticationConfigurationEgressSelector 1.35:StructuredAuthenticationConfiguration 1.36:StructuredAuthenticationConfiguration
+  StructuredAuthenticationConfigurationJWKSMetrics 1.35:StructuredAuthenticationConfiguration 1.36:StructuredAuthenticationConfiguration
+  TopologyAwareWorkloadScheduling 1.36:GenericWorkload
+  UnknownVersionInteroperabilityProxy 1.35:APIServerIdentity 1.36:APIServerIdentity
+  UserNamespacesHostNetworkSupport 1.35:UserNamespacesSupport 1.36:NodeDeclaredFeatures,UserNamespacesSupport
+  WindowsCPUAndMemoryAffinity 1.35:MemoryManager
+  WindowsGracefulNodeShutdown 1.35:GracefulNodeShutdown 1.36:GracefulNodeShutdown
+  WorkloadAwarePreemption 1.36:GangScheduling
+  WorkloadWithJob 1.36:GenericWorkload
 `;

@@ -3,7 +3,7 @@
  * component that reads a field of another type, or one that it does not know, ends as it starts.
  */
 import { didYouMean } from '../../base/suggest.ts';
-import { isGoDuration, isQuantity } from './flag-values.ts';
+import { goMilliseconds, isGoDuration, isQuantity, isZeroQuantity } from './flag-values.ts';
 import type { Value } from './resolved-cluster.ts';
 
 const isMapping = (value: Value): value is { readonly [key: string]: Value } =>
@@ -12,12 +12,22 @@ const isList = (value: Value): value is readonly Value[] => Array.isArray(value)
 const values = (value: Value): readonly Value[] => (isMapping(value) ? Object.values(value) : []);
 const isText = (value: Value): value is string => typeof value === 'string';
 
+const flushTime = (value: Value): number => {
+  if (isText(value)) return goMilliseconds(value) ?? 0;
+  return Number.isSafeInteger(value) ? Number(value) : 0;
+};
+
 /** The types of a configuration's fields. `what` completes the message "expected …". */
 export const FIELD_TYPES = {
   text: { holds: isText, what: 'a text; quote it' },
   duration: {
     holds: (value) => isText(value) && isGoDuration(value),
     what: 'a duration like "90s" or "1h30m"',
+  },
+  /** component-base's TimeOrMetaDuration, of which a number is nanoseconds; logs need some time. */
+  flushTime: {
+    holds: (value) => flushTime(value) > 0,
+    what: 'a duration of more than 0, like "5s"',
   },
   truth: { holds: (value) => typeof value === 'boolean', what: 'true or false, unquoted' },
   whole: {
@@ -92,10 +102,10 @@ export function fieldAt(config: { readonly [field: string]: Value }, path: strin
 
 const LOG_OPTIONS = { splitStream: 'truth', infoBufferSize: 'quantity' } as const;
 
-/** component-base's LoggingConfiguration, without the time between flushes as nanoseconds. */
+/** component-base's LoggingConfiguration. */
 export const LOGGING = {
   format: 'text',
-  flushFrequency: 'duration',
+  flushFrequency: 'flushTime',
   verbosity: 'whole',
   vmodule: [{ filePattern: 'text', verbosity: 'whole' }],
   options: { text: LOG_OPTIONS, json: LOG_OPTIONS },
@@ -109,3 +119,23 @@ export const CLIENT_CONNECTION = {
   qps: 'number',
   burst: 'whole',
 } as const satisfies Shape;
+
+/**
+ * The fields below `logging` that need a gate, each with the gate. A component that reads a file
+ * takes splitStream from its flag, so the field has no effect.
+ */
+export const LOGGING_GATES: readonly (readonly [
+  field: string,
+  gate: string,
+  isUsed: (value: Value) => boolean,
+])[] = [
+  ['logging.format', 'LoggingBetaOptions', (value) => value === 'json'],
+  ...(['text', 'json'] as const).map(
+    (format) =>
+      [
+        `logging.options.${format}.infoBufferSize`,
+        'LoggingAlphaOptions',
+        (value: Value) => !isZeroQuantity(String(value)),
+      ] as const,
+  ),
+];

@@ -4,7 +4,7 @@
  */
 import { didYouMean } from '../../base/suggest.ts';
 import { CONTROLLERS } from './controllers.ts';
-import { goMilliseconds } from './flag-values.ts';
+import { goMilliseconds, wholeNumber } from './flag-values.ts';
 import { FLAGS } from './flags.ts';
 import type { Component } from './resolved-cluster.ts';
 import { minorBefore } from './versions.ts';
@@ -14,6 +14,8 @@ interface Limit {
   readonly most?: string;
   /** The value has to be more than this. */
   readonly above?: string;
+  /** The value that says the same as to leave the flag out. */
+  readonly unset?: string;
 }
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
@@ -21,7 +23,7 @@ const limits = (of: Limit, names: string): readonly (readonly [string, Limit])[]
   words(names).map((name) => [name, of] as const);
 
 /** Flags by component; a limit with a unit is a time. */
-const LIMITS: Readonly<Record<Component, ReadonlyMap<string, Limit>>> = {
+export const LIMITS: Readonly<Record<Component, ReadonlyMap<string, Limit>>> = {
   'kube-apiserver': new Map([
     ...limits(
       { least: '0' },
@@ -30,23 +32,24 @@ const LIMITS: Readonly<Record<Component, ReadonlyMap<string, Limit>>> = {
     ),
     ...limits(
       { least: '0s' },
-      `livez-grace-period request-timeout shutdown-delay-duration shutdown-watch-termination-grace-period
+      `livez-grace-period shutdown-delay-duration shutdown-watch-termination-grace-period
       storage-initialization-timeout`,
     ),
+    ...limits({ above: '0s' }, 'log-flush-frequency request-timeout'),
     ...limits({ least: '0', most: '0.02' }, 'goaway-chance'),
     ...limits(
       { least: '1' },
       'apiserver-count audit-log-truncate-max-event-size audit-webhook-truncate-max-event-size',
     ),
     ...limits({ least: '0', most: '65535' }, 'kubernetes-service-node-port'),
-    ...limits({ least: '1h', most: '1193046h28m16s' }, 'service-account-max-token-expiration'),
+    ...limits({ least: '1h', most: '1193046h28m16s', unset: '0s' }, 'service-account-max-token-expiration'),
   ]),
   'kube-controller-manager': new Map([
     ...limits(
       { least: '1' },
       `concurrent-cron-job-syncs concurrent-daemonset-syncs concurrent-ephemeralvolume-syncs
-      concurrent-horizontal-pod-autoscaler-syncs concurrent-job-syncs concurrent-resource-claim-syncs
-      concurrent-statefulset-syncs concurrent-validating-admission-policy-status-syncs`,
+      concurrent-device-taint-eviction-syncs concurrent-horizontal-pod-autoscaler-syncs concurrent-job-syncs
+      concurrent-resourceclaim-syncs concurrent-statefulset-syncs concurrent-validating-admission-policy-status-syncs`,
     ),
     // With these it starts, and does none of the work.
     ...limits(
@@ -60,17 +63,19 @@ const LIMITS: Readonly<Record<Component, ReadonlyMap<string, Limit>>> = {
       'concurrent-service-endpoint-syncs mirroring-concurrent-service-endpoint-syncs',
     ),
     ...limits({ least: '1', most: '1000' }, 'max-endpoints-per-slice mirroring-max-endpoints-per-subset'),
-    ...limits({ above: '1s' }, 'attach-detach-reconcile-sync-period'),
+    ...limits({ least: '1s' }, 'attach-detach-reconcile-sync-period'),
     ...limits({ least: '0' }, 'kube-api-burst'),
     ...limits(
       { above: '0s' },
-      'leader-elect-lease-duration leader-elect-renew-deadline leader-elect-retry-period',
+      `leader-elect-lease-duration leader-elect-renew-deadline leader-elect-retry-period
+      log-flush-frequency horizontal-pod-autoscaler-sync-period legacy-service-account-token-clean-up-period`,
     ),
   ]),
   'kube-scheduler': new Map([
     ...limits(
       { above: '0s' },
-      'leader-elect-lease-duration leader-elect-renew-deadline leader-elect-retry-period',
+      `leader-elect-lease-duration leader-elect-renew-deadline leader-elect-retry-period
+      log-flush-frequency`,
     ),
     ...limits({ least: '0' }, 'kube-api-burst'),
   ]),
@@ -78,19 +83,26 @@ const LIMITS: Readonly<Record<Component, ReadonlyMap<string, Limit>>> = {
   kubelet: new Map(),
   etcd: new Map([
     ...limits({ least: '1', most: '50000' }, 'election-timeout'),
-    ...limits({ least: '1' }, 'heartbeat-interval'),
+    ...limits({ least: '1' }, 'heartbeat-interval max-learners'),
+    ...limits({ above: '0s' }, 'compact-hash-check-time experimental-compact-hash-check-time'),
+    ...limits({ least: '0s' }, 'corrupt-check-time experimental-corrupt-check-time'),
     // The API server writes objects of this size.
     ...limits({ least: '1572864' }, 'max-request-bytes'),
   ]),
 };
 
 /** A value as a number: of milliseconds where it has a unit. */
-const amountOf = (text: string): number | undefined =>
-  goMilliseconds(text) ?? (/^[+-]?[0-9]*\.?[0-9]+(e[+-]?[0-9]+)?$/i.test(text) ? Number(text) : undefined);
+function amountOf(text: string): number | undefined {
+  const whole = wholeNumber(text);
+  if (whole !== undefined) return Number(whole);
+  return (
+    goMilliseconds(text) ?? (/^[+-]?[0-9]*\.?[0-9]+(e[+-]?[0-9]+)?$/i.test(text) ? Number(text) : undefined)
+  );
+}
 
-function limitFault({ least, most, above }: Limit, text: string): string | undefined {
+function limitFault({ least, most, above, unset }: Limit, text: string): string | undefined {
   const amount = amountOf(text);
-  if (amount === undefined) return undefined;
+  if (amount === undefined || (unset !== undefined && amount === amountOf(unset))) return undefined;
   if (least !== undefined && amount < amountOf(least)!)
     return `${text} is less than ${least}${most === undefined ? '' : `; write a value up to ${most}`}`;
   if (most !== undefined && amount > amountOf(most)!) return `${text} is more than ${most}`;
@@ -103,7 +115,7 @@ const TLS_OF_ETCD = ['', 'TLS1.2', 'TLS1.3'];
 const AUDIT_VERSIONS = ['audit.k8s.io/v1'];
 
 /** Names that flags take and that the tables do not have, by component. */
-const NAMES: Readonly<Partial<Record<Component, Readonly<Record<string, readonly string[]>>>>> = {
+export const NAMES: Readonly<Partial<Record<Component, Readonly<Record<string, readonly string[]>>>>> = {
   'kube-apiserver': {
     'audit-log-version': AUDIT_VERSIONS,
     'audit-webhook-version': AUDIT_VERSIONS,
@@ -124,8 +136,8 @@ const NAMES: Readonly<Partial<Record<Component, Readonly<Record<string, readonly
   etcd: {
     'auto-compaction-mode': ['periodic', 'revision'],
     'backend-bbolt-freelist-type': ['', 'array', 'map'],
-    'cipher-suites': ['', ...CIPHERS],
-    'log-level': words('debug info warn error panic fatal'),
+    'cipher-suites': CIPHERS,
+    'log-format': words('console json'),
     logger: ['zap'],
     metrics: ['basic', 'extensive'],
     'tls-max-version': TLS_OF_ETCD,
@@ -133,6 +145,19 @@ const NAMES: Readonly<Partial<Record<Component, Readonly<Record<string, readonly
     'v2-deprecation': words('not-yet write-only write-only-drop-data gone'),
   },
 };
+
+/** Flags with a fixed set of names that do not take an empty text for their default. */
+export const NOT_EMPTY: Readonly<Partial<Record<Component, readonly string[]>>> = {
+  'kube-apiserver': words('audit-log-format audit-log-mode'),
+  'kube-controller-manager': words('leader-elect-resource-lock'),
+  'kube-scheduler': words('leader-elect-resource-lock'),
+  kubelet: words('hairpin-mode topology-manager-policy topology-manager-scope'),
+};
+
+const emptyFault = (component: Component, flag: string, text: string): string | undefined =>
+  text === '' && NOT_EMPTY[component]?.includes(flag)
+    ? 'it is empty; leave it out for its default'
+    : undefined;
 
 function nameFault(component: Component, flag: string, text: string): string | undefined {
   const names = NAMES[component]?.[flag];
@@ -148,10 +173,11 @@ function nameFault(component: Component, flag: string, text: string): string | u
 /** Names of controllers: `*`, NAME or `-NAME`. */
 function controllerFault(component: Component, flag: string, text: string): string | undefined {
   if (component !== 'kube-controller-manager' || flag !== 'controllers') return undefined;
-  const wrong = text
-    .split(',')
+  const names = text.split(',');
+  if (names.includes('-*')) return '"-*" is not a controller; list those to start, without "*"';
+  const wrong = names
     .map((name) => name.replace(/^-/, ''))
-    .find((name, _, all) => name !== '*' && (name !== '' || all.length > 1) && !CONTROLLERS.has(name));
+    .find((name) => name !== '*' && (name !== '' || names.length > 1) && !CONTROLLERS.has(name));
   return wrong === undefined
     ? undefined
     : `there is no controller "${wrong}"${didYouMean(wrong, CONTROLLERS.keys())}`;
@@ -165,20 +191,11 @@ function logFault(component: Component, flag: string, text: string): string | un
   return flag === 'vmodule' && wrong !== undefined ? `"${wrong}" is not PATTERN=N` : undefined;
 }
 
-/** The versions that a component of this version emulates, or shows metrics of. */
-function versionFault(flag: string, text: string, minor: string): string | undefined {
-  const own = Number(minor.split('.')[1]);
-  if (flag === 'show-hidden-metrics-for-version')
-    return text === '' || text === minorBefore(minor) ? undefined : `it takes ${minorBefore(minor)} alone`;
-  if (flag !== 'emulated-version') return undefined;
-  const wrong = text.split(',').find((part) => {
-    const [, other] = /^(?:kube=)?1\.([0-9]+)$/.exec(part) ?? [];
-    return other === undefined
-      ? !/^[a-z]+=/.test(part) || part.startsWith('kube=')
-      : Number(other) > own || Number(other) < own - 3;
-  });
-  return wrong === undefined ? undefined : `"${wrong}" is not a version from 1.${own - 3} to ${minor}`;
-}
+/** The version of which a component of this version shows hidden metrics. */
+const hiddenFault = (flag: string, text: string, minor: string): string | undefined =>
+  flag !== 'show-hidden-metrics-for-version' || text === '' || text === minorBefore(minor)
+    ? undefined
+    : `it takes ${minorBefore(minor)} alone`;
 
 /**
  * What is wrong with one value of a flag that has its type.
@@ -194,10 +211,11 @@ export function limitFaults(
   const limit = LIMITS[component].get(flag);
   const found = [
     limit && limitFault(limit, text),
+    emptyFault(component, flag, text),
     nameFault(component, flag, text),
     controllerFault(component, flag, text),
     logFault(component, flag, text),
-    component === 'etcd' ? undefined : versionFault(flag, text, minor),
+    component === 'etcd' ? undefined : hiddenFault(flag, text, minor),
   ];
   return found.filter((fault) => fault !== undefined);
 }

@@ -7,18 +7,20 @@ import { ipNetwork, parseIpNetwork } from '../../base/ip.ts';
 import { apiVersions } from './api-versions.ts';
 import { missingControllers } from './controllers.ts';
 import { ADMISSION_CONFIG } from './derive.ts';
+import { ETCD } from './etcd-rules.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { type Flag, type FlagRule, isFalse, isTrue, rule, time, whole } from './flag-rule.ts';
-import { goMilliseconds, goTruth, listed, suitesFault } from './flag-values.ts';
+import { goTruth, listed } from './flag-values.ts';
+import { GATED } from './gated-flags.ts';
 import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { CONTROL_PLANE_PORTS } from './ports.ts';
-import type { ResolvedCluster } from './resolved-cluster.ts';
+import type { Component, ResolvedCluster } from './resolved-cluster.ts';
 import { SERVERS } from './server-rules.ts';
+import { VERSIONS } from './version-rules.ts';
 import { minorOf } from './versions.ts';
 
 const api = rule('kube-apiserver');
 const manager = rule('kube-controller-manager');
-const etcd = rule('etcd');
 const kubelet = rule('kubelet');
 
 /** Authorizers that need a file, each with its flag. */
@@ -53,7 +55,7 @@ const AUTHORIZATION: readonly FlagRule[] = [
 ];
 
 /** Admission plugins that end an API server that has no configuration for them. */
-const CONFIGURED = ['ImagePolicyWebhook'];
+const CONFIGURED = ['EventRateLimit', 'ImagePolicyWebhook'];
 
 const ADMISSION: readonly FlagRule[] = [
   api('disable-admission-plugins', (value, flag) => {
@@ -73,6 +75,8 @@ const ADMISSION: readonly FlagRule[] = [
     const named = [value, flag('disable-admission-plugins')].flatMap(listed);
     if (!named.includes('NodeRestriction'))
       return 'without NodeRestriction each kubelet may change other nodes: add it, or list it in disable-admission-plugins';
+    if (listed(value).includes('AlwaysDeny'))
+      return 'AlwaysDeny refuses what an API server itself writes as it starts; leave it out';
     const needs = listed(value).find((name) => CONFIGURED.includes(name));
     return needs === undefined || flag('admission-control-config-file') !== ADMISSION_CONFIG
       ? undefined
@@ -80,12 +84,17 @@ const ADMISSION: readonly FlagRule[] = [
   }),
 ];
 
+/** Events of the webhook are throttled by default, lines of the log are not. */
+const isUnthrottled = (enable: string, log: 'log' | 'webhook'): boolean =>
+  enable === '' ? log === 'log' : isFalse(enable);
+
 /** Modes of a log that collect events, and what they need to be more than zero. */
 const auditRules = (log: 'log' | 'webhook', file: string): readonly FlagRule[] => [
   ...['batch-buffer-size', 'batch-max-size', 'batch-throttle-qps', 'batch-throttle-burst'].map((name) =>
     api(`audit-${log}-${name}`, (value, flag) => {
       const mode = flag(`audit-${log}-mode`) || (log === 'log' ? 'blocking' : 'batch');
-      const unused = name.includes('throttle') && isFalse(flag(`audit-${log}-batch-throttle-enable`));
+      const unused =
+        name.includes('throttle') && isUnthrottled(flag(`audit-${log}-batch-throttle-enable`), log);
       return flag(file) !== '' && mode === 'batch' && !unused && Number(value) <= 0
         ? 'it has to be more than 0'
         : undefined;
@@ -279,9 +288,10 @@ const SERVING: readonly FlagRule[] = [
   ),
 ];
 
+/** Whether Go's regexp takes it, as far as a JavaScript engine can say; Go has flags like (?i). */
 function isExpression(text: string): boolean {
   try {
-    new RegExp(text);
+    new RegExp(text.replace(/\(\?[imsU-]+\)/g, '').replace(/\(\?P</g, '(?<'));
     return true;
   } catch {
     return false;
@@ -369,7 +379,22 @@ function heartbeat(resolved: ResolvedCluster, part: (typeof KUBELET_PARTS)[numbe
   return Math.min(renewal, typeof status === 'string' ? time(status, 10_000) : 10_000);
 }
 
+/** client-go does not start with requests of a limited rate, of which none may come at once. */
+const BURSTS: readonly FlagRule[] = ['kube-controller-manager', 'kube-scheduler'].map((component) =>
+  rule(component as Component)('kube-api-burst', (value, flag) =>
+    Number(value) <= 0 && Number(flag('kube-api-qps') || '50') > 0
+      ? 'it has to be more than 0 while kube-api-qps is'
+      : undefined,
+  ),
+);
+
 const CONTROLLING: readonly FlagRule[] = [
+  ...BURSTS,
+  manager('enable-leader-migration', (value) =>
+    isTrue(value)
+      ? 'it is for controllers that move to the manager of a cloud, and without one kube-controller-manager ends; leave it out'
+      : undefined,
+  ),
   manager('use-service-account-credentials', (value) =>
     isTrue(value)
       ? undefined
@@ -388,7 +413,7 @@ const CONTROLLING: readonly FlagRule[] = [
     );
     return missing.length === 0
       ? undefined
-      : `the cluster needs ${missing.join(', ')}; begin the list with "*"`;
+      : `the cluster needs ${missing.join(', ')}; ${listed(value).includes('*') ? 'take it out of the list' : 'begin the list with "*"'}`;
   }),
   manager('node-monitor-grace-period', (value, flag, resolved) => {
     const period = time(flag('node-monitor-period'), 5000);
@@ -399,37 +424,6 @@ const CONTROLLING: readonly FlagRule[] = [
       ? undefined
       : `kubelets report every ${report / 1000}s, so Nodes would become NotReady between two reports; write at least ${(2 * report) / 1000}s`;
   }),
-];
-
-const ETCD: readonly FlagRule[] = [
-  etcd('election-timeout', (value, flag) => {
-    const beat = whole(flag('heartbeat-interval'), 100);
-    return Number(value) >= 5 * beat
-      ? undefined
-      : `it is less than 5 times heartbeat-interval, which is ${beat}`;
-  }),
-  etcd('heartbeat-interval', (value, flag) =>
-    flag('election-timeout') !== '' || 5 * Number(value) <= 1000
-      ? undefined
-      : '5 times as much is more than election-timeout, which is 1000 by default',
-  ),
-  etcd('auto-compaction-retention', (value, flag) => {
-    const byRevision = flag('auto-compaction-mode') === 'revision';
-    if (/^[0-9]+$/.test(value) || (!byRevision && (goMilliseconds(value) ?? -1) >= 0)) return undefined;
-    return byRevision
-      ? `"${value}" is not a number of revisions`
-      : `"${value}" is not a duration like "8h", nor a number of hours`;
-  }),
-  etcd('tls-min-version', (value, flag) =>
-    value === 'TLS1.3' && flag('tls-max-version') === 'TLS1.2'
-      ? 'it is newer than tls-max-version'
-      : undefined,
-  ),
-  etcd('cipher-suites', (value, flag) =>
-    value !== '' && flag('tls-min-version') === 'TLS1.3'
-      ? 'cipher suites cannot be chosen with TLS1.3'
-      : suitesFault(listed(value)),
-  ),
 ];
 
 const KUBELET: readonly FlagRule[] = (
@@ -453,6 +447,8 @@ const RULES: readonly FlagRule[] = [
   ...SERVERS,
   ...CONTROLLING,
   ...ETCD,
+  ...GATED,
+  ...VERSIONS,
   ...KUBELET,
 ];
 

@@ -9,7 +9,7 @@ import type { FlagInfo } from './flags.ts';
 import { insteadOfName } from './removed.ts';
 
 /** A whole number as Go's strconv.ParseInt reads it with base 0; undefined for every other text. */
-function wholeNumber(text: string): bigint | undefined {
+export function wholeNumber(text: string): bigint | undefined {
   // Go takes "_" between two digits.
   const plain = text.replace(/(?<=[0-9a-fA-F])_(?=[0-9a-fA-F])/g, '');
   const found = /^([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)$/.exec(plain);
@@ -25,6 +25,9 @@ const isBetween =
     const number = wholeNumber(text);
     return number !== undefined && number >= least && number <= most;
   };
+
+/** Without zeros before it, with which base 0 would read an octal number. */
+const decimal = (text: string): string => text.replace(/^([+-]?)0+(?=[0-9])/, '$1');
 
 /** Go's time.ParseDuration. */
 export const isGoDuration = (text: string): boolean =>
@@ -60,12 +63,23 @@ export function goMilliseconds(text: string): number | undefined {
 export const isQuantity = (text: string): boolean =>
   /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]|)$/.test(text);
 
+/** Whether a quantity is nothing. */
+export const isZeroQuantity = (quantity: string): boolean => !/[1-9]/.test(quantity.replace(/[eE].*$/, ''));
+
 /** The parts of a text that are not empty, between its commas. */
 export const listed = (text: string): readonly string[] => text.split(',').filter((part) => part !== '');
 
 /** The parts of a line of CSV, in which a part in double quotes may have commas. */
 const quotedParts = (text: string): readonly string[] =>
   [...text.matchAll(/"((?:[^"]|"")*)"|[^,]+/g)].map(([part, quoted]) => quoted ?? part);
+
+/** A URL as etcd takes it (client/pkg/types, NewURLs): with a port, or of a socket. */
+function isEtcdUrl(text: string): boolean {
+  const url = URL.parse(text.trim());
+  if (url === null) return false;
+  if (/^unixs?:$/.test(url.protocol)) return true;
+  return /^https?:$/.test(url.protocol) && /^[^/]+\/\/[^/?#]*:[0-9]+$/.test(text.trim());
+}
 
 interface FlagType {
   readonly takes: (text: string) => boolean;
@@ -80,6 +94,15 @@ const TYPES: Readonly<Record<string, FlagType>> = {
   },
   int: { takes: isBetween(-(2n ** 63n), 2n ** 63n - 1n), what: 'a whole number' },
   int32: { takes: isBetween(-(2n ** 31n), 2n ** 31n - 1n), what: 'a whole number of at most 2147483647' },
+  level: {
+    // klog reads it in base 10.
+    takes: (text) => /^[+-]?[0-9]+$/.test(text) && isBetween(-(2n ** 31n), 2n ** 31n - 1n)(decimal(text)),
+    what: 'a whole number of at most 2147483647, in decimal',
+  },
+  int32Slice: {
+    takes: (text) => text.split(',').every(isBetween(-(2n ** 31n), 2n ** 31n - 1n)),
+    what: 'whole numbers, separated by commas',
+  },
   uint: { takes: isBetween(0n, 2n ** 64n - 1n), what: 'a whole number that is not negative' },
   float64: {
     takes: (text) => /^[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|inf(inity)?|nan)$/i.test(text),
@@ -95,7 +118,8 @@ const TYPES: Readonly<Record<string, FlagType>> = {
   onePair: { takes: (text) => text.includes('='), what: 'name=value' },
   stringToString: {
     // pflag takes a text with a single "=" as one pair, whose name and value may have commas.
-    takes: (text) => text.split('=').length === 2 || quotedParts(text).every((pair) => pair.includes('=')),
+    takes: (text) =>
+      text.split('=').length === 2 || (text !== '' && quotedParts(text).every((pair) => pair.includes('='))),
     what: 'name=value; several, as in \'"a,b=1,2","c,d=3"\', each in double quotes',
   },
   portRange: {
@@ -110,13 +134,8 @@ const TYPES: Readonly<Record<string, FlagType>> = {
     what: 'two files, "cert.pem,key.pem", optionally ":" and domains',
   },
   urls: {
-    takes: (text) =>
-      text === '' ||
-      text.split(',').every((one) => {
-        const url = URL.parse(one);
-        return url !== null && /^(https?|unixs?):$/.test(url.protocol);
-      }),
-    what: 'URLs with http:// or https://, separated by commas',
+    takes: (text) => text === '' || text.split(',').every(isEtcdUrl),
+    what: 'URLs like "https://10.77.0.9:2379", with a port and without a path, separated by commas',
   },
 };
 
@@ -152,3 +171,14 @@ export const suitesFault = (suites: readonly string[]): string | undefined =>
   suites.length === 0 || suites.some((suite) => HTTP2_SUITES.includes(suite))
     ? undefined
     : `HTTP/2 needs ${HTTP2_SUITES.join(' or ')}; add one of them`;
+
+/** Go's numbers of key exchanges (crypto/tls, CurveID): P-256, P-384, P-521, X25519 and hybrids. */
+const CURVES = [23, 24, 25, 29, 4587, 4588, 4589];
+
+/** What is wrong with a list of key exchanges by number. */
+export function curvesFault(curves: readonly number[]): string | undefined {
+  const wrong = curves.find((one) => !CURVES.includes(one));
+  return wrong === undefined
+    ? undefined
+    : `${wrong} is not a key exchange of Go; it has ${CURVES.join(', ')}, of which 29 is X25519 and 4588 X25519MLKEM768`;
+}

@@ -27,6 +27,8 @@ export interface FlagInfo {
 /** What is known of a feature gate in one version. */
 export interface GateInfo {
   readonly on: boolean;
+  /** The stage whose gates AllAlpha or AllBeta set; absent: another one. */
+  readonly stage?: 'alpha' | 'beta';
   /** It can be set to nothing but its default. */
   readonly locked: boolean;
 }
@@ -55,14 +57,17 @@ export const FLAGS: Readonly<Record<KubernetesComponent, Known<FlagInfo>>> = {
 
 export const ETCD_FLAGS: Known<FlagInfo> = flagsIn(FLAG_LINES.etcd);
 
+const STAGES: Readonly<Record<string, NonNullable<GateInfo['stage']>>> = { a: 'alpha', b: 'beta' };
+
 export const FEATURE_GATES: Known<GateInfo> = new Map(
   GATE_LINES.trim()
     .split('\n')
     .map((line) => {
       const [name = '', ...states] = line.trim().split(' ');
       const versions = states.map((state): [string, GateInfo] => {
-        const [, minor = '', on, locked] = /^([0-9.]+)([+-])(!?)$/.exec(state) ?? [];
-        return [minor, { on: on === '+', locked: locked === '!' }];
+        const [, minor = '', stage = '', on, locked] = /^([0-9.]+)([ab]?)([+-])(!?)$/.exec(state) ?? [];
+        const of = STAGES[stage];
+        return [minor, { on: on === '+', locked: locked === '!', ...(of !== undefined && { stage: of }) }];
       });
       return [name, new Map(versions)];
     }),

@@ -3,7 +3,7 @@
  * asked of a kubelet is asked of both together.
  */
 
-import { goMilliseconds, goTruth, listed } from './flag-values.ts';
+import { goMilliseconds, goTruth, listed, wholeNumber } from './flag-values.ts';
 import type { ClusterMachine, ResolvedCluster, Value } from './resolved-cluster.ts';
 
 type Config = ResolvedCluster['kubelet']['config'];
@@ -23,7 +23,10 @@ const pairs =
 const READERS = {
   text: (text) => text,
   truth: goTruth,
-  whole: (text) => (/^[+-]?[0-9]+$/.test(text) ? Number(text) : undefined),
+  whole: (text) => {
+    const number = wholeNumber(text);
+    return number === undefined ? undefined : Number(number);
+  },
   duration: (text) => (goMilliseconds(text) === undefined ? undefined : text),
   texts: listed,
   pairs: pairs('='),
@@ -74,7 +77,7 @@ const FLAGS: ReadonlyMap<string, { readonly field: string; readonly reads: Reade
 
 /** The parts of `kubelet`: for every machine, and what control planes have besides. */
 export const KUBELET_PARTS = ['config', 'controlPlaneConfig'] as const;
-type KubeletPart = (typeof KUBELET_PARTS)[number];
+export type KubeletPart = (typeof KUBELET_PARTS)[number];
 
 export interface EffectiveKubelet {
   readonly config: Config;

@@ -3,7 +3,7 @@
  * (pkg/kubelet/apis/config/validation/validation.go and the managers of CPUs and memory). With a
  * value that fails here it ends on every machine.
  */
-import { fieldAt } from './config-shapes.ts';
+import { fieldAt, LOGGING_GATES } from './config-shapes.ts';
 import { goMilliseconds, suitesFault } from './flag-values.ts';
 import type { Minor } from './flags.ts';
 import { VALUE_CHECKS } from './kubelet-values.ts';
@@ -22,8 +22,8 @@ interface RuleFault {
 export interface KubeletFacts {
   readonly config: Config;
   readonly minor: Minor;
-  /** Whether a gate is on; undefined where groups of gates are set. */
-  readonly gate: (name: string) => boolean | undefined;
+  /** Whether a gate is on. */
+  readonly gate: (name: string) => boolean;
 }
 
 const PORT = [0, 65_535] as const;
@@ -90,9 +90,16 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
 /** Fields that kubelet takes only with a gate. */
 const GATED: readonly (readonly [field: string, gate: string, isSet: (value: Value) => boolean])[] = [
   ['cpuCFSQuotaPeriod', 'CustomCPUCFSQuotaPeriod', (value) => milliseconds(value, 100) !== 100],
+  ...LOGGING_GATES,
+  [
+    'crashLoopBackOff.maxContainerRestartPeriod',
+    'KubeletCrashLoopBackOffMax',
+    (value) => typeof value === 'string',
+  ],
   ['enableSystemLogQuery', 'NodeLogQuery', (value) => value === true],
   ['imageMaximumGCAge', 'ImageMaximumGCAge', (value) => milliseconds(value, 0) !== 0],
   ['imagePullCredentialsVerificationPolicy', 'KubeletEnsureSecretPulledImages', (value) => value !== ''],
+  ['memoryReservationPolicy', 'MemoryQoS', (value) => value === 'TieredReservation'],
   ['memorySwap.swapBehavior', 'NodeSwap', (value) => value !== ''],
   [
     'preloadedImagesVerificationAllowlist',
@@ -100,7 +107,10 @@ const GATED: readonly (readonly [field: string, gate: string, isSet: (value: Val
     (value) => itemsOf(value).length > 0,
   ],
   ['qosReserved', 'QOSReserved', (value) => keysOf(value).length > 0],
-  ['shutdownGracePeriod', 'GracefulNodeShutdown', (value) => milliseconds(value, 0) > 0],
+  ['serverTLSBootstrap', 'RotateKubeletServerCertificate', (value) => value === true],
+  ...['shutdownGracePeriod', 'shutdownGracePeriodCriticalPods'].map(
+    (field) => [field, 'GracefulNodeShutdown', (value: Value) => milliseconds(value, 0) > 0] as const,
+  ),
   [
     'shutdownGracePeriodByPodPriority',
     'GracefulNodeShutdownBasedOnPodPriority',
@@ -358,7 +368,7 @@ export function kubeletRuleFaults(facts: KubeletFacts): readonly RuleFault[] {
   );
   const gated = GATED.map(([field, name, isUsed]): readonly [string, string | undefined] => {
     const value = fieldAt(config, field);
-    const missing = value !== undefined && value !== null && isUsed(value) && gate(name) === false;
+    const missing = value !== undefined && value !== null && isUsed(value) && !gate(name);
     return [
       field,
       missing ? `kubelet ${minor} takes it only with the feature gate ${name}: true` : undefined,

@@ -4,7 +4,7 @@
  */
 import { parseIp } from '../../base/ip.ts';
 import { didYouMean } from '../../base/suggest.ts';
-import { goMilliseconds, goTruth, isQuantity } from './flag-values.ts';
+import { curvesFault, goMilliseconds, goTruth, isQuantity, isZeroQuantity } from './flag-values.ts';
 import { FLAGS, type Minor } from './flags.ts';
 import { taintPartsFaults, taintPlace } from './nodes.ts';
 import type { NodeTaint, Value } from './resolved-cluster.ts';
@@ -17,7 +17,6 @@ const entries = (value: Value): readonly (readonly [string, string])[] =>
 const texts = (value: Value): readonly string[] => value as readonly string[];
 
 const isNegative = (quantity: string): boolean => quantity.startsWith('-');
-const isZero = (quantity: string): boolean => !/[1-9]/.test(quantity.replace(/[eE].*$/, ''));
 
 const oneOf = (name: string, names: readonly string[], what: string): readonly string[] =>
   names.includes(name)
@@ -59,7 +58,7 @@ function amountFault(name: string, text: string, mayBeZero: boolean): readonly s
   const share = percentage(text);
   const good =
     share === undefined
-      ? isQuantity(text) && !isNegative(text) && (mayBeZero || !isZero(text))
+      ? isQuantity(text) && !isNegative(text) && (mayBeZero || !isZeroQuantity(text))
       : share >= 0 && share <= 100;
   return good ? [] : [`${name}: "${text}" is not an amount like "100Mi" or "10%"`];
 }
@@ -155,7 +154,7 @@ const memory: ValueCheck = (value) => {
       return [
         ...twice,
         ...(known ? [] : [`kubelet cannot reserve "${name}" of a NUMA node; use memory or hugepages-SIZE`]),
-        ...(isZero(String(amount)) ? [`${name} of NUMA node ${numaNode} is zero`] : []),
+        ...(isZeroQuantity(String(amount)) ? [`${name} of NUMA node ${numaNode} is zero`] : []),
       ];
     }),
   );
@@ -169,7 +168,7 @@ export const VALUE_CHECKS: Readonly<Record<string, ValueCheck>> = {
   allowedUnsafeSysctls: sysctls,
   clusterDNS: addresses,
   containerLogMaxSize: (value) =>
-    isQuantity(String(value)) && !isNegative(String(value)) && !isZero(String(value))
+    isQuantity(String(value)) && !isNegative(String(value)) && !isZeroQuantity(String(value))
       ? []
       : [`"${String(value)}" is not a size like "10Mi"`],
   cpuManagerPolicyOptions: options({
@@ -199,6 +198,10 @@ export const VALUE_CHECKS: Readonly<Record<string, ValueCheck>> = {
   reservedSystemCPUs: cpus,
   systemReserved: reservation,
   tlsCipherSuites: ciphers,
+  tlsCurvePreferences: (value) => {
+    const fault = curvesFault(value as readonly number[]);
+    return fault === undefined ? [] : [fault];
+  },
   topologyManagerPolicyOptions: options({
     'max-allowable-numa-nodes': (text) => /^[0-9]+$/.test(text),
     'prefer-closest-numa-nodes': isTruth,

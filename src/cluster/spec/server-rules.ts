@@ -1,6 +1,6 @@
 /** Rules of what several components serve: the paths of probes, and TLS. */
 import { type FlagRule, isTrue, rule } from './flag-rule.ts';
-import { listed, suitesFault } from './flag-values.ts';
+import { curvesFault, listed, suitesFault, wholeNumber } from './flag-values.ts';
 
 /** Paths that kubelet's probes ask without a credential. */
 const PROBED = {
@@ -16,6 +16,11 @@ export const SERVERS: readonly FlagRule[] = [
         ? undefined
         : `kubelet's probes ask ${missing.join(' and ')}, and would restart the pod for ever; add ${missing.length === 1 ? 'it' : 'them'} to the list`;
     }),
+  ),
+  ...(['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet'] as const).map((component) =>
+    rule(component)('tls-curve-preferences', (value) =>
+      curvesFault(value.split(',').map((one) => Number(wholeNumber(one) ?? 0))),
+    ),
   ),
   ...(['kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const).map((component) =>
     rule(component)('tls-cipher-suites', (value, flag) =>

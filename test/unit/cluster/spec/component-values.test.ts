@@ -1,21 +1,40 @@
 /**
  * Values with which a component ends as it starts are refused when a Cluster is applied, and others
- * are taken. test/peers/binaries.test.ts holds the same table against the components themselves.
+ * are taken. test/peers/component-values.test.ts holds the same lists against the components.
  */
 import { expect, test } from 'vitest';
 import { faults } from '../kit.ts';
-import { overridesOf, RIGHT, WRONG, WRONG_LATER } from './component-values.ts';
+import { JUDGED, valuesOf, verdictOf } from './component-values.ts';
 
-test.each([...WRONG, ...WRONG_LATER])('%s %j is refused', (component, value) => {
-  expect(faults({ overrides: overridesOf(component, value) })).toContainEqual(
-    expect.stringMatching(/^error (overrides|networks)\./),
+test.each(JUDGED)('each value of %s in the list gets the verdict that the list has', (component) => {
+  const differ = valuesOf(component).flatMap(({ value, known }) =>
+    [...known].flatMap(([version, { muster }]) => {
+      const says = verdictOf(component, version, value);
+      return says === muster ? [] : [`${version} ${JSON.stringify(value)}: ${muster}, now ${says}`];
+    }),
   );
+  expect(differ).toEqual([]);
 });
 
-test.each(RIGHT)('%s %j is taken', (component, value) => {
-  expect(
-    faults({ overrides: overridesOf(component, value) }).filter((one) => one.startsWith('error')),
-  ).toEqual([]);
+test.each(JUDGED)(
+  'no value with which %s ends is taken, and what it takes is refused with a reason',
+  (component) => {
+    const wrong = valuesOf(component).flatMap(({ value, known, note }) =>
+      [...known].flatMap(([version, { component: real, muster }]) =>
+        (real === 'ends' && muster !== 'refused') || (muster === 'refused' && note === '')
+          ? [`${version} ${JSON.stringify(value)}`]
+          : [],
+      ),
+    );
+    expect(wrong).toEqual([]);
+  },
+);
+
+test('the lists have as many values as a reader of the promise expects', () => {
+  const count = (version: string) =>
+    JUDGED.flatMap(valuesOf).filter(({ known }) => known.has(version)).length;
+  expect(count('1.36') + count('3.6')).toBeGreaterThan(1400);
+  expect(count('1.35')).toBeGreaterThan(320);
 });
 
 test('a fault of kubelet that a flag causes is reported once, at the flag', () => {

@@ -91,7 +91,7 @@ test('an admission plugin that left Kubernetes is refused with the version', () 
   ).toBe(
     'error overrides.flags.kube-apiserver.enable-admission-plugins: kube-apiserver 1.36 has no "PodSecurityPolicy" any more: PodSecurity took its place and is on: remove it, and label the namespaces',
   );
-  expect(flags('kube-apiserver', { 'enable-admission-plugins': 'NodeRestriction,EventRateLimit' })).toEqual(
+  expect(flags('kube-apiserver', { 'enable-admission-plugins': 'NodeRestriction,AlwaysPullImages' })).toEqual(
     [],
   );
 });
@@ -101,7 +101,7 @@ test('a flag that left Kubernetes is refused with what takes its place', () => {
     'error overrides.flags.kube-controller-manager.pod-eviction-timeout: kube-controller-manager 1.36 has no flag --pod-eviction-timeout; set default-not-ready-toleration-seconds and default-unreachable-toleration-seconds of kube-apiserver',
   ]);
   expect(flags('kubelet', { 'pod-infra-container-image': 'a/b:1' })[0]).toContain(
-    '; 1.34 know it; remove it: the container runtime names the image of the pause container',
+    '; 1.34 knows it; remove it: the container runtime names the image of the pause container',
   );
   expect(flags('kube-apiserver', { 'feature-gates': 'PodPriority=true' })[0]).toContain(
     '; if an older version had it, remove it',

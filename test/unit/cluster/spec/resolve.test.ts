@@ -388,7 +388,7 @@ test.for([
   [
     'a flag of a later version',
     { version: '1.34', overrides: { flags: { 'kube-apiserver': { 'tls-curve-preferences': 'X25519' } } } },
-    'error overrides.flags.kube-apiserver.tls-curve-preferences: kube-apiserver 1.34 has no flag --tls-curve-preferences; 1.36 know it',
+    'error overrides.flags.kube-apiserver.tls-curve-preferences: kube-apiserver 1.34 has no flag --tls-curve-preferences; 1.36 knows it',
   ],
   [
     'a flag of an older etcd',
