@@ -18,6 +18,7 @@ import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
 import { createRotations } from '../cluster/change/rotation/rotations.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
+import { underWayOf } from '../cluster/change/under-way.ts';
 import { followDocuments } from '../cluster/change/upgrade/follow.ts';
 import type { UpgradeOrder } from '../cluster/change/upgrade/order.ts';
 import { upgrade } from '../cluster/change/upgrade/upgrade.ts';
@@ -30,6 +31,7 @@ import type { Kube } from '../cluster/kube.ts';
 import type { PlannerDeps } from '../cluster/plan/planner.ts';
 import type { Required } from '../cluster/spec/artifacts.ts';
 import { windowsOf } from '../cluster/spec/maintenance.ts';
+import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { Boot } from './boot.ts';
@@ -136,6 +138,7 @@ export async function openClusterChanges(
     rollouts,
     builds,
     running: changes.running,
+    underWay: (of: ResolvedCluster) => underWayOf(changes, of, clock.now()),
     planned,
     /** Which versions a machine may have now. */
     allowed: allowedVersions({

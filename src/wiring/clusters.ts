@@ -120,6 +120,8 @@ export async function openClusters(
     stopped: (machine) => agents.waits(machine) ?? boot.service.outlook(machine),
     certificateState: agents.certificateState,
     agents: (cluster) => changes.builds.show(cluster),
+    change: changes.underWay,
+    allowed: changes.allowed,
     restored: changes.restored,
     clock,
     newId: () => randomBytes(4).toString('hex'),

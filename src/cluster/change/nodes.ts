@@ -1,11 +1,9 @@
 /** What the boot host does to a node that is being changed: drains it, and takes it back. */
 import { firstFew } from '../../base/first-few.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
+import { CORDONED } from '../health/observe.ts';
 import { hasCondition, ifThere, type Kube } from '../kube.ts';
 import { drain } from './drain.ts';
-
-/** Marks a node that a change made unschedulable, as opposed to an operator. */
-export const CORDONED = 'muster/cordoned-by';
 
 /** What the API shows of a node that is being changed. */
 export interface NodeSeen {

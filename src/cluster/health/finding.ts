@@ -3,6 +3,7 @@ export interface Finding {
   /** What was checked. */
   readonly check:
     | 'cluster'
+    | 'change'
     | 'restored'
     | 'etcd'
     | 'apiserver'

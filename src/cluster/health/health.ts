@@ -10,18 +10,27 @@ import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import type { Kube } from '../kube.ts';
+import type { AllowedVersions } from '../plan/allowed.ts';
 import type { Running } from '../spec/release.ts';
 import type { Resolution } from '../spec/resolve.ts';
 import { addressOf, type ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { bad, type ClusterHealth, type Finding } from './finding.ts';
-import { judgeCertificates, judgeKubernetes, judgeMachines, judgeProbes, type MachineSeen } from './judge.ts';
+import {
+  type Circumstances,
+  judgeCertificates,
+  judgeKubernetes,
+  judgeMachines,
+  judgeProbes,
+  type MachineSeen,
+} from './judge.ts';
 import { type AgentsSeen, judgeAgents } from './judge-agents.ts';
 import { judgeEtcd } from './judge-etcd.ts';
 import { judgeObjects } from './judge-objects.ts';
 import { type ObjectsStatusDeps, objectsStatus } from './objects-status.ts';
 import { observeKubernetes } from './observe.ts';
 import { type Probed, probe } from './probe.ts';
+import { judgeChange, type UnderWay } from './under-way.ts';
 
 export interface HealthDeps {
   readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
@@ -40,6 +49,10 @@ export interface HealthDeps {
   readonly restored?: (cluster: string) => string | undefined;
   /** Which agents the machines of a cluster run. */
   readonly agents?: (cluster: string) => AgentsSeen;
+  /** The change of a cluster that is under way. */
+  readonly change: (resolved: ResolvedCluster) => UnderWay | undefined;
+  /** Which versions a machine may have now. */
+  readonly allowed: AllowedVersions;
   readonly clock: Clock;
   readonly newId: () => string;
 }
@@ -141,16 +154,37 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
   const names = new Set(machines.map(({ name }) => name));
   const [founding, issued] = await Promise.all([deps.founding(resolved.name), issuedOf(deps, resolved.name)]);
   const restored = deps.restored?.(resolved.name);
+  const circumstances = circumstancesOf(deps, resolved, founding);
   return [
+    ...judgeChange(resolved.name, circumstances.change),
     ...(restored === undefined || at.etcdOnly
       ? []
       : [bad('restored', resolved.name, restored, RESTORED_FIX)]),
-    ...judgeEtcd(founding, membersOf(resolved)),
-    ...(at.etcdOnly ? [] : await kubernetes(deps, resolved, at)),
+    ...judgeEtcd(founding, membersOf(resolved), circumstances),
+    ...(at.etcdOnly ? [] : await kubernetes(deps, resolved, at, circumstances)),
     ...judgeCertificates(resolved.name, names, issued, deps.clock.now()),
-    ...judgeMachines([...names].map((name) => seen(deps, name))),
+    ...judgeMachines(
+      [...names].map((name) => seen(deps, name)),
+      circumstances,
+    ),
     ...(deps.agents ? judgeAgents(resolved.name, deps.agents(resolved.name)) : []),
   ];
+}
+
+/** What is under way, by which the rest is judged. */
+function circumstancesOf(
+  { change, allowed }: HealthDeps,
+  resolved: ResolvedCluster,
+  { record }: FoundingStatus,
+): Circumstances {
+  return {
+    change: change(resolved),
+    leaving: new Set(Object.keys(record?.leaving ?? {})),
+    allowed: (name) => {
+      const machine = resolved.machines.find((one) => one.name === name);
+      return machine && allowed(resolved, machine).resolved;
+    },
+  };
 }
 
 async function issuedOf({ pki, certificateState }: HealthDeps, cluster: string) {
@@ -182,7 +216,7 @@ async function objects(
   served: boolean,
 ): Promise<Finding> {
   const keysets = await deps.pki.keysets(resolved.name);
-  const status = await objectsStatus(deps.objects, resolved, trustBundle(keysets.get('ca')!));
+  const status = await objectsStatus(deps.objects, resolved, trustBundle(keysets.get('ca')!), deps.allowed);
   const patience = at.probe ? duration('0s') : OBJECTS_TAKE;
   return judgeObjects(resolved.name, status, { served, now: deps.clock.now(), patience });
 }
@@ -191,6 +225,7 @@ async function kubernetes(
   deps: HealthDeps,
   resolved: ResolvedCluster,
   at: LookAt,
+  circumstances: Circumstances,
 ): Promise<readonly Finding[]> {
   const { kubes, clock, newId, pki } = deps;
   if (!(await pki.isFounded(resolved.name)))
@@ -206,7 +241,7 @@ async function kubernetes(
     kubes(resolved.name, addressOf(machine));
   const api = await observeKubernetes(resolved, kubeOf);
   const found = [
-    ...judgeKubernetes(resolved, api),
+    ...judgeKubernetes(resolved, api, circumstances),
     await objects(deps, resolved, at, typeof api.api === 'object'),
   ];
   if (!at.probe || typeof api.api !== 'object') return found;

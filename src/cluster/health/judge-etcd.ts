@@ -7,14 +7,18 @@ import { addressOfUrl, hasQuorum, isMember, majority } from '../etcd/quorum.ts';
 import { recordedMembers } from '../etcd/record.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import { bad, type Finding, good } from './finding.ts';
+import type { Circumstances } from './judge.ts';
+import { isRestarted, type UnderWay, unlessRestarted } from './under-way.ts';
 
 /**
  * The findings about etcd. `documented`: the members in the document; undefined while the document
- * is incomplete, in which case the members in the record and in etcd's list are used.
+ * is incomplete, in which case the members in the record and in etcd's list are used. A member that
+ * the change under way restarts is no fault.
  */
 export function judgeEtcd(
   status: FoundingStatus,
   documented: readonly MemberAddress[] | undefined,
+  { change, leaving }: Circumstances = {},
 ): readonly Finding[] {
   const { cluster, record, view } = status;
   const members = documented ?? known(status);
@@ -24,20 +28,35 @@ export function judgeEtcd(
     ];
   if (!record.founded && !view)
     return [bad('etcd', cluster, 'its founding is open, and has no quorum yet', 'power on its members')];
-  if (!view)
+  if (!view && record.restoring)
     return [
       bad(
         'etcd',
         cluster,
-        'no member answers a linearizable read: it has no quorum',
-        `power on its members with their disks; muster cluster founding ${cluster} shows the last decision for each`,
+        `it is being restored on ${record.restoring.member}`,
+        `wait; muster cluster founding ${cluster} shows its progress`,
       ),
     ];
+  if (!view) {
+    const says = 'no member answers a linearizable read: it has no quorum';
+    const fix = `power on its members with their disks; muster cluster founding ${cluster} shows the last decision for each`;
+    // The only member may restart.
+    const restarts = members.length > 0 && members.every(({ name }) => isRestarted(change, name, 'etcd'));
+    return [
+      restarts
+        ? good('etcd', cluster, `${says}; the ${change!.kind} restarts it`)
+        : bad('etcd', cluster, says, fix),
+    ];
+  }
   const strangers = view.members.filter((one) => !members.some((who) => isMember(one, who)));
   return [
-    quorum(cluster, view),
-    ...members.map((who) => judgeMember(status, view, who)),
-    ...strangers.map((one) => stranger(cluster, one)),
+    quorum(cluster, view, change),
+    ...members.map((who) => judgeMember(status, view, who, change)),
+    ...strangers.map((one) =>
+      leaving?.has(one.name)
+        ? good('etcd', one.name, `member ${one.id} is being taken out of the cluster`)
+        : stranger(cluster, one),
+    ),
     ...replacement(status),
   ];
 }
@@ -63,24 +82,33 @@ const heldText = ({ members }: FoundingStatus, wanted: readonly MemberAddress[])
   return held?.do === 'hold' ? held.text : 'its members are asking';
 };
 
-function quorum(cluster: string, view: EtcdView): Finding {
+function quorum(cluster: string, view: EtcdView, change: UnderWay | undefined): Finding {
   const voters = view.members.filter(({ learner }) => !learner);
   const healthy = voters.filter((one) => one.healthy).length;
   const spare = Math.max(0, healthy - majority(voters.length));
   const says = `${healthy} of ${voters.length} voters answer; etcd can lose ${spare} more`;
-  return hasQuorum(view) && healthy === voters.length
+  const lost = voters.filter((one) => !one.healthy && !isRestarted(change, one.name, 'etcd'));
+  return hasQuorum(view) && lost.length === 0
     ? good('etcd', cluster, says)
     : bad('etcd', cluster, says, 'see the lines of its members');
 }
 
-function judgeMember(status: FoundingStatus, view: EtcdView, who: MemberAddress): Finding {
+function judgeMember(
+  status: FoundingStatus,
+  view: EtcdView,
+  who: MemberAddress,
+  change: UnderWay | undefined,
+): Finding {
   const found = view.members.find((one) => isMember(one, who));
   const known = status.members.find(({ name }) => name === who.name);
   const hold = known?.decision?.do === 'hold' ? `; it is held: ${known.decision.text}` : '';
   const fix =
     known?.asked && !known.silent ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
   if (!found) return bad('etcd', who.name, `no member of etcd yet${hold}`, fix);
-  if (!found.healthy) return bad('etcd', who.name, `member ${found.id} does not answer${hold}`, fix);
+  if (!found.healthy) {
+    const silent = bad('etcd', who.name, `member ${found.id} does not answer${hold}`, fix);
+    return unlessRestarted(change, 'etcd', silent);
+  }
   if (found.learner)
     return bad('etcd', who.name, `member ${found.id} is a learner: it is catching up`, 'wait');
   return good('etcd', who.name, `member ${found.id} is a voter and answers`);

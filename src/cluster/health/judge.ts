@@ -11,6 +11,7 @@ import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { bad, type Finding, good } from './finding.ts';
 import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } from './observe.ts';
 import { isGood, type Probed } from './probe.ts';
+import { isRestarted, SYSTEM, type UnderWay, unlessRestarted } from './under-way.ts';
 
 /**
  * A node's lease that is older than this is a fault. kubelet renews it every 10 s, and controllers
@@ -43,8 +44,11 @@ export interface MachineSeen {
 /**
  * A finding for each machine that is not heard, held or in alarm, and one for all others together.
  */
-export function judgeMachines(machines: readonly MachineSeen[]): readonly Finding[] {
-  const found = machines.flatMap(judgeMachine);
+export function judgeMachines(
+  machines: readonly MachineSeen[],
+  { change }: Circumstances = {},
+): readonly Finding[] {
+  const found = machines.flatMap((one) => judgeMachine(one, change));
   const well = machines.length - new Set(found.map(({ subject }) => subject)).size;
   return [
     ...found,
@@ -52,15 +56,10 @@ export function judgeMachines(machines: readonly MachineSeen[]): readonly Findin
   ];
 }
 
-function judgeMachine({
-  name,
-  heard,
-  known,
-  stopped,
-  hold,
-  alarm,
-  quarantine,
-}: MachineSeen): readonly Finding[] {
+function judgeMachine(
+  { name, heard, known, stopped, hold, alarm, quarantine }: MachineSeen,
+  change: UnderWay | undefined,
+): readonly Finding[] {
   const explain = `muster explain ${name}`;
   if (quarantine)
     return [bad('machine', name, `in quarantine: ${quarantine.text}`, `muster machine release ${name}`)];
@@ -68,58 +67,75 @@ function judgeMachine({
   if (stopped && !heard)
     return [bad('machine', name, `not heard (${stopped.code}): ${stopped.text}`, explain)];
   if (!known) return [bad('machine', name, 'its agent has never been heard', `power it on; ${explain}`)];
-  if (!heard)
-    return [
-      bad(
-        'machine',
-        name,
-        'its agent is not heard',
-        `power it on; muster events ${name} shows when it was heard last`,
-      ),
-    ];
+  if (!heard) {
+    const fix = `power it on; muster events ${name} shows when it was heard last`;
+    return [unlessRestarted(change, SYSTEM, bad('machine', name, 'its agent is not heard', fix))];
+  }
   return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
 }
 
+/** What is under way in a cluster while it is judged. */
+export interface Circumstances {
+  /** The change of the cluster that is under way. */
+  readonly change?: UnderWay | undefined;
+  /** Machines that are being taken out of it. */
+  readonly leaving?: ReadonlySet<string> | undefined;
+  /** The Cluster with the versions that a machine may have now; absent: those of the release. */
+  readonly allowed?: ((machine: string) => Pick<ResolvedCluster, 'versions'> | undefined) | undefined;
+}
+
+/** The versions that a program may have on a machine now, that of its plan first. */
+function versionsOf(
+  resolved: ResolvedCluster,
+  { change, allowed }: Circumstances,
+  machine: string,
+  program: 'kube-apiserver' | 'kubelet',
+): readonly string[] {
+  const planned = allowed?.(machine) ?? resolved;
+  return [planned.versions[program], ...(change?.versions(machine, program) ?? [])].map((one) => `v${one}`);
+}
+
 /** The findings about API servers, nodes, leaders' leases and requests for certificates. */
-export function judgeKubernetes(resolved: ResolvedCluster, seen: KubernetesSeen): readonly Finding[] {
+export function judgeKubernetes(
+  resolved: ResolvedCluster,
+  seen: KubernetesSeen,
+  circumstances: Circumstances = {},
+): readonly Finding[] {
+  const { change } = circumstances;
+  const known = typeof seen.api === 'object';
+  // The only control plane may restart.
+  const restarts = seen.apiservers.every(({ machine }) => isRestarted(change, machine, 'kube-apiserver'));
+  const unknown = `nothing is known of nodes and leases: ${typeof seen.api === 'string' ? seen.api : 'no API server is ready'}`;
   return [
-    ...seen.apiservers.map((one) => judgeApiServer(resolved, one)),
-    ...(typeof seen.api === 'object'
-      ? judgeApi(resolved, seen.api)
-      : [
-          bad(
-            'node',
-            resolved.name,
-            `nothing is known of nodes and leases: ${seen.api ?? 'no API server is ready'}`,
-            'see the lines of the API servers',
-          ),
-        ]),
+    ...seen.apiservers.map((one) => judgeApiServer(resolved, one, circumstances)),
+    ...(known ? judgeApi(resolved, seen.api as ApiSeen, circumstances) : []),
+    ...(!known && restarts ? [good('node', resolved.name, unknown)] : []),
+    ...(!known && !restarts ? [bad('node', resolved.name, unknown, 'see the lines of the API servers')] : []),
   ];
 }
 
 function judgeApiServer(
   resolved: ResolvedCluster,
-  { machine, version, ready, says }: ApiServerSeen,
+  { machine, version = '', ready, says }: ApiServerSeen,
+  circumstances: Circumstances,
 ): Finding {
-  const expected = `v${resolved.versions['kube-apiserver']}`;
-  if (!ready)
-    return bad(
-      'apiserver',
-      machine,
-      `not ready: ${says ?? 'unknown'}`,
-      `muster explain ${machine}; on it: crictl logs of kube-apiserver`,
-    );
-  return version === expected
+  const expected = versionsOf(resolved, circumstances, machine, 'kube-apiserver');
+  if (!ready) {
+    const fix = `muster explain ${machine}; on it: crictl logs of kube-apiserver`;
+    const found = bad('apiserver', machine, `not ready: ${says ?? 'unknown'}`, fix);
+    return unlessRestarted(circumstances.change, 'kube-apiserver', found);
+  }
+  return expected.includes(version)
     ? good('apiserver', machine, `ready, ${version}`)
     : bad(
         'apiserver',
         machine,
-        `ready, but ${version} instead of ${expected}`,
+        `ready, but ${version} instead of ${expected[0]}`,
         `muster cluster plan ${machine}`,
       );
 }
 
-function judgeApi(resolved: ResolvedCluster, api: ApiSeen): readonly Finding[] {
+function judgeApi(resolved: ResolvedCluster, api: ApiSeen, circumstances: Circumstances): readonly Finding[] {
   const expected = resolved.machines.filter(({ roles }) => roles.some((role) => role !== 'etcd'));
   const strangers = api.nodes.filter(({ name }) => !expected.some((one) => one.name === name));
   return [
@@ -128,32 +144,50 @@ function judgeApi(resolved: ResolvedCluster, api: ApiSeen): readonly Finding[] {
         resolved,
         name,
         api.nodes.find((node) => node.name === name),
+        circumstances,
       ),
     ),
     ...strangers.map(({ name }) =>
-      bad(
-        'node',
-        name,
-        "it is not in the Cluster's document",
-        `muster cluster remove-node ${resolved.name} ${name}, or kubectl delete node ${name}`,
-      ),
+      circumstances.leaving?.has(name)
+        ? good('node', name, 'it is being taken out of the cluster')
+        : bad(
+            'node',
+            name,
+            "it is not in the Cluster's document",
+            `muster cluster remove-node ${resolved.name} ${name}, or kubectl delete node ${name}`,
+          ),
     ),
     ...['kube-controller-manager', 'kube-scheduler'].map((name) => judgeLeader(api, name)),
     judgeRequests(resolved, api),
   ];
 }
 
-function judgeNode(resolved: ResolvedCluster, name: string, node: NodeSeen | undefined): Finding {
-  const expected = `v${resolved.versions.kubelet}`;
+function judgeNode(
+  resolved: ResolvedCluster,
+  name: string,
+  node: NodeSeen | undefined,
+  circumstances: Circumstances,
+): Finding {
+  const { change, leaving } = circumstances;
+  if (leaving?.has(name)) return good('node', name, 'it is being taken out of the cluster');
+  const expected = versionsOf(resolved, circumstances, name, 'kubelet');
   const explain = `muster explain ${name}`;
   if (!node) return bad('node', name, 'it has not registered', explain);
-  if (!node.ready) return bad('node', name, `not ready: ${node.says}`, explain);
+  const away = (says: string) => unlessRestarted(change, 'kubelet', bad('node', name, says, explain));
+  if (!node.ready) return away(`not ready: ${node.says}`);
   if (node.leaseAge === undefined || node.leaseAge > NODE_LEASE)
-    return bad('node', name, `its lease was not renewed for ${ageOf(node.leaseAge)}`, explain);
-  if (node.version !== expected)
-    return bad('node', name, `kubelet ${node.version} instead of ${expected}`, `muster cluster plan ${name}`);
-  if (node.cordoned) return bad('node', name, 'ready, but cordoned', `kubectl uncordon ${name}`);
-  return good('node', name, `ready, ${node.version}`);
+    return away(`its lease was not renewed for ${ageOf(node.leaseAge)}`);
+  if (!expected.includes(node.version))
+    return bad(
+      'node',
+      name,
+      `kubelet ${node.version} instead of ${expected[0]}`,
+      `muster cluster plan ${name}`,
+    );
+  if (!node.cordoned) return good('node', name, `ready, ${node.version}`);
+  return change !== undefined && node.cordonedBy === change.id
+    ? good('node', name, `ready, ${node.version}, cordoned by the ${change.kind}, which takes it back`)
+    : bad('node', name, 'ready, but cordoned', `kubectl uncordon ${name}`);
 }
 
 const ageOf = (age: number | undefined): string => (age === undefined ? 'ever' : ageText(age));

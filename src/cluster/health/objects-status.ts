@@ -1,5 +1,6 @@
 /** Which control planes have applied the current bundle of in-cluster objects. */
 import type { AppliedObjects } from '../objects/applied.ts';
+import type { AllowedVersions } from '../plan/allowed.ts';
 import type { PresentOf } from '../plan/desired-objects.ts';
 import { type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 
@@ -30,16 +31,24 @@ export interface ObjectsStatusDeps {
   readonly applied: Pick<AppliedObjects, 'known'>;
 }
 
-/** Reads the state of every control plane. `caBundle`: as for {@link PresentOf}. */
+/**
+ * Reads the state of every control plane. `caBundle`: as for {@link PresentOf}. `allowed`: during an
+ * upgrade the objects of some control planes are those of the new release.
+ */
 export async function objectsStatus(
   { present, applied }: ObjectsStatusDeps,
   resolved: ResolvedCluster,
   caBundle: string,
+  allowed: AllowedVersions,
 ): Promise<ObjectsStatus> {
   let lacking: string | undefined;
   const appliers: ApplierStatus[] = [];
   for (const machine of withRole(resolved, 'control-plane')) {
-    const { part, addons } = await present(resolved, machine, caBundle);
+    const { part, addons } = await present(
+      allowed(resolved, machine).resolved ?? resolved,
+      machine,
+      caBundle,
+    );
     lacking = addons.hold?.text;
     const known = await applied.known(resolved.name, machine.name);
     if (known?.digest !== part.digest) appliers.push({ machine: machine.name, state: 'unasked' });

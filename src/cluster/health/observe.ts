@@ -25,6 +25,8 @@ export interface NodeSeen {
   readonly says: string;
   readonly version: string;
   readonly cordoned: boolean;
+  /** The id of the change that made it unschedulable; absent: none did. */
+  readonly cordonedBy?: string;
   /** Ms since the node's lease was renewed, by the API server's clock; absent without a lease. */
   readonly leaseAge?: number;
 }
@@ -63,6 +65,9 @@ export interface KubernetesSeen {
    */
   readonly api?: ApiSeen | string;
 }
+
+/** Marks a node that a change made unschedulable, as opposed to an operator. */
+export const CORDONED = 'muster/cordoned-by';
 
 const LEADERS = ['kube-controller-manager', 'kube-scheduler'] as const;
 
@@ -137,6 +142,7 @@ const nameOf = (object: Fields): string => textOf(fieldsOf(object.metadata).name
 
 function nodeOf(node: Fields, leaseAge: number | undefined): NodeSeen {
   const status = fieldsOf(node.status);
+  const cordonedBy = textOf(fieldsOf(fieldsOf(node.metadata).annotations)[CORDONED]);
   const ready = listOf(status.conditions)
     .map(fieldsOf)
     .find(({ type }) => type === 'Ready');
@@ -146,6 +152,7 @@ function nodeOf(node: Fields, leaseAge: number | undefined): NodeSeen {
     says: textOf(ready?.message) || textOf(ready?.reason) || 'it has not reported that it is ready',
     version: textOf(fieldsOf(status.nodeInfo).kubeletVersion),
     cordoned: fieldsOf(node.spec).unschedulable === true,
+    ...(cordonedBy !== '' && { cordonedBy }),
     ...(leaseAge === undefined ? {} : { leaseAge }),
   };
 }

@@ -310,6 +310,8 @@ export async function openWorld(
   const health = createHealth({
     agents: (cluster) => builds.show(cluster),
     stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
+    change: () => undefined,
+    allowed: (resolved) => ({ resolved }),
     clusters: clusters,
     founding: founding.status,
     kubes,

@@ -1,7 +1,7 @@
 /** Rolls of a modelled cluster: who reboots when, and what stops them. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { CORDONED } from '../../../../src/cluster/change/nodes.ts';
+import { CORDONED } from '../../../../src/cluster/health/observe.ts';
 import { RolledCluster, TICK } from './roll-kit.ts';
 
 /** The machines in the order in which they went down. */

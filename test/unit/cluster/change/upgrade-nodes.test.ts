@@ -2,11 +2,12 @@
 import { expect, test } from 'vitest';
 import { duration } from '../../../../src/base/duration.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
-import { CORDONED, drainRound, fullNodes, takeBack } from '../../../../src/cluster/change/nodes.ts';
+import { drainRound, fullNodes, takeBack } from '../../../../src/cluster/change/nodes.ts';
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
 import type { UpgradeOrder } from '../../../../src/cluster/change/upgrade/order.ts';
 import { type Preflight, preflightFaults } from '../../../../src/cluster/change/upgrade/preflight.ts';
 import { upgrade } from '../../../../src/cluster/change/upgrade/upgrade.ts';
+import { CORDONED } from '../../../../src/cluster/health/observe.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/spec/release.ts';
 import { resolved } from '../kit.ts';

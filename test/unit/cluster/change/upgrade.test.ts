@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import type { AgentFacts, RunningVersions, Versioned } from '../../../../src/agent/facts.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { advance } from '../../../../src/cluster/change/engine.ts';
+import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import {
   begin,
   leaveOut,
@@ -17,19 +18,28 @@ import {
 } from '../../../../src/cluster/change/orders.ts';
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
+import { underWayOf } from '../../../../src/cluster/change/under-way.ts';
 import { allowed, allowedWhenSettled } from '../../../../src/cluster/change/upgrade/allowed.ts';
-import type { UpgradeOrder, UpgradeSeen } from '../../../../src/cluster/change/upgrade/order.ts';
+import {
+  NOTHING_SEEN,
+  type UpgradeOrder,
+  type UpgradeSeen,
+  upgradeOrder,
+} from '../../../../src/cluster/change/upgrade/order.ts';
 import {
   drainsIn,
   plainVersion,
   releaseBack,
   UPGRADE,
 } from '../../../../src/cluster/change/upgrade/table.ts';
-import type { Part } from '../../../../src/cluster/spec/mixed.ts';
+import { judgeKubernetes } from '../../../../src/cluster/health/judge.ts';
+import { mixed, type Part } from '../../../../src/cluster/spec/mixed.ts';
 import { type Release, releaseOf } from '../../../../src/cluster/spec/release.ts';
 import type { ClusterRole } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../src/cluster/spec/skew.ts';
 import { resolved } from '../kit.ts';
+
+const SPEC = resolved();
 
 const RELEASES: readonly Release[] = [
   ['1.34.8', '3.5.24-0'],
@@ -187,6 +197,54 @@ class Cluster {
     }
   }
 
+  /** What `muster cluster status` calls wrong in the versions and nodes of machines that are up. */
+  faults(): string[] {
+    const record = this.underWay;
+    const machines = this.machines.filter(({ up }) => up);
+    const spec = SPEC;
+    const versions = (release: Release) => ({ ...spec, versions: release.versions });
+    const of = {
+      ...spec,
+      machines: machines.map(({ name, roles }) => ({ ...spec.machines[0]!, name, roles })),
+    };
+    const kind = anyKind({
+      ...UPGRADE,
+      name: 'upgrade',
+      schema: upgradeOrder as never,
+      act: async (at: { order: UpgradeOrder }) => at.order,
+      look: async () => NOTHING_SEEN,
+    });
+    const changes = { record: () => record, kindOf: () => kind, waiting: () => ({}) };
+    const circumstances = {
+      change: underWayOf(changes, of, 0),
+      allowed: (name: string) => {
+        const machine = machines.find((one) => one.name === name)!;
+        const asking = { ...machine, drained: this.drained.has(name) } as Parameters<typeof allowed>[1];
+        const [from, to] = record ? [record.order.from, record.order.to] : [this.former, this.release];
+        const has = record ? allowed(record, asking) : allowedWhenSettled(this.release, asking);
+        return mixed(versions(from), versions(to), has);
+      },
+    };
+    const api = {
+      ...{ by: 'cp1', pending: [], leaders: [] },
+      nodes: machines.map(({ name, versions: has }) => ({
+        ...{ name, ready: true, says: '', version: `v${has.kubelet}`, leaseAge: 0 },
+        cordoned: this.drained.has(name),
+        ...(record && this.drained.has(name) && { cordonedBy: record.id }),
+      })),
+    };
+    const apiservers = machines
+      .filter(({ roles }) => roles.includes('control-plane'))
+      .map(({ name, versions: has }) => ({
+        machine: name,
+        ready: true,
+        version: `v${has['kube-apiserver']}`,
+      }));
+    return judgeKubernetes(of, { apiservers, api }, circumstances)
+      .filter(({ ok, check }) => !ok && check !== 'lease')
+      .map(({ subject, says }) => `${subject}: ${says}`);
+  }
+
   instances(): Instance[] {
     return this.machines
       .filter(({ up }) => up)
@@ -267,6 +325,7 @@ test('over random changes and failures, no instant has a forbidden pair of versi
           act(cluster, one);
           if (!before?.ended && cluster.record?.ended?.as === 'done') upgrades++;
           expect(forbiddenPairs(cluster.instances()).map(pairText)).toEqual([]);
+          expect(cluster.faults()).toEqual([]);
           const servers = cluster.instances().filter(({ program }) => program === 'kube-apiserver');
           if (servers.length === 0) continue;
         }
@@ -288,6 +347,35 @@ function finish(cluster: Cluster): string[] {
   }
   return steps;
 }
+
+test('in every step of an upgrade, health takes what is right for the step and nothing else', () => {
+  const cluster = new Cluster(RELEASES[2]!, 3);
+  cluster.order(RELEASES[3]!, 2);
+  const seen = new Set<string>();
+  for (let round = 0; round < 500 && cluster.underWay; round++) {
+    cluster.step();
+    const { step, turns } = cluster.record!;
+    expect(cluster.faults(), step).toEqual([]);
+    for (const [n, { name }] of cluster.machines.entries())
+      for (const part of ['etcd', 'apiserver', 'managers', 'addons', 'node'] as const) {
+        cluster.poll(n, part);
+        expect(cluster.faults(), `${step} ${name} ${part}`).toEqual([]);
+      }
+    if (turns.length > 0) seen.add(step);
+    // A machine whose turn has not come must not have the new release.
+    const early = cluster.machines.find(({ name, versions }) => {
+      const old = versions.kubelet === '1.35.6' && !turns.includes(name);
+      return old && cluster.underWay !== undefined && cluster.record!.evidence[name] === undefined;
+    });
+    if (early && step === 'control-planes') {
+      early.versions.kubelet = '1.36.3';
+      expect(cluster.faults()).toEqual([`${early.name}: kubelet v1.36.3 instead of v1.35.6`]);
+      early.versions.kubelet = '1.35.6';
+    }
+  }
+  expect(cluster.record?.ended?.as).toBe('done');
+  expect([...seen]).toEqual(['etcd', 'apiservers', 'managers', 'control-planes', 'canary', 'workers']);
+});
 
 const everywhere = (cluster: Cluster, program: string) =>
   new Set(cluster.machines.flatMap(({ versions }) => versions[program] ?? []));

@@ -23,6 +23,8 @@ const pki = openPki({ store: openMemoryStore(), vault: vaultFrom(newVaultKey(), 
 const looked = (founding: () => Promise<FoundingStatus>) =>
   createHealth({
     stopped: () => undefined,
+    change: () => undefined,
+    allowed: (resolved) => ({ resolved }),
     clusters,
     founding,
     kubes: () => () => Promise.reject(new Error('no API server here')),

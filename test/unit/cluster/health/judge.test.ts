@@ -13,6 +13,7 @@ import {
 } from '../../../../src/cluster/health/judge.ts';
 import { judgeEtcd } from '../../../../src/cluster/health/judge-etcd.ts';
 import type { ApiSeen, KubernetesSeen } from '../../../../src/cluster/health/observe.ts';
+import { judgeChange, type UnderWay } from '../../../../src/cluster/health/under-way.ts';
 import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
 import type { IssuedCertificate } from '../../../../src/pki/records.ts';
 import { resolved } from '../kit.ts';
@@ -247,4 +248,70 @@ test('a probe that failed has a line with what it found', () => {
   ]);
   expect(found.map(({ ok }) => ok)).toEqual([true, false, false]);
   expect(found[1]!.says).toBe('DNS: ;; connection timed out; Services: ok');
+});
+
+const UNDER_WAY: UnderWay = {
+  ...{ id: 'roll-1', kind: 'roll', says: 'roll: step workers for 3m, waits for w1: it reboots' },
+  shows: 'muster cluster roll golden',
+  restarts: (machine) => (machine === 'w1' ? ['the system'] : machine === 'cp1' ? ['kube-apiserver'] : []),
+  versions: () => [],
+};
+
+test('what a change restarts or drains is no fault, with no advice that would undo it; what is wrong besides still is', () => {
+  const nodes = API.nodes.map((node) =>
+    node.name === 'w1'
+      ? { ...node, ready: false, says: 'no status', cordoned: true, cordonedBy: 'roll-1' }
+      : node.name === 'w2'
+        ? { ...node, cordoned: true, cordonedBy: 'roll-1' }
+        : node,
+  );
+  const apiservers = [
+    { machine: 'cp1', ready: false, says: 'refused' },
+    { machine: 'cp2', ready: false, says: 'refused' },
+    { machine: 'cp3', ready: true, version: 'v1.36.3' },
+  ];
+  const during = (change: UnderWay | undefined) => [
+    ...judgeChange('golden', change),
+    ...judgeKubernetes(FULL, { apiservers, api: { ...API, nodes } }, { change }),
+    ...judgeMachines([{ name: 'w1', known: true, heard: false }], { change }),
+  ];
+  expect(failing(during(UNDER_WAY))).toEqual([
+    'apiserver cp2: not ready: refused; muster explain cp2; on it: crictl logs of kube-apiserver',
+  ]);
+  expect(during(UNDER_WAY).find(({ check }) => check === 'change')).toMatchObject({
+    ok: true,
+    says: 'roll: step workers for 3m, waits for w1: it reboots; muster cluster roll golden shows it',
+  });
+  expect(during(UNDER_WAY).find(({ subject }) => subject === 'w2')?.says).toContain('cordoned by the roll');
+  // A node that an earlier change left cordoned is a fault, as is all of it when nothing is under way.
+  expect(failing(during({ ...UNDER_WAY, id: 'roll-2' }))).toContain(
+    'node w2: ready, but cordoned; kubectl uncordon w2',
+  );
+  expect(failing(during(undefined))).toHaveLength(5);
+});
+
+test('a change that is held is a fault of its own, with what an operator has to do', () => {
+  const held = { ...UNDER_WAY, says: 'roll: w1 does not report.', remedy: 'Power it on.' };
+  expect(failing(judgeChange('golden', held))).toEqual([
+    'change golden: roll: w1 does not report.; Power it on; muster cluster roll golden shows the change',
+  ]);
+});
+
+test('a member that the change restarts, and one that leaves, are no faults', () => {
+  const change = { ...UNDER_WAY, restarts: (machine: string) => (machine === 'm2' ? ['etcd'] : []) };
+  const status = { cluster: 'one', record: RECORD, members: [] };
+  const during = (members: EtcdMember[]) =>
+    failing(
+      judgeEtcd({ ...status, view: { clusterId: 'c', members } }, MEMBERS, {
+        change,
+        leaving: new Set(['m4']),
+      }),
+    );
+  expect(during([member(1), member(2, { healthy: false }), member(3), member(4)])).toEqual([]);
+  expect(during([member(1), member(2, { healthy: false }), member(3, { healthy: false })])).toHaveLength(2);
+  const restoring = { member: 'm1', address: '', filesystem: '', id: '', at: 0 };
+  const restored = judgeEtcd({ ...status, record: { ...RECORD, restoring } }, MEMBERS);
+  expect(failing(restored)).toEqual([
+    'etcd one: it is being restored on m1; wait; muster cluster founding one shows its progress',
+  ]);
 });

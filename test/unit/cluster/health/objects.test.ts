@@ -91,6 +91,8 @@ test('the report has the line: status gives the objects five minutes, verify non
   await settle(planner, new TestMachine('cp1'));
   const health = createHealth({
     stopped: () => undefined,
+    change: () => undefined,
+    allowed: (resolved) => ({ resolved }),
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     founding: async () => ({ cluster: 'golden', members: [] }),
     kubes: () => async () => ({ body: { items: [] }, text: '', date: clock.now() }),
@@ -120,6 +122,8 @@ test('an edited version is no fault of machines that have not been upgraded yet'
   const runs = releaseOf(resolved({ version: '1.35.6' }));
   const health = createHealth({
     stopped: () => undefined,
+    change: () => undefined,
+    allowed: (resolved) => ({ resolved }),
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     running: { of: () => ({ release: runs, machines: new Map() }) as never },
     founding: async () => ({ cluster: 'golden', members: [] }),
@@ -155,6 +159,7 @@ test('planner and health mean the same objects: given, refused, applied, and new
       { present: openPresentObjects(undefined, () => 'F'), applied },
       clusters.get('golden')!.resolved!,
       trustBundle((await pki.keysets('golden')).get('ca')!),
+      (of) => ({ resolved: of }),
     );
     return appliers[0];
   };
