@@ -32,8 +32,8 @@ export interface ObjectsStatusDeps {
 }
 
 /**
- * Reads the state of every control plane. `caBundle`: as for {@link PresentOf}. `allowed`: during an
- * upgrade the objects of some control planes are those of the new release.
+ * Reads the state of every control plane. `caBundle`: as for {@link PresentOf}. `allowed`:
+ * during an upgrade the objects of some control planes are those of the new release.
  */
 export async function objectsStatus(
   { present, applied }: ObjectsStatusDeps,

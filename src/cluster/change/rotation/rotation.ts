@@ -24,14 +24,8 @@ import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-c
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import type { MachineSeen } from '../step.ts';
-import { leftoversIn, legacyTokens, type Needle, needleOf, SEARCHED } from './leftovers.ts';
-import {
-  type Leftover,
-  type RotatedKeyset,
-  type RotationOrder,
-  type RotationSeen,
-  rotationOrder,
-} from './order.ts';
+import { type Needle, needleOf, tokenNeedle } from './leftovers.ts';
+import { type RotatedKeyset, type RotationOrder, type RotationSeen, rotationOrder } from './order.ts';
 import { namespacesWithout, publishedBy, publishTrust, trustIsPublished } from './published.ts';
 import {
   countedIn,
@@ -45,6 +39,7 @@ import {
   type Sample,
   sampleOf,
 } from './rehearsal.ts';
+import { search } from './search.ts';
 import { otherKeys, STORED_SECRETS, writeSecretsAgain } from './secrets.ts';
 import type { StoredValues } from './stored-values.socket.ts';
 import { ROTATION } from './table.ts';
@@ -356,7 +351,9 @@ const LOOKS: readonly Look[] = [
     what: 'leftovers',
     every: SEARCH_EVERY,
     steps: ['search'],
-    look: async (input) => ({ leftovers: await search(input) }),
+    look: async ({ kube, keysets, at, clock }) => ({
+      leftovers: await search(await kube(), needlesOf(at.order, keysets), clock),
+    }),
   },
   {
     what: 'pods with old tokens',
@@ -405,26 +402,11 @@ async function certificatesBehind({ pki, resolved, states, at }: LookInput): Pro
 /** Certificates that machines have for an hour, only while they need them. */
 const SHORT_LIVED: readonly string[] = ['applier'];
 
-async function search({ kube, keysets, at }: LookInput): Promise<readonly Leftover[]> {
-  const needles = needlesOf(at.order, keysets);
-  const old = new Set(oldTokensOf(at.order, keysets));
-  const api = await kube();
-  const found: Leftover[] = [];
-  for (const { kind, path } of SEARCHED) {
-    const { body } = await api(path);
-    found.push(...leftoversIn(kind, body, needles));
-    if (kind !== 'secret') continue;
-    for (const { name, kid } of legacyTokens(body))
-      if (old.has(kid) && !found.some((one) => one.name === name))
-        found.push({ name, text: 'a token of the old service-account key, which Kubernetes never renews' });
-  }
-  return found;
-}
-
-function needlesOf({ keysets: rotated }: RotationOrder, keysets: Keysets): readonly Needle[] {
-  return rotated.flatMap(({ name, from }) => {
+function needlesOf(order: RotationOrder, keysets: Keysets): readonly Needle[] {
+  const certificates = order.keysets.flatMap(({ name, from }) => {
     const keyset = name === 'encryption' ? undefined : keysets.get(name);
     const certificate = keyset && generationOf(keyset, from).certificate;
     return certificate ? [needleOf(`the old ${name}`, certificate)] : [];
   });
+  return [...certificates, ...oldTokensOf(order, keysets).map(tokenNeedle)];
 }

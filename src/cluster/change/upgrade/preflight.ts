@@ -17,8 +17,8 @@ export interface Preflight {
   readonly without: readonly string[];
   /** Whether this boot host has an artifact. */
   readonly has: (artifact: Required) => boolean;
-  /** The metrics of an API server, as text. */
-  readonly metrics: string;
+  /** The metrics of each API server; without text where it did not answer. */
+  readonly metrics: readonly { readonly machine: string; readonly text: string | undefined }[];
   /** Nodes whose disk is almost full. */
   readonly full: readonly string[];
 }
@@ -97,10 +97,17 @@ function missingArtifacts({ from, to, has }: Preflight): readonly Fault[] {
 
 const DEPRECATED = /^apiserver_requested_deprecated_apis\{([^}]*)\} 1$/;
 
-/** APIs in use that the new minor version no longer serves, by the API server's own metric. */
+/** APIs in use that the new minor version no longer serves, by the API servers' own metric. */
 function removedApis({ to, metrics }: Preflight): readonly Fault[] {
   const minor = parseVersion(to.versions['kube-apiserver'])![1];
-  return metrics.split('\n').flatMap((line) => {
+  const silent = metrics.filter(({ text }) => text === undefined);
+  const lines = new Set(metrics.flatMap(({ text }) => text?.split('\n') ?? []));
+  const unknown = silent.map(({ machine }) =>
+    fault(
+      `${machine}: its API server does not say which deprecated APIs its clients use; \`muster cluster status\` shows whether it is ready`,
+    ),
+  );
+  const used = [...lines].flatMap((line) => {
     const labels = DEPRECATED.exec(line)?.[1];
     if (labels === undefined) return [];
     const label = (name: string): string => new RegExp(`(?:^|,)${name}="([^"]*)"`).exec(labels)?.[1] ?? '';
@@ -113,6 +120,7 @@ function removedApis({ to, metrics }: Preflight): readonly Fault[] {
       ),
     ];
   });
+  return [...unknown, ...used];
 }
 
 /** kubelet removes images from a full disk, and so also those that were pulled for the upgrade. */

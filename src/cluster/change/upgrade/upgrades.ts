@@ -235,10 +235,23 @@ async function checked(
   // Where only etcd changes, the cluster may be without control planes that run.
   const etcdOnly = roles.every((role) => role === 'etcd');
   const health = await deps.health.look(to.name, { etcdOnly });
-  const kubes = withRole(from, 'control-plane').map((one) => deps.kubes(to.name, addressOf(one)));
+  const servers = withRole(from, 'control-plane').map((one) => ({
+    machine: one.name,
+    kube: deps.kubes(to.name, addressOf(one)),
+  }));
+  const kubes = servers.map(({ kube }) => kube);
   // Without an API server the findings of health say so.
   const kube = etcdOnly ? undefined : await firstReady(kubes).catch(() => undefined);
-  const metrics = kube && isMinorChange(order) ? (await kube('/metrics')).text : '';
+  // Each API server counts only the requests that it has answered itself.
+  const metrics = kube && isMinorChange(order) ? await Promise.all(servers.map(metricsOf)) : [];
   const full = kube ? await fullNodes(kube) : [];
   return preflightFaults({ from, to, running, health, roles, without, has: deps.has, metrics, full });
 }
+
+const metricsOf = async ({ machine, kube }: { readonly machine: string; readonly kube: Kube }) => ({
+  machine,
+  text: await kube('/metrics').then(
+    ({ text }) => text,
+    () => undefined,
+  ),
+});

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import type { Evidence, ListenerEvidence, ListenerName } from '../../../../src/agent/evidence.ts';
 import { MAX_TOKEN_PODS } from '../../../../src/agent/evidence.ts';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { previewText } from '../../../../src/cli/pki/rotation.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
@@ -17,9 +18,12 @@ import {
 } from '../../../../src/cluster/change/rotation/evidence.ts';
 import {
   kidOf,
-  leftoversIn,
+  leftoversOf,
   legacyTokens,
+  type Needle,
   needleOf,
+  searched,
+  tokenNeedle,
 } from '../../../../src/cluster/change/rotation/leftovers.ts';
 import {
   type RotationOrder,
@@ -34,11 +38,13 @@ import {
   sampleOf,
   watched,
 } from '../../../../src/cluster/change/rotation/rehearsal.ts';
+import { search } from '../../../../src/cluster/change/rotation/search.ts';
 import { otherKeys } from '../../../../src/cluster/change/rotation/secrets.ts';
 import { ROTATION } from '../../../../src/cluster/change/rotation/table.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
 import { podsWithTokensOf } from '../../../../src/cluster/change/rotation/token-pods.ts';
 import type { MachineSeen, StepInput, Verdict } from '../../../../src/cluster/change/step.ts';
+import { type Kube, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
 import { world } from '../../pki/kit.ts';
 import { resolved } from '../kit.ts';
@@ -215,6 +221,9 @@ test('the key id of tokens is the one that API servers write into them', async (
   expect(keyIdOfTokens(publicKey)).toBe(expected);
 });
 
+const leftoversIn = (kind: string, list: unknown, needles: readonly Needle[]) =>
+  leftoversOf(searched(kind, list, needles));
+
 test('the search finds an old CA in plain text, in base64, and in kubeconfigs in Secrets, with its owner', async () => {
   const { pki } = await world();
   const ca = trustBundle((await pki.keysets('golden')).get('ca')!);
@@ -243,6 +252,102 @@ test('the search finds an old CA in plain text, in base64, and in kubeconfigs in
   expect(
     leftoversIn('validatingwebhookconfiguration', { items: webhooks }, needles).map(({ name }) => name),
   ).toEqual(['validatingwebhookconfiguration/hook']);
+});
+
+/** An API that lists these objects by their paths, three to a page. */
+const listing =
+  (lists: Readonly<Record<string, readonly object[]>>, broken: readonly string[] = []): Kube =>
+  async (path) => {
+    const [list = '', query] = path.split('?');
+    if (broken.includes(list)) throw new KubeRefusal(500, 'conversion webhook failed');
+    const from = Number(new URLSearchParams(query).get('continue') ?? 0);
+    const all = lists[list] ?? [];
+    const more = from + 3 < all.length ? { continue: String(from + 3) } : {};
+    const body = { items: all.slice(from, from + 3), metadata: more };
+    return { body, text: JSON.stringify(body), date: 0 };
+  };
+
+test('workloads and custom resources are searched, annotations too, and the top owner is named', async () => {
+  const { pki } = await world();
+  const ca = trustBundle((await pki.keysets('golden')).get('ca')!);
+  const token = `${Buffer.from('{"alg":"RS256","kid":"old-kid"}').toString('base64url')}.e30.x`;
+  const needles = [needleOf('the old ca', ca), tokenNeedle('old-kid')];
+  const object = (name: string, more: object, owner?: string, annotations?: object) => ({
+    metadata: {
+      ...{ namespace: 'web', name, uid: `uid-${name}`, annotations },
+      ...(owner && { ownerReferences: [{ uid: `uid-${owner}`, kind: 'X', name: owner, controller: true }] }),
+    },
+    ...more,
+  });
+  const env = (value: string) => ({ spec: { containers: [{ env: [{ name: 'CA', value }] }] } });
+  const template = (value: string) => ({ spec: { replicas: 1, template: env(value) } });
+  const crd = (plural: string) => ({
+    metadata: { name: `${plural}.example.com` },
+    spec: {
+      ...{ group: 'example.com', names: { plural } },
+      versions: [
+        { name: 'v1', served: true, storage: false },
+        { name: 'v2', served: true, storage: true },
+      ],
+    },
+  });
+  const lists = {
+    '/apis/apps/v1/deployments': [
+      ...['a', 'b', 'c'].map((name) => object(name, template('none'))),
+      object('web', template(ca)),
+      object('fixed', template('new'), undefined, {
+        'kubectl.kubernetes.io/last-applied-configuration': JSON.stringify(template(ca)),
+      }),
+    ],
+    '/apis/apps/v1/replicasets': [
+      object('web-1', template(ca), 'web'),
+      object('fixed-1', { spec: { replicas: 0, template: env(ca) } }, 'fixed'),
+    ],
+    '/api/v1/pods': [
+      object('web-1-a', env(ca), 'web-1'),
+      object('sts-0', { spec: { containers: [{ args: ['--token', token] }] } }, 'sts'),
+      object('done', { ...env(ca), status: { phase: 'Succeeded' } }),
+    ],
+    '/apis/apps/v1/statefulsets': [object('sts', {}, 'operated')],
+    '/apis/apps/v1/daemonsets': [object('ds', {}, undefined, { trust: JSON.stringify({ ca }) })],
+    '/apis/apiextensions.k8s.io/v1/customresourcedefinitions': [
+      crd('operateds'),
+      crd('broken'),
+      crd('others'),
+    ],
+    '/apis/example.com/v2/operateds': [object('operated', {})],
+    '/apis/example.com/v2/others': [object('one', { spec: { trust: { bundle: ca } } })],
+  };
+  const found = await search(listing(lists, ['/apis/example.com/v2/broken']), needles, new ManualClock());
+  expect(found).toEqual([
+    { name: 'deployment/web/web', text: 'contains the old ca' },
+    { name: 'daemonset/web/ds', text: 'contains the old ca' },
+    {
+      name: 'operateds.example.com/web/operated',
+      text: 'contains a token of the old service-account key, in pod/web/sts-0',
+    },
+    { name: 'others.example.com/web/one', text: 'contains the old ca' },
+    { name: 'search/broken.example.com', text: 'was not searched: conversion webhook failed' },
+  ]);
+});
+
+test('a search that takes too long names what it has not read', async () => {
+  const clock = new ManualClock();
+  const crds = ['slow', 'late'].map((plural) => ({
+    metadata: { name: `${plural}.example.com` },
+    spec: { group: 'example.com', names: { plural }, versions: [{ name: 'v1', served: true }] },
+  }));
+  const api = listing({ '/apis/apiextensions.k8s.io/v1/customresourcedefinitions': crds });
+  const slow: Kube = async (path) => {
+    if (path.includes('/slow')) clock.advance(duration('61s'));
+    return api(path);
+  };
+  expect(await search(slow, [], clock)).toEqual([
+    {
+      name: 'search/late.example.com',
+      text: 'was not searched: the cluster has more custom resources than one search reads',
+    },
+  ]);
 });
 
 test('a token in a Secret is known by its key id, and any other text is none', () => {

@@ -213,7 +213,7 @@ function texts(changes: Partial<Preflight> = {}): string[] {
     running: { release: releaseOf(FROM), fixed: fixedOf(FROM), machines: new Map(machines) },
     health: { cluster: 'golden', ok: true, at: '', scope: 'all', findings: [] },
     has: () => true,
-    metrics: '',
+    metrics: [],
     full: [],
     ...changes,
   };
@@ -251,7 +251,13 @@ test('failing checks, silent machines, missing files, removed APIs and full disk
     'apiserver_requested_deprecated_apis{group="x",removed_release="1.40",resource="ys",subresource="",version="v1"} 1',
     'apiserver_request_total{group="x"} 1',
   ].join('\n');
-  expect(texts({ metrics })).toEqual([
+  const at = (machine: string, text: string | undefined) => ({ machine, text });
+  expect(texts({ metrics: [at('cp1', ''), at('cp2', undefined)] })).toEqual([
+    'cp2: its API server does not say which deprecated APIs its clients use; `muster cluster status` shows whether it is ready',
+  ]);
+  // Each server counts its own clients alone, and two may count the same.
+  const all = [at('cp1', ''), at('cp2', metrics), at('cp3', metrics)];
+  expect(texts({ metrics: all })).toEqual([
     'flowcontrol.apiserver.k8s.io/v1beta3/flowschemas is in use, and Kubernetes 1.36 does not serve it; move its users to the newer API first',
   ]);
 });

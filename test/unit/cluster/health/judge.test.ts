@@ -283,7 +283,7 @@ test('what a change restarts or drains is no fault, with no advice that would un
     says: 'roll: step workers for 3m, waits for w1: it reboots; muster cluster roll golden shows it',
   });
   expect(during(UNDER_WAY).find(({ subject }) => subject === 'w2')?.says).toContain('cordoned by the roll');
-  // A node that an earlier change left cordoned is a fault, as is all of it when nothing is under way.
+  // A node that an earlier change left cordoned is a fault, and so is all of it without a change.
   expect(failing(during({ ...UNDER_WAY, id: 'roll-2' }))).toContain(
     'node w2: ready, but cordoned; kubectl uncordon w2',
   );
