@@ -24,6 +24,7 @@ const AGENT_SCRIPTS = [
   'muster-crypt.sh',
   'muster-approval.sh',
   'muster-talk.sh',
+  'muster-clock.sh',
   'muster-versions.sh',
   'muster-facts.sh',
   'muster-inventory.sh',

@@ -1,12 +1,15 @@
 /** The server: opens what it knows, answers machines, agents and operators, and ends in order. */
 import { isatty } from 'node:tty';
 import { systemClock } from './base/clock.ts';
+import { HostClock } from './base/host-clock.ts';
 import { createMetrics } from './base/metrics.ts';
 import { connectServiceManager } from './base/notify.files.ts';
+import { passedTime } from './base/passed-time.files.ts';
 import { createLog } from './base/pino.files.ts';
 import { openSystemCalls } from './base/system-calls.socket.ts';
 import type { ServeOptions } from './cli/serve/options.ts';
 import { type CloseListener, createBoot } from './wiring/boot.ts';
+import { followClock } from './wiring/clock.ts';
 import { openClusters } from './wiring/clusters.ts';
 import { daemonOf, keepMemorySmall } from './wiring/daemon.ts';
 import { listenToOperators } from './wiring/operators.ts';
@@ -29,7 +32,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   });
   const stopping = new AbortController();
   const systemCalls = openSystemCalls({ env: process.env, log });
-  const common = { clock: systemClock, log, metrics, signal: stopping.signal, systemCalls };
+  const clock = new HostClock({ source: systemClock, passed: passedTime() });
+  const common = { clock, log, metrics, signal: stopping.signal, systemCalls };
   const manager = connectServiceManager({ env: process.env, clock: systemClock, log });
   const ended = Promise.withResolvers<void>();
   // The part that was opened last is closed first, also when starting fails half-way.
@@ -38,6 +42,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   closing.defer(() => manager.close());
   try {
     const state = await openState(options, common, closing, ended.reject);
+    closing.defer(await followClock(common, state));
     const boot = createBoot(options, common, state, closing);
     // Before the first listener opens: who has an answer may already stop the server.
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.resolve());

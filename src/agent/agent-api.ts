@@ -3,8 +3,10 @@
  * and answers with a plan.
  */
 import { createHash } from 'node:crypto';
+import { mustKnowTime } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import type { ClockWitnesses } from '../base/host-clock.ts';
 import type { Log } from '../base/log.ts';
 import type { Consoles } from '../machines/console.files.ts';
 import { consolePart } from '../machines/console.ts';
@@ -86,6 +88,8 @@ interface AgentApiDeps extends RedeemDeps, AuthenticateDeps {
   readonly consoles?: Pick<Consoles, 'take'> | undefined;
   /** Compares the checkpoints that machines remember with the security log. */
   readonly witness?: Witness | undefined;
+  /** Told the clocks of the machines; absent: nobody compares them. */
+  readonly witnesses?: ClockWitnesses | undefined;
   /** Snapshots of etcd; absent: nobody takes any. */
   readonly snapshots?: AgentSnapshots | undefined;
   /** Which agent machines run; absent: none is upgraded. */
@@ -191,6 +195,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const since = deps.clock.monotonic();
       const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
+      deps.witnesses?.heard(member.name, { at: read.facts.clock, movedMs: read.facts.clockMoved ?? 0 });
       if (hasEnded(deps, shown)) mustServe(deps.life?.state);
       if (hasEnded(deps, shown)) return renewEnded(deps, record, shown, read.facts, address);
       const facts = await factsOfThisLife(deps, liars, member.name, read.facts);
@@ -213,7 +218,9 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const { digest, tar: body } = encodePlan(plan);
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),
-        'muster-time': String(Math.floor(deps.clock.now() / 1000)),
+        ...(deps.clock.doubt() === undefined && {
+          'muster-time': String(Math.floor(deps.clock.now() / 1000)),
+        }),
         // A machine that has seen a higher revision than the store has now shows the planner that
         // the store was rolled back.
         ...revisionHeader(deps, member.name, Math.max(revision, facts.seenRevision ?? 0)),
@@ -346,6 +353,7 @@ async function renewEnded(
   const { identities, events } = deps;
   if (shown.serial === record.next?.serial) await identities.renewed(record.machine);
   const lines = await renewal(deps, identities.get(record.machine) ?? record, shown, facts);
+  if (lines.length === 0) mustKnowTime(deps.clock);
   if (lines.length === 0) throw new MusterError('E_AGENT_WAIT', 'the certificate is being renewed');
   events.record({ kind: 'agent.renewed', subject: record.machine, fields: { address, ended: shown.serial } });
   const text = 'The certificate of the agent had ended. It has another one and asks again.';

@@ -237,16 +237,19 @@ async function* limited(body: AsyncIterable<Buffer>, limit: number): AsyncGenera
   }
 }
 
-/** OpenSSL's code for a certificate that has ended. It may hide another fault of the chain. */
-const HAS_ENDED = 'CERT_HAS_EXPIRED';
+/**
+ * OpenSSL's codes for a certificate that is not valid by this host's clock, which may be wrong. They
+ * may hide another fault of the chain.
+ */
+const BY_CLOCK: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID']);
 
 /**
- * The client's certificate if the handshake verified its chain, or found that it has ended, which
- * is judged later ({@link AgentApi.poll}); any other is ignored. In both cases the client has
+ * The client's certificate if the handshake verified its chain, or found only that its dates are
+ * wrong, which is judged later ({@link AgentApi.poll}); any other is ignored. In both cases the client has
  * proved that it holds the key.
  */
 function shownBy(socket: TLSSocket, served: Served): ShownCertificate | undefined {
-  if (!socket.authorized && String(socket.authorizationError) !== HAS_ENDED) return undefined;
+  if (!socket.authorized && !BY_CLOCK.has(String(socket.authorizationError))) return undefined;
   const certificate = socket.getPeerX509Certificate();
   if (certificate === undefined) return undefined;
   const listener = served.get(socket.getX509Certificate()?.serialNumber ?? '');

@@ -6,6 +6,7 @@
 import type { Clock } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import type { ClockWitnesses } from '../base/host-clock.ts';
 import type { Standing } from '../base/limits.server.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -67,6 +68,8 @@ export interface AgentsDeps {
   readonly consoles?: Consoles;
   /** Compares what agents remember of the security log with it; absent: nobody does. */
   readonly witness?: Witness;
+  /** Told the clocks of the machines; absent: nobody compares them. */
+  readonly witnesses?: ClockWitnesses;
   /** Called with the settings of every layer that is made; tests read tickets from them. */
   readonly made?: (settings: AgentSettings) => void;
 }

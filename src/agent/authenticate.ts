@@ -37,9 +37,14 @@ export interface ShownCertificate {
   readonly listener?: string;
 }
 
-/** Whether the certificate has ended by now, maybe since the handshake. */
-export const hasEnded = ({ clock }: Pick<AuthenticateDeps, 'clock'>, shown: ShownCertificate): boolean =>
-  shown.notAfter <= clock.now();
+/**
+ * Whether the certificate has ended by now, maybe since the handshake. A clock that may be wrong
+ * ends none.
+ */
+export function hasEnded({ clock }: Pick<AuthenticateDeps, 'clock'>, shown: ShownCertificate): boolean {
+  const doubt = clock.doubt();
+  return (doubt === undefined || doubt.time !== undefined) && shown.notAfter <= clock.now();
+}
 
 /** Reasons why a client certificate is not accepted. */
 const REFUSALS = {

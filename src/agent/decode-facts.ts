@@ -165,6 +165,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     // A machine may have none yet; the check `machine-id` reports that.
     machineId: optional('machineid') ?? '',
     clock: Number(needed('clock', /^-?[0-9]{1,12}$/)) * 1000,
+    clockMoved: Number(optional('clockmoved', /^-?[0-9]{1,12}$/) ?? 0) * 1000,
     disk: diskOf(form, ''),
     etcd,
     pins: byLeaf(form, 'pin.', (value) => (HEX64.test(value) ? value : undefined)),

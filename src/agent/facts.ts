@@ -138,6 +138,8 @@ export interface AgentFacts {
   readonly machineId: string;
   /** The machine's clock, ms since 1970. */
   readonly clock: number;
+  /** How far the boot host has moved that clock in this boot, ms; absent: not at all. */
+  readonly clockMoved?: number | undefined;
   readonly disk: DataDisk;
   /** Absent: no boot disk is named, or its state is not known yet. */
   readonly bootDisk?: BootDiskFacts;

@@ -28,8 +28,8 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=7
-parts='base within serial identity tpm crypt approval talk versions facts inventory evidence
-  plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
+parts='base within serial identity tpm crypt approval talk clock versions facts inventory
+  evidence plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 
 root=$(readlink -f "${MUSTER_ROOT:-/}")
 root=${root%/}
@@ -110,6 +110,7 @@ poll() {
   look_at_etcd_disk
   mount_known_etcd
   choose_identity
+  review_first_clock
   has_certificate || redeem || return 1
   unlock_data
   remember_identity

@@ -192,7 +192,8 @@ post_facts() {
   look_at_encryption
   look_at_kubelet_client
   look_at_tokens
-  set -- agent="$version" build="$own_build" clock="$(date +%s)"
+  read_clock_moved
+  set -- agent="$version" build="$own_build" clock="$(date +%s)" clockmoved="$clock_moved"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
   set -- "$@" mounted="$mounted" detail="$detail" marker="$marker"
   set -- "$@" encrypt="$encrypt" encrypted="$encrypted"

@@ -1,6 +1,5 @@
 #!/bin/sh
-# Part of the agent (muster-agent.sh reads it in): HTTPS to the boot server, and the clock that TLS
-# needs.
+# Part of the agent (muster-agent.sh reads it in): HTTPS to the boot server.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
 carriage_return=$(printf '\r')
@@ -71,14 +70,14 @@ send_console() {
   done
 }
 
-# Takes a header of an answer whose value is a number: sets retry_after, or sets the clock forward.
+# Takes a header of an answer whose value is a number: sets retry_after, or may set the clock.
 take_header() {
   case $header_name in
     [Rr]etry-[Aa]fter)
       retry_after=$header_value
       ;;
     [Mm]uster-[Tt]ime)
-      [ "$header_value" -le $(($(date +%s) + 60)) ] || set_clock "$header_value"
+      follow_time "$header_value"
       ;;
   esac
 }
@@ -120,36 +119,4 @@ report_distrust() {
   distrust="the agent does not believe the certificate of $server"
   distrust="$distrust; its clock says $(date -u +%Y-%m-%dT%H:%MZ): $answer_text"
   sh "$etc/muster-report.sh" failed "$distrust" 9>&- &
-}
-
-# Sets the machine's clock to $1 seconds since 1970, if agent.conf allows that.
-set_clock() {
-  setting clock
-  [ "$setting" = set ] || return 0
-  say "the clock was $(date +%s) and is set to $1"
-  date -s "@$1" >/dev/null
-}
-
-# Sets the clock from the first configuration, because TLS fails with a wrong one. agent.conf names
-# the time at which the server made it, and its age on this machine is right even if the clock is
-# years off, provided that the file was written in this boot. A slow machine writes the file many
-# minutes after it was made, so a clock that is ahead by less than half an hour is left alone. A
-# configuration from the boot disk is of an earlier day, so it never sets the clock back.
-set_first_clock() {
-  setting time
-  first_line "$root/proc/uptime"
-  uptime=${first_line%%.*}
-  is_number "$setting" || return 0
-  is_number "$uptime" || return 0
-  now=$(date +%s)
-  settings_age=$((now - $(stat -c %Y "$etc/agent.conf")))
-  [ "$settings_age" -ge 0 ] || return 0
-  [ "$settings_age" -le "$uptime" ] || return 0
-  true_time=$((setting + settings_age))
-  behind=$((true_time - now))
-  if [ "$behind" -gt 60 ]; then
-    set_clock "$true_time"
-  elif [ "$behind" -lt -1800 ] && [ -z "$from_boot_disk" ]; then
-    set_clock "$true_time"
-  fi
 }

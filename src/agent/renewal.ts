@@ -54,6 +54,7 @@ export async function renewal(
   shown: Renewed,
   facts: AgentFacts,
 ): Promise<readonly PlanLine[]> {
+  if (clock.doubt() !== undefined) return [];
   const left = shown.notAfter - clock.now();
   const isDue = async (): Promise<boolean> => {
     if (left > NOT_YET) return false;

@@ -20,6 +20,8 @@ export interface ReadinessFacts {
   readonly agentsFault: string | undefined;
   /** Why the store does not serve; undefined while it does. */
   readonly lifeFault?: string | undefined;
+  /** Why the host's clock is in doubt; undefined while it is proved. */
+  readonly clockDoubt?: string | undefined;
   /** Faults of networks and documents. */
   readonly faults: readonly Pick<Fault, 'code' | 'message'>[];
 }
@@ -50,6 +52,7 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
       { name: 'event journal', ok: !facts.journalFailing },
       { name: 'security log', ok: !facts.securityLogFailing },
       ...(agentsFault === undefined ? [] : [{ name: "agents' listener", ok: false, detail: agentsFault }]),
+      ...(facts.clockDoubt === undefined ? [] : [{ name: 'clock', ok: false, detail: facts.clockDoubt }]),
       ...facts.faults.map(({ code, message }) => ({ name: code, ok: false, detail: message })),
     ],
   };

@@ -1,13 +1,21 @@
 /** Time as a dependency, so that leases, sessions and back-off can be tested without waiting. */
+import type { ClockDoubt } from './clock-judge.ts';
 import type { Millis } from './duration.ts';
+import { MusterError } from './errors.ts';
 import { apart } from './rehearsal.ts';
 
 export interface Clock {
   /**
    * Wall-clock time, milliseconds since 1970-01-01 UTC. It may jump. Use it for times that are
-   * stored or shown.
+   * stored or shown. While the host's clock is in doubt, it is the time that other clocks prove, if
+   * they do.
    */
   now(): Millis;
+  /**
+   * Why nothing may be issued, deleted or begun by the time of now; undefined while the host's
+   * clock is proved.
+   */
+  doubt(): ClockDoubt | undefined;
   /** Monotonic milliseconds from an arbitrary origin. Use it to measure spans in this process. */
   monotonic(): Millis;
   /**
@@ -19,12 +27,23 @@ export interface Clock {
 
 export const systemClock: Clock = {
   now: () => Date.now() as Millis,
+  doubt: () => undefined,
   monotonic: () => performance.now() as Millis,
   after(span, fn) {
     const timer = apart(() => setTimeout(fn, span)).unref();
     return () => clearTimeout(timer);
   },
 };
+
+/**
+ * Lets something happen that lasts: a certificate, a key, the end of a record.
+ *
+ * @throws {MusterError} E_CLOCK while the host's clock is in doubt
+ */
+export function mustKnowTime(clock: Pick<Clock, 'doubt'>): void {
+  const doubt = clock.doubt();
+  if (doubt !== undefined) throw new MusterError('E_CLOCK', doubt.text);
+}
 
 /** Resolves after `span`, or as soon as `signal` aborts. */
 export const pause = (clock: Clock, span: Millis, signal: AbortSignal): Promise<void> =>
@@ -45,6 +64,7 @@ export const pause = (clock: Clock, span: Millis, signal: AbortSignal): Promise<
  */
 export class ManualClock implements Clock {
   #now: Millis;
+  #doubt: ClockDoubt | undefined;
   #timers: { due: number; fn: () => void }[] = [];
 
   constructor(start: Millis = Date.UTC(2026, 0, 1) as Millis) {
@@ -53,6 +73,15 @@ export class ManualClock implements Clock {
 
   now(): Millis {
     return this.#now;
+  }
+
+  doubt(): ClockDoubt | undefined {
+    return this.#doubt;
+  }
+
+  /** Puts the clock in doubt, or ends that. */
+  setDoubt(doubt: ClockDoubt | undefined): void {
+    this.#doubt = doubt;
   }
 
   monotonic(): Millis {

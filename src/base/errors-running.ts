@@ -12,6 +12,12 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'See `muster pki status`: agents renew certificates of their machines, so look whether the machine is heard; a CA has to be rotated.',
   },
+  E_CLOCK: {
+    title: "The boot host's clock is in doubt.",
+    who: 'operator',
+    http: 503,
+    fix: 'Set the clock of the boot host: install chrony or systemd-timesyncd, and name `timeServers` in the Cluster. Until then nothing is issued or rotated; what runs goes on.',
+  },
   E_LATER_KEYS: {
     title: 'Machines of a cluster have later keys than this restored store.',
     who: 'operator',

@@ -174,6 +174,16 @@ export const METRICS = {
     help: 'When the CA or certificate of this kind that is to be renewed and ends first ends, in seconds since 1970; 0 when there is none any more. The scope is a cluster or `muster`.',
     labels: ['scope', 'what'],
   },
+  muster_clock_doubted: {
+    type: 'gauge',
+    help: "1 while the boot host's clock is in doubt, so that nothing is issued, else 0.",
+    labels: [],
+  },
+  muster_clock_off_seconds: {
+    type: 'gauge',
+    help: "How far the boot host's clock is ahead of the time that other clocks have (negative: behind), while it is in doubt; else 0.",
+    labels: [],
+  },
   muster_pki_alarms: {
     type: 'gauge',
     help: 'CAs and certificates that end within 30 days (soon) or 7 days (urgent) and should have been renewed.',

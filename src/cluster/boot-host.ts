@@ -62,8 +62,10 @@ export function bootHostCredentials(
     const keysets = await pki.keysets(cluster);
     const keys = generations(keysets);
     const known = held.get(cluster);
-    if (known && known.until > clock.now() && known.keys === keys) return known.made;
-    const until = clock.now() + Math.min(leafOf(leaf).lifetime / 2, USED_MS);
+    // What is there goes on while nothing may be issued.
+    const lasts = known !== undefined && (known.until > clock.monotonic() || clock.doubt() !== undefined);
+    if (lasts && known.keys === keys) return known.made;
+    const until = clock.monotonic() + Math.min(leafOf(leaf).lifetime / 2, USED_MS);
     const made = issue(cluster, keysets);
     held.set(cluster, { until, keys, made });
     // After a failure the next call tries again.

@@ -51,6 +51,9 @@ export const EVENT_KINDS = {
   'machine.phase': "A machine's phase changed.",
   'machine.held': 'A machine is held; the reason says how to release it.',
   'machine.conflict': 'Two machines claim one identity.',
+  'clock.doubted':
+    "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",
+  'clock.proved': "The boot host's clock is right again, as other clocks show.",
   'pki.imported': 'An operator brought a CA; it signs at once, or after the next rotation.',
   'pki.resealed': 'The private keys in the store were sealed again with the first key of the vault.',
   'pki.renewal':

@@ -45,7 +45,7 @@ export function renewerOf(leaf: LeafName, standing: Standing): Renewer {
 
 /**
  * The serial numbers of the certificates that a newer one for the same holder and purpose replaces.
- * An operator may have several.
+ * An operator may have several. `issued`: in the order of issue.
  */
 export function supersededSerials(issued: readonly IssuedCertificate[]): ReadonlySet<string> {
   const newest = new Map<string, IssuedCertificate>();
@@ -54,9 +54,8 @@ export function supersededSerials(issued: readonly IssuedCertificate[]): Readonl
     if (renewerOf(one.leaf, 'current') === 'person') continue;
     const kind = `${one.leaf} ${one.to}${isProbe(one.leaf) ? ` ${one.issuer.generation}` : ''}`;
     const known = newest.get(kind);
-    const isNewer = known === undefined || one.issuedAt >= known.issuedAt;
-    if (known !== undefined) superseded.add(isNewer ? known.serial : one.serial);
-    if (isNewer) newest.set(kind, one);
+    if (known !== undefined) superseded.add(known.serial);
+    newest.set(kind, one);
   }
   return superseded;
 }

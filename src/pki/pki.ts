@@ -3,7 +3,7 @@
  * is written to the ledger before it is handed out.
  */
 
-import type { Clock } from '../base/clock.ts';
+import { type Clock, mustKnowTime } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
@@ -145,7 +145,7 @@ export interface Pki {
    * Signs a certificate and writes it to the ledger; resolves when the entry is durable. Bridges
    * from the other trusted generations follow behind the certificate.
    *
-   * @throws {MusterError} E_CONFLICT when an expectation of `also` does not hold: nothing was
+   * @throws {MusterError} E_CLOCK while the host's clock is in doubt. E_CONFLICT when an expectation of `also` does not hold: nothing was
    *   written, and the certificate is not handed out. E_PKI when the scope lacks the CA.
    *   E_CERTIFICATE_LIMIT when the machine got many certificates of this kind lately.
    */
@@ -164,7 +164,10 @@ export interface Pki {
   scopes(): Promise<readonly string[]>;
   /** The ledger's entry for this serial number (hexadecimal); undefined when there is none. */
   issuedOne(scope: string, serial: string): Promise<IssuedCertificate | undefined>;
-  /** The ledger of a scope, by serial number. */
+  /**
+   * The ledger of a scope in the order in which it was issued: dates say nothing about the order if
+   * the clock was ever wrong.
+   */
   issued(scope: string): Promise<readonly IssuedCertificate[]>;
   /**
    * Deletes entries of the ledger whose certificates ended a while ago (see prune.ts),
@@ -244,6 +247,7 @@ class StorePki implements Pki {
   async found(scope: string, algorithm?: KeyAlgorithm): Promise<Keysets> {
     const existing = await this.#read(scope);
     if (existing.size > 0) return existing;
+    mustKnowTime(this.#clock);
     const now = this.#clock.now();
     const lifetime = this.#lifetimes.authority;
     const options = { now, ...(algorithm && { algorithm }), ...(lifetime && { lifetime }) };
@@ -263,6 +267,7 @@ class StorePki implements Pki {
   }
 
   async adopt(scope: string, keys: AdoptedKeys, also: readonly Write[]): Promise<void> {
+    mustKnowTime(this.#clock);
     const now = this.#clock.now();
     const writes = ADOPTED.map((name) => ({
       key: KEYS.keyset.key(scope, name),
@@ -283,6 +288,7 @@ class StorePki implements Pki {
     transition: Transition,
     also?: (after: KeysetState, generation: string) => readonly Write[],
   ): Promise<{ readonly generation: string; readonly state: KeysetState }> {
+    mustKnowTime(this.#clock);
     const making = { now: this.#clock.now(), lifetime: this.#lifetimes.authority };
     let generation = '';
     const step =
@@ -325,6 +331,7 @@ class StorePki implements Pki {
     { leaf, holder, cluster, publicKey, also, ...order }: IssueOrder,
   ): Promise<IssuedCertificate> {
     const row = leafOf(leaf);
+    this.#mustKnowTimeOf(row);
     this.#countOne(scope, leaf, holder.name, order.generation);
     if (order.generation !== undefined && !isProbe(leaf))
       throw new MusterError('E_PKI', `only the primary generation signs "${leaf}"`);
@@ -360,7 +367,8 @@ class StorePki implements Pki {
     return renewalsOf(this.#store, scope);
   }
 
-  renew(scope: string, what: Omit<RenewalOrder, 'at'>, also?: readonly Write[]): Promise<void> {
+  async renew(scope: string, what: Omit<RenewalOrder, 'at'>, also?: readonly Write[]): Promise<void> {
+    mustKnowTime(this.#clock);
     return orderRenewal(this.#store, scope, { ...what, at: this.#clock.now() }, also);
   }
 
@@ -377,10 +385,13 @@ class StorePki implements Pki {
 
   async issued(scope: string): Promise<readonly IssuedCertificate[]> {
     const { records } = await this.#store.list(KEYS.issued.prefix(scope));
-    return records.map(({ key, value }) => decodeIssued(key, value));
+    return records
+      .toSorted((a, b) => a.revision - b.revision)
+      .map(({ key, value }) => decodeIssued(key, value));
   }
 
-  prune(scope: string): Promise<number> {
+  async prune(scope: string): Promise<number> {
+    if (this.#clock.doubt() !== undefined) return 0;
     return pruneLedger(this.#store, scope, this.#clock.now());
   }
 
@@ -402,6 +413,7 @@ class StorePki implements Pki {
     name: AuthorityName,
     authority: Generation,
   ): Promise<{ readonly generation: string; readonly signs: boolean }> {
+    mustKnowTime(this.#clock);
     const unused = (await this.issued(scope)).every(({ issuer }) => issuer.keyset !== name);
     if (unused) {
       await this.change(scope, name, () => foundKeyset(name, authority));
@@ -409,6 +421,18 @@ class StorePki implements Pki {
     }
     const { generation } = await this.transition(scope, name, { do: 'make', given: authority });
     return { generation, signs: false };
+  }
+
+  /**
+   * A leaf of the transport CA begins in the year 2000, so only its end depends on the clock, and
+   * agents that have none cannot tell what time it is: they get one unless the clock is
+   * contradicted.
+   *
+   * @throws {MusterError} E_CLOCK while the host's clock is in doubt
+   */
+  #mustKnowTimeOf({ begins }: ReturnType<typeof leafOf>): void {
+    if (begins === 'transport' && this.#clock.doubt()?.contradicted !== true) return;
+    mustKnowTime(this.#clock);
   }
 
   /** @throws {MusterError} E_CERTIFICATE_LIMIT when a machine got many of these lately. */

@@ -21,12 +21,16 @@ export async function pruneLedger(
 ): Promise<number> {
   const before = now - KEPT_AFTER_END;
   const { records } = await store.list(KEYS.issued.prefix(scope));
-  const all = records.map(({ key, value }) => ({ key, issued: decodeIssued(key, value) }));
-  const newest = new Map<string, Millis>();
-  for (const { issued } of all)
-    newest.set(kindOf(issued), Math.max(newest.get(kindOf(issued)) ?? 0, issued.issuedAt) as Millis);
+  const all = records.map(({ key, value, revision }) => ({
+    key,
+    revision,
+    issued: decodeIssued(key, value),
+  }));
+  const newest = new Map<string, number>();
+  for (const { issued, revision } of all)
+    newest.set(kindOf(issued), Math.max(newest.get(kindOf(issued)) ?? 0, revision));
   const over = all.filter(
-    ({ issued }) => issued.notAfter < before && issued.issuedAt < newest.get(kindOf(issued))!,
+    ({ issued, revision }) => issued.notAfter < before && revision < newest.get(kindOf(issued))!,
   );
   for (let from = 0; from < over.length; from += MAX_OPERATIONS)
     await store.commit(over.slice(from, from + MAX_OPERATIONS).map(({ key }) => ({ key, delete: true })));

@@ -30,17 +30,26 @@ const MOST = 1000;
 const isFor = (one: RenewalOrder, of: { readonly leaf: LeafName; readonly to: string }): boolean =>
   (one.machine === undefined || one.machine === of.to) && (one.leaf === undefined || one.leaf === of.leaf);
 
+/**
+ * Whether the order replaces what was issued at a time. An order from the future, which the clock
+ * has made when it was wrong, would replace certificates without end: it replaces nothing.
+ */
+const isBefore = (issuedAt: number, one: RenewalOrder, now: number): boolean =>
+  issuedAt < one.at && one.at <= now;
+
 /** Whether a certificate is to be replaced. */
 export const isToBeRenewed = (
   orders: readonly RenewalOrder[],
   issued: Pick<IssuedCertificate, 'leaf' | 'to' | 'issuedAt'>,
-): boolean => orders.some((one) => issued.issuedAt < one.at && isFor(one, issued));
+  now: number,
+): boolean => orders.some((one) => isBefore(issued.issuedAt, one, now) && isFor(one, issued));
 
 /** Whether a key is to be replaced; `issuedAt`: when it got its first certificate. */
 export const needsNewKey = (
   orders: readonly RenewalOrder[],
   key: Pick<IssuedCertificate, 'leaf' | 'to' | 'issuedAt'>,
-): boolean => orders.some((one) => one.newKeys && key.issuedAt < one.at && isFor(one, key));
+  now: number,
+): boolean => orders.some((one) => one.newKeys && isBefore(key.issuedAt, one, now) && isFor(one, key));
 
 function decode(key: string, value: string): readonly RenewalOrder[] {
   const read = record.safeParse(parsed(value));

@@ -88,6 +88,7 @@ export async function serverCertificate(
   const known = text === undefined ? undefined : readServerCertificate(text);
   const isDue = async (certificate: X509Certificate): Promise<boolean> => {
     const issued = await pki.issuedOne(MUSTER_SCOPE, certificate.serialNumber.toLowerCase());
+    if (clock.doubt() !== undefined) return false;
     return issued === undefined || clock.now() >= renewsAt(issued);
   };
   if (

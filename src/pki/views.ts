@@ -111,12 +111,12 @@ export interface CertificateView {
   readonly notBefore: string;
   readonly notAfter: string;
   /**
-   * `expiring`: less than a fifth of its life is left. `superseded`: its holder has a newer one,
+   * `not yet valid`: it begins later, because the clock was wrong when it was issued. `expiring`: less than a fifth of its life is left. `superseded`: its holder has a newer one,
    * and an agent's is no longer believed. `revoked`: an agent's certificate whose machine was taken
    * out. `removed`: a cluster's certificate whose machine has left: it is not renewed, but valid
    * until it ends.
    */
-  readonly state: 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
+  readonly state: 'not yet valid' | 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
   readonly renewedBy: Renewer;
   /** When the agent, kubelet or the boot host renews it. */
   readonly renewsAt?: string;
@@ -147,7 +147,11 @@ export function certificateView(
   };
 }
 
-function stateByDate(issued: IssuedCertificate, now: Millis): 'valid' | 'expiring' | 'expired' {
+function stateByDate(
+  issued: IssuedCertificate,
+  now: Millis,
+): 'not yet valid' | 'valid' | 'expiring' | 'expired' {
+  if (issued.notBefore > now) return 'not yet valid';
   const left = issued.notAfter - now;
   const life = issued.notAfter - Math.max(issued.notBefore, issued.issuedAt);
   return left <= 0 ? 'expired' : left < life / 5 ? 'expiring' : 'valid';

@@ -195,6 +195,10 @@ export const KEYS = {
     room: 'store',
     holds: 'the life of this store: it is counted up when a backup is restored',
   }),
+  clock: keys('clock', {
+    room: 'wiring',
+    holds: 'the newest time at which the clock of the boot host was proved',
+  }),
   lease: keys('lease/NETWORK/ADDRESS', { room: 'pxe', holds: 'a DHCP lease' }),
 } as const;
 

@@ -1,11 +1,11 @@
 /** The dependencies that nearly every part of the server takes. */
-import type { Clock } from '../base/clock.ts';
+import type { HostClock } from '../base/host-clock.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { DaemonLog } from '../base/pino.files.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
 
 export interface Common {
-  readonly clock: Clock;
+  readonly clock: HostClock;
   readonly log: DaemonLog;
   readonly metrics: Metrics;
   /** Aborts when the server stops. */

@@ -54,6 +54,7 @@ export function daemonOf(
         firmware: firmwareServed((name) => assets.loader(name) !== undefined),
         agentsFault: agents.fault(),
         lifeFault: life.detail,
+        clockDoubt: clock.doubt()?.text,
         faults: [...networks.faults(), ...catalog.faults()],
       }),
     reread() {

@@ -133,7 +133,7 @@ export async function openState(
     secretUsers,
     roster,
     events,
-    ...{ clock, log, metrics },
+    ...{ clock, log, metrics, witnesses: clock },
   });
   const tokens = await openJoinTokens({ store, secrets, clock, events, log });
   return {

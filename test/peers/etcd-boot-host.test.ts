@@ -4,11 +4,12 @@
  * back and stops answering.
  */
 import { execFileSync } from 'node:child_process';
+import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { callApi } from './etcd/api.ts';
-import { type Rack, until, withRack } from './etcd/rack.ts';
+import { DEBIAN_13, type Rack, until, withRack } from './etcd/rack.ts';
 
 /** Facts of the agent of m1, as this boot host knows them. */
 const holdOf = async (socket: string): Promise<string | undefined> => {
@@ -91,5 +92,62 @@ test.concurrent(
       expect((await rack.fromMachine('m1', ['curl', '-s', '-m', '2', url])).code).not.toBe(0);
     },
     { members: ['m1'] },
+  ),
+);
+
+/** When the certificate of a machine's etcd begins, ms since 1970. */
+const beginsAt = (machine: Rack['all'][number]): number =>
+  Date.parse(new X509Certificate(machine.read('/etc/kubernetes/pki/etcd/server.crt') ?? '').validFrom);
+
+test.concurrent(
+  'a boot host whose clock is wrong for a while harms no running cluster',
+  { timeout: 600_000 },
+  withRack(
+    async (rack: Rack) => {
+      const { host, writer } = rack;
+      const writes = async (): Promise<void> => {
+        const before = writer.acknowledged.size;
+        await until('etcd takes writes', () => writer.acknowledged.size > before + 50, rack.state, 60);
+      };
+      const lines = async (): Promise<string> =>
+        (await rack.muster('cluster', 'status', 'one', '--etcd')).output;
+      await Promise.all(rack.all.map((machine) => machine.powerOn()));
+      await rack.healthy();
+      writer.start();
+      await writes();
+
+      for (const [days, restarts] of [
+        [400, false],
+        [250, true],
+        [-400, true],
+      ] as const) {
+        host.setClock(days);
+        if (restarts) await host.restart();
+        await until(
+          `status names the clock, ${days} days off`,
+          async () => / clock .*(ahead|behind)/.test(await lines()),
+          lines,
+          60,
+        );
+        // Agents poll every 15 seconds, and none gets anything from the wrong time.
+        await new Promise((done) => setTimeout(done, 20_000));
+        await writes();
+        expect((await rack.muster('pki', 'renew', 'one')).output).toContain('E_CLOCK');
+        expect((await rack.muster('status')).output).toMatch(/^WAIT clock/m);
+        host.setClock(0);
+        if (restarts) await host.restart();
+        await until('the clock is proved', async () => !/ clock /.test(await lines()), lines, 60);
+        await rack.healthy(60);
+        await writes();
+      }
+      await new Promise((done) => setTimeout(done, 20_000));
+      await writes();
+      for (const machine of rack.all) expect(beginsAt(machine)).toBeLessThan(Date.now());
+      expect(writer.failedTwice).toEqual([]);
+      const status = (await rack.muster('pki', 'status', 'one', '-o', 'json')).output;
+      expect(status).not.toContain('not yet valid');
+      await rack.nothingLost();
+    },
+    { document: 'api', setsClock: true, etcd: DEBIAN_13, diskMiB: 320 },
   ),
 );

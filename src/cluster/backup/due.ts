@@ -24,12 +24,17 @@ export function nextDue(every: Millis, { newest, failed }: Known, now: number): 
   return Math.max(next, Math.min(failed, now) + Math.min(every, RETRY_AFTER));
 }
 
-/** The oldest snapshots beyond the `keep` newest. */
+/**
+ * The oldest snapshots beyond the `keep` newest at `now`. One from the future (the clock was wrong)
+ * would push out newer ones: it does not count, and is not removed.
+ */
 export const surplus = (
   snapshots: readonly Pick<Snapshot, 'id' | 'takenAt'>[],
   keep: number,
+  now: number,
 ): readonly string[] =>
   snapshots
+    .filter(({ takenAt }) => takenAt <= now)
     .toSorted((a, b) => b.takenAt - a.takenAt || (a.id < b.id ? 1 : -1))
     .slice(keep)
     .map(({ id }) => id);

@@ -297,6 +297,7 @@ class SnapshotRounds {
 
   /** The order that the schedule makes now, if any. */
   #scheduled(cluster: string): Order | undefined {
+    if (this.#deps.clock.doubt() !== undefined) return undefined;
     const due = this.#due(cluster);
     if (due === undefined || due > this.#deps.clock.now()) return undefined;
     const record = this.#founding(cluster);
@@ -349,8 +350,8 @@ class SnapshotRounds {
     }
     try {
       if (made.length > 0) await files.describe({ ...snapshot, copies: made });
-      if (setting(cluster) === undefined) return;
-      for (const id of surplus((await files.list(cluster)).items, keep)) {
+      if (setting(cluster) === undefined || clock.doubt() !== undefined) return;
+      for (const id of surplus((await files.list(cluster)).items, keep, clock.now())) {
         for (const one of to)
           await copies
             .remove({ cluster, id }, one)

@@ -2,6 +2,7 @@
 export interface Finding {
   /** What was checked. */
   readonly check:
+    | 'clock'
     | 'cluster'
     | 'change'
     | 'restored'

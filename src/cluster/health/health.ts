@@ -155,7 +155,7 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
   const [founding, issued] = await Promise.all([deps.founding(resolved.name), issuedOf(deps, resolved.name)]);
   const restored = deps.restored?.(resolved.name);
   const circumstances = circumstancesOf(deps, resolved, founding);
-  return [
+  const findings = [
     ...judgeChange(resolved.name, circumstances.change),
     ...(restored === undefined || at.etcdOnly
       ? []
@@ -168,6 +168,26 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
       circumstances,
     ),
     ...(deps.agents ? judgeAgents(resolved.name, deps.agents(resolved.name)) : []),
+  ];
+  return withClock(deps, resolved.name, findings);
+}
+
+const CLOCK_FIX =
+  "set this boot host's clock (chrony or systemd-timesyncd), or name timeServers in the Cluster; nothing is issued until then";
+
+/**
+ * The findings with the doubt about the host's clock before them. By a wrong clock the boot host
+ * accepts no certificate of etcd and API servers, so what it cannot reach is not to be repaired.
+ */
+function withClock({ clock }: HealthDeps, cluster: string, findings: readonly Finding[]): readonly Finding[] {
+  const doubt = clock.doubt();
+  if (doubt === undefined) return findings;
+  const unreached = ({ ok, check }: Finding): boolean => !ok && (check === 'etcd' || check === 'apiserver');
+  return [
+    bad('clock', cluster, doubt.text, CLOCK_FIX),
+    ...findings.map((one) =>
+      unreached(one) ? { ...one, fix: 'set the clock of this boot host first, and look again' } : one,
+    ),
   ];
 }
 

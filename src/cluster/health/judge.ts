@@ -240,7 +240,7 @@ const countOf = (requests: readonly RequestSeen[], whose: string): readonly stri
 
 /**
  * Judges the certificates that machines use: the newest of each kind and machine. `issued`:
- * certificates of the cluster, and the agents' certificates that are in force.
+ * certificates of the cluster in the order of issue, and the agents' certificates in force.
  */
 export function judgeCertificates(
   cluster: string,
@@ -252,8 +252,7 @@ export function judgeCertificates(
   for (const one of issued) {
     const lasting = leafOf(one.leaf).roles.some((role) => role !== 'operator' && role !== 'boot-host');
     if (!machines.has(one.to) || !lasting || one.leaf === 'applier') continue;
-    const key = `${one.to} ${one.leaf}`;
-    if ((newest.get(key)?.issuedAt ?? 0) <= one.issuedAt) newest.set(key, one);
+    newest.set(`${one.to} ${one.leaf}`, one);
   }
   const all = [...newest.values()].toSorted((a, b) => a.notAfter - b.notAfter);
   const ending = all.filter((one) => certificateView(one, now).state !== 'valid');
@@ -272,10 +271,16 @@ export function judgeCertificates(
     bad(
       'certificate',
       one.to,
-      `${one.leaf} ${one.notAfter <= now ? 'has expired' : `expires in ${ageText(one.notAfter - now)}`}`,
+      `${one.leaf} ${datesText(one, now)}`,
       `its agent renews it: is ${one.to} heard? muster explain ${one.to}`,
     ),
   );
+}
+
+/** What is wrong with a certificate's dates. */
+function datesText({ notBefore, notAfter }: IssuedCertificate, now: number): string {
+  if (notBefore > now) return `is not yet valid: it begins in ${ageText(notBefore - now)}`;
+  return notAfter <= now ? 'has expired' : `expires in ${ageText(notAfter - now)}`;
 }
 
 /** A finding for each probed node: whether DNS and a Service can be reached from its pods. */

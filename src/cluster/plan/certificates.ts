@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
-import type { Millis } from '../../base/duration.ts';
+import { duration, type Millis } from '../../base/duration.ts';
 import { formatIp, parseIp } from '../../base/ip.ts';
 import {
   type ClusterNames,
@@ -82,8 +82,7 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
 
   const read = async (scope: string): Promise<Map<string, Known>> => {
     const ledger = new Map<string, Known>();
-    const all = [...(await pki.issued(scope))].sort((a, b) => a.issuedAt - b.issuedAt);
-    for (const one of all) note(ledger, one);
+    for (const one of await pki.issued(scope)) note(ledger, one);
     return ledger;
   };
 
@@ -105,7 +104,11 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
     async get(scope, rules, order) {
       const key = keyOf(order.holder.name, order.leaf, order.pin, order.generation);
       const { newest: known, keySince } = (await ledgerOf(scope)).get(key) ?? {};
-      if (known && order.replacesKeys && needsNewKey(rules.renewals, { ...known, issuedAt: keySince! }))
+      if (
+        known &&
+        order.replacesKeys &&
+        needsNewKey(rules.renewals, { ...known, issuedAt: keySince! }, clock.now())
+      )
         return 'new-key';
       if (known && stillGood(known, rules, order, clock)) return known;
       const publicKey =
@@ -126,6 +129,8 @@ interface Known {
 
 /** Certificates count whole seconds, so one may be good for a second more or less. */
 const A_SECOND = 1000;
+/** A certificate that was issued by so much later than now is of a clock that was wrong. */
+const AHEAD = duration('20h');
 
 function stillGood(
   known: IssuedCertificate,
@@ -133,13 +138,24 @@ function stillGood(
   order: CertificateOrder,
   clock: Clock,
 ): boolean {
-  if (clock.now() >= renewsAt(known) || isToBeRenewed(renewals, known)) return false;
+  const now = clock.now();
+  if (isFromFuture(known, now)) return false;
+  // While nobody knows what time it is, nothing is renewed.
+  if (clock.doubt() !== undefined) return true;
+  if (now >= renewsAt(known) || isToBeRenewed(renewals, known, now)) return false;
   if (order.lifetime !== undefined && lifeOf(known) > lifetimeOf(order.leaf, order.lifetime) + A_SECOND)
     return false;
   const signs = order.generation ?? keysets.get(known.issuer.keyset)?.primary;
   if (signs !== known.issuer.generation) return false;
   return namesAre(known, order);
 }
+
+/**
+ * Whether the certificate was issued in the future, by a clock that was wrong: every program that
+ * has the right time refuses it. It is issued again.
+ */
+const isFromFuture = ({ notBefore, issuedAt }: IssuedCertificate, now: number): boolean =>
+  notBefore > now || issuedAt > now + AHEAD;
 
 /** Whether the certificate has exactly the alternative names that a new one would get. */
 function namesAre(known: IssuedCertificate, { leaf, holder, cluster }: CertificateOrder): boolean {

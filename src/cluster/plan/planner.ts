@@ -12,7 +12,7 @@ import { REPLACES_KEYS, REPORTS_PROGRAMS } from '../../agent/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Secret } from '../../base/secret.ts';
-import type { EventSink } from '../../events/event.ts';
+import type { EventSink, Reason } from '../../events/event.ts';
 import { readCsr } from '../../pki/csr.ts';
 import type { GivenSecrets } from '../../pki/given-secrets.ts';
 import { type HandoutOf, type Held, handout } from '../../pki/handout.ts';
@@ -138,6 +138,15 @@ export function createPlanner(deps: PlannerDeps): ClusterPlanner {
   };
 }
 
+/** The fault of a clock in doubt, as a value; throws every other error. */
+function whenClockInDoubt(error: unknown): MusterError {
+  if (error instanceof MusterError && error.code === 'E_CLOCK') return error;
+  throw error;
+}
+
+const clockText = (doubt: string): string =>
+  `The boot host issues nothing while its clock is in doubt: ${doubt}. Set the clock of the boot host.`;
+
 const only = (pollSeconds: number, ...lines: readonly PlanLine[]): Plan => ({ lines, pollSeconds });
 
 /** A poll: the cluster and the machine that polls, and the facts that the machine reports. */
@@ -240,7 +249,9 @@ class Planner {
 
     const running = this.#deps.running?.(resolved.name);
     const rehearsal = running?.rehearsal(machine.name);
-    const known = await this.#keys.of(resolved, isMember);
+    const known = await this.#keys.of(resolved, isMember).catch(whenClockInDoubt);
+    if (known instanceof MusterError)
+      return only(POLL.held, ...data.lines, hold('clock', clockText(known.message)));
     if (known === undefined)
       return only(
         POLL.soon,
@@ -263,7 +274,7 @@ class Planner {
     const leaves = await this.#leaves(poll, keys, objects !== undefined, probing);
     if (leaves.limited !== undefined)
       return {
-        lines: [...data.lines, ...(etcd?.lines ?? []), hold('too-many-certificates', leaves.limited)],
+        lines: [...data.lines, ...(etcd?.lines ?? []), hold(leaves.limited.code, leaves.limited.text)],
         pollSeconds: POLL.held,
       };
     if (leaves.requests.length > 0)
@@ -410,7 +421,14 @@ class Planner {
       (leaf) => leaf !== 'kubelet' || !joinsByToken(resolved, machine),
     );
     let refused = false;
-    let limited: string | undefined;
+    let limited: Reason | undefined;
+    const limit = (error: unknown): undefined => {
+      if (!(error instanceof MusterError)) throw error;
+      if (error.code === 'E_CLOCK') limited = { code: 'clock', text: clockText(error.message) };
+      else if (error.code === 'E_CERTIFICATE_LIMIT')
+        limited = { code: 'too-many-certificates', text: error.message };
+      else throw error;
+    };
     const get = async (leaf: LeafName, generation?: string) => {
       const request = this.#request(machine.name, leaf, facts);
       refused ||= request === 'refused';
@@ -427,11 +445,7 @@ class Planner {
       };
       return pin === undefined
         ? undefined
-        : this.#certificates.get(resolved.name, keys, { ...order, pin }).catch((error: unknown) => {
-            if (!(error instanceof MusterError) || error.code !== 'E_CERTIFICATE_LIMIT') throw error;
-            limited = error.message;
-            return undefined;
-          });
+        : this.#certificates.get(resolved.name, keys, { ...order, pin }).catch(limit);
     };
     const issued = await Promise.all(leaves.map((leaf) => get(leaf)));
     const held = new Map<LeafName, Held>();
@@ -452,11 +466,11 @@ class Planner {
       const replaces = replaced ? facts.pins.get(leaf) : undefined;
       return { do: 'request', leaf, algorithm: resolved.keys, ...(replaces && { replaces }) };
     });
-    if (limited !== undefined)
+    if (limited !== undefined && limited.code !== 'clock')
       this.#deps.events.record({
         kind: 'certificate.refused',
         subject: machine.name,
-        reason: { code: 'too_many', text: limited },
+        reason: { code: 'too_many', text: limited.text },
       });
     return { held, probes, requests, refused, limited };
   }

@@ -63,16 +63,23 @@ export interface Windows {
   readonly closedForUpgrades: (cluster: string) => string | undefined;
 }
 
+/** Why nothing begins by itself while the host's clock is in doubt. */
+function clockWaits(clock: Pick<Clock, 'doubt'>): string | undefined {
+  const doubt = clock.doubt();
+  return doubt && `the clock of the boot host is in doubt: ${doubt.text}`;
+}
+
 /** The windows of all Clusters, by their documents and the wall clock. */
 export function windowsOf({
   catalog,
   clock,
 }: {
   readonly catalog: Pick<Catalog, 'get'>;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'doubt'>;
 }): Windows {
   const settingOf = (cluster: string) => catalog.get('Cluster', cluster)?.document.spec.maintenance;
-  const closed = (cluster: string) => whyMaintenanceWaits(settingOf(cluster), clock.now());
+  const closed = (cluster: string) =>
+    clockWaits(clock) ?? whyMaintenanceWaits(settingOf(cluster), clock.now());
   return {
     closed,
     closedForUpgrades: (cluster) => (settingOf(cluster)?.upgrades ? closed(cluster) : undefined),

@@ -402,6 +402,11 @@ export class BootHost {
     fs.writeFileSync(join(home, 'config/all.yaml'), documents);
   }
 
+  /** Sets its clock, by days ahead of the machines'; needs `setsClock`. */
+  setClock(days: number): void {
+    fs.writeFileSync(join(this.home, 'clock'), `${days < 0 ? '-' : '+'}${Math.abs(days) * 86_400}s\n`);
+  }
+
   /** Runs `muster …` for this boot host. */
   muster(...words: string[]): Promise<{ readonly code: number; readonly output: string }> {
     return musterAt(this.socket, words);
@@ -446,6 +451,20 @@ export class BootHost {
 
   log = (): string => {
     return `--- boot host\n${fs.readFileSync(join(this.home, 'muster.log'), 'utf8').slice(-6000)}`;
+  };
+}
+
+/** The environment of a boot host whose clock follows a file. */
+function fakeClock(home: string): Readonly<Record<string, string>> {
+  const file = join(home, 'clock');
+  fs.writeFileSync(file, '+0s\n');
+  const library = String(execFileSync('sh', ['-c', 'echo /usr/lib/*/faketime/libfaketimeMT.so.1'])).trim();
+  return {
+    LD_PRELOAD: library,
+    FAKETIME_TIMESTAMP_FILE: file,
+    FAKETIME_NO_CACHE: '1',
+    // Waits by monotonic time take as long as with the right clock.
+    FAKETIME_DONT_FAKE_MONOTONIC: '1',
   };
 }
 
@@ -565,6 +584,8 @@ export interface RackOptions {
   readonly kernels?: boolean;
   /** How long CAs live that are made in this rack; all others, and without it all, ten years. */
   readonly lives?: Lives;
+  /** Whether the boot host's clock can be set, with {@link BootHost.setClock}. */
+  readonly setsClock?: boolean;
 }
 
 /** A new rack: machines that are off, with blank disks, and an empty store. */
@@ -599,7 +620,10 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
     .replace('ETCD', etcd.version);
   const texts = [here(DOCUMENTS).replace('KERNEL', hash), ...documents];
   if (document === 'file') texts.push(`---\n${cluster}`);
-  const host = new BootHost(home, segment.host, texts.join(''), lives && shortLives(lives));
+  const host = new BootHost(home, segment.host, texts.join(''), {
+    ...(lives && shortLives(lives)),
+    ...(options.setsClock && fakeClock(home)),
+  });
   await host.start();
   if (document === 'api') {
     const applied = await callApi(host.socket, 'POST', '/v1/apply', cluster);

@@ -380,12 +380,11 @@ const REHEARSAL_LOOK = { what: 'rehearsal', every: COSTLY_EVERY, steps: ['search
 /** Certificates of machines whose newest edition is not of the generation that signs now. */
 async function certificatesBehind({ pki, resolved, states, at }: LookInput): Promise<RotationSeen['behind']> {
   const rotated = new Set<string>(at.order.keysets.map(({ name }) => name));
-  const newest = new Map<string, { readonly issuedAt: number; readonly generation: string }>();
-  for (const { to, leaf, issuer, issuedAt } of await pki.issued(resolved.name)) {
+  const newest = new Map<string, { readonly generation: string }>();
+  // In the order of issue, so the last one counts.
+  for (const { to, leaf, issuer } of await pki.issued(resolved.name)) {
     if (!rotated.has(issuer.keyset)) continue;
-    const key = `${to} ${leaf}`;
-    if ((newest.get(key)?.issuedAt ?? 0) <= issuedAt)
-      newest.set(key, { issuedAt, generation: issuer.generation });
+    newest.set(`${to} ${leaf}`, { generation: issuer.generation });
   }
   return new Map(
     resolved.machines.map((machine) => {
