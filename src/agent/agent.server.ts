@@ -238,15 +238,15 @@ async function* limited(body: AsyncIterable<Buffer>, limit: number): AsyncGenera
 }
 
 /**
- * OpenSSL's codes for a certificate that is not valid by this host's clock, which may be wrong. They
- * may hide another fault of the chain.
+ * OpenSSL's codes for a certificate that is not valid by this host's clock, which may be wrong.
+ * They may hide another fault of the chain.
  */
 const BY_CLOCK: ReadonlySet<string> = new Set(['CERT_HAS_EXPIRED', 'CERT_NOT_YET_VALID']);
 
 /**
  * The client's certificate if the handshake verified its chain, or found only that its dates are
- * wrong, which is judged later ({@link AgentApi.poll}); any other is ignored. In both cases the client has
- * proved that it holds the key.
+ * wrong, which is judged later ({@link AgentApi.poll}); any other is ignored. In both cases the
+ * client has proved that it holds the key.
  */
 function shownBy(socket: TLSSocket, served: Served): ShownCertificate | undefined {
   if (!socket.authorized && !BY_CLOCK.has(String(socket.authorizationError))) return undefined;

@@ -60,6 +60,10 @@ export function decodeFacts(body: string): DecodedFacts {
   }
 }
 
+/** How far the machine's clock was moved, from seconds. */
+const movedOf = (seconds = '0'): Pick<AgentFacts, 'clockMoved'> =>
+  Number(seconds) === 0 ? {} : { clockMoved: Number(seconds) * 1000 };
+
 /** Readers of a form's fields, which throw {@link NotFacts} for one that is not understood. */
 function fieldsOf(form: URLSearchParams) {
   const optional = (name: string, pattern: RegExp = TOKEN): string | undefined => {
@@ -165,7 +169,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     // A machine may have none yet; the check `machine-id` reports that.
     machineId: optional('machineid') ?? '',
     clock: Number(needed('clock', /^-?[0-9]{1,12}$/)) * 1000,
-    clockMoved: Number(optional('clockmoved', /^-?[0-9]{1,12}$/) ?? 0) * 1000,
+    ...movedOf(optional('clockmoved', /^-?[0-9]{1,12}$/)),
     disk: diskOf(form, ''),
     etcd,
     pins: byLeaf(form, 'pin.', (value) => (HEX64.test(value) ? value : undefined)),

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Part of the agent (muster-agent.sh reads it in): the machine's clock. The boot host tells its time,
-# and may be wrong: a step of many hours is not taken against what this machine knows itself.
+# Part of the agent (muster-agent.sh reads it in): the machine's clock. The boot host tells its
+# time, and may be wrong: a step of many hours is not taken against what this machine knows itself.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
 # A step of more than this needs that the machine's own clock is known to be wrong, in seconds.

@@ -179,9 +179,9 @@ export const METRICS = {
     help: "1 while the boot host's clock is in doubt, so that nothing is issued, else 0.",
     labels: [],
   },
-  muster_clock_off_seconds: {
+  muster_clock_offset: {
     type: 'gauge',
-    help: "How far the boot host's clock is ahead of the time that other clocks have (negative: behind), while it is in doubt; else 0.",
+    help: "Seconds by which the boot host's clock is ahead of the time that other clocks have (negative: behind), while it is in doubt; else 0.",
     labels: [],
   },
   muster_pki_alarms: {

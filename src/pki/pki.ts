@@ -145,9 +145,10 @@ export interface Pki {
    * Signs a certificate and writes it to the ledger; resolves when the entry is durable. Bridges
    * from the other trusted generations follow behind the certificate.
    *
-   * @throws {MusterError} E_CLOCK while the host's clock is in doubt. E_CONFLICT when an expectation of `also` does not hold: nothing was
-   *   written, and the certificate is not handed out. E_PKI when the scope lacks the CA.
-   *   E_CERTIFICATE_LIMIT when the machine got many certificates of this kind lately.
+   * @throws {MusterError} E_CLOCK while the host's clock is in doubt. E_CONFLICT when an
+   *   expectation of `also` does not hold: nothing was written, and the certificate is not handed
+   *   out. E_PKI when the scope lacks the CA. E_CERTIFICATE_LIMIT when the machine got many
+   *   certificates of this kind lately.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
   /** The keys of encrypted data filesystems. */

@@ -111,10 +111,11 @@ export interface CertificateView {
   readonly notBefore: string;
   readonly notAfter: string;
   /**
-   * `not yet valid`: it begins later, because the clock was wrong when it was issued. `expiring`: less than a fifth of its life is left. `superseded`: its holder has a newer one,
-   * and an agent's is no longer believed. `revoked`: an agent's certificate whose machine was taken
-   * out. `removed`: a cluster's certificate whose machine has left: it is not renewed, but valid
-   * until it ends.
+   * `not yet valid`: it begins later, because the clock was wrong when it was issued. `expiring`:
+   * less than a fifth of its life is left. `superseded`: its holder has a newer one, and an agent's
+   * is no longer believed. `revoked`: an agent's certificate whose machine was taken out.
+   * `removed`: a cluster's certificate whose machine has left: it is not renewed, but valid until
+   * it ends.
    */
   readonly state: 'not yet valid' | 'valid' | 'expiring' | 'expired' | 'superseded' | 'revoked' | 'removed';
   readonly renewedBy: Renewer;

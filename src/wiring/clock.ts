@@ -37,7 +37,7 @@ export async function followClock(
   let closed = false;
   const say = (verdict: ClockVerdict): void => {
     metrics.set('muster_clock_doubted', {}, verdict.proved ? 0 : 1);
-    metrics.set('muster_clock_off_seconds', {}, verdict.proved ? 0 : Math.round(verdict.offMs / 1000));
+    metrics.set('muster_clock_offset', {}, verdict.proved ? 0 : Math.round(verdict.offMs / 1000));
     if (verdict.proved) {
       if (!wasDoubted) return;
       wasDoubted = false;

@@ -86,6 +86,12 @@ const FIRING: Readonly<Record<string, Case>> = {
     { instance: 'boot1', scope: 'blue', level: 'urgent' },
     '2 CAs or certificates of blue end within seven days.',
   ],
+  MusterClockDoubted: [
+    { [`muster_clock_doubted{${ON}}`]: '1x10' },
+    3,
+    { instance: 'boot1' },
+    'The clock of boot1 is in doubt.',
+  ],
   MusterBootsFail: [
     { [`muster_boots_total{outcome="silent",${ON}}`]: '0+1x30' },
     30,
@@ -201,6 +207,7 @@ const WELL: Readonly<Record<string, string>> = {
   [`muster_pki_next_end_timestamp_seconds{scope="blue",what="ca",${ON}}`]: '90000000x120',
   [`muster_pki_next_end_timestamp_seconds{scope="green",what="ca",${ON}}`]: '0x120',
   [`muster_pki_alarms{scope="blue",level="urgent",${ON}}`]: '0x120',
+  [`muster_clock_doubted{${ON}}`]: '0x120',
   [`muster_boots_total{outcome="ready",${ON}}`]: '0+1x120',
   [`muster_boots_total{outcome="failed",${ON}}`]: '0 1x119',
   [`muster_boot_seconds_bucket{le="120",${ON}}`]: '0+1x120',

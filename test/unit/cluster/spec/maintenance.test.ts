@@ -103,7 +103,10 @@ test('upgrades wait for a window only where the Cluster says so', () => {
   const at = (upgrades?: boolean) => {
     const maintenance = { windows, ...(upgrades !== undefined && { upgrades }) };
     const catalog = { get: () => ({ document: { spec: { maintenance } } }) } as never;
-    return windowsOf({ catalog, clock: { doubt: () => undefined, now: () => Date.parse('2026-11-27T12:00:00Z') as Millis } });
+    return windowsOf({
+      catalog,
+      clock: { doubt: () => undefined, now: () => Date.parse('2026-11-27T12:00:00Z') as Millis },
+    });
   };
   const wait = 'the maintenance window opens at 2026-11-28T22:00+00:00';
   expect(at().closed('blue')).toBe(wait);
