@@ -132,6 +132,7 @@ const dependentsOf = ({ dependents = {} }: Generation): string =>
 
 type Certificate = ScopeStatus['certificates'][number];
 const STATES: Readonly<Record<Certificate['state'], Tone>> = {
+  'not yet valid': 'bad',
   valid: 'good',
   expiring: 'warn',
   expired: 'bad',

@@ -39,6 +39,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'artifact/NAME…',
     'change-evidence/CLUSTER/ID/ROUTE/STEP',
     'change/CLUSTER',
+    'clock',
     'document/KIND/NAME',
     'founding/CLUSTER',
     'inventory/MACHINE',

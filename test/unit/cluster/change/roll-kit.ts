@@ -64,6 +64,7 @@ export class RolledCluster {
   readonly rollouts = openRollouts({
     clock: {
       now: () => this.now as Millis,
+      doubt: () => undefined,
       monotonic: () => this.now as Millis,
       after: () => () => undefined,
     },
