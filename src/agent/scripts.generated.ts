@@ -14,8 +14,8 @@ export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
 version=7
-parts='base identity tpm crypt approval talk clock versions facts inventory evidence
-  plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
+parts='base within serial identity tpm crypt approval talk clock versions facts inventory
+  evidence plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
@@ -331,6 +331,105 @@ note_change() {
   esac
 }
 `,
+  'muster-within.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-within.sh of Muster.
+
+within() {
+  within_limit=$1
+  shift
+  if is_stuck "$*"; then
+    echo "$1 still waits in the kernel" >&2
+    return 124
+  fi
+  mkdir -p "$run" || return 1
+  within_files=$(mktemp -d "$run/within.XXXXXXXX") || return 1
+  mkfifo "$within_files/ended" || return 1
+  {
+    (
+      ulimit -f 2048
+      exec timeout -k 2 "$within_limit" "$@"
+    ) >"$within_files/out" 2>"$within_files/err" &
+    echo $! >"$within_files/job"
+    wait $!
+    echo $? >"$within_files/ended"
+  } </dev/null >/dev/null 2>&1 3>&- 9>&- &
+  within_status=$(timeout "$((within_limit + 4))" cat "$within_files/ended" 3>&- 9>&-)
+  cat "$within_files/out"
+  cat "$within_files/err" >&2
+  read -r within_job <"$within_files/job"
+  rm -rf "$within_files"
+  case $within_status in
+    '' | 124 | 137 | 143)
+      ! is_there "$within_job" || echo "$within_job $*" >>"$run/stuck"
+      echo "$1 did not end within $within_limit seconds" >&2
+      return 124
+      ;;
+  esac
+  return "$within_status"
+}
+
+is_stuck() {
+  [ -e "$run/stuck" ] || return 1
+  while read -r stuck_job stuck_words; do
+    [ "$stuck_words" = "$1" ] || continue
+    ! is_there "$stuck_job" || return 0
+  done <"$run/stuck"
+  return 1
+}
+
+is_there() {
+  kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null
+}
+`,
+  'muster-serial.sh': `#!/bin/sh
+# The same with comments: src/agent/muster-serial.sh of Muster.
+
+disk_serial() {
+  serial_device=$root/sys/block/$1
+  udev_serial "$serial_device"
+  for serial_file in "$serial_device/serial" "$serial_device/device/serial"; do
+    [ -z "$disk_serial" ] || break
+    first_line "$serial_file"
+    disk_serial=$first_line
+  done
+  if [ -z "$disk_serial" ] && [ -r "$serial_device/device/vpd_pg80" ]; then
+    disk_serial=$(tail -c +5 "$serial_device/device/vpd_pg80" 2>/dev/null | tr -d '\\000')
+  fi
+  case $disk_serial in
+    *[!\\ !#-~]*) disk_serial=$(printf '%s' "$disk_serial" | tr '\\t' ' ' | tr -d '"\\000-\\037\\177') ;;
+  esac
+  set -f
+  set -- $disk_serial
+  set +f
+  disk_serial=$*
+}
+
+udev_serial() {
+  identified=''
+  of_page=''
+  short=''
+  long=''
+  first_line "$1/dev"
+  if [ -n "$first_line" ] && [ -r "$root/run/udev/data/b$first_line" ]; then
+    while read -r property; do
+      case $property in
+        E:SCSI_IDENT_SERIAL=*) identified=\${property#*=} ;;
+        E:ID_SCSI_SERIAL=*) of_page=\${property#*=} ;;
+        E:ID_SERIAL_SHORT=*) short=\${property#*=} ;;
+        E:ID_SERIAL=*) long=\${property#*=} ;;
+      esac
+    done <"$root/run/udev/data/b$first_line"
+  fi
+  disk_serial=\${identified:-\${of_page:-\${short:-$long}}}
+}
+
+serial_word() {
+  serial_word=$1
+  case $1 in
+    *[!A-Za-z0-9._:@+-]*) serial_word=$(printf '%s' "$1" | tr -c 'A-Za-z0-9._:@+-' _) ;;
+  esac
+}
+`,
   'muster-identity.sh': `#!/bin/sh
 # The same with comments: src/agent/muster-identity.sh of Muster.
 
@@ -496,14 +595,14 @@ tpm() {
   shift
   tpm_output=$(
     cd "$run/tpm" &&
-      TSS2_LOG=all+NONE TPM2TOOLS_TCTI=$tcti timeout 120 "$tpm_tool" -Q "$@" 2>&1 3>&- 9>&-
+      within 120 env TSS2_LOG=all+NONE TPM2TOOLS_TCTI="$tcti" "$tpm_tool" -Q "$@" 2>&1
   ) || {
     tpm_fault="$tpm_tool: $tpm_output"
     return 1
   }
   case $tcti in
     device:*/tpmrm*) ;;
-    *) TPM2TOOLS_TCTI=$tcti tpm2_flushcontext -Q -t ;;
+    *) within 30 env TPM2TOOLS_TCTI="$tcti" tpm2_flushcontext -Q -t ;;
   esac
 }
 
@@ -731,11 +830,11 @@ TPM_TOKEN=1
 
 export_token() {
   mkdir -p "$run/data" || return 1
-  cryptsetup token export --token-id "$1" "$root$2" >"$run/data/token" 2>/dev/null
+  within 20 cryptsetup token export --token-id "$1" "$root$2" >"$run/data/token" 2>/dev/null
 }
 
 import_token() {
-  if cryptsetup token export --token-id "$1" "$root$device" >/dev/null 2>&1; then
+  if within 20 cryptsetup token export --token-id "$1" "$root$device" >/dev/null 2>&1; then
     cryptsetup token import --token-replace --token-id "$1" --json-file "$2" "$root$device"
   else
     cryptsetup token import --token-id "$1" --json-file "$2" "$root$device"
@@ -952,7 +1051,7 @@ show_on_consoles() {
   fi
   for console in $consoles; do
     [ "$console" != tty0 ] || console=tty1
-    timeout 10 tee "$root/dev/$console" <"$run/screen" >/dev/null 2>&1 9>&- &
+    within 10 cp "$run/screen" "$root/dev/$console" >/dev/null 2>&1 &
   done
 }
 `,
@@ -1216,8 +1315,8 @@ print_version() {
   {
     exec 8<"$1"
   } 2>/dev/null || return 0
-  timeout 5 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \\
-    /proc/self/fd/8 --version 2>/dev/null 3>&- 9>&- </dev/null |
+  within 5 /usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs \\
+    /proc/self/fd/8 --version 2>/dev/null |
     head -c 2000 |
     sed -n 's/^\\(.*[^0-9.]\\)\\{0,1\\}\\([0-9]\\{1,3\\}\\.[0-9]\\{1,3\\}\\.[0-9]\\{1,4\\}\\).*/\\2/p' |
     head -n 1
@@ -1484,15 +1583,35 @@ inventory_cards() {
   done
 }
 
+inventory_ask() {
+  inventory_part=$1
+  shift
+  asked=$(within "$@" 2>/dev/null)
+  [ $? = 124 ] || return 0
+  echo "missing $inventory_part $2 did not end within $1 seconds"
+  return 1
+}
+
+inventory_disks() {
+  inventory_ask disks 20 lsblk --nodeps --noheadings --bytes --pairs --exclude 1,2,7,11 \\
+    --output NAME,SIZE,ROTA,TRAN,WWN,MODEL || return 0
+  printf '%s\\n' "$asked" | while read -r inventory_disk; do
+    inventory_name=\${inventory_disk#NAME=\\"}
+    disk_serial "\${inventory_name%%\\"*}"
+    echo "disk $inventory_disk SERIAL=\\"$disk_serial\\""
+  done
+}
+
 inventory_bmc() {
   [ -e "$root/dev/ipmi0" ] && command -v ipmitool >/dev/null || return 0
-  timeout 10 ipmitool lan print 9>&- | sed -n 's/^IP Address  *: */bmc /p'
+  inventory_ask bmc 10 ipmitool lan print || return 0
+  printf '%s\\n' "$asked" | sed -n 's/^IP Address  *: */bmc /p'
 }
 
 inventory_neighbours() {
-  inventory_lldp=$(timeout 5 networkctl --json=short lldp 2>/dev/null 9>&-)
-  case $inventory_lldp in
-    '{'*) echo "lldp $inventory_lldp" ;;
+  inventory_ask neighbours 5 networkctl --json=short lldp || return 0
+  case $asked in
+    '{'*) echo "lldp $asked" ;;
   esac
 }
 
@@ -1503,8 +1622,7 @@ inventory_lines() {
   inventory_files dmi "$root"/sys/class/dmi/id/bios_vendor "$root"/sys/class/dmi/id/bios_version \\
     "$root"/sys/class/dmi/id/bios_date "$root"/sys/class/dmi/id/sys_vendor \\
     "$root"/sys/class/dmi/id/product_name "$root"/sys/class/dmi/id/product_serial
-  lsblk --nodeps --noheadings --bytes --pairs --exclude 1,2,7,11 \\
-    --output NAME,SIZE,ROTA,TRAN,SERIAL,WWN,MODEL | sed 's/^/disk /'
+  inventory_disks
   inventory_cards
   inventory_bmc
   inventory_neighbours
@@ -1586,7 +1704,7 @@ probe_listener() {
   endpoint=$url_host:$3
   shift 3
   shown_file=$run/probes/shown.$listener
-  timeout 6 openssl s_client -connect "$endpoint" </dev/null >"$shown_file" 2>/dev/null
+  within 6 openssl s_client -connect "$endpoint" >"$shown_file" 2>/dev/null
   find_key_identifier "$shown_file"
   printf '%s %s' "$listener" "\${key_identifier:--}"
   for probe in "$@"; do
@@ -3236,6 +3354,7 @@ export LC_ALL
 
 root=$(readlink -f "\${MUSTER_ROOT:-/}")
 root=\${root%/}
+run=$root/run/muster
 command=$1
 selector=$2
 booting=
@@ -3262,6 +3381,8 @@ case $0 in
   */*) here=\${0%/*} ;;
   *) here=. ;;
 esac
+. "$here/muster-within.sh"
+. "$here/muster-serial.sh"
 . "$here/muster-luks.sh"
 . "$here/muster-format.sh"
 
@@ -3301,7 +3422,11 @@ look() {
   case $# in
     0) disk=none detail="no disk fits $selector" ;;
     1) judge "$1" ;;
-    *) disk=several detail="$* fit $selector" ;;
+    *)
+      disk=several
+      several=$(printf '/dev/%s, ' "$@")
+      detail="\${several%, } fit $selector; name one by its path below /dev/disk/by-id"
+      ;;
   esac
 }
 
@@ -3332,10 +3457,9 @@ fits_term() {
 }
 
 has_serial() {
-  for serial_file in serial device/serial; do
-    first_line "$root/sys/block/$1/$serial_file"
-    [ "$first_line" != "$2" ] || return 0
-  done
+  disk_serial "$1"
+  serial_word "$disk_serial"
+  [ "$serial_word" != "$2" ] || return 0
   for link in "$root"/dev/disk/by-id/*[_-]"$2"; do
     [ "$(readlink -f "$link")" != "$root/dev/$1" ] || return 0
   done
@@ -3433,7 +3557,7 @@ judge_unknown() {
     disk=blank
     return 0
   fi
-  signatures=$(wipefs --noheadings "$node" 2>&1)
+  signatures=$(within 20 wipefs --noheadings "$node" 2>&1)
   if [ -n "$signatures" ]; then
     detail="holds $signatures"
   elif is_zero 0 && is_zero $((sectors / 2048 - 1)); then
@@ -3467,12 +3591,12 @@ probe() {
   label=''
   type=''
   filesystem=''
-  blkid_output=$(blkid -p -o export "$node" 2>&1)
+  blkid_output=$(within 20 blkid -p -o export "$node" 2>&1)
   case $? in
     0) ;;
     2) return 0 ;;
     *)
-      detail="cannot be identified: \${blkid_output:-blkid failed}"
+      detail="cannot be identified: \${blkid_output:-no reason}"
       return 1
       ;;
   esac
@@ -3518,12 +3642,20 @@ count_partitions() {
 }
 
 is_zero() {
-  zeros=$(dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null | tr -d '\\001-\\377' | wc -c)
+  zeros=$(
+    within 20 dd if="$node" bs=1048576 skip="$1" count=1 2>/dev/null |
+      tr -d '\\001-\\377' |
+      wc -c
+  )
   [ "$zeros" -eq 1048576 ]
 }
 
 is_marked() {
-  found_mark=$(dd if="$node" bs=512 skip="$1" count=1 2>/dev/null | head -c 15 | tr -d '\\0')
+  found_mark=$(
+    within 20 dd if="$node" bs=512 skip="$1" count=1 2>/dev/null |
+      head -c 15 |
+      tr -d '\\0'
+  )
   [ "$found_mark" = $MARK ]
 }
 
@@ -3672,7 +3804,7 @@ TPM_TOKEN=1
 
 look_at_header() {
   encrypted=boot-host
-  if cryptsetup token export --token-id $TPM_TOKEN "$node" >/dev/null 2>&1; then
+  if within 20 cryptsetup token export --token-id $TPM_TOKEN "$node" >/dev/null 2>&1; then
     encrypted=tpm
   fi
 }
@@ -4004,6 +4136,7 @@ case $0 in
   */*) here=\${0%/*} ;;
   *) here=. ;;
 esac
+. "$here/muster-within.sh"
 run=$root/run/muster
 work=$run/boot
 mounted=$work/disk
@@ -4069,7 +4202,9 @@ mount_disk() {
   mkdir -p "$mounted"
   ! mountpoint -q "$mounted" || try umount "$mounted"
   fsck.vfat -a "$root$partition" >/dev/null 2>&1
-  if [ "$(blkid -p -o value -s LABEL "$root$partition")" = MUSTERBOOT ]; then
+  label=$(within 20 blkid -p -o value -s LABEL "$root$partition" 2>/dev/null)
+  [ $? != 124 ] || finish failed "blkid did not end on $partition"
+  if [ "$label" = MUSTERBOOT ]; then
     mount -t vfat -o umask=077 "$root$partition" "$mounted" 2>/dev/null && return 0
   fi
   try mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"

@@ -39,7 +39,7 @@ export interface ClockInput {
   readonly machines: readonly ClockVote[];
   /** How many machines have a certificate, heard or not. */
   readonly known: number;
-  /** Whether all that run had the time to be heard since the start. */
+  /** Whether all that run had the time to be heard, since the start or since any was heard. */
   readonly settled: boolean;
   /** The times of the time servers that answered. */
   readonly servers: readonly number[];
@@ -120,10 +120,11 @@ function byMachines(input: ClockInput): ClockVerdict | undefined {
   const span = reach(input);
   const support = times.filter((one) => within(one, wall, span)).length;
   const against = times.filter((one) => !within(one, wall, span));
-  if (against.length <= support)
-    return support > 0 && (settled || times.length * 2 > known)
-      ? { proved: true, by: 'machines' }
-      : undefined;
+  if (against.length <= support) {
+    // The first that are heard may be liars: they have to be most of all, or the others silent.
+    const enough = support > against.length && (settled || support * 2 > known);
+    return enough ? { proved: true, by: 'machines' } : undefined;
+  }
   const agreed = largestGroup(against);
   const isMajority =
     agreed.length > 1 || known <= 1 ? agreed.length * 2 > Math.max(known, times.length) : false;

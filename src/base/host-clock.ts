@@ -12,7 +12,7 @@ const JUDGE_EVERY = duration('1s');
 const HEARD_WITHIN = duration('2m');
 /** The answer of a time server counts for this long. */
 const ANSWERED_WITHIN = duration('10m');
-/** After a start, machines have this long to be heard. */
+/** After a start or a silence, the machines have this long to be heard: the first may be a liar. */
 const SETTLES = duration('1m');
 /** The most machines whose clocks are remembered. */
 const MOST = 10_000;
@@ -46,7 +46,8 @@ interface Told {
 export class HostClock implements Clock, ClockWitnesses {
   readonly #source: HostClockDeps['source'];
   readonly #passed: HostClockDeps['passed'];
-  readonly #startedAt: number;
+  #settlesAt: number;
+  #lastHeard = Number.NEGATIVE_INFINITY;
   readonly #machines = new Map<string, Told>();
   #servers: readonly Told[] = [];
   #known: () => number = () => 0;
@@ -64,7 +65,7 @@ export class HostClock implements Clock, ClockWitnesses {
   constructor({ source, passed }: HostClockDeps) {
     this.#source = source;
     this.#passed = passed;
-    this.#startedAt = passed();
+    this.#settlesAt = passed() + SETTLES;
   }
 
   now(): Millis {
@@ -90,7 +91,10 @@ export class HostClock implements Clock, ClockWitnesses {
   heard(machine: string, { at, movedMs }: { readonly at: number; readonly movedMs: number }): void {
     if (this.#machines.size >= MOST && !this.#machines.has(machine)) return;
     const moved = Math.abs(movedMs) >= STEPPED;
-    this.#machines.set(machine, { at: at - movedMs, moved, heardAt: this.#passed() });
+    const now = this.#passed();
+    if (now - this.#lastHeard > HEARD_WITHIN) this.#settlesAt = now + SETTLES;
+    this.#lastHeard = now;
+    this.#machines.set(machine, { at: at - movedMs, moved, heardAt: now });
     // What a machine says counts for the answer that it gets.
     if (this.#judged?.verdict.proved !== true || Math.abs(at - movedMs - this.#source.now()) > STEPPED)
       this.#stale = true;
@@ -142,7 +146,7 @@ export class HostClock implements Clock, ClockWitnesses {
       continuedProved: this.#accepted?.proved === true,
       machines: lately(this.#machines.values(), HEARD_WITHIN),
       known: this.#known(),
-      settled: passed - this.#startedAt >= SETTLES,
+      settled: passed >= this.#settlesAt,
       servers: lately(this.#servers, ANSWERED_WITHIN).map(({ at }) => at),
       synchronized: this.#synchronized,
       stored: this.#stored,

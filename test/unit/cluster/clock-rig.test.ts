@@ -241,6 +241,15 @@ test.for<readonly [string, number, readonly Event[]]>([
       { what: 'restart', days: 400 },
     ],
   ],
+  [
+    'stays in 1970 while nobody is heard, and a liar is heard first',
+    3,
+    [
+      { what: 'host', days: -20_000 },
+      { what: 'machine', which: 0, days: 'as-host' },
+      { what: 'pass', days: 2 },
+    ],
+  ],
   ['starts in 1970', 3, [{ what: 'restart', days: -20_000 }]],
   [
     'is right, and its only time server is wrong',
