@@ -14,7 +14,7 @@ export interface RunningView {
   readonly version: string;
   /** Program → that version of it. */
   readonly versions: Readonly<Record<string, string>>;
-  readonly machines: readonly (RunningMachine & {
+  readonly machines: readonly (Omit<RunningMachine, 'member' | 'macs'> & {
     readonly name: string;
     /** The image that it runs, and the one that it would boot. */
     readonly images?: Omit<ImageOfMachine, 'machine'>;
@@ -34,7 +34,7 @@ export const showRunning: H = ({ params: { name = '' } }, { running, rolls }) =>
     cluster: name,
     version: release.version,
     versions: release.versions,
-    machines: [...machines].map(([name, one]) => {
+    machines: [...machines].map(([name, { member: _member, macs: _macs, ...one }]) => {
       const { machine: _, ...images } = rolls.image(name) ?? { machine: name, outdated: false };
       return { name, ...one, images };
     }),

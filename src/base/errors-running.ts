@@ -28,7 +28,7 @@ export const RUNNING_ERRORS = {
     title: 'A setting of a founded cluster cannot change.',
     who: 'operator',
     http: 409,
-    fix: 'Put the former value back; another value needs another cluster. `muster cluster running NAME` shows what the cluster runs.',
+    fix: 'Put the former value back; another value needs another cluster, or the commands that the message names. `muster cluster running NAME` shows what the cluster runs.',
   },
   E_SKEW: {
     title: 'A version does not fit what the cluster runs.',

@@ -49,6 +49,8 @@ export interface Roster {
   list(): readonly KnownMachine[];
   view(member: Member): KnownMachine;
   recognise(evidence: Evidence): Recognition;
+  /** The one documented machine that has this serial number. */
+  withSerial(serial: string | undefined): string | undefined;
   /** The machine that alone claims this boot address. */
   byMac(mac: Mac): Member | undefined;
   /** The machine whose document reserves this address. */

@@ -71,6 +71,11 @@ export class MemberTable {
     return name === undefined ? undefined : this.#members.get(name);
   }
 
+  /** The one documented member that has this serial number. */
+  withSerial(serial: string | undefined): string | undefined {
+    return this.#index.withSerial(serial);
+  }
+
   /** Names of the members that were seen with this hardware address. */
   seenWith(mac: Mac): readonly string[] {
     return this.#index.seenWith(mac);
@@ -141,6 +146,7 @@ export class MemberTable {
       seenMacs: seen.bootMacs ?? [],
       uuid: spec?.uuid ?? seen.uuid,
       serial: spec?.serial ?? seen.serial,
+      firm: spec?.uuid !== undefined && spec.serial !== undefined,
     });
   }
 

@@ -25,6 +25,8 @@ export interface Claim {
   readonly seenMacs: readonly Mac[];
   readonly uuid?: string | undefined;
   readonly serial?: string | undefined;
+  /** UUID and serial number are those of its document, not those that were seen. */
+  readonly firm?: boolean;
 }
 
 /** Points for each kind of evidence; {@link THRESHOLD} points recognise a machine. */
@@ -59,7 +61,8 @@ export type Recognition =
   /** `same`: discovered records that turned out to be this machine. */
   | { readonly kind: 'known'; readonly match: Match; readonly same: readonly string[] }
   | { readonly kind: 'unknown' }
-  | { readonly kind: 'conflict'; readonly matches: readonly Match[] };
+  /** `contradicted`: the address is in the one document, whose UUID and serial number both differ. */
+  | { readonly kind: 'conflict'; readonly matches: readonly Match[]; readonly contradicted?: true };
 
 interface RecognitionIndex {
   /** Adds or replaces what is known of a machine. */
@@ -80,6 +83,8 @@ interface RecognitionIndex {
    * recognise} has to decide.
    */
   owner(mac: Mac): string | undefined;
+  /** The one documented machine that has this serial number. */
+  withSerial(serial: string | undefined): string | undefined;
   /** Names of the machines that were seen with this address; none when more than eight were. */
   seenWith(mac: Mac): readonly string[];
 }
@@ -95,6 +100,8 @@ interface Scored extends Match {
   readonly clear: boolean;
   /** Only UUID and serial fit, although the machine was seen before with other addresses. */
   readonly doubtful: boolean;
+  /** Its document names the boot address, and another UUID and another serial number. */
+  readonly contradicted: boolean;
 }
 
 /** Creates an empty index. */
@@ -184,6 +191,13 @@ export function createRecognitionIndex(): RecognitionIndex {
       const names = byMac.get(mac) ?? bySeenMac.get(mac);
       return typeof names === 'string' ? names : undefined;
     },
+    withSerial(serial) {
+      const names = bySerial.get(serialKey(serial) ?? '') ?? [];
+      const documented = [...(typeof names === 'string' ? [names] : names)].filter(
+        (name) => claims.get(name)?.documented,
+      );
+      return documented.length === 1 ? documented[0] : undefined;
+    },
     seenWith(mac) {
       const names = bySeenMac.get(mac);
       if (typeof names === 'string') return [names];
@@ -208,13 +222,18 @@ function scored(
     against.push('uuid-differs');
   if (keys.serial !== undefined && known.serialKey !== undefined && known.serialKey !== keys.serial)
     against.push('serial-differs');
-  // When a board is replaced and its network card kept, the contradicting UUID does not outweigh
-  // the address that the machine boots from.
-  if (mac !== 'boot-mac' && mac !== 'boot-mac-seen') because.push(...against);
+  // When a board is replaced and its network card kept, one contradicting value does not outweigh
+  // the address that the machine boots from. Where both are not those of the document, the card may
+  // be in another machine.
+  const both = known.firm === true && against.length === 2;
+  const strong = mac === 'boot-mac' || (mac === 'boot-mac-seen' && !both);
+  if (!strong) because.push(...against);
+  const contradicted = mac === 'boot-mac' && both;
   return {
     name: known.name,
     score: because.reduce((sum, kind) => sum + POINTS[kind].points, 0),
-    because,
+    because: contradicted ? [...because, ...against] : because,
+    contradicted,
     documented: known.documented,
     clear: mac === 'boot-mac' && against.length === 0,
     doubtful: mac === undefined && known.seenMacs.length > 0,
@@ -241,6 +260,8 @@ function judge(fits: readonly Scored[]): Recognition {
   const clear = documented.filter((one) => one.clear);
   const others = documented.filter((one) => !one.clear);
   if (clear.length === 1 && others.every((one) => one.doubtful)) return known(clear[0]!, discovered);
+  if (documented.length === 1 && documented[0]!.contradicted)
+    return { kind: 'conflict', matches: documented.map(plain), contradicted: true };
   if (documented.length === 1 && !documented[0]!.doubtful) return known(documented[0]!, discovered);
   return { kind: 'conflict', matches: documented.map(plain) };
 }

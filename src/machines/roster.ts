@@ -114,6 +114,10 @@ class MemoryRoster implements Roster {
     return viewOf(member);
   }
 
+  withSerial(serial: string | undefined): string | undefined {
+    return this.#table.withSerial(serial);
+  }
+
   recognise(evidence: Evidence): Recognition {
     return this.#table.recognise(evidence);
   }

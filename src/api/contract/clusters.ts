@@ -276,6 +276,7 @@ export const CLUSTERS = {
           versions: z.record(z.string(), z.string()),
           image: z.string().optional(),
           dataDisk: z.string().optional(),
+          address: z.string().optional().meta({ description: 'The address at which the others know it.' }),
           images: imagesOfMachine,
         }),
       ),

@@ -17,7 +17,7 @@ import {
   type RunningMachine,
   releaseOf,
 } from '../spec/release.ts';
-import type { ClusterMachine } from '../spec/resolved-cluster.ts';
+import { addressOf, type ClusterMachine } from '../spec/resolved-cluster.ts';
 
 const texts = z.record(z.string(), z.string());
 
@@ -46,6 +46,9 @@ const machineRecord = z.strictObject({
   versions: texts,
   image: z.string().optional(),
   dataDisk: z.string().optional(),
+  address: z.string().optional(),
+  member: z.boolean().optional(),
+  macs: z.array(z.string()).optional(),
 });
 
 interface Founded {
@@ -156,17 +159,27 @@ export async function openReleases({
  */
 function merged(
   before: RunningMachine | undefined,
-  { roles }: ClusterMachine,
-  { runs, image, dataSelector, disk }: AgentFacts,
+  machine: ClusterMachine,
+  { runs, image, dataSelector, disk, inventory, etcd }: AgentFacts,
 ): RunningMachine {
+  const { roles } = machine;
+  const ofEtcd = roles.includes('etcd');
+  const member = ofEtcd && (before?.member === true || etcd.wal === 'present');
+  const macs = inventory?.cards.map(({ mac }) => mac) ?? before?.macs;
   const hasData = disk.state === 'ours' && disk.mounted;
   const dataDisk = hasData ? dataSelector : before?.dataDisk;
   const booted = image ?? before?.image;
   return {
-    serves: roles.includes('control-plane') || roles.includes('etcd'),
+    serves: roles.includes('control-plane') || ofEtcd,
     versions: { ...before?.versions, ...runs },
     ...(booted !== undefined && { image: booted }),
     ...(dataDisk !== undefined && { dataDisk }),
+    // The other members of etcd know a member by the address that it was founded or added with.
+    ...((member || !ofEtcd) && {
+      address: (member && before?.member && before.address) || addressOf(machine),
+    }),
+    ...(member && { member }),
+    ...(macs !== undefined && { macs }),
   };
 }
 

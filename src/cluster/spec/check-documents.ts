@@ -23,6 +23,7 @@ import { etcdMembers, machineNames } from '../../resources/membership.ts';
 import { plainSecretCheck } from '../../resources/plain-secrets.ts';
 import { configFaults } from './check-configs.ts';
 import { dataDiskChanges } from './check-disks.ts';
+import { identityChanges } from './check-identities.ts';
 import { machineWarnings } from './check-machines.ts';
 import { diskFaults } from './check-own-disks.ts';
 import { runningFaults } from './check-running.ts';
@@ -101,6 +102,7 @@ const clusterCheck =
         ...missingMachines(cluster, names, candidates),
         ...runningClusterFaults(cluster, names, completed(cluster), running),
         ...runningDiskFaults(cluster, candidates, casesOf, related, running),
+        ...runningIdentityFaults(cluster, completed(cluster), candidates, running),
         ...machineFaults(names, completed(cluster), candidates, casesOf).map(({ machine, message }) =>
           found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
         ),
@@ -337,6 +339,29 @@ function runningDiskFaults(
       ...found(cluster, 'spec.kubernetes', message, machine, code),
       ...(related.has(`Profile/${profile}`) && { other: `Profile/${profile}` as const }),
       ...(survivable && { confirm: metadata.name }),
+    }),
+  );
+}
+
+/** Machine documents by which a founded cluster's machine would not be what it was. */
+function runningIdentityFaults(
+  cluster: Candidate<'Cluster'>,
+  { spec, resolved }: Completion,
+  candidates: CandidateSet,
+  running: Running | undefined,
+): readonly CrossFault[] {
+  const { name } = cluster.document.metadata;
+  const known = running?.of(name);
+  if (known === undefined) return [];
+  // What is resolved has a placeholder for an address that is not there.
+  const addressOf = (machine: string): string | undefined => {
+    const [first] = candidates.Machine.get(machine)?.document.spec.addresses ?? [];
+    return first && (resolved?.machines.find((one) => one.name === machine)?.addresses[0] ?? first);
+  };
+  return identityChanges(name, machineNames(spec), known, candidates, addressOf).map(
+    ({ machine, code, message, survivable }): CrossFault => ({
+      ...found(cluster, 'spec.kubernetes', message, machine, code),
+      ...(survivable && { confirm: name }),
     }),
   );
 }

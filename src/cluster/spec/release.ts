@@ -32,6 +32,12 @@ export interface RunningMachine {
   readonly image?: string;
   /** The selector by which it found its data disk; absent while that disk holds no data. */
   readonly dataDisk?: string;
+  /** The address at which the others know it. */
+  readonly address?: string;
+  /** Whether it is a member of etcd. */
+  readonly member?: boolean;
+  /** The hardware addresses of the network cards that its agent reported last. */
+  readonly macs?: readonly string[];
 }
 
 /** A founded cluster, as far as it is known what it runs. */

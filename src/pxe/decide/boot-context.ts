@@ -25,7 +25,15 @@ import type { BootAnswer } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Configurations, createConfigurations } from './configuration.ts';
 import { chosenDataDisk } from './data-disk.ts';
-import { judge, type Recognised, reason, unknownOn, type Verdict } from './decide.ts';
+import {
+  type Conflict,
+  conflictOf,
+  judge,
+  type Recognised,
+  reason,
+  unknownOn,
+  type Verdict,
+} from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { type SelectedBy, selectionOf } from './selection.ts';
 
@@ -139,7 +147,7 @@ export interface BootContext
 export type Identified =
   | { readonly kind: 'known'; readonly member: Member }
   | { readonly kind: 'unknown' }
-  | { readonly kind: 'conflict'; readonly machines: readonly string[] };
+  | Conflict;
 
 const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_boot_client') };
 
@@ -225,8 +233,7 @@ export function createBootContext(deps: BootDeps): BootContext {
     pxeFor,
     identify(found) {
       if (found.kind === 'unknown') return found;
-      if (found.kind === 'conflict')
-        return { kind: 'conflict', machines: found.matches.map((match) => match.name).sort() };
+      if (found.kind === 'conflict') return conflictOf(found);
       const member = roster.get(found.match.name)!;
       if (found.same.length > 0) roster.fold(member, found.same);
       return { kind: 'known', member };

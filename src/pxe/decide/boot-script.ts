@@ -191,13 +191,13 @@ function prepare(
   request: ScriptRequest,
   member: Member | undefined,
 ): Preparation {
-  if (identified.kind === 'conflict')
-    return { verdict: judge({ kind: 'conflict', machines: identified.machines }) };
+  if (identified.kind === 'conflict') return { verdict: judge(identified) };
   if (identified.kind === 'unknown' || !member?.entry) {
     const arch = request.arch ?? member?.status.seen.arch;
     // A machine that could not be recorded cannot be accepted either, so it is held.
     const network = member && request.network;
-    return { verdict: verdictOnUnknown(context, network, arch, member?.status.bootsWithoutReady) };
+    const asks = { arch, serial: request.identity.serial };
+    return { verdict: verdictOnUnknown(context, network, asks, member?.status.bootsWithoutReady) };
   }
   // A script that is requested again within one session (a lost answer, a retry) is the same boot.
   const boots = member.status.bootsWithoutReady - (live.given ? 1 : 0);

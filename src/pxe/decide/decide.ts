@@ -7,6 +7,7 @@
 
 import type { Mac } from '../../base/mac.ts';
 import type { Reason } from '../../events/event.ts';
+import type { Recognition } from '../../machines/recognition.ts';
 import type { Selection } from '../../machines/select.ts';
 import type { NetworkSpec } from '../../resources/kinds.ts';
 import type { BootClient, BootStage } from '../client.ts';
@@ -21,6 +22,23 @@ export function reason(code: ReasonCode, particulars?: string): DecisionReason {
   return { code, text: particulars === undefined ? REASONS[code] : `${REASONS[code]} ${particulars}` };
 }
 
+/** Machines that the identity fits, or the one whose document contradicts it. */
+export interface Conflict {
+  readonly kind: 'conflict';
+  readonly machines: readonly string[];
+  readonly contradicted?: true;
+}
+
+/** The conflict that recognition found. */
+export const conflictOf = ({
+  matches,
+  contradicted,
+}: Extract<Recognition, { kind: 'conflict' }>): Conflict => ({
+  kind: 'conflict',
+  machines: matches.map(({ name }) => name).sort(),
+  ...(contradicted && { contradicted }),
+});
+
 /** What is known about the machine that asks. */
 export type Recognised =
   | {
@@ -29,8 +47,10 @@ export type Recognised =
       readonly discovery?: string | undefined;
       /** Discovery boots since it last asked from the discovery system. */
       readonly bootsWithoutWord?: number;
+      /** The machine whose document has its serial number. */
+      readonly serialOf?: string | undefined;
     }
-  | { readonly kind: 'conflict'; readonly machines: readonly string[] }
+  | Conflict
   | {
       readonly kind: 'known';
       readonly selection: Selection;
@@ -64,6 +84,8 @@ export function judge(machine: Recognised, readiness: Readiness = {}): Verdict {
     reason: reason(code, particulars),
   });
   if (machine.kind === 'unknown') return judgeUnknown(machine, readiness);
+  if (machine.kind === 'conflict' && machine.contradicted)
+    return hold('identity_contradicted', `The document is that of ${machine.machines.join(', ')}.`);
   if (machine.kind === 'conflict')
     return hold(
       'identity_conflict',
@@ -111,10 +133,14 @@ export const unknownOn = (
 
 /** Decides what a machine gets that no document knows. */
 function judgeUnknown(
-  { discovery, bootsWithoutWord = 0 }: Extract<Recognised, { kind: 'unknown' }>,
+  { discovery, bootsWithoutWord = 0, serialOf }: Extract<Recognised, { kind: 'unknown' }>,
   { image, arch }: Readiness,
 ): Verdict {
-  const hold = (particulars?: string): Verdict => ({
+  const whose =
+    serialOf === undefined
+      ? undefined
+      : `Its serial number is that of ${serialOf}, whose document lists none of its addresses.`;
+  const hold = (particulars = whose): Verdict => ({
     kind: 'hold',
     reason: reason('unknown_machine', particulars),
   });
@@ -247,6 +273,8 @@ export function remedy(why: Reason, { subject, recorded, mac }: Remedied): strin
       return `muster render ${subject} shows the fault; correct the document`;
     case 'identity_conflict':
       return `list this machine's addresses in one Machine document only (muster ${recorded || mac ? `explain ${recorded ? subject : mac}` : 'get machines'})`;
+    case 'identity_contradicted':
+      return `if the board was replaced, correct uuid and serial in the Machine document, or leave them out; if the network card moved, take its address out of macs there (muster explain ${recorded ? subject : (mac ?? 'MAC')})`;
     case 'arch_mismatch':
       return 'give it a profile whose image is for its architecture';
     case 'loader_missing':

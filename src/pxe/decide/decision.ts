@@ -29,6 +29,8 @@ export const REASONS = {
   loader_loop: 'The loader that the machine got asked for a loader again: it cannot fetch a script.',
   config_invalid: "The machine's configuration does not render.",
   identity_conflict: 'The identity fits several machines.',
+  identity_contradicted:
+    'The hardware address is that of a Machine document, but UUID and serial number are both not: the network card is in another machine, or the board was replaced.',
   alive: 'The machine is running: its agent was heard moments ago. A request in its name gets no boot.',
   address_mismatch: "The request came from an address that is not this machine's.",
   mac_unlisted:

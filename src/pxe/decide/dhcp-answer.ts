@@ -160,7 +160,7 @@ function recognise(context: BootContext, client: BootClient, network: ServedNetw
       context.roster.recognise({ bootMac: client.mac, macs: [client.mac], uuid: client.uuid }),
     );
     if (identified.kind === 'conflict') {
-      const verdict = judge({ kind: 'conflict', machines: identified.machines });
+      const verdict = judge(identified);
       return { subject: client.mac, opens: client.mac, member: undefined, outline: verdict };
     }
     member =

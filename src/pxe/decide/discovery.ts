@@ -15,12 +15,13 @@ import { imageState } from './image-state.ts';
 
 /** What a machine without a document gets on a network. */
 export function verdictOnUnknown(
-  context: Pick<BootContext, 'catalog' | 'assets'>,
+  context: Pick<BootContext, 'catalog' | 'assets' | 'roster'>,
   network: ServedNetwork | undefined,
-  arch: Readiness['arch'],
+  { arch, serial }: { readonly arch?: Readiness['arch']; readonly serial?: string | undefined },
   bootsWithoutWord?: number,
 ): Verdict {
-  const unknown = unknownOn(network, bootsWithoutWord);
+  const serialOf = context.roster.withSerial(serial);
+  const unknown = { ...unknownOn(network, bootsWithoutWord), serialOf };
   const { discovery } = unknown;
   return judge(unknown, discovery === undefined ? {} : { arch, image: imageState(context, discovery) });
 }

@@ -16,7 +16,7 @@ import { firmwareCodes } from '../firmware/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline, reservedAddress } from './boot-context.ts';
 import { type Preparation, type PrepareFor, prepareFor } from './boot-script.ts';
-import { decide, judge, remedy } from './decide.ts';
+import { conflictOf, decide, judge, remedy } from './decide.ts';
 import type { BootDecision } from './decision.ts';
 import { verdictOnUnknown } from './discovery.ts';
 import { dataDiskSteps, inventorySteps } from './explain-inventory.ts';
@@ -154,12 +154,10 @@ function caseOf(context: BootContext, question: ExplainQuestion): Case {
   const network = networkOf(context, member ?? owner, question.network);
   const arch = question.arch ?? seen?.arch;
   const firmware = firmwareOf(arch, question, seen?.firmware);
-  const conflicting =
-    recognition.kind === 'conflict' ? recognition.matches.map(({ name }) => name).sort() : [];
   const unlisted = verdictOnMac(context, network, recognition, question.mac);
   const prepared: Preparation =
     recognition.kind === 'conflict'
-      ? { verdict: judge({ kind: 'conflict', machines: conflicting }) }
+      ? { verdict: judge(conflictOf(recognition)) }
       : unlisted
         ? { verdict: unlisted }
         : member?.entry
@@ -167,7 +165,14 @@ function caseOf(context: BootContext, question: ExplainQuestion): Case {
               ...preparation(member, network, arch, mac, firmware),
               alive: roster.heartbeats.alive(member.name) !== undefined,
             })
-          : { verdict: verdictOnUnknown(context, network, arch, owner?.status.bootsWithoutReady) };
+          : {
+              verdict: verdictOnUnknown(
+                context,
+                network,
+                { arch, serial: seen?.serial },
+                owner?.status.bootsWithoutReady,
+              ),
+            };
   return {
     subject: (named ?? member)?.name ?? mac!,
     member: named ?? member,

@@ -11,7 +11,7 @@ import type { Member } from '../../machines/roster.ts';
 import type { ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
 import type { BootContext } from './boot-context.ts';
-import { judge, reason, type Verdict } from './decide.ts';
+import { conflictOf, judge, reason, type Verdict } from './decide.ts';
 import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.ts';
 import { selectionOf } from './selection.ts';
 
@@ -87,8 +87,7 @@ export function verdictOnForeign(
   { request, mac, found }: Asker,
   why: NonNullable<ReturnType<typeof foreignness>>,
 ): Verdict {
-  if (found.kind === 'conflict')
-    return judge({ kind: 'conflict', machines: found.matches.map(({ name }) => name).sort() });
+  if (found.kind === 'conflict') return judge(conflictOf(found));
   const documented = found.kind === 'known' && context.roster.get(found.match.name)?.entry !== undefined;
   if (!documented) return judge({ kind: 'unknown' });
   const particulars = why === 'mac_unlisted' ? mac : plainAddress(request.peer);

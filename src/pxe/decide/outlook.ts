@@ -18,7 +18,7 @@ export function outlook(context: BootContext, name: string): Reason | undefined 
   const { seen, bootsWithoutReady, quarantine } = member.status;
   if (member.entry === undefined) {
     const network = context.servedNetworks().find(({ name: one }) => one === seen.network);
-    return verdictOnUnknown(context, network, seen.arch, bootsWithoutReady).reason;
+    return verdictOnUnknown(context, network, seen, bootsWithoutReady).reason;
   }
   const selection = selectionOf(context, member, seen.network);
   const machine = { kind: 'known', selection, bootsWithoutReady, quarantine: quarantine?.text } as const;

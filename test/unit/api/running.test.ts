@@ -1,4 +1,5 @@
 /** Changes of a founded cluster's documents: refused, shown, or accepted by its name. */
+import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/facts.ts';
 import type { Consequences } from '../../../src/api/consequences.ts';
@@ -235,4 +236,42 @@ test('a data disk that a running machine would not find is refused or needs its 
   expect((await put(without)).codes).toEqual(['E_FOUNDED']);
   expect((await put(without, { confirm: 'blue' })).codes).toEqual(['E_FOUNDED']);
   expect((await put([own('Profile', 'other', { image: 'old' })])).codes).toEqual([]);
+});
+
+test('a file that moves a founded member, takes its cards or deletes it is not taken, and the fault says why', async () => {
+  const all = await openWorld();
+  const file = `${all.directory}/config/blue.yaml`;
+  fs.writeFileSync(file, source().text);
+  await all.deps.catalog.reload();
+  const resolved = all.deps.resolved('blue') as never as { machines: never[] };
+  const card = { name: 'eth0', mac: '52:54:00:aa:00:02', link: true };
+  await all.releases.heard(resolved as never, resolved.machines[0]!, {
+    ...{ agent: '2', bootId: 'b', machineId: 'm', clock: 0, pins: new Map(), requests: new Map() },
+    disk: { state: 'unused' },
+    etcd: { wal: 'present', health: 'serving' },
+    inventory: { disks: [], cards: [card] },
+  } as never);
+  const reloaded = async (text: string) => {
+    fs.writeFileSync(file, text);
+    await all.deps.catalog.reload();
+    return {
+      addresses: all.deps.catalog.get('Machine', 'cp1')?.document.spec.addresses,
+      faults: all.deps.catalog.faults().map(({ code }) => code),
+    };
+  };
+  const { text } = source();
+  const former = ['10.77.0.11'];
+  for (const [changed, code] of [
+    [text.replace('10.77.0.11', '10.77.0.12'), 'E_FOUNDED'],
+    [text.replace('52:54:00:aa:00:02', '52:54:00:aa:00:03'), 'E_CONFIRM'],
+    [text.replace('name: cp1', 'name: cp9'), 'E_CONFIRM'],
+    [text.slice(0, text.indexOf('---')), 'E_CONFIRM'],
+  ] as const) {
+    const { addresses, faults } = await reloaded(changed);
+    expect(addresses).toEqual(former);
+    expect(faults).toContain(code);
+  }
+  expect(await reloaded(text)).toEqual({ addresses: former, faults: [] });
+  expect((await reloaded(text.replace('"]', '", "52:54:00:aa:00:03"]'))).faults).toEqual([]);
+  await all.close();
 });

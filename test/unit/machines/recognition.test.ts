@@ -133,6 +133,38 @@ describe('recognition', () => {
     );
   });
 
+  it('takes nothing for granted when UUID and serial number both contradict the document', () => {
+    const a = claim('a', { macs: [A], seenMacs: [A2], uuid: U, serial: 'SN-1', firm: true });
+    const b = claim('b', { macs: [B], uuid: V, serial: 'SN-2', firm: true });
+    const other = { uuid: V, serial: 'SN-9' };
+    expect(index(a).recognise({ bootMac: A, macs: [A], ...other })).toMatchObject({
+      kind: 'conflict',
+      contradicted: true,
+      matches: [{ name: 'a', because: ['boot-mac', 'uuid-differs', 'serial-differs'] }],
+    });
+    // Its card is in a machine that has a document of its own.
+    expect(who(index(a, b).recognise({ bootMac: A, macs: [A], uuid: V, serial: 'SN-2' }))).toEqual([
+      'a',
+      'b',
+    ]);
+    // An address that it only booted from once.
+    expect(who(index(a).recognise({ bootMac: A2, macs: [A2], ...other }))).toBe('unknown');
+    // One of the two alone is a replaced board, or firmware that repeats itself.
+    for (const evidence of [
+      { uuid: V, serial: 'SN-1' },
+      { uuid: U, serial: 'SN-9' },
+      { uuid: V },
+      { serial: 'SN-9' },
+      { uuid: V, serial: 'To Be Filled By O.E.M.' },
+      { uuid: '00000000-0000-0000-0000-000000000000', serial: 'SN-9' },
+      { uuid: swapUuid(U), serial: 'SN-9' },
+    ])
+      expect(who(index(a).recognise({ bootMac: A, macs: [A], ...evidence }))).toBe('a');
+    // What was only seen contradicts nothing.
+    const { firm: _, ...seen } = a;
+    expect(who(index(seen).recognise({ bootMac: A, macs: [A], ...other }))).toBe('a');
+  });
+
   it('joins discovered records of one machine, and prefers documents', () => {
     const first = claim('m-1', { documented: false, seenMacs: [A], uuid: U });
     const second = claim('m-2', { documented: false, seenMacs: [A2], uuid: U });

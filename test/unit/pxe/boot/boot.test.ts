@@ -360,6 +360,23 @@ describe('identity', () => {
     expect(w.roster.get('node-1')!.status.phase).toBe('registered');
   });
 
+  it('holds a machine whose UUID and serial number are both not those of the document', async () => {
+    const own = { uuid: U, serial: 'SN-1' };
+    const w = await world([NETWORK, IMAGE, WORKER, machine('node-1', [MAC1], { profile: 'worker', ...own })]);
+    expect((await w.powerOn(MAC1, own)).decision.kind).toBe('script');
+    const other = { uuid: '11c4c454-0042-3510-8051-b7c04f4d3532', serial: 'SN-2' };
+    const answer = await w.powerOn(MAC1, other);
+    expect(answer.decision).toMatchObject({
+      kind: 'hold',
+      reason: { code: 'identity_contradicted', text: expect.stringContaining('that of node-1') },
+    });
+    expect(w.kinds('node-1')).toContain('machine.conflict');
+    // A board that was replaced: one value alone, or the document without them.
+    expect((await w.powerOn(MAC1, { ...own, uuid: other.uuid })).decision.kind).toBe('script');
+    await w.apply(machine('node-1', [MAC1], { profile: 'worker' }));
+    expect((await w.powerOn(MAC1, other)).decision.kind).toBe('script');
+  });
+
   it('boots two blades that share UUID and serial, each as itself', async () => {
     const w = await world([NETWORK, IMAGE, WORKER]);
     const hardware = { uuid: U, serial: 'C6100-77' };

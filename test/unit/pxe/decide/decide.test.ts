@@ -38,6 +38,7 @@ describe('the verdict on a machine', () => {
     [{ kind: 'unknown' }, {}, 'hold', 'unknown_machine'],
     [{ kind: 'conflict', machines: ['a', 'b'] }, {}, 'hold', 'identity_conflict'],
     [{ kind: 'conflict', machines: ['a'] }, {}, 'hold', 'identity_conflict'],
+    [{ kind: 'conflict', machines: ['a'], contradicted: true }, {}, 'hold', 'identity_contradicted'],
     [known({ kind: 'none' }), {}, 'hold', 'no_profile'],
     [known({ kind: 'none', awaiting: ['big'] }), {}, 'hold', 'no_inventory'],
     [known({ kind: 'missing', profile: 'x' }), {}, 'hold', 'profile_missing'],
