@@ -61,7 +61,7 @@ export type Recognition =
   /** `same`: discovered records that turned out to be this machine. */
   | { readonly kind: 'known'; readonly match: Match; readonly same: readonly string[] }
   | { readonly kind: 'unknown' }
-  /** `contradicted`: the address is in the one document, whose UUID and serial number both differ. */
+  /** `contradicted`: its address is in a document whose UUID and serial number both differ. */
   | { readonly kind: 'conflict'; readonly matches: readonly Match[]; readonly contradicted?: true };
 
 interface RecognitionIndex {

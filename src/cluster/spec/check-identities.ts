@@ -71,7 +71,7 @@ function addressChange(
   return [{ machine, code: 'E_FOUNDED', message, survivable: false }];
 }
 
-/** Whether no card of the running machine is in its document. One that is replaced is added first. */
+/** A document that lists no card of the running machine. A new card is listed beside the old. */
 function cardChange(
   machine: string,
   { macs = [] }: RunningMachine,
