@@ -11,6 +11,7 @@ import type { AgentFacts } from '../src/agent/facts.ts';
 import { systemClock } from '../src/base/clock.ts';
 import { silentLog } from '../src/base/log.ts';
 import { createMetrics } from '../src/base/metrics.ts';
+import { openGivenTurns } from '../src/cluster/change/given-turns.ts';
 import { openRollouts } from '../src/cluster/change/rollouts.ts';
 import { membersOf } from '../src/cluster/etcd/etcd-plan.ts';
 import { openJoinTokens } from '../src/cluster/joining/tokens.ts';
@@ -111,7 +112,11 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
   const clusters = followClusters(catalog, followMemberships(catalog));
   const planner = createPlanner({
     ...{ catalog, clusters, pki, clock, events },
-    restarts: openRollouts({ clock, events }),
+    restarts: openRollouts({
+      ...{ clock, events },
+      askNow: async () => ({ at: clock.monotonic(), etcd: new Set(), 'kube-apiserver': new Set() }),
+      givenTurns: await openGivenTurns({ store, log, clock }),
+    }),
     applied: openAppliedObjects({ store, clock, log }),
     etcd: async (resolved) => ({
       lines: [],

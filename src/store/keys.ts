@@ -142,6 +142,11 @@ export const KEYS = {
     room: 'cluster',
     holds: 'the report of a change that has ended, when another one has begun since',
   }),
+  turn: keys('turn/CLUSTER/MACHINE', {
+    room: 'cluster',
+    holds:
+      'that a machine may restart programs or reboot now, so that a server that starts meanwhile keeps the others running',
+  }),
   changeEvidence: keys('change-evidence/CLUSTER/ID/ROUTE/STEP', {
     room: 'cluster',
     holds: 'what each machine has shown for a step of a change that is over',

@@ -4,7 +4,9 @@ import { AGENT_BUNDLE } from '../agent/bundle.ts';
 import type { AgentPlanner } from '../agent/protocol.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { openBuilds } from '../cluster/change/agents/builds.ts';
+import { createAskNow } from '../cluster/change/answers.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
+import { openGivenTurns } from '../cluster/change/given-turns.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import { openLaterKeys } from '../cluster/change/later-keys.ts';
 import { ownRotation } from '../cluster/change/own/own-rotation.ts';
@@ -26,6 +28,7 @@ import { createUpgrades, type Upgrades } from '../cluster/change/upgrade/upgrade
 import { allowedVersions } from '../cluster/change/upgrade/versions.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Founder } from '../cluster/etcd/founder.ts';
+import type { MemberAddress } from '../cluster/etcd/founding.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
 import type { PlannerDeps } from '../cluster/plan/planner.ts';
@@ -44,6 +47,8 @@ interface ChangesOf {
   readonly snapshots: Snapshots;
   readonly clusters: ResolvedClusters;
   readonly kubes: (cluster: string, address: string) => Kube;
+  /** Whether a member of etcd answers a linearizable read. */
+  readonly reads: (cluster: string, member: MemberAddress) => Promise<boolean>;
   readonly founder: Pick<Founder, 'records'>;
   readonly founding: Pick<FoundingOrders, 'status'>;
   /** What machines would boot. */
@@ -54,13 +59,15 @@ interface ChangesOf {
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
   { store, events, pki, life, releases, catalog, artifacts, roster, agents }: State,
-  { clusters, kubes, founder, founding, supplies, snapshots, boot }: ChangesOf,
+  { clusters, kubes, reads, founder, founding, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
   // The rollouts ask what a change does, and the changes whether a machine runs as planned.
   const rollouts = openRollouts({
-    clock,
-    events,
+    ...{ clock, events },
+    askNow: createAskNow({ clock, kubes, reads }),
+    givenTurns: await openGivenTurns({ store, log, clock }),
+    leftOut: (cluster) => (changes.running(cluster) && changes.record(cluster)?.without) ?? [],
     waits: (cluster) =>
       changes.running(cluster)?.paused ? 'The change of the cluster is paused.' : undefined,
     trustEnded: (cluster) => underWay(cluster, 'rotation') !== undefined && rotating.trustEnded(cluster),
@@ -85,16 +92,7 @@ export async function openClusterChanges(
   const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed });
   const upgradeKind = anyKind(upgrading);
   const { settled } = rollouts;
-  /** The agents that have a certificate, of machines that are believed. */
-  const agentsNow = () =>
-    agents.identities
-      .list()
-      .filter(
-        ({ machine, revoked }) =>
-          revoked === undefined &&
-          agents.hasAgent(machine) &&
-          roster.get(machine)?.status.quarantine === undefined,
-      );
+  const agentsNow = () => believedAgents(agents, roster);
   const ownMachines = () => agentsNow().map(({ machine }) => machine);
   const { trustChanged, ticketKeys } = agents;
   const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow }));
@@ -171,6 +169,17 @@ export async function openClusterChanges(
     rolls: (health: Health) => rollsOf.rolls(changes, health),
   };
 }
+
+/** The agents that have a certificate, of machines that are believed. */
+const believedAgents = (agents: State['agents'], roster: State['roster']) =>
+  agents.identities
+    .list()
+    .filter(
+      ({ machine, revoked }) =>
+        revoked === undefined &&
+        agents.hasAgent(machine) &&
+        roster.get(machine)?.status.quarantine === undefined,
+    );
 
 /** Whether the boot host has an artifact; what machines bring themselves it need not have. */
 const hasIn =

@@ -17,6 +17,7 @@ import { createQuarantinedMembers } from '../cluster/change/quarantined-member.t
 import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
 import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
+import type { MemberAddress } from '../cluster/etcd/founding.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { EtcdGateway } from '../cluster/etcd/views.ts';
 import { createHealth } from '../cluster/health/health.ts';
@@ -64,13 +65,8 @@ export async function openClusters(
   const { catalog, memberships, roster, events, store, agents, pki, tokens } = state;
   const { releases, life, artifacts, addons, assets, given } = state;
   const networks = boot.networks.served;
-  const founder = createFounder({
-    store,
-    clock,
-    log,
-    events,
-    gateway: gatewaysWhileServing(life, createGateways({ pki, clock, signal })),
-  });
+  const gateway = gatewaysWhileServing(life, createGateways({ pki, clock, signal }));
+  const founder = createFounder({ store, clock, log, events, gateway });
   closing.defer(() => founder.close());
   await founder.resume();
   const clusters = followClusters(catalog, memberships);
@@ -86,7 +82,8 @@ export async function openClusters(
   const membersWait = (cluster: string) => whyMembersWait(changes.running(cluster));
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
-  const changesOf = { clusters, kubes, founder, founding, supplies, snapshots, boot: boot.service };
+  const reads = (cluster: string, member: MemberAddress) => gateway(cluster).reads(member);
+  const changesOf = { clusters, kubes, reads, founder, founding, supplies, snapshots, boot: boot.service };
   const changes = await openClusterChanges(common, state, changesOf, closing);
   const planner = createPlanner({
     running: changes.running,
@@ -200,6 +197,7 @@ function gatewaysWhileServing(
     };
     return {
       view: async (...of) => serving().view(...of),
+      reads: async (...of) => serving().reads(...of),
       remove: async (...of) => serving().remove(...of),
       addLearner: async (...of) => serving().addLearner(...of),
       promote: async (...of) => serving().promote(...of),

@@ -1,16 +1,28 @@
 /**
- * Gives machines their turns to restart programs (turn.ts), from what this
- * server has heard. The state is only in memory, so a restarted server first hears all machines.
+ * Gives machines their turns to restart programs (turn.ts), from what this server has heard, what
+ * the others answer now (answers.ts), and the turns that are under way, which a restarted server
+ * reads from the store (given-turns.ts).
  */
 import { WATCHED_PROGRAMS } from '../../agent/evidence.ts';
 import type { AgentFacts } from '../../agent/facts.ts';
 import { REPORTS_PROGRAMS } from '../../agent/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
-import type { EventSink } from '../../events/event.ts';
+import type { EventSink, NewEvent } from '../../events/event.ts';
 import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { type Heard, isSettled, type Peer, type Pods, STALLED_AFTER, turnOf, whyStays } from './turn.ts';
+import { type AskNow, openAnswered } from './answers.ts';
+import type { GivenTurns } from './given-turns.ts';
+import {
+  type Heard,
+  isSettled,
+  mustAsk,
+  type Peer,
+  type Pods,
+  STALLED_AFTER,
+  turnOf,
+  whyStays,
+} from './turn.ts';
 
 interface Known extends Peer {
   readonly at: Millis;
@@ -27,42 +39,96 @@ export interface Rollouts extends Restarts {
    */
   settled(cluster: string, machine: string): boolean | undefined;
   /** Why a machine may not go down now; undefined when it may. */
-  whyStays(resolved: ResolvedCluster, machine: ClusterMachine, workersAtOnce: number): string | undefined;
+  whyStays(
+    resolved: ResolvedCluster,
+    machine: ClusterMachine,
+    workersAtOnce: number,
+  ): Promise<string | undefined>;
   /**
-   * Notes that a machine is ordered to reboot this boot. It counts as down for all others until it
-   * reports another boot, or {@link REBOOTS_WITHIN} is over.
+   * Lets a machine end this boot, if it may go down now; resolves with whether it may. From then on
+   * it counts as down for all others until it reports another boot, or {@link REBOOTS_WITHIN} is
+   * over.
    */
-  reboots(resolved: ResolvedCluster, machine: ClusterMachine, bootId: string): void;
+  reboots(
+    resolved: ResolvedCluster,
+    machine: ClusterMachine,
+    bootId: string,
+    workersAtOnce: number,
+  ): Promise<boolean>;
 }
 
 /**
  * Opens the rollouts of all clusters. `waits` says why a machine gets no turn; absent: it may get
  * one. `trustEnded` says whether the CA that members of etcd trust until they restart has ended.
+ * `leftOut` names the machines that an operator left out of the change that is under way.
  */
 export function openRollouts({
   clock,
   events,
   waits = () => undefined,
   trustEnded = () => false,
+  leftOut = () => [],
+  askNow,
+  givenTurns,
 }: {
   readonly clock: Clock;
   readonly events: EventSink;
   readonly waits?: (cluster: string, machine: string) => string | undefined;
   readonly trustEnded?: (cluster: string) => boolean;
+  readonly leftOut?: (cluster: string) => readonly string[];
+  readonly askNow: AskNow;
+  readonly givenTurns: GivenTurns;
 }): Rollouts {
-  const startedAt = clock.monotonic();
   /** `CLUSTER MACHINE` → its last report. */
   const known = new Map<string, Known>();
   /** `CLUSTER MACHINE` → the boot that it was ordered to end, and when. */
   const rebooting = new Map<string, { readonly bootId: string; readonly at: Millis }>();
+  const answered = openAnswered(askNow, clock);
+  /** Machines whose last decision needs answers. */
+  const asking = new Set<string>();
+  const stored = new Map<string, string>();
+  for (const before of givenTurns.before) {
+    const key = `${before.cluster} ${before.machine}`;
+    const { given, bootId } = before;
+    stored.set(key, JSON.stringify({ given, bootId }));
+    // A clock that was ahead meanwhile makes it as long as if it had been ordered now.
+    const passed = Math.max(0, clock.now() - before.at);
+    if (bootId !== undefined) rebooting.set(key, { bootId, at: (clock.monotonic() - passed) as Millis });
+    if (given !== undefined) known.set(key, turnedBefore(before.machine, given, clock.monotonic()));
+  }
   const keyOf = (resolved: ResolvedCluster, { name }: ClusterMachine): string => `${resolved.name} ${name}`;
 
   const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer => {
     const key = keyOf(resolved, machine);
     const unheard = { name: machine.name, has: carriedBy(machine), pods: {}, given: {}, turned: false };
     const ordered = rebooting.get(key);
-    return { ...(known.get(key) ?? unheard), ...(ordered && { rebootsAt: ordered.at }) };
+    return {
+      ...(known.get(key) ?? unheard),
+      ...(ordered && { rebootsAt: ordered.at }),
+      ...answered.of(resolved.name, machine.name),
+      leftOut: leftOut(resolved.name).includes(machine.name),
+    };
   };
+
+  /** Stores the machine's turn, if it is not stored already. */
+  const keep = async (resolved: ResolvedCluster, machine: ClusterMachine): Promise<void> => {
+    const key = keyOf(resolved, machine);
+    const found = known.get(key);
+    const bootId = rebooting.get(key)?.bootId;
+    const turn = {
+      ...(found?.turned && { given: found.given }),
+      ...(bootId !== undefined && { bootId }),
+    };
+    const text = JSON.stringify(turn);
+    if (text === (stored.get(key) ?? NO_TURN)) return;
+    await givenTurns.put(resolved.name, machine.name, text === NO_TURN ? undefined : turn);
+    stored.set(key, text);
+  };
+
+  const staysNow = (resolved: ResolvedCluster, machine: ClusterMachine, workersAtOnce: number) =>
+    whyStays({ name: machine.name, has: carriedBy(machine) }, peersOf(resolved, machine), {
+      ...{ now: clock.monotonic(), workersAtOnce },
+    });
 
   const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine): readonly Peer[] =>
     resolved.machines.filter((other) => other.name !== name).map((other) => peerOf(resolved, other));
@@ -74,9 +140,10 @@ export function openRollouts({
       const before = known.get(key);
       if (rebooting.get(key)?.bootId !== facts.bootId) rebooting.delete(key);
       const pods = podsOf(facts, before?.pods, now);
-      const asking = { name: machine.name, wanted, pods };
-      const moment = { now, startedAt, trustEnded: trustEnded(resolved.name) };
-      const free = turnOf(asking, peersOf(resolved, machine), moment);
+      const hasTurn =
+        before?.turned === true && ROLLED.every((pod) => (before.given[pod] ?? wanted[pod]) === wanted[pod]);
+      const moment = { now, hasTurn, trustEnded: trustEnded(resolved.name) };
+      const free = turnOf({ name: machine.name, wanted, pods }, peersOf(resolved, machine), moment);
       const why = free.changes.length > 0 ? waits(resolved.name, machine.name) : undefined;
       const turn: Turn = why === undefined ? free : { do: 'wait', changes: free.changes, text: why };
       const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});
@@ -85,24 +152,9 @@ export function openRollouts({
       const turned = !settled && (before?.turned === true || (turn.do === 'go' && turn.changes.length > 0));
       const waiting = waitingOf(before?.waiting, turn, wanted, now);
       const isNew = turn.changes.some((pod) => before?.given[pod] !== wanted[pod]);
-      if (turn.do === 'go' && isNew)
-        events.record({
-          kind: 'cluster.rollout',
-          subject: machine.name,
-          reason: {
-            code: 'turn',
-            text: `The rollout has reached this machine: it restarts ${turn.changes.join(' and ')}.`,
-          },
-        });
+      if (turn.do === 'go' && isNew) events.record(turnEvent(machine.name, turn));
       if (turn.do === 'wait' && waiting?.notified && !before?.waiting?.notified)
-        events.record({
-          kind: 'cluster.rollout',
-          subject: machine.name,
-          reason: {
-            code: 'stalled',
-            text: `This machine has waited for its turn in the rollout for five minutes. ${turn.text}`,
-          },
-        });
+        events.record(stalledEvent(machine.name, turn.text));
       known.set(key, {
         name: machine.name,
         has,
@@ -114,18 +166,58 @@ export function openRollouts({
         ...(waiting && { waiting }),
         asPlanned: settled && turn.do === 'go',
       });
+      if (turn.do === 'wait' && turn.asks) asking.add(key);
       return { turn, soon: turned || turn.do === 'wait' };
     },
-    whyStays(resolved, machine, workersAtOnce) {
-      const moment = { now: clock.monotonic(), startedAt, workersAtOnce };
-      return whyStays({ name: machine.name, has: carriedBy(machine) }, peersOf(resolved, machine), moment);
+    async follow(resolved, machine) {
+      if (asking.delete(keyOf(resolved, machine))) {
+        await answered.ask(resolved);
+        return 'ask';
+      }
+      await keep(resolved, machine);
+      return 'keep';
     },
-    reboots(resolved, machine, bootId) {
+    async whyStays(resolved, machine, workersAtOnce) {
+      if (mustAsk(carriedBy(machine), peersOf(resolved, machine))) await answered.ask(resolved);
+      return staysNow(resolved, machine, workersAtOnce);
+    },
+    async reboots(resolved, machine, bootId, workersAtOnce) {
+      if (mustAsk(carriedBy(machine), peersOf(resolved, machine))) await answered.ask(resolved);
+      // Nothing else may come between the decision and the note.
+      if (staysNow(resolved, machine, workersAtOnce) !== undefined) return false;
       rebooting.set(keyOf(resolved, machine), { bootId, at: clock.monotonic() });
+      await keep(resolved, machine);
+      return true;
     },
     settled: (cluster, machine) => known.get(`${cluster} ${machine}`)?.asPlanned,
   };
 }
+
+const turnEvent = (machine: string, { changes }: Turn): NewEvent => ({
+  kind: 'cluster.rollout',
+  subject: machine,
+  reason: {
+    code: 'turn',
+    text: `The rollout has reached this machine: it restarts ${changes.join(' and ')}.`,
+  },
+});
+
+const stalledEvent = (machine: string, text: string): NewEvent => ({
+  kind: 'cluster.rollout',
+  subject: machine,
+  reason: {
+    code: 'stalled',
+    text: `This machine has waited for its turn in the rollout for five minutes. ${text}`,
+  },
+});
+
+/** A machine that had its turn when this server started; what it runs is not known yet. */
+const turnedBefore = (name: string, given: Revisions, at: Millis): Known => ({
+  ...{ name, at, given, pods: {}, turned: true, unsettledAt: at, asPlanned: false },
+  has: ROLLED.filter((pod) => given[pod] !== undefined),
+});
+
+const NO_TURN = '{}';
 
 /** The programs without which the cluster stops, and which every agent reports. */
 const carriedBy = ({ roles }: ClusterMachine): readonly Rolled[] => [

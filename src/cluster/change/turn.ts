@@ -1,12 +1,24 @@
 /**
  * Decides which machine may restart its API server or its member of etcd when a change requires it:
  * one machine after the other, and the next machine only when the one before it runs the revisions
- * in its plan and answers. Pure; decides from the last reports of all machines. A process that does
- * not run, or has not answered for a while, may always be changed, so founding needs no turn and a
- * broken change can be repaired.
+ * in its plan and answers. A process that does not run, or has not answered for a while, may always
+ * be changed, so founding needs no turn and a broken change can be repaired.
+ *
+ * Pure; decides from the last reports of all machines, and from what the API servers and members of
+ * etcd answered in this moment (answers.ts), because a report may be 45 s old. Before a machine
+ * goes down
+ *
+ * - a majority of etcd's members, without it, has to answer now, so that the quorum survives it;
+ * - every other API server has to answer now, not only one. Where one of three has lost its power a
+ *   second ago, a second one that restarts would leave a single one for all clients. An API server
+ *   that has not answered for {@link STALLED_AFTER}, or whose machine an operator left out, is not
+ *   waited for, since no change would ever end otherwise; one has to be left in any case.
+ *
+ * A boot host that reaches nobody gives no turn, and says who does not answer.
  */
 import { duration, type Millis } from '../../base/duration.ts';
 import { type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
+import { ASKED, type Asked } from './answers.ts';
 
 /** The last report about one process. All times are monotonic. */
 export interface Heard {
@@ -47,6 +59,12 @@ export interface Peer {
    * another boot. A change that leaves the machine out does not bring it back sooner.
    */
   readonly rebootsAt?: Millis;
+  /** The programs that answered when the boot host asked; absent: nobody was asked. */
+  readonly answers?: readonly Asked[] | undefined;
+  /** Since when its API server does not answer the boot host; absent while it does. */
+  readonly silentAt?: Millis;
+  /** An operator left it out of the change that is under way. */
+  readonly leftOut?: boolean;
 }
 
 /** The machine that asks for a plan. */
@@ -58,8 +76,8 @@ interface Asking {
 
 interface Moment {
   readonly now: Millis;
-  /** When this server started to hear machines. */
-  readonly startedAt: Millis;
+  /** The machine has this turn already, so that it is not decided again. */
+  readonly hasTurn?: boolean;
   /**
    * The CA that members of etcd trust until they restart has ended. They accept each other no more,
    * so a member that waited for another one would wait without end.
@@ -74,11 +92,6 @@ interface Moment {
 const STILL_RUNNING = duration('30s');
 /** A machine that was not heard for this long is absent; agents poll at least every 15 s. */
 const ABSENT_AFTER = duration('45s');
-/**
- * For this long after its start a server gives no turns. By then it has heard every agent, and
- * restarts that the previous server allowed have begun.
- */
-const ALL_HEARD = duration('60s');
 /** The part of the workers that may change at the same time; at least one. */
 const WORKERS_AT_ONCE = 0.1;
 /**
@@ -100,27 +113,36 @@ export const REBOOTS_WITHIN = duration('15m');
  *
  * @example
  * // cp1 has to restart its API server while cp2 is still restarting its own:
- * turnOf({ name: 'cp1', wanted: { 'kube-apiserver': 'b' }, pods }, [cp2], { now, startedAt });
+ * turnOf({ name: 'cp1', wanted: { 'kube-apiserver': 'b' }, pods }, [cp2], { now });
  * // { do: 'wait', changes: ['kube-apiserver'],
  * //   text: 'cp2 is changed first: its kube-apiserver is not ready.' }
  */
 export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], moment: Moment): Turn {
-  const { now, startedAt, trustEnded } = moment;
+  const { now, trustEnded, hasTurn } = moment;
   const changes = ROLLED.filter((pod) => worksOtherwise(pods[pod], wanted[pod], now));
-  const wait = (text: string): Turn => ({ do: 'wait', changes, text });
+  const wait = (text: string) => ({ do: 'wait', changes, text }) as const;
   if (changes.length === 0) return { do: 'go', changes };
-  if (now - startedAt < ALL_HEARD) return wait(JUST_STARTED);
   const down = rebooting(peers, now).find(({ has }) => carries(has));
   if (down) return wait(`${down.name} reboots first.`);
   if (trustEnded && changes.includes('etcd')) return { do: 'go', changes };
   const heard = heardOf(peers, now);
   const first = blocking(Object.keys(wanted), heard, now);
   if (first) return wait(`${first.name} is changed first: ${notYet(first)}.`);
-  const few = tooFew(name, changes, peers, heard);
+  // Its own restart may keep the others from answering for a moment.
+  if (hasTurn) return { do: 'go', changes };
+  if (mustAsk(changes, peers)) return { ...wait(ASKS), asks: true };
+  const few = tooFew(name, changes, peers, now);
   return few === undefined ? { do: 'go', changes } : wait(few);
 }
 
-const JUST_STARTED = 'The server has just started, and waits a minute to hear what the other machines run.';
+const ASKS = 'The boot host asks the other machines whether they serve.';
+
+/** Whether the others have to be asked, and were not. */
+export const mustAsk = (programs: readonly Rolled[], peers: readonly Peer[]): boolean =>
+  peers.some(
+    ({ has, answers }) =>
+      answers === undefined && ASKED.some((one) => has.includes(one) && programs.includes(one)),
+  );
 
 const heardOf = (peers: readonly Peer[], now: Millis): readonly Peer[] =>
   peers.filter(({ at }) => at !== undefined && now - at < ABSENT_AFTER);
@@ -136,9 +158,8 @@ export const rebooting = (peers: readonly Peer[], now: Millis): readonly Peer[] 
 export function whyStays(
   { name, has }: Pick<Peer, 'name' | 'has'>,
   peers: readonly Peer[],
-  { now, startedAt, workersAtOnce }: Moment & { readonly workersAtOnce: number },
+  { now, workersAtOnce }: Moment & { readonly workersAtOnce: number },
 ): string | undefined {
-  if (now - startedAt < ALL_HEARD) return JUST_STARTED;
   const away = rebooting(peers, now);
   const server = away.find((peer) => carries(peer.has));
   if (server) return `${server.name} reboots first.`;
@@ -146,7 +167,7 @@ export function whyStays(
     return `${names(away)} ${away.length === 1 ? 'reboots' : 'reboot'} first.`;
   const heard = heardOf(peers, now);
   const first = heard.filter((peer) => carries(peer.has)).find((peer) => isWaitedFor(peer, now));
-  return first ? `${first.name} is changed first: ${notYet(first)}.` : tooFew(name, has, peers, heard);
+  return first ? `${first.name} is changed first: ${notYet(first)}.` : tooFew(name, has, peers, now);
 }
 
 /** Why too few of the given programs would be left without a machine; undefined when enough are. */
@@ -154,16 +175,40 @@ function tooFew(
   name: string,
   programs: readonly Rolled[],
   peers: readonly Peer[],
-  heard: readonly Peer[],
+  now: Millis,
 ): string | undefined {
   for (const pod of programs) {
     const others = peers.filter(({ has }) => has.includes(pod));
-    const missing = others.filter((peer) => !heard.includes(peer) || peer.pods[pod]?.ready !== true);
+    const missing = others.filter((peer) => !serves(peer, pod, now));
+    const asked = ASKED.find((one) => one === pod);
+    const silent = missing.filter(({ answers }) => asked && answers?.includes(asked) === false);
+    const because = silent.length === 0 ? '' : ` ${whoIsSilent(silent, pod)}`;
     if (others.length - missing.length < needed(pod, others.length))
-      return `Without ${names(missing)} and ${name} too few instances of ${pod} would be left.`;
+      return `Without ${names(missing)} and ${name} too few instances of ${pod} would be left.${because}`;
+    const expected = pod === 'kube-apiserver' ? silent.filter((peer) => isExpected(peer, now)) : [];
+    if (expected.length > 0)
+      return `${whoIsSilent(expected, pod)} It is waited for up to five minutes: power it on, or leave it out.`;
   }
   return undefined;
 }
+
+const whoIsSilent = (silent: readonly Peer[], pod: Rolled): string =>
+  `The boot host has asked now, and the ${pod} of ${names(silent)} does not answer.`;
+
+/**
+ * Whether a program of another machine serves. Nothing was heard of a machine since this server
+ * started: then its answer alone counts, because the turns that the server before gave are known.
+ */
+function serves({ at, pods, answers }: Peer, pod: Rolled, now: Millis): boolean {
+  const asked = ASKED.find((one) => one === pod);
+  if (asked !== undefined && answers?.includes(asked) !== true) return false;
+  if (at === undefined) return asked !== undefined;
+  return now - at < ABSENT_AFTER && pods[pod]?.ready === true;
+}
+
+/** Whether an API server that does not answer may be back soon. */
+const isExpected = ({ silentAt, leftOut }: Peer, now: Millis): boolean =>
+  leftOut !== true && (silentAt === undefined || now - silentAt < STALLED_AFTER);
 
 /** Whether a machine that runs these programs carries the cluster: etcd or an API server. */
 const carries = (has: readonly string[]): boolean => has.includes('etcd') || has.includes('kube-apiserver');

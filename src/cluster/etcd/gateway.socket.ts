@@ -73,6 +73,7 @@ export function gatewayOf(postTo: Post): EtcdGateway {
       () => false,
     );
   return {
+    reads: ({ address }) => reads(address),
     async view(members) {
       const reading = await Promise.all(
         members.map(async (one) => ({ ...one, ok: await reads(one.address) })),

@@ -11,6 +11,8 @@ import type { EtcdView, MemberAddress } from './founding.ts';
 export interface EtcdGateway {
   /** Resolves with undefined when no member answers a linearizable read. */
   view(members: readonly MemberAddress[]): Promise<EtcdView | undefined>;
+  /** Whether this member answers a linearizable read. */
+  reads(member: MemberAddress): Promise<boolean>;
   /**
    * These three functions try one member after the other; they throw etcd's message when it
    * refuses.

@@ -78,7 +78,7 @@ export interface PlannerDeps {
     resolved: ResolvedCluster,
     machine: ClusterMachine,
     facts: AgentFacts,
-  ) => PlanLine | undefined)[];
+  ) => PlanLine | undefined | Promise<PlanLine | undefined>)[];
   /** The in-cluster objects that control planes have to apply. */
   readonly present: PresentOf;
   /** Tells which of these objects each control plane has applied. */
@@ -286,7 +286,8 @@ class Planner {
     const restart: PlanOf['restart'] = (wanted) => this.#deps.restarts.ask(resolved, machine, facts, wanted);
     const preflight = this.#preflight.of(machine.name, facts);
     const probes = probeLines(machine, probing, leaves.probes);
-    const orders = this.#deps.orders?.flatMap((line) => line(resolved, machine, facts) ?? []);
+    const ordered = (this.#deps.orders ?? []).map((line) => line(resolved, machine, facts));
+    const orders = (await Promise.all(ordered)).flatMap((line) => line ?? []);
     const input = {
       resolved,
       machine,
@@ -299,10 +300,16 @@ class Planner {
       orders,
       ahead: poll.ahead,
     };
-    const { lines, soon } = this.#lines(input, keys, leaves.held, await this.#joins(poll));
+    const joins = await this.#joins(poll);
+    const planned = () => this.#lines(input, keys, leaves.held, joins);
+    let { lines, soon } = planned();
+    if ((await this.#deps.restarts.follow(resolved, machine)) === 'ask') {
+      ({ lines, soon } = planned());
+      await this.#deps.restarts.follow(resolved, machine);
+    }
     const waiting =
       soon ||
-      orders?.length ||
+      orders.length > 0 ||
       etcd?.hold !== undefined ||
       facts.applied === undefined ||
       facts.hold !== undefined;

@@ -33,7 +33,13 @@ export type Turn =
    * `changes`: programs that may not be restarted yet. `text` says which machine comes first, and
    * why.
    */
-  | { readonly do: 'wait'; readonly changes: readonly Rolled[]; readonly text: string };
+  | {
+      readonly do: 'wait';
+      readonly changes: readonly Rolled[];
+      readonly text: string;
+      /** Whether the others serve has to be asked now, before it is decided. */
+      readonly asks?: true;
+    };
 
 export interface RestartDecision {
   readonly turn: Turn;
@@ -56,4 +62,12 @@ export interface Restarts {
     facts: AgentFacts,
     wanted: Revisions,
   ): RestartDecision;
+  /**
+   * What the last decision for the machine needs. `ask`: the others were asked now whether they
+   * serve, and the decision has to be made again. `keep`: what was decided is in the store, and may
+   * have its effect.
+   *
+   * @throws {MusterError} the store's error; the machine gets no plan then
+   */
+  follow(resolved: ResolvedCluster, machine: ClusterMachine): Promise<'ask' | 'keep'>;
 }

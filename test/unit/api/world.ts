@@ -293,7 +293,7 @@ export async function openWorld(
       ...{ clusters, kubes },
       bootId: () => undefined,
       wants: boot.wantedImage,
-      rollouts: { whyStays: () => undefined, reboots: () => undefined },
+      rollouts: { whyStays: async () => undefined, reboots: async () => true },
       closed,
       record: () => undefined,
     }),

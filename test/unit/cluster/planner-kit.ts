@@ -24,6 +24,7 @@ import type { Catalog, CatalogChange, Entry } from '../../../src/resources/catal
 import type { Document, Kind, KubernetesSpec } from '../../../src/resources/kinds.ts';
 import { world } from '../pki/kit.ts';
 import { FOUNDING, MACHINES, SHORT } from './kit.ts';
+import { asked, PlayedTurns } from './turns-kit.ts';
 
 /** A catalogue of values. */
 export function catalogOf(documents: readonly Document[]) {
@@ -99,7 +100,9 @@ export async function rig(
     pki,
     clock,
     events: sink,
-    restarts: openRollouts({ clock, events: sink }),
+    restarts: openRollouts({
+      ...{ clock, events: sink, askNow: asked(clock), givenTurns: new PlayedTurns().opened() },
+    }),
     applied,
     tokens,
     etcd: options.etcd ?? granted,

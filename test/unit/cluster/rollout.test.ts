@@ -10,9 +10,11 @@ import { ManualClock } from '../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
 import { type Heard, type Peer, type Pods, turnOf } from '../../../src/cluster/change/turn.ts';
+import type { RestartDecision } from '../../../src/cluster/plan/restarts.ts';
 import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { resolved } from './kit.ts';
+import { decided, PlayedTurns } from './turns-kit.ts';
 
 const NOW = duration('1h');
 const ago = (text: string): Millis => (NOW - duration(text)) as Millis;
@@ -29,6 +31,7 @@ const peer = (name: string, changes: Partial<Peer> = {}): Peer => ({
   pods: bothWork,
   given: OLD,
   turned: false,
+  answers: ['etcd', 'kube-apiserver'],
   ...changes,
 });
 
@@ -39,13 +42,8 @@ const apiserver = (heard: Partial<Heard>): Pods => ({
 });
 
 /** The answer to cp1: `go` or `wait`, what changes, and the reason. */
-function told(
-  wanted: Partial<typeof OLD>,
-  peers: readonly Peer[],
-  pods: Pods = bothWork,
-  startedAt: Millis = ago('10m'),
-): string {
-  const turn = turnOf({ name: 'cp1', wanted: { ...OLD, ...wanted }, pods }, peers, { now: NOW, startedAt });
+function told(wanted: Partial<typeof OLD>, peers: readonly Peer[], pods: Pods = bothWork): string {
+  const turn = turnOf({ name: 'cp1', wanted: { ...OLD, ...wanted }, pods }, peers, { now: NOW });
   return [turn.do, turn.changes.join('+') || '-', ...(turn.do === 'wait' ? [turn.text] : [])].join(' ');
 }
 
@@ -54,7 +52,7 @@ test('a member of etcd waits for no other once the CA that members trust has end
   const back = peer('cp2', { pods, given: { ...OLD, etcd: 'e2' }, turned: true });
   const turn = (wanted: Partial<typeof OLD>, trustEnded: boolean) =>
     turnOf({ name: 'cp1', wanted: { ...OLD, ...wanted }, pods: bothWork }, [back, peer('cp3')], {
-      ...{ now: NOW, startedAt: ago('10m'), trustEnded },
+      ...{ now: NOW, trustEnded },
     });
   expect(turn({ etcd: 'e2' }, false).do).toBe('wait');
   expect(turn({ etcd: 'e2' }, true)).toEqual({ do: 'go', changes: ['etcd'] });
@@ -208,7 +206,6 @@ const worker = (peers: readonly Peer[]): string => {
   const pods: Pods = { kubelet: { ready: true, revision: 'k1' } };
   const turn = turnOf({ name: 'w1', wanted: { kubelet: 'k2' }, pods }, peers, {
     now: NOW,
-    startedAt: ago('10m'),
   });
   return turn.do === 'go' ? 'go' : turn.text;
 };
@@ -239,12 +236,76 @@ test('a control plane never waits for a worker', () => {
   expect(told(ANOTHER, [...TWO, ...workers(2, 2)])).toBe('go kube-apiserver');
 });
 
-test('a server that has just started gives no turn, since an earlier one may still be under way', () => {
-  expect(told(ANOTHER, TWO, bothWork, ago('59s'))).toMatch(
-    /^wait kube-apiserver The server has just started/,
+const unheard = (name: string, changes: Partial<Peer> = {}): Peer => {
+  const { at: _, ...rest } = peer(name, { pods: {}, given: {}, ...changes });
+  return rest;
+};
+
+test('a server that has just started gives a turn as soon as the others answer it', () => {
+  const dead = unheard('cp3', { answers: [] });
+  expect(told({ ...ANOTHER, ...OTHER_ETCD }, [unheard('cp2'), unheard('cp3')])).toBe(
+    'go etcd+kube-apiserver',
   );
-  expect(told(ANOTHER, TWO, {}, ago('1s'))).toBe('go -');
-  expect(told(ANOTHER, TWO, bothWork, ago('60s'))).toBe('go kube-apiserver');
+  expect(told(OTHER_ETCD, [unheard('cp2'), dead])).toBe(
+    'wait etcd Without cp3 and cp1 too few instances of etcd would be left. The boot host has asked now, and the etcd of cp3 does not answer.',
+  );
+  // What the server before this one allowed is read from the store.
+  const turned = peer('cp3', { pods: {}, turned: true, unsettledAt: ago('1s') });
+  expect(told(ANOTHER, [unheard('cp2'), turned])).toBe(
+    'wait kube-apiserver cp3 is changed first: its etcd is not ready.',
+  );
+});
+
+const silent = (changes: Partial<Peer> = {}): Peer =>
+  peer('cp3', { answers: [], silentAt: ago('3s'), ...changes });
+const CP3_SILENT =
+  'The boot host has asked now, and the kube-apiserver of cp3 does not answer. It is waited for up to five minutes: power it on, or leave it out.';
+
+test.for([
+  [
+    'nobody was asked: the others are asked',
+    ANOTHER,
+    [peer('cp2', { answers: undefined }), peer('cp3')],
+    true,
+  ],
+  [
+    'the last reports of all are good, and one has just lost its power',
+    ANOTHER,
+    [peer('cp2'), silent()],
+    CP3_SILENT,
+  ],
+  [
+    'that one is to be left out, and another answers',
+    ANOTHER,
+    [peer('cp2'), silent({ leftOut: true })],
+    'go',
+  ],
+  ['it has not answered for five minutes', ANOTHER, [peer('cp2'), silent({ silentAt: ago('5m') })], 'go'],
+  [
+    'the boot host reaches nobody',
+    ANOTHER,
+    [peer('cp2', { answers: [] }), silent({ leftOut: true })],
+    'Without cp2, cp3 and cp1 too few instances of kube-apiserver would be left. The boot host has asked now, and the kube-apiserver of cp2, cp3 does not answer.',
+  ],
+  [
+    'one member of five has just lost its power, and four others are a majority without this one',
+    OTHER_ETCD,
+    [peer('cp2'), silent(), peer('cp4'), peer('cp5')],
+    'go',
+  ],
+  [
+    'two members of five do not answer, whatever their reports say and whoever is left out',
+    OTHER_ETCD,
+    [peer('cp2'), silent(), peer('cp4', { answers: ['kube-apiserver'], leftOut: true }), peer('cp5')],
+    'Without cp3, cp4 and cp1 too few instances of etcd would be left. The boot host has asked now, and the etcd of cp3, cp4 does not answer.',
+  ],
+  ['a worker restarts its kubelet', { kubelet: 'k2' }, [peer('cp2', { answers: undefined }), silent()], 'go'],
+] as const)('before a machine goes down the others are asked: %s', ([, wanted, peers, expected]) => {
+  const pods: Pods = { ...bothWork, kubelet: { ready: true, revision: 'k1' } };
+  const turn = turnOf({ name: 'cp1', wanted: { ...OLD, ...wanted }, pods }, peers as readonly Peer[], {
+    now: NOW,
+  });
+  expect(turn.do === 'go' ? 'go' : (turn.asks ?? turn.text)).toBe(expected);
 });
 
 /** Three control planes with what runs on each; kubelet acts with a delay. */
@@ -262,13 +323,27 @@ class World {
     blinks: 0,
     off: false,
   }));
+  readonly turns = new PlayedTurns();
   rollouts = this.#open();
   wanted = 'a1';
   /** A revision with which a started API server never answers. */
   broken = '';
 
   #open() {
-    return openRollouts({ clock: this.clock, events: { record: (event) => this.events.push(event) } });
+    return openRollouts({
+      clock: this.clock,
+      events: { record: (event) => this.events.push(event) },
+      askNow: async () => ({
+        at: this.clock.monotonic(),
+        etcd: new Set(this.#named(({ off }) => !off)),
+        'kube-apiserver': new Set(this.#named((one) => this.answers(this.machines.indexOf(one)))),
+      }),
+      givenTurns: this.turns.opened(),
+    });
+  }
+
+  #named(which: (one: (typeof this.machines)[number]) => boolean): readonly string[] {
+    return this.machines.filter(which).map(({ machine }) => machine.name);
   }
 
   restartServer(): void {
@@ -285,7 +360,7 @@ class World {
   }
 
   /** One second: kubelets act, then these machines ask. */
-  tick(asking: readonly number[], kubeletTakes = 3, startTakes = 5): void {
+  async tick(asking: readonly number[], kubeletTakes = 3, startTakes = 5): Promise<void> {
     this.clock.advance(duration('1s'));
     for (const one of this.machines) {
       if (one.starts > 0) one.starts--;
@@ -299,10 +374,10 @@ class World {
         for (const other of this.machines) other.blinks = 2;
       }
     }
-    for (const n of asking) this.ask(n, kubeletTakes);
+    for (const n of asking) await this.ask(n, kubeletTakes);
   }
 
-  ask(n: number, kubeletTakes = 0): ReturnType<typeof this.rollouts.ask> | undefined {
+  async ask(n: number, kubeletTakes = 0): Promise<RestartDecision | undefined> {
     const one = this.machines[n]!;
     if (one.off) return undefined;
     const ready = this.answers(n) && one.blinks === 0;
@@ -310,7 +385,7 @@ class World {
       etcd: { wal: 'present', health: 'serving', revision: 'e1' },
       apiserver: { health: ready ? 'ready' : 'alive', revision: one.running },
     } as unknown as AgentFacts;
-    const asked = this.rollouts.ask(this.cluster, one.machine, facts, {
+    const asked = await decided(this.rollouts, this.cluster, one.machine, facts, {
       etcd: 'e1',
       'kube-apiserver': this.wanted,
     });
@@ -321,19 +396,19 @@ class World {
     return asked;
   }
 
-  /** All machines are heard, and the server is no longer new. */
-  settle(): void {
-    for (let n = 0; n < 70; n++) this.tick([0, 1, 2]);
+  /** All machines are heard. */
+  async settle(): Promise<void> {
+    for (let n = 0; n < 5; n++) await this.tick([0, 1, 2]);
   }
 }
 
-test('a change reaches three control planes one after the other, and two of them always answer', () => {
+test('a change reaches three control planes one after the other, and two of them always answer', async () => {
   const world = new World();
-  world.settle();
+  await world.settle();
   world.wanted = 'a2';
   let fewest = 3;
   for (let n = 0; n < 60; n++) {
-    world.tick([n % 3]);
+    await world.tick([n % 3]);
     fewest = Math.min(fewest, world.answering);
   }
   expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
@@ -346,64 +421,70 @@ test('a change reaches three control planes one after the other, and two of them
   ]);
 });
 
-test('a broken change stops at the first machine, is reported once after five minutes, and can be repaired', () => {
+test('a broken change stops at the first machine, is reported once after five minutes, and can be repaired', async () => {
   const world = new World();
-  world.settle();
+  await world.settle();
   world.wanted = 'a2';
   world.broken = 'a2';
-  for (let n = 0; n < 900; n++) world.tick([0, 1, 2]);
+  for (let n = 0; n < 900; n++) await world.tick([0, 1, 2]);
   expect(world.answering).toBe(2);
   const stalled = world.events.filter(({ reason }) => reason?.code === 'stalled');
   expect(stalled.map(({ subject }) => subject).sort()).toEqual(['cp2', 'cp3']);
   expect(stalled[0]?.reason?.text).toContain('cp1 is changed first: its kube-apiserver is not ready.');
   world.wanted = 'a3';
-  for (let n = 0; n < 120; n++) world.tick([0, 1, 2]);
+  for (let n = 0; n < 120; n++) await world.tick([0, 1, 2]);
   expect(world.machines.map(({ running }) => running)).toEqual(['a3', 'a3', 'a3']);
 });
 
-test('a machine that is switched off during its turn does not block the others', () => {
+test('a machine that is switched off during its turn blocks the others for five minutes', async () => {
   const world = new World();
-  world.settle();
+  await world.settle();
   world.wanted = 'a2';
-  world.tick([0]);
+  await world.tick([0]);
   world.machines[0]!.off = true;
-  for (let n = 0; n < 120; n++) world.tick([1, 2]);
+  for (let n = 0; n < 120; n++) await world.tick([1, 2]);
+  expect(world.machines.slice(1).map(({ running }) => running)).toEqual(['a1', 'a1']);
+  for (let n = 0; n < 300; n++) await world.tick([1, 2]);
   expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
 });
 
-test('only a machine that has its turn or waits for it polls again soon', () => {
+test('only a machine that has its turn or waits for it polls again soon', async () => {
   const world = new World();
-  world.settle();
+  await world.settle();
   world.wanted = 'a2';
-  expect(world.ask(0, 3)?.soon).toBe(true);
-  expect(world.ask(1)?.soon).toBe(true);
-  for (let n = 0; n < 60; n++) world.tick([0, 1, 2]);
-  expect([0, 1, 2].map((one) => world.ask(one)?.soon)).toEqual([false, false, false]);
+  expect((await world.ask(0, 3))?.soon).toBe(true);
+  expect((await world.ask(1))?.soon).toBe(true);
+  for (let n = 0; n < 60; n++) await world.tick([0, 1, 2]);
+  expect(await Promise.all([0, 1, 2].map(async (one) => (await world.ask(one))?.soon))).toEqual([
+    false,
+    false,
+    false,
+  ]);
 });
 
-test('in every order of polls and server restarts two of three answer all the time, and all are changed', () => {
+test('in every order of polls and server restarts two of three answer all the time, and all are changed', async () => {
   const step = fc.record({
     asks: fc.subarray([0, 1, 2]),
     restart: fc.integer({ min: 0, max: 40 }).map((n) => n === 0),
     blink: fc.integer({ min: 0, max: 2 }),
   });
-  fc.assert(
-    fc.property(
+  await fc.assert(
+    fc.asyncProperty(
       fc.array(step, { maxLength: 150 }),
       fc.integer({ min: 0, max: 20 }),
       fc.integer({ min: 1, max: 40 }),
-      (steps, kubeletTakes, startTakes) => {
+      async (steps, kubeletTakes, startTakes) => {
         const world = new World();
-        world.settle();
+        await world.settle();
         world.wanted = 'a2';
         for (const { asks, restart, blink } of steps) {
           if (restart) world.restartServer();
           world.machines[blink]!.blinks = 1;
-          world.tick(asks, kubeletTakes, startTakes);
+          await world.tick(asks, kubeletTakes, startTakes);
           expect(world.answering).toBeGreaterThanOrEqual(2);
         }
         for (let n = 0; n < 400; n++) {
-          world.tick([n % 3], kubeletTakes, startTakes);
+          await world.tick([n % 3], kubeletTakes, startTakes);
           expect(world.answering).toBeGreaterThanOrEqual(2);
         }
         expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);

@@ -67,6 +67,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'running/CLUSTER/MACHINE',
     'session/ID',
     'ticket/SESSION',
+    'turn/CLUSTER/MACHINE',
   ]);
 });
 

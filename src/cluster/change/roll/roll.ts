@@ -39,7 +39,7 @@ export interface RollDeps {
 
 export interface Roll extends ChangeKind<RollOrder, RollSeen> {
   /** The line that reboots a machine whose turn it is; undefined when it has to keep running. */
-  line(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts): PlanLine | undefined;
+  line(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts): Promise<PlanLine | undefined>;
 }
 
 export function roll(deps: RollDeps): Roll {
@@ -79,7 +79,7 @@ export function roll(deps: RollDeps): Roll {
 
     closed: ({ cluster, order }) => (order.now ? undefined : deps.closed(cluster)),
 
-    line(resolved, machine, { bootId, agent }) {
+    async line(resolved, machine, { bootId, agent }) {
       const { name } = machine;
       const record = deps.record(resolved.name);
       if (record === undefined || record.route === 'back' || !underWay(record).includes(name))
@@ -87,10 +87,9 @@ export function roll(deps: RollDeps): Roll {
       if (record.order.machines[name]?.bootId !== bootId || Number(agent) < REBOOTS) return undefined;
       if (!drained.has(record, name) && !ordered.has(record, name)) return undefined;
       // Another machine may have gone down since this one was drained.
-      if (deps.rollouts.whyStays(resolved, machine, record.order.maxUnavailable) !== undefined)
+      if (!(await deps.rollouts.reboots(resolved, machine, bootId, record.order.maxUnavailable)))
         return undefined;
       ordered.add(record, name);
-      deps.rollouts.reboots(resolved, machine, bootId);
       return { do: 'reboot', id: bootId };
     },
   };
@@ -169,6 +168,6 @@ async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
     }
   }
   of.drained.add(record, name);
-  const stays = deps.rollouts.whyStays(resolved, machine, order.maxUnavailable);
+  const stays = await deps.rollouts.whyStays(resolved, machine, order.maxUnavailable);
   return stays === undefined ? REBOOTING : { ...STAYS, text: `it does not reboot yet. ${stays}` };
 }

@@ -4,8 +4,9 @@
  */
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
 import { AGENT_VERSION } from '../../../../src/agent/versions.ts';
+import type { Clock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
-import { anyKind } from '../../../../src/cluster/change/kind.ts';
+import { type AnyKind, anyKind } from '../../../../src/cluster/change/kind.ts';
 import {
   leaveOut,
   type Occasion,
@@ -15,12 +16,13 @@ import {
 } from '../../../../src/cluster/change/orders.ts';
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
 import type { RollOrder } from '../../../../src/cluster/change/roll/order.ts';
-import { type RollDeps, roll } from '../../../../src/cluster/change/roll/roll.ts';
-import { openRollouts } from '../../../../src/cluster/change/rollouts.ts';
+import { type Roll, type RollDeps, roll } from '../../../../src/cluster/change/roll/roll.ts';
+import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { resolved } from '../kit.ts';
+import { asked, decided, PlayedTurns } from '../turns-kit.ts';
 
 /** Ms between two looks of the boot host. */
 export const TICK = 10_000 as Millis;
@@ -49,7 +51,7 @@ export const bootIdOf = ({ name, boots }: Model): string => `${name}-boot-${boot
 export class RolledCluster {
   readonly machines: Model[];
   readonly spec: ResolvedCluster;
-  now = 0;
+  now = 120_000;
   /** The image that machines boot. */
   profile = 'b'.repeat(64);
   /** The image that machines boot instead, for example from their boot disks. */
@@ -59,20 +61,22 @@ export class RolledCluster {
   /** Machines whose next boot does not end. */
   readonly broken = new Set<string>();
   record: ChangeRecord<RollOrder>;
-  readonly kind;
-  readonly rolling;
-  readonly rollouts = openRollouts({
-    clock: {
-      now: () => this.now as Millis,
-      doubt: () => undefined,
-      monotonic: () => this.now as Millis,
-      after: () => () => undefined,
-    },
-    events: { record: () => undefined },
-  });
+  kind!: AnyKind;
+  rolling!: Roll;
+  rollouts!: Rollouts;
+  readonly turns = new PlayedTurns(() => this.now + this.jumped);
+  /** What a jump of the boot host's clock has added. */
+  jumped = 0;
   closed: string | undefined;
 
-  constructor(servers: number, workers: number, maxUnavailable: number) {
+  /** A cluster whose machines have all reported. */
+  static async open(servers: number, workers: number, maxUnavailable: number): Promise<RolledCluster> {
+    const cluster = new RolledCluster(servers, workers, maxUnavailable);
+    for (const { name } of cluster.machines) await cluster.poll(name, 0);
+    return cluster;
+  }
+
+  private constructor(servers: number, workers: number, maxUnavailable: number) {
     const names = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
     const machine = (name: string, serves: boolean): Model => ({
       ...{ name, serves, boots: 0, image: 'a'.repeat(64), upAt: 0, dead: false, heardAt: 0 },
@@ -91,17 +95,7 @@ export class RolledCluster {
         addresses: [`10.0.0.${n + 1}`],
       })),
     };
-    const deps: RollDeps = {
-      clusters: { get: () => ({ resolved: this.spec, faults: [] }) as never },
-      kubes: (_, address) => this.kubeOf(address),
-      bootId: (name) => this.facts(this.of(name)).bootId,
-      wants: () => ({ name: 'new', root: this.profile }),
-      rollouts: this.rollouts,
-      closed: () => this.closed,
-      record: () => (this.record.ended ? undefined : this.record),
-    };
-    this.rolling = roll(deps);
-    this.kind = anyKind(this.rolling);
+    this.startServer();
     const order: RollOrder = {
       machines: Object.fromEntries(
         this.machines.map((one) => [one.name, { bootId: bootIdOf(one), image: 'new' }]),
@@ -115,13 +109,38 @@ export class RolledCluster {
     const change = { cluster: 'blue', kind: 'roll', order, pauseBefore: [], without: [] };
     this.record = this.kind.begin({ ...change, id: 'roll-1' }, undefined, this.#occasion())
       .record as ChangeRecord<RollOrder>;
-    // The boot host has run for two minutes, and has just heard all machines.
-    this.now = 120_000;
-    for (const { name } of this.machines) this.poll(name, 0);
+  }
+
+  /** The boot host starts, for the first time or after it was killed. */
+  startServer(): void {
+    const clock: Clock = {
+      now: () => (this.now + this.jumped) as Millis,
+      doubt: () => undefined,
+      monotonic: () => this.now as Millis,
+      after: () => () => undefined,
+    };
+    this.rollouts = openRollouts({
+      clock,
+      events: { record: () => undefined },
+      askNow: asked(clock, (name) => this.isUp(this.of(name))),
+      givenTurns: this.turns.opened(),
+      leftOut: () => this.record.without,
+    });
+    const deps: RollDeps = {
+      clusters: { get: () => ({ resolved: this.spec, faults: [] }) as never },
+      kubes: (_, address) => this.kubeOf(address),
+      bootId: (name) => this.facts(this.of(name)).bootId,
+      wants: () => ({ name: 'new', root: this.profile }),
+      rollouts: this.rollouts,
+      closed: () => this.closed,
+      record: () => (this.record.ended ? undefined : this.record),
+    };
+    this.rolling = roll(deps);
+    this.kind = anyKind(this.rolling);
   }
 
   #occasion(): Occasion {
-    return { by: 'test', now: this.now };
+    return { by: 'test', now: this.now + this.jumped };
   }
 
   of(name: string): Model {
@@ -154,7 +173,7 @@ export class RolledCluster {
   }
 
   /** The machine polls, and does what its plan says. Returns whether it reboots. */
-  poll(name: string, bootTakes: number): boolean {
+  async poll(name: string, bootTakes: number): Promise<boolean> {
     const machine = this.of(name);
     if (!this.isUp(machine)) return false;
     machine.downSince = undefined;
@@ -163,9 +182,9 @@ export class RolledCluster {
     const facts = this.#report(machine);
     this.#facts.set(name, facts);
     const specified = this.#specified(name);
-    const line = this.rolling.line(this.spec, specified, facts);
+    const line = await this.rolling.line(this.spec, specified, facts);
     const wanted = machine.serves ? { etcd: 'e', 'kube-apiserver': 'a' } : {};
-    this.rollouts.ask(this.spec, specified, facts, wanted);
+    await decided(this.rollouts, this.spec, specified, facts, wanted);
     if (line?.do !== 'reboot' || line.id !== facts.bootId) return false;
     machine.boots++;
     machine.image = this.instead ?? this.profile;
@@ -214,7 +233,7 @@ export class RolledCluster {
         silentFor: (this.now - one.heardAt) as Millis,
       }),
     );
-    const move = await this.kind.move(this.record, seen, 3_600_000 as Millis, this.now);
+    const move = await this.kind.move(this.record, seen, 3_600_000 as Millis, this.now + this.jumped);
     if (move.do === 'wait') return move.waiting;
     if (move.do === 'act') {
       // As in changes.ts, what the boot host cannot do is tried again.
@@ -232,7 +251,7 @@ export class RolledCluster {
     for (let n = 0; n < ticks && !this.record.ended; n++) {
       await this.look();
       for (const { name } of this.machines) {
-        this.poll(name, bootTakes);
+        await this.poll(name, bootTakes);
         each();
       }
       this.now += TICK;

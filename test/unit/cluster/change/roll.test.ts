@@ -16,7 +16,7 @@ function watched(cluster: RolledCluster): { readonly order: string[]; readonly l
 }
 
 test('one worker reboots first, then control planes one at a time, then the other workers', async () => {
-  const cluster = new RolledCluster(3, 4, 2);
+  const cluster = await RolledCluster.open(3, 4, 2);
   const { order, look } = watched(cluster);
   let most = 0;
   await cluster.run(500, 60_000, () => {
@@ -32,17 +32,17 @@ test('one worker reboots first, then control planes one at a time, then the othe
 });
 
 test('a machine that has booted by itself meanwhile does not boot again', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.setDead('w1', true);
   cluster.setDead('w1', false);
-  cluster.poll('w1', 0);
+  await cluster.poll('w1', 0);
   await cluster.run(300);
   expect(cluster.record.ended).toBeDefined();
   expect(cluster.of('w1').boots).toBe(1);
 });
 
 test('a node that the API still shows Ready from before the reboot is not taken for back', async () => {
-  const cluster = new RolledCluster(3, 1, 1);
+  const cluster = await RolledCluster.open(3, 1, 1);
   // Faster than the API notices that a node is gone.
   await cluster.run(300, 1000, () => {
     for (const one of cluster.machines)
@@ -52,7 +52,7 @@ test('a node that the API still shows Ready from before the reboot is not taken 
 });
 
 test('a machine that does not come back stops the roll, and nothing else reboots', async () => {
-  const cluster = new RolledCluster(3, 5, 3);
+  const cluster = await RolledCluster.open(3, 5, 3);
   cluster.broken.add('w2');
   const { order, look } = watched(cluster);
   await cluster.run(400, 60_000, look);
@@ -66,7 +66,7 @@ test('a machine that does not come back stops the roll, and nothing else reboots
 });
 
 test('a control plane that does not come back and is left out keeps the others from rebooting', async () => {
-  const cluster = new RolledCluster(3, 0, 1);
+  const cluster = await RolledCluster.open(3, 0, 1);
   cluster.broken.add('cp1');
   await cluster.run(300);
   cluster.operate('without', 'cp1');
@@ -82,13 +82,13 @@ test.for(['without', 'cancel'] as const)(
   'a control plane that reboots keeps the others running also after the order %s',
   async (order) => {
     for (const servers of [2, 3, 5]) {
-      const cluster = new RolledCluster(servers, 0, 1);
-      while (!cluster.poll('cp0', 120_000)) await cluster.look();
+      const cluster = await RolledCluster.open(servers, 0, 1);
+      while (!(await cluster.poll('cp0', 120_000))) await cluster.look();
       cluster.operate(order, 'cp0');
       // Its last report is seconds old, so that it would still count as running.
       for (let n = 0; n < 11; n++) {
         await cluster.look();
-        for (const { name } of cluster.machines) expect(cluster.poll(name, 120_000)).toBe(false);
+        for (const { name } of cluster.machines) expect(await cluster.poll(name, 120_000)).toBe(false);
         cluster.now += TICK;
       }
       cluster.now += TICK;
@@ -99,7 +99,7 @@ test.for(['without', 'cancel'] as const)(
 );
 
 test('a worker that is left out while it reboots counts among those that may be down at once', async () => {
-  const cluster = new RolledCluster(1, 4, 1);
+  const cluster = await RolledCluster.open(1, 4, 1);
   await cluster.run(60, 60_000, () => {
     if (cluster.isUp(cluster.of('w1')) || cluster.record.without.length > 0) return;
     cluster.operate('without', 'w1');
@@ -111,7 +111,7 @@ test('a worker that is left out while it reboots counts among those that may be 
 });
 
 test('a budget that allows no eviction holds the roll, which continues by itself', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.budget = 'w0';
   await cluster.run(20);
   expect(cluster.record.holding).toMatchObject({ code: 'budget' });
@@ -122,7 +122,7 @@ test('a budget that allows no eviction holds the roll, which continues by itself
 });
 
 test('a machine that boots another image than it should holds the roll', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.instead = 'c'.repeat(64);
   await cluster.run(100);
   expect(cluster.record.holding).toMatchObject({ code: 'other-image' });
@@ -135,14 +135,14 @@ test('a machine that boots another image than it should holds the roll', async (
 });
 
 test('what the profile names when a machine boots is right as well, if the profile was changed again', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.profile = 'c'.repeat(64);
   await cluster.run(300);
   expect(cluster.record.ended).toMatchObject({ as: 'done' });
 });
 
 test('a paused roll lets the machine finish that reboots, and a node that is being drained takes pods again', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.budget = 'w0';
   await cluster.run(5);
   expect(cluster.of('w0').unschedulable).toBe(true);
@@ -162,7 +162,7 @@ test('a paused roll lets the machine finish that reboots, and a node that is bei
 });
 
 test('a roll that is cancelled reboots nothing more, and drained nodes take pods again', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.budget = 'w0';
   await cluster.run(5);
   cluster.operate('cancel');
@@ -173,7 +173,7 @@ test('a roll that is cancelled reboots nothing more, and drained nodes take pods
 });
 
 test('no machine gets its turn while the window is closed, and the machine that reboots finishes', async () => {
-  const cluster = new RolledCluster(3, 2, 1);
+  const cluster = await RolledCluster.open(3, 2, 1);
   const { order, look } = watched(cluster);
   await cluster.run(500, 60_000, () => {
     look();
@@ -190,7 +190,7 @@ test('no machine gets its turn while the window is closed, and the machine that 
 });
 
 test('a node that was being drained when the window closed takes pods again, and waits', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.budget = 'w0';
   await cluster.run(5);
   cluster.closed = 'the window opens on Saturday';
@@ -206,7 +206,7 @@ test('a node that was being drained when the window closed takes pods again, and
 });
 
 test('a machine that waits for the next window does not hold the roll', async () => {
-  const cluster = new RolledCluster(1, 2, 1);
+  const cluster = await RolledCluster.open(1, 2, 1);
   cluster.budget = 'w0';
   await cluster.run(5);
   cluster.closed = 'the window opens on Saturday';
@@ -276,7 +276,7 @@ test('over random deaths, pauses and windows, never two control planes are down 
       fc.integer({ min: 1, max: 3 }),
       fc.array(action, { minLength: 50, maxLength: 300 }),
       async (servers, workers, maxUnavailable, actions) => {
-        const cluster = new RolledCluster(servers, workers, maxUnavailable);
+        const cluster = await RolledCluster.open(servers, workers, maxUnavailable);
         const die = (n: number, dead: boolean) =>
           cluster.setDead(cluster.machines[n % cluster.machines.length]!.name, dead);
         for (const one of actions) {
@@ -284,7 +284,7 @@ test('over random deaths, pauses and windows, never two control planes are down 
           const turns = [...cluster.record.turns];
           const shut = cluster.closed !== undefined;
           if (one.do === 'poll') {
-            if (cluster.poll(name, one.n * 10_000)) checkReboot(cluster, name, maxUnavailable);
+            if (await cluster.poll(name, one.n * 10_000)) checkReboot(cluster, name, maxUnavailable);
           } else if (one.do === 'look') await cluster.look();
           else if (one.do === 'time') cluster.now += one.n * TICK;
           else if (one.do === 'die' || one.do === 'return') die(one.n, one.do === 'die');

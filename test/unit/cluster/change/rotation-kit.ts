@@ -34,6 +34,7 @@ import { readAuthority } from '../../../../src/pki/x509.ts';
 import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
 import { type World, world } from '../../pki/kit.ts';
 import { resolved } from '../kit.ts';
+import { decided, PlayedTurns } from '../turns-kit.ts';
 
 /** A certificate: the generation that signed it, and those that signed its bridges. */
 interface Leaf {
@@ -237,12 +238,20 @@ export class Cluster {
     return cluster;
   }
 
+  readonly turns = new PlayedTurns();
+
   async startServer(): Promise<void> {
     const { pki, store, clock } = this.world;
     await this.changes?.close();
     this.rollouts = openRollouts({
       clock,
       events: { record: () => undefined },
+      askNow: async () => ({
+        at: clock.monotonic(),
+        etcd: new Set(this.machines.filter(({ etcdUp }) => etcdUp).map(({ spec }) => spec.name)),
+        'kube-apiserver': new Set(this.machines.filter(({ apiUp }) => apiUp).map(({ spec }) => spec.name)),
+      }),
+      givenTurns: this.turns.opened(),
       waits: (name) =>
         this.changes.running(name)?.paused ? 'The change of the cluster is paused.' : undefined,
       trustEnded: (name) => this.rotation.trustEnded(name),
@@ -338,12 +347,18 @@ export class Cluster {
       // An API server looks at its encryption keys once in a minute.
       if (machine.apiUp && --machine.looks <= 0) machine.readEncryption();
     }
-    for (const machine of asking) if (machine.off === 0) this.poll(machine, keysets, encryption, startTakes);
+    for (const machine of asking)
+      if (machine.off === 0) await this.poll(machine, keysets, encryption, startTakes);
     this.check();
     await this.changes.look('golden');
   }
 
-  poll(machine: Machine, shared: Keysets, encryption: EncryptionKeyset, startTakes: number): void {
+  async poll(
+    machine: Machine,
+    shared: Keysets,
+    encryption: EncryptionKeyset,
+    startTakes: number,
+  ): Promise<void> {
     const rehearsal = this.changes.running('golden')?.rehearsal(machine.spec.name);
     const quiet = rehearsal?.quiet === true;
     const keysets = rehearsed(shared, rehearsal);
@@ -363,7 +378,7 @@ export class Cluster {
     };
     const { turn } = machine.has('worker')
       ? { turn: { do: 'go', changes: [] } as const }
-      : this.rollouts.ask(this.spec, machine.spec, facts, wanted);
+      : await decided(this.rollouts, this.spec, machine.spec, facts, wanted);
     const plan = digest([files, quiet, turn.do === 'wait' ? turn.changes : []]);
     this.changes.heard('golden', machine.spec.name, {
       facts,

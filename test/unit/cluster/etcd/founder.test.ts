@@ -24,6 +24,7 @@ const MEMBERS = [1, 2, 3].map((n) => ({ name: `m${n}`, address: `10.0.0.${n}` })
 class PlayedEtcd implements EtcdGateway {
   members: EtcdMember[] = [];
   readonly calls: string[] = [];
+  readonly reads = async () => true;
   refusals: string[] = [];
 
   #said(call: string): void {

@@ -11,6 +11,7 @@ import { openPresentObjects } from '../../../../src/cluster/plan/desired-objects
 import type { EtcdPart } from '../../../../src/cluster/plan/etcd-part.ts';
 import { factsOf } from '../../pki/kit.ts';
 import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from '../planner-kit.ts';
+import { asked, PlayedTurns } from '../turns-kit.ts';
 
 const EXTERNAL = {
   spec: { etcd: { topology: 'external' as const, machines: ['e1'] } },
@@ -266,7 +267,10 @@ test('a restarted server gives the same certificates for the same keys', async (
     catalog: one.known.catalog,
     clusters: one.clusters,
     applied: one.applied,
-    restarts: openRollouts({ clock: one.clock, events: { record: () => undefined } }),
+    restarts: openRollouts({
+      ...{ clock: one.clock, events: { record: () => undefined } },
+      ...{ askNow: asked(one.clock), givenTurns: new PlayedTurns().opened() },
+    }),
     pki: one.pki,
     clock: one.clock,
     events: { record: () => undefined },
