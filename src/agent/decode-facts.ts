@@ -10,6 +10,8 @@ import {
   type ApiserverFacts,
   BOOT_DISK_STATES,
   type DataDisk,
+  ENDING,
+  type EndingProgram,
   type EtcdFacts,
   type Marker,
   type RunningVersions,
@@ -161,6 +163,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const prefetched = prefetchedOf(text('prefetched'));
   const inventory = readInventory(form.get('inventory') ?? '');
   const refused = refusedOf(text('refused'));
+  const ended = endedOf(form.get('ended') ?? '');
   return {
     agent: needed('agent'),
     ...hashes((name) => optional(name, HEX64)),
@@ -190,6 +193,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(step !== undefined && { step }),
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
     ...(objects !== '' && { objects }),
+    ...(Object.keys(ended).length > 0 && { ended }),
     ...(claim && { claim }),
     ...(checkpoint && { seenCheckpoint: checkpoint }),
   };
@@ -209,6 +213,30 @@ function markerOf(line: string): Marker | undefined {
   if (words.length !== 4) return { cluster: '?', founding: '?', member: '?', machine: '?' };
   return { cluster: cluster!, founding: founding!, member: member!, machine: machine! };
 }
+
+/** Reads lines `PROGRAM WORDS`. Secrets that a program wrote are not kept. */
+function endedOf(text: string): NonNullable<AgentFacts['ended']> {
+  const found: Partial<Record<EndingProgram, string>> = {};
+  for (const line of text.split('\n')) {
+    const [name = '', ...words] = line.split(' ');
+    const program = ENDING.find((one) => one === name);
+    if (program !== undefined && words.length > 0)
+      found[program] = withoutSecrets(forPeople(words.join(' ')));
+  }
+  return found;
+}
+
+/** What looks like a secret: a token, a value that is named so, a long word in base64. */
+const SECRETS = [
+  /eyJ[\w-]+\.[\w-]+(?:\.[\w-]+)?/g,
+  /(?<=\b(?:\w*(?:passw(?:or)?d|secret|token|key)\w*["']?\s*[=:]\s*["']?|bearer\s+|basic\s+))[^\s"',;]+/gi,
+  /(?<=:\/\/[^\s/:@]*:)[^\s/@]+(?=@)/g,
+  /[A-Za-z0-9+/_-]{40,}={0,2}/g,
+];
+
+/** The text, with `***` in place of whatever looks like a secret. */
+export const withoutSecrets = (text: string): string =>
+  SECRETS.reduce((left, secret) => left.replaceAll(secret, '***'), text);
 
 const VERSION_LINE = /^([a-z-]{1,40}) ([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,4})$/;
 

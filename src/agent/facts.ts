@@ -105,6 +105,16 @@ export const VERSIONED = [
 ] as const;
 export type Versioned = (typeof VERSIONED)[number];
 
+/** Programs of which an agent reports that they have ended. */
+export const ENDING = [
+  'etcd',
+  'kube-apiserver',
+  'kube-controller-manager',
+  'kube-scheduler',
+  'kubelet',
+] as const;
+export type EndingProgram = (typeof ENDING)[number];
+
 /** Program → the version that the running executable prints, like 1.36.3. */
 export type RunningVersions = Partial<Readonly<Record<Versioned, string>>>;
 
@@ -173,6 +183,8 @@ export interface AgentFacts {
   readonly step?: string;
   /** Why the last plan was not applied to its end. */
   readonly hold?: { readonly code: string; readonly text: string };
+  /** Program that should run and has ended → the last complaint that it wrote. Absent: none has. */
+  readonly ended?: Readonly<Partial<Record<EndingProgram, string>>>;
   /** Why in-cluster objects that this machine applies are not in place, in kubectl's words. */
   readonly objects?: string;
   /** SHA-256 of the public key of each leaf's key, hex. */

@@ -44,18 +44,22 @@ export async function heard(
 
 /** The agent's status by its facts. Everything that a machine wrote is made printable and short. */
 function statusOf(facts: AgentFacts): Omit<AgentStatus, 'since'> {
-  const { step, hold, bootDisk, secrets, build, refused } = facts;
+  const { step, hold, bootDisk, secrets, build, refused, ended } = facts;
   return {
     version: printable(facts.agent, MAX_CODE),
     bootId: printable(facts.bootId, MAX_CODE),
     ...(step !== undefined && { step: printable(step, MAX_CODE) }),
     ...(hold && { hold: shortReason(hold.code, hold.text) }),
     ...(bootDisk && { bootDisk: shortReason(bootDisk.state, bootDisk.text) }),
+    ...(ended && { ended: wordsOf(ended) }),
     ...(secrets && { secrets: Object.fromEntries(secrets) }),
     ...(build !== undefined && { build }),
     ...(refused && { refused }),
   };
 }
+
+const wordsOf = (ended: NonNullable<AgentFacts['ended']>): Readonly<Record<string, string>> =>
+  Object.fromEntries(Object.entries(ended).map(([name, words]) => [name, printable(words, MAX_TEXT)]));
 
 const shortReason = (code: string, text: string): Reason => ({
   code: printable(code, MAX_CODE),
@@ -68,11 +72,16 @@ function* newsOf(
   now: AgentStatus,
   address: string,
 ): Generator<Pick<NewEvent, 'kind' | 'reason' | 'fields'>> {
-  const { step, hold, bootDisk, build, refused } = now;
+  const { step, hold, bootDisk, build, refused, ended = {} } = now;
   const rebooted = before?.bootId !== now.bootId;
   if (rebooted) yield { kind: 'agent.alive', fields: { address, version: now.version, boot: now.bootId } };
   if (step !== undefined && before?.step !== step) yield { kind: 'agent.step', fields: { step } };
   if (hold && numbersAside(before?.hold) !== numbersAside(hold)) yield { kind: 'agent.held', reason: hold };
+  for (const [code, text] of Object.entries(ended)) {
+    const words = before?.ended?.[code];
+    const same = numbersAside(words === undefined ? undefined : { code, text: words });
+    if (same !== numbersAside({ code, text })) yield { kind: 'agent.ended', reason: { code, text } };
+  }
   if (!isDeepStrictEqual(before?.secrets ?? {}, now.secrets ?? {}))
     yield { kind: 'agent.secrets', fields: { secrets: Object.keys(now.secrets ?? {}).join(' ') } };
   if (!rebooted && build !== undefined && before?.build !== undefined && before.build !== build)

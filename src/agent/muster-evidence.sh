@@ -169,6 +169,60 @@ look_at_programs() {
   )
 }
 
+# Writes $run/journal: the end of the newest log of static pod $1 whose container has ended. While
+# its process runs ($2 is not empty), that is the log before the newest one. kubelet numbers them.
+read_pod_log() {
+  pod_nth=1
+  [ -z "$2" ] || pod_nth=2
+  pod_log=$(
+    find "$root/var/log/pods" -path "*/kube-system_$1-*/$1/*.log" -mmin -15 \
+      -exec ls -t {} + 2>/dev/null |
+      sed -n "${pod_nth}p"
+  )
+  [ -n "$pod_log" ] || return 1
+  tail -c 16384 "$pod_log" | tail -n 50 | sed 's/^[^ ]* std[a-z]* [FP] //' >"$run/journal"
+}
+
+# Prints `PROGRAM WORDS` if program $1 should run here and has ended: as a static pod, or as unit
+# $2. $3 is its revision while its process runs, $4 is `ready` when it works. The words are the last
+# complaint that it wrote.
+print_ended() {
+  [ "$4" != ready ] || return 0
+  : >"$run/journal"
+  if [ -e "$root/etc/kubernetes/manifests/$1.yaml" ]; then
+    read_pod_log "$1" "$3" || return 0
+  elif [ -n "$2" ] && [ -z "$3" ] && [ -e "$root/etc/systemd/system/$2" ]; then
+    systemctl is-enabled --quiet "$2" 2>/dev/null || return 0
+    journalctl --quiet --no-pager --boot --output cat --since -15min --lines 50 \
+      "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
+  fi
+  ended_words=$(last_complaint | tr -cd '\040-\176')
+  [ -z "$ended_words" ] || echo "$1 $ended_words"
+}
+
+# Sets ended to the last words of the programs that should run here and have ended.
+look_at_ended() {
+  etcd_works=''
+  [ "$etcd" != serving ] || etcd_works=ready
+  manager_state=''
+  scheduler_state=''
+  while read -r ended_name ended_state _; do
+    case $ended_name in
+      kube-controller-manager) manager_state=$ended_state ;;
+      kube-scheduler) scheduler_state=$ended_state ;;
+    esac
+  done <<PROGRAMS
+$programs
+PROGRAMS
+  ended=$(
+    print_ended etcd muster-etcd.service "$etcd_revision" "$etcd_works"
+    print_ended kube-apiserver '' "$api_revision" "$api"
+    print_ended kube-controller-manager '' "$manager_revision" "$manager_state"
+    print_ended kube-scheduler '' "$scheduler_revision" "$scheduler_state"
+    print_ended kubelet kubelet.service "$kubelet_revision" "${kubelet_revision:+ready}"
+  )
+}
+
 # Prints `KEY COUNT` for each key of the service-account tokens that pods have, the most used first.
 # A token's first part is base64url of JSON, which names the key; it is the same text for all tokens
 # of one key, so each such text is decoded once.

@@ -188,6 +188,7 @@ post_facts() {
   look_at_boot_disk
   look_at_marker
   look_at_programs
+  look_at_ended
   look_at_listeners
   look_at_encryption
   look_at_kubelet_client
@@ -207,7 +208,7 @@ post_facts() {
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   set -- "$@" programs="$programs" tokens="$tokens" tokenpods="$token_pods" encryption="$encryption"
-  set -- "$@" kubeletissuer="$kubelet_issuer"
+  set -- "$@" kubeletissuer="$kubelet_issuer" ended="$ended"
   set -- "$@" runs="$running" image="$booted" data="$data"
   post_facts_of_files "$@"
 }

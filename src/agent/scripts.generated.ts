@@ -1494,6 +1494,7 @@ post_facts() {
   look_at_boot_disk
   look_at_marker
   look_at_programs
+  look_at_ended
   look_at_listeners
   look_at_encryption
   look_at_kubelet_client
@@ -1513,7 +1514,7 @@ post_facts() {
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   set -- "$@" programs="$programs" tokens="$tokens" tokenpods="$token_pods" encryption="$encryption"
-  set -- "$@" kubeletissuer="$kubelet_issuer"
+  set -- "$@" kubeletissuer="$kubelet_issuer" ended="$ended"
   set -- "$@" runs="$running" image="$booted" data="$data"
   post_facts_of_files "$@"
 }
@@ -1777,6 +1778,54 @@ look_at_programs() {
     print_program kube-scheduler "$scheduler_revision" https://127.0.0.1:10259/healthz
     print_program kubelet "$kubelet_revision" http://127.0.0.1:10248/healthz
     print_balancer
+  )
+}
+
+read_pod_log() {
+  pod_nth=1
+  [ -z "$2" ] || pod_nth=2
+  pod_log=$(
+    find "$root/var/log/pods" -path "*/kube-system_$1-*/$1/*.log" -mmin -15 \\
+      -exec ls -t {} + 2>/dev/null |
+      sed -n "\${pod_nth}p"
+  )
+  [ -n "$pod_log" ] || return 1
+  tail -c 16384 "$pod_log" | tail -n 50 | sed 's/^[^ ]* std[a-z]* [FP] //' >"$run/journal"
+}
+
+print_ended() {
+  [ "$4" != ready ] || return 0
+  : >"$run/journal"
+  if [ -e "$root/etc/kubernetes/manifests/$1.yaml" ]; then
+    read_pod_log "$1" "$3" || return 0
+  elif [ -n "$2" ] && [ -z "$3" ] && [ -e "$root/etc/systemd/system/$2" ]; then
+    systemctl is-enabled --quiet "$2" 2>/dev/null || return 0
+    journalctl --quiet --no-pager --boot --output cat --since -15min --lines 50 \\
+      "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
+  fi
+  ended_words=$(last_complaint | tr -cd '\\040-\\176')
+  [ -z "$ended_words" ] || echo "$1 $ended_words"
+}
+
+look_at_ended() {
+  etcd_works=''
+  [ "$etcd" != serving ] || etcd_works=ready
+  manager_state=''
+  scheduler_state=''
+  while read -r ended_name ended_state _; do
+    case $ended_name in
+      kube-controller-manager) manager_state=$ended_state ;;
+      kube-scheduler) scheduler_state=$ended_state ;;
+    esac
+  done <<PROGRAMS
+$programs
+PROGRAMS
+  ended=$(
+    print_ended etcd muster-etcd.service "$etcd_revision" "$etcd_works"
+    print_ended kube-apiserver '' "$api_revision" "$api"
+    print_ended kube-controller-manager '' "$manager_revision" "$manager_state"
+    print_ended kube-scheduler '' "$scheduler_revision" "$scheduler_state"
+    print_ended kubelet kubelet.service "$kubelet_revision" "\${kubelet_revision:+ready}"
   )
 }
 

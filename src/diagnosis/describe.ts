@@ -65,6 +65,7 @@ const TEXTS: Partial<Record<EventKind, Describe>> = {
   'agent.certificate': () => 'the agent has its certificate',
   'agent.step': (event) => `the agent finished step ${field(event, 'step')}`,
   'agent.held': (event) => `the agent waits${because(event)}`,
+  'agent.ended': (event) => `${event.reason?.code} has ended: ${event.reason?.text}`,
   'agent.refused': (event) => `the agent was refused${because(event)}`,
   'agent.left': () => 'the machine shuts down',
 };

@@ -104,7 +104,12 @@ function summaryOf(boot: Boot): BootSummary {
   return { id, from, at: span.from, until: span.to, outcome };
 }
 
-const CLAIMS: ReadonlySet<EventKind> = new Set(['agent.step', 'agent.held', 'machine.inventory']);
+const CLAIMS: ReadonlySet<EventKind> = new Set([
+  'agent.step',
+  'agent.held',
+  'agent.ended',
+  'machine.inventory',
+]);
 
 /** What only the machine says, as opposed to what the boot host saw or did. */
 const isClaim = ({ kind }: MusterEvent): boolean => kind.startsWith('report.') || CLAIMS.has(kind);

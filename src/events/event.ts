@@ -115,6 +115,8 @@ export const EVENT_KINDS = {
   'agent.secrets':
     "A machine's agent put the values of Secrets in place; the event names them, never values.",
   'agent.held': "A machine's agent waits; the reason says why.",
+  'agent.ended':
+    'A program of the cluster has ended on a machine; the reason has the last complaint that it wrote.',
   'document.applied': 'A document was created or changed.',
   'document.deleted': 'A document was deleted.',
   'document.invalid':

@@ -86,6 +86,8 @@ export interface AgentStatus {
   readonly refused?: Reason & { readonly digest: string; readonly attempt: number };
   /** The state of its boot disk; absent when it has none or has not reported it yet. */
   readonly bootDisk?: Reason;
+  /** Program of its cluster that should run and has ended → the last complaint that it wrote. */
+  readonly ended?: Readonly<Record<string, string>>;
 }
 
 export interface Alarm extends Reason {

@@ -102,7 +102,8 @@ const isAgent = (value: unknown): boolean =>
   isText(value.bootId) &&
   maybe(value.step, isText) &&
   maybe(value.hold, isReason) &&
-  maybe(value.bootDisk, isReason);
+  maybe(value.bootDisk, isReason) &&
+  maybe(value.ended, (ended) => isObject(ended) && Object.values(ended).every(isText));
 const isAlarm = (value: unknown): boolean => isReason(value) && isTime((value as Fields).at);
 
 const SEEN_TEXTS = ['uuid', 'serial', 'manufacturer', 'product', 'assetTag', 'network', 'address'];

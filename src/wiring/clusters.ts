@@ -109,6 +109,7 @@ export async function openClusters(
   startKeepers({ founder, clusters, kubes }, common, state, closing);
   const members = { founder, departures, membersWait };
   const membership = createMembership({ catalog, clusters, ...members, releases, clock });
+  const healthMetrics = startHealthMetrics({ founder, clusters }, common, state, closing);
   const health = createHealth({
     ...{ clusters, running: releases, kubes, pki },
     founding: founding.status,
@@ -118,12 +119,12 @@ export async function openClusters(
     certificateState: agents.certificateState,
     agents: (cluster) => changes.builds.show(cluster),
     change: changes.underWay,
+    programs: healthMetrics.programs,
     allowed: changes.allowed,
     restored: changes.restored,
     clock,
     newId: () => randomBytes(4).toString('hex'),
   });
-  const healthMetrics = startHealthMetrics({ founder, clusters }, common, state, closing);
   const credentials = { clusters, pki, events, recorded: founder.recorded };
 
   /** Opens the agents' listener, which also serves the registry of container images. */

@@ -183,6 +183,38 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(planner.facts().evidence?.programs.get('kubelet')).toEqual({ health: 'ready', revision: 'e0' });
   });
 
+  test('a static pod that ends again and again is reported with the last complaint that it wrote', async () => {
+    const log = (program: string, n: number, ...lines: string[]) =>
+      machine.write(
+        `/var/log/pods/kube-system_${program}-cp1_0a/${program}/${n}.log`,
+        lines.map((line) => `2026-11-28T03:00:00.000000000Z stderr F ${line}\n`).join(''),
+      );
+    for (const program of ['etcd', 'kube-scheduler', 'kube-apiserver'])
+      machine.write(`/etc/kubernetes/manifests/${program}.yaml`, '');
+    log('etcd', 3, 'starting', 'failed to open database: invalid database', 'Done \u001b[1m\u00fc');
+    log('kube-scheduler', 0, 'Error: unknown flag: --x');
+    // It restarts at this moment, so its newest log is that of the present container.
+    log('kube-apiserver', 1, 'Error: cannot read the former key');
+    execFileSync('touch', [
+      '-d',
+      '-1 min',
+      machine.path('/var/log/pods/kube-system_kube-apiserver-cp1_0a/kube-apiserver/1.log'),
+    ]);
+    log('kube-apiserver', 2, 'an error of the one that runs');
+    start('kube-apiserver', { MUSTER_REVISION: 'a0' });
+    await machine.poll(shell);
+    expect(planner.facts().ended).toEqual({
+      etcd: 'failed to open database: invalid database',
+      'kube-apiserver': 'Error: cannot read the former key',
+      'kube-scheduler': 'Error: unknown flag: --x',
+    });
+    // A program that the machine need not run has not ended.
+    for (const program of ['etcd', 'kube-scheduler', 'kube-apiserver'])
+      fs.rmSync(machine.path(`/etc/kubernetes/manifests/${program}.yaml`));
+    await machine.poll(shell);
+    expect(planner.facts().ended).toBeUndefined();
+  });
+
   test('tokens of pods are counted by their key, and so is the issuer of kubelet’s certificate seen', async () => {
     const token = (kid: string) =>
       `${Buffer.from(JSON.stringify({ alg: 'RS256', kid })).toString('base64url')}.e30.c2ln`;

@@ -116,6 +116,7 @@ const health = z
           'restored',
           'etcd',
           'apiserver',
+          'program',
           'node',
           'lease',
           'csr',

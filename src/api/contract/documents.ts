@@ -70,6 +70,7 @@ const status = {
       hold: reason.optional(),
       secrets: texts.optional(),
       bootDisk: reason.optional(),
+      ended: texts.optional().meta({ description: 'Program that has ended → its last complaint.' }),
       build: z.string().optional().meta({ description: "SHA-256 of the agent's bundle." }),
       refused: z
         .strictObject({ code: z.string(), text: z.string(), digest: z.string(), attempt: z.int() })

@@ -8,6 +8,7 @@ export interface Finding {
     | 'restored'
     | 'etcd'
     | 'apiserver'
+    | 'program'
     | 'node'
     | 'lease'
     | 'csr'

@@ -8,12 +8,13 @@ import { duration, millis } from '../../base/duration.ts';
 import type { MetricName, Metrics } from '../../base/metrics.ts';
 import type { Roster } from '../../machines/roster.ts';
 import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ProgramsSeen } from './judge-programs.ts';
 
 const MEASURE_EVERY = millis(15_000);
 /** After the start of the server, agents have this long to poll before they count as silent. */
 const FIRST_POLLS = duration('1m');
 
-type Health = Pick<AgentFacts, 'etcd' | 'apiserver'>;
+type Health = Pick<AgentFacts, 'etcd' | 'apiserver' | 'evidence' | 'runs'>;
 
 /** What is counted of each cluster: the metric, its machines, and the states that one can have. */
 const COUNTED: readonly {
@@ -49,6 +50,8 @@ const COUNTED: readonly {
 export interface HealthMetrics {
   /** Notes what a machine's agent reported. */
   heard(machine: string, facts: Health): void;
+  /** What a machine that is heard reported last of its programs. */
+  programs(machine: string): ProgramsSeen | undefined;
   close(): void;
 }
 
@@ -91,8 +94,17 @@ export function measureHealth(deps: {
   };
   cancel = clock.after(FIRST_POLLS, round);
   return {
-    heard: (machine, { etcd, apiserver }) =>
-      void reported.set(machine, apiserver === undefined ? { etcd } : { etcd, apiserver }),
+    heard: (machine, { etcd, apiserver, evidence, runs }) =>
+      void reported.set(machine, {
+        etcd,
+        ...(apiserver && { apiserver }),
+        ...(evidence && { evidence }),
+        ...(runs && { runs }),
+      }),
+    programs(machine) {
+      const known = roster.heartbeats.alive(machine) && reported.get(machine);
+      return known && { programs: known.evidence?.programs, runs: known.runs };
+    },
     close: () => cancel(),
   };
 }

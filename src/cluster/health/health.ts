@@ -16,21 +16,15 @@ import type { Resolution } from '../spec/resolve.ts';
 import { addressOf, type ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
 import { bad, type ClusterHealth, type Finding } from './finding.ts';
-import {
-  type Circumstances,
-  judgeCertificates,
-  judgeKubernetes,
-  judgeMachines,
-  judgeProbes,
-  type MachineSeen,
-} from './judge.ts';
+import { judgeCertificates, judgeKubernetes, judgeMachines, judgeProbes, type MachineSeen } from './judge.ts';
 import { type AgentsSeen, judgeAgents } from './judge-agents.ts';
 import { judgeEtcd } from './judge-etcd.ts';
 import { judgeObjects } from './judge-objects.ts';
+import { judgePrograms, type ProgramsSeen } from './judge-programs.ts';
 import { type ObjectsStatusDeps, objectsStatus } from './objects-status.ts';
 import { observeKubernetes } from './observe.ts';
 import { type Probed, probe } from './probe.ts';
-import { judgeChange, type UnderWay } from './under-way.ts';
+import { type Circumstances, judgeChange, type UnderWay } from './under-way.ts';
 
 export interface HealthDeps {
   readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
@@ -53,6 +47,8 @@ export interface HealthDeps {
   readonly change: (resolved: ResolvedCluster) => UnderWay | undefined;
   /** Which versions a machine may have now. */
   readonly allowed: AllowedVersions;
+  /** What the agent of a machine reported last; undefined when it is not heard. */
+  readonly programs: (machine: string) => ProgramsSeen | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
 }
@@ -193,12 +189,13 @@ function withClock({ clock }: HealthDeps, cluster: string, findings: readonly Fi
 
 /** What is under way, by which the rest is judged. */
 function circumstancesOf(
-  { change, allowed }: HealthDeps,
+  { change, allowed, roster }: HealthDeps,
   resolved: ResolvedCluster,
   { record }: FoundingStatus,
 ): Circumstances {
   return {
     change: change(resolved),
+    ended: (name) => roster.get(name)?.status.agent?.ended,
     leaving: new Set(Object.keys(record?.leaving ?? {})),
     allowed: (name) => {
       const machine = resolved.machines.find((one) => one.name === name);
@@ -262,6 +259,7 @@ async function kubernetes(
   const api = await observeKubernetes(resolved, kubeOf);
   const found = [
     ...judgeKubernetes(resolved, api, circumstances),
+    ...judgePrograms(resolved, deps.programs, circumstances),
     await objects(deps, resolved, at, typeof api.api === 'object'),
   ];
   if (!at.probe || typeof api.api !== 'object') return found;

@@ -7,8 +7,8 @@ import { addressOfUrl, hasQuorum, isMember, majority } from '../etcd/quorum.ts';
 import { recordedMembers } from '../etcd/record.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import { bad, type Finding, good } from './finding.ts';
-import type { Circumstances } from './judge.ts';
-import { isRestarted, type UnderWay, unlessRestarted } from './under-way.ts';
+import { remedyOf } from './judge-programs.ts';
+import { type Circumstances, isRestarted, lastWords, type UnderWay, unlessRestarted } from './under-way.ts';
 
 /**
  * The findings about etcd. `documented`: the members in the document; undefined while the document
@@ -18,9 +18,10 @@ import { isRestarted, type UnderWay, unlessRestarted } from './under-way.ts';
 export function judgeEtcd(
   status: FoundingStatus,
   documented: readonly MemberAddress[] | undefined,
-  { change, leaving }: Circumstances = {},
+  circumstances: Circumstances = {},
 ): readonly Finding[] {
   const { cluster, record, view } = status;
+  const { change, leaving } = circumstances;
   const members = documented ?? known(status);
   if (!record)
     return [
@@ -51,7 +52,7 @@ export function judgeEtcd(
   const strangers = view.members.filter((one) => !members.some((who) => isMember(one, who)));
   return [
     quorum(cluster, view, change),
-    ...members.map((who) => judgeMember(status, view, who, change)),
+    ...members.map((who) => judgeMember(status, view, who, circumstances)),
     ...strangers.map((one) =>
       leaving?.has(one.name)
         ? good('etcd', one.name, `member ${one.id} is being taken out of the cluster`)
@@ -97,7 +98,7 @@ function judgeMember(
   status: FoundingStatus,
   view: EtcdView,
   who: MemberAddress,
-  change: UnderWay | undefined,
+  { change, ended }: Circumstances,
 ): Finding {
   const found = view.members.find((one) => isMember(one, who));
   const known = status.members.find(({ name }) => name === who.name);
@@ -106,7 +107,9 @@ function judgeMember(
     known?.asked && !known.silent ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
   if (!found) return bad('etcd', who.name, `no member of etcd yet${hold}`, fix);
   if (!found.healthy) {
-    const silent = bad('etcd', who.name, `member ${found.id} does not answer${hold}`, fix);
+    const words = ended?.(who.name);
+    const says = `member ${found.id} does not answer${hold}${lastWords(words, 'etcd')}`;
+    const silent = bad('etcd', who.name, says, remedyOf(status.cluster, who.name, words) ?? fix);
     return unlessRestarted(change, 'etcd', silent);
   }
   if (found.learner)

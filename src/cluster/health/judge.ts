@@ -11,7 +11,15 @@ import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { bad, type Finding, good } from './finding.ts';
 import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } from './observe.ts';
 import { isGood, type Probed } from './probe.ts';
-import { isRestarted, SYSTEM, type UnderWay, unlessRestarted } from './under-way.ts';
+import {
+  type Circumstances,
+  isRestarted,
+  lastWords,
+  SYSTEM,
+  type UnderWay,
+  unlessRestarted,
+  versionsOf,
+} from './under-way.ts';
 
 /**
  * A node's lease that is older than this is a fault. kubelet renews it every 10 s, and controllers
@@ -74,27 +82,6 @@ function judgeMachine(
   return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
 }
 
-/** What is under way in a cluster while it is judged. */
-export interface Circumstances {
-  /** The change of the cluster that is under way. */
-  readonly change?: UnderWay | undefined;
-  /** Machines that are being taken out of it. */
-  readonly leaving?: ReadonlySet<string> | undefined;
-  /** The Cluster with the versions that a machine may have now; absent: those of the release. */
-  readonly allowed?: ((machine: string) => Pick<ResolvedCluster, 'versions'> | undefined) | undefined;
-}
-
-/** The versions that a program may have on a machine now, that of its plan first. */
-function versionsOf(
-  resolved: ResolvedCluster,
-  { change, allowed }: Circumstances,
-  machine: string,
-  program: 'kube-apiserver' | 'kubelet',
-): readonly string[] {
-  const planned = allowed?.(machine) ?? resolved;
-  return [planned.versions[program], ...(change?.versions(machine, program) ?? [])].map((one) => `v${one}`);
-}
-
 /** The findings about API servers, nodes, leaders' leases and requests for certificates. */
 export function judgeKubernetes(
   resolved: ResolvedCluster,
@@ -122,7 +109,8 @@ function judgeApiServer(
   const expected = versionsOf(resolved, circumstances, machine, 'kube-apiserver');
   if (!ready) {
     const fix = `muster explain ${machine}; on it: crictl logs of kube-apiserver`;
-    const found = bad('apiserver', machine, `not ready: ${says ?? 'unknown'}`, fix);
+    const words = lastWords(circumstances.ended?.(machine), 'kube-apiserver');
+    const found = bad('apiserver', machine, `not ready: ${says ?? 'unknown'}${words}`, fix);
     return unlessRestarted(circumstances.change, 'kube-apiserver', found);
   }
   return expected.includes(version)
@@ -173,7 +161,9 @@ function judgeNode(
   const expected = versionsOf(resolved, circumstances, name, 'kubelet');
   const explain = `muster explain ${name}`;
   if (!node) return bad('node', name, 'it has not registered', explain);
-  const away = (says: string) => unlessRestarted(change, 'kubelet', bad('node', name, says, explain));
+  const words = lastWords(circumstances.ended?.(name), 'kubelet');
+  const away = (says: string) =>
+    unlessRestarted(change, 'kubelet', bad('node', name, `${says}${words}`, explain));
   if (!node.ready) return away(`not ready: ${node.says}`);
   if (node.leaseAge === undefined || node.leaseAge > NODE_LEASE)
     return away(`its lease was not renewed for ${ageOf(node.leaseAge)}`);

@@ -2,10 +2,14 @@
  * The change of a cluster that is under way, as its health is judged: what is right for the step of
  * the change is no fault, and gets no advice that would undo it. Pure.
  */
+import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { bad, type Finding, good } from './finding.ts';
 
 /** Stands in {@link UnderWay.restarts} for a machine that reboots. */
 export const SYSTEM = 'the system';
+
+/** Programs whose versions are judged. */
+export type VersionedProgram = 'kube-apiserver' | 'kube-controller-manager' | 'kube-scheduler' | 'kubelet';
 
 /** What a change does now; `src/cluster/change/under-way.ts` makes it from the change's record. */
 export interface UnderWay {
@@ -22,7 +26,7 @@ export interface UnderWay {
   /** The programs that the change restarts on a machine now. */
   readonly restarts: (machine: string) => readonly string[];
   /** Versions of a program that a machine may have besides that of its plan. */
-  readonly versions: (machine: string, program: 'kube-apiserver' | 'kubelet') => readonly string[];
+  readonly versions: (machine: string, program: VersionedProgram) => readonly string[];
 }
 
 /** The line of the change itself. */
@@ -45,3 +49,33 @@ export const unlessRestarted = (change: UnderWay | undefined, program: string, f
   !found.ok && isRestarted(change, found.subject, program)
     ? good(found.check, found.subject, `${found.says}; the ${change!.kind} restarts it`)
     : found;
+
+/** Program that has ended → the last complaint that it wrote. */
+export type Ended = Readonly<Record<string, string>>;
+
+/** The last words of a program, as the end of a sentence; empty when it wrote none. */
+export const lastWords = (ended: Ended | undefined, program: string): string =>
+  ended?.[program] === undefined ? '' : `; it ended and wrote: ${ended[program]}`;
+
+/** What is under way in a cluster while it is judged. */
+export interface Circumstances {
+  /** The change of the cluster that is under way. */
+  readonly change?: UnderWay | undefined;
+  /** Machines that are being taken out of it. */
+  readonly leaving?: ReadonlySet<string> | undefined;
+  /** The programs of a machine that have ended, with their last words. */
+  readonly ended?: ((machine: string) => Ended | undefined) | undefined;
+  /** The Cluster with the versions that a machine may have now; absent: those of the release. */
+  readonly allowed?: ((machine: string) => Pick<ResolvedCluster, 'versions'> | undefined) | undefined;
+}
+
+/** The versions that a program may have on a machine now, that of its plan first. */
+export function versionsOf(
+  resolved: ResolvedCluster,
+  { change, allowed }: Circumstances,
+  machine: string,
+  program: VersionedProgram,
+): readonly string[] {
+  const planned = allowed?.(machine) ?? resolved;
+  return [planned.versions[program], ...(change?.versions(machine, program) ?? [])].map((one) => `v${one}`);
+}

@@ -6,6 +6,7 @@ import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import https from 'node:https';
 import { fieldsOf, listOf, textOf } from '../../../src/base/foreign-json.ts';
+import { hasCondition } from '../../../src/cluster/kube.ts';
 
 interface Answer {
   readonly status: number;
@@ -92,7 +93,8 @@ export function keepNode({ version, address, note }: NodeOf): void {
       const { namespace, name: own, deletionTimestamp } = fieldsOf(pod.metadata);
       const path = `/api/v1/namespaces/${textOf(namespace)}/pods/${textOf(own)}`;
       if (deletionTimestamp !== undefined) await ask('DELETE', path, { gracePeriodSeconds: 0 });
-      else if (fieldsOf(pod.status).phase !== 'Running') await ask('PATCH', `${path}/status`, RUNNING);
+      // The API sets pods of a node that it has lost to not Ready.
+      else if (!runs(pod.status)) await ask('PATCH', `${path}/status`, RUNNING);
     }
   }
 
@@ -112,6 +114,10 @@ export function keepNode({ version, address, note }: NodeOf): void {
   };
   again();
 }
+
+/** Whether the API says of a pod that it runs and is Ready. */
+const runs = (status: unknown): boolean =>
+  fieldsOf(status).phase === 'Running' && hasCondition(status, 'Ready');
 
 const RUNNING = {
   status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] },

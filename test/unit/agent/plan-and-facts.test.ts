@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { decodeFacts, FACTS_LIMIT } from '../../../src/agent/decode-facts.ts';
+import { decodeFacts, FACTS_LIMIT, withoutSecrets } from '../../../src/agent/decode-facts.ts';
 import { encodePlan, UnsayablePlan } from '../../../src/agent/encode-plan.ts';
 import { probeName } from '../../../src/agent/evidence.ts';
 import type { PlanLine } from '../../../src/agent/plan.ts';
@@ -365,4 +365,16 @@ describe('facts', () => {
       { numRuns: 300 },
     );
   });
+});
+
+test('the last words of programs that ended are read, without what looks like a secret', () => {
+  const word = 'k'.repeat(48);
+  for (const [given, kept] of [
+    ['failed to open database: invalid database', 'failed to open database: invalid database'],
+    ['Error: password=hunter2, next', 'Error: password=***, next'],
+    ['auth: Bearer abc.def', 'auth: Bearer ***'],
+    ['dial https://user:pw@host/', 'dial https://user:***@host/'],
+    [`token eyJhbGciOi.eyJzdWIi.c2ln and ${word}`, 'token *** and ***'],
+  ])
+    expect(withoutSecrets(given!)).toBe(kept);
 });

@@ -311,6 +311,7 @@ export async function openWorld(
     agents: (cluster) => builds.show(cluster),
     stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
     change: () => undefined,
+    programs: () => undefined,
     allowed: (resolved) => ({ resolved }),
     clusters: clusters,
     founding: founding.status,

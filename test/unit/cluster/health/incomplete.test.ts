@@ -24,6 +24,7 @@ const looked = (founding: () => Promise<FoundingStatus>) =>
   createHealth({
     stopped: () => undefined,
     change: () => undefined,
+    programs: () => undefined,
     allowed: (resolved) => ({ resolved }),
     clusters,
     founding,

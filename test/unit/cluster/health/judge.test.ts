@@ -12,6 +12,7 @@ import {
   judgeProbes,
 } from '../../../../src/cluster/health/judge.ts';
 import { judgeEtcd } from '../../../../src/cluster/health/judge-etcd.ts';
+import { judgePrograms } from '../../../../src/cluster/health/judge-programs.ts';
 import type { ApiSeen, KubernetesSeen } from '../../../../src/cluster/health/observe.ts';
 import { judgeChange, type UnderWay } from '../../../../src/cluster/health/under-way.ts';
 import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
@@ -314,4 +315,41 @@ test('a member that the change restarts, and one that leaves, are no faults', ()
   expect(failing(restored)).toEqual([
     'etcd one: it is being restored on m1; wait; muster cluster founding one shows its progress',
   ]);
+});
+
+test('each controller manager and scheduler has a line, and one that ended has its last words', () => {
+  const ready = { health: 'ready', revision: '-' } as const;
+  const runs = { 'kube-controller-manager': '1.36.3', 'kube-scheduler': '1.36.3' };
+  const both = new Map([
+    ['kube-controller-manager', ready],
+    ['kube-scheduler', ready],
+  ] as const);
+  const seen = (machine: string) =>
+    machine === 'cp3'
+      ? undefined
+      : { runs, programs: machine === 'cp1' ? both : new Map([['kube-scheduler', ready]] as const) };
+  const ended = (machine: string) =>
+    machine === 'cp2' ? { 'kube-controller-manager': 'Error: unknown flag: --x' } : undefined;
+  const found = judgePrograms(FULL, seen, { ended });
+  expect(found.filter(({ ok }) => ok).map(({ subject, says }) => `${subject} ${says}`)).toEqual([
+    'cp1 kube-controller-manager is ready, v1.36.3',
+    'cp1 kube-scheduler is ready, v1.36.3',
+    'cp2 kube-scheduler is ready, v1.36.3',
+  ]);
+  expect(failing(found)).toEqual([
+    'program cp2: kube-controller-manager does not run; it ended and wrote: Error: unknown flag: --x; correct what it names, for example a flag in the Cluster; on cp2: crictl ps -a --name kube-controller-manager',
+  ]);
+  const change = { ...UNDER_WAY, restarts: () => ['kube-controller-manager'] };
+  expect(failing(judgePrograms(FULL, seen, { ended, change }))).toEqual([]);
+});
+
+test('a member whose database is damaged is told with its last words, and with how to take it out and back', () => {
+  const status = { cluster: 'one', record: RECORD, members: [{ name: 'm2', asked: true }] };
+  const view = { clusterId: 'c', members: [member(1), member(2, { healthy: false }), member(3)] };
+  const judged = (etcdWords: string) =>
+    failing(judgeEtcd({ ...status, view }, MEMBERS, { ended: () => ({ etcd: etcdWords }) })).at(-1);
+  expect(judged('failed to open database: invalid database')).toBe(
+    'etcd m2: member id-2 does not answer; it ended and wrote: failed to open database: invalid database; its data are damaged: muster cluster remove-node one m2 --clear, then add-node; or --replace-with another machine',
+  );
+  expect(judged('listen tcp: address already in use')).toContain('; correct what it names');
 });
