@@ -10,11 +10,12 @@ import {
   type CrossFault,
   type DocumentId,
   idOf,
+  isFaulty,
   spotOf,
 } from '../resources/candidate.ts';
 import type { ConfigCheck } from '../resources/catalog.ts';
 import { parsePath, pathText } from '../resources/document.ts';
-import type { ClusterSpec, Document, ImageSpec, ProfileSpec } from '../resources/kinds.ts';
+import type { ClusterSpec, Document, ImageSpec, Kind, ProfileSpec } from '../resources/kinds.ts';
 import type { NodeConfig } from '../resources/nodeconfig.ts';
 import { type Case, casesIn, idsOf, sameCases, sameParts } from './cases.ts';
 import { expandConfig, names } from './expand.ts';
@@ -60,6 +61,15 @@ export function configurationCheck(agentLayer: CheckedLayer): ConfigCheck {
     const indirect = [...(changed ?? [])].some((id) => /^(Profile|Network|Cluster)\//.test(id));
     for (const { document } of candidates.Machine.values()) {
       const cases = casesOf(document);
+      // What a document with faults would bring is not known.
+      const { profile, cluster } = document.spec;
+      const images = cases.map((one) => one.profile?.spec.image ?? '');
+      if (
+        isFaulty(candidates, 'Profile', profile ?? '') ||
+        isFaulty(candidates, 'Cluster', cluster ?? '') ||
+        images.some((image) => isFaulty(candidates, 'Image', image))
+      )
+        continue;
       if (!changed || changed.has(idOf(document)))
         doubt(
           document,
@@ -329,7 +339,7 @@ class Findings {
 
   all(): readonly CrossFault[] {
     return [...this.#found.values()].map(({ fault, severity, document, other, machines }) => {
-      const [kind, name] = document.split('/') as [keyof CandidateSet, string];
+      const [kind, name] = document.split('/') as [Kind, string];
       const candidate = this.#candidates[kind]?.get(name) as Candidate | undefined;
       const at = candidate && spotOf(candidate, parsePath(fault.path ?? ''));
       const more = machines > 1 ? ` and ${machines - 1} more` : '';

@@ -168,6 +168,7 @@ export function configFault(merged: Merged, path: Path, message: string): Fault 
     code: 'E_CONFIG',
     message: source ? `${source.document}: ${message}` : message,
     ...(source && source.layer !== 'muster' && { document: source.document }),
-    path: source ? pathText(source.path) : pathText(path),
+    // What Muster adds itself is in no document, so its path does not begin with `spec`.
+    path: pathText(source && source.layer !== 'muster' ? source.path : path),
   };
 }

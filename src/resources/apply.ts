@@ -12,31 +12,45 @@ import {
 import type { Applied, ChangeOptions, ConfigCheck } from './catalog.ts';
 import { type CatalogView, KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments, checkMachines } from './check.ts';
-import { type Located, validate } from './document.ts';
+import { type Left, type Located, type ParsedDocuments, readValue } from './document.ts';
+import { trusted } from './file-layer.ts';
 import type { Document } from './kinds.ts';
 
 /** A document to write; with positions if it was read from a text. */
 export type Wanted = Pick<Located, 'document'> & Partial<Pick<Located, 'at' | 'spot'>>;
 
-/**
- * Validates each value as a document.
- *
- * @throws {MusterError} code of the first fault (for example E_SCHEMA) when a value is not a valid
- *   document; `faults` has all faults.
- */
-export function wantedOf(values: readonly unknown[]): readonly Wanted[] {
-  const wanted: Wanted[] = [];
+/** The documents of a change, and what is wrong with those that are not valid. */
+export type Read = Omit<ParsedDocuments, 'documents' | 'remnants'> & {
+  readonly documents: readonly Wanted[];
+  readonly remnants: readonly (Left & Wanted)[];
+};
+
+/** Validates each value as a document. */
+export function readValues(values: readonly unknown[]): Read {
+  const documents: Wanted[] = [];
   const faults: Fault[] = [];
+  const remnants: Left[] = [];
+  const faulty: string[] = [];
   for (const [n, value] of values.entries()) {
-    const result = validate(value);
-    if (result.ok) wanted.push({ document: result.document });
-    else
+    const result = readValue(value);
+    if (result.ok) documents.push({ document: result.document });
+    else {
       for (const fault of result.faults)
         faults.push(values.length > 1 ? { ...fault, message: `document ${n + 1}: ${fault.message}` } : fault);
+      if (result.left) remnants.push(result.left);
+      faulty.push(...result.faulty);
+    }
   }
-  refuse(faults);
-  return wanted;
+  return { documents, remnants, faults, faulty };
 }
+
+/** Several texts or values as one change. */
+export const together = (all: readonly Read[]): Read => ({
+  documents: all.flatMap((one) => one.documents),
+  remnants: all.flatMap((one) => one.remnants),
+  faults: all.flatMap((one) => one.faults),
+  faulty: all.flatMap((one) => one.faulty),
+});
 
 export interface Plan {
   readonly results: readonly Applied[];
@@ -48,7 +62,7 @@ export interface Plan {
 
 /** Documents to create or replace (`put`) and documents to delete (`drop`), as one change. */
 export interface Change {
-  readonly put?: readonly Wanted[];
+  readonly put?: Read;
   readonly drop?: readonly Document[];
 }
 
@@ -66,10 +80,11 @@ export function plan(
   checkConfig: ConfigCheck | undefined,
   { confirm = [], dryRun = false }: Pick<ChangeOptions, 'confirm' | 'dryRun'> = {},
 ): Plan {
-  const { put = [], drop = [] } = change;
-  refuse(ownershipFaults(view, put));
+  const { put = NOTHING, drop = [] } = change;
+  const remnants = new Map(put.remnants.map((one) => [idOf(one.document), one]));
+  const wanted = [...put.documents, ...put.remnants];
   const results = [
-    ...put.map(({ document }) => outcome(view, document)),
+    ...wanted.map(({ document }) => outcome(view, document)),
     ...drop.map((document) => outcome(view, document, 'deleted')),
   ];
   const kinds = new Set(results.map((one) => one.kind));
@@ -77,8 +92,8 @@ export function plan(
   // documents. Its cost does not depend on how many machines there are.
   const machinesOnly = kinds.size === 1 && kinds.has('Machine');
   const { set, cross } = machinesOnly
-    ? machinesAlone(view, put as readonly Candidate<'Machine'>[])
-    : everything(view, change, known);
+    ? machinesAlone(view, wanted as readonly Candidate<'Machine'>[], put.faulty)
+    : everything(view, wanted, drop, put.faulty, known);
   const touched = new Set<DocumentId>(results.map((one): DocumentId => `${one.kind}/${one.name}`));
   // A dry run shows what has to be confirmed together with everything else that it finds.
   const config = (checkConfig?.(set, touched) ?? []).map((one) =>
@@ -88,8 +103,10 @@ export function plan(
   );
   const isError = ({ severity }: CrossFault) => severity === 'error';
   refuse([
-    ...cross.filter(isError).map((one) => neededFault(one, drop)),
-    ...config.filter(isError).map((one) => one.fault),
+    ...put.faults,
+    ...ownershipFaults(view, wanted),
+    ...trusted(cross.filter(isError), remnants).map((one) => neededFault(one, drop)),
+    ...trusted(config.filter(isError), remnants).map((one) => one.fault),
   ]);
   const ofThese = (one: CrossFault) => touched.has(one.document);
   const warnings = [
@@ -99,6 +116,8 @@ export function plan(
   ].filter((one) => !isError(one));
   return { results, warnings: warnings.map((one) => one.fault) };
 }
+
+const NOTHING: Read = { documents: [], remnants: [], faults: [], faulty: [] };
 
 /**
  * Reports a reference that a deletion would break for the deleted document. An address does not
@@ -122,19 +141,25 @@ interface Checked {
   readonly cross: readonly CrossFault[];
 }
 
-function machinesAlone(view: CatalogView, put: readonly Candidate<'Machine'>[]): Checked {
+function machinesAlone(
+  view: CatalogView,
+  put: readonly Candidate<'Machine'>[],
+  faulty: readonly string[],
+): Checked {
   const machines = new Map(put.map((one) => [one.document.metadata.name, one]));
-  const set: CandidateSet = { ...view.all(), Machine: machines };
+  const set: CandidateSet = { ...view.all(), Machine: machines, faulty: new Set(faulty) };
   return { set, cross: checkMachines(put, set, view.claimsWithout(new Set(machines.keys()))) };
 }
 
 /** Faults that involve a changed document, or that did not exist before. */
 function everything(
   view: CatalogView,
-  { put = [], drop = [] }: Change,
+  put: readonly Wanted[],
+  drop: readonly Document[],
+  faulty: readonly string[],
   known: () => readonly CrossFault[],
 ): Checked {
-  const set = overlay(view, put, drop);
+  const set = { ...overlay(view, put, drop), faulty: new Set(faulty) };
   const touched = new Set<DocumentId>(put.map((one) => idOf(one.document)));
   const old = new Set(known().map(faultKey));
   const cross = checkDocuments(set).filter(

@@ -55,7 +55,25 @@ export const faultKey = (one: CrossFault): string =>
   `${one.severity} ${one.document} ${one.fault.code} ${one.fault.path ?? ''}`;
 
 /** All candidates by kind and name. */
-export type CandidateSet = { readonly [K in Kind]: ReadonlyMap<string, Candidate<K>> };
+export type CandidateSet = { readonly [K in Kind]: ReadonlyMap<string, Candidate<K>> } & {
+  /**
+   * Documents that exist and have faults of their own, as `Profile/worker`; as `Profile/` where the
+   * name cannot be read. What refers to one is not told that it is missing.
+   */
+  readonly faulty?: ReadonlySet<string>;
+};
+
+/** Whether a document is in the set, or exists and is not in it because of its faults. */
+export const exists = (candidates: CandidateSet, kind: Kind, name: string): boolean =>
+  candidates[kind].has(name) || isFaulty(candidates, kind, name);
+
+/** Whether a document exists and is not in the set because of its faults. */
+export const isFaulty = ({ faulty }: CandidateSet, kind: Kind, name: string): boolean =>
+  faulty !== undefined && (faulty.has(`${kind}/${name}`) || faulty.has(`${kind}/`));
+
+/** Whether any document of that kind is not in the set because of its faults. */
+export const lacksAny = ({ faulty }: CandidateSet, kind: Kind): boolean =>
+  faulty !== undefined && [...faulty].some((id) => id.startsWith(`${kind}/`));
 
 /** Names a candidate and its position, for a message about another document. */
 export function placeOf(candidate: Candidate, path: Path = []): string {
@@ -108,7 +126,7 @@ export function checkReference(
   found: CrossFault[],
   severity?: 'warning',
 ): void {
-  if (candidates[kind].has(name)) return;
+  if (exists(candidates, kind, name)) return;
   report(found, from, path, `there is no ${kind} "${name}"${didYouMean(name, candidates[kind].keys())}`, {
     code: 'E_REFERENCE',
     missing: kind,

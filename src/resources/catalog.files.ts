@@ -8,7 +8,7 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventSink } from '../events/event.ts';
 import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
-import { fileOwned, type Plan, plan, type Wanted, wantedOf } from './apply.ts';
+import { fileOwned, type Plan, plan, type Read, readValues, together } from './apply.ts';
 import { type CandidateSet, type CrossFault, type DocumentId, idOf } from './candidate.ts';
 import type {
   ApplyResult,
@@ -26,7 +26,7 @@ import { checkDocuments } from './check.ts';
 import { ConfigDirectory } from './config-directory.files.ts';
 import { parseDocuments } from './document.ts';
 import { FaultReporter, type FaultsBySubject } from './fault-reporter.ts';
-import { differences, type FileChanges, type Files, reconcile, reportedFaults } from './file-layer.ts';
+import { differences, type FileChanges, type Files, faultyIn, reconcile } from './file-layer.ts';
 import type { Document, Kind } from './kinds.ts';
 import { deleteDocument, loadDocuments, putDocument } from './stored-documents.ts';
 
@@ -103,26 +103,26 @@ class MergedCatalog implements LiveCatalog {
 
   faults(): readonly Fault[] {
     const ofFiles = [...this.#files.values()].flatMap((file) => file.faults);
-    const between = reportedFaults(this.#faultsBetween(), this.#files)
+    const between = this.#faultsBetween()
       .filter((one) => one.severity === 'error')
       .map((one) => one.fault);
     return [...this.#storeFaults, ...this.#unreadable(), ...ofFiles, ...between];
   }
 
   warnings(): readonly Fault[] {
-    return reportedFaults(this.#faultsBetween(), this.#files)
+    return this.#faultsBetween()
       .filter((one) => one.severity === 'warning')
       .map((one) => one.fault);
   }
 
   #faultsBetween(): readonly CrossFault[] {
-    const set = this.#view.all();
+    const set = { ...this.#view.all(), faulty: faultyIn(this.#files) };
     this.#cross ??= [...checkDocuments(set), ...this.#extra(set)];
     return this.#cross;
   }
 
   apply(values: readonly unknown[], options: ChangeOptions = {}): Promise<ApplyResult> {
-    return this.#next(() => this.#apply(wantedOf(values), options));
+    return this.#next(() => this.#apply(readValues(values), options));
   }
 
   applyText(text: string, file: string, options: ChangeOptions = {}): Promise<ApplyResult> {
@@ -138,12 +138,9 @@ class MergedCatalog implements LiveCatalog {
         texts.map(({ text }) => text),
         options.most,
       );
-      const parsed = texts.map(({ text, file }) => parseDocuments(text, file));
-      const faults = parsed.flatMap((one) => one.faults);
-      if (faults.length > 0) throw new MusterError(faults[0]!.code, faults[0]!.message, { faults });
-      const documents = parsed.flatMap((one) => one.documents);
-      checkNumber(documents.length, options.most);
-      return this.#apply(documents, options);
+      const read = together(texts.map(({ text, file }) => parseDocuments(text, file)));
+      checkNumber(read.documents.length, options.most);
+      return this.#apply(read, options);
     });
   }
 
@@ -212,9 +209,9 @@ class MergedCatalog implements LiveCatalog {
     return this.#directory?.unreadable ?? [];
   }
 
-  async #apply(wanted: readonly Wanted[], options: ChangeOptions): Promise<ApplyResult> {
-    this.#refuseTooMany(wanted.length, options);
-    const planned = this.#plan({ put: wanted }, options);
+  async #apply(put: Read, options: ChangeOptions): Promise<ApplyResult> {
+    this.#refuseTooMany(put.documents.length, options);
+    const planned = this.#plan({ put }, options);
     const writes: Write[] = [];
     for (const { kind, name, action, after } of planned.results) {
       const entry = this.#view.get(kind, name) as Entry | undefined;

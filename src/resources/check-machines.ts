@@ -7,6 +7,8 @@ import {
   type CandidateSet,
   type CrossFault,
   checkReference,
+  isFaulty,
+  lacksAny,
   placeOf,
   report,
 } from './candidate.ts';
@@ -121,7 +123,7 @@ function checkTrust(
   const { document } = machine;
   const { spec, metadata } = document;
   const role = roles.get(metadata.name);
-  if (role === undefined) return;
+  if (role === undefined || isFaulty(candidates, 'Profile', spec.profile ?? '')) return;
   const profile = candidates.Profile.get(spec.profile ?? '')?.document;
   const clusters = [role, spec.cluster].map((name) => candidates.Cluster.get(name ?? '')?.document);
   const networks = (spec.addresses ?? []).flatMap((text) => {
@@ -236,7 +238,7 @@ function* etcdFaults(
 function checkAddresses(
   machine: Candidate<'Machine'>,
   addresses: readonly string[],
-  { networkOf, claims, reserving, found }: MachineContext,
+  { candidates, networkOf, claims, reserving, found }: MachineContext,
 ): void {
   const seen = new Map<NetworkView, string>();
   for (const [n, text] of addresses.entries()) {
@@ -254,6 +256,7 @@ function checkAddresses(
     }
     const network = networkOf(ipv4(text));
     if (!network) {
+      if (lacksAny(candidates, 'Network')) continue;
       report(found, machine, path, `address ${text} is outside every network`, {
         code: 'E_REFERENCE',
         missing: 'Network',

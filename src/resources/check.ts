@@ -3,7 +3,14 @@
  * milliseconds for 10,000 machines); a change of machines only is checked without the others.
  */
 import { MAX_COMMAND_LINE } from '../base/kernel-argument.ts';
-import { type Candidate, type CandidateSet, type CrossFault, checkReference, report } from './candidate.ts';
+import {
+  type Candidate,
+  type CandidateSet,
+  type CrossFault,
+  checkReference,
+  lacksAny,
+  report,
+} from './candidate.ts';
 import { Claims, checkMachine } from './check-machines.ts';
 import {
   checkNetwork,
@@ -34,7 +41,10 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
   const roles = rolesIn(candidates);
   const context = { candidates, networkOf: networkIndex(networks), claims, roles, reserving, found };
   for (const machine of candidates.Machine.values()) checkMachine(machine, context);
-  for (const network of networks) checkReservations(network, reserving, found);
+  // A machine whose address is in no network may be meant for one of these.
+  const isPlaceless = found.some((one) => one.missing === 'Network' && one.missingName === undefined);
+  if (!isPlaceless && !lacksAny(candidates, 'Machine'))
+    for (const network of networks) checkReservations(network, reserving, found);
   for (const profile of candidates.Profile.values()) checkProfile(profile, candidates, found);
   return found;
 }

@@ -6,6 +6,7 @@ import type { z } from 'zod';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
+import { salvage } from './salvage.ts';
 import { meansSecret, NO_SECRET_HERE } from './secret-spec.ts';
 import { foreignDocument, leftIn, MERGE_KEY, slipOf } from './slips.ts';
 import { fieldsOf, schemaAt, takesText, typeText } from './walk.ts';
@@ -20,17 +21,36 @@ export interface Located {
   spot(path: Path, what?: 'value' | 'key'): SourceSpot;
 }
 
-interface ParsedDocuments {
+/**
+ * What is left of a document whose other fields have faults. It is only there for checks of other
+ * documents and fields, never in force.
+ */
+export interface Left extends Pick<Located, 'document'> {
+  /** The paths that were left out. */
+  readonly removed: readonly Path[];
+  /** The path in the text of a path in `document`. */
+  written(path: Path): Path;
+}
+
+/** What is left of a document of a text. */
+export type Remnant = Left & Located;
+
+export interface ParsedDocuments {
   /** The valid documents, in the order of the text. */
   readonly documents: readonly Located[];
+  /** What is left of the documents with faults, as far as that is a document. */
+  readonly remnants: readonly Remnant[];
   readonly faults: readonly Fault[];
-  /** The invalid documents as `Profile/worker`, if kind and name can be read. */
+  /**
+   * The invalid documents of which no remnant is left, as `Profile/worker`; as `Profile/` where the
+   * name cannot be read.
+   */
   readonly faulty: readonly string[];
 }
 
 /**
- * Reads every document of a YAML text. `file` is the file name in faults. Never throws. With a YAML
- * fault the result has no documents; a document with a schema fault is left out.
+ * Reads every document of a YAML text. `file` is the file name in faults. Never throws. A document
+ * with a fault is left out and hides none of the others.
  *
  * @example
  * const { documents, faults } = parseDocuments(text, 'machines.yaml'); if (faults.length > 0) throw
@@ -39,10 +59,10 @@ interface ParsedDocuments {
  */
 export function parseDocuments(text: string, file: string): ParsedDocuments {
   const yaml = readYaml(text, file);
-  if (!yaml.ok) return { documents: [], faults: [yaml.fault], faulty: [] };
   const documents: Located[] = [];
-  const faults: Fault[] = [];
-  const faulty: string[] = [];
+  const remnants: Remnant[] = [];
+  const faults: Fault[] = yaml.ok ? [] : [...yaml.faults];
+  const faulty: string[] = yaml.ok ? [] : yaml.broken.flatMap(idInText);
   for (const found of yaml.documents.flatMap(unfolded)) {
     const result = validate(found.value, found);
     if (result.ok)
@@ -55,10 +75,54 @@ export function parseDocuments(text: string, file: string): ParsedDocuments {
       });
     else {
       faults.push(...result.faults);
-      faulty.push(...idIn(found.value));
+      const left = leftOf(found.value, result.paths);
+      if (left)
+        remnants.push({
+          ...left,
+          get at() {
+            return found.at;
+          },
+          spot: (path, what) => found.spot(left.written(path), what),
+        });
+      else faulty.push(...idIn(found.value));
     }
   }
-  return { documents, faults: faults.sort(byPlace), faulty };
+  return { documents, remnants, faults: faults.sort(byPlace), faulty };
+}
+
+/** Reads a value that has no text, as {@link parseDocuments} reads each document of one. */
+export function readValue(value: unknown):
+  | { readonly ok: true; readonly document: Document }
+  | {
+      readonly ok: false;
+      readonly faults: readonly Fault[];
+      readonly left?: Left | undefined;
+      readonly faulty: readonly string[];
+    } {
+  const result = validate(value);
+  if (result.ok) return result;
+  const left = leftOf(value, result.paths);
+  return { ok: false, faults: result.faults, left, faulty: left ? [] : idIn(value) };
+}
+
+/** What is left of a document without the fields at `paths`. */
+function leftOf(value: unknown, paths: readonly Path[]): Left | undefined {
+  const left = salvage(value, paths, (one) => {
+    const again = validate(one);
+    return again.ok ? [] : again.paths;
+  });
+  const result = left && validate(left.value);
+  return result?.ok
+    ? { document: result.document, removed: left!.removed, written: left!.written }
+    : undefined;
+}
+
+/** Kind and name of a document that is not YAML, as far as its lines show them. */
+function idInText(text: string): readonly string[] {
+  const kind = /^["']?kind["']?:[ \t]*["']?([A-Za-z]+)/m.exec(text)?.[1];
+  const metadata = /^["']?metadata["']?:([\s\S]*?)(?=^[^\s#]|$(?![\s\S]))/m.exec(text)?.[1] ?? '';
+  const name = /(?:^|[\s{,])["']?name["']?:[ \t]*["']?([^\s"',}]+)/.exec(metadata)?.[1] ?? '';
+  return kind === undefined ? [] : [`${kind}/${name}`];
 }
 
 function idIn(value: unknown): readonly string[] {
@@ -86,12 +150,18 @@ function unfolded(found: YamlDocument): readonly YamlDocument[] {
   }));
 }
 
-const byPlace = (a: Fault, b: Fault): number =>
+/** Orders faults of one file by their place. */
+export const byPlace = (a: Fault, b: Fault): number =>
   (a.at?.line ?? 0) - (b.at?.line ?? 0) || (a.at?.column ?? 0) - (b.at?.column ?? 0);
 
 type Validated =
   | { readonly ok: true; readonly document: Document }
-  | { readonly ok: false; readonly faults: readonly Fault[] };
+  | {
+      readonly ok: false;
+      readonly faults: readonly Fault[];
+      /** The path of each fault. */
+      readonly paths: readonly Path[];
+    };
 
 /**
  * Checks one value against the schema of its kind. With `source`, faults have positions in the
@@ -105,14 +175,26 @@ export function validate(value: unknown, source?: Pick<YamlDocument, 'spot' | 'w
     ...(source && { at: source.spot(path, what) }),
   });
   const head = headFault(value);
-  if (head) return { ok: false, faults: [fault(head.message, head.path)] };
+  if (head) return { ok: false, faults: [fault(head.message, head.path)], paths: [[]] };
   const schema = KINDS[(value as { kind: Kind }).kind];
   const result = schema.safeParse(withoutShownStatus(value));
-  const found: readonly Finding[] = result.success
-    ? [...asWritten(result.data, schema, source?.written ?? []), ...leftIn(result.data)]
+  const issues = result.success
+    ? []
     : result.error.issues.flatMap((issue) => issueFaults(issue, schema, value));
+  const told = new Set(issues.map(({ path }) => pathText(path)));
+  const read = result.success ? result.data : withoutShownStatus(value);
+  const found: readonly Finding[] = [
+    ...issues,
+    ...[...asWritten(read, schema, source?.written ?? []), ...leftIn(read)].filter(
+      ({ path }) => told.size === 0 || !told.has(pathText(path)),
+    ),
+  ];
   if (result.success && found.length === 0) return { ok: true, document: result.data as Document };
-  return { ok: false, faults: found.map((f) => fault(f.message, f.path, f.what)) };
+  return {
+    ok: false,
+    faults: found.map((f) => fault(f.message, f.path, f.what)),
+    paths: found.map((f) => f.path),
+  };
 }
 
 /**

@@ -19,8 +19,18 @@ import {
 import type { CatalogChange, Entry } from './catalog.ts';
 import { KIND_NAMES } from './catalog-view.ts';
 import { checkDocuments } from './check.ts';
-import { type Located, parseDocuments } from './document.ts';
-import type { Document } from './kinds.ts';
+import {
+  byPlace,
+  type Left,
+  type Located,
+  type ParsedDocuments,
+  parseDocuments,
+  parsePath,
+  pathText,
+  type Remnant,
+} from './document.ts';
+import type { Document, Kind } from './kinds.ts';
+import { touches } from './salvage.ts';
 
 /**
  * A document with its position and those of its fields, so that faults that are found later also
@@ -44,8 +54,8 @@ interface FileState {
    * again at every reload.
    */
   readonly faults: readonly Fault[];
-  /** Documents of the current text that do not match their schema. */
-  readonly faulty?: readonly string[];
+  /** Documents of the current text that have faults, as {@link CandidateSet.faulty}. */
+  readonly faulty: readonly string[];
 }
 
 export type Files = ReadonlyMap<string, FileState>;
@@ -61,6 +71,8 @@ interface Reconciled {
    */
   readonly errors: readonly CrossFault[];
   readonly warnings: readonly CrossFault[];
+  /** What was found between all documents as they are written, in force or not. */
+  readonly first: readonly CrossFault[];
 }
 
 interface ReconcileInput {
@@ -76,9 +88,11 @@ interface ReconcileInput {
 
 interface Version {
   documents: readonly (Placed | Located)[];
+  /** What is left of documents with faults; only in the first round. */
+  remnants: readonly Remnant[];
   whole: boolean;
   faults: readonly Fault[];
-  faulty?: readonly string[];
+  faulty: readonly string[];
   /** Whether this version is new and can have caused a fault. */
   fresh: boolean;
 }
@@ -86,30 +100,92 @@ interface Version {
 type Where = ReadonlyMap<DocumentId, { readonly file: string; readonly placed: Placed | Located }>;
 
 /**
- * Decides which versions are in force after `changes`. Each round reverts a file or leaves out a
- * document, so the loop ends.
+ * Decides which versions are in force after `changes`. The first round compares all documents as
+ * they are written, with what is left of those that have faults, so that every fault is found. Each
+ * round reverts files or leaves out documents, so the loop ends.
  */
 export function reconcile(input: ReconcileInput): Reconciled {
   const versions = firstVersions(input);
   const known = new Set(input.known.map(faultKey));
+  let first: readonly CrossFault[] | undefined;
   for (;;) {
+    const isFirst = first === undefined;
+    const faulty = new Set([...versions.values()].flatMap((version) => version.faulty));
     const { set, where, duplicates } = gather(versions, input.api);
-    const cross = [...checkDocuments(set), ...input.extra(set)];
+    const remnants = new Map(
+      [...versions.values()].flatMap((one) =>
+        one.remnants.map((remnant) => [idOf(remnant.document), remnant]),
+      ),
+    );
+    const seen: CandidateSet = isFirst && faulty.size > 0 ? { ...set, faulty } : set;
+    const cross = withoutEchoes(trusted([...checkDocuments(seen), ...input.extra(seen)], remnants), remnants);
     const errors = cross.filter((one) => one.severity === 'error');
-    let again = false;
-    for (const { fault, file, placed } of duplicates)
-      again = blame(versions, input.before, [file], fault, placed) || again;
-    for (const error of errors) again = blameForCross(versions, input.before, where, known, error) || again;
-    if (!again)
-      return {
-        files: new Map(
-          [...versions].filter(([, v]) => v.documents.length + v.faults.length > 0 || v.whole).map(state),
-        ),
-        documents: new Map([...where].map(([id, { placed }]) => [id, placedOf(placed)])),
-        errors,
-        warnings: cross.filter((one) => one.severity === 'warning'),
-      };
+    first ??= cross;
+    const blame = new Blame(versions, input.before);
+    for (const { fault, file, placed } of duplicates) blame.add([file], fault, placed);
+    for (const error of errors) blameForCross(blame, versions, where, { known, faulty, error });
+    if (blame.carryOut()) continue;
+    return {
+      files: new Map(
+        [...versions].filter(([, v]) => v.documents.length + v.faults.length > 0 || v.whole).map(state),
+      ),
+      documents: new Map([...where].map(([id, { placed }]) => [id, placedOf(placed)])),
+      ...inForce(set, faulty, cross, input),
+      first,
+    };
   }
+}
+
+/** The faults between the documents in force; what refers to a faulty document has none. */
+function inForce(
+  set: CandidateSet,
+  faulty: ReadonlySet<string>,
+  cross: readonly CrossFault[],
+  { extra }: ReconcileInput,
+): Pick<Reconciled, 'errors' | 'warnings'> {
+  const seen = { ...set, faulty };
+  const found = faulty.size === 0 ? cross : [...checkDocuments(seen), ...extra(seen)];
+  return {
+    errors: found.filter((one) => one.severity === 'error'),
+    warnings: found.filter((one) => one.severity === 'warning'),
+  };
+}
+
+/**
+ * The faults that do not depend on what is missing in the remnants of documents: an error at
+ * another field of one, or a value that another document has as well.
+ */
+export function trusted(
+  faults: readonly CrossFault[],
+  remnants: ReadonlyMap<DocumentId, Left>,
+): readonly CrossFault[] {
+  if (remnants.size === 0) return faults;
+  return faults.flatMap((one) => {
+    const remnant = remnants.get(one.document);
+    const isOfOther = one.other !== undefined && remnants.has(one.other);
+    if (isOfOther && one.fault.code !== 'E_DUPLICATE') return [];
+    if (remnant === undefined) return [one];
+    const path = remnant.written(parsePath(one.fault.path ?? ''));
+    if (one.severity === 'warning' || touches(path, remnant.removed)) return [];
+    return [{ ...one, fault: { ...one.fault, path: pathText(path) } }];
+  });
+}
+
+/**
+ * Leaves out what a Network with a fault does to the configuration that Muster adds for its
+ * machines: the path of such a fault is in no document.
+ */
+function withoutEchoes(
+  faults: readonly CrossFault[],
+  remnants: ReadonlyMap<DocumentId, Left>,
+): readonly CrossFault[] {
+  const isOfNetwork = (id: DocumentId): boolean => id.startsWith('Network/');
+  const isWrong =
+    [...remnants.keys()].some(isOfNetwork) ||
+    faults.some((one) => one.severity === 'error' && isOfNetwork(one.document));
+  return isWrong
+    ? faults.filter(({ fault }) => fault.code !== 'E_CONFIG' || fault.path?.startsWith('spec.'))
+    : faults;
 }
 
 const state = ([file, version]: readonly [string, Version]): [string, FileState] => [
@@ -118,38 +194,28 @@ const state = ([file, version]: readonly [string, Version]): [string, FileState]
     documents: version.documents.map(placedOf),
     whole: version.whole,
     faults: version.faults,
-    ...(version.faulty && { faulty: version.faulty }),
+    faulty: version.faulty,
   },
 ];
 
-/**
- * Returns the faults to report. Leaves out missing references to a document that exists in a file
- * and has faults itself: those are reported already.
- */
-export function reportedFaults(faults: readonly CrossFault[], files: Files): readonly CrossFault[] {
-  const faulty = new Set([...files.values()].flatMap((file) => file.faulty ?? []));
-  return faults.filter((one) => !faulty.has(`${one.missing}/${one.missingName}`));
-}
+/** The documents of files that have faults, as {@link CandidateSet.faulty}. */
+export const faultyIn = (files: Files): ReadonlySet<string> =>
+  new Set([...files.values()].flatMap((file) => file.faulty));
 
 function firstVersions({ before, changes }: ReconcileInput): Map<string, Version> {
   const versions = new Map<string, Version>();
   for (const file of [...new Set([...before.keys(), ...changes.keys()])].sort()) {
     const old = before.get(file);
     const change = changes.get(file);
-    if (change === undefined) versions.set(file, { ...old!, fresh: false });
-    else if (change === 'gone') versions.set(file, { documents: [], whole: true, faults: [], fresh: true });
+    if (change === undefined) versions.set(file, { ...old!, remnants: [], fresh: false });
+    else if (change === 'gone')
+      versions.set(file, { documents: [], remnants: [], whole: true, faults: [], faulty: [], fresh: true });
     else {
-      const parsed =
+      const parsed: ParsedDocuments =
         'text' in change
           ? parseDocuments(change.text, file)
-          : { documents: [], faults: [change.fault], faulty: [] };
-      const whole = parsed.faults.length === 0;
-      versions.set(
-        file,
-        !whole && old?.whole
-          ? { ...old, faults: parsed.faults, fresh: false }
-          : { ...parsed, whole, fresh: true },
-      );
+          : { documents: [], remnants: [], faults: [change.fault], faulty: [] };
+      versions.set(file, { ...parsed, whole: parsed.faults.length === 0, fresh: true });
     }
   }
   return versions;
@@ -175,7 +241,7 @@ function gather(
   for (const document of api.values()) maps[document.kind]!.set(document.metadata.name, { document });
   const order = [...versions].sort(([, a], [, b]) => Number(a.fresh) - Number(b.fresh));
   for (const [file, version] of order) {
-    for (const placed of version.documents) {
+    for (const placed of inOrder(version)) {
       const id = idOf(placed.document);
       const other = where.get(id);
       if (other || api.has(id)) {
@@ -196,78 +262,141 @@ function gather(
   return { set: maps as unknown as CandidateSet, where, duplicates };
 }
 
+/** Documents and remnants as the text has them: of two that clash, the later one has the fault. */
+const inOrder = ({ documents, remnants }: Version): readonly (Placed | Located)[] =>
+  remnants.length === 0
+    ? documents
+    : [...documents, ...remnants].sort((a, b) => a.at.line - b.at.line || a.at.column - b.at.column);
+
 function blameForCross(
-  versions: Map<string, Version>,
-  before: Files,
+  blame: Blame,
+  versions: ReadonlyMap<string, Version>,
   where: Where,
-  known: ReadonlySet<string>,
-  error: CrossFault,
-): boolean {
+  {
+    known,
+    faulty,
+    error,
+  }: {
+    readonly known: ReadonlySet<string>;
+    readonly faulty: ReadonlySet<string>;
+    readonly error: CrossFault;
+  },
+): void {
   const own = where.get(error.document);
   const other = error.other && where.get(error.other);
   const parties = [own, other].filter((one) => one !== undefined && versions.get(one.file)!.fresh);
+  const waits = waitsFor(error, faulty);
   if (parties.length > 0) {
     const party = parties[0]!;
-    const removable =
-      error.fault.code === 'E_REFERENCE' || error.fault.code === 'E_CONFIG' ? undefined : party.placed;
-    return blame(
-      versions,
-      before,
-      parties.map((one) => one!.file),
-      error.fault,
-      removable,
-    );
+    const isRemovable = error.fault.code !== 'E_REFERENCE' && error.fault.code !== 'E_CONFIG';
+    const fault =
+      waits === undefined ? error.fault : { ...error.fault, message: `${error.document}: ${waits}` };
+    const files = parties.map((one) => one!.file);
+    blame.add(files, fault, party.placed, isRemovable);
+    return;
   }
-  if (known.has(faultKey(error))) return false;
+  if (known.has(faultKey(error)) || waits !== undefined) return;
   // Neither document is new: a document that they need was deleted or changed.
-  const takers = [...versions].filter(
-    ([file, version]) =>
-      version.fresh &&
-      before.get(file)?.whole &&
-      before.get(file)!.documents.some(({ document }) => !error.missing || document.kind === error.missing),
-  );
   const fault = { ...error.fault, message: `this change would break ${error.fault.message}` };
-  let again = false;
-  for (const [file] of takers) {
-    const at = { file, line: 1, column: 1 };
-    again = blame(versions, before, [file], { ...fault, at }, undefined) || again;
-  }
-  return again;
+  for (const file of blame.takers(error.missing))
+    blame.add([file], { ...fault, at: { file, line: 1, column: 1 } }, undefined);
 }
 
-/**
- * Reverts the first of `files` that has an earlier valid version. If none has, leaves out the
- * document `removable`. Returns whether it changed anything.
- */
-function blame(
-  versions: Map<string, Version>,
-  before: Files,
-  files: readonly string[],
-  fault: Fault,
-  removable: Placed | Located | undefined,
-): boolean {
-  for (const file of files) {
-    const version = versions.get(file)!;
-    const old = before.get(file);
-    if (version.fresh && old?.whole) {
-      versions.set(file, { ...old, faults: [fault], fresh: false });
-      return true;
-    }
-    if (!version.fresh && old?.whole && version.faults.length > 0) {
-      version.faults = [...version.faults, fault];
-      return false;
-    }
+/** The message for a reference to a document that is not in force because of its own faults. */
+function waitsFor({ fault, missing, missingName = '' }: CrossFault, faulty: ReadonlySet<string>) {
+  if (fault.code !== 'E_REFERENCE' || missing === undefined) return undefined;
+  const id = [`${missing}/${missingName}`, `${missing}/`].find((one) => faulty.has(one));
+  const isAny = missingName === '' && [...faulty].some((one) => one.startsWith(`${missing}/`));
+  return id !== undefined || isAny
+    ? `waits for ${missing}${missingName === '' ? '' : `/${missingName}`}, which has a fault; correct that`
+    : undefined;
+}
+
+/** Collects the faults of one round by the file that they are about, and acts on all together. */
+class Blame {
+  readonly #versions: Map<string, Version>;
+  readonly #before: Files;
+  readonly #faults = new Map<string, Fault[]>();
+  readonly #left = new Set<Placed | Located>();
+  /** Faults with which a document may stay in force; told here if it has another one. */
+  readonly #mild: { readonly file: string; readonly placed: Placed | Located; readonly fault: Fault }[] = [];
+
+  constructor(versions: Map<string, Version>, before: Files) {
+    this.#versions = versions;
+    this.#before = before;
   }
-  if (removable === undefined) return false;
-  for (const file of files) {
-    const version = versions.get(file)!;
-    if (!version.documents.includes(removable)) continue;
-    version.documents = version.documents.filter((one) => one !== removable);
-    version.whole = false;
-    version.faults = [...version.faults, fault];
-    return true;
+
+  #isRevertible(file: string): boolean {
+    return this.#versions.get(file)!.fresh && this.#before.get(file)?.whole === true;
   }
-  return false;
+
+  /** The new files that had a document of that kind. */
+  takers(missing: Kind | undefined): readonly string[] {
+    return [...this.#versions.keys()].filter(
+      (file) =>
+        this.#isRevertible(file) &&
+        this.#before
+          .get(file)!
+          .documents.some(({ document }) => missing === undefined || document.kind === missing),
+    );
+  }
+
+  /**
+   * Has the first of `files` reverted that has an earlier valid version. If none has, `placed` is
+   * left out, unless it may stay (`isRemovable`).
+   */
+  add(
+    files: readonly string[],
+    fault: Fault,
+    placed: Placed | Located | undefined,
+    isRemovable = true,
+  ): void {
+    const revertible = files.find((one) => this.#isRevertible(one));
+    if (revertible !== undefined) {
+      this.#tell(revertible, fault);
+      return;
+    }
+    if (placed === undefined) return;
+    const file = files.find((one) => {
+      const { documents, remnants } = this.#versions.get(one)!;
+      return documents.includes(placed) || remnants.includes(placed as Remnant);
+    });
+    if (file === undefined) return;
+    if (isRemovable) {
+      this.#left.add(placed);
+      this.#tell(file, fault);
+    } else this.#mild.push({ file, placed, fault });
+  }
+
+  #tell(file: string, fault: Fault): void {
+    this.#faults.set(file, [...(this.#faults.get(file) ?? []), fault]);
+  }
+
+  /** Reverts files and leaves out documents. Returns whether anything is to be checked again. */
+  carryOut(): boolean {
+    let isChanged = false;
+    for (const { file, placed, fault } of this.#mild)
+      if (this.#left.has(placed) || this.#versions.get(file)!.remnants.includes(placed as Remnant))
+        this.#tell(file, fault);
+    for (const [file, version] of this.#versions) {
+      const found = this.#faults.get(file) ?? [];
+      if (found.length === 0 && version.remnants.length === 0 && (version.whole || !this.#isRevertible(file)))
+        continue;
+      isChanged = true;
+      const faults = [...version.faults, ...found].sort(byPlace);
+      const kept = version.documents.filter((one) => !this.#left.has(one));
+      const out = [...version.documents.filter((one) => this.#left.has(one)), ...version.remnants];
+      const faulty = [...version.faulty, ...out.map(({ document }) => idOf(document))];
+      const gone = { remnants: [], faults, faulty };
+      this.#versions.set(
+        file,
+        this.#isRevertible(file)
+          ? { ...this.#before.get(file)!, ...gone, fresh: false }
+          : { ...version, ...gone, documents: kept, whole: false },
+      );
+    }
+    return isChanged;
+  }
 }
 
 /** `fresh`: the document itself changed, not only its position in the file. */

@@ -32,6 +32,20 @@ export function slipIn(text: string): Slip | undefined {
   return undefined;
 }
 
+/** Whether a text has the middle or the end of a conflict that began in an earlier text. */
+export const endsConflict = (text: string): boolean => {
+  const first = /^(<{7}|>{7}|={7}$)/m.exec(text)?.[0];
+  return first !== undefined && !first.startsWith('<');
+};
+
+/** Whether a conflict is open after this text, when one was open before it or not. */
+export const conflictAfter = (text: string, before: boolean): boolean => {
+  const open = text.lastIndexOf('\n<<<<<<<');
+  const closed = text.lastIndexOf('\n>>>>>>>');
+  if (text.startsWith('<<<<<<<') && closed < 0) return true;
+  return open < 0 && closed < 0 ? before : open > closed;
+};
+
 /** Words that stand for a value that somebody has to fill in, where a name or address belongs. */
 const STAND_IN =
   /^(change|replace|fix|fill)[-_ ]?me([-_ ]?in)?$|^your[-_ ]?(domain|company|org|organi[sz]ation|registry|host|hostname|endpoint|cluster|api|ip|name|key|token|secret|password)$/i;

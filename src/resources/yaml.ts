@@ -18,7 +18,7 @@ import {
   YAMLException,
 } from 'js-yaml';
 import type { Fault, SourceSpot } from '../base/errors.ts';
-import { slipIn } from './slips.ts';
+import { conflictAfter, endsConflict, slipIn } from './slips.ts';
 import { type Written, writtenScalars } from './yaml-written.ts';
 
 /** Limits for one text. Text beyond them is refused with E_YAML. */
@@ -51,7 +51,20 @@ export interface YamlDocument {
 
 type YamlResult =
   | { readonly ok: true; readonly documents: readonly YamlDocument[] }
-  | { readonly ok: false; readonly fault: Fault };
+  | {
+      readonly ok: false;
+      /** The first fault. */
+      readonly fault: Fault;
+      /** One fault for each document that is not YAML. */
+      readonly faults: readonly Fault[];
+      /** The other documents of the text. */
+      readonly documents: readonly YamlDocument[];
+      /** The texts of the documents that are not YAML. */
+      readonly broken: readonly string[];
+    };
+
+/** After this many documents that are not YAML, the rest of a text is not read. */
+const MOST_BROKEN = 100;
 
 /** Decodes UTF-8. Returns a fault when the octets are not UTF-8 or too many. */
 export function decodeText(
@@ -72,14 +85,19 @@ export function decodeText(
 }
 
 /**
- * Reads all documents of `text`, without empty ones. Never throws. Takes time proportional to the
- * length of the text.
+ * Reads all documents of `text`, without empty ones. A document that is not YAML does not hide the
+ * others. Never throws. Takes time proportional to the length of the text.
  */
 export function readYaml(text: string, file: string): YamlResult {
   const lines = new Lines(file, text);
-  if (text.length > YAML_LIMITS.bytes)
-    return { ok: false, fault: yamlFault(new Refused('the text is too long; split the file', 0), lines, 0) };
+  if (text.length > YAML_LIMITS.bytes) {
+    const fault = yamlFault(new Refused('the text is too long; split the file', 0), lines, text, 0);
+    return { ok: false, fault, faults: [fault], documents: [], broken: [] };
+  }
   const documents: YamlDocument[] = [];
+  const faults: Fault[] = [];
+  const broken: string[] = [];
+  let inConflict = false;
   for (const [from, to] of chunks(text)) {
     const chunk = text.slice(from, to);
     try {
@@ -100,25 +118,31 @@ export function readYaml(text: string, file: string): YamlResult {
         });
       }
     } catch (error) {
-      const slip = slipIn(text);
-      if (slip) return { ok: false, fault: yamlFault(new Refused(slip.message, slip.offset), lines, 0) };
-      return { ok: false, fault: yamlFault(error, lines, from) };
+      broken.push(chunk);
+      // A conflict of a merge can reach over several documents. It is one fault.
+      if (!(inConflict && endsConflict(chunk))) {
+        const slip = slipIn(chunk);
+        const found = slip ? new Refused(slip.message, slip.offset) : error;
+        faults.push(yamlFault(found, lines, chunk, from));
+      }
+      if (broken.length >= MOST_BROKEN) break;
     }
+    inConflict = conflictAfter(chunk, inConflict);
   }
-  return { ok: true, documents };
+  const [fault] = faults;
+  return fault === undefined ? { ok: true, documents } : { ok: false, fault, faults, documents, broken };
 }
 
 /**
  * Splits a text into pieces that can be parsed one by one. A line that begins with `---` always
- * begins a document (YAML 1.2.2, section 9.1.2, c-forbidden). Parsed as one piece, the events of
- * 10,000 machines cost the garbage collector more time than the parser takes. A directive affects
- * the text behind a cut, so a text that may contain one is not split.
+ * begins a document (YAML 1.2.2, section 9.1.2, c-forbidden), together with the directives before
+ * it, which affect only that document. Parsed as one piece, the events of 10,000 machines cost the
+ * garbage collector more time than the parser takes.
  */
 function chunks(text: string): readonly (readonly [number, number])[] {
-  if (/^%/m.test(text)) return [[0, text.length]];
   const cuts: [number, number][] = [];
   let from = 0;
-  for (const { index } of text.matchAll(/^---(?=\s)/gm)) {
+  for (const { index } of text.matchAll(/^(?:%[^\n]*\n(?:[ \t]*(?:#[^\n]*)?\n)*)*---(?=\s)/gm)) {
     if (index > from) cuts.push([from, index]);
     from = index;
   }
@@ -159,15 +183,28 @@ class Refused extends Error {
   }
 }
 
-function yamlFault(error: unknown, lines: Lines, from: number): Fault {
+/** `from`: the offset of the piece in the whole text. */
+function yamlFault(error: unknown, lines: Lines, chunk: string, from: number): Fault {
   if (error instanceof YAMLException && error.mark) {
     const reason = error.reason.replace(/ \(.*\)$/s, '');
-    const at = lines.spot(from + error.mark.position);
-    return { code: 'E_YAML', message: YAML_HINTS[reason] ?? reason, at };
+    // What is missing at the end of a document is reported at its last line with a text.
+    const last = Math.max(0, chunk.trimEnd().length - 1);
+    // So is what is not closed: the parser notices at the next line that is indented less.
+    const isOpen = reason === 'deficient indentation';
+    const seen = isOpen ? chunk.slice(0, error.mark.position).trimEnd().length - 1 : error.mark.position;
+    const at = lines.spot(from + Math.max(0, Math.min(seen, last)));
+    return { code: 'E_YAML', message: hintOf(reason), at };
   }
   const offset = error instanceof Refused ? error.offset : 0;
   const message = error instanceof Error ? error.message : String(error);
   return { code: 'E_YAML', message, at: lines.spot(from + offset) };
+}
+
+function hintOf(reason: string): string {
+  const [, alias] = /^unidentified alias "(.*)"$/s.exec(reason) ?? [];
+  if (alias !== undefined)
+    return `no anchor "&${alias}" comes before this alias in the same document; an anchor of another document is not known here, so write the value out`;
+  return YAML_HINTS[reason] ?? reason;
 }
 
 /** Clearer texts for some messages of the parser. */
@@ -178,6 +215,13 @@ const YAML_HINTS: Readonly<Record<string, string>> = {
   'deficient indentation':
     'indented too little, or something opened above with a quote, "[" or "{" is not closed',
   'bad indentation of a mapping entry': 'bad indentation, or a text with ": " or " #" that needs quotes',
+  'unexpected end of the stream within a flow collection':
+    'the document ends here, and a "[" or "{" that was opened above is not closed',
+  'unexpected end of the stream within a double quoted scalar':
+    'the document ends here, and a text that began with " is not closed',
+  'unexpected end of the stream within a single quoted scalar':
+    "the document ends here, and a text that began with ' is not closed",
+  'nesting exceeded maxDepth': `nested more than ${YAML_LIMITS.depth} levels deep, which no document is`,
 };
 
 /**

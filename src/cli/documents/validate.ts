@@ -1,8 +1,9 @@
 /** `muster validate`: checks documents as the server would, without a server. */
-import { MusterError } from '../../base/errors.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
 import { checkAll } from '../../cluster/spec/check-documents.ts';
-import { idOf } from '../../resources/candidate.ts';
-import { reconcile, reportedFaults } from '../../resources/file-layer.ts';
+import { faultKey, idOf } from '../../resources/candidate.ts';
+import { byPlace } from '../../resources/document.ts';
+import { reconcile } from '../../resources/file-layer.ts';
 import { EXIT, faultsText, type Io, printWarnings } from '../io.ts';
 import { readSources } from './sources.files.ts';
 
@@ -29,13 +30,10 @@ export async function validate(
     known: [],
     extra: (set) => checkAll(set, undefined),
   });
-  const faults = [
-    ...[...result.files.values()].flatMap((file) => file.faults),
-    ...reportedFaults(result.errors, result.files).map((error) => error.fault),
-  ];
+  const faults = allFaults(result);
   io.err(faultsText(faults));
   printWarnings(
-    reportedFaults(result.warnings, result.files).map((warning) => warning.fault),
+    result.first.filter((one) => one.severity === 'warning').map((one) => one.fault),
     io,
   );
   const documents = [...result.documents.values()].map(({ document }) => idOf(document));
@@ -51,5 +49,25 @@ export async function validate(
   io.out(`valid: ${counted(documents.length, 'document')} in ${counted(sources.length, 'file')}\n`);
   return EXIT.ok;
 }
+
+/** Every fault once, by file and place. */
+export function allFaults({
+  files,
+  first,
+  errors,
+}: Pick<ReturnType<typeof reconcile>, 'files' | 'first' | 'errors'>): readonly Fault[] {
+  const wrong = first.filter((one) => one.severity === 'error');
+  const known = new Set(wrong.map(faultKey));
+  const between = [...wrong, ...errors.filter((one) => !known.has(faultKey(one)))].map((one) => one.fault);
+  const all = [...[...files.values()].flatMap((file) => file.faults), ...between];
+  const keyOf = ({ at, path, message }: Fault): string =>
+    `${at?.file}:${at?.line}:${at?.column} ${path} ${message}`;
+  return [...new Map(all.map((one) => [keyOf(one), one])).values()].sort(byFile);
+}
+
+const byFile = (a: Fault, b: Fault): number => {
+  const [one = '', other = ''] = [a.at?.file, b.at?.file];
+  return one < other ? -1 : one > other ? 1 : byPlace(a, b);
+};
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -68,10 +68,12 @@ export class Builder {
     }
     if (kindOf(override) !== kindOf(value) && !(open && isScalarOrList(override))) {
       this.faults.push({ message: misplaced(override, kindOf(value)), path });
+      this.#set(path, value);
       return value;
     }
     if (Array.isArray(override) && !open && override.some((item) => typeof item !== 'string')) {
       this.faults.push({ message: 'expected a list of texts', path });
+      this.#set(path, value);
       return value;
     }
     const effective = merged(value, override) as T;

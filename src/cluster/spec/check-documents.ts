@@ -13,6 +13,7 @@ import {
   type CandidateSet,
   type CrossFault,
   type DocumentId,
+  exists,
   idOf,
   spotOf,
 } from '../../resources/candidate.ts';
@@ -251,7 +252,7 @@ function missingMachines(
   const others = [...candidates.Machine.keys()].filter((one) => !names.has(one));
   const missing = (list: string, machines: readonly string[], until: string): CrossFault[] =>
     machines.flatMap((name, n) => {
-      if (candidates.Machine.has(name)) return [];
+      if (exists(candidates, 'Machine', name)) return [];
       const message = `there is no Machine "${name}"${didYouMean(name, others)}; until it exists, ${until}`;
       return [{ ...found(cluster, `spec.kubernetes.${list}[${n}]`, message), severity: 'warning' as const }];
     });

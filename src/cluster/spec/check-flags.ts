@@ -29,10 +29,10 @@ import { ETCD_MINORS, knownEtcdFlags, minorOf } from './versions.ts';
 type Found = ClusterFault[];
 
 /** Faults of all flags, and of kubelet's feature gates. */
-export function flagFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
+export function flagFaults(resolved: ResolvedCluster, forced = false): readonly ClusterFault[] {
   const single = singleFaults(resolved);
   // A rule reads several flags, which must have their types.
-  return single.length > 0 ? single : flagRuleFaults(resolved);
+  return single.length > 0 && !forced ? single : [...single, ...flagRuleFaults(resolved)];
 }
 
 function singleFaults(resolved: ResolvedCluster): readonly ClusterFault[] {

@@ -5,7 +5,7 @@
 import { firstFew } from '../../base/first-few.ts';
 import { type Case, type CasesOf, casesIn } from '../../ignition/cases.ts';
 import { narrowestDisk } from '../../resources/boot-disk.ts';
-import type { CandidateSet } from '../../resources/candidate.ts';
+import { type CandidateSet, lacksAny } from '../../resources/candidate.ts';
 import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
 import { lackingPrograms } from './artifacts.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
@@ -44,7 +44,12 @@ export function machineWarnings(
   for (const named of namedMachines(spec)) {
     const machine = candidates.Machine.get(named.name)?.document;
     if (machine === undefined || !names.has(named.name)) continue;
-    for (const text of textsOf(named, machine, casesOf(machine), resolved)) {
+    // What a Profile with faults gives its machines is not known.
+    const isKnown =
+      machine.spec.profile === undefined
+        ? !lacksAny(candidates, 'Profile')
+        : candidates.Profile.has(machine.spec.profile);
+    for (const text of textsOf(named, machine, casesOf(machine), resolved, isKnown)) {
       const before = found.get(text) ?? [];
       before.push(named);
       found.set(text, before);
@@ -73,6 +78,7 @@ function textsOf(
   { spec }: Document<'Machine'>,
   cases: readonly Case[],
   resolved: ResolvedCluster | undefined,
+  isKnown: boolean,
 ): readonly string[] {
   const waits = isWorker ? 'the cluster runs without it' : 'the whole cluster waits';
   const hasDisk = ({ machine, profile, cluster }: Case): boolean =>
@@ -81,10 +87,10 @@ function textsOf(
     ...hostnameTexts(name, cases),
     ...(spec.addresses?.length ? [] : [`no spec.addresses in its Machine; until there is one, ${waits}`]),
     ...addressTexts(spec.addresses?.[0], cases),
-    ...(cases.some(({ profile }) => profile !== undefined)
+    ...(!isKnown || cases.some(({ profile }) => profile !== undefined)
       ? []
       : ['no profile in its Machine, and no Profile selects it; it is held when it boots']),
-    ...(isMember && !cases.some(hasDisk)
+    ...(isKnown && isMember && !cases.some(hasDisk)
       ? [
           'a member of etcd without dataDisk in its Machine, Profile or Cluster; it is held until there is one',
         ]

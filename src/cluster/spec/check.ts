@@ -19,23 +19,47 @@ import { compareVersions, ETCD_MINORS, kubeletGates, minorOf, RELEASES } from '.
 
 type Found = ClusterFault[];
 
-/** All faults of a resolved Cluster. A cluster can be built when none of them is an error. */
-export function checkResolved(resolved: ResolvedCluster): readonly ClusterFault[] {
+/** The checks of a resolved Cluster, each of its own subject. */
+const CHECKS: readonly ((resolved: ResolvedCluster, found: Found, forced: boolean) => void)[] = [
+  checkVersions,
+  checkEtcd,
+  (resolved, found, forced) => {
+    if (checkNetworks(resolved, found) || forced) checkAddresses(resolved, found);
+  },
+  (resolved, found, forced) => found.push(...flagFaults(resolved, forced)),
+  (resolved, found) => found.push(...documentFaults(resolved)),
+  checkBackOff,
+  checkPkiTimes,
+  checkJoining,
+  (resolved, found) => {
+    // A flag of kubelet whose value is wrong by itself is reported once.
+    const told = new Set(found.map(({ fault }) => fault.path));
+    found.push(...kubeletFaults(resolved).filter(({ fault }) => !told.has(fault.path)));
+  },
+  (resolved, found) => found.push(...proxyFaults(resolved)),
+  (resolved, found) => found.push(...policyFaults(resolved)),
+  checkAddons,
+  (resolved, found) => found.push(...registryFaults(resolved)),
+  (resolved, found) => found.push(...staticPodFaults(resolved)),
+];
+
+/**
+ * All faults of a resolved Cluster. A cluster can be built when none of them is an error.
+ *
+ * @param forced Whether to compare values of which some are known to be wrong. A check that
+ *   cannot is left out.
+ */
+export function checkResolved(resolved: ResolvedCluster, forced = false): readonly ClusterFault[] {
   const found: Found = [];
-  checkVersions(resolved, found);
-  checkEtcd(resolved, found);
-  const networksAreReadable = checkNetworks(resolved, found);
-  if (networksAreReadable) checkAddresses(resolved, found);
-  found.push(...flagFaults(resolved), ...documentFaults(resolved));
-  checkBackOff(resolved, found);
-  checkPkiTimes(resolved, found);
-  checkJoining(resolved, found);
-  // A flag of kubelet whose value is wrong by itself is reported once.
-  const told = new Set(found.map(({ fault }) => fault.path));
-  found.push(...kubeletFaults(resolved).filter(({ fault }) => !told.has(fault.path)));
-  found.push(...proxyFaults(resolved), ...policyFaults(resolved));
-  checkAddons(resolved, found);
-  found.push(...registryFaults(resolved), ...staticPodFaults(resolved));
+  for (const check of CHECKS) {
+    if (!forced) check(resolved, found, forced);
+    else
+      try {
+        check(resolved, found, forced);
+      } catch {
+        // What it would find is found when the wrong values are corrected.
+      }
+  }
   return found;
 }
 

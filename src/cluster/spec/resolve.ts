@@ -16,6 +16,7 @@ import { protectedFieldsOf } from './protected-fields.ts';
 import { COMPONENTS, type Provenance, type ResolvedCluster } from './resolved-cluster.ts';
 import { putValues } from './values.ts';
 import { RELEASES } from './versions.ts';
+import { withoutSettings } from './without-settings.ts';
 
 export interface Resolution {
   /** Absent when there is an error among the faults. */
@@ -86,15 +87,89 @@ export function resolveCluster(
   spec: KubernetesSpec,
   machines: readonly MachineFacts[],
 ): Resolution {
-  const failed = (path: string, message: string): Resolution => ({
-    provenance: new Map(),
-    faults: [clusterError(path, message)],
-  });
+  const resolution = resolveOnce(name, spec, machines);
+  return hasError(resolution.faults)
+    ? { ...resolution, faults: withHidden(resolution.faults, name, spec, machines) }
+    : resolution;
+}
+
+/** How often settings are left out to find the faults that others hide. */
+const ROUNDS = 8;
+
+/**
+ * Adds the faults that are found only when others are corrected. Faulty settings are left out, and
+ * the Cluster is resolved again. A fault counts only if it is also there with the faulty settings:
+ * what appears because a setting is missing would be untrue.
+ */
+function withHidden(
+  first: readonly ClusterFault[],
+  name: string,
+  spec: KubernetesSpec,
+  machines: readonly MachineFacts[],
+): readonly ClusterFault[] {
+  const keyOf = ({ fault }: ClusterFault): string => `${fault.path} ${fault.message}`;
+  const found = new Map(first.map((one) => [keyOf(one), one]));
+  let all: ReadonlySet<string> | undefined;
+  const { stand, isUnknown } = withStandIns(spec);
+  let left = stand;
+  let wrong = first;
+  for (let round = 0; round < ROUNDS && hasError(wrong); round++) {
+    const next = withoutSettings(left, wrong) ?? (round === 0 && left !== spec ? left : undefined);
+    if (next === undefined) break;
+    left = next;
+    wrong = resolveOnce(name, left, machines).faults.filter((one) => !isUnknown(one));
+    all ??= new Set(resolveOnce(name, stand, machines, 'all').faults.map(keyOf));
+    for (const one of wrong) if (all.has(keyOf(one)) && !found.has(keyOf(one))) found.set(keyOf(one), one);
+  }
+  return [...found.values()];
+}
+
+/** What depends on the version, and on the endpoint. */
+const BY_VERSION =
+  /^spec\.kubernetes\.(version|apiServer|staticPods|overrides\.(flags|kubelet|kubeProxy|versions))/;
+const BY_ENDPOINT = /^spec\.kubernetes\.(endpoint|virtualAddress|sans|proxy)/;
+
+/**
+ * Puts a version and an endpoint in the place of wrong ones, so that the rest can be checked.
+ * `isUnknown` tells whether a fault depends on what was put there.
+ */
+function withStandIns(spec: KubernetesSpec): {
+  readonly stand: KubernetesSpec;
+  readonly isUnknown: (one: ClusterFault) => boolean;
+} {
+  const lacksVersion = typeof releaseOf(spec.version) === 'string';
+  const lacksEndpoint = parseEndpoint(spec.endpoint) === undefined;
+  if (!lacksVersion && !lacksEndpoint) return { stand: spec, isUnknown: () => false };
+  const stand = {
+    ...spec,
+    ...(lacksVersion && { version: MINORS.at(-1)! }),
+    ...(lacksEndpoint && { endpoint: 'endpoint.invalid' }),
+  };
+  const isUnknown = ({ fault: { path = '' } }: ClusterFault): boolean =>
+    (lacksVersion && BY_VERSION.test(path)) || (lacksEndpoint && BY_ENDPOINT.test(path));
+  return { stand, isUnknown };
+}
+
+/** Resolves as far as possible; with `all`, checks go on behind the first stage with an error. */
+function resolveOnce(
+  name: string,
+  spec: KubernetesSpec,
+  machines: readonly MachineFacts[],
+  extent?: 'all',
+): Resolution {
+  const isAll = extent === 'all';
   const release = releaseOf(spec.version);
-  if (typeof release === 'string') return failed('version', release);
   const endpoint = parseEndpoint(spec.endpoint);
-  if (endpoint === undefined)
-    return failed('endpoint', `"${spec.endpoint}" is not a name or address with an optional port`);
+  if (typeof release === 'string' || endpoint === undefined)
+    return {
+      provenance: new Map(),
+      faults: [
+        ...(typeof release === 'string' ? [clusterError('version', release)] : []),
+        ...(endpoint === undefined
+          ? [clusterError('endpoint', `"${spec.endpoint}" is not a name or address with an optional port`)]
+          : []),
+      ],
+    };
   const assigned = assignMachines(spec, machines);
   const build = new Builder(spec.overrides ?? {}, isOpen);
   putValues(build, { name, spec, ...release, endpoint, machines: assigned.machines });
@@ -114,7 +189,8 @@ export function resolveCluster(
     resolved,
   };
   const faults: ClusterFault[] = [];
-  for (const stage of STAGES) if (!hasError(faults)) faults.push(...stage.flatMap((check) => check(draft)));
+  for (const stage of STAGES)
+    if (isAll || !hasError(faults)) faults.push(...stage.flatMap((check) => check(draft, isAll)));
   const access = { name, endpoint, keys: spec.keys ?? 'ECDSA-P256', machines: assigned.machines } as const;
   return { ...(!hasError(faults) && { resolved }), access, provenance: build.provenance, faults };
 }
@@ -133,7 +209,7 @@ interface Draft {
   readonly resolved: ResolvedCluster;
 }
 
-type Check = (draft: Draft) => readonly ClusterFault[];
+type Check = (draft: Draft, forced: boolean) => readonly ClusterFault[];
 
 const overrideFault = (path: readonly string[], message: string): ClusterFault =>
   clusterError(`overrides.${pathText(path)}`, message);
@@ -162,8 +238,14 @@ const fixedOverrides: Check = ({ build }) =>
 const protectedOverrides: Check = ({ overrides }) =>
   protectedFieldsOf(overrides).map(({ path, why }) => overrideFault(path, `Muster decides this: ${why}`));
 
-const wrongValues: Check = ({ resolved, build }) =>
-  valueFaults(resolved).map(({ path, message }) => clusterError(writtenAt(path, build.provenance), message));
+/** What is derived from a wrong value is wrong as well; the value that was written is the fault. */
+const wrongValues: Check = ({ resolved, build }) => {
+  const all = valueFaults(resolved);
+  const written = all.filter(({ path }) => /^(spec|override)$/.test(build.provenance.get(path)?.from ?? ''));
+  return (written.length > 0 ? written : all).map(({ path, message }) =>
+    clusterError(writtenAt(path, build.provenance), message),
+  );
+};
 
 /**
  * The field that an operator wrote: the override, or the field of the document that gives the
@@ -181,7 +263,7 @@ function writtenAt(path: string, provenance: ReadonlyMap<string, Provenance>): s
 const STAGES: readonly (readonly Check[])[] = [
   [({ assigned }) => assigned, wrongTypes, unknownOverrides, fixedOverrides, protectedOverrides],
   [wrongValues],
-  [({ resolved }) => checkResolved(resolved)],
+  [({ resolved }, forced) => checkResolved(resolved, forced)],
 ];
 
 /**

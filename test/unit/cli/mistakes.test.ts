@@ -137,7 +137,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['apply -f @empty.yaml', 1, 'no document in it; nothing was applied'],
   ['apply -f @comment.yaml', 1, 'no document in it; nothing was applied'],
   ['apply -f @tab.yaml', 1, /tab\.yaml:2:1: tab/],
-  ['apply -f @brace.yaml', 1, /brace\.yaml:4:\d+: /],
+  ['apply -f @brace.yaml', 1, /brace\.yaml:3:\d+: /],
   ['apply -f @dedented.yaml', 1, /unknown key "macs"/],
   ['apply -f @mac.yaml', 1, 'did you mean "macs"?'],
   ['apply -f @macs.yaml', 1, 'must be a list of text'],

@@ -342,7 +342,7 @@ describe('faults', () => {
     ],
     [
       { extra: { cloudInit: 'a: [' } },
-      'spec.config.extra.cloudInit Profile/worker: line 1, column 5 of the text',
+      'spec.config.extra.cloudInit Profile/worker: line 1, column 4 of the text',
     ],
     [
       { extra: { cloudInit: '- a' } },

@@ -1,7 +1,7 @@
 /** Checks of a change through the API against the documents in force. */
 import { expect, test } from 'vitest';
 import { MusterError } from '../../../src/base/errors.ts';
-import { plan, wantedOf } from '../../../src/resources/apply.ts';
+import { plan, readValues } from '../../../src/resources/apply.ts';
 import { CatalogView } from '../../../src/resources/catalog-view.ts';
 import type { Document } from '../../../src/resources/kinds.ts';
 
@@ -16,7 +16,7 @@ const document = (kind: string, name: string, spec: object) => ({
 function viewOf(...values: readonly object[]): CatalogView {
   const view = new CatalogView();
   view.put(
-    wantedOf(values).map(({ document }) => ({
+    readValues(values).documents.map(({ document }) => ({
       kind: document.kind,
       name: document.metadata.name,
       entry: { document, origin: { from: 'api', revision: 1 } },

@@ -421,7 +421,10 @@ describe('the API', () => {
     const error = await refusal(
       one.applyText(`${machine('a', '01')}${machine('b', '01', ', profil: x')}`, 'mine.yaml'),
     );
-    expect(error.faults.map((fault) => fault.at)).toEqual([{ file: 'mine.yaml', line: 10, column: 37 }]);
+    expect(error.faults.map(({ code, at }) => `${code} ${at?.file}:${at?.line}:${at?.column}`)).toEqual([
+      'E_SCHEMA mine.yaml:10:37',
+      'E_DUPLICATE mine.yaml:10:15',
+    ]);
   });
 
   test('refuses more documents than a transaction takes', async () => {
