@@ -3,7 +3,7 @@
  * when the first Cluster with Kubernetes or the first document with a Secret appears: a boot host
  * without either opens no port and makes no keys.
  */
-import type { Clock } from '../base/clock.ts';
+import { type Clock, timeToTell } from '../base/clock.ts';
 import { duration, type Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { ClockWitnesses } from '../base/host-clock.ts';
@@ -284,9 +284,9 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     layer(request) {
       const { certificate } = transport;
       if (certificate === undefined || options === undefined || tickets === undefined) throw notUp();
-      const { authority } = certificate;
-      const { standby = [] } = deps;
-      const host = { authority, tickets, port: server?.port ?? options.port, now: clock.now(), standby };
+      const [{ authority }, { standby = [] }] = [certificate, deps];
+      const { port = options.port } = server ?? {};
+      const host = { authority, tickets, port, now: timeToTell(clock), standby };
       return hostLayer(request, host, deps.made);
     },
     async listen(given) {

@@ -19,7 +19,7 @@ interface InlineSettings {
   /** PEM of every trusted generation of Muster's CA. */
   readonly authority: string;
   /** The server's time, ms since 1970. */
-  readonly now: number;
+  readonly now: number | undefined;
   /**
    * Holds private keys. Absent in previews and checks.
    */
@@ -35,7 +35,7 @@ export function inlineLayer({ machine, authority, now, plan }: InlineSettings): 
     plan === undefined ? { content: '[secret]' } : { contentBase64: encodePlan(plan).tar.toString('base64') };
   return layerOf({
     authority,
-    settings: linesOf({ machine, clock: 'set', time: timeText(now) }),
+    settings: linesOf({ machine, clock: 'set', ...(now !== undefined && { time: timeText(now) }) }),
     files: [{ path: INLINE_PLAN, mode: '0600', ...content }],
     unit: { name: 'muster-inline.service', contents: INLINE_UNIT },
   });

@@ -67,8 +67,8 @@ export interface AgentSettings {
    * start in both directions.
    */
   readonly setsClock: boolean;
-  /** The server's time, ms since 1970. */
-  readonly now: number;
+  /** The server's time, ms since 1970; undefined while it is in doubt. */
+  readonly now: number | undefined;
 }
 
 /**
@@ -148,7 +148,7 @@ export const settingsText = (settings: AgentSettings): string =>
       initrds: settings.boot.initrds.map(fileText).join(' '),
     }),
     ...(settings.setsClock && { clock: 'set' }),
-    time: timeText(settings.now),
+    ...(settings.now !== undefined && { time: timeText(settings.now) }),
   });
 
 /** The largest kernel or initrd, in octets, where the Image names no size. */

@@ -139,8 +139,8 @@ interface BootHostFacts {
   /** PEM of every trusted generation of Muster's CA. */
   readonly authority: string;
   readonly ticket: string;
-  /** The server's time, ms since 1970. */
-  readonly now: number;
+  /** The server's time, ms since 1970; undefined while it is in doubt. */
+  readonly now: number | undefined;
 }
 
 /** The settings file of a machine's agent, as values. */

@@ -45,7 +45,7 @@ export interface ClockInput {
   readonly servers: readonly number[];
   /** Whether the kernel says that a time server sets the clock; undefined: it does not say. */
   readonly synchronized: boolean | undefined;
-  /** The newest proved time in the store; undefined when it has none. */
+  /** The newest proved time in the store, plus the time since the start; undefined: it has none. */
   readonly stored: number | undefined;
 }
 
@@ -175,11 +175,12 @@ function alone(input: ClockInput): ClockVerdict {
   const since = wall - stored;
   if (since < -CONTRADICTS) {
     const text = `this host's clock is ${apart(since)} the newest time in the store`;
-    return doubt('behind-store', since, text, false, undefined);
+    return doubt('behind-store', since, text, false, stored);
   }
   if (since <= CONTRADICTS || followed) return { proved: true, by: 'store' };
   const text = `this host's clock is ${apart(since)} of the newest time in the store, and nothing confirms that`;
-  return doubt('unproved', since, text, false, undefined);
+  // By a time that is too early nothing ends that has not ended.
+  return doubt('unproved', since, text, false, stored);
 }
 
 const doubt = (

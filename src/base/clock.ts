@@ -45,6 +45,10 @@ export function mustKnowTime(clock: Pick<Clock, 'doubt'>): void {
   if (doubt !== undefined) throw new MusterError('E_CLOCK', doubt.text);
 }
 
+/** The time to tell machines, which may set their clocks by it; undefined while it is in doubt. */
+export const timeToTell = (clock: Pick<Clock, 'now' | 'doubt'>): Millis | undefined =>
+  clock.doubt() === undefined ? clock.now() : undefined;
+
 /** Resolves after `span`, or as soon as `signal` aborts. */
 export const pause = (clock: Clock, span: Millis, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {

@@ -46,6 +46,7 @@ interface Told {
 export class HostClock implements Clock, ClockWitnesses {
   readonly #source: HostClockDeps['source'];
   readonly #passed: HostClockDeps['passed'];
+  readonly #startedAt: number;
   #settlesAt: number;
   #lastHeard = Number.NEGATIVE_INFINITY;
   readonly #machines = new Map<string, Told>();
@@ -65,7 +66,8 @@ export class HostClock implements Clock, ClockWitnesses {
   constructor({ source, passed }: HostClockDeps) {
     this.#source = source;
     this.#passed = passed;
-    this.#settlesAt = passed() + SETTLES;
+    this.#startedAt = passed();
+    this.#settlesAt = this.#startedAt + SETTLES;
   }
 
   now(): Millis {
@@ -149,7 +151,7 @@ export class HostClock implements Clock, ClockWitnesses {
       settled: passed >= this.#settlesAt,
       servers: lately(this.#servers, ANSWERED_WITHIN).map(({ at }) => at),
       synchronized: this.#synchronized,
-      stored: this.#stored,
+      stored: this.#stored === undefined ? undefined : this.#stored + passed - this.#startedAt,
     });
     if (verdict.proved) {
       // What was proved before stays so while the clock only goes on.

@@ -55,6 +55,8 @@ export const EVENT_KINDS = {
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",
   'clock.proved': "The boot host's clock is right again, as other clocks show.",
   'pki.imported': 'An operator brought a CA; it signs at once, or after the next rotation.',
+  'pki.redated':
+    'A CA began in the future, because the clock was wrong when it was made. It has another certificate for the same key.',
   'pki.resealed': 'The private keys in the store were sealed again with the first key of the vault.',
   'pki.renewal':
     "An operator ordered that a machine's certificates, or those of all machines of a cluster, are replaced.",

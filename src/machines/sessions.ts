@@ -310,7 +310,9 @@ class MemorySessions implements Sessions {
 
   load(records: readonly BootSession[]): void {
     const now = this.#clock.monotonic();
-    for (const session of [...records].sort((a, b) => a.openedAt - b.openedAt)) {
+    // One from the future was opened by a clock that was wrong, and is no later than the others.
+    const opened = ({ openedAt }: BootSession): number => (openedAt > this.#clock.now() ? 0 : openedAt);
+    for (const session of [...records].sort((a, b) => opened(a) - opened(b))) {
       const live = this.#restored(session, now);
       this.#admit(live);
       if (live.given) {

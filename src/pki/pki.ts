@@ -29,7 +29,7 @@ import {
   leafOf,
   MUSTER_KEYSETS,
 } from './hierarchy.ts';
-import { issueLeaf, newGeneration } from './issue.ts';
+import { issueLeaf, isToBeRedated, newGeneration, redated } from './issue.ts';
 import { IssueLimit } from './issue-limit.ts';
 import type { KeyAlgorithm, PublicKey } from './keys.ts';
 import {
@@ -187,6 +187,13 @@ export interface Pki {
     name: AuthorityName,
     authority: Generation,
   ): Promise<{ readonly generation: string; readonly signs: boolean }>;
+  /**
+   * Makes certificates of CAs that begin in the future again, for the same keys; resolves to the
+   * names of their keysets.
+   *
+   * @throws {MusterError} E_CLOCK while the host's clock is in doubt; E_CONFLICT
+   */
+  redate(scope: string): Promise<readonly KeysetName[]>;
   /** The keys of the vault, and how many records of the store need each. */
   vaultKeys(): Promise<VaultKeys>;
   /** Seals all records with the vault's primary key: see resealAll of reseal.ts. */
@@ -398,6 +405,17 @@ class StorePki implements Pki {
 
   rewrap(): Promise<number> {
     return resealAll({ store: this.#store, vault: this.#vault });
+  }
+
+  async redate(scope: string): Promise<readonly KeysetName[]> {
+    mustKnowTime(this.#clock);
+    const lifetime = this.#lifetimes.authority;
+    const options = { now: this.#clock.now(), ...(lifetime && { lifetime }) };
+    const wrong = [...(await this.#read(scope)).values()].filter((one) => isToBeRedated(one, options.now));
+    for (const { name } of wrong)
+      await this.#changed(this.#keysetRecord(scope, name), (before) => redated(before, options));
+    this.#signers.clear();
+    return wrong.map(({ name }) => name);
   }
 
   async vaultKeys(): Promise<VaultKeys> {

@@ -30,7 +30,7 @@ async function storedTime(store: Pick<Store, 'get'>): Promise<number | undefined
 /** Follows the clock until the returned function is called. */
 export async function followClock(
   { clock, log, metrics }: Common,
-  { agents, catalog, events, store }: State,
+  { agents, catalog, events, pki, store }: State,
 ): Promise<() => Promise<void>> {
   let storedAt = -STORE_EVERY;
   let askedAt = -ASK_EVERY;
@@ -65,6 +65,14 @@ export async function followClock(
     clock.serversTold(await askTimeServers([...new Set(named)].slice(0, SERVERS)));
     clock.setSynchronized(await isSynchronized());
   };
+  let mended = false;
+  /** Ends what a wrong clock has left of CAs. */
+  const mend = async (): Promise<void> => {
+    for (const scope of await pki.scopes())
+      for (const keyset of await pki.redate(scope))
+        events.record({ kind: 'pki.redated', subject: `Cluster/${scope}`, fields: { keyset } });
+    mended = true;
+  };
   const look = async (): Promise<void> => {
     const now = clock.monotonic();
     if (clock.doubt() !== undefined || now - askedAt >= ASK_EVERY) {
@@ -72,7 +80,12 @@ export async function followClock(
       await ask();
     }
     const verdict = clock.verdict();
-    if (!verdict.proved || verdict.by === 'nobody' || now - storedAt < STORE_EVERY) return;
+    if (!verdict.proved || verdict.by === 'nobody') {
+      mended = false;
+      return;
+    }
+    if (!mended) await mend();
+    if (now - storedAt < STORE_EVERY) return;
     storedAt = now;
     await store.commit([{ key: KEYS.clock.key(), put: JSON.stringify({ v: 1, at: clock.now() }) }]);
   };

@@ -166,6 +166,28 @@ test('the agent sets the clock forward to the server’s time if it may, and onl
   expect(planner.facts().clock / 1000 - now()).toBeGreaterThan(7000);
 });
 
+test('a running machine takes no step of a year from its server alone, and one that was moved steps back', async () => {
+  setting('clock=set');
+  clockOff(0);
+  const told = async (days: number): Promise<number> => {
+    planner.answers.push({ status: 204, headers: { 'Muster-Time': String(now() + days * 86_400) } });
+    await machine.poll();
+    return Math.round(off() / 86_400) + 0;
+  };
+  await machine.poll();
+  expect(await told(400)).toBe(0);
+  // Its own clock is wrong by its own certificate: then it follows, in both directions.
+  clockOff(400 * 86_400);
+  expect(await told(0)).toBe(0);
+  clockOff(-400 * 86_400);
+  expect(await told(0)).toBe(0);
+  // A step that the server made itself is undone, and reported meanwhile.
+  expect(await told(0.8)).toBe(1);
+  await machine.poll();
+  expect(planner.facts().clockMoved).toBeGreaterThan(0);
+  expect(await told(0)).toBe(0);
+});
+
 test.for([
   ['ten years behind', -315_360_000],
   ['ten years ahead', 315_360_000],

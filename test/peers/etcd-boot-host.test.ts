@@ -119,7 +119,6 @@ test.concurrent(
       for (const [days, restarts] of [
         [400, false],
         [250, true],
-        [-400, true],
       ] as const) {
         host.setClock(days);
         if (restarts) await host.restart();

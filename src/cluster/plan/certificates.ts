@@ -20,6 +20,7 @@ import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
 import { lifeOf, renewsAt } from '../../pki/renewal-time.ts';
 import { isToBeRenewed, needsNewKey, type RenewalOrder } from '../../pki/renewals.ts';
+import { readAuthority } from '../../pki/x509.ts';
 import { pkiRoles } from '../spec/certificate-names.ts';
 import { healthClient } from '../spec/health-requests.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
@@ -139,7 +140,7 @@ function stillGood(
   clock: Clock,
 ): boolean {
   const now = clock.now();
-  if (isFromFuture(known, now)) return false;
+  if (isFromFuture(known, now) && !isBoundByItsCa(known, keysets, now)) return false;
   // While nobody knows what time it is, nothing is renewed.
   if (clock.doubt() !== undefined) return true;
   if (now >= renewsAt(known) || isToBeRenewed(renewals, known, now)) return false;
@@ -156,6 +157,13 @@ function stillGood(
  */
 const isFromFuture = ({ notBefore, issuedAt }: IssuedCertificate, now: number): boolean =>
   notBefore > now || issuedAt > now + AHEAD;
+
+/** Whether its CA begins in the future, too: then another certificate would not begin earlier. */
+function isBoundByItsCa({ issuer }: IssuedCertificate, keysets: Keysets, now: number): boolean {
+  const generations = keysets.get(issuer.keyset)?.trusted ?? [];
+  const certificate = generations.find(({ id }) => id === issuer.generation)?.certificate;
+  return certificate !== undefined && readAuthority(certificate).notBefore > now;
+}
 
 /** Whether the certificate has exactly the alternative names that a new one would get. */
 function namesAre(known: IssuedCertificate, { leaf, holder, cluster }: CertificateOrder): boolean {

@@ -4,6 +4,7 @@
  * here.
  */
 
+import { timeToTell } from '../../base/clock.ts';
 import { type Millis, parseDuration } from '../../base/duration.ts';
 import { type Fault, firstOf, MusterError } from '../../base/errors.ts';
 import type { Mac } from '../../base/mac.ts';
@@ -325,7 +326,7 @@ function textOf(
       ...(spec.kernelArguments ?? []),
       ...rendered.kernelArguments,
     ],
-    time: context.clock.now(),
+    time: timeToTell(context.clock),
   });
 }
 

@@ -2,6 +2,7 @@
  * Gives the discovery system to an unknown machine, where its Network asks for it. waiting.ts
  * answers what the machine asks from there.
  */
+import { timeToTell } from '../../base/clock.ts';
 import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
@@ -79,6 +80,6 @@ function textOf(
     initrds: image.initrds ?? [],
     root: image.root,
     kernelArguments: image.kernelArguments ?? [],
-    time: clock.now(),
+    time: timeToTell(clock),
   });
 }

@@ -95,7 +95,13 @@ export class PacketPipeline {
 
   #state(): DhcpState {
     const { boot, leases, clock } = this.#parts;
-    return { networks: this.index, boot, leases, now: clock.now() };
+    return {
+      networks: this.index,
+      boot,
+      leases,
+      now: clock.now(),
+      clockDoubted: clock.doubt() !== undefined,
+    };
   }
 
   /**

@@ -97,16 +97,17 @@ function poolsText({ name, pools }: ServedNetwork): string {
 /**
  * The lease time: short while firmware or a loader runs, else what the client asks for, up to the
  * network's lease time. An unknown client's first lease is short too while the pools are more than
- * half used, so that addresses that were taken for invented clients soon come back.
+ * half used, so that addresses that were taken for invented clients soon come back. Every lease is
+ * short while the host's clock is in doubt.
  */
 function leaseTime(query: Query, client: BootClient, answer: BootAnswer, unproven = false): Seconds {
-  const { network, leases } = query;
+  const { network, leases, state } = query;
   if (client.stage !== 'none') return toSeconds(network.bootLeaseTime);
   const settled =
     answer.documented ||
     answer.reservedAddress !== undefined ||
     leases.leaseOf(client.mac)?.lease?.state === 'bound';
-  const short = unproven || (!settled && leases.crowded);
+  const short = unproven || state.clockDoubted || (!settled && leases.crowded);
   const longest = toSeconds(
     short && network.bootLeaseTime < network.leaseTime ? network.bootLeaseTime : network.leaseTime,
   );

@@ -20,6 +20,8 @@ export interface DhcpState {
   readonly boot: Pick<BootService, 'answer' | 'isStranger' | 'reservedFor' | 'withoutReservation'>;
   readonly leases: Pick<LeaseBook, 'network'>;
   readonly now: Millis;
+  /** The host's clock is in doubt: addresses are given for a short time. */
+  readonly clockDoubted?: boolean;
 }
 
 /** A decoded packet whose network is known, with everything that its answer depends on. */

@@ -157,8 +157,8 @@ export interface BootScriptInput {
    * kernels use the later one.
    */
   readonly kernelArguments: readonly string[];
-  /** The server's wall-clock time. */
-  readonly time: Millis;
+  /** The server's wall-clock time; undefined while it is in doubt. */
+  readonly time: Millis | undefined;
 }
 
 /** URL of an image's file. The name in it is for people. */
@@ -184,7 +184,7 @@ export function bootScript(input: BootScriptInput): string {
     'muster.url': sessionUrl,
     'muster.root': input.root && assetUrl(baseUrl, input.root, 'root'),
     'muster.root.sha256': input.root?.sha256,
-    'muster.time': String(Math.floor(input.time / 1000)),
+    'muster.time': input.time === undefined ? undefined : String(Math.floor(input.time / 1000)),
     // iPXE fills in the interface that it booted from.
     BOOTIF: undefined,
   };
