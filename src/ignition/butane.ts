@@ -82,10 +82,12 @@ export function fromButane(document: Readonly<Record<string, unknown>>): Transla
 
 const refusal = (path: string, message: string): Translated => ({ ok: false, faults: [{ path, message }] });
 
-const camel = (key: string): string => key.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+/** Ignition keeps the unit of a size: `sizeMiB` is `size_mib` in Butane. */
+const camel = (key: string): string =>
+  key.replace(/_mib$/, 'MiB').replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 /** The name of an Ignition field in Butane. */
 export const snakePath = (path: string): string =>
-  path.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  path.replace(/MiB\b/g, '_mib').replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** Translates the keys that the shape has; all others are faults. */
 function translate(value: unknown, shape: Shape | undefined, path: string, faults: ButaneFault[]): unknown {

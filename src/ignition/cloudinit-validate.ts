@@ -69,6 +69,7 @@ export function validateCloudConfig(
 ): readonly CloudConfigFault[] {
   const faults: CloudConfigFault[] = [];
   for (const [key, value] of Object.entries(document)) {
+    if (isLater(key, value, version)) continue;
     const instead = Object.hasOwn(ELSEWHERE, key) ? ELSEWHERE[key] : undefined;
     if (instead !== undefined) faults.push({ path: key, message: instead });
     else if (places.has(key)) check(value, key, key, version, faults);
@@ -78,10 +79,36 @@ export function validateCloudConfig(
   return faults;
 }
 
+/**
+ * Keys that came after 25.1, whose schema the tables have: the first version, and which values it
+ * takes in the new form.
+ */
+const LATER: Readonly<Record<string, readonly [since: string, isNewForm: (value: unknown) => boolean]>> = {
+  ansible: ['25.2', (value) => Array.isArray((value as { pull?: unknown } | null)?.pull)],
+  rh_subscription: ['25.3', (value) => Object.keys(value ?? {}).some((key) => key.includes('_'))],
+  rpi: ['25.2', () => true],
+};
+
+function isLater(key: string, value: unknown, version: string | undefined): boolean {
+  const [since, isNewForm] = Object.hasOwn(LATER, key) ? LATER[key]! : [];
+  return since !== undefined && version !== undefined && isNewForm!(value) && isSince(version, since);
+}
+
+/** Whether a version like 25.1.4 is `since`, like 25.2, or newer. */
+function isSince(version: string, since: string): boolean {
+  const [year = 0, number = 0] = version.split('.').map((part) => Number.parseInt(part, 10) || 0);
+  const [from = 0, first = 0] = since.split('.').map(Number);
+  return year > from || (year === from && number >= first);
+}
+
 /** Top-level keys that cloud-init's own modules do not read. */
 export const unknownKeys = (document: object): readonly string[] =>
   Object.keys(document).filter(
-    (key) => !places.has(key) && !Object.hasOwn(ELSEWHERE, key) && suggest(key, TOP) === undefined,
+    (key) =>
+      !places.has(key) &&
+      !Object.hasOwn(LATER, key) &&
+      !Object.hasOwn(ELSEWHERE, key) &&
+      suggest(key, TOP) === undefined,
   );
 
 const WORDS: Readonly<Record<string, string>> = {

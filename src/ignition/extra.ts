@@ -2,6 +2,7 @@
  * The `extra` documents: whole cloud-config or Ignition documents, for settings that NodeConfig has
  * no field for.
  */
+import { CORE_SCHEMA, defineScalarTag, NOT_RESOLVED } from 'js-yaml';
 import type { Fault } from '../base/errors.ts';
 import { fieldsOf } from '../base/foreign-json.ts';
 import { NO_SECRET_HERE, secretReference } from '../resources/secret-spec.ts';
@@ -150,11 +151,44 @@ const OTHER_FORMS: readonly (readonly [RegExp, string])[] = [
 /** Octal in YAML 1.1, as Butane and people read it; YAML 1.2 would take it for decimal. */
 const octalModes = (text: string): string => text.replace(/(\bmode"?:\s*)0([0-7]{3,4})\b(?!\.)/g, '$10o$2');
 
+/** The octets of a value with the tag `!!binary`, as PyYAML reads it for cloud-init. */
+class Binary {
+  readonly base64: string;
+  constructor(base64: string) {
+    this.base64 = base64;
+  }
+}
+
+const WITH_BINARY = CORE_SCHEMA.withTags(
+  defineScalarTag('tag:yaml.org,2002:binary', {
+    resolve: (source: string) => {
+      const base64 = source.replace(/\s+/g, '');
+      return /^[A-Za-z0-9+/]*={0,2}$/.test(base64) ? new Binary(base64) : NOT_RESOLVED;
+    },
+    identify: () => false,
+  }),
+);
+
+/**
+ * The document with texts in place of octets. Those of a file to write, which may be no text, stay
+ * in base64 beside the encoding that says so.
+ */
+function withoutBinary(value: unknown): unknown {
+  if (value instanceof Binary) return Buffer.from(value.base64, 'base64').toString('utf8');
+  if (Array.isArray(value)) return value.map(withoutBinary);
+  if (typeof value !== 'object' || value === null) return value;
+  const { content, encoding } = value as { content?: unknown; encoding?: unknown };
+  const result = Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withoutBinary(inner)]));
+  return content instanceof Binary && encoding === undefined
+    ? { ...result, content: content.base64, encoding: 'b64' }
+    : result;
+}
+
 function parse(given: string): Parsed {
   const other = OTHER_FORMS.find(([form]) => form.test(given));
   if (other !== undefined) return { ok: false, message: other[1] };
   const text = octalModes(given);
-  const yaml = readYaml(text, 'extra');
+  const yaml = readYaml(text, 'extra', WITH_BINARY);
   if (!yaml.ok) {
     const { line, column } = yaml.fault.at ?? { line: 1, column: 1 };
     return { ok: false, message: `line ${line}, column ${column} of the text: ${yaml.fault.message}` };
@@ -167,7 +201,7 @@ function parse(given: string): Parsed {
     Array.isArray(document)
   )
     return { ok: false, message: 'must be one document, a mapping' };
-  return { ok: true, document };
+  return { ok: true, document: withoutBinary(document) as object };
 }
 
 /** Whether a value anywhere in the document is in the form of a reference to a Secret. */

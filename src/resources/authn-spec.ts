@@ -192,15 +192,26 @@ const webhook = z.strictObject({
     .enum(['NoOpinion', 'Deny'])
     .meta({ description: 'What counts where the webhook does not answer.' }),
   connectionInfo: z
-    .discriminatedUnion('type', [
-      z.strictObject({
-        type: z.literal('KubeConfig').meta({ description: 'By a kubeconfig.' }),
-        kubeConfig: webhookKubeconfig.meta({ description: 'How the webhook is reached.' }),
-      }),
-      z.strictObject({
-        type: z.literal('InClusterConfig').meta({ description: 'By the Service account of the API server.' }),
-      }),
-    ])
+    .discriminatedUnion(
+      'type',
+      [
+        z.strictObject({
+          type: z.literal('KubeConfig').meta({ description: 'By a kubeconfig.' }),
+          kubeConfig: webhookKubeconfig.meta({ description: 'How the webhook is reached.' }),
+        }),
+        z.strictObject({
+          type: z
+            .literal('InClusterConfig')
+            .meta({ description: 'By the Service account of the API server.' }),
+        }),
+      ],
+      {
+        error: ({ input }) =>
+          (input as { type?: unknown } | undefined)?.type === 'KubeConfigFile'
+            ? 'write type: KubeConfig, and the kubeconfig itself as kubeConfig: Muster makes the file'
+            : undefined,
+      },
+    )
     .meta({
       description:
         'How the webhook is reached: {type: KubeConfig, kubeConfig: …}, with the kubeconfig itself, or {type: InClusterConfig}.',

@@ -184,6 +184,10 @@ export const kubernetesSpec = z.strictObject({
     .meta({
       description: 'What enforces network policies, and which namespaces are isolated from the start.',
     }),
+  serviceProxy: z.enum(['kube-proxy', 'none']).optional().meta({
+    description:
+      'What carries the addresses of Services on every machine. none: your own network does, such as Cilium; needs cni: none. Default kube-proxy.',
+  }),
   runtime: z.enum(['containerd', 'cri-o']).optional().meta({
     description: 'Container runtime of all machines. Default containerd.',
   }),

@@ -42,6 +42,8 @@ const KNOWN: readonly (readonly [number, string, Type])[] = [
   [43, 'vendor-specific', 'suboptions'],
   [44, 'netbios-name-servers', 'ips'],
   [46, 'netbios-node-type', 'uint8'],
+  [66, 'tftp-server-name', 'text'],
+  [67, 'bootfile-name', 'text'],
   [69, 'smtp-servers', 'ips'],
   [72, 'www-servers', 'ips'],
   [100, 'posix-timezone', 'text'],
@@ -68,10 +70,21 @@ const SET_BY_MUSTER: Readonly<Record<number, string>> = {
   51: 'write dhcp.leaseTime',
   58: 'write dhcp.leaseTime',
   59: 'write dhcp.leaseTime',
-  66: 'Muster names itself; pxe.loader selects the file',
-  67: 'write pxe.loader',
   175: 'Muster speaks with iPXE in it',
 };
+/**
+ * Options with which Muster itself answers clients that boot. Others, such as phones and switches,
+ * take the server and the file of their own set-up from them.
+ */
+const OF_BOOTING: Readonly<Record<number, string>> = {
+  66: 'Muster names itself; pxe.loader selects the file',
+  67: 'write pxe.loader',
+};
+
+/** Whether an option is one of those that clients with this vendor class get from Muster alone. */
+export const isOfBooting = (code: number, vendorClass: string | undefined): boolean =>
+  Object.hasOwn(OF_BOOTING, code) && /^(PXEClient|HTTPClient|U-Boot)/.test(vendorClass ?? '');
+
 /** Options of the protocol itself. */
 const OF_THE_PROTOCOL = new Set([
   50, 52, 53, 54, 55, 56, 57, 60, 61, 77, 80, 81, 82, 90, 93, 94, 97, 118, 145, 151, 152, 153, 154, 155, 156,
@@ -152,6 +165,12 @@ export const dhcpOption = z
     const made = octetsOf(one);
     if (made.fault)
       context.addIssue({ code: 'custom', message: made.fault.message, path: [made.fault.field] });
+    else if (isOfBooting(made.code, one.vendorClass))
+      context.addIssue({
+        code: 'custom',
+        message: `Muster sets option ${made.code} for clients that boot: ${OF_BOOTING[made.code]}`,
+        path: ['option'],
+      });
   });
 
 export type DhcpOption = z.output<typeof dhcpOption>;

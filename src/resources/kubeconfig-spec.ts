@@ -22,8 +22,9 @@ const fromSecret = (description: string) =>
     .meta({ description });
 
 const cluster = z.strictObject({
-  server: urlOf(/^https:$/, 'not an https:// URL; API servers call webhooks over TLS only').meta({
-    description: 'URL of the webhook.',
+  server: urlOf(/^https?:$/, 'not an https:// URL, nor an http:// one').meta({
+    description:
+      'URL of the webhook. With http:// what is sent, and what is answered, can be read and changed.',
   }),
   'certificate-authority-data': base64
     .optional()
@@ -68,13 +69,18 @@ export const webhookKubeconfig = z
           context: z
             .strictObject({
               cluster: text('Name of one of clusters.'),
-              user: text('Name of one of users.').optional(),
+              user: z.string().optional().meta({ description: 'Name of one of users; empty: none.' }),
+              namespace: z
+                .string()
+                .optional()
+                .meta({ description: 'A namespace, as kubectl writes it; an API server does not read it.' }),
             })
             .meta({ description: 'The cluster with the credential.' }),
         }),
       )
       .min(1)
       .meta({ description: 'Clusters with credentials.' }),
+    preferences: z.strictObject({}).optional().meta({ description: 'Empty, as kubectl writes it.' }),
     'current-context': text('Name of the context that is used.'),
   })
   .superRefine((config, context) => {
@@ -87,7 +93,7 @@ export const webhookKubeconfig = z
     for (const [n, { context: of }] of config.contexts.entries()) {
       if (!has(config.clusters, of.cluster))
         say(['contexts', n, 'context', 'cluster'], `clusters has no "${of.cluster}"`);
-      if (of.user !== undefined && !has(config.users ?? [], of.user))
+      if (of.user !== undefined && of.user !== '' && !has(config.users ?? [], of.user))
         say(['contexts', n, 'context', 'user'], `users has no "${of.user}"`);
     }
     for (const [n, { user: of }] of (config.users ?? []).entries())

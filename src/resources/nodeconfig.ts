@@ -98,7 +98,10 @@ const sshKey = z.string().overwrite(trimmedKey).pipe(textWithout(sshKeyFault));
 const nodeUser = z.strictObject({
   name: z
     .string()
-    .regex(/^[a-z_][-a-z0-9_]{0,31}$/, 'not a user name')
+    .regex(
+      /^[A-Za-z_][-A-Za-z0-9_.]{0,30}[-A-Za-z0-9_.$]?$/,
+      'not a user name: a letter or "_", then letters, digits, "_", "-" and ".", 32 characters at most',
+    )
     .meta({ description: 'User name.' }),
   sshKeys: z.array(sshKey).optional().meta({
     description:

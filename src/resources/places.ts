@@ -86,6 +86,7 @@ const KUBERNETES: Readonly<Record<string, Place>> = {
   pki: at('boot host: when certificates and CAs are replaced', '{leafLifetime: 90d}'),
   encryptSecrets: at('/etc/kubernetes/apiserver/encryption.yaml', 'true'),
   joining: at('/etc/kubernetes/bootstrap-kubelet.conf or kubelet.conf of workers', 'token'),
+  serviceProxy: at('DaemonSet of kube-proxy', 'kube-proxy'),
   podSecurity: at('/etc/kubernetes/apiserver/admission.yaml', 'restricted'),
   registry: at('image references of static pods, CoreDNS, kube-proxy, pause', 'registry.k8s.io'),
   cni: at('DaemonSet of the pod network, /etc/cni/net.d', 'flannel'),

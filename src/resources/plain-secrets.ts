@@ -25,10 +25,13 @@ const ASSIGNED = new RegExp(
 const NO_VALUE =
   /^(?:[$<{%/~!*[(|>&]|file:|https?:|\.{1,2}\/|(?:true|false|yes|no|on|off|none|null|nil|required|optional|sufficient)$|\d{1,3}$)|^.{1,3}$/i;
 
+/** A comment of several words only speaks of a setting: `# lock_passwd: Defaults to true`. */
+const COMMENT = /^[ \t]*#[ \t].*[:=][ \t]*["']?[^\s"',;]+[ \t]+[^\s#].*$/gm;
+
 /** What a text holds in the clear; undefined when nothing is recognised. Never the value itself. */
 export function plainSecretIn(text: string): string | undefined {
   if (PRIVATE_KEY.test(text)) return 'a private key';
-  for (const [, name, value] of text.matchAll(ASSIGNED))
+  for (const [, name, value] of text.replace(COMMENT, '').matchAll(ASSIGNED))
     if (name !== undefined && value !== undefined && !NO_VALUE.test(value)) return `the value of "${name}"`;
   return undefined;
 }
@@ -82,6 +85,8 @@ function* search(value: unknown, path: Path): Generator<readonly [Path, string]>
 function inField(field: string, text: string): string | undefined {
   if (field === 'contentBase64') return plainSecretIn(Buffer.from(text, 'base64').toString('latin1'));
   if (field === 'passwordHash') return undefined;
+  // The kind of etcd's tokens, and the files of their keys.
+  if (field === 'auth-token' && /^(simple|jwt)(,|$)/.test(text)) return undefined;
   if (SECRET_NAME.test(field) && !NO_VALUE.test(text)) return `the value of "${field}"`;
   return plainSecretIn(text);
 }

@@ -3,7 +3,10 @@ import { z } from 'zod';
 import { parseIp, parseIpNetwork } from '../base/ip.ts';
 import { urlOf } from './fields.ts';
 
-const proxyUrl = urlOf(/^https?:$/, 'not an http:// or https:// URL, e.g. "http://proxy.example:3128"')
+const proxyUrl = urlOf(
+  /^(https?|socks5h?):$/,
+  'not an http://, https:// or socks5:// URL, e.g. "http://proxy.example:3128"',
+)
   .refine((text) => {
     if (!URL.canParse(text)) return true;
     const { username, password } = new URL(text);

@@ -15,6 +15,7 @@ import {
   getScalarValue,
   parseEvents,
   SCALAR_STYLE,
+  type Schema,
   YAMLException,
 } from 'js-yaml';
 import type { Fault, SourceSpot } from '../base/errors.ts';
@@ -87,8 +88,10 @@ export function decodeText(
 /**
  * Reads all documents of `text`, without empty ones. A document that is not YAML does not hide the
  * others. Never throws. Takes time proportional to the length of the text.
+ *
+ * @param schema The tags that values may have.
  */
-export function readYaml(text: string, file: string): YamlResult {
+export function readYaml(text: string, file: string, schema: Schema = CORE_SCHEMA): YamlResult {
   const lines = new Lines(file, text);
   if (text.length > YAML_LIMITS.bytes) {
     const fault = yamlFault(new Refused('the text is too long; split the file', 0), lines, text, 0);
@@ -101,7 +104,7 @@ export function readYaml(text: string, file: string): YamlResult {
   for (const [from, to] of chunks(text)) {
     const chunk = text.slice(from, to);
     try {
-      for (const { value, root, written } of readChunk(chunk, file)) {
+      for (const { value, root, written } of readChunk(chunk, file, schema)) {
         if (value === null || value === undefined) continue;
         documents.push({
           value,
@@ -154,13 +157,13 @@ function chunks(text: string): readonly (readonly [number, number])[] {
  * Parses the documents of a piece. `root` is the root node of each: index of its event and offset
  * in the piece.
  */
-function readChunk(chunk: string, file: string) {
+function readChunk(chunk: string, file: string, schema: Schema) {
   const events = parseEvents(chunk, { filename: file, maxDepth: YAML_LIMITS.depth });
   refuseAliasBombs(chunk, events);
   const values = constructFromEvents(events, {
     source: chunk,
     filename: file,
-    schema: CORE_SCHEMA,
+    schema,
     maxAliases: YAML_LIMITS.aliases,
   });
   const written = writtenScalars(chunk, events);

@@ -31,7 +31,7 @@ export function bundleOf(resolved: ResolvedCluster, caBundle: string): Bundle {
   return {
     applied: [
       ...kubeadmObjects(resolved, caBundle),
-      ...kubeProxyObjects(resolved),
+      ...(resolved.serviceProxy === 'none' ? [] : kubeProxyObjects(resolved)),
       ...NETWORK[resolved.cni.plugin](resolved),
       ...(resolved.cni.plugin !== 'kube-router' && resolved.networkPolicy.enforce === 'kube-router'
         ? kubeRouterFirewall(resolved)

@@ -282,7 +282,8 @@ export function podImages(resolved: ResolvedCluster, { roles }: ClusterMachine):
         ? [images['kube-apiserver'], images['kube-controller-manager'], images['kube-scheduler']]
         : []),
       ...(control && virtualAddress?.image !== undefined ? [virtualAddress.image] : []),
-      ...(nodes ? [images['kube-proxy'], ...networkImages(resolved)] : []),
+      ...(nodes && resolved.serviceProxy !== 'none' ? [images['kube-proxy']] : []),
+      ...(nodes ? networkImages(resolved) : []),
     ]),
   ];
 }

@@ -24,7 +24,7 @@ const kindOf = (value: unknown): string =>
         : `a ${typeof value}`;
 
 const misplaced = (override: unknown, kind: string): string =>
-  `${kindOf(override)} where ${kind} is expected${override === null ? '; null removes only a flag or a field of kubelet or kube-proxy' : ''}`;
+  `${kindOf(override)} where ${kind} is expected${override === null ? '; null removes only a flag or a field of kubelet or kube-proxy (serviceProxy: none leaves kube-proxy out)' : ''}`;
 
 /** Whether overrides may add any key at this path. */
 export type Open = (path: readonly string[]) => boolean;

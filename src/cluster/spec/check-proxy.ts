@@ -196,7 +196,21 @@ const timeOf = (value: Value | undefined): number | undefined =>
   typeof value === 'string' ? goMilliseconds(value) : undefined;
 
 /** Faults of the overridden fields: unknown names, wrong types, and values that end kube-proxy. */
-export function proxyFaults({ kubeProxy: { config }, versions }: ResolvedCluster): readonly ClusterFault[] {
+export function proxyFaults({
+  kubeProxy: { config },
+  versions,
+  cni,
+  serviceProxy,
+}: ResolvedCluster): readonly ClusterFault[] {
+  if (serviceProxy === 'none')
+    return cni.plugin === 'none'
+      ? []
+      : [
+          clusterError(
+            'serviceProxy',
+            `${cni.plugin} leaves Services to kube-proxy; set cni: none and add a network that carries them, such as Cilium`,
+          ),
+        ];
   const told = (field: string, message: string): ClusterFault =>
     clusterError(`overrides.kubeProxy.config.${field}`, message);
   const shapes = shapeFaults(SHAPE, config, '', 'KubeProxyConfiguration');

@@ -14,7 +14,7 @@ import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { documentFaults } from './policies.ts';
 import { API_PORT, CONTROL_PLANE_PORTS } from './ports.ts';
 import { addressOfFamily, type ResolvedCluster, withRole } from './resolved-cluster.ts';
-import { staticPodFaults } from './static-pods.ts';
+import { auditLogFaults, staticPodFaults } from './static-pods.ts';
 import { compareVersions, ETCD_MINORS, kubeletGates, minorOf, RELEASES } from './versions.ts';
 
 type Found = ClusterFault[];
@@ -40,7 +40,7 @@ const CHECKS: readonly ((resolved: ResolvedCluster, found: Found, forced: boolea
   (resolved, found) => found.push(...policyFaults(resolved)),
   checkAddons,
   (resolved, found) => found.push(...registryFaults(resolved)),
-  (resolved, found) => found.push(...staticPodFaults(resolved)),
+  (resolved, found) => found.push(...staticPodFaults(resolved), ...auditLogFaults(resolved)),
 ];
 
 /**

@@ -13,8 +13,8 @@ const values = (value: Value): readonly Value[] => (isMapping(value) ? Object.va
 const isText = (value: Value): value is string => typeof value === 'string';
 
 const flushTime = (value: Value): number => {
-  if (isText(value)) return goMilliseconds(value) ?? 0;
-  return Number.isSafeInteger(value) ? Number(value) : 0;
+  if (isText(value)) return goMilliseconds(value) ?? -1;
+  return Number.isSafeInteger(value) ? Number(value) : -1;
 };
 
 /** The types of a configuration's fields. `what` completes the message "expected …". */
@@ -24,10 +24,10 @@ export const FIELD_TYPES = {
     holds: (value) => isText(value) && isGoDuration(value),
     what: 'a duration like "90s" or "1h30m"',
   },
-  /** component-base's TimeOrMetaDuration, of which a number is nanoseconds; logs need some time. */
+  /** component-base's TimeOrMetaDuration: a number is nanoseconds, and 0 the default. */
   flushTime: {
-    holds: (value) => flushTime(value) > 0,
-    what: 'a duration of more than 0, like "5s"',
+    holds: (value) => flushTime(value) >= 0,
+    what: 'a duration that is not negative, like "5s"',
   },
   truth: { holds: (value) => typeof value === 'boolean', what: 'true or false, unquoted' },
   whole: {

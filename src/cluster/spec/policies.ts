@@ -7,7 +7,7 @@ import { APISERVER_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { ApiServerSpec } from '../../resources/apiserver-spec.ts';
 import type { WebhookKubeconfig } from '../../resources/kubeconfig-spec.ts';
 import { kubeconfigPath, secretPath, webhooksOf } from '../../resources/webhook-secrets.ts';
-import { type ClusterFault, clusterError } from './fault.ts';
+import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
 const AUTHENTICATION = `${APISERVER_DIRECTORY}/authentication.yaml`;
@@ -120,6 +120,13 @@ const EXCLUDED: readonly {
   },
 ];
 
+/** A path as messages have it: `authorizers[0].webhook`. */
+const pathOf = (at: readonly (string | number)[]): string =>
+  at
+    .map((step) => (typeof step === 'number' ? `[${step}]` : `.${step}`))
+    .join('')
+    .slice(1);
+
 /** Faults of the documents together with flags. */
 export function documentFaults({ apiServer = {}, flags }: ResolvedCluster): readonly ClusterFault[] {
   const own = flags['kube-apiserver'];
@@ -158,5 +165,18 @@ export function documentFaults({ apiServer = {}, flags }: ResolvedCluster): read
           ),
         ]
       : [];
-  return [...excluded, ...moved, ...same, ...oidc];
+  const open = webhooksOf(apiServer).flatMap(({ at, config }) =>
+    config.clusters.flatMap(({ cluster: { server } }, n) =>
+      server.startsWith('http://')
+        ? [
+            clusterFault(
+              'warning',
+              pathOf(['apiServer', ...at, 'clusters', n, 'cluster', 'server']),
+              'http:// shows what API servers send, tokens among it, to everybody on the way, and lets them answer; use https://',
+            ),
+          ]
+        : [],
+    ),
+  );
+  return [...excluded, ...moved, ...same, ...oidc, ...open];
 }

@@ -12,6 +12,7 @@ import { parseEndpoint } from './endpoint.ts';
 import { type ClusterFault, clusterError } from './fault.ts';
 import { MINORS, type Minor } from './flags.ts';
 import { assignMachines, type MachineFacts } from './machines.ts';
+import { withoutOwnValues } from './own-values.ts';
 import { protectedFieldsOf } from './protected-fields.ts';
 import { COMPONENTS, type Provenance, type ResolvedCluster } from './resolved-cluster.ts';
 import { putValues } from './values.ts';
@@ -67,6 +68,7 @@ const FIXED: Readonly<Record<string, string>> = {
   'pki.rehearsal': 'spec.kubernetes.pki.rehearsal',
   joining: 'spec.kubernetes.joining',
   podSecurity: 'spec.kubernetes.podSecurity',
+  serviceProxy: 'spec.kubernetes.serviceProxy',
 };
 
 /**
@@ -171,9 +173,13 @@ function resolveOnce(
       ],
     };
   const assigned = assignMachines(spec, machines);
-  const build = new Builder(spec.overrides ?? {}, isOpen);
-  putValues(build, { name, spec, ...release, endpoint, machines: assigned.machines });
-  const { tree, unknown } = build.finish();
+  const built = (overrides: Readonly<Record<string, unknown>>) => {
+    const build = new Builder(overrides, isOpen);
+    putValues(build, { name, spec, ...release, endpoint, machines: assigned.machines });
+    return { build, ...build.finish() };
+  };
+  const overrides = withoutOwnValues(spec.overrides ?? {}, (given) => built(given).tree);
+  const { build, tree, unknown } = built(overrides);
   const { apiServer, staticPods } = spec;
   const resolved = {
     ...(tree as object),
@@ -183,7 +189,7 @@ function resolveOnce(
   } as ResolvedCluster;
   const draft: Draft = {
     assigned: assigned.faults,
-    overrides: spec.overrides ?? {},
+    overrides,
     build,
     unknown,
     resolved,

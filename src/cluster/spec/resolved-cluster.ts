@@ -128,6 +128,8 @@ export interface ResolvedCluster {
    */
   readonly joining: 'certificate' | 'token';
   /** The Pod Security Standard of namespaces that name none. */
+  /** What carries the addresses of Services; absent: kube-proxy. */
+  readonly serviceProxy?: 'kube-proxy' | 'none';
   readonly podSecurity: 'privileged' | 'baseline' | 'restricted';
   readonly etcd: {
     readonly topology: 'stacked' | 'external';

@@ -1,6 +1,7 @@
 /** What static pods reserve, and checks of what a Cluster adds to them. */
 import { mountedDirectories } from './apiserver-mounts.ts';
-import { type ClusterFault, clusterError } from './fault.ts';
+import { AUDIT_DIRECTORY } from './derive.ts';
+import { type ClusterFault, clusterError, clusterFault } from './fault.ts';
 import type { ResolvedCluster, StaticPodName } from './resolved-cluster.ts';
 
 type Amounts = { readonly cpu?: string; readonly memory?: string };
@@ -36,6 +37,23 @@ function amountOf(text: string): number {
   return Number(number) * (UNITS[unit] ?? Number.NaN);
 }
 
+/**
+ * A log of another directory is on the machine's root file system, which for a live system is its
+ * memory: the data filesystem keeps the directory of Muster's own log alone.
+ */
+export function auditLogFaults({ flags }: ResolvedCluster): readonly ClusterFault[] {
+  const file = String([flags['kube-apiserver']['audit-log-path'] ?? ''].flat().at(-1));
+  return !file.startsWith('/') || file.startsWith(`${AUDIT_DIRECTORY}/`)
+    ? []
+    : [
+        clusterFault(
+          'warning',
+          'overrides.flags.kube-apiserver.audit-log-path',
+          `the data filesystem keeps ${AUDIT_DIRECTORY} alone, so a machine whose root is in memory loses this log at its next boot; write a file below ${AUDIT_DIRECTORY}, or mount a filesystem there with config.filesystems`,
+        ),
+      ];
+}
+
 /** Faults of additions with which kubelet would not start the pod. */
 export function staticPodFaults(resolved: ResolvedCluster): readonly ClusterFault[] {
   const { staticPods = {}, flags, etcd } = resolved;
@@ -55,9 +73,12 @@ export function staticPodFaults(resolved: ResolvedCluster): readonly ClusterFaul
     });
     const own = mountedDirectories({ flags, hostCertificates: resolved.hostCertificates, etcd }, name);
     const twice = volumes.flatMap(({ path }, n) => {
-      const message = own.includes(path)
-        ? `the pod sees ${path} already`
-        : volumes.findIndex((one) => one.path === path) < n && `${path} is listed twice`;
+      const message =
+        path === '/'
+          ? 'the whole file system of the host would hide that of the image; name the directory that the pod needs'
+          : own.includes(path)
+            ? `the pod sees ${path} already`
+            : volumes.findIndex((one) => one.path === path) < n && `${path} is listed twice`;
       return message ? [clusterError(`staticPods.${name}.volumes[${n}].path`, message)] : [];
     });
     return [...over, ...twice];

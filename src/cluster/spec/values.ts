@@ -103,6 +103,7 @@ export function putValues(build: Builder, given: Given): void {
   for (const [tool, of] of Object.entries(TOOLS[minor]))
     build.put(['versions', tool], of, 'version', `Kubernetes ${minor}`);
   putPodNetwork(build, spec);
+  if (spec.serviceProxy !== undefined) build.put(['serviceProxy'], spec.serviceProxy, 'spec', 'serviceProxy');
   build.put(['addons'], addonsOf(spec) as unknown as readonly Value[], originOf(spec.addons), 'addons');
   putMachineSettings(build, spec);
   putProxy(build, given, networks);

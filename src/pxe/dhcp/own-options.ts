@@ -1,6 +1,6 @@
 /** Adds the operator's own DHCP options to a reply: of the network, the pool and the machine. */
 import type { Ipv4 } from '../../base/ipv4.ts';
-import { type DhcpOption, octetsOf } from '../../resources/dhcp-options.ts';
+import { type DhcpOption, isOfBooting, octetsOf } from '../../resources/dhcp-options.ts';
 import type { ServedNetwork } from '../network.ts';
 import { OPTION } from './options.ts';
 import type { DhcpPacket } from './packet.ts';
@@ -48,7 +48,11 @@ export function addOwnOptions(options: Map<number, Buffer>, of: OwnOptions): voi
   const wanted = request.options.get(OPTION.parameterList);
   for (const one of all) {
     const made = encoded(one);
-    if (made && (one.always || wanted === undefined || wanted.includes(made.code)))
+    if (
+      made &&
+      !isOfBooting(made.code, vendorClass) &&
+      (one.always || wanted === undefined || wanted.includes(made.code))
+    )
       options.set(made.code, withDefault(made, options));
   }
 }

@@ -23,6 +23,43 @@ const merged = (text: string) => {
   return JSON.parse(json);
 };
 
+test('sizes of partitions are taken as Butane writes them', () => {
+  const disk = {
+    device: '/dev/vda',
+    partitions: [{ label: 'data', number: 1, size_mib: 512, start_mib: 1 }],
+  };
+  const text = `variant: flatcar\nversion: 1.1.0\nstorage: {disks: [${JSON.stringify(disk)}]}`;
+  expect(ignition(text)).toBe('');
+  expect(merged(text).storage.disks[0].partitions[0]).toMatchObject({ sizeMiB: 512, startMiB: 1 });
+  expect(ignition(text.replace('512', '"512"'))).toContain('partitions[0].size_mib');
+});
+
+test('octets with !!binary stay what they are', () => {
+  const octets = Buffer.from([0x7f, 0x45, 0x4c, 0x46, 0xff]).toString('base64');
+  const text = `#cloud-config\nwrite_files:\n- path: /usr/bin/arch\n  content: !!binary |\n    ${octets}\nruncmd:\n- !!binary bHM=\n`;
+  expect(cloudInit(text)).toBe('');
+  const { files } = rendered({ extra: { cloudInit: text } }, DEBIAN_13);
+  const { write_files, runcmd } = load(files['user-data']!) as {
+    write_files: { path: string }[];
+    runcmd: unknown[];
+  };
+  expect(write_files).toContainEqual({ path: '/usr/bin/arch', content: octets, encoding: 'b64' });
+  expect(runcmd).toContainEqual('ls');
+  expect(cloudInit(text.replace(octets, 'no octets!'))).toContain('line 4');
+});
+
+test.each([
+  ['ansible: {pull: [{url: "https://git.example/a.git", playbook_names: [a.yml]}]}', '25.2'],
+  ['rh_subscription: {activation_key: a, org: 1, enable_repo: [a]}', '25.3'],
+  ['rpi: {interfaces: {spi: true}}', '25.2'],
+])('%s is taken from the version on that brought it', (text, version) => {
+  const at = (cloudInitVersion: string) =>
+    cloudInit(`#cloud-config\n${text}`, { ...DEBIAN_13, cloudInitVersion: cloudInitVersion as '25.1.4' });
+  expect(at(version)).toBe('');
+  expect(at('26.1')).toBe('');
+  if (!text.startsWith('rpi')) expect(at('25.1.4')).not.toBe('');
+});
+
 describe('cloud-config', () => {
   test.each([
     ['runcmdd: [x]', /runcmdd: .*did you mean "runcmd"/],

@@ -168,3 +168,9 @@ spec:
   ]);
   expect(warnings.join()).not.toMatch(/hunter2|abcdef12/);
 });
+
+test('a comment that explains a setting holds no secret, and one with a value does', () => {
+  expect(plainSecretIn('#cloud-config\n# lock_passwd: Defaults to true\n')).toBeUndefined();
+  expect(plainSecretIn('# password: hunter2\n')).toBe('the value of "password"');
+  expect(plainSecretIn('password: hunter2 # Defaults to true\n')).toBe('the value of "password"');
+});

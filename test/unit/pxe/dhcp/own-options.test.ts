@@ -71,7 +71,7 @@ describe('an option is refused', () => {
     [{ option: 121, type: 'hex', value: '08' }, /no value of type routes/],
     [{ option: 121, type: 'hex', value: '210a4d00010a0a4d0001' }, /no value of type routes/],
     [{ option: 1, value: '255.0.0.0' }, /follows from `subnet`/],
-    [{ option: 67, value: 'x' }, /pxe\.loader/],
+    [{ option: 67, value: 'x', vendorClass: 'PXEClient' }, /pxe\.loader/],
     [{ option: 51, value: 5 }, /leaseTime/],
     [{ option: 'domain-serch', value: ['a'] }, /did you mean "domain-search"/],
     [{ option: 230, value: 'x' }, /say its type/],
@@ -124,6 +124,22 @@ describe('a reply', () => {
   const rack = (more: object) => [network(more)];
   const ask = async (of: Parameters<typeof world>[0], sent: Parameters<typeof message>[1] = {}) =>
     onWire(await (await world(of)).send(message('DISCOVER', sent)));
+
+  it('names the server and the file of phones and switches, and never those of clients that boot', async () => {
+    const networks = rack({
+      options: options(
+        { option: 66, value: 'phones.example', always: true },
+        { option: 67, value: 'ztp.cfg', always: true, vendorClass: 'Arista' },
+      ),
+    });
+    const texts = async (vendorClass: string) => {
+      const { options: given } = await ask({ networks }, { options: [[60, Buffer.from(vendorClass)]] });
+      return [66, 67].map((code) => given.get(code)?.toString('latin1'));
+    };
+    expect(await texts('Arista;DCS-7050')).toEqual(['phones.example', 'ztp.cfg']);
+    expect(await texts('phone')).toEqual(['phones.example', undefined]);
+    expect(await texts('PXEClient:Arch:00007:UNDI:003016')).not.toContain('phones.example');
+  });
 
   it('has them for a client that asks for them, or that names nothing', async () => {
     const networks = rack({ options: options({ option: 119, value: 'lab.example' }) });
