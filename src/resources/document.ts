@@ -7,7 +7,7 @@ import type { Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
 import { salvage } from './salvage.ts';
-import { meansSecret, NO_SECRET_HERE } from './secret-spec.ts';
+import { meansSecret, NO_SECRET_HERE, secretReference } from './secret-spec.ts';
 import { foreignDocument, leftIn, MERGE_KEY, slipOf } from './slips.ts';
 import { fieldsOf, schemaAt, takesText, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
@@ -185,9 +185,13 @@ export function validate(value: unknown, source?: Pick<YamlDocument, 'spot' | 'w
   const read = result.success ? result.data : withoutShownStatus(value);
   const found: readonly Finding[] = [
     ...issues,
-    ...[...asWritten(read, schema, source?.written ?? []), ...leftIn(read)].filter(
-      ({ path }) => told.size === 0 || !told.has(pathText(path)),
-    ),
+    ...[...asWritten(read, schema, source?.written ?? []), ...leftIn(read)]
+      .filter(({ path }) => told.size === 0 || !told.has(pathText(path)))
+      .map((one) =>
+        mayHoldSecret(one.path, undefined)
+          ? { ...one, message: 'is a placeholder or an unquoted number, which is no value here' }
+          : one,
+      ),
   ];
   if (result.success && found.length === 0) return { ok: true, document: result.data as Document };
   return {
@@ -298,7 +302,7 @@ function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown)
   if (issue.code === 'too_big' && issue.maximum === Number.MAX_SAFE_INTEGER) return [];
   const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
   if (issue.code === 'unrecognized_keys') {
-    const owner = schemaAt(schema, path);
+    const owner = fieldAt(schema, path);
     const known = Object.keys((owner && fieldsOf(owner)) ?? {});
     return issue.keys.map((key) => ({
       message:
@@ -321,7 +325,36 @@ function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown)
     return inner.flatMap((one) => issueFaults({ ...one, path: [...issue.path, ...one.path] }, schema, value));
   }
   if (path.at(-1) === '<<') return [{ message: MERGE_KEY, path, what: 'key' }];
-  return [{ message: slipOf(given) ?? issueText(issue, schemaAt(schema, path), given), path }];
+  const field = fieldAt(schema, path);
+  if (!mayHoldSecret(path, field))
+    return [{ message: slipOf(given) ?? issueText(issue, field, given), path }];
+  const takesReference = field !== undefined && fieldsOf(field)?.valueFrom !== undefined;
+  if (takesReference && given !== undefined) return [{ message: WRITE_REFERENCE, path }];
+  return [{ message: issueText(issue, field, given === undefined ? undefined : new Hidden(given)), path }];
+}
+
+/** The schema at a path, also inside a reference to a Secret, which is one form of several. */
+function fieldAt(schema: z.ZodType, path: Path): z.ZodType | undefined {
+  const n = path.indexOf('valueFrom');
+  return schemaAt(schema, path) ?? (n < 0 ? undefined : schemaAt(secretReference, path.slice(n)));
+}
+
+const SECRET_WORDS = /passw|passphrase|secret|token|credential|login|private_?key|api_?key|psk/i;
+
+/** Whether somebody may have written a secret at a path, so that no message shows the value. */
+const mayHoldSecret = (path: Path, field: z.ZodType | undefined): boolean =>
+  path.some((step) => typeof step === 'string' && SECRET_WORDS.test(step)) &&
+  !(field !== undefined && typeText(field) === 'true or false');
+
+const WRITE_REFERENCE =
+  'a secret is not written into a document: give it to Muster with `muster secret put NAME KEY`, and write {valueFrom: {secret: NAME, key: KEY}} here';
+
+/** A value of which messages show only the type. */
+class Hidden {
+  readonly value: unknown;
+  constructor(value: unknown) {
+    this.value = value;
+  }
 }
 
 /** Whether these are the faults of a mapping, not that there is one. */
@@ -336,13 +369,14 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
     case 'invalid_type':
       if (!issue.message.startsWith('Invalid input')) return issue.message;
       if (value === undefined) return `is missing: ${wanted}`;
-      if (issue.expected === 'string' && typeof value !== 'object')
-        return `must be text, found the ${typeof value} ${short(value)}; put it in quotes`;
+      if (issue.expected === 'string' && (typeof value !== 'object' || typeOf(value) === 'number'))
+        return `must be text, found ${nameOf(value)}; put it in quotes`;
       return `must be ${wanted.replace(/^(?=list|mapping|number)/, 'a ')}, found ${nameOf(value)}`;
     case 'invalid_value': {
       const values = issue.values.map(String);
       if (!issue.message.startsWith('Invalid ')) return issue.message;
       if (value === undefined) return `is missing: ${wanted}`;
+      if (value instanceof Hidden) return `is none of ${values.join(', ')}`;
       return `"${short(value)}" is none of ${values.join(', ')}${didYouMean(String(value), values)}`;
     }
     case 'too_small':
@@ -377,7 +411,11 @@ function valueAt(value: unknown, path: Path): unknown {
   return here;
 }
 
+const typeOf = (value: unknown): string => (value instanceof Hidden ? typeof value.value : typeof value);
+
 function nameOf(value: unknown): string {
+  if (value instanceof Hidden)
+    return typeof value.value === 'object' ? nameOf(value.value) : `a ${typeof value.value}`;
   if (value === null) return 'nothing';
   if (Array.isArray(value)) return 'a list';
   if (typeof value === 'object') return 'a mapping';
@@ -385,6 +423,7 @@ function nameOf(value: unknown): string {
 }
 
 const short = (value: unknown): string => {
+  if (value instanceof Hidden) return 'this value';
   const text = typeof value === 'object' ? nameOf(value) : String(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
 };
