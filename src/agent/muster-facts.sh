@@ -52,12 +52,13 @@ look_at_wal() {
 }
 
 # Sets etcd to serving, down (nothing listens) or alive. A member without quorum answers only after
-# five seconds, so no answer within two means alive.
+# five seconds, so no answer within two means alive. An etcd that is full serves reads; etcd 3.4
+# does not know `exclude`, and its member counts as alive then.
 look_at_etcd() {
   etcd=alive
   etcd_answer=$(
     curl -q --silent --noproxy '*' --max-time 2 --output /dev/null --write-out '%{http_code}' \
-      "$etcd_url/health"
+      "$etcd_url/health?exclude=NOSPACE"
   )
   case $?$etcd_answer in
     7*) etcd=down ;;

@@ -1382,7 +1382,7 @@ look_at_etcd() {
   etcd=alive
   etcd_answer=$(
     curl -q --silent --noproxy '*' --max-time 2 --output /dev/null --write-out '%{http_code}' \\
-      "$etcd_url/health"
+      "$etcd_url/health?exclude=NOSPACE"
   )
   case $?$etcd_answer in
     7*) etcd=down ;;

@@ -159,6 +159,34 @@ export const foundCluster: H = async (request, { founding }) => {
   return json(foundingView(await founding.order(name)));
 };
 
+/** Shows the alarms and the space of a cluster's etcd. */
+export const showSpace: H = async ({ params }, { etcdSpace }) => {
+  const { condition, ...report } = await etcdSpace.space(params.name ?? '');
+  const { members, silent, quota } = condition;
+  return json({
+    ...report,
+    ...(Number.isFinite(quota) && { quota }),
+    members: members.map(({ name, id, leader, octets, inUse, reads }) => ({
+      ...{ name, octets, inUse, reads },
+      leader: id === leader,
+    })),
+    silent,
+  });
+};
+
+/** Begins to reclaim the space of etcd. Body: `{confirm}`, which repeats the cluster's name. */
+export const reclaimSpace: H = async (request, { etcdSpace }) => {
+  const name = request.params.name ?? '';
+  const { confirm } = await fieldsOf(request, ['confirm']);
+  if (confirm !== name)
+    throw new MusterError(
+      'E_USAGE',
+      `to reclaim the space of the etcd of ${name}, repeat its name: {"confirm": "${name}"}`,
+    );
+  await etcdSpace.reclaim(name);
+  return json({}, 202);
+};
+
 /** Shows the health of a cluster and changes nothing. Query: `etcd` checks only etcd. */
 export const showHealth: H = async ({ params, query }, { health }) =>
   json(await health.look(params.name ?? '', { etcdOnly: flag(query, 'etcd') }));

@@ -20,6 +20,7 @@ import type { Rolls } from '../cluster/change/roll/rolls.ts';
 import type { Rotations } from '../cluster/change/rotation/rotations.ts';
 import type { Upgrades } from '../cluster/change/upgrade/upgrades.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
+import type { EtcdWatch } from '../cluster/health/etcd-watch.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { ClusterEndpoint, EtcdClient, UserCredential } from '../cluster/joining/user-credentials.ts';
 import type { AddonLibrary } from '../cluster/objects/addons/library.ts';
@@ -108,6 +109,8 @@ export interface ApiDeps {
    * when the state of etcd does not allow them
    */
   readonly founding: FoundingOrders;
+  /** The alarms and the space of clusters' etcd, and the order to reclaim it. */
+  readonly etcdSpace: Pick<EtcdWatch, 'space' | 'reclaim'>;
   /** What founded clusters run. */
   readonly running: Pick<Running, 'of'>;
   /** Backups of this boot host, and the life of its store. */

@@ -14,11 +14,13 @@ import { acceptStore, showLife, writeBackup } from './backup.ts';
 import { bind } from './bind.ts';
 import {
   foundCluster,
+  reclaimSpace,
   showAddons,
   showFounding,
   showHealth,
   showPlan,
   showResolvedCluster,
+  showSpace,
   verifyCluster,
 } from './clusters.ts';
 import { showConsole } from './console.ts';
@@ -180,6 +182,8 @@ export const API_ROUTES: readonly Route<ApiDeps>[] = [
     'GET /v1/clusters/:name/running': showRunning,
     'GET /v1/clusters/:name/founding': showFounding,
     'POST /v1/clusters/:name/found': foundCluster,
+    'GET /v1/clusters/:name/space': showSpace,
+    'POST /v1/clusters/:name/reclaim-space': reclaimSpace,
     'GET /v1/clusters/:name/status': showHealth,
     'POST /v1/clusters/:name/verify': verifyCluster,
     'POST /v1/clusters/:name/add-node': addNodes,

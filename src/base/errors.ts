@@ -203,6 +203,12 @@ export const ERRORS = {
     http: 409,
     fix: 'The message says why; `muster cluster founding NAME` shows the state of every member.',
   },
+  E_ETCD_SPACE: {
+    title: 'An alarm of etcd, or its space, does not allow this.',
+    who: 'operator',
+    http: 409,
+    fix: 'The message says which member it is and what ends it; `muster cluster status NAME` shows when it has ended.',
+  },
   E_CHANGE: {
     title: 'A change of the cluster that is under way, or was, does not allow this.',
     who: 'operator',

@@ -81,6 +81,26 @@ export const METRICS = {
     help: "Members of etcd, by cluster and what their agents report: 'serving' (it reads with a quorum), 'alive' (it has no quorum), 'down', or 'silent' (no report).",
     labels: ['cluster', 'health'],
   },
+  muster_dhcp_unrecorded_leases: {
+    type: 'gauge',
+    help: 'Addresses that were acknowledged while the store could not write, and are not recorded yet.',
+    labels: [],
+  },
+  muster_cluster_etcd_troubles: {
+    type: 'gauge',
+    help: "What is wrong with an etcd whose members answer, by cluster and trouble: 'nospace' and 'corrupt' (alarms: etcd refuses writes), 'other_alarm', 'near_quota' (80 % of it), 'behind' (a member lags by 5,000 entries or more), 'no_leader'.",
+    labels: ['cluster', 'trouble'],
+  },
+  muster_cluster_etcd_database_bytes: {
+    type: 'gauge',
+    help: 'The size of the largest database file of the members of an etcd, by cluster.',
+    labels: ['cluster'],
+  },
+  muster_cluster_etcd_quota_bytes: {
+    type: 'gauge',
+    help: 'The size of the database at which etcd refuses writes, by cluster.',
+    labels: ['cluster'],
+  },
   muster_cluster_apiservers: {
     type: 'gauge',
     help: "API servers, by cluster and what their agents report: 'ready', 'alive' (not ready), 'down', or 'silent' (no report).",

@@ -16,7 +16,8 @@ export interface Reason {
  */
 export const EVENT_KINDS = {
   'dhcp.offer': 'An address (or, as proxy, a boot file) was offered.',
-  'dhcp.ack': 'A lease was confirmed and is durable.',
+  'dhcp.ack':
+    'A lease was confirmed and is durable, or the store cannot write and nobody else can get the address.',
   'dhcp.nak': 'A request was refused.',
   'dhcp.decline':
     'A client found that its address is in use, and Muster does not lease the address for a while. A client that declines too many addresses gets none for a while.',
@@ -24,7 +25,8 @@ export const EVENT_KINDS = {
   'dhcp.noted':
     'A message of a booting client got no answer, e.g. because the client chose another server; the reason says why.',
   'dhcp.exhausted': 'No free address was left for a client.',
-  'dhcp.store': 'A lease could not be made durable; the client was not answered and will ask again.',
+  'dhcp.store':
+    'A lease could not be made durable, or was not offered because of that; the client was not answered and will ask again.',
   'dhcp.conflict': 'A probe found a free address in use.',
   'boot.decision': 'Muster decided what a booting machine gets; the reason says why.',
   'boot.script': 'A boot script was served.',
@@ -65,6 +67,8 @@ export const EVENT_KINDS = {
   'certificate.refused': "A machine's request for a certificate was refused.",
   'cluster.founding': 'The founding of etcd advanced; the reason says which step.',
   'cluster.snapshot': 'A snapshot of etcd was taken, or it or a copy of it failed; the reason says which.',
+  'cluster.etcd':
+    'etcd raised or ended an alarm, its database is near its quota, a member lags, or it was compacted or defragmented; the reason says which.',
   'cluster.rollout': 'A rolling restart moved on to a machine, or has stalled.',
   'cluster.later-keys':
     'A machine has keys that this store does not know: it was restored to before a rotation. The cluster is held until an operator decides.',

@@ -29,6 +29,7 @@ import { allowedVersions } from '../cluster/change/upgrade/versions.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
+import type { EtcdWatch } from '../cluster/health/etcd-watch.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
 import type { PlannerDeps } from '../cluster/plan/planner.ts';
@@ -51,6 +52,7 @@ interface ChangesOf {
   readonly reads: (cluster: string, member: MemberAddress) => Promise<boolean>;
   readonly founder: Pick<Founder, 'records'>;
   readonly founding: Pick<FoundingOrders, 'status'>;
+  readonly watch: Pick<EtcdWatch, 'holds'>;
   /** What machines would boot. */
   readonly boot: Pick<Boot['service'], 'outlook' | 'wantedImage'>;
 }
@@ -59,7 +61,7 @@ interface ChangesOf {
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
   { store, events, pki, life, releases, catalog, artifacts, roster, agents }: State,
-  { clusters, kubes, reads, founder, founding, supplies, snapshots, boot }: ChangesOf,
+  { clusters, kubes, reads, founder, founding, watch, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
   // The rollouts ask what a change does, and the changes whether a machine runs as planned.
@@ -111,7 +113,7 @@ export async function openClusterChanges(
     metrics,
     serves: () => life.state === 'usual',
     clusters,
-    holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster),
+    holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster) ?? watch.holds(cluster),
     ownMachines,
     kinds: [kind, upgradeKind, rollsOf.kind, ownKind],
     settled,

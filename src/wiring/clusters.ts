@@ -18,8 +18,8 @@ import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
 import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
-import { createGateways } from '../cluster/etcd/gateway.socket.ts';
-import type { EtcdGateway } from '../cluster/etcd/views.ts';
+import { createGateways, type Etcd } from '../cluster/etcd/gateway.socket.ts';
+import { type EtcdWatch, startEtcdWatch } from '../cluster/health/etcd-watch.ts';
 import { createHealth } from '../cluster/health/health.ts';
 import { type HealthMetrics, measureHealth } from '../cluster/health/health-metrics.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
@@ -38,6 +38,7 @@ import { openAppliedObjects } from '../cluster/objects/applied.ts';
 import { withWebhookSecrets } from '../cluster/plan/apiserver.ts';
 import { openPresentObjects } from '../cluster/plan/desired-objects.ts';
 import { createPlanner } from '../cluster/plan/planner.ts';
+import { windowsOf } from '../cluster/spec/maintenance.ts';
 import { followClusters, type ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
 import { factLabel } from '../machines/inventory-facts.ts';
 import { serveRegistry } from '../pxe/http/registry.server.ts';
@@ -75,7 +76,12 @@ export async function openClusters(
   const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
   const present = openPresentObjects(addons, foundingOf);
   const applied = openAppliedObjects({ store, log, clock });
-  const snapshots = snapshotsOf(options, { clock, log }, state, founder);
+  // Until the changes are read, any cluster may be under change.
+  let isChanging = (_cluster: string): boolean => true;
+  const watch = startWatch({ founder, clusters, gateway }, common, state, closing, {
+    changes: (cluster) => isChanging(cluster),
+  });
+  const snapshots = snapshotsOf(options, { clock, log }, state, founder, watch);
   closing.defer(() => snapshots.close());
   await snapshots.resume(founder.records().map(({ cluster }) => cluster));
   const kubes = kubesWhileServing(life, createKubes({ pki, clock, signal }));
@@ -83,15 +89,13 @@ export async function openClusters(
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
   const reads = (cluster: string, member: MemberAddress) => gateway(cluster).reads(member);
-  const changesOf = { clusters, kubes, reads, founder, founding, supplies, snapshots, boot: boot.service };
+  const more = { founding, supplies, snapshots, watch, boot: boot.service };
+  const changesOf = { clusters, kubes, reads, founder, ...more };
   const changes = await openClusterChanges(common, state, changesOf, closing);
+  isChanging = (cluster) => changes.running(cluster) !== undefined;
   const planner = createPlanner({
+    ...{ catalog, clusters, pki, events, clock },
     running: changes.running,
-    catalog,
-    clusters,
-    pki,
-    events,
-    clock,
     etcd: createEtcdPlanner(founder),
     departures: founder,
     tokens,
@@ -100,9 +104,7 @@ export async function openClusters(
     releases,
     supplies,
     allowed: changes.allowed,
-    present,
-    applied,
-    given,
+    ...{ present, applied, given },
     orders: [snapshots.line, changes.reboot],
   });
   const departures = startDepartures({ founder, clusters, kubes }, common, closing);
@@ -113,6 +115,7 @@ export async function openClusters(
   const health = createHealth({
     ...{ clusters, running: releases, kubes, pki },
     founding: founding.status,
+    condition: watch.look,
     objects: { present, applied },
     roster,
     stopped: (machine) => agents.waits(machine) ?? boot.service.outlook(machine),
@@ -152,7 +155,7 @@ export async function openClusters(
     opened(() => agents.close());
   };
   return {
-    ...{ founding, snapshots, health, membership },
+    ...{ founding, snapshots, health, membership, watch },
     rotations: changes.rotations,
     laterKeys: changes.laterKeys,
     upgrades: changes.upgrades(health),
@@ -186,13 +189,10 @@ const credentialsOf = (deps: UserCredentialsDeps) => ({
 });
 
 /** The clients of etcd, which change nothing until a restored store is accepted. */
-function gatewaysWhileServing(
-  life: Life,
-  gatewayOf: (cluster: string) => EtcdGateway,
-): (cluster: string) => EtcdGateway {
+function gatewaysWhileServing(life: Life, gatewayOf: (cluster: string) => Etcd): (cluster: string) => Etcd {
   return (cluster) => {
     const gateway = gatewayOf(cluster);
-    const serving = (): EtcdGateway => {
+    const serving = (): Etcd => {
       mustServe(life.state);
       return gateway;
     };
@@ -202,6 +202,11 @@ function gatewaysWhileServing(
       remove: async (...of) => serving().remove(...of),
       addLearner: async (...of) => serving().addLearner(...of),
       promote: async (...of) => serving().promote(...of),
+      condition: async (...of) => serving().condition(...of),
+      compact: async (...of) => serving().compact(...of),
+      defragment: async (...of) => serving().defragment(...of),
+      disarm: async (...of) => serving().disarm(...of),
+      write: async (...of) => serving().write(...of),
     };
   };
 }
@@ -222,6 +227,7 @@ function snapshotsOf(
   { clock, log }: Pick<Common, 'clock' | 'log'>,
   { snapshotFiles, catalog, pki, events }: State,
   { records }: Pick<Founder, 'records'>,
+  watch: EtcdWatch,
 ): Snapshots {
   return createSnapshots({
     files: snapshotFiles,
@@ -229,6 +235,8 @@ function snapshotsOf(
     nameOfCopy,
     setting: (cluster) => catalog.get('Cluster', cluster)?.document.spec.backup,
     records,
+    reads: watch.reads,
+    alarm: (cluster) => watch.holds(cluster)?.message,
     encryption: async (cluster) => {
       const keys = await pki.encryption(cluster);
       return keys ? [...keys.trusted, ...keys.distrusted].map(({ id }) => id) : [];
@@ -237,6 +245,35 @@ function snapshotsOf(
     log,
     events,
   });
+}
+
+/** Watches the etcd of all clusters; `changes` says whether one of them is being changed. */
+function startWatch(
+  of: Pick<Founded, 'founder' | 'clusters'> & { readonly gateway: (cluster: string) => Etcd },
+  { metrics, clock, log }: Common,
+  { events, catalog }: State,
+  closing: AsyncDisposableStack,
+  { changes }: { readonly changes: (cluster: string) => boolean },
+): EtcdWatch {
+  const watch = startEtcdWatch({
+    ...{ founder: of.founder, clusters: of.clusters, gateway: of.gateway, metrics, events, clock, log },
+    busy: (cluster) => whyEtcdIsLeftAlone(of.founder, changes(cluster), cluster),
+    closed: windowsOf({ catalog, clock }).closed,
+  });
+  closing.defer(() => watch.close());
+  return watch;
+}
+
+/** Why the members of etcd are not defragmented now. */
+function whyEtcdIsLeftAlone(
+  { records }: Pick<Founder, 'records'>,
+  changes: boolean,
+  cluster: string,
+): string | undefined {
+  if (changes) return 'a change of the cluster is under way';
+  const record = records().find((one) => one.cluster === cluster);
+  if (!record?.founded || record.reset || record.restoring) return 'its etcd is not founded';
+  return record.replacing || record.leaving ? 'its members change' : undefined;
 }
 
 /** Starts to measure the health of founded clusters. */

@@ -113,6 +113,7 @@ export async function listenToOperators(
       ...{ upgrades: clusters.upgrades, rolls: clusters.rolls },
       builds: clusters.builds,
       health: clusters.health,
+      etcdSpace: clusters.watch,
       membership: clusters.membership,
       waiting: clusters.waiting,
       ...clusters.credentials,

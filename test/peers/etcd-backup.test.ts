@@ -8,11 +8,46 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { callApi } from './etcd/api.ts';
-import { PATIENCE_S, until, withRack } from './etcd/rack.ts';
+import { CLUSTER, PATIENCE_S, type Rack, until, withRack } from './etcd/rack.ts';
 import { loseAll, takeSnapshot } from './etcd/snapshot.ts';
 import { unpacked } from './unpacked.ts';
 
 const ETCDCTL = unpacked('etcd-client', 'usr/bin/etcdctl').command;
+
+/** An etcd that is full after 16 MiB. */
+const SMALL = CLUSTER.replace('checks: {', 'flags: {etcd: {quota-backend-bytes: "16777216"}}, checks: {');
+
+/**
+ * etcd reaches its quota: status fails and names alarm and cure, a snapshot is taken all the same,
+ * no change begins, and the cure ends with writes that are accepted.
+ */
+async function fullAndCured(rack: Rack): Promise<void> {
+  expect(await rack.muster('cluster', 'status', 'one', '--etcd')).toMatchObject({ code: 0 });
+  expect(await rack.writer.fill(rack.machines.m1)).toContain('database space exceeded');
+  const status = await rack.muster('cluster', 'status', 'one', '--etcd');
+  expect(status.code, status.output).toBe(1);
+  expect(status.output).toMatch(/FAIL +etcd +m\d +alarm NOSPACE: .*muster cluster reclaim-space one/);
+  await until(
+    'the event says it',
+    async () => (await rack.muster('events')).output.match(/cluster\.etcd +nospace/),
+    rack.state,
+  );
+  await takeSnapshot(rack);
+  const rotation = JSON.stringify({ keysets: 'sa' });
+  const refused = await callApi(rack.host.socket, 'POST', '/v1/clusters/one/rotation', rotation);
+  expect(refused).toMatchObject({ status: 409, text: expect.stringContaining('alarm NOSPACE') });
+
+  const preview = await rack.muster('cluster', 'reclaim-space', 'one');
+  expect(preview).toMatchObject({ code: 2, output: expect.stringContaining('add --confirm one') });
+  const cured = await rack.muster('cluster', 'reclaim-space', 'one', '--confirm', 'one');
+  expect(cured.code, `${cured.output}\n${await rack.state()}`).toBe(0);
+  expect(cured.output).toMatch(
+    /compacted to revision [\s\S]*m1 was defragmented[\s\S]*disarmed[\s\S]*A write was accepted/,
+  );
+  const { size } = rack.writer.acknowledged;
+  await until('writes are acknowledged again', () => rack.writer.acknowledged.size > size + 10, rack.state);
+  expect(await rack.muster('cluster', 'status', 'one', '--etcd')).toMatchObject({ code: 0 });
+}
 
 test.concurrent(
   'a snapshot that was taken under a writer brings back every earlier write after all members lost their data',
@@ -39,6 +74,7 @@ test.concurrent(
         async () => (await rack.muster('cluster', 'backups', 'one')).output.includes('schedule'),
         rack.state,
       );
+      await fullAndCured(rack);
       const { id: founding } = (await rack.founding()).record!;
       const before = systemClock.monotonic();
       const id = await takeSnapshot(rack);
@@ -71,6 +107,6 @@ test.concurrent(
       expect((await rack.founding()).record!.id).not.toBe(founding);
       for (const machine of all) expect(await rack.writer.missing(machine, false, before)).toEqual([]);
     },
-    { document: 'api', diskMiB: 640 },
+    { document: 'api', diskMiB: 640, cluster: SMALL },
   ),
 );

@@ -167,6 +167,34 @@ const snapshot = z
   })
   .meta({ id: 'Snapshot' });
 
+const space = z
+  .strictObject({
+    cluster: z.string(),
+    quota: z.number().optional().meta({ description: 'In octets; absent: there is none.' }),
+    members: z.array(
+      z.strictObject({
+        name: z.string(),
+        leader: z.boolean(),
+        octets: z.number(),
+        inUse: z.number(),
+        reads: z.boolean(),
+      }),
+    ),
+    silent: z.array(z.string()),
+    troubles: z.array(
+      z.strictObject({ code: z.string(), subject: z.string(), says: z.string(), fix: z.string() }),
+    ),
+    refused: z.string().optional().meta({ description: 'Why an order would be refused now.' }),
+    order: z
+      .strictObject({
+        steps: z.array(z.strictObject({ code: z.string(), text: z.string() })),
+        ended: z.enum(['reclaimed', 'failed']).optional(),
+      })
+      .optional()
+      .meta({ description: 'The last order since the server started; without `ended` it works.' }),
+  })
+  .meta({ id: 'EtcdSpace' });
+
 const membership = z
   .strictObject({
     cluster: z.string(),
@@ -334,6 +362,18 @@ export const CLUSTERS = {
     body: z.strictObject({ confirm }),
     answer: ordered,
   },
+  'GET /v1/clusters/:name/space': {
+    access: 'view',
+    summary: "Shows the alarms and the space of a cluster's etcd, and the last order to reclaim it.",
+    answer: space,
+  },
+  'POST /v1/clusters/:name/reclaim-space': {
+    access: 'operate',
+    summary: 'Compacts and defragments etcd member by member, and disarms its alarm NOSPACE.',
+    body: z.strictObject({ confirm }),
+    answer: z.strictObject({}),
+    statuses: [202],
+  },
   'GET /v1/clusters/:name/backups': {
     access: 'view',
     summary: "Lists the snapshots of a cluster's etcd, the one that is being taken, and the last failure.",
@@ -342,7 +382,12 @@ export const CLUSTERS = {
       ...itemsOf(snapshot),
       faults: z.array(z.string()),
       ordered: z
-        .strictObject({ id: z.string(), machine: z.string().optional(), received: z.int() })
+        .strictObject({
+          id: z.string(),
+          machine: z.string().optional(),
+          received: z.int(),
+          waits: z.string().optional().meta({ description: 'Why no member takes it yet.' }),
+        })
         .optional(),
       failed: z.strictObject({ id: z.string(), at: time, text: z.string() }).optional(),
       due: time.optional(),

@@ -58,7 +58,7 @@ export async function listBackups(
   if (ordered)
     io.out(
       ordered.machine === undefined
-        ? `${ordered.id} was ordered; the next healthy member that polls takes it\n`
+        ? `${ordered.id} was ordered, and waits for a member that can take it: ${ordered.waits}\n`
         : `${ordered.id} is being taken by ${ordered.machine}: ${sizeText(ordered.received)} so far\n`,
     );
   if (failed) io.out(`${failed.id} failed at ${timeText(failed.at)}: ${failed.text}\n`);

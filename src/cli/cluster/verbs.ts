@@ -340,6 +340,22 @@ function recoveryVerbs(cluster: Command, io: Io, finish: Finish): void {
     'muster cluster restore blue --from cp1',
     'say what may be lost, and change nothing',
   ]);
+  const reclaim = withServer(
+    cluster
+      .command('reclaim-space')
+      .summary('free the space of an etcd that is full, and let it accept writes again')
+      .description(
+        'Compacts etcd to its current revision, defragments its members one at a time with the leader last, disarms the alarm NOSPACE, and looks whether a write is accepted. Without --confirm it shows the databases and what it would do.',
+      )
+      .argument('<cluster>', 'name of the Cluster')
+      .option(...CONFIRM),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./reclaim-space.ts')).reclaimSpace(name, options, io)),
+  );
+  withExamples(reclaim, [
+    'muster cluster reclaim-space blue',
+    'see the size of each database, and change nothing',
+  ]);
   const callOff = withServer(
     cluster
       .command('call-off')

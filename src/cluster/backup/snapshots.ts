@@ -31,6 +31,10 @@ interface SnapshotsDeps {
   readonly setting: (cluster: string) => BackupSpec | undefined;
   /** The records of founding of all clusters, from memory. */
   readonly records: () => readonly FoundingRecord[];
+  /** Whether a member of etcd answered a read when it was last asked, so that it can be copied. */
+  readonly reads: (cluster: string, member: string) => boolean;
+  /** The alarm of a cluster's etcd, which explains what waits. */
+  readonly alarm: (cluster: string) => string | undefined;
   /** Ids of the keys that encrypt the Secrets of a cluster. */
   readonly encryption: (cluster: string) => Promise<readonly string[]>;
   readonly clock: Clock;
@@ -48,6 +52,8 @@ interface Order {
   /** When it last advanced, by the monotonic clock. */
   movedAt: Millis;
   receiving?: Receiving;
+  /** Machine → why it did not take the snapshot when it last polled. */
+  readonly refused: Map<string, string>;
 }
 
 /** An attempt that failed; ms since 1970. */
@@ -61,7 +67,13 @@ export interface SnapshotList {
   readonly items: readonly Snapshot[];
   /** Files that are not understood. */
   readonly faults: readonly string[];
-  readonly ordered?: { readonly id: string; readonly machine?: string; readonly received: number };
+  readonly ordered?: {
+    readonly id: string;
+    readonly machine?: string;
+    readonly received: number;
+    /** Why no member takes it yet. */
+    readonly waits?: string;
+  };
   readonly failed?: FailedSnapshot;
   /** When the next one is due, ms since 1970; absent: only when ordered. */
   readonly due?: number;
@@ -141,16 +153,44 @@ class SnapshotRounds {
       this.#fail(order, `${machine.name}: ${facts.hold.text}`);
       return undefined;
     }
-    if (order.machine !== undefined && this.#stalled(order)) {
-      this.#fail(order, `${order.machine} sent nothing for ten minutes; see its journal`);
-      return undefined;
-    }
-    const healthy = facts.etcd.wal === 'present' && facts.etcd.health === 'serving';
-    if (order.machine === undefined && healthy && facts.hold === undefined) {
-      order.machine = machine.name;
-      order.movedAt = this.#deps.clock.monotonic();
+    if (this.#failStalled(order)) return undefined;
+    if (order.machine === undefined) {
+      const why = this.#whyNot(cluster, machine.name, facts);
+      if (why === undefined) {
+        order.machine = machine.name;
+        order.movedAt = this.#deps.clock.monotonic();
+      } else order.refused.set(machine.name, why);
     }
     return order.machine === machine.name ? { do: 'snapshot-etcd', id: order.id } : undefined;
+  }
+
+  /**
+   * Why a member cannot take a snapshot. An etcd that is full answers its health check with 503 and
+   * is copied all the same: a snapshot only reads, and it may be what saves the cluster.
+   */
+  #whyNot(cluster: string, machine: string, { etcd, hold }: AgentFacts): string | undefined {
+    if (hold !== undefined) return `${machine} is held: ${hold.text}`;
+    if (etcd.wal !== 'present') return `${machine} has no data of etcd`;
+    if (etcd.health === 'serving') return undefined;
+    if (etcd.health === 'alive' && this.#deps.reads(cluster, machine)) return undefined;
+    return `etcd of ${machine} ${etcd.health === 'down' ? 'does not run' : 'answers no read'}`;
+  }
+
+  /** Ends an order that nobody advanced for a while. Returns whether it did. */
+  #failStalled(order: Order): boolean {
+    if (!this.#stalled(order)) return false;
+    const text =
+      order.machine === undefined
+        ? `no member could take it for ten minutes: ${this.#waits(order)}`
+        : `${order.machine} sent nothing for ten minutes; see its journal`;
+    this.#fail(order, text);
+    return true;
+  }
+
+  #waits({ cluster, refused }: Order): string {
+    const alarm = this.#deps.alarm(cluster);
+    const each = [...refused.values()].join('; ') || 'no member of etcd has polled';
+    return alarm === undefined ? each : `${each} (${alarm})`;
   }
 
   order(cluster: string): { readonly id: string } {
@@ -263,7 +303,8 @@ class SnapshotRounds {
   }
 
   async list(cluster: string): Promise<SnapshotList> {
-    const order = this.#orders.get(cluster);
+    const known = this.#orders.get(cluster);
+    const order = known && !this.#failStalled(known) ? known : undefined;
     const failed = this.#failed.get(cluster);
     const due = this.#due(cluster);
     return {
@@ -272,7 +313,7 @@ class SnapshotRounds {
         ordered: {
           id: order.id,
           received: order.receiving?.size ?? 0,
-          ...(order.machine !== undefined && { machine: order.machine }),
+          ...(order.machine === undefined ? { waits: this.#waits(order) } : { machine: order.machine }),
         },
       }),
       ...(failed && { failed }),
@@ -308,7 +349,7 @@ class SnapshotRounds {
   #begin(cluster: string, by: Order['by']): Order {
     const { clock } = this.#deps;
     const id = newSnapshotId(clock.now(), randomBytes(2));
-    const order: Order = { id, cluster, by, movedAt: clock.monotonic() };
+    const order: Order = { id, cluster, by, movedAt: clock.monotonic(), refused: new Map() };
     this.#orders.set(cluster, order);
     return order;
   }

@@ -12,7 +12,11 @@ interface WithNodes {
 export const etcdServes: Judge<unknown, unknown> = ({ facts, roles }) =>
   !roles.includes('etcd') || facts?.etcd.health === 'serving'
     ? done('')
-    : waiting('its member of etcd does not serve');
+    : waiting(
+        facts?.etcd.health === 'alive'
+          ? 'its member of etcd answers and does not serve: it has no quorum, or an alarm is raised (`muster cluster status` names it)'
+          : 'its member of etcd does not run',
+      );
 
 export const apiserverIsReady: Judge<unknown, unknown> = ({ facts, roles }) =>
   !roles.includes('control-plane') || facts?.apiserver?.health === 'ready'

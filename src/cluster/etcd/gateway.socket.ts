@@ -10,14 +10,20 @@ import type { Pki } from '../../pki/pki.ts';
 import { bootHostCredentials } from '../boot-host.ts';
 import { ask, type Credentials } from '../https.socket.ts';
 import { etcdClientUrl, etcdPeerUrl } from '../spec/ports.ts';
+import { readCondition } from './condition.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
-import type { EtcdGateway } from './views.ts';
+import type { EtcdGateway, EtcdMaintenance } from './views.ts';
 
 /**
  * Milliseconds for an answer. Without a quorum etcd answers a linearizable read after 5 s, a
  * healthy etcd in milliseconds.
  */
 const PATIENCE_MS = 3000;
+/**
+ * Milliseconds for a compaction or a defragmentation. A large database takes a minute on a slow
+ * disk.
+ */
+const WORK_MS = 300_000;
 const ANSWER_LIMIT = 1024 * 1024;
 
 interface GatewayDeps {
@@ -27,35 +33,46 @@ interface GatewayDeps {
   readonly signal: AbortSignal;
 }
 
+/** Both sides of a cluster's etcd. */
+export type Etcd = EtcdGateway & EtcdMaintenance;
+
 /** Returns a function that makes the gateway of a cluster's etcd. */
-export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: string) => EtcdGateway {
+export function createGateways({ pki, clock, signal }: GatewayDeps): (cluster: string) => Etcd {
   const credentials = bootHostCredentials({ pki, clock }, 'muster-etcd-client', 'etcd-ca');
-  const gateways = new Map<string, EtcdGateway>();
+  const gateways = new Map<string, Etcd>();
   return (cluster) => {
     const known = gateways.get(cluster);
     if (known) return known;
-    const made = gatewayOf(async (url, body) => post(url, body, await credentials(cluster), signal));
+    const made = gatewayOf(async (url, body, patience = PATIENCE_MS) =>
+      post(url, body, await credentials(cluster), { patience, signal }),
+    );
     gateways.set(cluster, made);
     return made;
   };
 }
 
-type Post = (url: string, body: object) => Promise<unknown>;
+/** `patience`: milliseconds for the answer; without it, {@link PATIENCE_MS}. */
+type Post = (url: string, body: object, patience?: number) => Promise<unknown>;
 
 /**
  * Implements the gateway's protocol with any function that posts JSON and resolves with the JSON
  * answer.
  */
-export function gatewayOf(postTo: Post): EtcdGateway {
+export function gatewayOf(postTo: Post): Etcd {
   /**
    * Posts to one member after the other until one accepts. Throws etcd's last refusal, or the last
    * error when no member answered.
    */
-  const any = async (members: readonly MemberAddress[], path: string, body: object): Promise<unknown> => {
+  const any = async (
+    members: readonly MemberAddress[],
+    path: string,
+    body: object,
+    patience?: number,
+  ): Promise<unknown> => {
     let last: unknown = new Error('etcd has no members');
     for (const { address } of members) {
       try {
-        return await postTo(etcdClientUrl(address) + path, body);
+        return await postTo(etcdClientUrl(address) + path, body, patience);
       } catch (error) {
         last = error instanceof EtcdRefusal || !(last instanceof EtcdRefusal) ? error : last;
       }
@@ -99,8 +116,63 @@ export function gatewayOf(postTo: Post): EtcdGateway {
     addLearner: async (members, url) =>
       void (await any(members, '/v3/cluster/member/add', { peerURLs: [url], isLearner: true })),
     promote: async (members, id) => void (await any(members, '/v3/cluster/member/promote', { ID: id })),
+    ...maintenanceOf(postTo, any, reads),
   };
 }
+
+type Any = (
+  members: readonly MemberAddress[],
+  path: string,
+  body: object,
+  patience?: number,
+) => Promise<unknown>;
+
+function maintenanceOf(
+  postTo: Post,
+  any: Any,
+  reads: (address: string) => Promise<boolean>,
+): EtcdMaintenance {
+  return {
+    async condition(members, quota) {
+      const found = await Promise.all(
+        members.map(async (one) => {
+          const [answer, ok] = await Promise.all([
+            postTo(`${etcdClientUrl(one.address)}/v3/maintenance/status`, {}).catch(() => undefined),
+            reads(one.address),
+          ]);
+          return answer === undefined ? undefined : readCondition(one, answer, ok);
+        }),
+      );
+      const answered = found.filter((one) => one !== undefined);
+      const silent = members.filter((_, n) => found[n] === undefined).map(({ name }) => name);
+      const reported = answered.flatMap((one) => one.quota ?? []);
+      return { members: answered, silent, quota: reported.length > 0 ? Math.min(...reported) : quota };
+    },
+    async compact(members, revision) {
+      try {
+        await any(members, '/v3/kv/compaction', { revision, physical: true }, WORK_MS);
+      } catch (error) {
+        // An API server, or an earlier order, was there first.
+        if (!(error instanceof EtcdRefusal) || !error.message.includes('has been compacted')) throw error;
+      }
+    },
+    defragment: async ({ address }) =>
+      void (await postTo(`${etcdClientUrl(address)}/v3/maintenance/defragment`, {}, WORK_MS)),
+    disarm: async (members, { member, name }) =>
+      void (await any(members, '/v3/maintenance/alarm', {
+        action: 'DEACTIVATE',
+        memberID: member,
+        alarm: name,
+      })),
+    async write(members) {
+      await any(members, '/v3/kv/put', { key: PROBE_KEY, value: PROBE_KEY });
+      await any(members, '/v3/kv/deleterange', { key: PROBE_KEY });
+    },
+  };
+}
+
+/** The key that a probe writes and deletes; Kubernetes has all of its own below `/registry`. */
+const PROBE_KEY = Buffer.from('muster/write-probe').toString('base64');
 
 /** A key of one zero octet, which no program uses. */
 const UNUSED_KEY = Buffer.from([0]).toString('base64');
@@ -131,12 +203,12 @@ async function post(
   url: string,
   body: object,
   credentials: Credentials,
-  signal: AbortSignal,
+  { patience, signal }: { readonly patience: number; readonly signal: AbortSignal },
 ): Promise<unknown> {
   const { status, text } = await ask(url, credentials, {
     method: 'POST',
     body,
-    patience: PATIENCE_MS,
+    patience,
     limit: ANSWER_LIMIT,
     signal,
   });

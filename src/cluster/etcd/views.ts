@@ -5,6 +5,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
+import type { Alarm, EtcdCondition } from './condition.ts';
 import type { EtcdView, MemberAddress } from './founding.ts';
 
 /** The etcd of one cluster, which the boot host reaches with a client certificate of its own. */
@@ -20,6 +21,19 @@ export interface EtcdGateway {
   remove(members: readonly MemberAddress[], id: string): Promise<void>;
   addLearner(members: readonly MemberAddress[], peerUrl: string): Promise<void>;
   promote(members: readonly MemberAddress[], id: string): Promise<void>;
+}
+
+/** What keeps an etcd in order, and what shows its condition. */
+export interface EtcdMaintenance {
+  /** Asks every member for its condition; no quorum is needed. Never rejects. */
+  condition(members: readonly MemberAddress[], quota: number): Promise<EtcdCondition>;
+  /** Removes the history of all keys before a revision, and resolves when a member has done it. */
+  compact(members: readonly MemberAddress[], revision: string): Promise<void>;
+  /** Gives the free pages of one member's database back; the member answers nothing meanwhile. */
+  defragment(member: MemberAddress): Promise<void>;
+  disarm(members: readonly MemberAddress[], alarm: Alarm): Promise<void>;
+  /** Writes a key of Muster's own and deletes it; rejects with etcd's message. */
+  write(members: readonly MemberAddress[]): Promise<void>;
 }
 
 /** A view is reused for this long. */

@@ -7,7 +7,10 @@ import type { Roster } from '../../machines/roster.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
+import type { EtcdCondition } from '../etcd/condition.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
+import type { MemberAddress } from '../etcd/founding.ts';
+import { recordedMembers } from '../etcd/record.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import type { Kube } from '../kube.ts';
 import type { AllowedVersions } from '../plan/allowed.ts';
@@ -31,6 +34,8 @@ export interface HealthDeps {
   /** What founded clusters run; without it, all run what their documents say. */
   readonly running?: Pick<Running, 'of'>;
   readonly founding: (cluster: string) => Promise<FoundingStatus>;
+  /** What the members of etcd report of themselves; asked only where a founding is recorded. */
+  readonly condition: (cluster: string, members: readonly MemberAddress[]) => Promise<EtcdCondition>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly pki: Pick<Pki, 'isFounded' | 'issued' | 'keysets'>;
   readonly objects: ObjectsStatusDeps;
@@ -132,7 +137,7 @@ async function incomplete(
   const [founding, issued] = await Promise.all([recorded(deps, cluster), issuedOf(deps, cluster)]);
   return [
     ...found,
-    ...(founding ? judgeEtcd(founding, undefined) : []),
+    ...(founding ? await etcdOf(deps, founding, undefined) : []),
     ...judgeCertificates(cluster, names, issued, deps.clock.now()),
     ...judgeMachines([...names].map((name) => seen(deps, name))),
   ];
@@ -156,7 +161,7 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
     ...(restored === undefined || at.etcdOnly
       ? []
       : [bad('restored', resolved.name, restored, RESTORED_FIX)]),
-    ...judgeEtcd(founding, membersOf(resolved), circumstances),
+    ...(await etcdOf(deps, founding, membersOf(resolved), circumstances)),
     ...(at.etcdOnly ? [] : await kubernetes(deps, resolved, at, circumstances)),
     ...judgeCertificates(resolved.name, names, issued, deps.clock.now()),
     ...judgeMachines(
@@ -202,6 +207,17 @@ function circumstancesOf(
       return machine && allowed(resolved, machine).resolved;
     },
   };
+}
+
+async function etcdOf(
+  { condition }: HealthDeps,
+  founding: FoundingStatus,
+  documented: readonly MemberAddress[] | undefined,
+  circumstances: Circumstances = {},
+): Promise<readonly Finding[]> {
+  const { cluster, record } = founding;
+  const asked = record && (await condition(cluster, documented ?? recordedMembers(record)));
+  return judgeEtcd(founding, documented, circumstances, asked);
 }
 
 async function issuedOf({ pki, certificateState }: HealthDeps, cluster: string) {

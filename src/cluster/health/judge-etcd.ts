@@ -2,6 +2,7 @@
  * Compares etcd's own list of members with the document: which member is missing, which does not
  * answer, which should not be in the list. Pure.
  */
+import { type EtcdCondition, spaceText, troublesIn } from '../etcd/condition.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from '../etcd/founding.ts';
 import { addressOfUrl, hasQuorum, isMember, majority } from '../etcd/quorum.ts';
 import { recordedMembers } from '../etcd/record.ts';
@@ -13,12 +14,14 @@ import { type Circumstances, isRestarted, lastWords, type UnderWay, unlessRestar
 /**
  * The findings about etcd. `documented`: the members in the document; undefined while the document
  * is incomplete, in which case the members in the record and in etcd's list are used. A member that
- * the change under way restarts is no fault.
+ * the change under way restarts is no fault. `condition`: what the members report of themselves;
+ * undefined where none was asked.
  */
 export function judgeEtcd(
   status: FoundingStatus,
   documented: readonly MemberAddress[] | undefined,
   circumstances: Circumstances = {},
+  condition?: EtcdCondition,
 ): readonly Finding[] {
   const { cluster, record, view } = status;
   const { change, leaving } = circumstances;
@@ -47,18 +50,31 @@ export function judgeEtcd(
       restarts
         ? good('etcd', cluster, `${says}; the ${change!.kind} restarts it`)
         : bad('etcd', cluster, says, fix),
+      ...judgeCondition(cluster, condition),
     ];
   }
   const strangers = view.members.filter((one) => !members.some((who) => isMember(one, who)));
   return [
     quorum(cluster, view, change),
     ...members.map((who) => judgeMember(status, view, who, circumstances)),
+    ...judgeCondition(cluster, condition),
     ...strangers.map((one) =>
       leaving?.has(one.name)
         ? good('etcd', one.name, `member ${one.id} is being taken out of the cluster`)
         : stranger(cluster, one),
     ),
     ...replacement(status),
+  ];
+}
+
+/** What reads do not show: alarms, space, members that lag. */
+function judgeCondition(cluster: string, condition: EtcdCondition | undefined): readonly Finding[] {
+  if (condition === undefined || condition.members.length === 0) return [];
+  const found = troublesIn(cluster, condition);
+  const full = found.some(({ code }) => code === 'nospace' || code === 'near_quota');
+  return [
+    ...found.map(({ subject, says, fix }) => bad('etcd', subject, says, fix)),
+    ...(full ? [] : [good('etcd', cluster, `its largest database has ${spaceText(condition)}`)]),
   ];
 }
 

@@ -78,6 +78,18 @@ export class Writer {
     }
   }
 
+  /** Writes one large key again and again until etcd is full; resolves with etcd's refusal. */
+  async fill(machine: Machine): Promise<string> {
+    const body = { key: base64('large'), value: base64('x'.repeat(500_000)) };
+    for (let n = 0; n < 1000; n++)
+      try {
+        await this.#post(machine, '/v3/kv/put', body);
+      } catch (error) {
+        return (error as Error).message;
+      }
+    throw new Error('etcd took 500 MB and is not full');
+  }
+
   /** Whether this member is etcd's leader. */
   async leads(machine: Machine): Promise<boolean> {
     const { header, leader } = (await this.#post(machine, '/v3/maintenance/status', {})) as {

@@ -23,6 +23,7 @@ import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
+import { beforeChange } from '../../../src/base/rehearsal.ts';
 import { openSystemCalls } from '../../../src/base/system-calls.socket.ts';
 import { openUserNames } from '../../../src/base/user-names.files.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
@@ -60,7 +61,7 @@ import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts
 import { checkWith } from '../../../src/cluster/spec/check-documents.ts';
 import { windowsOf } from '../../../src/cluster/spec/maintenance.ts';
 import type { Releases } from '../../../src/cluster/spec/release.ts';
-import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { followClusters, noCluster } from '../../../src/cluster/spec/resolved-clusters.ts';
 import { createActing } from '../../../src/events/actor.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { openSecurityLog } from '../../../src/events/security-log.files.ts';
@@ -114,6 +115,8 @@ export interface World {
 }
 
 const HASH = 'a'.repeat(64);
+/** No member of etcd answers here. */
+const CONDITION = { members: [], silent: ['cp1'], quota: 2 ** 31 };
 
 /** One file of documents: a network, an image, a profile, a machine. */
 export const DOCUMENTS = `apiVersion: muster/v1
@@ -270,6 +273,8 @@ export async function openWorld(
     nameOfCopy,
     setting: (cluster) => catalog.get('Cluster', cluster)?.document.spec.backup,
     records: founder.records,
+    reads: () => false,
+    alarm: () => undefined,
     encryption: async () => [],
     clock,
     log,
@@ -315,6 +320,7 @@ export async function openWorld(
     allowed: (resolved) => ({ resolved }),
     clusters: clusters,
     founding: founding.status,
+    condition: async () => CONDITION,
     kubes,
     pki,
     objects: {
@@ -326,8 +332,22 @@ export async function openWorld(
     clock,
     newId: () => 'probe',
   });
+  const known = (cluster: string) => {
+    if (clusters.get(cluster)?.resolved === undefined) throw noCluster(cluster);
+  };
+  const etcdSpace = {
+    async space(cluster: string) {
+      known(cluster);
+      return { cluster, condition: CONDITION, troubles: [] };
+    },
+    async reclaim(cluster: string) {
+      known(cluster);
+      beforeChange(`reclaim the space of etcd of ${cluster}`);
+    },
+  };
   let port: number | undefined;
   const deps: ApiDeps = {
+    etcdSpace,
     snapshots,
     hostBackup: {
       life,

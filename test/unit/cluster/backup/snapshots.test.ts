@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
-import { duration, type Millis } from '../../../../src/base/duration.ts';
+import { duration, type Millis, millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createCopies, nameOfCopy } from '../../../../src/cluster/backup/copies.files.ts';
 import { nextDue, STALLED, surplus } from '../../../../src/cluster/backup/due.ts';
@@ -54,7 +54,11 @@ async function world(
 ) {
   const clock = new ManualClock();
   const events: NewEvent[] = [];
-  const state = { record: { cluster: 'blue', id: 'f1', founded: { at: 0, by: 'm1' }, ...changes } };
+  const state = {
+    record: { cluster: 'blue', id: 'f1', founded: { at: 0, by: 'm1' }, ...changes },
+    reads: new Set<string>(),
+    alarm: undefined as string | undefined,
+  };
   const at = path.join(directory, 'state');
   const files = await openSnapshotFiles({
     directory: at,
@@ -67,6 +71,8 @@ async function world(
     nameOfCopy,
     setting: () => setting,
     records: () => [state.record as FoundingRecord],
+    reads: (_cluster, name) => state.reads.has(name),
+    alarm: () => state.alarm,
     encryption: async () => ['key-1'],
     clock,
     log: silentLog,
@@ -308,4 +314,30 @@ test('octets are a whole snapshot only with their own SHA-256 at the end, in wha
     }),
     { numRuns: 50 },
   );
+});
+
+const alive = facts({ etcd: { wal: 'present', health: 'alive' } });
+
+test('an etcd that is full is copied: its health check fails, and its reads are answered', async () => {
+  const { snapshots, state } = await world({});
+  const { id } = snapshots.order('blue');
+  expect(snapshots.line(blue, member('m1'), alive)).toBeUndefined();
+  state.reads.add('m1');
+  expect(snapshots.line(blue, member('m1'), alive)).toEqual({ do: 'snapshot-etcd', id });
+});
+
+test('an order that no member can take says why, and fails with the reason after ten minutes', async () => {
+  const { snapshots, state, clock, events } = await world({});
+  const { id } = snapshots.order('blue');
+  expect((await snapshots.list('blue')).ordered).toMatchObject({ waits: 'no member of etcd has polled' });
+  state.alarm = 'etcd, m1: alarm CORRUPT';
+  snapshots.line(blue, member('m1'), alive);
+  snapshots.line(blue, member('m2'), facts({ hold: { code: 'unit-failed', text: 'kubelet' } }));
+  const why = 'etcd of m1 answers no read; m2 is held: kubelet (etcd, m1: alarm CORRUPT)';
+  expect((await snapshots.list('blue')).ordered).toEqual({ id, received: 0, waits: why });
+  clock.advance(millis(STALLED + 1));
+  expect(await snapshots.list('blue')).toMatchObject({
+    failed: { id, text: `no member could take it for ten minutes: ${why}` },
+  });
+  expect(events.at(-1)).toMatchObject({ kind: 'cluster.snapshot', reason: { code: 'failed' } });
 });

@@ -28,6 +28,7 @@ const looked = (founding: () => Promise<FoundingStatus>) =>
     allowed: (resolved) => ({ resolved }),
     clusters,
     founding,
+    condition: async () => ({ members: [], silent: [], quota: 1 }),
     kubes: () => () => Promise.reject(new Error('no API server here')),
     pki,
     objects: {

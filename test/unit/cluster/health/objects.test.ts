@@ -96,6 +96,7 @@ test('the report has the line: status gives the objects five minutes, verify non
     allowed: (resolved) => ({ resolved }),
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     founding: async () => ({ cluster: 'golden', members: [] }),
+    condition: async () => ({ members: [], silent: [], quota: 1 }),
     kubes: () => async () => ({ body: { items: [] }, text: '', date: clock.now() }),
     pki,
     objects: {
@@ -129,6 +130,7 @@ test('an edited version is no fault of machines that have not been upgraded yet'
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     running: { of: () => ({ release: runs, machines: new Map() }) as never },
     founding: async () => ({ cluster: 'golden', members: [] }),
+    condition: async () => ({ members: [], silent: [], quota: 1 }),
     kubes: () => async (path) => ({
       body: path === '/version' ? { gitVersion: 'v1.35.6' } : { items: [] },
       text: '',

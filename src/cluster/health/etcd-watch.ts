@@ -1,0 +1,256 @@
+/**
+ * Watches the etcd of every founded cluster for what reads do not show: alarms, a database near its
+ * quota, members that lag. It records what begins and ends, defragments members that hold much free
+ * space, and carries out operators' orders to reclaim space.
+ */
+import type { Clock } from '../../base/clock.ts';
+import { duration, type Millis } from '../../base/duration.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
+import type { Metrics } from '../../base/metrics.ts';
+import { apart, beforeChange } from '../../base/rehearsal.ts';
+import type { EventSink, Reason } from '../../events/event.ts';
+import {
+  dueForDefragmentation,
+  type EtcdCondition,
+  type MemberCondition,
+  quotaOf,
+  TROUBLES,
+  type Trouble,
+  troublesIn,
+  whyAlarmed,
+} from '../etcd/condition.ts';
+import { membersOf } from '../etcd/etcd-plan.ts';
+import type { MemberAddress } from '../etcd/founding.ts';
+import { defragmentOne, type ReclaimStep, reclaim, reclaimStep, whyNotReclaimed } from '../etcd/reclaim.ts';
+import type { EtcdMaintenance } from '../etcd/views.ts';
+import { type Rounds, type RoundsDeps, startRounds } from '../joining/rounds.ts';
+import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
+
+interface EtcdWatchDeps extends RoundsDeps {
+  readonly clusters: Pick<ResolvedClusters, 'get'>;
+  readonly gateway: (cluster: string) => EtcdMaintenance;
+  readonly metrics: Pick<Metrics, 'set'>;
+  readonly events: EventSink;
+  readonly clock: Clock;
+  /** Why members of etcd are left alone now: a change or a replacement; undefined: they are not. */
+  readonly busy: (cluster: string) => string | undefined;
+  /** Why the routine waits for a maintenance window. */
+  readonly closed: (cluster: string) => string | undefined;
+}
+
+/** What an order to reclaim space did, and the condition of etcd now. */
+export interface SpaceReport {
+  readonly cluster: string;
+  readonly condition: EtcdCondition;
+  readonly troubles: readonly Trouble[];
+  /** Why the order would be refused now. */
+  readonly refused?: string;
+  /** The last order since this server started. */
+  readonly order?: Order;
+}
+
+interface Order {
+  readonly steps: readonly ReclaimStep[];
+  /** Absent while it is being carried out. */
+  readonly ended?: 'reclaimed' | 'failed';
+}
+
+export interface EtcdWatch {
+  /** Asks etcd now. `members`: those to ask. */
+  look(cluster: string, members: readonly MemberAddress[]): Promise<EtcdCondition>;
+  /** Whether a member answered a read at the last look, and no alarm but NOSPACE was raised. */
+  reads(cluster: string, member: string): boolean;
+  /** The alarm because of which no change of the cluster may begin or go on, by the last look. */
+  holds(cluster: string): Fault | undefined;
+  /** @throws {MusterError} E_NOT_FOUND for an unknown or incomplete cluster */
+  space(cluster: string): Promise<SpaceReport>;
+  /**
+   * Begins to reclaim the space of etcd; `space` shows the progress.
+   *
+   * @throws {MusterError} E_NOT_FOUND as `space`, E_ETCD_SPACE with the reason when it cannot be
+   *   done now
+   */
+  reclaim(cluster: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+const EVERY = duration('15s');
+/** A member has its turn in the routine at most once in this time, however fast it fills. */
+const ROUTINE_REST = duration('6h');
+/** The routine leaves this time between two members. */
+const ROUTINE_GAP = duration('10m');
+/** These are reported when two looks in a row found them, since an election causes them too. */
+const PASSING: ReadonlySet<Trouble['code']> = new Set(['behind', 'no_leader']);
+
+interface Kept {
+  /** The troubles of the last look, and those that were recorded, by code and subject. */
+  seen: ReadonlySet<string>;
+  readonly recorded: Map<string, Trouble>;
+  /** Member → when the routine defragmented it, monotonic. */
+  readonly defragmented: Map<string, Millis>;
+}
+
+const keyOf = ({ code, subject }: Trouble): string => `${code} ${subject}`;
+
+/**
+ * Watches from now on, until it is closed.
+ *
+ * @throws {MusterError} nothing itself; {@link EtcdWatch} documents what its methods throw
+ */
+export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
+  const { clusters, gateway, metrics, events, clock } = deps;
+  const last = new Map<string, EtcdCondition>();
+  const orders = new Map<string, Order>();
+  const stopping = new AbortController();
+  let working: Promise<void> = Promise.resolve();
+
+  const look = async (cluster: string, members: readonly MemberAddress[]): Promise<EtcdCondition> => {
+    const quota = quotaOf(clusters.get(cluster)?.resolved?.flags.etcd['quota-backend-bytes']);
+    const condition = await gateway(cluster).condition(members, quota);
+    last.set(cluster, condition);
+    return condition;
+  };
+  const record = (cluster: string, reason: Reason): void =>
+    events.record({ kind: 'cluster.etcd', subject: `Cluster/${cluster}`, reason });
+
+  const round = async (cluster: string, members: readonly MemberAddress[], kept: Kept): Promise<void> => {
+    const condition = await look(cluster, members);
+    const found = troublesIn(cluster, condition);
+    measure(metrics, cluster, condition, found);
+    for (const reason of news(kept, found, condition)) record(cluster, reason);
+    const order = orders.get(cluster);
+    const waits = (order && !order.ended) || (deps.busy(cluster) ?? deps.closed(cluster)) !== undefined;
+    const due = waits ? undefined : dueNow(cluster, condition, kept, clock.monotonic());
+    if (due === undefined) return;
+    kept.defragmented.set(due.name, clock.monotonic());
+    const of = { members, quota: condition.quota, etcd: gateway(cluster), clock, signal: stopping.signal };
+    const note = (step: ReclaimStep): void => record(cluster, step);
+    await defragmentOne({ ...of, note }, due.name).catch((error: unknown) =>
+      note(reclaimStep('failed', { why: error instanceof Error ? error.message : String(error) })),
+    );
+  };
+
+  const rounds: Rounds = startRounds<Kept>(
+    deps,
+    {
+      every: EVERY,
+      what: 'watch of etcd',
+      begin: () => ({ seen: new Set(), recorded: new Map(), defragmented: new Map() }),
+    },
+    ({ resolved, state }) => round(resolved.name, membersOf(resolved), state),
+  );
+
+  const resolvedMembers = (cluster: string): readonly MemberAddress[] => {
+    const resolved = clusters.get(cluster)?.resolved;
+    if (resolved === undefined) throw noCluster(cluster);
+    return membersOf(resolved);
+  };
+  const space = async (cluster: string): Promise<SpaceReport> => {
+    const condition = await look(cluster, resolvedMembers(cluster));
+    const troubles = troublesIn(cluster, condition);
+    const alarmed = whyAlarmed(cluster, condition) !== undefined;
+    const refused = whyNotReclaimed(cluster, condition) ?? (alarmed ? undefined : deps.busy(cluster));
+    const order = orders.get(cluster);
+    return { cluster, condition, troubles, ...(refused && { refused }), ...(order && { order }) };
+  };
+  const carryOut = async (cluster: string, members: readonly MemberAddress[], quota: number) => {
+    const note = (step: ReclaimStep, ended?: Order['ended']): void => {
+      const steps = [...(orders.get(cluster)?.steps ?? []), step];
+      orders.set(cluster, { steps, ...(ended && { ended }) });
+      record(cluster, step);
+    };
+    const { signal } = stopping;
+    await reclaim({
+      ...{ cluster, members, quota, clock, signal },
+      etcd: gateway(cluster),
+      note: (step) => note(step, step.code === 'reclaimed' ? 'reclaimed' : undefined),
+    }).catch((error: unknown) =>
+      note(reclaimStep('failed', { why: error instanceof Error ? error.message : String(error) }), 'failed'),
+    );
+    await look(cluster, members);
+  };
+
+  return {
+    look,
+    reads(cluster, member) {
+      const condition = last.get(cluster);
+      if (condition === undefined || troublesIn(cluster, condition).some(({ code }) => code === 'corrupt'))
+        return false;
+      return condition.members.some(({ name, reads }) => name === member && reads);
+    },
+    holds(cluster) {
+      const condition = last.get(cluster);
+      const why = condition && whyAlarmed(cluster, condition);
+      return why === undefined ? undefined : { code: 'E_ETCD_SPACE', message: `${cluster}: ${why}` };
+    },
+    space,
+    async reclaim(cluster) {
+      const { refused, condition } = await space(cluster);
+      if (refused !== undefined) throw new MusterError('E_ETCD_SPACE', `${cluster}: ${refused}`);
+      const order = orders.get(cluster);
+      if (order && !order.ended)
+        throw new MusterError('E_ETCD_SPACE', `${cluster}: the space of etcd is being reclaimed already`);
+      beforeChange(`reclaim the space of etcd of ${cluster}`);
+      orders.set(cluster, { steps: [] });
+      const members = resolvedMembers(cluster);
+      const work = apart(() => carryOut(cluster, members, condition.quota));
+      working = Promise.all([working, work]).then(() => undefined);
+    },
+    async close() {
+      stopping.abort();
+      await rounds.close();
+      await working;
+    },
+  };
+}
+
+/** The member that the routine defragments at the monotonic time `now`. */
+function dueNow(
+  cluster: string,
+  condition: EtcdCondition,
+  { defragmented }: Kept,
+  now: Millis,
+): MemberCondition | undefined {
+  const since = (at: Millis | undefined): number => (at === undefined ? Number.POSITIVE_INFINITY : now - at);
+  if ([...defragmented.values()].some((at) => since(at) < ROUTINE_GAP)) return undefined;
+  const rests = (member: string): boolean => since(defragmented.get(member)) < ROUTINE_REST;
+  return dueForDefragmentation(cluster, condition, rests);
+}
+
+/**
+ * What began and ended since the last look, which `kept` has afterwards. A member that does not
+ * answer says nothing about its troubles, so none ends then.
+ */
+function news(kept: Kept, found: readonly Trouble[], { silent }: EtcdCondition): readonly Reason[] {
+  const reasons: Reason[] = [];
+  for (const one of found) {
+    const key = keyOf(one);
+    if (kept.recorded.has(key) || (PASSING.has(one.code) && !kept.seen.has(key))) continue;
+    kept.recorded.set(key, one);
+    reasons.push({ code: one.code, text: `${one.subject}: ${one.says}; ${one.fix}` });
+  }
+  kept.seen = new Set(found.map(keyOf));
+  for (const [key, one] of kept.recorded)
+    if (!kept.seen.has(key) && silent.length === 0) {
+      kept.recorded.delete(key);
+      reasons.push({ code: 'cleared', text: `${one.subject}: ended: ${one.says}` });
+    }
+  return reasons;
+}
+
+function measure(
+  metrics: Pick<Metrics, 'set'>,
+  cluster: string,
+  { members, quota }: EtcdCondition,
+  found: readonly Trouble[],
+): void {
+  for (const trouble of TROUBLES)
+    metrics.set(
+      'muster_cluster_etcd_troubles',
+      { cluster, trouble },
+      found.filter(({ code }) => code === trouble).length,
+    );
+  const largest = Math.max(0, ...members.map(({ octets }) => octets));
+  metrics.set('muster_cluster_etcd_database_bytes', { cluster }, largest);
+  metrics.set('muster_cluster_etcd_quota_bytes', { cluster }, quota);
+}

@@ -1,0 +1,110 @@
+/** What the watch of etcd records, measures and holds, and when its routine defragments. */
+import { afterEach, expect, test, vi } from 'vitest';
+import { ManualClock } from '../../../../src/base/clock.ts';
+import { duration } from '../../../../src/base/duration.ts';
+import { silentLog } from '../../../../src/base/log.ts';
+import { startEtcdWatch } from '../../../../src/cluster/health/etcd-watch.ts';
+import type { NewEvent } from '../../../../src/events/event.ts';
+import { FullEtcd, MEMBERS, MIB } from '../etcd/full-etcd.ts';
+import { resolved } from '../kit.ts';
+
+const ROUND = duration('15s');
+const machines = resolved().machines.slice(0, 3);
+const one = {
+  ...resolved(),
+  name: 'one',
+  machines: machines.map((machine, n) => ({ ...machine, name: MEMBERS[n]!.name })),
+};
+let close: () => Promise<void> = async () => {};
+afterEach(() => close());
+
+async function world(etcd: FullEtcd) {
+  const clock = new ManualClock();
+  const events: NewEvent[] = [];
+  const gauges = new Map<string, number>();
+  const state = { busy: undefined as string | undefined };
+  const watch = startEtcdWatch({
+    founder: { records: () => [{ cluster: 'one', id: 'f', founded: { at: 0, by: 'm1' } } as never] },
+    clusters: { get: () => ({ resolved: one }) as never },
+    gateway: () => etcd,
+    metrics: { set: (name, { trouble }, value) => void gauges.set(`${name} ${trouble ?? ''}`.trim(), value) },
+    events: { record: (event) => void events.push(event) },
+    clock,
+    log: silentLog,
+    busy: () => state.busy,
+    closed: () => undefined,
+  });
+  close = () => watch.close();
+  const pass = async (rounds = 1): Promise<void> => {
+    for (let n = 0; n < rounds; n++) {
+      clock.advance(ROUND);
+      for (let turn = 0; turn < 3; turn++) await new Promise((done) => setImmediate(done));
+    }
+  };
+  await pass();
+  return { clock, events, gauges, state, watch, pass };
+}
+const codes = (events: readonly NewEvent[]) => events.map(({ reason }) => reason?.code);
+
+test('an alarm is recorded once, measured, and holds changes until it is disarmed', async () => {
+  const etcd = FullEtcd.full();
+  const { events, gauges, watch, pass } = await world(etcd);
+  await pass(3);
+  expect(events).toEqual([
+    expect.objectContaining({
+      kind: 'cluster.etcd',
+      subject: 'Cluster/one',
+      reason: { code: 'nospace', text: expect.stringContaining('muster cluster reclaim-space one') },
+    }),
+  ]);
+  expect(gauges.get('muster_cluster_etcd_troubles nospace')).toBe(1);
+  expect(gauges.get('muster_cluster_etcd_database_bytes')).toBe(2048 * MIB);
+  expect(watch.holds('one')).toMatchObject({ code: 'E_ETCD_SPACE' });
+  expect([watch.reads('one', 'm1'), watch.reads('one', 'm9')]).toEqual([true, false]);
+  etcd.alarms = [];
+  for (const { name } of MEMBERS) etcd.octets.set(name, 10 * MIB);
+  await pass(2);
+  expect(codes(events)).toEqual(['nospace', 'cleared']);
+  expect(watch.holds('one')).toBeUndefined();
+});
+
+test('a member that lags is recorded only when it still does at the next look', async () => {
+  const etcd = new FullEtcd(10 * MIB);
+  etcd.applied.set('m2', 1_000_000);
+  const { events, pass } = await world(etcd);
+  expect(codes(events)).toEqual([]);
+  await pass();
+  expect(codes(events)).toEqual(['behind', 'behind']);
+});
+
+test('the routine defragments one member at a time, ten minutes apart, the leader last, and not during a change', async () => {
+  const etcd = new FullEtcd(500 * MIB, 50 * MIB);
+  const { clock, state, pass } = await world(etcd);
+  expect(etcd.calls).toEqual(['defragment m2']);
+  await pass(10);
+  expect(etcd.calls).toHaveLength(1);
+  state.busy = 'a change of the cluster is under way';
+  clock.advance(duration('10m'));
+  await pass(2);
+  expect(etcd.calls).toHaveLength(1);
+  state.busy = undefined;
+  await pass(2);
+  expect(etcd.calls).toEqual(['defragment m2', 'defragment m3']);
+  clock.advance(duration('10m'));
+  await pass(2);
+  expect(etcd.calls).toEqual(['defragment m2', 'defragment m3', 'defragment m1']);
+});
+
+test('an order to reclaim space ends with its steps, and is refused while a change is under way', async () => {
+  const etcd = FullEtcd.full();
+  const { clock, state, watch } = await world(etcd);
+  await watch.reclaim('one');
+  await expect(watch.reclaim('one')).rejects.toThrow('is being reclaimed already');
+  await vi.waitFor(async () => {
+    clock.advance(duration('1s'));
+    expect((await watch.space('one')).order).toMatchObject({ ended: 'reclaimed' });
+  });
+  expect(etcd.alarms).toEqual([]);
+  state.busy = 'a change of the cluster is under way';
+  await expect(watch.reclaim('one')).rejects.toMatchObject({ code: 'E_ETCD_SPACE' });
+});
