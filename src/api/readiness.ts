@@ -10,6 +10,8 @@ export interface ReadinessFacts {
   readonly networks: number;
   /** Why the store refused the last commit; undefined while it accepts commits. */
   readonly storeFailure: string | undefined;
+  /** How many addresses were acknowledged without a record. */
+  readonly unrecorded: number;
   /** Whether events fail to reach the journal. */
   readonly journalFailing: boolean;
   /** Whether entries fail to reach the security log. */
@@ -29,6 +31,9 @@ export interface ReadinessFacts {
 const NO_LOADER =
   'none of the usual ones is installed: a machine without iPXE in its ROM gets one only if a document names it; install the package ipxe, then run systemctl reload muster';
 
+const unrecordedText = (count: number): string =>
+  count === 0 ? '' : `; ${count} addresses were confirmed without a record, and are recorded later`;
+
 /**
  * The server is ready when it can store leases and boot sessions and serves a network, if there is
  * a Network document. All other checks are shown and do not delay readiness.
@@ -42,7 +47,11 @@ export function readinessOf(facts: ReadinessFacts): Readiness {
       detail: served.join(', ') || 'none is served',
     },
     ...(facts.lifeFault === undefined ? [] : [{ name: 'store life', ok: false, detail: facts.lifeFault }]),
-    { name: 'store', ok: storeFailure === undefined, ...(storeFailure ? { detail: storeFailure } : {}) },
+    {
+      name: 'store',
+      ok: storeFailure === undefined,
+      ...(storeFailure ? { detail: storeFailure + unrecordedText(facts.unrecorded) } : {}),
+    },
   ];
   return {
     ready: required.every(({ ok }) => ok),

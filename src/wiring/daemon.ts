@@ -38,7 +38,7 @@ const counted = (count: number, noun: string): string => `${count} ${noun}${coun
 /** Composes the daemon from the state and the boot service. */
 export function daemonOf(
   { clock }: Common,
-  { catalog, disk, journal, security, agents, assets, life }: State,
+  { catalog, disk, journal, security, agents, assets, life, leases }: State,
   { networks }: Boot,
 ): RunningDaemon {
   return {
@@ -49,6 +49,7 @@ export function daemonOf(
         served: networks.served().map(({ name }) => name),
         networks: catalog.list('Network').length,
         storeFailure: disk.failure,
+        unrecorded: leases.unrecorded,
         journalFailing: journal.failing,
         securityLogFailing: security.status().failing,
         firmware: firmwareServed((name) => assets.loader(name) !== undefined),

@@ -1,6 +1,15 @@
 /** DHCP: the shipped command against other projects' clients, relays and servers. */
 import { execFile, execFileSync } from 'node:child_process';
-import { chmodSync, copyFileSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  chmodSync,
+  copyFileSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
@@ -351,6 +360,75 @@ describe('with a machine on a free address', () => {
       .filter((line) => line.includes('br-a'));
     expect(asked.length).toBeLessThanOrEqual(40);
     expect(macToBytes(macOf('squatter'))).toHaveLength(6);
+  });
+});
+
+describe('while the disk of the boot host is full', () => {
+  const state = join(HOME, 'full');
+  const filler = join(state, 'filler');
+  const [reserved, guest, stranger] = [1, 2, 3].map((n) => `52:54:00:00:78:0${n}` as Mac) as [Mac, Mac, Mac];
+  let muster: Muster;
+  beforeAll(async () => {
+    bridge('br-f', '10.77.0.1/24');
+    attach('full', 'br-f');
+    ip('-n', 'full', 'route', 'add', 'default', 'dev', 'eth0');
+    mkdirSync(state);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', state]);
+    const documents = `${rack(`{mode: server, probe: off, ${POOL}}`)}---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: held}
+spec: {boot: hold}
+---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: n1}
+spec: {macs: ['${reserved}'], profile: held, addresses: [10.77.0.21]}
+`;
+    muster = await startMuster(['br-f'], documents, ['--state', state]);
+  });
+  afterAll(async () => {
+    await muster.stop();
+    execFileSync('umount', [state]);
+    remove(['full'], ['br-f']);
+  });
+
+  /** The address of an OFFER and of the ACK after it; undefined where none comes. */
+  async function joins(mac: Mac): Promise<(string | undefined)[]> {
+    const [offer] = await byHand('full', [message('DISCOVER', { mac })]);
+    if (offer === undefined) return [undefined, undefined];
+    const address = formatIpv4(offer.packet.yiaddr);
+    const [ack] = await byHand('full', [message('REQUEST', { mac, address, server: '10.77.0.1' })]);
+    return [address, ack && formatIpv4(ack.packet.yiaddr)];
+  }
+
+  it('reserved addresses and renewals are confirmed, nothing new is offered, and all of it is stored when there is room', async () => {
+    const [address] = await joins(guest);
+    expect(address).toBe('10.77.0.100');
+    // The answer to a renewal is sent to the client's address.
+    ip('-n', 'full', 'addr', 'add', `${address}/24`, 'dev', 'eth0');
+    try {
+      for (;;) appendFileSync(filler, Buffer.alloc(4096));
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'ENOSPC' });
+    }
+    expect(await joins(reserved)).toEqual(['10.77.0.21', '10.77.0.21']);
+    const [renewed] = await byHand('full', [message('REQUEST', { mac: guest, ciaddr: address! })], {
+      wait: 1000,
+    });
+    expect(renewed && formatIpv4(renewed.packet.yiaddr)).toBe(address);
+    expect(await joins(stranger)).toEqual([undefined, undefined]);
+    const { checks } = await muster.get<{ checks: { name: string; detail?: string }[] }>('/v1/status');
+    expect(checks.find(({ name }) => name === 'store')?.detail).toMatch(/2 addresses were confirmed/);
+    rmSync(filler);
+    await muster.event('a lease is stored again', () => muster.log().includes('the store can write again'));
+    expect((await joins(stranger))[1]).toBe('10.77.0.101');
+    await muster.restart();
+    expect(await muster.leases()).toMatchObject([
+      { address: '10.77.0.21', mac: reserved },
+      { address: '10.77.0.100', mac: guest },
+      { address: '10.77.0.101', mac: stranger },
+    ]);
   });
 });
 

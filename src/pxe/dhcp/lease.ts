@@ -1,7 +1,7 @@
 /**
  * A lease as a value: the record that the store keeps under `lease/NETWORK/ADDRESS`, and its views.
  */
-import type { Millis } from '../../base/duration.ts';
+import { duration, type Millis } from '../../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import { type Mac, parseMac } from '../../base/mac.ts';
 import { KEYS } from '../../store/keys.ts';
@@ -47,6 +47,31 @@ export interface LeaseView {
   readonly state: LeaseState;
   readonly expires: Millis;
   readonly lease?: Lease;
+}
+
+/**
+ * How far ahead of the store an address is acknowledged while the store cannot write (full disk,
+ * read-only file system, I/O error). An acknowledgement without a record may only extend what
+ * nobody else could be given meanwhile:
+ *
+ * - The client's reservation. It is a document, which a restart does not forget.
+ * - A lease that the client holds. While this process lives, its memory keeps the address. A
+ *   process that starts knows only the record, in which the lease may have ended; so it keeps every
+ *   lease for its client until this time has passed since its start ({@link keptAtStart}).
+ *
+ * A new lease of a pool's address is neither offered nor acknowledged. What was acknowledged
+ * without a record is stored before any other lease is, in the order in which the leases began.
+ */
+export const UNRECORDED: Millis = duration('10m');
+
+/**
+ * Which leases a starting server keeps for their clients, although they may have ended: those that
+ * had not ended when the last new lease was stored. An earlier one was over while the store could
+ * still write, and nobody extends a lease that is over. Times after `now` come from a wrong clock.
+ */
+export function keptAtStart(leases: readonly Lease[], now: Millis): (lease: Lease) => boolean {
+  const newest = leases.reduce((last, { since }) => (since <= now ? Math.max(last, since) : last), 0);
+  return ({ state, expires }) => state === 'bound' && expires > newest && expires < now + UNRECORDED;
 }
 
 const STATES: ReadonlySet<string> = new Set(['bound', 'released', 'declined', 'conflict']);

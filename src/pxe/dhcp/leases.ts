@@ -5,13 +5,23 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
 import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
 import { KEYS } from '../../store/keys.ts';
-import type { Store, Write } from '../../store/store.ts';
-import { isOver, type Lease, type LeaseView, readLease, readLeaseKey, type StoredState } from './lease.ts';
+import { type CommitResult, MAX_OPERATIONS, type Store, type Write } from '../../store/store.ts';
+import {
+  isOver,
+  keptAtStart,
+  type Lease,
+  type LeaseView,
+  readLease,
+  readLeaseKey,
+  type StoredState,
+  UNRECORDED,
+} from './lease.ts';
 import { type AddressEntry, NetworkLeases, type Offer } from './network-leases.ts';
 
 /** How long a declined or conflicting address is set aside. */
@@ -33,6 +43,8 @@ export type LeaseChange =
     }
   /** The client declined the address, which is probed before that counts. */
   | { readonly kind: 'doubt'; readonly network: string; readonly address: Ipv4; readonly mac: Mac }
+  /** The lease was acknowledged without a record, see {@link UNRECORDED}. */
+  | { readonly kind: 'promise'; readonly network: string; readonly address: Ipv4; readonly lease: Lease }
   | {
       readonly kind: 'write';
       readonly network: string;
@@ -57,6 +69,10 @@ export type WriteResult = 'stored' | 'unchanged' | 'lost' | 'stale' | 'in_flight
 export interface LeaseBook {
   /** The leases of a network; an unknown network has none. */
   network(name: string): NetworkLeases;
+  /** Whether the store refused the last lease, so that a new one is not offered. */
+  readonly failing: boolean;
+  /** How many addresses were acknowledged and are not recorded yet. */
+  readonly unrecorded: number;
   /** Applies a change that is kept in memory only. */
   apply(change: Exclude<LeaseChange, { kind: 'write' }>): void;
   /**
@@ -83,6 +99,12 @@ const same = (a: Lease, b: Lease) =>
   a.machine === b.machine &&
   a.agent === b.agent;
 
+const CANNOT_WRITE: ReadonlySet<string> = new Set(['E_STORE_WRITE', 'E_STORE_DAMAGED', 'E_STORE_CLOSED']);
+
+/** Whether a commit failed for a reason that lies in the store, so that nothing was written. */
+export const cannotWrite = (error: unknown): boolean =>
+  error instanceof MusterError && CANNOT_WRITE.has(error.code);
+
 class Book implements LeaseBook {
   readonly #store: Store;
   readonly #clock: Clock;
@@ -91,6 +113,11 @@ class Book implements LeaseBook {
   /** Labels of the gauges that were set, so that a state without leases is set to zero. */
   #shown = new Set<string>();
   #cancel: (() => void) | undefined;
+  failing = false;
+  /** The leases that were acknowledged without a record. */
+  readonly #promised = new Map<AddressEntry, NetworkLeases>();
+  #recording: Promise<void> | undefined;
+  #trying: Promise<void> | undefined;
 
   constructor(parts: { store: Store; clock: Clock; metrics: Metrics }) {
     this.#store = parts.store;
@@ -104,12 +131,19 @@ class Book implements LeaseBook {
   async load(): Promise<readonly string[]> {
     const { records } = await this.#store.list(KEYS.lease.prefix());
     const unreadable: string[] = [];
+    const now = this.#clock.now();
+    const keeps = keptAtStart(
+      records.flatMap(({ value }) => readLease(value) ?? []),
+      now,
+    );
     for (const record of records) {
       const place = readLeaseKey(record.key);
       const lease = readLease(record.value);
-      if (place && lease)
-        this.network(place.network).settle(place.address, { lease, revision: record.revision });
-      else {
+      if (place && lease) {
+        const network = this.network(place.network);
+        network.settle(place.address, { lease, revision: record.revision });
+        if (keeps(lease)) network.promise(place.address, { ...lease, expires: (now + UNRECORDED) as Millis });
+      } else {
         unreadable.push(record.key);
         if (place) this.network(place.network).begin(place.address);
       }
@@ -130,6 +164,8 @@ class Book implements LeaseBook {
   apply(change: Exclude<LeaseChange, { kind: 'write' }>): void {
     const network = this.network(change.network);
     if (change.kind === 'offer') network.offer(change.address, change.offer);
+    else if (change.kind === 'promise')
+      this.#promised.set(network.promise(change.address, change.lease), network);
     else if (change.kind === 'doubt') {
       if (!network.doubts.add(change.address, change.mac)) this.#dropped('declines');
     } else if (!network.tookElsewhere(change.mac, change.address)) this.#dropped('elsewhere');
@@ -139,7 +175,12 @@ class Book implements LeaseBook {
     this.#metrics.add('muster_table_dropped_total', { table });
   }
 
+  get unrecorded(): number {
+    return this.#promised.size;
+  }
+
   async write(change: Extract<LeaseChange, { kind: 'write' }>): Promise<WriteResult> {
+    if (this.#promised.size > 0) await this.#record();
     const network = this.network(change.network);
     const { address, lease } = change;
     const known = network.entry(address);
@@ -150,7 +191,7 @@ class Book implements LeaseBook {
         ? former
         : undefined;
     if (known?.busy || moved?.busy) return 'in_flight';
-    if (known?.lease && !moved && change.writes.length === 0 && same(known.lease, lease)) {
+    if (known?.lease && !known.ahead && !moved && change.writes.length === 0 && same(known.lease, lease)) {
       network.withdraw(lease.mac);
       return 'unchanged';
     }
@@ -167,7 +208,7 @@ class Book implements LeaseBook {
       ...change.writes,
     ];
     try {
-      const result = await this.#store.commit(writes);
+      const result = await this.#commit(writes);
       if (result.ok) {
         network.settle(address, { lease, revision: result.revision });
         if (moved) network.settle(moved.address, undefined);
@@ -178,6 +219,78 @@ class Book implements LeaseBook {
       for (const touched of moved ? [entry, moved] : [entry]) network.abandon(touched);
       throw error;
     }
+  }
+
+  async #commit(writes: readonly Write[]): Promise<CommitResult> {
+    try {
+      const result = await this.#store.commit(writes);
+      this.failing = false;
+      return result;
+    } catch (error) {
+      if (cannotWrite(error)) this.failing = true;
+      throw error;
+    }
+  }
+
+  /** Stores what was acknowledged without a record. Rejects with the store's error. */
+  #record(): Promise<void> {
+    this.#recording ??= this.#recordAll().finally(() => {
+      this.#recording = undefined;
+    });
+    return this.#recording;
+  }
+
+  async #recordAll(): Promise<void> {
+    while (this.#promised.size > 0) {
+      // In this order a server that dies in between finds no new lease without those that its start
+      // relies on (keptAtStart).
+      const batch = [...this.#promised]
+        .toSorted(([a], [b]) => a.lease!.since - b.lease!.since)
+        .slice(0, MAX_OPERATIONS);
+      for (const [{ address }, network] of batch) network.begin(address);
+      try {
+        const result = await this.#commit(
+          batch.map(([{ address, lease, revision }, network]) => ({
+            key: this.#key(network, address),
+            put: JSON.stringify(lease),
+            expect: revision ?? 'absent',
+          })),
+        );
+        for (const [entry, network] of batch) {
+          const { address, lease } = entry;
+          if (result.ok) network.settle(address, { lease: lease!, revision: result.revision });
+          else if ((await this.#reconcile(network, [entry], result.conflicts)) !== 'lost') continue;
+          this.#promised.delete(entry);
+        }
+      } catch (error) {
+        for (const [entry, network] of batch) network.abandon(entry);
+        throw error;
+      }
+    }
+  }
+
+  /**
+   * Looks whether the store writes again: records what was promised, or writes a lease once more as
+   * it is.
+   */
+  async #tryAgain(): Promise<void> {
+    if (this.#promised.size > 0) return this.#record();
+    for (const network of this.#networks.values())
+      for (const { address, lease, revision, busy, ahead } of network.stored()) {
+        if (busy || ahead) continue;
+        const key = this.#key(network, address);
+        const entry = network.begin(address);
+        try {
+          const result = await this.#commit([{ key, put: JSON.stringify(lease), expect: revision }]);
+          if (result.ok) network.settle(address, { lease, revision: result.revision });
+          else await this.#reconcile(network, [entry], result.conflicts);
+        } catch (error) {
+          network.abandon(entry);
+          throw error;
+        }
+        return;
+      }
+    this.failing = false;
   }
 
   /** After a refused commit: takes over what another boot host wrote about these addresses. */
@@ -236,6 +349,14 @@ class Book implements LeaseBook {
   }
 
   #sweep(): void {
+    // Its failure is known: `failing` stays, and the next sweep tries again.
+    if (this.failing || this.#promised.size > 0)
+      this.#trying ??= this.#tryAgain()
+        .catch(() => {})
+        .finally(() => {
+          this.#trying = undefined;
+        });
+    this.#metrics.set('muster_dhcp_unrecorded_leases', {}, this.#promised.size);
     const now = this.#clock.now();
     const shown = new Set<string>();
     for (const [name, network] of this.#networks) {

@@ -60,6 +60,8 @@ export interface AddressEntry {
   busy: boolean;
   /** The lease has expired, and the address was given back. */
   lapsed?: boolean;
+  /** The lease in memory promises more than the record does. */
+  ahead?: boolean;
   /** It counts as one of the pool's addresses in use. */
   counted?: boolean;
 }
@@ -313,7 +315,10 @@ export class NetworkLeases {
    * Takes over what the store holds for the address: after a commit, on loading, or after another
    * host changed it.
    */
-  settle(address: Ipv4, stored: { readonly lease: Lease; readonly revision: number } | undefined): void {
+  settle(
+    address: Ipv4,
+    stored: { readonly lease: Lease; readonly revision: number | undefined } | undefined,
+  ): void {
     const entry = this.#ensure(address);
     entry.busy = false;
     const before = entry.lease;
@@ -328,7 +333,8 @@ export class NetworkLeases {
     const { lease, revision } = stored;
     this.#elsewhere.delete(address);
     entry.lease = lease;
-    entry.revision = revision;
+    if (revision !== undefined) entry.revision = revision;
+    entry.ahead = false;
     entry.lapsed = false;
     if (lease.state === 'declined') this.#declines.note(lease.mac, lease.since);
     // A client returns to its address in every state but `declined`, in which it must not get it.
@@ -344,6 +350,15 @@ export class NetworkLeases {
     this.#count(entry);
     if (lease.state === 'released') this.#pool?.giveBack(address);
     else this.#watchExpiry(address, lease.expires);
+  }
+
+  /** Keeps a lease in memory that its record does not have, or not so long. */
+  promise(address: Ipv4, lease: Lease): AddressEntry {
+    this.settle(address, { lease, revision: undefined });
+    this.#pool?.take(address);
+    const entry = this.#ensure(address);
+    entry.ahead = true;
+    return entry;
   }
 
   /**
@@ -374,6 +389,13 @@ export class NetworkLeases {
         this.#pool?.giveBack(address);
       }
     }
+  }
+
+  /** The addresses of which the store has a record. */
+  *stored(): IterableIterator<AddressEntry & { readonly lease: Lease; readonly revision: number }> {
+    for (const entry of this.#entries.values())
+      if (entry.lease !== undefined && entry.revision !== undefined)
+        yield entry as AddressEntry & { readonly lease: Lease; readonly revision: number };
   }
 
   /** Up to `count` addresses that would be given out next and were not probed yet. */

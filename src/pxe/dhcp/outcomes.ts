@@ -19,6 +19,14 @@ export const DHCP_OUTCOMES = {
   },
   acked: { text: 'The lease is confirmed and durable.', event: 'dhcp.ack' },
   renewed: { text: 'The lease is extended and durable.', event: 'dhcp.ack' },
+  acked_unrecorded: {
+    text: 'The address is confirmed for ten minutes at most: the store cannot write, and nobody else can get it.',
+    event: 'dhcp.ack',
+  },
+  renewed_unrecorded: {
+    text: 'The lease is extended by ten minutes at most: the store cannot write, and nobody else can get it.',
+    event: 'dhcp.ack',
+  },
   boot_server_acked: { text: 'The boot file was named on port 4011.', event: 'dhcp.ack' },
   informed: { text: 'A client that configured its own address got the options it asked for.' },
   nak_wrong_network: { text: 'The requested address belongs to another network.', event: 'dhcp.nak' },
@@ -64,6 +72,10 @@ export const DHCP_OUTCOMES = {
     text: 'The lease could not be stored, so it was not confirmed.',
     event: 'dhcp.store',
   },
+  store_failing: {
+    text: 'The store cannot write, so that no new lease is offered; another server may give an address.',
+    event: 'dhcp.store',
+  },
   silent_unknown: { text: 'The lease is not known here, and another server may know it.' },
   not_ours: { text: 'The message is about an address that this client does not hold.' },
   not_boot_client: {
@@ -103,6 +115,8 @@ export type SilentOutcome = Exclude<
   | 'proxy_offered'
   | 'acked'
   | 'renewed'
+  | 'acked_unrecorded'
+  | 'renewed_unrecorded'
   | 'boot_server_acked'
   | 'informed'
   | 'released'

@@ -14,7 +14,7 @@ import type { BootService } from '../boot.ts';
 import { createNoteRefusal, type NoteRefusal } from '../gate.ts';
 import type { ServedNetwork } from '../network.ts';
 import { handle } from './handle.ts';
-import type { LeaseBook, WriteResult } from './leases.ts';
+import { cannotWrite, type LeaseBook, type WriteResult } from './leases.ts';
 import { type Datagram, indexNetworks, type NetworkIndex } from './networks.ts';
 import { OPTION } from './options.ts';
 import { DHCP_OUTCOMES, type OutcomeCode, type SilentOutcome } from './outcomes.ts';
@@ -93,13 +93,14 @@ export class PacketPipeline {
     return this.#index;
   }
 
-  #state(): DhcpState {
+  #state(unwritable: boolean): DhcpState {
     const { boot, leases, clock } = this.#parts;
     return {
       networks: this.index,
       boot,
       leases,
       now: clock.now(),
+      unwritable,
       clockDoubted: clock.doubt() !== undefined,
     };
   }
@@ -119,9 +120,10 @@ export class PacketPipeline {
     return this.#settle(datagram, step, step.durable);
   }
 
-  #handle(datagram: Datagram): Step {
+  /** `unwritable`: the store has just refused what this packet wants durable. */
+  #handle(datagram: Datagram, unwritable = false): Step {
     try {
-      return handle(datagram, this.#state());
+      return handle(datagram, this.#state(unwritable));
     } catch (error) {
       // No packet of any test or fuzzer gets here. If one does, it must not stop the other
       // machines.
@@ -146,7 +148,13 @@ export class PacketPipeline {
         if (result === 'in_flight') step = unanswered(step, 'in_flight');
         if (result !== 'lost' && result !== 'stale') break;
       } catch (error) {
-        step = unanswered(step, 'store_failed', error instanceof Error ? error.message : String(error));
+        const why = error instanceof Error ? error.message : String(error);
+        const promised =
+          durable.kind === 'write' && cannotWrite(error) ? this.#handle(datagram, true) : undefined;
+        if (promised?.memory?.kind === 'promise') {
+          this.#parts.leases.apply(promised.memory);
+          step = { ...promised, detail: why };
+        } else step = unanswered(step, 'store_failed', why);
         break;
       }
       if (attempt === ATTEMPTS) {

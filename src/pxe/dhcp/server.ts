@@ -6,7 +6,7 @@ import type { BootAnswer } from '../boot.ts';
 import type { BootClient } from '../client.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressed, namesUs, serverId, takesElsewhere } from './addressing.ts';
-import type { Lease } from './lease.ts';
+import { isOver, type Lease, UNRECORDED } from './lease.ts';
 import { QUARANTINE } from './leases.ts';
 import { OFFER_HOLD } from './network-leases.ts';
 import { OPTION } from './options.ts';
@@ -165,6 +165,9 @@ export function discover(query: Query): Result {
   const address = choose(query, answer);
   if (address === 'exhausted') return { outcome: address, answer, detail: poolsText(network) };
   if (typeof address === 'string') return { outcome: address, answer };
+  // An offer that cannot be kept would keep the client from another server.
+  if (state.leases.failing && !mayPromise(query, answer, address))
+    return { outcome: 'store_failing', answer, address };
   const reply = grant(query, client, answer, address, 'OFFER', leaseTime(query, client, answer));
   const until = (state.now + OFFER_HOLD) as Millis;
   return {
@@ -179,6 +182,16 @@ export function discover(query: Query): Result {
     },
     reply: addressed(query, reply, 'reply'),
   };
+}
+
+/**
+ * Whether the client may have the address without a record: it is its reservation, or it holds a
+ * lease on it. See {@link UNRECORDED}.
+ */
+function mayPromise({ leases, client, state }: Query, answer: BootAnswer, address: Ipv4): boolean {
+  const lease = leases.entry(address)?.lease;
+  const holds = lease?.mac === client.mac && lease.state === 'bound' && !isOver(lease, state.now);
+  return answer.reservedAddress === address || holds;
 }
 
 /** The text of option 56 in a DHCPNAK. */
@@ -277,12 +290,16 @@ function acknowledge(
   unproven?: { readonly withoutOffer: Ipv4 | undefined },
 ): Result {
   const { packet, network, leases, state } = query;
-  const time = leaseTime(query, client, answer, unproven !== undefined);
+  const usual = leaseTime(query, client, answer, unproven !== undefined);
+  if (state.unwritable && !mayPromise(query, answer, address))
+    return { outcome: 'store_failed', answer, address };
   const before = leases.entry(address)?.lease;
   const mine = before?.mac === client.mac && before.state === 'bound' ? before : undefined;
+  const longest = Math.max(UNRECORDED, (mine?.expires ?? 0) - state.now) as Millis;
+  const time = state.unwritable ? (Math.min(usual, toSeconds(longest)) as Seconds) : usual;
   let expires = (state.now + toMillis(time)) as Millis;
   // The machine's system may come back and rely on its longer lease.
-  if (client.stage !== 'none' && mine && mine.expires > expires) expires = mine.expires;
+  if ((client.stage !== 'none' || state.unwritable) && mine && mine.expires > expires) expires = mine.expires;
   const clientId = packet.options.get(OPTION.clientId);
   const agent = packet.giaddr === ANY ? undefined : packet.options.get(OPTION.relayAgent);
   const agentText = agent ? hex(agent) : packet.giaddr === ANY ? mine?.agent : undefined;
@@ -297,6 +314,13 @@ function acknowledge(
     ...(answer.subject === client.mac ? {} : { machine: answer.subject }),
     ...(agentText === undefined ? {} : { agent: agentText }),
   };
+  const reply = addressed(query, grant(query, client, answer, address, 'ACK', time), 'reply');
+  if (state.unwritable)
+    return {
+      outcome: kind === 'renewing' ? 'renewed_unrecorded' : 'acked_unrecorded',
+      ...{ answer, address, reply },
+      memory: { kind: 'promise', network: network.name, address, lease },
+    };
   return {
     outcome: kind === 'renewing' ? 'renewed' : 'acked',
     answer,
@@ -309,7 +333,7 @@ function acknowledge(
       writes: answer.writes,
       ...(unproven ? { unproven } : {}),
     },
-    reply: addressed(query, grant(query, client, answer, address, 'ACK', time), 'reply'),
+    reply,
   };
 }
 

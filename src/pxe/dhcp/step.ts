@@ -18,7 +18,9 @@ import type { PoolRules } from './pool.ts';
 export interface DhcpState {
   readonly networks: NetworkIndex;
   readonly boot: Pick<BootService, 'answer' | 'isStranger' | 'reservedFor' | 'withoutReservation'>;
-  readonly leases: Pick<LeaseBook, 'network'>;
+  readonly leases: Pick<LeaseBook, 'network' | 'failing'>;
+  /** The store just refused the lease of this packet. */
+  readonly unwritable?: boolean;
   readonly now: Millis;
   /** The host's clock is in doubt: addresses are given for a short time. */
   readonly clockDoubted?: boolean;
@@ -88,6 +90,16 @@ interface Confirmed extends ResultFields {
   readonly memory?: undefined;
 }
 
+/** The client gets its address although the store cannot write. */
+interface Promised extends ResultFields {
+  readonly outcome: 'acked_unrecorded' | 'renewed_unrecorded';
+  readonly answer: BootAnswer;
+  readonly address: Ipv4;
+  readonly reply: Reply;
+  readonly memory: Extract<MemoryChange, { kind: 'promise' }>;
+  readonly durable?: undefined;
+}
+
 /** The client gets its boot file on port 4011. */
 interface BootServerConfirmed extends ResultFields {
   readonly outcome: 'boot_server_acked';
@@ -121,7 +133,7 @@ interface Silent extends ResultFields {
 }
 
 /** What is to be done about a packet: exactly one outcome, which determines the other fields. */
-export type Result = Offered | Confirmed | BootServerConfirmed | Refused | Ended | Silent;
+export type Result = Offered | Confirmed | Promised | BootServerConfirmed | Refused | Ended | Silent;
 
 /** A {@link Result}, with the packet as far as it could be read. */
 export type Step = Result & {

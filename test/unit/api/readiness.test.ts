@@ -5,6 +5,7 @@ const WELL: ReadinessFacts = {
   served: ['lan'],
   networks: 1,
   storeFailure: undefined,
+  unrecorded: 0,
   journalFailing: false,
   securityLogFailing: false,
   firmware: ['bios'],
