@@ -163,8 +163,9 @@ function byServers(input: ClockInput): ClockVerdict | undefined {
 function alone(input: ClockInput): ClockVerdict {
   const { wall, continued, continuedProved, known, settled, synchronized, stored } = input;
   if (known === 0) return { proved: true, by: 'nobody' };
-  // Nobody is heard who would know better, and the kernel follows a time server.
-  const followed = synchronized === true && settled && input.machines.length === 0;
+  // No clock is heard that would know better (those of machines without a battery do not), and the
+  // kernel follows a time server.
+  const followed = synchronized === true && settled && counted(input.machines).length === 0;
   const step = stepOf(input);
   if (step !== 0 && !followed) {
     const text = `this host's clock was set ${apart(step)} while the server ran, and nothing confirms that`;

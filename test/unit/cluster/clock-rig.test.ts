@@ -11,7 +11,7 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
-import { CONTRADICTS } from '../../../src/base/clock-judge.ts';
+import { CONTRADICTS, judgeClock } from '../../../src/base/clock-judge.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import { HostClock } from '../../../src/base/host-clock.ts';
 import { type Certificates, openCertificates } from '../../../src/cluster/plan/certificates.ts';
@@ -261,4 +261,24 @@ test.for<readonly [string, number, readonly Event[]]>([
   ],
 ])('a boot host that %s harms none of %i machines', async ([, count, events]) => {
   await play(count, events);
+});
+
+test('machines whose batteries are empty do not keep a host in doubt whose kernel follows a time server', () => {
+  const wall = Date.UTC(2027, 3, 1);
+  const lost = { at: Date.UTC(2010, 0, 1), moved: true };
+  const input = {
+    wall,
+    continued: undefined,
+    continuedProved: false,
+    machines: [lost, lost, lost],
+    known: 3,
+    settled: true,
+    servers: [],
+    synchronized: true,
+    stored: wall - 3 * DAY,
+  };
+  expect(judgeClock(input)).toEqual({ proved: true, by: 'store' });
+  expect(judgeClock({ ...input, synchronized: false })).toMatchObject({ proved: false, code: 'unproved' });
+  const other = { at: wall - 300 * DAY, moved: false };
+  expect(judgeClock({ ...input, machines: [other, other, lost] })).toMatchObject({ proved: false });
 });
