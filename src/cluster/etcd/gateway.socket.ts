@@ -199,6 +199,15 @@ function listOf(answer: unknown): Pick<EtcdView, 'clusterId'> & {
   };
 }
 
+/**
+ * etcd's own words in a refusal, or undefined. The gateway of etcd 3.4 writes them as `error`, that
+ * of 3.6, and of 3.5 as Debian builds it, as `message` only.
+ */
+export function refusalOf(text: string): string | undefined {
+  const { error, message } = fieldsOf(parsed(text));
+  return textOf(error) || textOf(message) || undefined;
+}
+
 async function post(
   url: string,
   body: object,
@@ -213,5 +222,5 @@ async function post(
     signal,
   });
   if (status === 200) return parsed(text);
-  throw new EtcdRefusal(textOf(fieldsOf(parsed(text)).error) || `status ${status}`);
+  throw new EtcdRefusal(refusalOf(text) ?? `status ${status}`);
 }

@@ -10,6 +10,7 @@ import {
   troublesIn,
   whyAlarmed,
 } from '../../../../src/cluster/etcd/condition.ts';
+import { refusalOf } from '../../../../src/cluster/etcd/gateway.socket.ts';
 import { type ReclaimStep, reclaim } from '../../../../src/cluster/etcd/reclaim.ts';
 import { FullEtcd, MEMBERS, MIB } from './full-etcd.ts';
 
@@ -70,6 +71,13 @@ test('answers of etcd 3.4, 3.5 and 3.6 are read', () => {
     alarms: [{ member: '15234267791480422566', name: 'CORRUPT' }],
   });
   expect(readCondition(m1, 'nothing', false)).toMatchObject({ octets: 0, alarms: [] });
+});
+
+test('a refusal is understood from the gateways of etcd 3.4, 3.5 and 3.6', () => {
+  const text = 'etcdserver: mvcc: required revision has been compacted';
+  expect(refusalOf(`{"error":"${text}","code":11,"message":"${text}"}`)).toBe(text);
+  expect(refusalOf(`{"code":11, "message":"${text}"}`)).toBe(text);
+  expect(refusalOf('<html>')).toBeUndefined();
 });
 
 test('the quota is the flag, 2 GiB without it, and none where it is negative', () => {
