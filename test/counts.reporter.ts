@@ -41,8 +41,17 @@ export default class CountsReporter implements Reporter {
   }
 }
 
-/** The error's message on one line, shortened; programs often say the reason later. */
-function told(error: unknown): string {
-  const message = (error as { message?: unknown } | undefined)?.message;
-  return typeof message === 'string' ? message.replace(/\s*\n\s*/g, ' | ').slice(0, 1_500) : 'no message';
+/**
+ * The error's message on one line, shortened; programs often say the reason later. A property's
+ * seed and path, which repeat its case, are kept whole, and what failed in the case follows them.
+ */
+export function told(error: unknown): string {
+  const { message, cause } = (error ?? {}) as { message?: unknown; cause?: { message?: unknown } };
+  if (typeof message !== 'string') return 'no message';
+  const line = message.replace(/\s*\n\s*/g, ' | ');
+  const seed = /\{ seed: .*? \}/.exec(line)?.[0];
+  if (seed === undefined) return line.slice(0, 1_500);
+  const inside =
+    typeof cause?.message === 'string' ? ` ${cause.message.replace(/\s*\n\s*/g, ' | ').slice(0, 300)}` : '';
+  return `${seed}${inside} | ${line.slice(0, 1_000)}`;
 }

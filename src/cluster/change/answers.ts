@@ -74,39 +74,37 @@ export function createAskNow({ clock, kubes, reads }: AnswersDeps): AskNow {
   };
 }
 
-/** Answers count for this long after the question: two seconds of patience, and reuse. */
-const ANSWERS_COUNT = duration('4s');
 /** After a longer pause it is not known since when an API server does not answer. */
 const ASKED_AGAIN = duration('1m');
 
-/** What is known of a machine from answers, as `turn.ts` takes it. */
-export interface Answered {
-  /** The programs that have just answered; absent: nobody was asked. */
-  readonly answers?: readonly Asked[];
+/** What a machine has answered, as `turn.ts` takes it. */
+export type AnswersOf = (machine: string) => {
+  /** The programs that have just answered. */
+  readonly answers: readonly Asked[];
   /** Since when its API server does not answer; absent while it does. */
   readonly silentAt?: Millis;
-}
+};
 
-/** Keeps the last answers of each cluster, and since when API servers are silent. */
-export function openAnswered(askNow: AskNow, clock: Pick<Clock, 'monotonic'>) {
-  const last = new Map<string, { readonly answers: Answers; readonly silent: ReadonlyMap<string, Millis> }>();
+/** Asks, and notes since when API servers are silent. */
+export function openAnswered(askNow: AskNow) {
+  const last = new Map<string, { readonly at: Millis; readonly silent: ReadonlyMap<string, Millis> }>();
   return {
-    async ask(resolved: ResolvedCluster): Promise<void> {
+    async ask(resolved: ResolvedCluster): Promise<AnswersOf> {
       const answers = await askNow(resolved);
       const before = last.get(resolved.name);
-      const known = before && answers.at - before.answers.at < ASKED_AGAIN ? before.silent : undefined;
-      const silent = resolved.machines
-        .filter(({ name }) => !answers['kube-apiserver'].has(name))
-        .map(({ name }) => [name, known?.get(name) ?? answers.at] as const);
-      last.set(resolved.name, { answers, silent: new Map(silent) });
-    },
-    of(cluster: string, machine: string): Answered {
-      const found = last.get(cluster);
-      if (found === undefined || clock.monotonic() - found.answers.at >= ANSWERS_COUNT) return {};
-      const silentAt = found.silent.get(machine);
-      return {
-        answers: ASKED.filter((one) => found.answers[one].has(machine)),
-        ...(silentAt !== undefined && { silentAt }),
+      const known = before && answers.at - before.at < ASKED_AGAIN ? before.silent : undefined;
+      const silent = new Map(
+        resolved.machines
+          .filter(({ name }) => !answers['kube-apiserver'].has(name))
+          .map(({ name }) => [name, known?.get(name) ?? answers.at]),
+      );
+      last.set(resolved.name, { at: answers.at, silent });
+      return (machine) => {
+        const silentAt = silent.get(machine);
+        return {
+          answers: ASKED.filter((one) => answers[one].has(machine)),
+          ...(silentAt !== undefined && { silentAt }),
+        };
       };
     },
   };

@@ -36,8 +36,11 @@ const schema = z.strictObject({
 export interface GivenTurns {
   /** The turns that were under way when this server started, by cluster and machine. */
   readonly before: readonly TurnBefore[];
-  /** Stores the turn of a machine, or that it has none; resolves when that is durable. */
-  put(cluster: string, machine: string, turn: GivenTurn | undefined): Promise<void>;
+  /**
+   * Stores the turn of a machine, unless it is stored already; an empty one removes the record.
+   * Resolves when that is durable.
+   */
+  put(cluster: string, machine: string, turn: GivenTurn): Promise<void>;
 }
 
 /** Reads the turns that were under way. */
@@ -61,15 +64,26 @@ export async function openGivenTurns({
     const { v: _, ...turn } = read.data;
     return [{ ...(turn as Omit<TurnBefore, 'cluster' | 'machine'>), cluster: at[0], machine: at[1] }];
   });
+  const stored = new Map<string, string>();
+  for (const { cluster, machine, given, bootId } of before)
+    stored.set(
+      KEYS.turn.key(cluster, machine),
+      textOf({ ...(given && { given }), ...(bootId && { bootId }) }),
+    );
   return {
     before,
     async put(cluster, machine, turn) {
       const key = KEYS.turn.key(cluster, machine);
-      await store.commit([
-        turn === undefined
-          ? { key, delete: true }
-          : { key, put: JSON.stringify({ v: 1, at: clock.now(), ...turn }) },
-      ]);
+      const text = textOf(turn);
+      if (text === (stored.get(key) ?? NO_TURN)) return;
+      const put = JSON.stringify({ v: 1, at: clock.now(), ...turn });
+      await store.commit([text === NO_TURN ? { key, delete: true } : { key, put }]);
+      stored.set(key, text);
     },
   };
 }
+
+/** The same text for the same turn. */
+const textOf = ({ given, bootId }: GivenTurn): string =>
+  JSON.stringify({ given: given && ROLLED.map((pod) => given[pod] ?? ''), bootId });
+const NO_TURN = textOf({});

@@ -11,7 +11,7 @@ import type { Millis } from '../../base/duration.ts';
 import type { EventSink, NewEvent } from '../../events/event.ts';
 import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { type AskNow, openAnswered } from './answers.ts';
+import { type AnswersOf, type AskNow, openAnswered } from './answers.ts';
 import type { GivenTurns } from './given-turns.ts';
 import {
   type Heard,
@@ -57,11 +57,20 @@ export interface Rollouts extends Restarts {
   ): Promise<boolean>;
 }
 
-/**
- * Opens the rollouts of all clusters. `waits` says why a machine gets no turn; absent: it may get
- * one. `trustEnded` says whether the CA that members of etcd trust until they restart has ended.
- * `leftOut` names the machines that an operator left out of the change that is under way.
- */
+interface RolloutsDeps {
+  readonly clock: Clock;
+  readonly events: EventSink;
+  /** Why a machine gets no turn; absent: it may get one. */
+  readonly waits?: (cluster: string, machine: string) => string | undefined;
+  /** Whether the CA that members of etcd trust until they restart has ended. */
+  readonly trustEnded?: (cluster: string) => boolean;
+  /** The machines that an operator left out of the change that is under way. */
+  readonly leftOut?: (cluster: string) => readonly string[];
+  readonly askNow: AskNow;
+  readonly givenTurns: GivenTurns;
+}
+
+/** Opens the rollouts of all clusters. */
 export function openRollouts({
   clock,
   events,
@@ -70,32 +79,13 @@ export function openRollouts({
   leftOut = () => [],
   askNow,
   givenTurns,
-}: {
-  readonly clock: Clock;
-  readonly events: EventSink;
-  readonly waits?: (cluster: string, machine: string) => string | undefined;
-  readonly trustEnded?: (cluster: string) => boolean;
-  readonly leftOut?: (cluster: string) => readonly string[];
-  readonly askNow: AskNow;
-  readonly givenTurns: GivenTurns;
-}): Rollouts {
-  /** `CLUSTER MACHINE` → its last report. */
-  const known = new Map<string, Known>();
-  /** `CLUSTER MACHINE` → the boot that it was ordered to end, and when. */
-  const rebooting = new Map<string, { readonly bootId: string; readonly at: Millis }>();
-  const answered = openAnswered(askNow, clock);
+}: RolloutsDeps): Rollouts {
+  const { known, rebooting } = underWay(givenTurns, clock);
+  const answered = openAnswered(askNow);
   /** Machines whose last decision needs answers. */
   const asking = new Set<string>();
-  const stored = new Map<string, string>();
-  for (const before of givenTurns.before) {
-    const key = `${before.cluster} ${before.machine}`;
-    const { given, bootId } = before;
-    stored.set(key, JSON.stringify({ given, bootId }));
-    // A clock that was ahead meanwhile makes it as long as if it had been ordered now.
-    const passed = Math.max(0, clock.now() - before.at);
-    if (bootId !== undefined) rebooting.set(key, { bootId, at: (clock.monotonic() - passed) as Millis });
-    if (given !== undefined) known.set(key, turnedBefore(before.machine, given, clock.monotonic()));
-  }
+  /** Answers to a machine's own question, for the one decision that follows. */
+  const justAnswered = new Map<string, AnswersOf>();
   const keyOf = (resolved: ResolvedCluster, { name }: ClusterMachine): string => `${resolved.name} ${name}`;
 
   const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer => {
@@ -105,33 +95,37 @@ export function openRollouts({
     return {
       ...(known.get(key) ?? unheard),
       ...(ordered && { rebootsAt: ordered.at }),
-      ...answered.of(resolved.name, machine.name),
       leftOut: leftOut(resolved.name).includes(machine.name),
     };
   };
 
-  /** Stores the machine's turn, if it is not stored already. */
-  const keep = async (resolved: ResolvedCluster, machine: ClusterMachine): Promise<void> => {
-    const key = keyOf(resolved, machine);
-    const found = known.get(key);
-    const bootId = rebooting.get(key)?.bootId;
-    const turn = {
-      ...(found?.turned && { given: found.given }),
-      ...(bootId !== undefined && { bootId }),
-    };
-    const text = JSON.stringify(turn);
-    if (text === (stored.get(key) ?? NO_TURN)) return;
-    await givenTurns.put(resolved.name, machine.name, text === NO_TURN ? undefined : turn);
-    stored.set(key, text);
+  const askedFor = async (resolved: ResolvedCluster, machine: ClusterMachine) =>
+    mustAsk(carriedBy(machine), peersOf(resolved, machine)) ? answered.ask(resolved) : undefined;
+
+  const keep = (resolved: ResolvedCluster, machine: ClusterMachine): Promise<void> => {
+    const found = known.get(keyOf(resolved, machine));
+    const bootId = rebooting.get(keyOf(resolved, machine))?.bootId;
+    const given = found?.turned ? found.given : undefined;
+    return givenTurns.put(resolved.name, machine.name, {
+      ...(given && { given }),
+      ...(bootId && { bootId }),
+    });
   };
 
-  const staysNow = (resolved: ResolvedCluster, machine: ClusterMachine, workersAtOnce: number) =>
-    whyStays({ name: machine.name, has: carriedBy(machine) }, peersOf(resolved, machine), {
+  const staysNow = (
+    resolved: ResolvedCluster,
+    machine: ClusterMachine,
+    workersAtOnce: number,
+    now: AnswersOf | undefined,
+  ) =>
+    whyStays({ name: machine.name, has: carriedBy(machine) }, peersOf(resolved, machine, now), {
       ...{ now: clock.monotonic(), workersAtOnce },
     });
 
-  const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine): readonly Peer[] =>
-    resolved.machines.filter((other) => other.name !== name).map((other) => peerOf(resolved, other));
+  const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine, now?: AnswersOf): readonly Peer[] =>
+    resolved.machines
+      .filter((other) => other.name !== name)
+      .map((other) => ({ ...peerOf(resolved, other), ...now?.(other.name) }));
 
   return {
     ask(resolved, machine, facts, wanted) {
@@ -143,7 +137,10 @@ export function openRollouts({
       const hasTurn =
         before?.turned === true && ROLLED.every((pod) => (before.given[pod] ?? wanted[pod]) === wanted[pod]);
       const moment = { now, hasTurn, trustEnded: trustEnded(resolved.name) };
-      const free = turnOf({ name: machine.name, wanted, pods }, peersOf(resolved, machine), moment);
+      const answers = justAnswered.get(key);
+      justAnswered.delete(key);
+      const peers = peersOf(resolved, machine, answers);
+      const free = turnOf({ name: machine.name, wanted, pods }, peers, moment);
       const why = free.changes.length > 0 ? waits(resolved.name, machine.name) : undefined;
       const turn: Turn = why === undefined ? free : { do: 'wait', changes: free.changes, text: why };
       const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});
@@ -171,20 +168,19 @@ export function openRollouts({
     },
     async follow(resolved, machine) {
       if (asking.delete(keyOf(resolved, machine))) {
-        await answered.ask(resolved);
+        justAnswered.set(keyOf(resolved, machine), await answered.ask(resolved));
         return 'ask';
       }
       await keep(resolved, machine);
       return 'keep';
     },
     async whyStays(resolved, machine, workersAtOnce) {
-      if (mustAsk(carriedBy(machine), peersOf(resolved, machine))) await answered.ask(resolved);
-      return staysNow(resolved, machine, workersAtOnce);
+      return staysNow(resolved, machine, workersAtOnce, await askedFor(resolved, machine));
     },
     async reboots(resolved, machine, bootId, workersAtOnce) {
-      if (mustAsk(carriedBy(machine), peersOf(resolved, machine))) await answered.ask(resolved);
+      const answers = await askedFor(resolved, machine);
       // Nothing else may come between the decision and the note.
-      if (staysNow(resolved, machine, workersAtOnce) !== undefined) return false;
+      if (staysNow(resolved, machine, workersAtOnce, answers) !== undefined) return false;
       rebooting.set(keyOf(resolved, machine), { bootId, at: clock.monotonic() });
       await keep(resolved, machine);
       return true;
@@ -211,13 +207,28 @@ const stalledEvent = (machine: string, text: string): NewEvent => ({
   },
 });
 
+/** What is known when a server starts: the turns and reboots that the one before allowed. */
+function underWay(givenTurns: GivenTurns, clock: Clock) {
+  /** `CLUSTER MACHINE` → its last report. */
+  const known = new Map<string, Known>();
+  /** `CLUSTER MACHINE` → the boot that it was ordered to end, and when. */
+  const rebooting = new Map<string, { readonly bootId: string; readonly at: Millis }>();
+  for (const before of givenTurns.before) {
+    const key = `${before.cluster} ${before.machine}`;
+    const { given, bootId } = before;
+    // A clock that was ahead meanwhile makes it as long as if it had been ordered now.
+    const passed = Math.max(0, clock.now() - before.at);
+    if (bootId !== undefined) rebooting.set(key, { bootId, at: (clock.monotonic() - passed) as Millis });
+    if (given !== undefined) known.set(key, turnedBefore(before.machine, given, clock.monotonic()));
+  }
+  return { known, rebooting };
+}
+
 /** A machine that had its turn when this server started; what it runs is not known yet. */
 const turnedBefore = (name: string, given: Revisions, at: Millis): Known => ({
   ...{ name, at, given, pods: {}, turned: true, unsettledAt: at, asPlanned: false },
   has: ROLLED.filter((pod) => given[pod] !== undefined),
 });
-
-const NO_TURN = '{}';
 
 /** The programs without which the cluster stops, and which every agent reports. */
 const carriedBy = ({ roles }: ClusterMachine): readonly Rolled[] => [

@@ -13,6 +13,7 @@ import { type Heard, type Peer, type Pods, turnOf } from '../../../src/cluster/c
 import type { RestartDecision } from '../../../src/cluster/plan/restarts.ts';
 import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
+import { casesOf } from './change/cases.ts';
 import { resolved } from './kit.ts';
 import { decided, PlayedTurns } from './turns-kit.ts';
 
@@ -490,6 +491,6 @@ test('in every order of polls and server restarts two of three answer all the ti
         expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
       },
     ),
-    { seed: 4, numRuns: 50 },
+    { numRuns: casesOf(50) },
   );
 });

@@ -38,9 +38,9 @@ export class PlayedTurns {
   opened(): GivenTurns {
     return {
       before: [...this.#kept.values()],
-      put: async (cluster: string, machine: string, turn: GivenTurn | undefined) => {
+      put: async (cluster: string, machine: string, turn: GivenTurn) => {
         const key = `${cluster} ${machine}`;
-        if (turn === undefined) this.#kept.delete(key);
+        if (Object.keys(turn).length === 0) this.#kept.delete(key);
         else this.#kept.set(key, { ...turn, at: this.#now(), cluster, machine });
       },
     };

@@ -11,6 +11,7 @@ import type { ResolvedClusters } from '../../../../src/cluster/spec/resolved-clu
 import { createEventLog } from '../../../../src/events/log.ts';
 import type { Roster } from '../../../../src/machines/roster.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
+import { casesOf } from './cases.ts';
 
 const OLD = 'a'.repeat(64);
 const NEW = bundleOf({ 'muster-agent.sh': 'echo new\n' });
@@ -104,6 +105,8 @@ test('under any order of polls, failures, restarts and orders, one control plane
   const step = fc.oneof(
     { weight: 8, arbitrary: fc.record({ do: fc.constant('poll'), who: fc.constantFrom(...NAMES) }) },
     { weight: 3, arbitrary: fc.record({ do: fc.constant('proves'), who: fc.constantFrom(...NAMES) }) },
+    // A machine without power, or one that is left out of the cluster for a while, does not poll.
+    { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('off', 'on'), who: fc.constantFrom(...NAMES) }) },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('fails'), who: fc.constantFrom(...NAMES) }) },
     fc.record({ do: fc.constantFrom('restart', 'retry', 'pause', 'resume'), who: fc.constant('') }),
   );
@@ -115,10 +118,14 @@ test('under any order of polls, failures, restarts and orders, one control plane
       /** Machines that were offered the agent in this attempt and have not answered. */
       let offered = new Set<string>();
       let failed = false;
+      const off = new Set<string>();
       const proven = () =>
         NAMES.some((name) => name.startsWith('cp') && world.agents.get(name)!.build === NEW.digest);
       for (const { do: what, who } of steps) {
         if (what === 'restart') await world.open();
+        else if (what === 'off') off.add(who);
+        else if (what === 'on') off.delete(who);
+        else if (off.has(who)) continue;
         else if (what === 'pause' || what === 'resume') {
           await world.builds[what]('blue', 'anna');
           isPaused = what === 'pause';
@@ -148,7 +155,7 @@ test('under any order of polls, failures, restarts and orders, one control plane
         }
       }
     }),
-    { numRuns: 300 },
+    { numRuns: casesOf(300) },
   );
 });
 

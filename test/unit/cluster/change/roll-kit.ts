@@ -65,6 +65,8 @@ export class RolledCluster {
   rolling!: Roll;
   rollouts!: Rollouts;
   readonly turns = new PlayedTurns(() => this.now + this.jumped);
+  /** The machines that ran when the last one polled. */
+  wasUp: ReadonlySet<string> = new Set();
   /** What a jump of the boot host's clock has added. */
   jumped = 0;
   closed: string | undefined;

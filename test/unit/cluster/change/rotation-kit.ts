@@ -101,6 +101,8 @@ class Machine {
   etcdStarts = 0;
   apiStarts = 0;
   off = 0;
+  /** Its agent is killed when it has its next plan, and does nothing of that. */
+  killed = false;
   restarts = { etcd: 0, api: 0 };
   /** Whether the plan asks it to probe nothing. */
   quiet = false;
@@ -386,6 +388,10 @@ export class Cluster {
       applied: plan === machine.applied && turn.do === 'go',
     });
     if (plan === machine.applied) return;
+    if (machine.killed) {
+      machine.killed = false;
+      return;
+    }
     machine.applied = plan;
     // kubelet and controller manager restart at once.
     machine.files = files;

@@ -4,9 +4,11 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { duration } from '../../../../src/base/duration.ts';
 import type { RotationOrder } from '../../../../src/cluster/change/rotation/order.ts';
 import { newGeneration } from '../../../../src/pki/issue.ts';
 import { allGenerations } from '../../../../src/pki/keyset.ts';
+import { casesOf } from './cases.ts';
 import { Cluster } from './rotation-kit.ts';
 
 const ALL = { keysets: ['all'], pauseBefore: [], without: [], leave: [], emergency: false };
@@ -140,7 +142,7 @@ test('whatever fails and whatever is ordered, nobody loses anybody, and the rota
 }, async () => {
   const event = fc.record({
     asks: fc.subarray([0, 1, 2, 3, 4]),
-    what: fc.constantFrom('none', 'none', 'none', 'none', 'kill', 'off', 'pause', 'resume'),
+    what: fc.constantFrom('none', 'none', 'none', 'kill', 'agent', 'off', 'jump', 'pause', 'resume'),
     which: fc.integer({ min: 0, max: 4 }),
     takes: fc.integer({ min: 1, max: 8 }),
   });
@@ -160,6 +162,8 @@ test('whatever fails and whatever is ordered, nobody loses anybody, and the rota
           const order = async (make: () => Promise<unknown>): Promise<void> => {
             await make().catch((error: { code?: string }) => expect(error.code).toBe('E_CHANGE'));
           };
+          if (what === 'agent') cluster.machines[which]!.killed = true;
+          if (what === 'jump') cluster.world.clock.leap(duration('7m'));
           if (what === 'pause') await order(() => cluster.rotations.pause('golden', 'root'));
           if (what === 'resume') await order(() => cluster.rotations.resume('golden', 'root'));
           if (n === back) await order(() => cluster.rotations.rollBack('golden', 'root'));
@@ -174,7 +178,7 @@ test('whatever fails and whatever is ordered, nobody loses anybody, and the rota
         await cluster.changes.close();
       },
     ),
-    { numRuns: 2 },
+    { numRuns: casesOf(2) },
   );
 });
 

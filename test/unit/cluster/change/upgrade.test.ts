@@ -38,6 +38,7 @@ import { type Release, releaseOf } from '../../../../src/cluster/spec/release.ts
 import type { ClusterRole } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../src/cluster/spec/skew.ts';
 import { resolved } from '../kit.ts';
+import { casesOf } from './cases.ts';
 
 const SPEC = resolved();
 
@@ -78,6 +79,8 @@ class Cluster {
   proxy: string;
   record: ChangeRecord<UpgradeOrder> | undefined;
   readonly drained = new Set<string>();
+  /** The boot host's clock, which may jump. */
+  now = 0;
 
   constructor(release: Release, workers: number) {
     this.release = release;
@@ -114,7 +117,7 @@ class Cluster {
       ...(this.machines[3] && { canary: 'w0' }),
     };
     const change = { cluster: 'blue', id: 'x', kind: 'upgrade', order, pauseBefore: [], without: [] };
-    this.record = begin(change, UPGRADE, this.record, { by: 'test', now: 0 }).record;
+    this.record = begin(change, UPGRADE, this.record, { by: 'test', now: this.now }).record;
     this.drained.clear();
   }
 
@@ -169,7 +172,7 @@ class Cluster {
     if (!record) return;
     for (const name of record.turns) if (drainsIn(record.step)) this.drained.add(name);
     if (record.step.startsWith('canary')) this.drained.add('w0');
-    const move = advance(record, UPGRADE, { ...this.seen(), age: duration('1m') }, 0);
+    const move = advance(record, UPGRADE, { ...this.seen(), age: duration('1m') }, this.now);
     if (move.do === 'act') {
       if (record.step === 'settle') [this.former, this.release] = [this.release, record.order.to];
       if (record.step === 'settle-back')
@@ -183,7 +186,7 @@ class Cluster {
 
   operate(what: 'pause' | 'resume' | 'back' | 'without', n: number): void {
     const record = this.underWay;
-    const occasion = { by: 'test', now: 0 };
+    const occasion = { by: 'test', now: this.now };
     if (!record) return;
     if (what === 'pause') this.record = pauseChange(record, occasion).record;
     else if (what === 'resume') this.record = resumeChange(record, occasion).record;
@@ -293,6 +296,14 @@ const action = fc.oneof(
     }),
   },
   {
+    weight: 2,
+    arbitrary: fc.record({
+      do: fc.constantFrom('kill' as const, 'jump' as const),
+      n: fc.nat(6),
+      part: fc.constant<Part>('etcd'),
+    }),
+  },
+  {
     weight: 6,
     arbitrary: fc.record({
       do: fc.constant('order' as const),
@@ -307,6 +318,8 @@ function act(cluster: Cluster, one: { do: string; n: number; part: Part }): void
   else if (one.do === 'step') cluster.step();
   else if (one.do === 'down' || one.do === 'up')
     cluster.machines[one.n % cluster.machines.length]!.up = one.do === 'up';
+  else if (one.do === 'kill') cluster.drained.clear();
+  else if (one.do === 'jump') cluster.now += (one.n - 3) * 86_400_000;
   else if (one.do === 'order') cluster.order(RELEASES[one.n]!, 2);
   else cluster.operate(one.do as 'pause', one.n);
 }
@@ -331,7 +344,7 @@ test('over random changes and failures, no instant has a forbidden pair of versi
         }
       },
     ),
-    { numRuns: 150 },
+    { numRuns: casesOf(150) },
   );
   expect(upgrades).toBeGreaterThan(20);
 });
