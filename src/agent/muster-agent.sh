@@ -198,7 +198,8 @@ take_next_server() {
 }
 
 # Sleeps until the next poll: as long as the server asked for, after failures at least 1, 3, 7 and
-# so on up to 63 seconds, never more than five minutes; and up to a quarter more, so that a thousand
+# then 15 seconds, so that a machine whose plan fails is not taken for one without power after 40;
+# never more than five minutes; and up to a quarter more, so that a thousand
 # machines do not ask at the same moment. A machine that is held asks again in less than the time
 # that the server asked for.
 wait_for_next_poll() {
@@ -213,6 +214,7 @@ wait_for_next_poll() {
   fi
   pause=${retry_after:-10}
   shortest=$(((1 << failures) - 1))
+  [ "$shortest" -le 15 ] || shortest=15
   [ "$pause" -ge "$shortest" ] || pause=$shortest
   [ "$pause" -le 300 ] || pause=300
   random=$(od -An -N2 -tu2 /dev/urandom)

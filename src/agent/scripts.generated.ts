@@ -178,6 +178,7 @@ wait_for_next_poll() {
   fi
   pause=\${retry_after:-10}
   shortest=$(((1 << failures) - 1))
+  [ "$shortest" -le 15 ] || shortest=15
   [ "$pause" -ge "$shortest" ] || pause=$shortest
   [ "$pause" -le 300 ] || pause=300
   random=$(od -An -N2 -tu2 /dev/urandom)

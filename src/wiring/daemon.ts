@@ -2,6 +2,7 @@
 import type { Daemon } from '../api/deps.ts';
 import { readinessOf } from '../api/readiness.ts';
 import { pause } from '../base/clock.ts';
+import { counted } from '../base/counted.ts';
 import { duration } from '../base/duration.ts';
 import { VERSION } from '../base/version.ts';
 import { firmwareServed } from '../pxe/firmware/loaders.ts';
@@ -32,8 +33,6 @@ export async function keepMemorySmall({ clock, signal, systemCalls }: Common): P
     systemCalls.returnMemory();
   }
 }
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
 
 /** Composes the daemon from the state and the boot service. */
 export function daemonOf(

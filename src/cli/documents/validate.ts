@@ -1,4 +1,5 @@
 /** `muster validate`: checks documents as the server would, without a server. */
+import { counted } from '../../base/counted.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { checkAll } from '../../cluster/spec/check-documents.ts';
 import { faultKey, idOf } from '../../resources/candidate.ts';
@@ -69,5 +70,3 @@ const byFile = (a: Fault, b: Fault): number => {
   const [one = '', other = ''] = [a.at?.file, b.at?.file];
   return one < other ? -1 : one > other ? 1 : byPlace(a, b);
 };
-
-const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;

@@ -1,6 +1,7 @@
 /** The verbs `muster pki rotate` and `muster pki rotation`. */
 import type { Given } from '../../api/contract/request.ts';
 import type { Answer } from '../../api/contract/table.ts';
+import { counted } from '../../base/counted.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ChangePreview } from '../../cluster/change/preview.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
@@ -200,7 +201,7 @@ export function rotationText(view: ChangeView): string {
     `${view.kind} of ${shownName(view.cluster)}, ordered by ${view.by}, ${timeText(view.at)}: ${stateOf(view)}`,
   ];
   for (const { name, sentence, state, machines, text, noReturn } of view.steps) {
-    const shown = machines ? ` (${machines} machines)` : '';
+    const shown = machines ? ` (${counted(machines, 'machine')})` : '';
     lines.push(`${MARKS[state].padEnd(5)}${name.padEnd(11)} ${sentence}${shown}${text ? ` ${text}.` : ''}`);
     if (noReturn && state !== 'done') lines.push(`${' '.repeat(17)}It cannot be rolled back from here on.`);
   }

@@ -231,9 +231,11 @@ async function issuedOf({ pki, certificateState }: HealthDeps, cluster: string) 
 
 function seen({ roster, stopped }: HealthDeps, name: string): MachineSeen {
   const status = roster.get(name)?.status;
+  const alive = roster.heartbeats.alive(name);
   return {
     name,
-    heard: roster.heartbeats.alive(name) !== undefined,
+    heard: alive !== undefined,
+    supposed: alive !== undefined && alive.bootId === undefined,
     known: status?.agent !== undefined,
     stopped: stopped(name),
     hold: status?.agent?.hold,

@@ -3,6 +3,7 @@
  */
 import { ageText } from '../../base/age.ts';
 import { duration } from '../../base/duration.ts';
+import { firstFew } from '../../base/first-few.ts';
 import { leafOf } from '../../pki/hierarchy.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
 import { certificateView } from '../../pki/views.ts';
@@ -39,6 +40,8 @@ export interface MachineSeen {
   readonly name: string;
   /** Whether the agent was heard recently enough that its machine counts as running. */
   readonly heard: boolean;
+  /** It counts as running because it was before this server started, and was not heard since. */
+  readonly supposed?: boolean | undefined;
   /** Whether the agent was ever heard. */
   readonly known: boolean;
   /** Why its agent cannot work: it would be held at its boot, or waits for an approval. */
@@ -57,11 +60,17 @@ export function judgeMachines(
   { change }: Circumstances = {},
 ): readonly Finding[] {
   const found = machines.flatMap((one) => judgeMachine(one, change));
-  const well = machines.length - new Set(found.map(({ subject }) => subject)).size;
-  return [
-    ...found,
-    ...(well > 0 ? [good('machine', 'all others', `${well} are heard, and none is held`)] : []),
+  const faulty = new Set(found.map(({ subject }) => subject));
+  const others = machines.filter(({ name }) => !faulty.has(name));
+  const supposed = others.filter((one) => one.supposed);
+  const well = others.length - supposed.length;
+  const says = [
+    ...(well > 0 ? [`${well} ${well === 1 ? 'is' : 'are'} heard, and none is held`] : []),
+    ...(supposed.length > 0
+      ? [`${firstFew(supposed.map(({ name }) => name))} not heard yet since the server started`]
+      : []),
   ];
+  return [...found, ...(says.length > 0 ? [good('machine', 'all others', says.join('; '))] : [])];
 }
 
 function judgeMachine(
@@ -76,8 +85,9 @@ function judgeMachine(
     return [bad('machine', name, `not heard (${stopped.code}): ${stopped.text}`, explain)];
   if (!known) return [bad('machine', name, 'its agent has never been heard', `power it on; ${explain}`)];
   if (!heard) {
-    const fix = `power it on; muster events ${name} shows when it was heard last`;
-    return [unlessRestarted(change, SYSTEM, bad('machine', name, 'its agent is not heard', fix))];
+    const last = hold ? `; it was held before (${hold.code}): ${hold.text}` : '';
+    const fix = `${hold ? `${explain}; if it has no power, ` : ''}power it on; muster events ${name} shows when it was heard last`;
+    return [unlessRestarted(change, SYSTEM, bad('machine', name, `its agent is not heard${last}`, fix))];
   }
   return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
 }

@@ -238,7 +238,21 @@ test('machines with an alarm or a hold, silent machines and machines never heard
     'machine f: not heard (approval): its key waits',
     'machine e: held (memory): too little',
   ]);
-  expect(found.at(-1)).toMatchObject({ ok: true, says: '1 are heard, and none is held' });
+  expect(found.at(-1)).toMatchObject({ ok: true, says: '1 is heard, and none is held' });
+});
+
+test('a machine whose plan failed keeps its hold when it is silent, and one that is only supposed to run is not counted', () => {
+  const well = { name: 'a', heard: true, known: true };
+  const hold = { code: 'restore-failed', text: 'ctr: not found' };
+  const found = judgeMachines([
+    well,
+    { ...well, name: 'b', heard: false, hold },
+    { ...well, name: 'c', supposed: true },
+  ]);
+  expect(failing(found)).toEqual([
+    'machine b: its agent is not heard; it was held before (restore-failed): ctr: not found; muster explain b; if it has no power, power it on; muster events b shows when it was heard last',
+  ]);
+  expect(found.at(-1)?.says).toBe('1 is heard, and none is held; c not heard yet since the server started');
 });
 
 test('a probe that failed has a line with what it found', () => {
