@@ -51,7 +51,7 @@ test('every packet is logged at level debug', () => {
     [
       'debug',
       { event: 'dhcp.ack', subject: 'm-1', network: 'rack' },
-      'A lease was confirmed and is durable.',
+      'A lease was confirmed and is durable, or the store cannot write and nobody else can get the address.',
     ],
   ]);
 });

@@ -228,8 +228,8 @@ test.for<[string, object, RegExp]>([
   ],
   ['a path of a token', kubeconfig({ users: [{ name: 'api', user: { tokenFile: '/t' } }] }), /tokenFile/],
   [
-    'a server without TLS',
-    kubeconfig({ clusters: [{ name: 'hook', cluster: { server: 'http://h' } }] }),
+    'a server that is no web server',
+    kubeconfig({ clusters: [{ name: 'hook', cluster: { server: 'ftp://h' } }] }),
     /https/,
   ],
 ])('%s is refused', ([, apiServer, says]) => {
