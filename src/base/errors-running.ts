@@ -4,7 +4,7 @@ export const RUNNING_ERRORS = {
     title: 'A CA cannot be imported.',
     who: 'operator',
     http: 400,
-    fix: 'The message says what is wrong with its certificate or key; docs/operating.md lists what a CA has to be.',
+    fix: 'The message says what is wrong with its certificate or key; docs/operating.md lists what a CA has to be. Nothing was taken over.',
   },
   E_ENDS_SOON: {
     title: 'A CA or a certificate ends soon and was not renewed.',

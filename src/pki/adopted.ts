@@ -2,9 +2,9 @@
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { KeysetName } from './hierarchy.ts';
-import { PrivateKey, PublicKey } from './keys.ts';
+import { readImported } from './imported.ts';
+import { PrivateKey } from './keys.ts';
 import { foundKeyset, generationId, type Keyset } from './keyset.ts';
-import { signer } from './x509.ts';
 
 /** A key pair in PEM; the key of service accounts has no certificate. */
 export interface AdoptedPair {
@@ -17,28 +17,26 @@ export const ADOPTED = ['ca', 'etcd-ca', 'front-proxy-ca', 'sa'] as const satisf
 export type AdoptedKeys = Readonly<Record<(typeof ADOPTED)[number], AdoptedPair>>;
 
 /**
- * A keyset whose first generation is that pair.
+ * A keyset whose first generation is that pair. A CA is checked as one that `muster pki import`
+ * brings.
  *
- * @throws {MusterError} E_PKI when the key and the certificate do not belong together, when the
- *   certificate is missing or not a CA's, or when the key is weak
+ * @throws {MusterError} E_CA_IMPORT, which names the keyset and says what is wrong with the pair
  */
 export function adoptedKeyset(
   name: (typeof ADOPTED)[number],
-  { key: keyText, certificate }: AdoptedPair,
+  { key, certificate }: AdoptedPair,
   now: Millis,
 ): Keyset {
-  const named = (text: string): MusterError => new MusterError('E_PKI', `${name}: ${text}`);
-  const key = PrivateKey.fromPem(keyText);
-  const publicKey = key.publicKey();
-  const id = generationId(publicKey);
-  if (name === 'sa') return foundKeyset(name, { id, createdAt: now, key, publicKey });
-  if (certificate === undefined) throw named('the certificate is missing');
-  if (!PublicKey.fromPem(certificate).spki.equals(publicKey.spki))
-    throw named('key and certificate do not belong together');
   try {
-    signer(certificate, key);
+    if (name === 'sa') {
+      const own = PrivateKey.fromPem(key);
+      const publicKey = own.publicKey();
+      return foundKeyset(name, { id: generationId(publicKey), createdAt: now, key: own, publicKey });
+    }
+    if (certificate === undefined) throw new MusterError('E_CA_IMPORT', 'the certificate is missing');
+    return foundKeyset(name, readImported(certificate, key, now).generation);
   } catch (cause) {
-    throw new MusterError('E_PKI', `${name}: it cannot sign: ${(cause as Error).message}`, { cause });
+    if (!(cause instanceof MusterError)) throw cause;
+    throw new MusterError('E_CA_IMPORT', `${name}: ${cause.message}`, { cause });
   }
-  return foundKeyset(name, { id, createdAt: now, key, publicKey, certificate });
 }

@@ -52,7 +52,7 @@ function oneCertificate(text: string): string {
     );
   if (blocks.length > 1)
     return refuse(
-      'the file holds a chain; give the certificate of the CA that signs alone: it is trusted itself, and nothing above it',
+      'the file holds several certificates, a chain or an old and a new CA; give the certificate of the CA that signs alone: it is trusted itself, and nothing beside it',
     );
   return text.slice(text.indexOf('-----BEGIN')).trim().concat('\n');
 }

@@ -40,6 +40,11 @@ export class PrivateKey {
    *   keyWeakness}); the message does not contain the text.
    */
   static fromPem(pem: string): PrivateKey {
+    if (/^-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED/m.test(pem))
+      throw new MusterError(
+        'E_PKI',
+        'a private key that is encrypted by a passphrase; decrypt it first (openssl pkey)',
+      );
     let key: KeyObject;
     try {
       key = createPrivateKey(pem);

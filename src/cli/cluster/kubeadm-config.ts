@@ -30,6 +30,66 @@ const KNOWN: readonly string[] = [
   'etcd.local.dataDir',
 ];
 
+/** What becomes of flags of the API server that a cluster depends on; others may be overrides. */
+const API_FLAGS: readonly (readonly [flag: RegExp, becomes: (value: string) => string])[] = [
+  [
+    /^service-account-issuer$/,
+    (value) =>
+      `Muster's API servers issue tokens of another issuer, and refuse those of ${value}; keep it with overrides.flags.kube-apiserver.service-account-issuer`,
+  ],
+  [
+    /^oidc-|^authentication-config$/,
+    () =>
+      'users that log in by it cannot after the move; write apiServer.authentication, or set the same in overrides',
+  ],
+  [
+    /^audit-/,
+    () => 'the audit log ends with the move; write apiServer.auditPolicy, or set the same in overrides',
+  ],
+  [
+    /^(?:enable|disable)-admission-plugins$|^admission-control-config-file$/,
+    () => 'other admission plugins may admit or refuse other objects; set the same in overrides',
+  ],
+  [
+    /^feature-gates$|^runtime-config$/,
+    () => 'objects that need it are not served without it; set the same in overrides',
+  ],
+];
+
+/** Flags from both forms of extraArgs: kubeadm v1beta3 has a map, v1beta4 a list. */
+function flagsOf(extraArgs: unknown): readonly (readonly [name: string, value: string])[] {
+  return Array.isArray(extraArgs)
+    ? extraArgs.map((one) => [String(fieldsOf(one).name ?? ''), String(fieldsOf(one).value ?? '')] as const)
+    : Object.entries(fieldsOf(extraArgs)).map(([name, value]) => [name, String(value)] as const);
+}
+
+/** The components of a ClusterConfiguration that have flags of their own. */
+const COMPONENTS = ['apiServer', 'controllerManager', 'scheduler'] as const;
+
+/**
+ * A note for each flag.
+ *
+ * @throws {MusterError} E_USAGE for Secrets that Muster's API servers could not read
+ */
+function flagNotes(config: Fields): readonly string[] {
+  const flags = [
+    ...COMPONENTS.map((component) => [component, fieldsOf(config[component]).extraArgs] as const),
+    ['etcd.local', fieldsOf(fieldsOf(config.etcd).local).extraArgs] as const,
+  ];
+  return flags.flatMap(([component, extraArgs]) =>
+    flagsOf(extraArgs).map(([name, value]) => {
+      if (component === 'apiServer' && /^(?:experimental-)?encryption-provider-config$/.test(name))
+        throw new MusterError(
+          'E_USAGE',
+          `apiServer.extraArgs ${name}: its Secrets are encrypted by keys that Muster does not have, and its API servers could not read them; first let kubeadm's API servers write them unencrypted (provider identity first, then replace all Secrets), and take the flag out`,
+        );
+      const known = component === 'apiServer' ? API_FLAGS.find(([flag]) => flag.test(name)) : undefined;
+      const becomes = known?.[1](value) ?? '`overrides` of the Cluster may set the same';
+      return `${component}.extraArgs.${name} is not translated; ${becomes}`;
+    }),
+  );
+}
+
 /** The paths of all fields that have a value. */
 function pathsOf(value: unknown, path: string): readonly string[] {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return [path];
@@ -73,9 +133,9 @@ export function fromKubeadm(
     'encryptSecrets is false: API servers of kubeadm could not read Secrets that are encrypted; remove it when all control planes have moved',
     "cni is none: the pod network that runs stays; it is not one of Muster's",
     'certificates and kubeconfigs that kubeadm made stay valid until they end; machines that Muster boots get their own',
-    ...(dnsDomain === undefined ? [] : []),
+    ...flagNotes(fieldsOf(config)),
     ...pathsOf(config, '')
-      .filter((path) => !KNOWN.includes(path))
+      .filter((path) => !KNOWN.includes(path) && !path.includes('.extraArgs'))
       .map((path) => `${path} is not translated; \`overrides\` of the Cluster may set the same`),
   ];
   const kubernetes = {

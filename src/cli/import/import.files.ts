@@ -2,12 +2,12 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
-import { validate } from '../../resources/document.ts';
 import { EXIT, type Io } from '../io.ts';
 import { yamlText } from '../output.ts';
 import { type Draft, machinesFromCsv } from './csv.ts';
 import { foreignYaml, readInventory, scalarsOf } from './inventory.ts';
 import { fromKubespray } from './kubespray.ts';
+import { writtenFaults } from './written.ts';
 
 interface OutputOptions {
   /** A directory for the documents; absent: standard output. */
@@ -102,12 +102,7 @@ function write(
   io: Io,
 ): number {
   const texts = documents.map((draft) => ({ draft, text: yamlText(draft) }));
-  const faults = documents.flatMap((draft) => {
-    const checked = validate(JSON.parse(JSON.stringify(draft)));
-    return checked.ok
-      ? []
-      : checked.faults.map(({ message }) => `${draft.kind} ${draft.metadata.name}: ${message}`);
-  });
+  const faults = writtenFaults(documents);
   if (output === undefined) io.out(texts.map(({ text }) => text).join('---\n'));
   else {
     fs.mkdirSync(output, { recursive: true });

@@ -32,6 +32,16 @@ const nameOf = (host: string): string =>
     .replace(/^-+|-+$/g, '')
     .slice(0, 63);
 
+/** Why a host has no address that could be taken. */
+function withoutAddress(variables: Readonly<Record<string, string>>): string {
+  const given = ['ip', 'access_ip', 'ansible_host', 'ansible_ssh_host'].find(
+    (name) => variables[name] !== undefined,
+  );
+  return given === undefined
+    ? 'it has no address (ip, access_ip or ansible_host)'
+    : `its ${given} "${variables[given]}" is a name or a template and no address`;
+}
+
 /** Kubespray's network plugins that Muster has itself. */
 const NETWORKS = ['flannel', 'kube-router'];
 
@@ -77,6 +87,12 @@ export function fromKubespray(
       `two hosts get the name "${names.get(twice)}"; rename ${twice} in the inventory`,
     );
 
+  for (const [host, name] of names)
+    if (name !== host)
+      notes.push(
+        `${host} becomes ${name}: its Node is called ${host} now; a machine that Muster boots gets the new name`,
+      );
+
   const addressOf = (host: string): string | undefined => {
     const { ip, access_ip, ansible_host, ansible_ssh_host } = inventory.hosts.get(host) ?? {};
     return [ip, access_ip, ansible_host, ansible_ssh_host].find(
@@ -90,7 +106,7 @@ export function fromKubespray(
     if (own.length === 0)
       notes.push(`${name}: its MACs are not in the inventory; add them, or name a table with --macs`);
     if (address === undefined)
-      notes.push(`${name}: it has no address (ip, access_ip or ansible_host); add it`);
+      notes.push(`${name}: ${withoutAddress(inventory.hosts.get(host) ?? {})}; add it`);
     return {
       apiVersion: 'muster/v1',
       kind: 'Machine',
@@ -113,7 +129,9 @@ export function fromKubespray(
   const domain = variables['loadbalancer_apiserver.address'] ?? variables.apiserver_loadbalancer_domain_name;
   const port = variables['loadbalancer_apiserver.port'] ?? variables.kube_apiserver_port ?? '6443';
   const first = domain ?? addressOf(controlPlanes[0]!) ?? 'FILL-IN';
-  if (domain === undefined)
+  if (first === 'FILL-IN')
+    notes.push('endpoint FILL-IN: no control plane has an address; write the address of the API servers');
+  else if (domain === undefined)
     notes.push(
       controlPlanes.length > 1
         ? `endpoint ${first}: it is the address of one control plane; use a virtual address or a load balancer`

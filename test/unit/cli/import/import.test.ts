@@ -51,7 +51,7 @@ test('a table becomes Machines that the schema takes', async () => {
 test('rows that make no Machine are named, and the exit code says so', async () => {
   const { io: to, err } = io();
   expect(await importCsv(write('a.csv', 'name,mac\nNode 1,52:54:00:00:00:01\n'), {}, to)).toBe(1);
-  expect(err()).toContain('Machine Node 1: use lower-case letters');
+  expect(err()).toContain('Machine Node 1: metadata.name: use lower-case letters');
 });
 
 test.each([
@@ -203,4 +203,31 @@ test('what is no inventory of Kubespray is refused', () => {
   expect(() => made('[kube_control_plane]\na.x\na.y\n')).toThrow('two hosts get the name "a"');
   expect(() => readInventory('[a]\nnode[1:99999999]\n', 'x.ini')).toThrow('more than 10000 hosts');
   expect(expandRange('n[08:11]-[a:b]')).toHaveLength(8);
+});
+
+test('names that change, addresses that are none, and an etcd on workers are said at the import', async () => {
+  const file = write(
+    'ks/hosts.yaml',
+    `all:
+  hosts:
+    cp1: {ip: 10.0.0.1}
+    cp2.lab.example: {ansible_host: "{{ lookup('x') }}"}
+    w1: {ip: 10.0.0.3}
+    w2: {ip: 10.0.0.4}
+  children:
+    kube_control_plane: {hosts: {cp1: {}}}
+    kube_node: {hosts: {cp1: {}, w1: {}, w2: {}, cp2.lab.example: {}}}
+    etcd: {hosts: {cp1: {}, w1: {}, w2: {}}}
+`,
+  );
+  const macs = write(
+    'macs.csv',
+    'name,mac\ncp1,52:54:00:00:00:01\ncp2,52:54:00:00:00:02\nw1,52:54:00:00:00:03\nw2,52:54:00:00:00:04\n',
+  );
+  const { io: own, err: said } = io();
+  expect(await importKubespray(file, { cluster: 'blue', macs }, own)).toBe(1);
+  const err = said();
+  expect(err).toContain('note: cp2.lab.example becomes cp2');
+  expect(err).toContain('cp2: its ansible_host "{{ lookup(\'x\') }}" is a name or a template and no address');
+  expect(err).toMatch(/to correct: .*w1 is a worker and a member of etcd/);
 });
