@@ -15,6 +15,7 @@ import {
 import { isHost, type NetworkView } from './check-networks.ts';
 import type { BootDiskSpec, DataDiskSpec, Document, MachineSpec } from './kinds.ts';
 import { etcdMembers } from './membership.ts';
+import { staticAddresses } from './static-addresses.ts';
 import { endorsementPin } from './tpm-spec.ts';
 import { type Trust, trustAsked } from './trust.ts';
 import type { Path } from './yaml.ts';
@@ -54,13 +55,37 @@ export class Claims {
     return holder;
   }
 
+  /** Returns the machine that claims `what`. */
+  holder(what: string): Candidate<'Machine'> | undefined {
+    return this.#holder(what);
+  }
+
+  /** Returns the machine whose configuration has the address. */
+  holderOfStatic(address: string): Candidate<'Machine'> | undefined {
+    return this.#holder(staticClaim(address));
+  }
+
+  /**
+   * Like {@link take}, for an address of a configuration. Segments without a Network may repeat
+   * addresses, so a second claim is no reason to build the claims again.
+   */
+  takeStatic(address: string, machine: Candidate<'Machine'>): Candidate<'Machine'> | undefined {
+    const holder = this.holderOfStatic(address);
+    if (holder === undefined) this.#by.set(staticClaim(address), machine);
+    return holder;
+  }
+
   add(machine: Candidate<'Machine'>): void {
-    for (const what of claimsOf(machine.document.spec)) this.take(what, machine);
+    const { spec } = machine.document;
+    for (const what of claimsOf(spec)) this.take(what, machine);
+    for (const { text } of staticAddresses(spec.config)) this.takeStatic(text, machine);
   }
 
   remove(machine: Candidate<'Machine'>): void {
-    const { name } = machine.document.metadata;
-    for (const what of claimsOf(machine.document.spec))
+    const { metadata, spec } = machine.document;
+    const { name } = metadata;
+    const statics = staticAddresses(spec.config).map(({ text }) => staticClaim(text));
+    for (const what of [...claimsOf(spec), ...statics])
       if (this.#by.get(what)?.document.metadata.name === name) this.#by.delete(what);
   }
 }
@@ -80,7 +105,9 @@ function* claimsOf(spec: MachineSpec): Iterable<string> {
 
 const tpmClaim = (endorsementKey: string): string => `tpm ${endorsementPin(endorsementKey)}`;
 
-interface MachineContext {
+const staticClaim = (address: string): string => `static ${address}`;
+
+export interface MachineContext {
   readonly candidates: CandidateSet;
   readonly networkOf: (address: Ipv4) => NetworkView | undefined;
   readonly claims: Claims;
@@ -244,10 +271,12 @@ function checkAddresses(
   for (const [n, text] of addresses.entries()) {
     const path: Path = ['spec', 'addresses', n];
     const other = claims.take(text, machine);
-    if (other)
-      report(found, machine, path, `address ${text} is also claimed by ${placeOf(other)}`, {
+    const configured = claims.holderOfStatic(text);
+    const holder = other ?? (configured === machine ? undefined : configured);
+    if (holder)
+      report(found, machine, path, `address ${text} is also claimed by ${placeOf(holder)}`, {
         code: 'E_DUPLICATE',
-        other,
+        other: holder,
       });
     if (text.includes(':')) {
       if (!isOwn(ip(text)))
@@ -276,6 +305,42 @@ const NOT_OWN = ['::/127', 'fe80::/10', 'ff00::/8'].map(ipNetwork);
  */
 const isOwn = (address: Ip): boolean => !NOT_OWN.some((network) => networkHolds(network, address));
 
+/**
+ * Checks an address of a Network that no machine can have.
+ *
+ * @param mayRoute Whether the machine may be the gateway itself; that is then a warning.
+ */
+export function checkPlace(
+  layer: Candidate,
+  path: Path,
+  text: string,
+  network: NetworkView,
+  found: CrossFault[],
+  mayRoute = false,
+): void {
+  const name = network.candidate.document.metadata.name;
+  if (!isHost(network, ipv4(text)))
+    report(
+      found,
+      layer,
+      path,
+      `address ${text} is the network address or the broadcast address (Network/${name})`,
+    );
+  for (const field of ['address', 'gateway'] as const)
+    if (network.spec[field] === text)
+      report(
+        found,
+        layer,
+        path,
+        `address ${text} is the ${field} of ${placeOf(network.candidate, ['spec', field])}`,
+        {
+          code: 'E_DUPLICATE',
+          other: network.candidate,
+          ...(mayRoute && field === 'gateway' && { severity: 'warning' }),
+        },
+      );
+}
+
 function checkReservation(
   machine: Candidate,
   path: Path,
@@ -285,25 +350,7 @@ function checkReservation(
   found: CrossFault[],
 ): void {
   const name = network.candidate.document.metadata.name;
-  if (!isHost(network, ipv4(text)))
-    report(
-      found,
-      machine,
-      path,
-      `address ${text} is the network address or the broadcast address (Network/${name})`,
-    );
-  for (const field of ['address', 'gateway'] as const)
-    if (network.spec[field] === text)
-      report(
-        found,
-        machine,
-        path,
-        `address ${text} is the ${field} of ${placeOf(network.candidate, ['spec', field])}`,
-        {
-          code: 'E_DUPLICATE',
-          other: network.candidate,
-        },
-      );
+  checkPlace(machine, path, text, network, found);
   const before = seen.get(network);
   if (before !== undefined)
     report(

@@ -19,6 +19,7 @@ import {
   networkIndex,
   networkView,
 } from './check-networks.ts';
+import { checkSharedStatic, checkStatic, reportRepeats } from './check-static.ts';
 import type { ProfileSpec } from './kinds.ts';
 import { clustersByMachine } from './membership.ts';
 import { secretsOf } from './secret-references.ts';
@@ -39,8 +40,14 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
   const claims = new Claims();
   const reserving = new Set<NetworkView>();
   const roles = rolesIn(candidates);
-  const context = { candidates, networkOf: networkIndex(networks), claims, roles, reserving, found };
-  for (const machine of candidates.Machine.values()) checkMachine(machine, context);
+  const networkOf = networkIndex(networks);
+  const context = { candidates, networkOf, claims, roles, reserving, found, repeats: new Map() };
+  for (const machine of candidates.Machine.values()) {
+    checkMachine(machine, context);
+    checkStatic(machine, context);
+  }
+  reportRepeats(context.repeats, found);
+  checkSharedStatic(candidates, candidates.Machine, context);
   // A machine whose address is in no network may be meant for one of these.
   const isPlaceless = found.some((one) => one.missing === 'Network' && one.missingName === undefined);
   if (!isPlaceless && !lacksAny(candidates, 'Machine'))
@@ -61,8 +68,13 @@ export function checkMachines(
   const found: CrossFault[] = [];
   const networkOf = networkIndex([...candidates.Network.values()].map(networkView));
   const roles = rolesIn(candidates);
-  const context = { candidates, networkOf, claims, roles, reserving: new Set<NetworkView>(), found };
-  for (const machine of machines) checkMachine(machine, context);
+  const reserving = new Set<NetworkView>();
+  const context = { candidates, networkOf, claims, roles, reserving, found, repeats: new Map() };
+  for (const machine of machines) {
+    checkMachine(machine, context);
+    checkStatic(machine, context);
+  }
+  reportRepeats(context.repeats, found);
   return found;
 }
 

@@ -28,7 +28,7 @@ import { identityChanges } from './check-identities.ts';
 import { machineWarnings } from './check-machines.ts';
 import { diskFaults } from './check-own-disks.ts';
 import { runningFaults } from './check-running.ts';
-import { type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
+import { configures, type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
 import type { ClusterFault } from './fault.ts';
 import type { MachineFacts } from './machines.ts';
 import type { Running } from './release.ts';
@@ -155,8 +155,10 @@ function concerns(
   if (kind === 'Network') return true;
   if (kind === 'Cluster') return held.length > 0;
   if (kind !== 'Machine') return false;
-  const addresses = candidates.Machine.get(name)?.document.spec.addresses ?? [];
-  return names.has(name) || addresses.some((address) => held.includes(address));
+  const machine = candidates.Machine.get(name)?.document;
+  const has = (address: string): boolean =>
+    machine !== undefined && (machine.spec.addresses?.includes(address) || configures(machine, address));
+  return names.has(name) || held.some(has);
 }
 
 /**

@@ -4,10 +4,11 @@
  */
 import { formatIp, ipNetwork, networkHolds, overlap, parseIp } from '../../base/ip.ts';
 import { contains, ipv4 } from '../../base/ipv4.ts';
-import type { Candidate, CandidateSet, DocumentId } from '../../resources/candidate.ts';
+import { type Candidate, type CandidateSet, type DocumentId, idOf } from '../../resources/candidate.ts';
 import { isHost, networkView } from '../../resources/check-networks.ts';
-import type { KubernetesSpec } from '../../resources/kinds.ts';
+import type { Document, KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
+import { staticAddresses } from '../../resources/static-addresses.ts';
 import { parseEndpoint } from './endpoint.ts';
 import type { ResolvedCluster } from './resolved-cluster.ts';
 
@@ -111,11 +112,17 @@ function ownerFaults(
   candidates: CandidateSet,
 ): SegmentFault[] {
   const own = machineNames(spec);
-  const machines = [...candidates.Machine.values()].map(({ document }) => document);
+  const { Machine, Profile } = candidates;
+  const machines = [...Machine.values()].map(({ document }) => document);
+  const profiles = [...Profile.values()].map(({ document }) => document);
   const owners: DocumentId[] = [
     ...machines
-      .filter((one) => one.spec.addresses?.includes(address) && !own.has(one.metadata.name))
-      .map(({ metadata }) => `Machine/${metadata.name}` as const),
+      .filter(
+        (one) =>
+          (one.spec.addresses?.includes(address) && !own.has(one.metadata.name)) || configures(one, address),
+      )
+      .map(idOf),
+    ...profiles.filter((one) => configures(one, address)).map(idOf),
     ...others
       .filter((one) => virtualAddresses(one.spec).includes(address))
       .map(({ name }) => `Cluster/${name}` as const),
@@ -126,6 +133,10 @@ function ownerFaults(
     other,
   }));
 }
+
+/** Whether a configuration gives an address to an interface for good. */
+export const configures = ({ spec: { config } }: Document<'Machine' | 'Profile'>, address: string): boolean =>
+  staticAddresses(config).some(({ text }) => text === address);
 
 const VIRTUAL = { severity: 'error', path: 'virtualAddress.addresses' } as const;
 

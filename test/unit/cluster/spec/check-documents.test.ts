@@ -133,6 +133,15 @@ test.for([
   },
 );
 
+test('a configuration with the virtual address of a Cluster is refused, also that of its own machine', async () => {
+  const before = MACHINES + virtual('10.0.0.77');
+  const given = 'config: {network: {interfaces: [{name: eth0, addresses: [10.0.0.77/24]}]}}}';
+  for (const text of [machine('alone', 78), machine('cp1', 11)])
+    expect((await refused(text.replace(/\}\n$/, `, ${given}\n`), before)).join()).toMatch(
+      /10\.0\.0\.77 is the address of Machine\/(alone|cp1)/,
+    );
+});
+
 test('a Machine with the virtual address of a Cluster is refused, and others are accepted', async () => {
   const before = MACHINES + virtual('10.0.0.77');
   expect((await refused(machine('alone', 77), before)).join()).toContain(
