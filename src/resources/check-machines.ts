@@ -1,4 +1,5 @@
 /** Checks machines against each other: no two may claim the same address, MAC or identity. */
+import { firstFew } from '../base/first-few.ts';
 import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
 import { bootDiskFault, type Disks, dataDiskFault, etcdDiskFault, narrowestDisk } from './boot-disk.ts';
@@ -114,6 +115,7 @@ export interface MachineContext {
   /** By machine name: the Cluster that gives it a role. */
   readonly roles: ReadonlyMap<string, string>;
   readonly reserving: Set<NetworkView>;
+  readonly merged: MergedFaults;
   readonly found: CrossFault[];
 }
 
@@ -212,26 +214,57 @@ interface MachineDisks {
   readonly image: Document<'Image'> | undefined;
 }
 
+/** A fault of what layers of a machine say together, and the machines that have it. */
+interface MergedFault {
+  readonly layer: Candidate;
+  readonly path: Path;
+  readonly message: string;
+  readonly machines: Candidate<'Machine'>[];
+}
+
+/** By place and message. A fault of a Profile or Cluster is told once, not for each machine. */
+export type MergedFaults = Map<string, MergedFault>;
+
+/** Tells each merged fault at the document that wrote the value. */
+export function reportMerged(merged: MergedFaults, found: CrossFault[]): void {
+  for (const { layer, path, message, machines } of merged.values()) {
+    const names = firstFew(machines.map(({ document }) => document.metadata.name));
+    if (layer.document.kind === 'Machine') report(found, layer, path, message);
+    else report(found, layer, path, `${names}: ${message}`, { other: machines[0]! });
+  }
+}
+
 /** Checks the disks of Muster, which the machine, its profile or its cluster may name. */
-function checkDisks(machine: Candidate<'Machine'>, { candidates, roles, found }: MachineContext): void {
+function checkDisks(
+  machine: Candidate<'Machine'>,
+  { candidates, roles, found, merged }: MachineContext,
+): void {
   const { spec, metadata } = machine.document;
   const cluster = spec.cluster ?? roles.get(metadata.name);
   if (cluster === undefined) return;
-  const profile = candidates.Profile.get(spec.profile ?? '')?.document.spec;
-  const layers = [spec, profile, candidates.Cluster.get(cluster)?.document.spec];
+  const profile = candidates.Profile.get(spec.profile ?? '');
+  const writers = [machine, profile, candidates.Cluster.get(cluster)];
+  const layers = writers.map((one): Disks | undefined => one?.document.spec);
+  // At the narrowest of the layers that wrote one of the fields.
+  const tell = (message: string | undefined, ...fields: readonly (keyof Disks)[]): void => {
+    if (message === undefined) return;
+    const layer = writers.find((one, n) => one && fields.some((field) => layers[n]?.[field])) ?? machine;
+    const field = fields.find((one) => (layer.document.spec as Disks)[one]);
+    const path: Path = field === undefined ? ['spec'] : ['spec', field];
+    const key = `${layer.document.kind}/${layer.document.metadata.name} ${path.join('.')} ${message}`;
+    const known = merged.get(key);
+    if (known) known.machines.push(machine);
+    else merged.set(key, { layer, path, message, machines: [machine] });
+  };
   const data = narrowestDisk('dataDisk', layers);
-  const image = candidates.Image.get(profile?.image ?? '')?.document;
-  const dataFault = image && dataDiskFault(data, { name: image.metadata.name, ...image.spec });
-  if (dataFault !== undefined)
-    report(found, machine, spec.dataDisk ? ['spec', 'dataDisk'] : ['spec'], dataFault);
+  const image = candidates.Image.get(profile?.document.spec.image ?? '')?.document;
+  tell(image && dataDiskFault(data, { name: image.metadata.name, ...image.spec }), 'dataDisk');
   const disk = narrowestDisk('bootDisk', layers);
   for (const fault of etcdFaults({ layers, data, boot: disk, image }, metadata.name, candidates, roles))
-    report(found, machine, spec.etcdDisk ? ['spec', 'etcdDisk'] : ['spec'], fault);
+    tell(fault, 'etcdDisk', ...(data === undefined ? [] : (['dataDisk'] as const)));
   if (disk === undefined) return;
-  if (spec.delivery !== 'inline') {
-    const fault = bootDiskFault(disk, data, image?.spec);
-    if (fault !== undefined) report(found, machine, spec.bootDisk ? ['spec', 'bootDisk'] : ['spec'], fault);
-  } else if (spec.bootDisk !== undefined) {
+  if (spec.delivery !== 'inline') tell(bootDiskFault(disk, data, image?.spec), 'bootDisk');
+  else if (spec.bootDisk !== undefined) {
     const fault =
       'delivery: inline and bootDisk exclude each other; only a machine with an agent can start from its boot disk';
     report(found, machine, ['spec', 'bootDisk'], fault);

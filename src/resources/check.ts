@@ -11,7 +11,7 @@ import {
   lacksAny,
   report,
 } from './candidate.ts';
-import { Claims, checkMachine } from './check-machines.ts';
+import { Claims, checkMachine, reportMerged } from './check-machines.ts';
 import {
   checkNetwork,
   checkOverlaps,
@@ -41,12 +41,22 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
   const reserving = new Set<NetworkView>();
   const roles = rolesIn(candidates);
   const networkOf = networkIndex(networks);
-  const context = { candidates, networkOf, claims, roles, reserving, found, repeats: new Map() };
+  const context = {
+    candidates,
+    networkOf,
+    claims,
+    roles,
+    reserving,
+    found,
+    repeats: new Map(),
+    merged: new Map(),
+  };
   for (const machine of candidates.Machine.values()) {
     checkMachine(machine, context);
     checkStatic(machine, context);
   }
   reportRepeats(context.repeats, found);
+  reportMerged(context.merged, found);
   checkSharedStatic(candidates, candidates.Machine, context);
   // A machine whose address is in no network may be meant for one of these.
   const isPlaceless = found.some((one) => one.missing === 'Network' && one.missingName === undefined);
@@ -69,12 +79,22 @@ export function checkMachines(
   const networkOf = networkIndex([...candidates.Network.values()].map(networkView));
   const roles = rolesIn(candidates);
   const reserving = new Set<NetworkView>();
-  const context = { candidates, networkOf, claims, roles, reserving, found, repeats: new Map() };
+  const context = {
+    candidates,
+    networkOf,
+    claims,
+    roles,
+    reserving,
+    found,
+    repeats: new Map(),
+    merged: new Map(),
+  };
   for (const machine of machines) {
     checkMachine(machine, context);
     checkStatic(machine, context);
   }
   reportRepeats(context.repeats, found);
+  reportMerged(context.merged, found);
   return found;
 }
 

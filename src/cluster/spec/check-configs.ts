@@ -5,7 +5,7 @@
  */
 import type { CasesOf } from '../../ignition/cases.ts';
 import { extraUses } from '../../ignition/extra-uses.ts';
-import type { CandidateSet } from '../../resources/candidate.ts';
+import { type CandidateSet, type DocumentId, idOf } from '../../resources/candidate.ts';
 import type { NodeConfig } from '../../resources/nodeconfig.ts';
 import { takesSwap } from './kubelet-flags.ts';
 import type { ClusterMachine, ResolvedCluster } from './resolved-cluster.ts';
@@ -13,6 +13,8 @@ import type { ClusterMachine, ResolvedCluster } from './resolved-cluster.ts';
 interface ConfigFault {
   readonly machine: string;
   readonly message: string;
+  /** The document that wrote it. */
+  readonly layer: DocumentId;
 }
 
 /** Faults of all machines of a Cluster whose documents exist. */
@@ -24,11 +26,16 @@ export function configFaults(
   return resolved.machines.flatMap((machine) => {
     const document = candidates.Machine.get(machine.name)?.document;
     if (document === undefined) return [];
-    const configs = casesOf(document)
-      .flatMap((one) => [one.machine.spec.config, one.profile?.spec.config, one.cluster?.spec.config])
-      .filter((config) => config !== undefined);
-    const messages = [...new Set(configs)].flatMap((config) => faultsOf(resolved, machine, config));
-    return [...new Set(messages)].map((message) => ({ machine: machine.name, message }));
+    const writers = casesOf(document).flatMap(({ machine: itself, profile, cluster }) =>
+      [itself, profile, cluster].flatMap((one) => (one?.spec.config === undefined ? [] : [one])),
+    );
+    return [...new Set(writers)].flatMap((writer) =>
+      [...new Set(faultsOf(resolved, machine, writer.spec.config!))].map((message) => ({
+        machine: machine.name,
+        message,
+        layer: idOf(writer),
+      })),
+    );
   });
 }
 

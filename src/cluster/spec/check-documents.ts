@@ -5,6 +5,7 @@
 
 import { checkedLayer } from '../../agent/machine-layer.ts';
 import type { ErrorCode } from '../../base/errors.ts';
+import { firstFew } from '../../base/first-few.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { type CasesOf, casesIn } from '../../ignition/cases.ts';
 import { configurationCheck } from '../../ignition/check.ts';
@@ -104,9 +105,7 @@ const clusterCheck =
         ...runningClusterFaults(cluster, names, completed(cluster), running),
         ...runningDiskFaults(cluster, candidates, casesOf, related, running),
         ...runningIdentityFaults(cluster, completed(cluster), candidates, running),
-        ...machineFaults(names, completed(cluster), candidates, casesOf).map(({ machine, message }) =>
-          found(cluster, 'spec.kubernetes', `${machine}: ${message}`, machine),
-        ),
+        ...machineFaults(names, completed(cluster), candidates, casesOf, related),
         ...segmentFaults(completed(cluster), others, candidates).map(({ path, message, ...more }) => ({
           ...found(cluster, `spec.kubernetes.${path}`, message),
           ...more,
@@ -130,16 +129,36 @@ const clusterCheck =
     });
   };
 
-/** What is wrong with the disks and configurations of single machines. */
-const machineFaults = (
+/**
+ * What is wrong with the disks and configurations of machines, once at the document that wrote it.
+ */
+function machineFaults(
   names: ReadonlySet<string>,
   { resolved }: Completion,
   candidates: CandidateSet,
   casesOf: CasesOf,
-) => [
-  ...diskFaults(names, candidates, casesOf),
-  ...(resolved === undefined ? [] : configFaults(resolved, candidates, casesOf)),
-];
+  related: ReadonlySet<DocumentId>,
+): readonly CrossFault[] {
+  const machinesOf = new Map<string, string[]>();
+  const all = [
+    ...diskFaults(names, candidates, casesOf),
+    ...(resolved === undefined ? [] : configFaults(resolved, candidates, casesOf)),
+  ];
+  for (const { layer, message, machine } of all) {
+    const key = `${layer} ${message}`;
+    machinesOf.set(key, [...(machinesOf.get(key) ?? []), machine]);
+  }
+  return [...machinesOf].flatMap(([key, machines]) => {
+    const [layer, message] = [key.slice(0, key.indexOf(' ')), key.slice(key.indexOf(' ') + 1)];
+    const [kind, name] = layer.split('/') as ['Cluster' | 'Profile' | 'Machine', string];
+    const candidate = candidates[kind].get(name);
+    if (candidate === undefined) return [];
+    const path = `spec.${/config(\.[A-Za-z]+)*/.exec(message)?.[0] ?? 'config'}`;
+    const who = kind === 'Machine' ? '' : `${firstFew(machines)}: `;
+    const first = machines.find((one) => related.has(`Machine/${one}`)) ?? machines[0];
+    return [found(candidate, path, `${who}${message}`, first)];
+  });
+}
 
 const holdsAddress = ({ document }: Candidate<'Cluster'>): boolean =>
   virtualAddresses(document.spec.kubernetes!).length > 0;
@@ -370,14 +389,14 @@ function runningIdentityFaults(
 }
 
 function found(
-  cluster: Candidate<'Cluster'>,
+  candidate: Candidate<'Cluster'> | Candidate<'Profile'> | Candidate<'Machine'>,
   path: string,
   message: string,
   machine?: string,
   code: ErrorCode = 'E_CLUSTER',
 ): CrossFault {
-  const document: DocumentId = `Cluster/${cluster.document.metadata.name}`;
-  const at = spotOf(cluster, parsePath(path));
+  const document = idOf(candidate.document);
+  const at = spotOf(candidate, parsePath(path));
   return {
     fault: { code, message: `${document}: ${message}`, path, ...(at && { at }) },
     document,

@@ -6,7 +6,7 @@ import type { CasesOf } from '../../ignition/cases.ts';
 import { extraUses } from '../../ignition/extra-uses.ts';
 import { unitPath } from '../../ignition/ignition.ts';
 import { isAt, narrowestDisk } from '../../resources/boot-disk.ts';
-import type { CandidateSet } from '../../resources/candidate.ts';
+import { type CandidateSet, type DocumentId, idOf } from '../../resources/candidate.ts';
 import { diskOf } from '../../resources/disk-spec.ts';
 import type { BootDiskSpec, DataDiskSpec } from '../../resources/kinds.ts';
 import type { NodeConfig } from '../../resources/nodeconfig.ts';
@@ -21,6 +21,8 @@ const FROM_DATA_DISK = ['etcd', 'kubelet', 'containerd', 'containers', 'crio', '
 interface DiskFault {
   readonly machine: string;
   readonly message: string;
+  /** The document that wrote it. */
+  readonly layer: DocumentId;
 }
 
 /**
@@ -36,26 +38,29 @@ export function diskFaults(
     const document = candidates.Machine.get(machine)?.document;
     if (document === undefined) return [];
     const messages = casesOf(document).flatMap(({ machine: itself, profile, cluster }) => {
-      const layers = [itself.spec, profile?.spec, cluster?.spec];
+      const writers = [itself, profile, cluster].flatMap((one) => (one === undefined ? [] : [one]));
+      const layers = writers.map(({ spec }) => spec);
       const data = narrowestDisk('dataDisk', layers);
       const etcd = narrowestDisk('etcdDisk', layers);
       const boot = narrowestDisk('bootDisk', layers);
-      return layers
-        .flatMap((layer) => usedDevices(layer?.config))
-        .flatMap(({ place, device, mounts }) => [
-          ...Object.entries({ dataDisk: data, etcdDisk: etcd, bootDisk: boot })
-            .filter(([, disk]) => disk !== undefined && isOn(disk, device))
-            .map(([field]) => `${device} is the ${field}; remove it from config.${place}`),
-          ...mounts
-            .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
-            .map(
-              (mount) =>
-                `config.${place} mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
-            ),
-        ])
-        .concat(data === undefined ? [] : layers.flatMap((layer) => hiddenTexts(layer?.config)));
+      return writers.flatMap((writer) =>
+        [
+          ...usedDevices(writer.spec.config).flatMap(({ place, device, mounts }) => [
+            ...Object.entries({ dataDisk: data, etcdDisk: etcd, bootDisk: boot })
+              .filter(([, disk]) => disk !== undefined && isOn(disk, device))
+              .map(([field]) => `${device} is the ${field}; remove it from config.${place}`),
+            ...mounts
+              .filter((mount) => data !== undefined && FROM_DATA_DISK.some((one) => isWithin(mount, one)))
+              .map(
+                (mount) =>
+                  `config.${place} mounts ${device} at ${mount}, which the agent keeps on dataDisk; mount it elsewhere, or make it the ${isWithin(mount, '/var/lib/etcd') ? 'etcdDisk' : 'dataDisk'}`,
+              ),
+          ]),
+          ...(data === undefined ? [] : hiddenTexts(writer.spec.config)),
+        ].map((message) => [`${idOf(writer)} ${message}`, { message, layer: idOf(writer) }] as const),
+      );
     });
-    return [...new Set(messages)].map((message) => ({ machine, message }));
+    return [...new Map(messages).values()].map((one) => ({ machine, ...one }));
   });
 }
 

@@ -78,7 +78,7 @@ test.each([
   [swap, 'config makes swap, with which kubelet does not start'],
 ])('%j of a worker is refused', async (config, message) => {
   const [first, ...more] = await told(documents(config));
-  expect(first).toContain(`error Cluster/blue: w1: `);
+  expect(first).toContain(`error Machine/w1: config`);
   expect(first).toContain(message);
   expect(more).toEqual([]);
 });

@@ -408,7 +408,7 @@ test('a Profile or Image that changes alone is checked with the machines that ha
     'dataDisk: {path: /dev/vdb}, config: {filesystems: [{device: /dev/vdb, format: xfs}]}',
   );
   await expect(one.applyText(twice, 'c.yaml')).rejects.toThrow(
-    'cp1: /dev/vdb is the dataDisk; remove it from config.filesystems',
+    'Profile/booted: cp1, cp2, cp3, w1: /dev/vdb is the dataDisk; remove it from config.filesystems',
   );
   await one.close();
 });
@@ -582,4 +582,23 @@ test('a disk that is mounted elsewhere is taken, and so is one of a machine with
   expect(await refused(ON_DISKS(elsewhere) + cluster() + MACHINES)).toEqual([]);
   const images = ETCD_DISK.replace('/var/lib/etcd', '/var/lib/containerd');
   expect(await refused(ON_DISKS(images, '') + cluster() + MACHINES)).toEqual([]);
+});
+
+test('what a Cluster or Profile says wrong about disks is told once, at its line, with the machines', async () => {
+  const two = `dataDisk: {serial: disk}\n  etcdDisk: {serial: disk}\n`;
+  const text = `---
+apiVersion: muster/v1
+kind: Profile
+metadata: {name: bare}
+spec: {boot: disk}
+${MACHINES.replaceAll('profile: node', 'profile: bare')}${cluster(`  ${two}`)}`;
+  const line = text.split('\n').findIndex((one) => one.includes('etcdDisk')) + 1;
+  expect(await refused(text)).toEqual([
+    `${line} spec.etcdDisk: Cluster/blue: cp1, cp2, cp3: etcdDisk and dataDisk select the same disk; leave etcdDisk out, or name another disk`,
+  ]);
+  const config =
+    '  config: {filesystems: [{device: /dev/disk/by-id/ata-disk_data, format: ext4, mount: /srv}]}\n';
+  expect(await refused(cluster(config) + MACHINES)).toEqual([
+    `11 spec.config.filesystems: Cluster/blue: cp1, cp2, cp3, w1: /dev/disk/by-id/ata-disk_data is the dataDisk; remove it from config.filesystems`,
+  ]);
 });
