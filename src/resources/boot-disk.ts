@@ -2,7 +2,7 @@
  * Selects the data disk and the boot disk of a machine, and checks whether it can have a boot disk.
  * Pure.
  */
-import { type DataEncryption, serialWord } from './disk-spec.ts';
+import { type DataEncryption, diskOf, serialWord } from './disk-spec.ts';
 import type { BootDiskSpec, DataDiskSpec, ImageSpec } from './kinds.ts';
 
 export interface Disks {
@@ -57,6 +57,17 @@ export function etcdDiskFault(
   if (boot !== undefined && etcd.encrypt === 'boot-host' && boot.needsBootHost !== true)
     return 'the machine cannot start from its boot disk alone, because only the boot host has the key of its etcdDisk (encrypt: boot-host); write "needsBootHost: true" in bootDisk if that is meant, or use "encrypt: tpm"';
   return undefined;
+}
+
+/** Says why an agent would not find the disk: it looks among whole disks only. */
+export function wholeDiskFault(
+  disk: DataDiskSpec | BootDiskSpec | undefined,
+  field: keyof Disks,
+): string | undefined {
+  const whole = disk?.path === undefined ? undefined : diskOf(disk.path);
+  return whole === undefined
+    ? undefined
+    : `${field} is ${disk?.path}, which is a partition, and Muster uses whole disks; write ${whole}`;
 }
 
 const selectorOf = ({ path, serial, sizeMiB }: DataDiskSpec | BootDiskSpec): string =>

@@ -2,7 +2,14 @@
 import { firstFew } from '../base/first-few.ts';
 import { type Ip, ip, ipNetwork, networkHolds } from '../base/ip.ts';
 import { type Ipv4, ipv4 } from '../base/ipv4.ts';
-import { bootDiskFault, type Disks, dataDiskFault, etcdDiskFault, narrowestDisk } from './boot-disk.ts';
+import {
+  bootDiskFault,
+  type Disks,
+  dataDiskFault,
+  etcdDiskFault,
+  narrowestDisk,
+  wholeDiskFault,
+} from './boot-disk.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -260,6 +267,8 @@ function checkDisks(
   const image = candidates.Image.get(profile?.document.spec.image ?? '')?.document;
   tell(image && dataDiskFault(data, { name: image.metadata.name, ...image.spec }), 'dataDisk');
   const disk = narrowestDisk('bootDisk', layers);
+  for (const field of ['dataDisk', 'etcdDisk', 'bootDisk'] as const)
+    tell(wholeDiskFault(narrowestDisk(field, layers), field), field);
   for (const fault of etcdFaults({ layers, data, boot: disk, image }, metadata.name, candidates, roles))
     tell(fault, 'etcdDisk', ...(data === undefined ? [] : (['dataDisk'] as const)));
   if (disk === undefined) return;

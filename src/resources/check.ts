@@ -115,6 +115,16 @@ function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, f
         severity: 'warning',
       },
     );
+  const image = candidates.Image.get(spec.image ?? '')?.document;
+  const arch = spec.selector?.arch;
+  if (image !== undefined && arch !== undefined && image.spec.arch !== arch)
+    report(
+      found,
+      profile,
+      ['spec', 'selector', 'arch'],
+      `selects machines of ${arch}, and Image/${image.metadata.name} is for ${image.spec.arch}, so each is held; correct one of the two`,
+      { severity: 'warning' },
+    );
   checkFormat(profile, candidates, found);
   checkCommandLine(profile, candidates, found);
   checkInventorySelector(profile, found);

@@ -96,7 +96,49 @@ function textsOf(
         ]
       : []),
     ...(resolved === undefined ? [] : imageTexts(resolved, name, cases)),
+    ...formatTexts(cases, waits),
+    ...argumentTexts(cases, resolved),
   ];
+}
+
+/** An image without configuration brings no agent, so the machine never asks for its plan. */
+function formatTexts(cases: readonly Case[], waits: string): readonly string[] {
+  const image = imageOf(cases);
+  return image?.spec.configFormat === 'none'
+    ? [
+        `image ${image.metadata.name} has configFormat none, so it gets no agent and never joins; boot an image that cloud-init or Ignition configures; until then, ${waits}`,
+      ]
+    : [];
+}
+
+const LEGACY_CGROUPS =
+  /^(systemd\.unified_cgroup_hierarchy=(0|n|no|f|false|off)|cgroup_disable=(\S+,)?(memory|pids|cpu|cpuset)(,\S+)?)$/;
+const NO_IPV6 = /^ipv6\.disable=1$/;
+
+/** Kernel arguments with which the checks of the machine itself, or its kubelet, fail. */
+function argumentTexts(cases: readonly Case[], resolved: ResolvedCluster | undefined): readonly string[] {
+  // The last of several wins.
+  const given = new Set(
+    cases.flatMap(({ image, profile }) => [
+      ...new Map(
+        [...(image?.spec.kernelArguments ?? []), ...(profile?.spec.kernelArguments ?? [])].map(
+          (argument) => [argument.split('=')[0], argument] as const,
+        ),
+      ).values(),
+    ]),
+  );
+  const hasIpv6 = resolved?.networks.services.some((network) => network.includes(':'));
+  return [...given].flatMap((argument) =>
+    LEGACY_CGROUPS.test(argument)
+      ? [
+          `the kernel argument ${argument} takes away control groups (version 2) that kubelet needs, so it is held; remove it`,
+        ]
+      : hasIpv6 && NO_IPV6.test(argument)
+        ? [
+            `the kernel argument ${argument} turns IPv6 off, which networks.services has, so it has no address of its node; remove it`,
+          ]
+        : [],
+  );
 }
 
 /**

@@ -602,3 +602,67 @@ ${MACHINES.replaceAll('profile: node', 'profile: bare')}${cluster(`  ${two}`)}`;
     `11 spec.config.filesystems: Cluster/blue: cp1, cp2, cp3, w1: /dev/disk/by-id/ata-disk_data is the dataDisk; remove it from config.filesystems`,
   ]);
 });
+
+/** What applying a whole cluster says whose Profile and Image have these fields. */
+async function toldOf(profile: string, image: string, more = ''): Promise<readonly string[]> {
+  const one = await catalog();
+  const sha = 'a'.repeat(64);
+  const of = (kind: string, name: string, spec: string) =>
+    `---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+  const documents =
+    of('Image', 'system', `{os: debian, arch: x86_64, kernel: {sha256: ${sha}}, reports: true, ${image}}`) +
+    of(
+      'Profile',
+      'held',
+      `{image: system, ${profile.includes('dataDisk') ? '' : 'dataDisk: {serial: data}, '}${profile}}`,
+    ) +
+    MACHINES.replaceAll('profile: node', 'profile: held');
+  try {
+    await one.applyText(NETWORKS, 'networks.yaml');
+    const { warnings } = await one.applyText(documents + cluster(more), 'c.yaml');
+    return warnings.map(({ message }) => message).filter((text) => !text.includes('lacks'));
+  } catch (error) {
+    if (!(error instanceof MusterError)) throw error;
+    return error.faults.map(({ message }) => `refused ${message}`);
+  } finally {
+    await one.close();
+  }
+}
+
+test.for([
+  ['a: {}', 'configFormat: none', /cp1, cp2, cp3: image system has configFormat none, so it gets no agent/],
+  [
+    'kernelArguments: [systemd.unified_cgroup_hierarchy=0]',
+    'configFormat: cloud-init',
+    /cp1, cp2, cp3, w1: the kernel argument systemd\.unified_cgroup_hierarchy=0 .* held/,
+  ],
+  [
+    'dataDisk: {path: /dev/nvme0n1p1}',
+    'configFormat: cloud-init',
+    /refused Profile\/held: cp1, cp2, cp3, w1: dataDisk is \/dev\/nvme0n1p1, which is a partition, .* write \/dev\/nvme0n1$/,
+  ],
+  [
+    'selector: {arch: aarch64}',
+    'configFormat: cloud-init',
+    /Profile\/held: selects machines of aarch64, and Image\/system is for x86_64/,
+  ],
+] as const)(
+  'what would hold a machine is told when it is applied: %s, %s',
+  async ([profile, image, expected]) => {
+    const field = profile.startsWith('a:') ? 'trust: segment' : profile;
+    const told = await toldOf(field, image);
+    expect(told.filter((text) => expected.test(text))).not.toEqual([]);
+  },
+);
+
+test('IPv6 that is turned off is told only where the cluster has IPv6; later arguments win', async () => {
+  const off = 'kernelArguments: [ipv6.disable=1]';
+  const format = 'configFormat: cloud-init';
+  expect((await toldOf(off, format)).filter((text) => text.includes('IPv6'))).toEqual([]);
+  expect(
+    await toldOf(
+      'kernelArguments: [systemd.unified_cgroup_hierarchy=1]',
+      `${format}, kernelArguments: [systemd.unified_cgroup_hierarchy=0]`,
+    ),
+  ).toEqual([]);
+});
