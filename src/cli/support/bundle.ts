@@ -22,7 +22,7 @@ const WHOLE: Readonly<Record<string, string>> = {
   'waiting.json': '/v1/waiting',
   'backup.json': '/v1/backup',
 };
-/** Kinds of which names, labels and status are taken. */
+/** Kinds of which names and status are taken. */
 const KINDS = ['networks', 'images', 'profiles', 'machines', 'clusters'] as const;
 /** Per cluster. */
 const OF_CLUSTERS = ['founding', 'running', 'addons', 'upgrade', 'rotation'] as const;
@@ -82,11 +82,14 @@ export async function collect(
 
 const jsonOf = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
 
-/** Names, labels and status of documents; a machine's log tail is left out. */
+/**
+ * Names and status of documents; a machine's log tail is left out. Labels and annotations are texts
+ * of the operator's own.
+ */
 function outlined({ items }: { readonly items: readonly Item[] }): unknown {
   return items.map(({ metadata, status }) => {
     const { logTail: _, ...shown } = (status ?? {}) as Record<string, unknown>;
-    return { metadata, status: shown };
+    return { metadata: { name: metadata.name }, status: shown };
   });
 }
 

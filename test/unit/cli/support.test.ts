@@ -12,7 +12,7 @@ const SESSION = 'nVdQXnChLKyuQVhTEliElw';
 const SECRET_USER = `---
 apiVersion: muster/v1
 kind: Machine
-metadata: {name: node-2}
+metadata: {name: node-2, labels: {rack: inTheLabel}, annotations: {note: inTheAnnotation}}
 spec:
   macs: ["52:54:00:aa:00:02"]
   profile: worker
@@ -41,7 +41,14 @@ test('a support bundle names machines and events, and holds no secret of the sto
   for (const name of ['node-1', 'node-2', 'boot.session', 'machines.json', 'pki.json'])
     expect(text).toContain(name);
 
-  const secrets = [GIVEN, Buffer.from(GIVEN).toString('base64'), PASSWORD_HASH, SESSION];
+  const secrets = [
+    'inTheLabel',
+    'inTheAnnotation',
+    GIVEN,
+    Buffer.from(GIVEN).toString('base64'),
+    PASSWORD_HASH,
+    SESSION,
+  ];
   for (const scope of [MUSTER_SCOPE, 'one'])
     for (const keyset of (await world.pki.keysets(scope)).values())
       for (const { key } of [...keyset.made, ...keyset.trusted]) secrets.push(key.pem().split('\n')[1]!);
