@@ -1,5 +1,6 @@
 /** Checks each Network, and all of them against each other. */
 import { parseDuration } from '../base/duration.ts';
+import { ip, ipNetwork, networkHolds, overlap } from '../base/ip.ts';
 import {
   broadcastOf,
   type Cidr,
@@ -38,6 +39,14 @@ export function isHost(network: NetworkView, address: Ipv4): boolean {
   return network.subnet.prefix >= 31 || (address !== network.subnet.base && address !== network.last);
 }
 
+const OWN = 'the machine itself';
+/** Ranges in which no machine has an address that others reach. */
+const SPECIAL = [
+  ['0.0.0.0/8', 'hosts without an address'],
+  ['127.0.0.0/8', OWN],
+  ['224.0.0.0/4', 'multicast'],
+] as const;
+
 export function checkNetwork(network: NetworkView, found: CrossFault[]): void {
   const { candidate, spec } = network;
   for (const field of ['address', 'gateway'] as const) {
@@ -52,6 +61,23 @@ export function checkNetwork(network: NetworkView, found: CrossFault[]): void {
         `${field} ${text} is not a host address inside ${spec.subnet}`,
       );
   }
+  const special = SPECIAL.find(([range]) => overlap(ipNetwork(range), ipNetwork(spec.subnet)));
+  if (special !== undefined && spec.subnet !== '0.0.0.0/0')
+    report(
+      found,
+      candidate,
+      ['spec', 'subnet'],
+      `subnet ${spec.subnet} is in ${special[0]}, which is for ${special[1]}; no machine can have its addresses`,
+    );
+  for (const field of ['dns', 'ntp'] as const)
+    for (const [n, text] of (spec[field] ?? []).entries())
+      if (
+        // A machine may have a server of its own.
+        SPECIAL.some(([range, what]) => what !== OWN && networkHolds(ipNetwork(range), ip(text))) ||
+        text === '255.255.255.255' ||
+        (contains(network.subnet, ipv4(text)) && !isHost(network, ipv4(text)))
+      )
+        report(found, candidate, ['spec', field, n], `${text} is not the address of a server`);
   checkOptions(network, found);
   checkPools(network, found);
   for (const field of ['leaseTime', 'bootLeaseTime'] as const) {

@@ -36,10 +36,10 @@ export function plainSecretIn(text: string): string | undefined {
   return undefined;
 }
 
-/** Warns of each text of a Cluster, Profile or Machine that holds a secret in the clear. */
+/** Warns of each text of a Cluster, Profile, Machine or Webhook that holds a secret in the clear. */
 export const plainSecretCheck: ConfigCheck = (candidates, changed) => {
   const found: CrossFault[] = [];
-  for (const kind of ['Cluster', 'Profile', 'Machine'] as const)
+  for (const kind of ['Cluster', 'Profile', 'Machine', 'Webhook'] as const)
     for (const candidate of candidates[kind].values())
       if (changed === undefined || changed.has(idOf(candidate.document))) look(candidate, found);
   return found;
@@ -55,6 +55,16 @@ function look(candidate: Candidate, found: CrossFault[]): void {
     memoFound.set(document, known);
   }
   for (const [path, what] of known) {
+    if (document.kind === 'Webhook') {
+      report(
+        found,
+        candidate,
+        path,
+        `this holds ${what} in the clear, for everybody who reads documents; requests are signed, so leave it out where the server checks signatures`,
+        { code: 'E_CONFIG', severity: 'warning' },
+      );
+      continue;
+    }
     const file = path[1] === 'config' && path[2] === 'files' && /^content/.test(String(path[4]));
     const { name } = document.metadata;
     const how = file
@@ -85,6 +95,7 @@ function* search(value: unknown, path: Path): Generator<readonly [Path, string]>
 function inField(field: string, text: string): string | undefined {
   if (field === 'contentBase64') return plainSecretIn(Buffer.from(text, 'base64').toString('latin1'));
   if (field === 'passwordHash') return undefined;
+  if (field === 'url') return plainSecretIn(text.replace(/[?&#]/g, ' '));
   // The kind of etcd's tokens, and the files of their keys.
   if (field === 'auth-token' && /^(simple|jwt)(,|$)/.test(text)) return undefined;
   if (SECRET_NAME.test(field) && !NO_VALUE.test(text)) return `the value of "${field}"`;

@@ -1,0 +1,74 @@
+/** Values that a schema takes, and that cannot work. */
+import { expect, test } from 'vitest';
+import { systemClock } from '../../../src/base/clock.ts';
+import { MusterError } from '../../../src/base/errors.ts';
+import { silentLog } from '../../../src/base/log.ts';
+import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { openCatalog } from '../../../src/resources/catalog.files.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+
+/** What applying a document says. */
+async function told(kind: string, spec: string): Promise<readonly string[]> {
+  const catalog = await openCatalog({
+    store: openMemoryStore(),
+    events: { record: () => undefined },
+    log: silentLog,
+    clock: systemClock,
+    checkConfig: checkAll,
+  });
+  try {
+    const text = `apiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: one}\nspec: ${spec}\n`;
+    const { warnings } = await catalog.applyText(text, 'd.yaml');
+    return warnings.map(({ message }) => `warning ${message}`);
+  } catch (error) {
+    if (!(error instanceof MusterError)) throw error;
+    return error.faults.map(({ path, message }) => `error ${path}: ${message}`);
+  } finally {
+    await catalog.close();
+  }
+}
+
+test.for(['127.0.0.0/8', '127.5.0.0/16', '224.0.0.0/24', '239.1.0.0/16', '0.0.0.0/8'])(
+  'a Network %s is refused',
+  async (subnet) => {
+    expect(await told('Network', `{subnet: ${subnet}, dhcp: {mode: "off"}}`)).toEqual([
+      expect.stringMatching(/^error spec\.subnet: Network\/one: subnet \S+ is in .* no machine can have/),
+    ]);
+  },
+);
+
+test.for(['0.0.0.0', '10.9.0.255', '10.9.0.0', '255.255.255.255', '224.0.0.1'])(
+  'a server for names or time at %s is refused',
+  async (address) => {
+    for (const field of ['dns', 'ntp'])
+      expect(
+        await told('Network', `{subnet: 10.9.0.0/24, dhcp: {mode: "off"}, ${field}: [${address}]}`),
+      ).toEqual([`error spec.${field}[0]: Network/one: ${address} is not the address of a server`]);
+  },
+);
+
+test('networks of carriers and link-local ones, and servers elsewhere, are taken', async () => {
+  for (const subnet of ['100.64.0.0/10', '169.254.7.0/24', '192.0.2.0/24', '198.18.0.0/15'])
+    expect(
+      await told('Network', `{subnet: ${subnet}, dhcp: {mode: "off"}, dns: [1.1.1.1, 10.9.0.255]}`),
+    ).toEqual([]);
+});
+
+test('a token in the address of a Webhook is warned of, without its value', async () => {
+  const of = (url: string) =>
+    told('Webhook', `{url: "${url}", secret: {valueFrom: {secret: a, key: b}}, events: ["*"]}`);
+  const [warning] = await of('https://alerts.example/hook?team=7&token=Zx81kLm2');
+  expect(warning).toMatch(/^warning Webhook\/one: this holds the value of "token" in the clear/);
+  expect(warning).not.toContain('Zx81');
+  expect(await of('https://alerts.example/hook?team=blue')).toEqual([]);
+});
+
+test('a variable that uses another one is told why it cannot', async () => {
+  const spec =
+    '{boot: disk, config: {variables: {a: "${var.b}", b: x}, files: [{path: /a, content: "${var.a}"}]}}';
+  const machine =
+    '---\napiVersion: muster/v1\nkind: Machine\nmetadata: {name: m}\nspec: {macs: ["52:54:00:00:00:01"], profile: one}\n';
+  expect((await told('Profile', `${spec}\n${machine}`)).join()).toContain(
+    'variables cannot use each other; write its text out',
+  );
+});
