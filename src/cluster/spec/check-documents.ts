@@ -30,6 +30,7 @@ import { machineWarnings } from './check-machines.ts';
 import { diskFaults } from './check-own-disks.ts';
 import { runningFaults } from './check-running.ts';
 import { configures, type Placed, segmentFaults, virtualAddresses } from './check-segments.ts';
+import { parseEndpoint } from './endpoint.ts';
 import type { ClusterFault } from './fault.ts';
 import type { MachineFacts } from './machines.ts';
 import type { Running } from './release.ts';
@@ -102,6 +103,11 @@ const clusterCheck =
         ...inlineFaults(cluster, spec, candidates),
         ...completionFaults(cluster, completed(cluster)),
         ...missingMachines(cluster, names, candidates),
+        ...endpointDoubts(
+          cluster,
+          completed(cluster),
+          clusters.filter((one, k) => k < n || (k > n && changed?.has(idOf(one.document)) === false)),
+        ),
         ...runningClusterFaults(cluster, names, completed(cluster), running),
         ...runningDiskFaults(cluster, candidates, casesOf, related, running),
         ...runningIdentityFaults(cluster, completed(cluster), candidates, running),
@@ -281,6 +287,44 @@ function missingMachines(
     ...missing('controlPlanes', controlPlanes, 'the whole cluster waits'),
     ...missing('etcd.machines', etcd?.machines ?? [], 'the whole cluster waits'),
     ...missing('workers', workers, 'the cluster runs without it'),
+  ];
+}
+
+/** Names of the API server at which machines or pods would not find it. */
+function endpointDoubts(
+  cluster: Candidate<'Cluster'>,
+  { spec, resolved }: Completion,
+  others: readonly Candidate<'Cluster'>[],
+): readonly CrossFault[] {
+  const host = parseEndpoint(spec.endpoint)?.host;
+  const other = others.find(({ document }) => document.spec.kubernetes!.endpoint === spec.endpoint);
+  const domain = resolved?.dnsDomain;
+  return [
+    ...(other === undefined
+      ? []
+      : [
+          {
+            ...found(
+              cluster,
+              'spec.kubernetes.endpoint',
+              `${spec.endpoint} is the endpoint of Cluster/${other.document.metadata.name} as well; machines of one would meet API servers of the other; change one of them`,
+            ),
+            other: idOf(other.document),
+            severity: 'warning' as const,
+          },
+        ]),
+    ...(domain === undefined || host === undefined || !`.${host}`.endsWith(`.${domain}`)
+      ? []
+      : [
+          {
+            ...found(
+              cluster,
+              'spec.kubernetes.endpoint',
+              `${host} is below dnsDomain ${domain}, of which the DNS of the cluster knows only Services, so no pod finds it; give one of them another domain`,
+            ),
+            severity: 'warning' as const,
+          },
+        ]),
   ];
 }
 

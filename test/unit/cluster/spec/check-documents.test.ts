@@ -666,3 +666,20 @@ test('IPv6 that is turned off is told only where the cluster has IPv6; later arg
     ),
   ).toEqual([]);
 });
+
+test('an endpoint below dnsDomain, and one of two Clusters, are warned of', async () => {
+  const one = await catalog();
+  await one.applyText(NETWORKS + MACHINES, 'm.yaml');
+  const below = await one.applyText(cluster('    dnsDomain: blue.test\n'), 'blue.yaml');
+  expect(below.warnings.map(({ message }) => message)).toEqual([
+    expect.stringContaining('Cluster/blue: api.blue.test is below dnsDomain blue.test'),
+  ]);
+  const alone = cluster('', 'alone')
+    .replace('api.alone.test', 'api.blue.test')
+    .replace(/controlPlanes.*\n.*\n/, 'controlPlanes: [other]\n');
+  const twice = await one.applyText(alone, 'alone.yaml');
+  expect(twice.warnings.map(({ message }) => message)).toContainEqual(
+    expect.stringContaining('api.blue.test is the endpoint of Cluster/blue as well'),
+  );
+  await one.close();
+});
