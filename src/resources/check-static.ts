@@ -25,7 +25,7 @@ export type Repeats = Map<
 
 type Context = MachineContext & { readonly repeats: Repeats };
 
-/** Checks the addresses in the configuration of a Machine; its `spec.addresses` are claimed already. */
+/** Checks addresses in the configuration of a Machine; its own are claimed already. */
 export function checkStatic(machine: Candidate<'Machine'>, context: Context): void {
   const { claims, found, networkOf } = context;
   const { spec } = machine.document;

@@ -36,7 +36,7 @@ export function plainSecretIn(text: string): string | undefined {
   return undefined;
 }
 
-/** Warns of each text of a Cluster, Profile, Machine or Webhook that holds a secret in the clear. */
+/** Warns of each text of a document that holds a secret in the clear. */
 export const plainSecretCheck: ConfigCheck = (candidates, changed) => {
   const found: CrossFault[] = [];
   for (const kind of ['Cluster', 'Profile', 'Machine', 'Webhook'] as const)
