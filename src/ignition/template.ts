@@ -130,7 +130,7 @@ function nameFault(name: string, open: boolean, scope: TemplateScope): string {
   if (open) return `"\${${shown}" has no closing brace; for a literal "\${" write "$\${"`;
   if (Object.hasOwn(TEMPLATE_NAMES, name)) return `"\${${name}}" has no value for this machine`;
   if (NAME.test(name) && name.startsWith('var.') && scope.var === undefined)
-    return `"\${${shown}}" stands in a variable, and variables cannot use each other; write its text out`;
+    return `"\${${shown}}" is used in a variable, and variables cannot use each other; write its text out`;
   const variables = Object.keys(scope.var ?? {}).map((key) => `var.${key}`);
   const hint = didYouMean(name, [...Object.keys(TEMPLATE_NAMES), ...variables]);
   return `there is no "\${${shown}}"${hint || '; for a literal "${" (a shell variable) write "$${"'}`;

@@ -29,9 +29,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   ctr: CTR,
   ...Object.fromEntries(STANDS_IN.map((name) => [name, `$MUSTER_ROOT/${name}`])),
 };
+/**
+ * Ends the agent's session: its own group, and that of a program which it runs by `timeout`. The
+ * session's leader is the agent.
+ */
+const END = 'kill -KILL "-$(cut -d " " -f 6 /proc/$$/stat)"; kill -KILL 0';
 const COUNTED = (points: number): string => `read -r n <"$MUSTER_ROOT/n"
 echo $((n + ${points})) >"$MUSTER_ROOT/n"
-[ "$n" != "$KILL" ] || kill -KILL 0
+[ "$n" != "$KILL" ] || { ${END}; }
 `;
 
 /** Wraps a command: it counts itself and, at its turn, is killed with everything the agent runs. */
@@ -51,7 +56,7 @@ function counting(name: string): string {
  */
 const IN_IMAGE = `#!/bin/sh
 trap : TERM
-${COUNTED(2)}[ $((n + 1)) != "$KILL" ] || { "$0.real" "$@" & sleep 0.7; kill -KILL 0; }
+${COUNTED(2)}[ $((n + 1)) != "$KILL" ] || { "$0.real" "$@" & sleep 0.7; ${END}; }
 exec "$0.real" "$@"
 `;
 

@@ -145,6 +145,24 @@ const FIRING: Readonly<Record<string, Case>> = {
     BLUE,
     'Cluster blue has no quorum of etcd, or its members do not report.',
   ],
+  MusterEtcdAlarm: [
+    { [`muster_cluster_etcd_troubles{cluster="blue",trouble="nospace",${ON}}`]: '1x5' },
+    1,
+    { ...BLUE, trouble: 'nospace' },
+    'etcd of cluster blue raised the alarm nospace and refuses writes.',
+  ],
+  MusterEtcdNearQuota: [
+    { [`muster_cluster_etcd_troubles{cluster="blue",trouble="near_quota",${ON}}`]: '1x20' },
+    11,
+    { ...BLUE, trouble: 'near_quota' },
+    'A database of etcd of cluster blue is near its quota.',
+  ],
+  MusterEtcdMemberBehind: [
+    { [`muster_cluster_etcd_troubles{cluster="blue",trouble="behind",${ON}}`]: '1x20' },
+    6,
+    BLUE,
+    '1 members of etcd of cluster blue lag or know no leader.',
+  ],
   MusterApiServersDown: [
     {
       [`muster_cluster_apiservers{cluster="blue",health="ready",${ON}}`]: '0x9',
@@ -219,6 +237,9 @@ const WELL: Readonly<Record<string, string>> = {
   [`muster_cluster_machines{cluster="blue",state="held",${ON}}`]: '0x120',
   [`muster_cluster_etcd_members{cluster="blue",health="serving",${ON}}`]: '3x20 2x4 3x94',
   [`muster_cluster_etcd_members{cluster="blue",health="silent",${ON}}`]: '0x20 1x4 0x94',
+  [`muster_cluster_etcd_troubles{cluster="blue",trouble="nospace",${ON}}`]: '0x120',
+  [`muster_cluster_etcd_troubles{cluster="blue",trouble="near_quota",${ON}}`]: '0x120',
+  [`muster_cluster_etcd_troubles{cluster="blue",trouble="behind",${ON}}`]: '0x20 1x4 0x94',
   [`muster_cluster_apiservers{cluster="blue",health="ready",${ON}}`]: '3x120',
   // A cluster that is gone.
   [`muster_cluster_etcd_members{cluster="gone",health="serving",${ON}}`]: '0x120',

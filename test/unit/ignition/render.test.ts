@@ -338,7 +338,7 @@ describe('faults', () => {
     ],
     [
       { variables: { a: '${var.b}', b: 'x' } },
-      'spec.config.variables.a Profile/worker: there is no "${var.b}"',
+      'spec.config.variables.a Profile/worker: "${var.b}" is used in a variable',
     ],
     [
       { extra: { cloudInit: 'a: [' } },

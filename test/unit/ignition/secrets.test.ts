@@ -94,7 +94,7 @@ function checked(text: string): string[] {
   const { documents, faults } = parseDocuments(text, 'all.yaml');
   expect(faults).toEqual([]);
   const set = Object.fromEntries(
-    (['Network', 'Image', 'Cluster', 'Profile', 'Machine'] satisfies Kind[]).map((kind) => [
+    (['Network', 'Image', 'Cluster', 'Profile', 'Machine', 'Webhook'] satisfies Kind[]).map((kind) => [
       kind,
       new Map(
         documents
