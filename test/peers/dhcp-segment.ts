@@ -2,7 +2,7 @@
  * A segment for DHCP peers: a bridge, client namespaces on it, and the shipped `bin/muster serve`.
  * Needs scripts/in-namespace.sh.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -33,7 +33,12 @@ export function bridge(name: string, ...addresses: string[]): void {
 
 export function remove(namespaces: readonly string[], links: readonly string[]): void {
   for (const name of links) ip('link', 'del', name);
-  for (const name of namespaces) ip('netns', 'del', name);
+  for (const name of namespaces) {
+    // The kernel removes a namespace's interfaces some time after it, and the next test may use the
+    // name again. Not every namespace has this one.
+    spawnSync('ip', ['link', 'del', `p-${name}`]);
+    ip('netns', 'del', name);
+  }
 }
 
 export interface Finished {
