@@ -284,9 +284,9 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     layer(request) {
       const { certificate } = transport;
       if (certificate === undefined || options === undefined || tickets === undefined) throw notUp();
-      const [{ authority }, { standby = [] }] = [certificate, deps];
-      const { port = options.port } = server ?? {};
-      const host = { authority, tickets, port, now: timeToTell(clock), standby };
+      const { standby = [] } = deps;
+      const port = server?.port ?? options.port;
+      const host = { authority: certificate.authority, tickets, port, now: timeToTell(clock), standby };
       return hostLayer(request, host, deps.made);
     },
     async listen(given) {

@@ -155,7 +155,7 @@ export class HostClock implements Clock, ClockWitnesses {
     });
     if (verdict.proved) {
       // What was proved before stays so while the clock only goes on.
-      const proved = verdict.by !== 'nobody' || (verdict.by === 'nobody' && this.#goesOn(wall, continued));
+      const proved = verdict.by !== 'nobody' || this.#goesOn(wall, continued);
       this.#accepted = { offset, proved };
     }
     this.#judged = { at: passed, offset, verdict };

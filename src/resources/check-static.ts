@@ -136,7 +136,7 @@ function checkHome(
 export function checkSharedStatic(
   layers: Pick<CandidateSet, 'Profile' | 'Cluster'>,
   machines: ReadonlyMap<string, Candidate<'Machine'>>,
-  context: Context,
+  context: Pick<Context, 'found' | 'networkOf' | 'claims' | 'roles'>,
 ): void {
   const all = [...layers.Profile.values(), ...layers.Cluster.values()];
   const given = new Map(
@@ -158,12 +158,11 @@ function usersOf(
   machines: ReadonlyMap<string, Candidate<'Machine'>>,
   roles: ReadonlyMap<string, string>,
 ): ReadonlyMap<string, readonly Candidate<'Machine'>[]> {
-  const users = new Map<string, Candidate<'Machine'>[]>();
+  const users = new Map<string, Candidate<'Machine'>[]>([...given.keys()].map((key) => [key, []]));
   for (const machine of machines.values()) {
     const { spec, metadata } = machine.document;
     const cluster = clusterOfMachine(metadata.name, machine.document, roles);
-    for (const key of [`Profile/${spec.profile}`, `Cluster/${cluster}`])
-      if (given.has(key)) users.set(key, [...(users.get(key) ?? []), machine]);
+    for (const key of [`Profile/${spec.profile}`, `Cluster/${cluster}`]) users.get(key)?.push(machine);
   }
   return users;
 }
@@ -172,7 +171,7 @@ function checkShared(
   layer: Candidate<'Profile'> | Candidate<'Cluster'>,
   address: StaticAddress,
   users: readonly Candidate<'Machine'>[],
-  { found, networkOf, claims }: Context,
+  { found, networkOf, claims }: Pick<Context, 'found' | 'networkOf' | 'claims'>,
 ): void {
   const { text, path } = address;
   const network = text.includes(':') ? undefined : networkOf(ipv4(text));

@@ -11,7 +11,7 @@ import {
   lacksAny,
   report,
 } from './candidate.ts';
-import { Claims, checkMachine, reportMerged } from './check-machines.ts';
+import { Claims, checkMachine, type MachineContext, reportMerged } from './check-machines.ts';
 import {
   checkNetwork,
   checkOverlaps,
@@ -41,22 +41,8 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
   const reserving = new Set<NetworkView>();
   const roles = rolesIn(candidates);
   const networkOf = networkIndex(networks);
-  const context = {
-    candidates,
-    networkOf,
-    claims,
-    roles,
-    reserving,
-    found,
-    repeats: new Map(),
-    merged: new Map(),
-  };
-  for (const machine of candidates.Machine.values()) {
-    checkMachine(machine, context);
-    checkStatic(machine, context);
-  }
-  reportRepeats(context.repeats, found);
-  reportMerged(context.merged, found);
+  const context = { candidates, networkOf, claims, roles, reserving, found };
+  checkEach(candidates.Machine.values(), context);
   checkSharedStatic(candidates, candidates.Machine, context);
   // A machine whose address is in no network may be meant for one of these.
   const isPlaceless = found.some((one) => one.missing === 'Network' && one.missingName === undefined);
@@ -79,23 +65,22 @@ export function checkMachines(
   const networkOf = networkIndex([...candidates.Network.values()].map(networkView));
   const roles = rolesIn(candidates);
   const reserving = new Set<NetworkView>();
-  const context = {
-    candidates,
-    networkOf,
-    claims,
-    roles,
-    reserving,
-    found,
-    repeats: new Map(),
-    merged: new Map(),
-  };
+  checkEach(machines, { candidates, networkOf, claims, roles, reserving, found });
+  return found;
+}
+
+/** Checks machines one by one, and reports once what several of them share. */
+function checkEach(
+  machines: Iterable<Candidate<'Machine'>>,
+  of: Omit<MachineContext, 'repeats' | 'merged'>,
+): void {
+  const context = { ...of, repeats: new Map(), merged: new Map() };
   for (const machine of machines) {
     checkMachine(machine, context);
     checkStatic(machine, context);
   }
-  reportRepeats(context.repeats, found);
-  reportMerged(context.merged, found);
-  return found;
+  reportRepeats(context.repeats, of.found);
+  reportMerged(context.merged, of.found);
 }
 
 const rolesIn = ({ Cluster }: CandidateSet): ReadonlyMap<string, string> =>
