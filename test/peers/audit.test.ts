@@ -22,7 +22,7 @@ const client = connectApi(socket);
 const NETWORK = `apiVersion: muster/v1
 kind: Network
 metadata: {name: lan}
-spec: {subnet: 127.0.0.0/8, dhcp: {mode: "off"}}
+spec: {subnet: 192.0.2.0/24, dhcp: {mode: "off"}}
 `;
 
 let child: ChildProcess;
