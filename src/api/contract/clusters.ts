@@ -112,6 +112,7 @@ const health = z
       z.strictObject({
         check: z.enum([
           'cluster',
+          'clock',
           'change',
           'restored',
           'etcd',
