@@ -33,7 +33,7 @@ const scope = z
         issuer: z.string(),
         notBefore: time,
         notAfter: time,
-        state: z.enum(['valid', 'expiring', 'expired', 'superseded', 'revoked', 'removed']),
+        state: z.enum(['valid', 'not yet valid', 'expiring', 'expired', 'superseded', 'revoked', 'removed']),
         renewedBy: renewer,
         renewsAt: time.optional(),
       }),
