@@ -45,7 +45,12 @@ export const maintenanceSpec = z.strictObject({
     .max(32)
     .meta({ description: 'When machines may get their turn. A machine that has its turn finishes it.' }),
   upgrades: z.boolean().optional().meta({
-    description: 'Whether workers wait for a window also in an upgrade of Kubernetes. Default false.',
+    description:
+      'Whether workers wait for a window also in an upgrade of Kubernetes. Default: as `controlPlanes`.',
+  }),
+  controlPlanes: z.boolean().optional().meta({
+    description:
+      'Whether control planes and members of etcd wait for a window also in an upgrade of Kubernetes. Default false.',
   }),
 });
 

@@ -184,7 +184,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.bootDisk': BOOT_DISK,
     'spec.backup': at('boot host: snapshots of etcd', '{every: 6h, keep: 28}'),
     'spec.maintenance': at(
-      'boot host: when machines reboot in a roll, and keys rotate by themselves',
+      'boot host: when machines reboot in a roll or change in an upgrade, and keys rotate by themselves',
       '{windows: [{days: [sat], time: "22:00", duration: 4h}]}',
     ),
   },

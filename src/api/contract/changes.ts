@@ -54,7 +54,12 @@ const waits = z.string().optional().meta({
   description: 'When machines get their turn, if they would have to wait for a maintenance window now.',
 });
 const upgradePreview = z
-  .strictObject({ ...preview, from: z.string(), to: z.string(), faults: z.array(fault), waits })
+  .strictObject({
+    ...{ ...preview, from: z.string(), to: z.string(), faults: z.array(fault) },
+    waits: z.string().optional().meta({
+      description: 'Before which step it would wait for a maintenance window now, and until when.',
+    }),
+  })
   .meta({ id: 'UpgradePreview' });
 
 export const imagesOfMachine = z.strictObject({
@@ -131,7 +136,7 @@ export const CHANGES = {
       without,
       maxUnavailable: z.string().optional().meta({ description: 'A number of workers.' }),
       now: z.string().optional().meta({
-        description: '`true`: workers also outside of the maintenance windows.',
+        description: '`true`: also outside of the maintenance windows.',
       }),
     }),
     answer: z.union([change, upgradePreview]),

@@ -85,6 +85,6 @@ function untilOf(part: string | undefined): string {
 
 function shown(cluster: string, preview: UpgradePreview): string {
   const faults = preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join('');
-  const waits = preview.waits === undefined ? '' : `Workers wait: ${preview.waits}.\n`;
+  const waits = preview.waits === undefined ? '' : `It waits ${preview.waits}.\n`;
   return `${cluster}: Kubernetes ${preview.from} to ${preview.to}\n${previewText(preview)}${waits}${faults}`;
 }

@@ -135,7 +135,7 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
       .option('--until <part>', 'pause after this part: etcd, control-plane or canary')
       .option('--without <worker...>', 'do not wait for these workers')
       .option('--max-unavailable <number>', 'how many workers are changed at a time (default: 1)')
-      .option('--now', 'workers also outside of the maintenance windows, if those hold upgrades')
+      .option('--now', 'also outside of the maintenance windows, if those hold upgrades')
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, order: string | undefined, options) =>
     finish(await (await import('./upgrade.ts')).upgrade(name, order, options, io)),

@@ -128,7 +128,11 @@ export function advance<Order, Seen>(
 ): Move<Order> {
   if (record.ended || record.paused) return { do: 'wait', waiting: {} };
   const step = stepOf(record, table);
-  if (!record.acted) return { do: 'act' };
+  // A window that is closed also keeps a change from passing its point of no return.
+  if (!record.acted)
+    return observed.closed !== undefined && givesTurns(step)
+      ? { do: 'wait', waiting: { '': observed.closed } }
+      : { do: 'act' };
   const machines = participants(step, observed.machines, record.without);
   const input = { order: record.order, machines, cluster: observed.cluster, age: observed.age };
   const looked = lookAtMachines(record, step, input, observed.closed, now);
@@ -201,8 +205,11 @@ export function hasTurn<Order, Seen>(
   { scope }: Step<Order, Seen>,
   machine: string,
 ): boolean {
-  return scope.on === 'boot-host' || scope.atOnce === 'all' || turns.includes(machine);
+  return !givesTurns({ scope }) || turns.includes(machine);
 }
+
+const givesTurns = ({ scope }: Pick<Step<never, never>, 'scope'>): boolean =>
+  scope.on === 'machines' && scope.atOnce !== 'all';
 
 function turnsOf<Order, Seen>(
   turns: readonly string[],

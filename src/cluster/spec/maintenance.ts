@@ -3,13 +3,14 @@ import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import type { Catalog } from '../../resources/catalog.ts';
 import { DAYS, type MaintenanceSpec, type MaintenanceWindow } from '../../resources/maintenance-spec.ts';
+import type { Upgraded, Windows } from './windows.ts';
 
 const DAY = duration('1d');
 
 export type Opening =
   | { readonly open: true }
   /** `at`: when the next window opens, ms since 1970; `text`: the same in the window's zone. */
-  | { readonly open: false; readonly at: number; readonly text: string };
+  | { readonly open: false; readonly at: number; readonly text: string; readonly window: MaintenanceWindow };
 
 /**
  * Whether one of the windows is open.
@@ -17,7 +18,7 @@ export type Opening =
  * @param now Ms since 1970.
  * @example
  * opening([{ days: ['sat'], time: '22:00', duration: '4h' }], Date.parse('2026-11-27T12:00:00Z'));
- * // { open: false, at: 1795903200000, text: '2026-11-28T22:00+00:00' }
+ * // { open: false, at: 1795903200000, text: '2026-11-28T22:00+00:00', window: … }
  */
 export function opening(windows: readonly MaintenanceWindow[], now: number): Opening {
   const starts = windows.flatMap((window) =>
@@ -27,7 +28,7 @@ export function opening(windows: readonly MaintenanceWindow[], now: number): Ope
     return { open: true };
   const next = starts.filter(({ at }) => at > now).sort((a, b) => a.at - b.at)[0]!;
   const text = next.start.toString({ smallestUnit: 'minute', timeZoneName: 'never' });
-  return { open: false, at: next.at, text };
+  return { open: false, at: next.at, text, window: next.window };
 }
 
 /**
@@ -52,18 +53,17 @@ export function whyMaintenanceWaits(
 ): string | undefined {
   if (maintenance === undefined) return undefined;
   const found = opening(maintenance.windows, now);
-  return found.open ? undefined : `the maintenance window opens at ${found.text}`;
+  return found.open ? undefined : `the maintenance window ${nameOf(found.window)} opens at ${found.text}`;
 }
 
-/** Why something has to wait for a window of a Cluster; undefined when it may begin. */
-export interface Windows {
-  /** A machine that is to reboot in a roll, or keys that rotate by themselves. */
-  readonly closed: (cluster: string) => string | undefined;
-  /** A worker in an upgrade of Kubernetes. */
-  readonly closedForUpgrades: (cluster: string) => string | undefined;
-}
+/** A window as its document describes it, e.g. `sat,sun 22:00 (4h, Europe/Berlin)`. */
+const nameOf = ({ days, time, zone = 'UTC', duration: length }: MaintenanceWindow): string =>
+  `${days?.join(',') ?? 'daily'} ${time} (${length}, ${zone})`;
 
-/** Why nothing begins by itself while the host's clock is in doubt. */
+/**
+ * Why no machine gets its turn while the host's clock is in doubt, whatever the windows are: such a
+ * clock cannot judge them, and no certificate of a machine that restarts could be renewed.
+ */
 function clockWaits(clock: Pick<Clock, 'doubt'>): string | undefined {
   const doubt = clock.doubt();
   return doubt && `the clock of the boot host is in doubt: ${doubt.text}`;
@@ -78,10 +78,14 @@ export function windowsOf({
   readonly clock: Pick<Clock, 'now' | 'doubt'>;
 }): Windows {
   const settingOf = (cluster: string) => catalog.get('Cluster', cluster)?.document.spec.maintenance;
-  const closed = (cluster: string) =>
-    clockWaits(clock) ?? whyMaintenanceWaits(settingOf(cluster), clock.now());
+  const closed = (cluster: string, now = false) =>
+    clockWaits(clock) ?? (now ? undefined : whyMaintenanceWaits(settingOf(cluster), clock.now()));
+  const heldInUpgrades = (cluster: string, who: Upgraded): boolean | undefined => {
+    const { controlPlanes, upgrades = controlPlanes } = settingOf(cluster) ?? {};
+    return who === 'workers' ? upgrades : controlPlanes;
+  };
   return {
     closed,
-    closedForUpgrades: (cluster) => (settingOf(cluster)?.upgrades ? closed(cluster) : undefined),
+    closedForUpgrades: (cluster, who, now) => closed(cluster, now || !heldInUpgrades(cluster, who)),
   };
 }

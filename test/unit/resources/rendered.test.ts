@@ -154,6 +154,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.maintenance.windows[].zone': WINDOWS,
   'Cluster: spec.maintenance.windows[].duration': WINDOWS,
   'Cluster: spec.maintenance.upgrades': WINDOWS,
+  'Cluster: spec.maintenance.controlPlanes': WINDOWS,
   'Machine: spec.delivery': 'test/unit/cluster/plan/inline.test.ts',
   'config: configTimeout': 'test/unit/pxe/boot/boot.test.ts',
 };

@@ -12,6 +12,7 @@ import {
   withRole,
 } from '../../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { Windows } from '../../spec/windows.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon, uncordonAll } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
@@ -32,7 +33,7 @@ export interface RollDeps {
    */
   readonly rollouts: Pick<Rollouts, 'whyStays' | 'reboots'>;
   /** Why no machine of a cluster may go down now, by its maintenance windows. */
-  readonly closed: (cluster: string) => string | undefined;
+  readonly closed: Windows['closed'];
   /** The roll of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<RollOrder> | undefined;
 }
@@ -77,7 +78,7 @@ export function roll(deps: RollDeps): Roll {
       return { nodes, wants };
     },
 
-    closed: ({ cluster, order }) => (order.now ? undefined : deps.closed(cluster)),
+    closed: ({ cluster, order }) => deps.closed(cluster, order.now),
 
     async line(resolved, machine, { bootId, agent }) {
       const { name } = machine;
@@ -154,7 +155,7 @@ async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
   if (booted)
     return node ? takeBack(await apiOf(deps, resolved), name, { bootId }) : { ...STAYS, back: true };
   if (of.ordered.has(record, name)) return REBOOTING;
-  const why = record.paused ? 'the roll is paused' : order.now ? undefined : deps.closed(record.cluster);
+  const why = record.paused ? 'the roll is paused' : deps.closed(record.cluster, order.now);
   if (why !== undefined) {
     of.drained.remove(record, name);
     if (node) await uncordon(await apiOf(deps, resolved), name);

@@ -7,6 +7,7 @@ import type { Health } from '../../health/health.ts';
 import type { Running } from '../../spec/release.ts';
 import type { ClusterMachine, ResolvedCluster } from '../../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { Windows } from '../../spec/windows.ts';
 import { type Changes, ordersFor } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { refuseSecond } from '../orders.ts';
@@ -59,7 +60,7 @@ interface RollsDeps {
   readonly stopped: (machine: string) => { readonly text: string } | undefined;
   readonly wants: (machine: string) => WantedImage | undefined;
   /** Why no machine of a cluster may go down now, by its maintenance windows. */
-  readonly closed: (cluster: string) => string | undefined;
+  readonly closed: Windows['closed'];
   /** The name of the Image with this root image. */
   readonly imageName: (root: string) => string | undefined;
 }
@@ -110,7 +111,7 @@ export function createRolls(deps: RollsDeps): Rolls {
         undefined,
         { by: '', now: 0 },
       );
-      const waits = request.now ? undefined : deps.closed(cluster);
+      const waits = deps.closed(cluster, request.now);
       return {
         ...previewOf(deps.kind.steps(record), resolved.machines, []),
         machines: machines.map(({ name }) => imageOf(deps, name)),

@@ -13,7 +13,7 @@ export const upgradeOrder = z.strictObject({
   maxUnavailable: z.int().min(1),
   /** The worker that is changed before all others; absent without workers. */
   canary: z.string().optional(),
-  /** Workers are changed also outside of the maintenance windows. */
+  /** Machines are changed also outside of the maintenance windows. */
   now: z.literal(true).optional(),
   /** The snapshot of etcd that was ordered for it; absent until then. */
   snapshot: z.string().optional(),

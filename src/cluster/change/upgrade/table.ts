@@ -13,6 +13,7 @@ import { changedParts, type Part } from '../../spec/mixed.ts';
 import type { Release } from '../../spec/release.ts';
 import type { ClusterRole } from '../../spec/resolved-cluster.ts';
 import { minorsNewer } from '../../spec/skew.ts';
+import type { Upgraded } from '../../spec/windows.ts';
 import {
   all,
   apiserverIsReady,
@@ -67,6 +68,8 @@ const hasImages: Judge = ({ name, facts }, { cluster }) => {
 /** A part of the upgrade on its machines. `to`: the release that they get. */
 interface PartStep {
   readonly part: Part;
+  /** The machines that get turns in the step; absent: all do it at once, and it interrupts none. */
+  readonly interrupts?: Upgraded;
   readonly step: (order: UpgradeOrder, to: Release) => UpgradeStep;
 }
 
@@ -76,6 +79,7 @@ const nodeJudge = (to: Release) =>
 const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   etcd: {
     part: 'etcd',
+    interrupts: 'servers',
     step: (_, to) => ({
       name: 'etcd',
       sentence: `Members of etcd become ${plainVersion(to.versions.etcd)}, one after the other.`,
@@ -87,6 +91,7 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   },
   apiservers: {
     part: 'apiserver',
+    interrupts: 'servers',
     step: (_, to) => ({
       name: 'apiservers',
       sentence: `API servers become ${to.versions['kube-apiserver']}, one after the other.`,
@@ -98,6 +103,7 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   },
   managers: {
     part: 'managers',
+    interrupts: 'servers',
     step: (_, to) => ({
       name: 'managers',
       sentence: `Controller managers and schedulers become ${to.versions['kube-scheduler']}, one after the other.`,
@@ -110,6 +116,7 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   },
   'control-planes': {
     part: 'node',
+    interrupts: 'servers',
     step: (_, to) => ({
       name: 'control-planes',
       sentence: `Control planes are drained and get kubelet ${to.versions.kubelet}, one after the other.`,
@@ -134,6 +141,7 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   },
   canary: {
     part: 'node',
+    interrupts: 'workers',
     step: (order, to) => ({
       name: 'canary',
       sentence: `The worker ${order.canary ?? ''} is drained and gets kubelet ${to.versions.kubelet}, before all others.`,
@@ -145,6 +153,7 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
   },
   workers: {
     part: 'node',
+    interrupts: 'workers',
     step: (order, to) => ({
       name: 'workers',
       sentence: `Workers are drained and get kubelet ${to.versions.kubelet}, ${order.maxUnavailable} at a time.`,
@@ -177,10 +186,11 @@ export const partOfStep = (step: string): Part | undefined =>
 export const drainsIn = (step: string): boolean => partOfStep(step) === 'node';
 
 /**
- * Whether machines wait for a maintenance window in this step. The way back does not wait: it is
- * taken because something does not work.
+ * The machines that may have to wait for a maintenance window in this step; undefined: none. The
+ * way back does not wait: it is taken because something does not work.
  */
-export const waitsForWindow = (step: string): boolean => step === 'canary' || step === 'workers';
+export const waitsForWindow = (step: string): Upgraded | undefined =>
+  PART_STEPS[step as StepName]?.interrupts;
 
 /** Whether the release is of another minor version of Kubernetes. */
 export const isMinorChange = ({ from, to }: Pick<UpgradeOrder, 'from' | 'to'>): boolean =>

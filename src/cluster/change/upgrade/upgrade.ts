@@ -11,6 +11,7 @@ import { aheadImages, imagesList } from '../../plan/prefetch-unit.ts';
 import type { Releases } from '../../spec/release.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { Windows } from '../../spec/windows.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
@@ -29,8 +30,8 @@ export interface UpgradeDeps {
   readonly releases: Releases;
   readonly supplies?: PlannerDeps['supplies'];
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'verify'>;
-  /** Why no worker of a cluster may be changed now, by its maintenance windows. */
-  readonly closed: (cluster: string) => string | undefined;
+  /** Why no machine may be changed now, by the maintenance windows of its cluster. */
+  readonly closed: Windows['closedForUpgrades'];
   /** The upgrade of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
 }
@@ -89,8 +90,10 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
   };
 }
 
-const whyClosed = ({ closed }: UpgradeDeps, { cluster, step, order }: At): string | undefined =>
-  order.now || !waitsForWindow(step) ? undefined : closed(cluster);
+function whyClosed({ closed }: UpgradeDeps, { cluster, step, order }: At): string | undefined {
+  const who = waitsForWindow(step);
+  return who && closed(cluster, who, order.now);
+}
 
 /** The machines that may change now and have not shown their evidence. */
 function changing({ record }: UpgradeDeps, { cluster }: At): readonly string[] {

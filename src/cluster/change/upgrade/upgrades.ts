@@ -11,6 +11,7 @@ import { sameRelease } from '../../spec/mixed.ts';
 import { type Running, type RunningCluster, releaseOf } from '../../spec/release.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { Windows } from '../../spec/windows.ts';
 import { type Changes, ordersFor } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { fullNodes } from '../nodes.ts';
@@ -30,7 +31,7 @@ export interface UpgradeRequest {
   /** Workers that are not waited for. */
   readonly without: readonly string[];
   readonly maxUnavailable: number;
-  /** Whether workers are changed also outside of the maintenance windows. */
+  /** Whether machines are changed also outside of the maintenance windows. */
   readonly now: boolean;
 }
 
@@ -39,7 +40,7 @@ export interface UpgradePreview extends ChangePreview {
   readonly from: string;
   readonly to: string;
   readonly faults: readonly Fault[];
-  /** When workers get their turn, if they would have to wait for a maintenance window now. */
+  /** Before which step it would wait for a maintenance window now, and until when. */
   readonly waits?: string;
 }
 
@@ -52,8 +53,8 @@ interface UpgradesDeps {
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly health: Pick<Health, 'look'>;
   readonly has: (artifact: Required) => boolean;
-  /** Why no worker of a cluster may be changed now, by its maintenance windows. */
-  readonly closed: (cluster: string) => string | undefined;
+  /** Why no machine may be changed now, by the maintenance windows of its cluster. */
+  readonly closed: Windows['closedForUpgrades'];
 }
 
 export interface Upgrades {
@@ -104,8 +105,7 @@ export function createUpgrades(deps: UpgradesDeps): Upgrades {
       const shown = previewOf(deps.kind.steps(record), wanted.to.machines, request.without);
       const faults = await checked(deps, wanted, request);
       const { from, to } = wanted.order;
-      const windows = shown.steps.some(({ name }) => waitsForWindow(name)) && !request.now;
-      const closed = windows ? deps.closed(cluster) : undefined;
+      const closed = waitOf(deps, cluster, shown, request);
       return {
         ...{ ...shown, faults, from: from.version, to: to.version },
         ...(closed !== undefined && { waits: closed }),
@@ -144,6 +144,21 @@ export function createUpgrades(deps: UpgradesDeps): Upgrades {
       return progress(await orders.leaveOut(cluster, machines, by));
     },
   };
+}
+
+/** The first step that would have to wait now, and why; undefined: none would. */
+function waitOf(
+  { closed }: UpgradesDeps,
+  cluster: string,
+  { steps }: ChangePreview,
+  { now }: UpgradeRequest,
+): string | undefined {
+  for (const { name } of steps) {
+    const who = waitsForWindow(name);
+    const why = who && closed(cluster, who, now);
+    if (why !== undefined) return `before the step ${name}: ${why}`;
+  }
+  return undefined;
 }
 
 const waits = ({ pauseBefore, without }: UpgradeRequest) => ({ pauseBefore, without });

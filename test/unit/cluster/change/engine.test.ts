@@ -226,6 +226,27 @@ test('it can be taken back until the boot host begins the step of no return', ()
   expect(() => rollBack(passed, TABLE, OCCASION)).toThrow('the step end has begun');
 });
 
+test('while no window is open, a step that gives turns does not begin, and what has its turn finishes', () => {
+  const closed = 'the window opens on Saturday';
+  const steps = STEPS.map((step) => (step.name === 'turns' ? { ...step, acts: true as const } : step));
+  const table = { ...TABLE, forward: () => steps };
+  const at = (record: ChangeRecord<Order>, runs: Readonly<Record<string, string>>, shut: boolean) =>
+    advance(record, table, seen(runs, shut ? { closed } : {}), 2000);
+  const turns = { ...begun(), step: 'turns', acted: false };
+  expect(at(turns, {}, true)).toEqual({ do: 'wait', waiting: { '': closed } });
+  expect(at(turns, {}, false)).toEqual({ do: 'act' });
+  const first = at({ ...turns, acted: true }, {}, false) as { record: ChangeRecord<Order> };
+  expect(first.record.turns).toEqual(['cp1']);
+  const last = at(first.record, { cp1: 'new!' }, true) as { record: ChangeRecord<Order> };
+  expect(last.record).toMatchObject({ turns: [], evidence: { cp1: { text: 'it runs new!' } } });
+  expect(at(last.record, { cp1: 'new!' }, true)).toEqual({
+    do: 'wait',
+    waiting: { cp2: closed, cp3: closed },
+  });
+  // What the boot host does alone interrupts nothing.
+  expect(at({ ...begun(), step: 'end', acted: false }, {}, true)).toEqual({ do: 'act' });
+});
+
 test('a second change is refused while one is under way, and an unknown step to pause before', () => {
   const again = (before: ChangeRecord | undefined, pauseBefore: readonly string[]) =>
     begin(

@@ -134,7 +134,7 @@ export class RolledCluster {
       bootId: (name) => this.facts(this.of(name)).bootId,
       wants: () => ({ name: 'new', root: this.profile }),
       rollouts: this.rollouts,
-      closed: () => this.closed,
+      closed: (_, now) => (now ? undefined : this.closed),
       record: () => (this.record.ended ? undefined : this.record),
     };
     this.rolling = roll(deps);

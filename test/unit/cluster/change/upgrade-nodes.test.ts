@@ -141,7 +141,7 @@ class AtWorkers {
         of: () => ({ release: releaseOf(FROM), fixed: fixedOf(FROM), machines: machines() }),
       } as never,
       snapshots: {} as never,
-      closed: () => this.closed,
+      closed: (_cluster, _who, now) => (now ? undefined : this.closed),
       record: () => this.record,
     });
     this.kind = anyKind(this.upgrading);
@@ -194,6 +194,27 @@ test('a worker that was drained when its window closed gets its kubelet and fini
   await at.look();
   expect(at.record.past.at(-1)).toMatchObject({ step: 'canary' });
   expect(at.api.spec).toEqual({ unschedulable: null });
+});
+
+test('windows hold the steps that interrupt workers or servers, each for itself, and never the way back', () => {
+  const asked: string[] = [];
+  const at = new AtWorkers();
+  const order = at.record.order;
+  const closedIn = (step: string, back = false) =>
+    upgrade({
+      ...{ clusters: {}, kubes: {}, releases: {}, snapshots: {}, record: () => at.record },
+      closed: (_: string, who: string) => {
+        asked.push(who);
+        return who;
+      },
+    } as never).closed?.({ cluster: 'golden', step, back, order, without: [] }, 0);
+  const steps = (route: 'forward' | 'back') => at.kind.steps({ ...at.record, route }).map(({ name }) => name);
+  expect(Object.fromEntries(steps('forward').map((step) => [step, closedIn(step)]))).toEqual({
+    ...{ snapshot: undefined, prefetch: undefined, addons: undefined, settle: undefined },
+    ...{ etcd: 'servers', apiservers: 'servers', managers: 'servers', 'control-planes': 'servers' },
+    ...{ canary: 'workers', workers: 'workers' },
+  });
+  expect(steps('back').map((step) => closedIn(step, true))).toEqual(steps('back').map(() => undefined));
 });
 
 test('an upgrade that was ordered with --now waits for no window', async () => {

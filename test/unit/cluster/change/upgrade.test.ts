@@ -31,12 +31,14 @@ import {
   plainVersion,
   releaseBack,
   UPGRADE,
+  waitsForWindow,
 } from '../../../../src/cluster/change/upgrade/table.ts';
 import { judgeKubernetes } from '../../../../src/cluster/health/judge.ts';
 import { mixed, type Part } from '../../../../src/cluster/spec/mixed.ts';
 import { type Release, releaseOf } from '../../../../src/cluster/spec/release.ts';
 import type { ClusterRole } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../src/cluster/spec/skew.ts';
+import type { Upgraded } from '../../../../src/cluster/spec/windows.ts';
 import { resolved } from '../kit.ts';
 import { casesOf } from './cases.ts';
 
@@ -81,6 +83,8 @@ class Cluster {
   readonly drained = new Set<string>();
   /** The boot host's clock, which may jump. */
   now = 0;
+  /** The machines for which no maintenance window is open. */
+  readonly closed = new Set<Upgraded>();
 
   constructor(release: Release, workers: number) {
     this.release = release;
@@ -166,13 +170,20 @@ class Cluster {
     };
   }
 
+  /** Whether the step has to wait for a window. */
+  get waits(): boolean {
+    const who = this.underWay && waitsForWindow(this.underWay.step);
+    return who !== undefined && this.closed.has(who);
+  }
+
   /** The boot host looks at the change once. */
   step(): void {
     const record = this.underWay;
     if (!record) return;
     for (const name of record.turns) if (drainsIn(record.step)) this.drained.add(name);
     if (record.step.startsWith('canary')) this.drained.add('w0');
-    const move = advance(record, UPGRADE, { ...this.seen(), age: duration('1m') }, this.now);
+    const closed = this.waits ? 'the window is closed' : undefined;
+    const move = advance(record, UPGRADE, { ...this.seen(), age: duration('1m'), closed }, this.now);
     if (move.do === 'act') {
       if (record.step === 'settle') [this.former, this.release] = [this.release, record.order.to];
       if (record.step === 'settle-back')
@@ -298,7 +309,7 @@ const action = fc.oneof(
   {
     weight: 2,
     arbitrary: fc.record({
-      do: fc.constantFrom('kill' as const, 'jump' as const),
+      do: fc.constantFrom('kill' as const, 'jump' as const, 'open' as const, 'close' as const),
       n: fc.nat(6),
       part: fc.constant<Part>('etcd'),
     }),
@@ -319,6 +330,8 @@ function act(cluster: Cluster, one: { do: string; n: number; part: Part }): void
   else if (one.do === 'down' || one.do === 'up')
     cluster.machines[one.n % cluster.machines.length]!.up = one.do === 'up';
   else if (one.do === 'kill') cluster.drained.clear();
+  else if (one.do === 'open') cluster.closed.clear();
+  else if (one.do === 'close') cluster.closed.add(one.n % 2 === 0 ? 'workers' : 'servers');
   else if (one.do === 'jump') cluster.now += (one.n - 3) * 86_400_000;
   else if (one.do === 'order') cluster.order(RELEASES[one.n]!, 2);
   else cluster.operate(one.do as 'pause', one.n);
@@ -335,7 +348,10 @@ test('over random changes and failures, no instant has a forbidden pair of versi
         const cluster = new Cluster(RELEASES[release]!, workers);
         for (const one of actions) {
           const before = cluster.record;
+          const waits = cluster.waits;
           act(cluster, one);
+          if (waits && one.do === 'step' && cluster.record?.step === before?.step)
+            expect(before?.turns).toEqual(expect.arrayContaining(cluster.record?.turns ?? []));
           if (!before?.ended && cluster.record?.ended?.as === 'done') upgrades++;
           expect(forbiddenPairs(cluster.instances()).map(pairText)).toEqual([]);
           expect(cluster.faults()).toEqual([]);
@@ -448,6 +464,33 @@ test.for([...Array(10).keys()])(
       expect(everywhere(cluster, program)).toEqual(new Set(['1.34.9']));
   },
 );
+
+test('where windows hold control planes, the point of no return is passed only in one, and a cluster between two is whole', () => {
+  const cluster = new Cluster(RELEASES[2]!, 3);
+  cluster.order(RELEASES[3]!, 1);
+  const machines = cluster.machines.length;
+  const round = (): void => {
+    cluster.step();
+    for (let n = 0; n < machines; n++)
+      for (const part of ['etcd', 'apiserver', 'managers', 'addons', 'node'] as const) cluster.poll(n, part);
+  };
+  const newest = (): number =>
+    cluster.machines.filter(({ versions }) => versions['kube-apiserver'] === '1.36.3').length;
+  for (let n = 0; n < 500 && cluster.record!.step !== 'apiservers'; n++) round();
+  cluster.closed.add('servers');
+  for (let n = 0; n < 50; n++) round();
+  expect([cluster.record!.step, newest()]).toEqual(['apiservers', 0]);
+  expect(whyNotBack(cluster.record!, UPGRADE)).toBeUndefined();
+  cluster.closed.clear();
+  while (cluster.record!.turns.length === 0) cluster.step();
+  cluster.closed.add('servers');
+  for (let n = 0; n < 50; n++) round();
+  // The one that had its turn has finished, and nobody else begins.
+  expect([newest(), cluster.record!.turns, cluster.faults()]).toEqual([1, [], []]);
+  cluster.closed.clear();
+  finish(cluster);
+  expect(cluster.record!.ended).toMatchObject({ as: 'done' });
+});
 
 test('between minor versions it can be taken back until the first API server begins, and a newer etcd stays', () => {
   const cluster = new Cluster(RELEASES[0]!, 1);

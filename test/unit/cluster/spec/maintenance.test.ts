@@ -41,7 +41,7 @@ test('a Cluster without windows waits for none', () => {
   const now = at('2026-11-27T12:00:00Z');
   expect(whyMaintenanceWaits(undefined, now)).toBeUndefined();
   expect(whyMaintenanceWaits({ windows }, now)).toBe(
-    'the maintenance window opens at 2026-11-27T22:00+00:00',
+    'the maintenance window daily 22:00 (1h, UTC) opens at 2026-11-27T22:00+00:00',
   );
 });
 
@@ -98,18 +98,48 @@ test('a window opens when the clocks of its zone show its day and time', () => {
   );
 });
 
-test('upgrades wait for a window only where the Cluster says so', () => {
-  const windows = [{ days: ['sat'], time: '22:00', duration: '4h' }];
-  const at = (upgrades?: boolean) => {
-    const maintenance = { windows, ...(upgrades !== undefined && { upgrades }) };
-    const catalog = { get: () => ({ document: { spec: { maintenance } } }) } as never;
-    return windowsOf({
-      catalog,
-      clock: { doubt: () => undefined, now: () => Date.parse('2026-11-27T12:00:00Z') as Millis },
-    });
+const NOON = Date.parse('2026-11-27T12:00:00Z') as Millis;
+const SATURDAY = 'the maintenance window sat 22:00 (4h, Europe/Berlin) opens at 2026-11-28T22:00+01:00';
+
+/** What the windows of a Cluster with these settings hold at noon on a Friday. */
+function heldAt(maintenance: object | undefined, doubt?: string, now?: boolean) {
+  const windows = windowsOf({
+    catalog: { get: () => ({ document: { spec: { ...(maintenance && { maintenance }) } } }) } as never,
+    clock: { doubt: () => (doubt === undefined ? undefined : ({ text: doubt } as never)), now: () => NOON },
+  });
+  return {
+    rolls: windows.closed('blue', now),
+    workers: windows.closedForUpgrades('blue', 'workers', now),
+    servers: windows.closedForUpgrades('blue', 'servers', now),
   };
-  const wait = 'the maintenance window opens at 2026-11-28T22:00+00:00';
-  expect(at().closed('blue')).toBe(wait);
-  expect(at().closedForUpgrades('blue')).toBeUndefined();
-  expect(at(true).closedForUpgrades('blue')).toBe(wait);
+}
+const windows = [{ days: ['sat'], time: '22:00', zone: 'Europe/Berlin', duration: '4h' }];
+
+test.for<[object, { workers: boolean; servers: boolean }]>([
+  [{}, { workers: false, servers: false }],
+  [{ upgrades: true }, { workers: true, servers: false }],
+  [{ controlPlanes: true }, { workers: true, servers: true }],
+  [
+    { upgrades: false, controlPlanes: true },
+    { workers: false, servers: true },
+  ],
+  [
+    { upgrades: true, controlPlanes: false },
+    { workers: true, servers: false },
+  ],
+])('upgrades wait for a window where the Cluster says so: %j', ([settings, { workers, servers }]) => {
+  expect(heldAt({ windows, ...settings })).toEqual({
+    rolls: SATURDAY,
+    workers: workers ? SATURDAY : undefined,
+    servers: servers ? SATURDAY : undefined,
+  });
+});
+
+test('while the clock is in doubt, no machine gets a turn, with windows or without', () => {
+  const why = 'the clock of the boot host is in doubt: it jumped';
+  for (const maintenance of [undefined, { windows }, { windows, controlPlanes: true }])
+    for (const now of [false, true])
+      expect(heldAt(maintenance, 'it jumped', now)).toEqual({ rolls: why, workers: why, servers: why });
+  const nothing = { rolls: undefined, workers: undefined, servers: undefined };
+  expect(heldAt({ windows, controlPlanes: true }, undefined, true)).toEqual(nothing);
 });
