@@ -174,11 +174,15 @@ export const suitesFault = (suites: readonly string[]): string | undefined =>
 
 /** Go's numbers of key exchanges (crypto/tls, CurveID): P-256, P-384, P-521, X25519 and hybrids. */
 const CURVES = [23, 24, 25, 29, 4587, 4588, 4589];
+/** Those that clients offer by themselves, OpenSSL's among them. */
+const OFFERED = [23, 24, 25, 29, 4588];
 
 /** What is wrong with a list of key exchanges by number. */
 export function curvesFault(curves: readonly number[]): string | undefined {
   const wrong = curves.find((one) => !CURVES.includes(one));
-  return wrong === undefined
+  if (wrong !== undefined)
+    return `${wrong} is not a key exchange of Go; it has ${CURVES.join(', ')}, of which 29 is X25519 and 4588 X25519MLKEM768`;
+  return curves.length === 0 || curves.some((one) => OFFERED.includes(one))
     ? undefined
-    : `${wrong} is not a key exchange of Go; it has ${CURVES.join(', ')}, of which 29 is X25519 and 4588 X25519MLKEM768`;
+    : `clients such as curl offer none of these key exchanges; add one of ${OFFERED.join(', ')}`;
 }

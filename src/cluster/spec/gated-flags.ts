@@ -29,8 +29,15 @@ const ROWS: Readonly<Record<KubernetesComponent, readonly Row[]>> = {
   kubelet: [],
 };
 
-/** Gates with which a component waits for objects of an API that is off by default. */
-const APIS: readonly (readonly [gate: string, api: Readonly<Partial<Record<Minor, string>>>])[] = [
+/**
+ * Gates with which a component waits for objects of an API that is off by default: each component
+ * that knows the gate, or `only` one.
+ */
+const APIS: readonly (readonly [
+  gate: string,
+  api: Readonly<Partial<Record<Minor, string>>>,
+  only?: KubernetesComponent,
+])[] = [
   [
     'CoordinatedLeaderElection',
     {
@@ -41,6 +48,12 @@ const APIS: readonly (readonly [gate: string, api: Readonly<Partial<Record<Minor
   ],
   ['PodCertificateRequest', { '1.35': 'certificates.k8s.io/v1beta1', '1.36': 'certificates.k8s.io/v1beta1' }],
   ['GenericWorkload', { '1.35': 'scheduling.k8s.io/v1alpha1', '1.36': 'scheduling.k8s.io/v1alpha2' }],
+  // Until its plugin has read its objects it refuses every write, of the API server's own too.
+  [
+    'MutatingAdmissionPolicy',
+    { '1.34': 'admissionregistration.k8s.io/v1beta1', '1.35': 'admissionregistration.k8s.io/v1beta1' },
+    'kube-apiserver',
+  ],
 ];
 
 /** Whether API servers serve an API that is off by default. */
@@ -60,8 +73,12 @@ const WAITING: readonly FlagRule[] = (
     const settings = settingsOf(resolved, component);
     const served = [resolved.flags['kube-apiserver']['runtime-config'] ?? ''].flat().join(',');
     const without = APIS.find(
-      ([gate, { [minor ?? '1.34']: api }]) =>
-        minor !== undefined && api !== undefined && isGateOn(minor, settings, gate) && !serves(served, api),
+      ([gate, { [minor ?? '1.34']: api }, only = component]) =>
+        only === component &&
+        minor !== undefined &&
+        api !== undefined &&
+        isGateOn(minor, settings, gate) &&
+        !serves(served, api),
     );
     return without === undefined
       ? undefined
