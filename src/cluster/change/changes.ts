@@ -296,15 +296,17 @@ class RunningChanges implements Changes {
     if (!result.ok) throw new MusterError('E_CONFLICT', `the change of ${cluster} was changed meanwhile`);
     const resumed = before?.record.paused !== undefined && record.paused === undefined;
     const same =
-      before?.record.step === record.step &&
+      before?.record.id === record.id &&
+      before.record.step === record.step &&
       before.record.route === record.route &&
       before.record.acted &&
       !resumed;
     this.#kept.set(cluster, {
       record,
       revision: result.revision,
-      actedAt: same && before.record.id === record.id ? before.actedAt : clock.monotonic(),
-      waiting: before?.waiting ?? {},
+      actedAt: same ? before.actedAt : clock.monotonic(),
+      // What an earlier step waited for would be shown beside the name of this one.
+      waiting: same ? before.waiting : {},
     });
     for (const note of notes) this.#tell(record, note);
     this.#measure(record);

@@ -1,5 +1,5 @@
 /** Changes that a server continues after its start, and what operators read when that fails. */
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration } from '../../../../src/base/duration.ts';
@@ -14,14 +14,22 @@ import type { Store } from '../../../../src/store/store.ts';
 const resolved = { machines: [{ name: 'cp1', roles: ['control-plane'], addresses: ['10.0.0.1'] }] };
 const STEP = { name: 'one', sentence: '', scope: { on: 'boot-host' }, takes: {} } as const;
 
-/** A server with a kind of change whose look is `look`. */
-async function server(store: Store, clock: ManualClock, look: () => Promise<boolean>) {
+/** A server with a kind of change of two steps; the first one ends when `look` says so. */
+async function server(
+  store: Store,
+  clock: ManualClock,
+  look: () => Promise<boolean>,
+  act: (step: string) => Promise<object> = async () => ({}),
+) {
   const kind = anyKind<object, boolean>({
     name: 'try',
     schema: z.object({}),
-    forward: () => [{ ...STEP, whole: ({ cluster }) => (cluster ? done('') : waiting('it waits')) }],
+    forward: () => [
+      { ...STEP, whole: ({ cluster }) => (cluster ? done('') : waiting('it waits')) },
+      { ...STEP, name: 'two', acts: true, whole: () => waiting('it waits again') },
+    ],
     back: () => [STEP],
-    act: async () => ({}),
+    act: ({ step }) => act(step),
     look,
   });
   const logged: object[] = [];
@@ -53,6 +61,26 @@ test('a change that is under way continues when the server has started, and not 
   expect(second.changes.waiting('blue')).toEqual({ '': 'it waits' });
   expect(second.logged).toEqual([]);
   await second.changes.close();
+});
+
+test('what one step waited for is not said of the next one', async () => {
+  let over = false;
+  const acted = Promise.withResolvers<object>();
+  const { changes } = await server(
+    ...([openMemoryStore(), new ManualClock(), async () => over] as const),
+    (step) => (step === 'two' ? acted.promise : Promise.resolve({})),
+  );
+  await begin(changes);
+  await changes.look('blue');
+  expect(changes.waiting('blue')).toEqual({ '': 'it waits' });
+  over = true;
+  const looked = changes.look('blue');
+  await vi.waitFor(() => expect(changes.record('blue')).toMatchObject({ step: 'two' }));
+  expect(changes.waiting('blue')).toEqual({});
+  acted.resolve({});
+  await looked;
+  expect(changes.waiting('blue')).toEqual({ '': 'it waits again' });
+  await changes.close();
 });
 
 test('an error of the program itself is logged once, and operators read its code instead of its text', async () => {
