@@ -1,6 +1,7 @@
 /** Handlers for snapshots of clusters' etcd. */
 import { MusterError } from '../base/errors.ts';
 import { beforeChange } from '../base/rehearsal.ts';
+import { keysBrought } from '../cluster/backup/readers.ts';
 import type { Snapshot } from '../cluster/backup/snapshot.ts';
 import type { SnapshotList } from '../cluster/backup/snapshots.ts';
 import type { ApiDeps } from './deps.ts';
@@ -18,6 +19,8 @@ export type SnapshotView = Omit<Snapshot, 'v' | 'takenAt' | 'sealed' | 'copies'>
   /** The vault key that its own key is sealed with. */
   readonly vaultKey: string;
   readonly copies: readonly SnapshotCopyView[];
+  /** Ended encryption keys with which API servers read again after a restore; absent: none. */
+  readonly readers?: readonly string[];
 };
 
 /** The snapshots of a cluster as the API shows them. */
@@ -27,9 +30,14 @@ export type SnapshotListView = Omit<SnapshotList, 'items' | 'failed' | 'due'> & 
   readonly due?: Timestamp;
 };
 
-function viewOf({ v: _, sealed, takenAt, copies = [], ...snapshot }: Snapshot): SnapshotView {
+async function viewOf(
+  { v: _, sealed, takenAt, copies = [], ...snapshot }: Snapshot,
+  pki: ApiDeps['pki'],
+): Promise<SnapshotView> {
+  const readers = await keysBrought(pki, snapshot);
   return {
     ...snapshot,
+    ...(readers.length > 0 && { readers }),
     takenAt: timestamp(takenAt),
     vaultKey: sealed.kid,
     copies: copies.map((copy) => ({ ...copy, at: timestamp(copy.at) })),
@@ -49,7 +57,7 @@ export const listSnapshots: H = async (request, deps) => {
   const { items, failed, due, ...list } = await deps.snapshots.list(clusterOf(request, deps));
   const view: SnapshotListView = {
     ...list,
-    ...partOf(request.query, items.map(viewOf), ({ id }) => id),
+    ...partOf(request.query, await Promise.all(items.map((one) => viewOf(one, deps.pki))), ({ id }) => id),
     ...(failed && { failed: { ...failed, at: timestamp(failed.at) } }),
     ...(due !== undefined && { due: timestamp(due) }),
   };
@@ -60,10 +68,10 @@ export const listSnapshots: H = async (request, deps) => {
 export const orderSnapshot: H = (request, deps) => json(deps.snapshots.order(clusterOf(request, deps)), 202);
 
 /** Reads a snapshot to its end. */
-export const verifySnapshot: H = async ({ params }, { snapshots }) => {
+export const verifySnapshot: H = async ({ params }, { snapshots, pki }) => {
   const snapshot = await snapshots.get(params.name ?? '', params.id ?? '');
   await snapshots.verify(snapshot);
-  return json(viewOf(snapshot));
+  return json(await viewOf(snapshot, pki));
 };
 
 /** Answers with a snapshot in the clear. */

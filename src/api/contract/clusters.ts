@@ -163,6 +163,9 @@ const snapshot = z
     hash: z.string(),
     etcd: z.string(),
     encryption: z.array(z.string()),
+    readers: z.array(z.string()).optional().meta({
+      description: 'Ended encryption keys with which API servers read again after a restore of it.',
+    }),
     vaultKey: z.string(),
     copies: z.array(z.strictObject({ to: z.string(), at: time, fault: z.string().optional() })),
   })

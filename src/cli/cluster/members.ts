@@ -184,17 +184,31 @@ async function restoreBackup(
       'E_USAGE',
       'a restore uses the data of a member (--from) or a snapshot (--backup), not both; --on names the member that begins with a snapshot',
     );
-  if (confirm !== cluster)
+  const client = openClient(options, io);
+  if (confirm !== cluster) {
+    const { items } = await client.ask('GET /v1/clusters/:name/backups', { params: { name: cluster } });
+    const snapshot = items.find(({ id }) => id === backup);
+    if (snapshot === undefined)
+      throw new MusterError(
+        'E_NOT_FOUND',
+        `${cluster} has no snapshot ${backup}; \`muster cluster backups ${cluster}\` lists them`,
+      );
     throw new MusterError(
       'E_USAGE',
       [
         `etcd of ${cluster} will continue from snapshot ${backup}: everything that was written after it was taken is lost,`,
         'and the disks of members that still have data cannot be used any more, even if they come back.',
         ...(without.length > 0 ? [`The data of ${without.join(', ')} are abandoned.`] : []),
+        ...(snapshot.readers === undefined
+          ? []
+          : [
+              `Its Secrets are encrypted with ${snapshot.readers.join(', ')}, from before a rotation: API servers get these keys again, until the next rotation.`,
+            ]),
         `\`muster cluster backup verify ${cluster} ${backup}\` checks the snapshot. If that is right, add --confirm ${cluster}`,
       ].join(' '),
     );
-  const { record, readers = [] } = await openClient(options, io).ask('POST /v1/clusters/:name/restore', {
+  }
+  const { record, readers = [] } = await client.ask('POST /v1/clusters/:name/restore', {
     params: { name: cluster },
     body: { confirm, backup, member: on ?? '', without: without.join(',') },
   });

@@ -1,6 +1,24 @@
 /** Makes the keys of a snapshot readers again, after a rotation has ended them. */
+import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import type { Pki } from '../../pki/pki.ts';
 import type { Snapshot } from './snapshot.ts';
+
+type Encrypted = Pick<Snapshot, 'cluster' | 'encryption'>;
+
+const endedOf = ({ distrusted }: EncryptionKeyset, { encryption: needed }: Encrypted): readonly string[] =>
+  distrusted.map(({ id }) => id).filter((id) => needed.includes(id));
+
+/** The ids of the keys that API servers have, or get, only because of the snapshot. */
+export async function keysBrought(
+  pki: Pick<Pki, 'encryption'>,
+  snapshot: Encrypted,
+): Promise<readonly string[]> {
+  const keyset = await pki.encryption(snapshot.cluster);
+  if (keyset === undefined) return [];
+  const { primary, trusted } = keyset;
+  const readers = trusted.filter(({ id }) => id !== primary && snapshot.encryption.includes(id));
+  return [...readers.map(({ id }) => id), ...endedOf(keyset, snapshot)];
+}
 
 /**
  * Trusts the ended keys again that encrypt Secrets in a snapshot which is being restored: API
@@ -11,13 +29,11 @@ import type { Snapshot } from './snapshot.ts';
  */
 export async function trustKeysOf(
   pki: Pick<Pki, 'encryption' | 'transition'>,
-  { cluster, encryption: needed }: Pick<Snapshot, 'cluster' | 'encryption'>,
+  snapshot: Encrypted,
 ): Promise<readonly string[]> {
-  const keyset = await pki.encryption(cluster);
-  if (keyset === undefined) return [];
-  const ended = keyset.distrusted.filter(({ id }) => needed.includes(id));
-  for (const { id: generation } of ended)
-    await pki.transition(cluster, 'encryption', { do: 'trust-again', generation });
-  const before = keyset.trusted.filter(({ id }) => id !== keyset.primary && needed.includes(id));
-  return [...before, ...ended].map(({ id }) => id);
+  const readers = await keysBrought(pki, snapshot);
+  const keyset = await pki.encryption(snapshot.cluster);
+  for (const generation of keyset === undefined ? [] : endedOf(keyset, snapshot))
+    await pki.transition(snapshot.cluster, 'encryption', { do: 'trust-again', generation });
+  return readers;
 }

@@ -1,6 +1,6 @@
 /** Keys of a snapshot that is older than a rotation. */
 import { expect, test } from 'vitest';
-import { trustKeysOf } from '../../../../src/cluster/backup/readers.ts';
+import { keysBrought, trustKeysOf } from '../../../../src/cluster/backup/readers.ts';
 import { encryptionConfig } from '../../../../src/pki/encryption.ts';
 import { world } from '../../pki/kit.ts';
 
@@ -21,6 +21,10 @@ test('after a restore API servers read what an ended key encrypted, and still wr
   expect(await names()).toEqual([present]);
 
   expect(await trustKeysOf(pki, { cluster: 'golden', encryption: [present] })).toEqual([]);
+  expect(await names()).toEqual([present]);
+  // What a restore would bring is known before it is ordered.
+  expect(await keysBrought(pki, { cluster: 'golden', encryption: [present] })).toEqual([]);
+  expect(await keysBrought(pki, { cluster: 'golden', encryption: [old] })).toEqual([old]);
   expect(await names()).toEqual([present]);
   for (const _ of [1, 2]) {
     expect(await trustKeysOf(pki, { cluster: 'golden', encryption: [old] })).toEqual([old]);
