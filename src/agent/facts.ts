@@ -112,6 +112,9 @@ export const ENDING = [
   'kube-controller-manager',
   'kube-scheduler',
   'kubelet',
+  'haproxy',
+  'containerd',
+  'crio',
 ] as const;
 export type EndingProgram = (typeof ENDING)[number];
 

@@ -180,20 +180,20 @@ read_pod_log() {
       sed -n "${pod_nth}p"
   )
   [ -n "$pod_log" ] || return 1
-  tail -c 16384 "$pod_log" | tail -n 50 | sed 's/^[^ ]* std[a-z]* [FP] //' >"$run/journal"
+  tail -c 32768 "$pod_log" | tail -n 200 | sed 's/^[^ ]* std[a-z]* [FP] //' >"$run/journal"
 }
 
 # Prints `PROGRAM WORDS` if program $1 should run here and has ended: as a static pod, or as unit
 # $2. $3 is its revision while its process runs, $4 is `ready` when it works. The words are the last
 # complaint that it wrote.
 print_ended() {
-  [ "$4" != ready ] || return 0
+  [ "${4:-}" != ready ] || return 0
   : >"$run/journal"
   if [ -e "$root/etc/kubernetes/manifests/$1.yaml" ]; then
     read_pod_log "$1" "$3" || return 0
   elif [ -n "$2" ] && [ -z "$3" ] && [ -e "$root/etc/systemd/system/$2" ]; then
     systemctl is-enabled --quiet "$2" 2>/dev/null || return 0
-    journalctl --quiet --no-pager --boot --output cat --since -15min --lines 50 \
+    journalctl --quiet --no-pager --boot --output cat --since -15min --lines 200 \
       "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
   fi
   ended_words=$(last_complaint | tr -cd '\040-\176')
@@ -220,6 +220,9 @@ PROGRAMS
     print_ended kube-controller-manager '' "$manager_revision" "$manager_state"
     print_ended kube-scheduler '' "$scheduler_revision" "$scheduler_state"
     print_ended kubelet kubelet.service "$kubelet_revision" "${kubelet_revision:+ready}"
+    print_ended haproxy muster-balancer.service "$balancer"
+    print_ended containerd containerd.service "$runtime_runs"
+    print_ended crio crio.service "$runtime_runs"
   )
 }
 

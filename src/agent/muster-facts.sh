@@ -77,7 +77,8 @@ is_of_this_host() {
 
 # Sets etcd_revision, api_revision, manager_revision, scheduler_revision and kubelet_revision to the
 # MUSTER_REVISION that the running processes were started with: nothing if no such process runs, -
-# if it has none. Sets balancer to the directory in /proc of haproxy, if that runs.
+# if it has none. Sets balancer to the directory in /proc of haproxy, if that runs, and runtime_runs
+# to the name of the container runtime.
 look_at_revisions() {
   etcd_revision=''
   api_revision=''
@@ -85,12 +86,14 @@ look_at_revisions() {
   scheduler_revision=''
   kubelet_revision=''
   balancer=''
+  runtime_runs=''
   for comm_file in "$root"/proc/[0-9]*/comm; do
     first_line "$comm_file"
     process_name=$first_line
     case $process_name in
       # The kernel keeps fifteen characters of kube-controller-manager.
-      etcd | kube-apiserver | kube-controller | kube-scheduler | kubelet | haproxy) ;;
+      etcd | kube-apiserver | kube-controller | kube-scheduler | kubelet) ;;
+      haproxy | containerd | crio) ;;
       *) continue ;;
     esac
     is_of_this_host "${comm_file%/comm}" || continue
@@ -105,6 +108,7 @@ look_at_revisions() {
       kube-scheduler) scheduler_revision=${process_revision:--} ;;
       kubelet) kubelet_revision=${process_revision:--} ;;
       haproxy) balancer=${comm_file%/comm} ;;
+      containerd | crio) runtime_runs=$process_name ;;
     esac
   done
 }

@@ -33,17 +33,23 @@ load_modules() {
 # complaint in the unit's journal: nobody can look into the journal of a live machine later.
 change_unit() {
   systemctl_output=$(systemctl "$1" "$2" 2>&1) && return 0
-  journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" \
+  journalctl --quiet --no-pager --boot --output cat --lines 200 "_SYSTEMD_UNIT=$2" \
     >"$run/journal" 2>/dev/null
   complaint=$(last_complaint)
   echo "${systemctl_output%%See *}${complaint:+ It wrote: $complaint}"
   return 1
 }
 
-# Prints the last line of $run/journal that looks like an error; without one, the last line.
+# Prints the last line of $run/journal that looks like an error; without one, the last line. What
+# follows a complaint is left out: the calls that a program in Go was in (a function with its
+# arguments, then the line of its source), and haproxy's summary.
 last_complaint() {
+  sed -e 's/,"stacktrace":.*//' -e '/^goroutine [0-9]/d' -e '/^created by /d' \
+    -e '/^[^ (]*[./][^ ]*(.*)$/d' -e '/^panic({*0x/d' -e '/^[[:space:]].*\.go:[0-9]/d' \
+    -e '/ found in configuration/d' -e '/Some protocols failed to start/d' \
+    "$run/journal" >"$run/complaints"
   {
-    grep -iE 'fatal|panic|error|fail|cannot' "$run/journal" || cat "$run/journal"
+    grep -iE 'fatal|panic|error|fail|cannot|alert' "$run/complaints" || cat "$run/complaints"
   } | tail -n 1 | tail -c 280
 }
 

@@ -1403,11 +1403,13 @@ look_at_revisions() {
   scheduler_revision=''
   kubelet_revision=''
   balancer=''
+  runtime_runs=''
   for comm_file in "$root"/proc/[0-9]*/comm; do
     first_line "$comm_file"
     process_name=$first_line
     case $process_name in
-      etcd | kube-apiserver | kube-controller | kube-scheduler | kubelet | haproxy) ;;
+      etcd | kube-apiserver | kube-controller | kube-scheduler | kubelet) ;;
+      haproxy | containerd | crio) ;;
       *) continue ;;
     esac
     is_of_this_host "\${comm_file%/comm}" || continue
@@ -1422,6 +1424,7 @@ look_at_revisions() {
       kube-scheduler) scheduler_revision=\${process_revision:--} ;;
       kubelet) kubelet_revision=\${process_revision:--} ;;
       haproxy) balancer=\${comm_file%/comm} ;;
+      containerd | crio) runtime_runs=$process_name ;;
     esac
   done
 }
@@ -1791,17 +1794,17 @@ read_pod_log() {
       sed -n "\${pod_nth}p"
   )
   [ -n "$pod_log" ] || return 1
-  tail -c 16384 "$pod_log" | tail -n 50 | sed 's/^[^ ]* std[a-z]* [FP] //' >"$run/journal"
+  tail -c 32768 "$pod_log" | tail -n 200 | sed 's/^[^ ]* std[a-z]* [FP] //' >"$run/journal"
 }
 
 print_ended() {
-  [ "$4" != ready ] || return 0
+  [ "\${4:-}" != ready ] || return 0
   : >"$run/journal"
   if [ -e "$root/etc/kubernetes/manifests/$1.yaml" ]; then
     read_pod_log "$1" "$3" || return 0
   elif [ -n "$2" ] && [ -z "$3" ] && [ -e "$root/etc/systemd/system/$2" ]; then
     systemctl is-enabled --quiet "$2" 2>/dev/null || return 0
-    journalctl --quiet --no-pager --boot --output cat --since -15min --lines 50 \\
+    journalctl --quiet --no-pager --boot --output cat --since -15min --lines 200 \\
       "_SYSTEMD_UNIT=$2" >"$run/journal" 2>/dev/null
   fi
   ended_words=$(last_complaint | tr -cd '\\040-\\176')
@@ -1827,6 +1830,9 @@ PROGRAMS
     print_ended kube-controller-manager '' "$manager_revision" "$manager_state"
     print_ended kube-scheduler '' "$scheduler_revision" "$scheduler_state"
     print_ended kubelet kubelet.service "$kubelet_revision" "\${kubelet_revision:+ready}"
+    print_ended haproxy muster-balancer.service "$balancer"
+    print_ended containerd containerd.service "$runtime_runs"
+    print_ended crio crio.service "$runtime_runs"
   )
 }
 
@@ -2382,7 +2388,7 @@ load_modules() {
 
 change_unit() {
   systemctl_output=$(systemctl "$1" "$2" 2>&1) && return 0
-  journalctl --quiet --no-pager --boot --output cat --lines 50 "_SYSTEMD_UNIT=$2" \\
+  journalctl --quiet --no-pager --boot --output cat --lines 200 "_SYSTEMD_UNIT=$2" \\
     >"$run/journal" 2>/dev/null
   complaint=$(last_complaint)
   echo "\${systemctl_output%%See *}\${complaint:+ It wrote: $complaint}"
@@ -2390,8 +2396,12 @@ change_unit() {
 }
 
 last_complaint() {
+  sed -e 's/,"stacktrace":.*//' -e '/^goroutine [0-9]/d' -e '/^created by /d' \\
+    -e '/^[^ (]*[./][^ ]*(.*)$/d' -e '/^panic({*0x/d' -e '/^[[:space:]].*\\.go:[0-9]/d' \\
+    -e '/ found in configuration/d' -e '/Some protocols failed to start/d' \\
+    "$run/journal" >"$run/complaints"
   {
-    grep -iE 'fatal|panic|error|fail|cannot' "$run/journal" || cat "$run/journal"
+    grep -iE 'fatal|panic|error|fail|cannot|alert' "$run/complaints" || cat "$run/complaints"
   } | tail -n 1 | tail -c 280
 }
 

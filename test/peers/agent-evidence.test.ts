@@ -215,6 +215,52 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(planner.facts().ended).toBeUndefined();
   });
 
+  // The lines are those of Debian's etcd with a damaged database, and of Debian's haproxy.
+  test.each([
+    [
+      'etcd',
+      'panic: failed to open database',
+      '{"level":"panic","msg":"failed to open database","error":"invalid database","stacktrace":"go.etcd.io/etcd"}',
+      'panic: failed to open database',
+      '',
+      'goroutine 118 [running]:',
+      'go.uber.org/zap.(*Logger).Panic(0xc000045c00?, {0x124d6ca?, 0x180?}, {0xc000250680, 0x2, 0x2})',
+      '\tgo.uber.org/zap/logger.go:284 +0x4b',
+      'go.etcd.io/etcd/server/mvcc/backend.New(...)',
+      '\tgo.etcd.io/etcd/server/mvcc/backend/backend.go:165',
+      'created by go.etcd.io/etcd/server/etcdserver.openBackend in goroutine 1',
+      '\tgo.etcd.io/etcd/server/etcdserver/backend.go:75 +0x15a',
+    ],
+    [
+      'haproxy',
+      '[ALERT] (18) : Binding [/etc/haproxy.cfg:7] for frontend x: cannot bind socket (Address already in use)',
+      '[NOTICE] (18) : path to executable is /usr/sbin/haproxy',
+      '[ALERT] (18) : Binding [/etc/haproxy.cfg:7] for frontend x: cannot bind socket (Address already in use)',
+      '[ALERT] (18) : [/usr/sbin/haproxy.main()] Some protocols failed to start their listeners! Exiting.',
+    ],
+    [
+      'haproxy',
+      "[ALERT] (27) : config : parsing [/etc/haproxy.cfg:7] : unknown keyword 'bimd' in 'frontend' section",
+      "[ALERT] (27) : config : parsing [/etc/haproxy.cfg:7] : unknown keyword 'bimd' in 'frontend' section",
+      '[ALERT] (27) : config : Error(s) found in configuration file : /etc/haproxy.cfg',
+      '[ALERT] (27) : config : Fatal errors found in configuration.',
+    ],
+  ])(
+    'of a unit of %s that ends, the complaint is reported and not what follows it',
+    async (program, words, ...lines) => {
+      const unit = `muster-${program === 'etcd' ? 'etcd' : 'balancer'}.service`;
+      machine.write(`/etc/systemd/system/${unit}`, '');
+      machine.write(`/units/${unit}.enabled`, '');
+      machine.write('/journal', lines.map((line) => `${line}\n`).join(''));
+      machine.command(
+        'journalctl',
+        `#!/bin/sh\ncase "$*" in *_SYSTEMD_UNIT=${unit}) cat "$MUSTER_ROOT/journal" ;; esac\n`,
+      );
+      await machine.poll();
+      expect(planner.facts().ended).toEqual({ [program]: words });
+    },
+  );
+
   test('tokens of pods are counted by their key, and so is the issuer of kubelet’s certificate seen', async () => {
     const token = (kid: string) =>
       `${Buffer.from(JSON.stringify({ alg: 'RS256', kid })).toString('base64url')}.e30.c2ln`;

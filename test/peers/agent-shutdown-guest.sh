@@ -1,11 +1,12 @@
 #!/bin/sh
-# A systemd in new namespaces with the agent of DIRECTORY and its unit: agent-shutdown-guest.sh
-# DIRECTORY NODE SERVER. NODE SERVER runs the boot server, which prints the requests and has
-# systemd switch the machine off.
+# A systemd and a journald in new namespaces with the agent of DIRECTORY and its unit, and a unit of
+# etcd whose database is damaged: agent-shutdown-guest.sh DIRECTORY NODE SERVER ETCD. NODE SERVER
+# runs the boot server, which prints the requests and has systemd switch the machine off.
 set -eu
 from=$1
 node=$2
 server=$3
+etcd=$4
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -34,6 +35,49 @@ After=shutdown.target
 Type=oneshot
 ExecStart=/bin/systemctl --force exit 0
 U
+cat >/run/units/systemd-journald.socket <<'U'
+[Unit]
+DefaultDependencies=no
+IgnoreOnIsolate=yes
+[Socket]
+ListenDatagram=/run/systemd/journal/socket
+ListenStream=/run/systemd/journal/stdout
+PassCredentials=yes
+PassSecurity=yes
+Timestamping=us
+U
+cat >/run/units/systemd-journald.service <<'U'
+[Unit]
+DefaultDependencies=no
+Requires=systemd-journald.socket
+After=systemd-journald.socket
+IgnoreOnIsolate=yes
+[Service]
+Type=notify
+ExecStart=/lib/systemd/systemd-journald
+RuntimeDirectory=systemd/journal
+RuntimeDirectoryPreserve=yes
+StandardOutput=null
+U
+cp "$etcd" /run/etcd-program
+mkdir -p /run/etcd-data/member/snap /run/etcd-data/member/wal /run/etc/systemd/system
+head -c 131072 /dev/zero | tr '\0' Z >/run/etcd-data/member/snap/db
+# As src/cluster/plan/etcd-service.ts has it.
+cat >/run/units/muster-etcd.service <<'U'
+[Unit]
+Wants=systemd-journald.service
+After=systemd-journald.service
+StartLimitIntervalSec=0
+[Service]
+Type=exec
+ExecStart=/run/etcd-program --data-dir=/run/etcd-data
+Restart=always
+RestartSec=2
+[Install]
+WantedBy=multi-user.target
+U
+cp /run/units/muster-etcd.service /run/etc/systemd/system
+ln -s ../muster-etcd.service /run/units/multi-user.target.wants
 ip link set lo up
 # The server starts now, because the mounts below hide Node.
 "$node" "$server" /run/etc/muster &

@@ -1,6 +1,6 @@
 /**
  * A boot server for the machine of agent-shutdown-guest.sh: prints the requests, and switches the
- * machine off after its poll.
+ * machine off after a poll with the last words of a program.
  */
 import { execFile } from 'node:child_process';
 import fs from 'node:fs';
@@ -20,6 +20,9 @@ setInterval(() => {
   for (const { path, by = '-', form } of planner.asked.slice(told)) {
     told++;
     process.stdout.write(`asked: ${path} ${by} ${form.get('bootid') ?? '-'}\n`);
-    if (path === '/agent/poll') execFile('systemctl', ['--no-block', 'isolate', 'poweroff.target']);
+    const ended = form.get('ended') ?? '';
+    if (ended === '') continue;
+    process.stdout.write(`ended: ${ended}\n`);
+    execFile('systemctl', ['--no-block', 'isolate', 'poweroff.target']);
   }
 }, 50);

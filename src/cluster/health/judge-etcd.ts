@@ -125,7 +125,12 @@ function judgeMember(
   if (!found.healthy) {
     const words = ended?.(who.name);
     const says = `member ${found.id} does not answer${hold}${lastWords(words, 'etcd')}`;
-    const silent = bad('etcd', who.name, says, remedyOf(status.cluster, who.name, words) ?? fix);
+    const silent = bad(
+      'etcd',
+      who.name,
+      says,
+      remedyOf(status.cluster, who.name, words, view.members.length === 1) ?? fix,
+    );
     return unlessRestarted(change, 'etcd', silent);
   }
   if (found.learner)

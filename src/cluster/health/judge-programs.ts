@@ -71,11 +71,20 @@ const FIX = 'correct what it names, for example a flag in the Cluster';
 const DAMAGED =
   /invalid database|failed to open database|checksum|crc mismatch|corrupt|page .* already freed|failed to (?:find|read|recover).*(?:wal|snap)|walpb|unexpected EOF/i;
 
-/** What to do about a member of etcd that has ended, by its last words; undefined without any. */
-export function remedyOf(cluster: string, machine: string, ended: Ended | undefined): string | undefined {
+/**
+ * What to do about a member of etcd that has ended, by its last words; undefined without any.
+ * `alone`: it is the only member.
+ */
+export function remedyOf(
+  cluster: string,
+  machine: string,
+  ended: Ended | undefined,
+  alone: boolean,
+): string | undefined {
   const words = ended?.etcd;
   if (words === undefined) return undefined;
-  return DAMAGED.test(words)
-    ? `its data are damaged: muster cluster remove-node ${cluster} ${machine} --clear, then add-node; or --replace-with another machine`
-    : `${FIX}; muster events ${machine} has more`;
+  if (!DAMAGED.test(words)) return `${FIX}; muster events ${machine} has more`;
+  return alone
+    ? `its data are damaged: muster cluster backups ${cluster} lists snapshots, and muster cluster restore continues from one`
+    : `its data are damaged: blank its data disk and boot it, so that the others replace its member; or muster cluster remove-node ${cluster} ${machine} --replace-with another machine`;
 }

@@ -14,6 +14,7 @@ import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } fr
 import { isGood, type Probed } from './probe.ts';
 import {
   type Circumstances,
+  type Ended,
   isRestarted,
   lastWords,
   SYSTEM,
@@ -170,8 +171,8 @@ function judgeNode(
   if (leaving?.has(name)) return good('node', name, 'it is being taken out of the cluster');
   const expected = versionsOf(resolved, circumstances, name, 'kubelet');
   const explain = `muster explain ${name}`;
-  if (!node) return bad('node', name, 'it has not registered', explain);
-  const words = lastWords(circumstances.ended?.(name), 'kubelet');
+  const words = nodeWords(circumstances.ended?.(name));
+  if (!node) return bad('node', name, `it has not registered${words}`, explain);
   const away = (says: string) =>
     unlessRestarted(change, 'kubelet', bad('node', name, `${says}${words}`, explain));
   if (!node.ready) return away(`not ready: ${node.says}`);
@@ -189,6 +190,14 @@ function judgeNode(
     ? good('node', name, `ready, ${node.version}, cordoned by the ${change.kind}, which takes it back`)
     : bad('node', name, 'ready, but cordoned', `kubectl uncordon ${name}`);
 }
+
+/** Programs without which no node is ready, what the others need first. */
+const UNDER_NODES = ['containerd', 'crio', 'haproxy', 'kubelet'] as const;
+
+const nodeWords = (ended: Ended | undefined): string => {
+  const program = UNDER_NODES.find((one) => ended?.[one] !== undefined);
+  return program === undefined ? '' : `; ${program} ended and wrote: ${ended![program]}`;
+};
 
 const ageOf = (age: number | undefined): string => (age === undefined ? 'ever' : ageText(age));
 

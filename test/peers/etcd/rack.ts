@@ -133,6 +133,17 @@ export class Disk {
     fs.rmdirSync(at);
   }
 
+  /** Overwrites the first 128 KiB of a file on the data disk of a machine that is off. */
+  damage(file: string): void {
+    const at = fs.mkdtempSync('/run/damaging-');
+    execFileSync('mount', ['-t', 'ext4', this.loop, at]);
+    const open = fs.openSync(join(at, file), 'r+');
+    fs.writeSync(open, Buffer.alloc(131_072, 'Z'), 0, 131_072, 0);
+    fs.closeSync(open);
+    execFileSync('umount', [at]);
+    fs.rmdirSync(at);
+  }
+
   /** Removes the disk for good. */
   discard(): void {
     this.release();
@@ -313,11 +324,12 @@ export class Machine {
 
   /**
    * Switches it off and on. With a certificate on its disk it starts from its disk, like an
-   * installed system.
+   * installed system. `off`: what happens to it while it is off.
    */
-  async cycle(): Promise<void> {
+  async cycle(off = () => {}): Promise<void> {
     const installed = this.has('/var/lib/muster/agent/agent.crt');
     await this.powerOff();
+    off();
     if (installed && this.#first !== undefined) await this.#run(this.#first);
     else await this.powerOn();
   }
@@ -588,6 +600,9 @@ export interface RackOptions {
   readonly setsClock?: boolean;
 }
 
+/** What machines have in the place of systemd's and containerd's programs. */
+const TOOLS = 'test/peers/etcd/tools';
+
 /** A new rack: machines that are off, with blank disks, and an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
   const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192, programs = {} } = options;
@@ -595,10 +610,11 @@ export async function openRack(options: RackOptions = {}): Promise<Rack> {
   // In memory, since the disks of a busy host would delay etcd, and no test needs real disks.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
-  fs.mkdirSync(join(home, 'tools'));
-  fs.copyFileSync('test/peers/etcd/tools/systemctl', join(home, 'tools/systemctl'));
-  fs.chmodSync(join(home, 'tools/systemctl'), 0o755);
-  const tools = { etcd: etcd.program, [etcd.restore.name]: etcd.restore.program, ...programs };
+  const own = fs.readdirSync(TOOLS).map((name): [string, string] => [name, join(TOOLS, name)]);
+  const tools = {
+    ...Object.fromEntries(own),
+    ...{ etcd: etcd.program, [etcd.restore.name]: etcd.restore.program, ...programs },
+  };
   for (const [name, program] of Object.entries(tools)) {
     fs.mkdirSync(dirname(join(home, 'tools', name)), { recursive: true });
     fs.copyFileSync(program, join(home, 'tools', name));

@@ -357,13 +357,32 @@ test('each controller manager and scheduler has a line, and one that ended has i
   expect(failing(judgePrograms(FULL, seen, { ended, change }))).toEqual([]);
 });
 
-test('a member whose database is damaged is told with its last words, and with how to take it out and back', () => {
+test('a node that is not ready, or not there, has the last words of what it needs first', () => {
+  const ended = (machine: string) =>
+    ({
+      cp1: { containerd: 'failed to load plugin', kubelet: 'no such file containerd.sock' },
+      w1: { haproxy: 'cannot bind socket', kubelet: 'connection refused' },
+    })[machine];
+  const nodes = nodeWith('w1', { ready: false, says: 'PLEG' }).filter(({ name }) => name !== 'cp1');
+  expect(failing(judgeKubernetes(FULL, kubernetes({ nodes }), { ended })).toSorted()).toEqual([
+    'node cp1: it has not registered; containerd ended and wrote: failed to load plugin; muster explain cp1',
+    'node w1: not ready: PLEG; haproxy ended and wrote: cannot bind socket; muster explain w1',
+  ]);
+});
+
+test('a member whose database is damaged is told with its last words, and with how it is replaced', () => {
   const status = { cluster: 'one', record: RECORD, members: [{ name: 'm2', asked: true }] };
   const view = { clusterId: 'c', members: [member(1), member(2, { healthy: false }), member(3)] };
   const judged = (etcdWords: string) =>
     failing(judgeEtcd({ ...status, view }, MEMBERS, { ended: () => ({ etcd: etcdWords }) })).at(-1);
   expect(judged('failed to open database: invalid database')).toBe(
-    'etcd m2: member id-2 does not answer; it ended and wrote: failed to open database: invalid database; its data are damaged: muster cluster remove-node one m2 --clear, then add-node; or --replace-with another machine',
+    'etcd m2: member id-2 does not answer; it ended and wrote: failed to open database: invalid database; its data are damaged: blank its data disk and boot it, so that the others replace its member; or muster cluster remove-node one m2 --replace-with another machine',
+  );
+  // The only member has nobody from whom it could get the data.
+  const alone = { ...status, view: { ...view, members: [member(2, { healthy: false })] } };
+  const words = { etcd: 'panic: failed to open database' };
+  expect(failing(judgeEtcd(alone, MEMBERS, { ended: () => words })).join()).toContain(
+    'its data are damaged: muster cluster backups one lists snapshots',
   );
   expect(judged('listen tcp: address already in use')).toContain('; correct what it names');
 });
