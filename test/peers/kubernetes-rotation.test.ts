@@ -17,7 +17,9 @@ import type { RotationOrder, RotationSeen } from '../../src/cluster/change/rotat
 import { countedIn, sampleOf, watched } from '../../src/cluster/change/rotation/rehearsal.ts';
 import { rotation } from '../../src/cluster/change/rotation/rotation.ts';
 import { createStoredValues } from '../../src/cluster/change/rotation/stored-values.socket.ts';
+import { type Preflight, preflightFaults } from '../../src/cluster/change/upgrade/preflight.ts';
 import { createKubes } from '../../src/cluster/kube.socket.ts';
+import { fixedOf, releaseOf } from '../../src/cluster/spec/release.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
@@ -32,9 +34,70 @@ const SPEC = {
   controlPlanes: ['cp1'],
   workers: [],
   sans: [],
-  overrides: { versions: { etcd: '3.5.24-0' } },
+  overrides: {
+    versions: { etcd: '3.5.24-0' },
+    // Deprecated, and so off unless it is asked for; Kubernetes 1.37 does not have it.
+    flags: { 'kube-apiserver': { 'runtime-config': 'storage.k8s.io/v1beta1=true' } },
+  },
 };
 const PROGRAMS = ['etcd', 'kube-apiserver', 'kube-controller-manager'] as const;
+const GOLDEN = resolved(SPEC);
+/** An upgrade to Kubernetes 1.37 against which nothing speaks but APIs that clients use. */
+const PREFLIGHT: Preflight = {
+  from: GOLDEN,
+  to: { ...GOLDEN, versions: { ...GOLDEN.versions, 'kube-apiserver': '1.37.0' } },
+  running: { release: releaseOf(GOLDEN), fixed: fixedOf(GOLDEN), machines: new Map() },
+  health: { cluster: 'golden', ok: true, at: '', scope: 'all', findings: [] },
+  ...{ roles: [], without: [], has: () => true, metrics: [], full: [] },
+};
+
+/** What uses that certificate where only a search of all objects finds it. */
+const USERS = (certificate: string): string => `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: exporter, namespace: default}
+spec:
+  selector: {matchLabels: {app: exporter}}
+  template:
+    metadata: {labels: {app: exporter}}
+    spec:
+      containers:
+      - {name: exporter, image: 'example.test/exporter:1', env: [{name: CA, value: ${JSON.stringify(certificate)}}]}
+---
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: mounter, namespace: default}
+spec:
+  selector: {matchLabels: {app: mounter}}
+  template:
+    metadata: {labels: {app: mounter}}
+    spec:
+      containers: [{name: mounter, image: 'example.test/mounter:1'}]
+      volumes:
+      - {name: ca, csi: {driver: example.test, volumeAttributes: {ca: ${JSON.stringify(certificate)}}}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: noted, namespace: default, annotations: {example.test/ca: ${JSON.stringify(certificate)}}}
+---
+apiVersion: example.test/v1
+kind: Issuer
+metadata: {name: own, namespace: default}
+spec: {caBundle: ${Buffer.from(certificate).toString('base64')}}
+`;
+
+const DEFINITION = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: issuers.example.test}
+spec:
+  group: example.test
+  names: {plural: issuers, singular: issuer, kind: Issuer}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`;
 
 describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () => {
   const bin = path.join(ARTIFACTS ?? '', 'bin');
@@ -50,11 +113,24 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   let kubes: ReturnType<typeof createKubes>;
   let order: RotationOrder;
 
-  const kubectl = (...args: readonly string[]): string =>
+  const kubectlWith = (input: string, ...args: readonly string[]): string =>
     execFileSync(path.join(bin, 'kubectl'), ['--kubeconfig', inside('/run/muster/applier.conf'), ...args], {
       encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'pipe'],
+      input,
+      stdio: 'pipe',
     });
+  const kubectl = (...args: readonly string[]): string => kubectlWith('', ...args);
+
+  /** Makes objects that use the certificate; one of them belongs to another. */
+  async function makesUsersOf(certificate: string): Promise<void> {
+    kubectlWith(DEFINITION, 'apply', '-f', '-');
+    kubectl('wait', '--for=condition=Established', 'crd/issuers.example.test', '--timeout=60s');
+    kubectlWith(USERS(certificate), 'apply', '-f', '-');
+    const uid = kubectl('get', 'issuer', 'own', '-o', 'jsonpath={.metadata.uid}');
+    const owner = { apiVersion: 'example.test/v1', kind: 'Issuer', name: 'own', uid };
+    kubectl('create', 'configmap', 'owned', `--from-literal=ca.crt=${certificate}`);
+    kubectl('patch', 'configmap', 'owned', '-p', JSON.stringify({ metadata: { ownerReferences: [owner] } }));
+  }
 
   /** Puts the machine's files in place, as its agent would. */
   async function putFiles(): Promise<void> {
@@ -157,7 +233,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     kind = rotation({
       pki: world.pki,
       clock: systemClock,
-      clusters: { get: () => ({ resolved: resolved(SPEC), faults: [] }) as never },
+      clusters: { get: () => ({ resolved: GOLDEN, faults: [] }) as never },
       kubes,
       storedValues: createStoredValues(deps),
     });
@@ -193,6 +269,10 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     const oldCa = keysets.get('ca')!.trusted[0]!.certificate!;
     kubectl('create', 'secret', 'generic', 'word', '--from-literal=word=hush');
     kubectl('create', 'configmap', 'trust', `--from-literal=ca.crt=${oldCa}`);
+    await makesUsersOf(oldCa);
+    await until('the Deployment has its pod', () =>
+      kubectl('get', 'pods', '-l', 'app=exporter', '-o', 'name'),
+    );
     const oldClient = fs.readFileSync(inside('/etc/kubernetes/admin.conf'), 'utf8');
     await act('generate');
 
@@ -213,7 +293,15 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
       Buffer.from('hush').toString('base64'),
     );
     const { leftovers } = await sees('search', 'the search is over', (seen) => seen.leftovers !== undefined);
-    expect(leftovers).toEqual([{ name: 'configmap/default/trust', text: 'contains the old ca' }]);
+    expect(leftovers).toEqual([
+      { name: 'configmap/default/noted', text: 'contains the old ca' },
+      { name: 'configmap/default/owned', text: 'contains the old ca, of Issuer own' },
+      { name: 'configmap/default/trust', text: 'contains the old ca' },
+      // Not its ReplicaSet and its pod.
+      { name: 'deployment/default/exporter', text: 'contains the old ca' },
+      { name: 'daemonset/default/mounter', text: 'contains the old ca' },
+      { name: 'issuers.example.test/default/own', text: 'contains the old ca' },
+    ]);
 
     await act('distrust');
     world.clock.advance(6000 as never);
@@ -227,5 +315,20 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     await sees('publish', 'the new CA alone is published', ({ published }) => published === true);
     await act('forget');
     expect(kubectl('get', 'secret', 'word', '-o', 'name')).toBe('secret/word\n');
+  });
+
+  test('a deprecated API that a client asks for is named before the version without it', async () => {
+    const api = kubes('golden', ADDRESS);
+    const faults = async () => {
+      const texts = (await api('/metrics')).text;
+      return preflightFaults({ ...PREFLIGHT, metrics: [{ machine: 'cp1', text: texts }] });
+    };
+    expect(await faults()).toEqual([]);
+    kubectl('get', '--raw', '/apis/storage.k8s.io/v1beta1/volumeattributesclasses');
+    expect((await faults()).map(({ message }) => message)).toEqual([
+      expect.stringContaining(
+        'storage.k8s.io/v1beta1/volumeattributesclasses is in use, and Kubernetes 1.37',
+      ),
+    ]);
   });
 });
