@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, onTestFailed, test } from 'vites
 import { ARTIFACTS } from '../artifacts.ts';
 import { type Rack, until } from './etcd/rack.ts';
 import { rotationOf } from './etcd/rotation.ts';
+import { loseAll, takeSnapshot } from './etcd/snapshot.ts';
 import { Watch } from './etcd/watch.ts';
 import { type Kubectl, kubectlOf, openKubernetes, stops, versionOf } from './kubernetes/rack.ts';
 import { bootAll, clientOf, stateOf } from './kubernetes/rotating.ts';
@@ -16,6 +17,8 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
   let rack: Rack;
   /** With the credentials of before the rotation. */
   let kubectl: Kubectl;
+  /** A snapshot from before the rotation. */
+  let snapshot: string;
 
   beforeAll(async () => {
     rack = await openKubernetes();
@@ -26,6 +29,7 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
 
   test('all keys are replaced, and no request fails beyond one retry', { timeout: 1_800_000 }, async () => {
     const { load, token } = await clientOf(rack, kubectl);
+    snapshot = await takeSnapshot(rack);
     const etcdClient = rack.writer.credentials();
     load.start();
     onTestFailed(() => load.stop());
@@ -73,6 +77,42 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     expect(again.run('get', 'secret', 'word', '-o', 'jsonpath={.data.word}')).toBe(
       Buffer.from('hush').toString('base64'),
     );
+  });
+
+  test('a snapshot from before the rotation is restored, and its Secrets are read', {
+    timeout: 900_000,
+  }, async () => {
+    await loseAll(rack);
+    const restore = (...more: string[]) =>
+      rack.muster('cluster', 'restore', 'one', '--backup', snapshot, ...more);
+    expect(await restore()).toMatchObject({
+      code: 2,
+      output: expect.stringMatching(/encrypted with [0-9a-f]{16}, from before a rotation/),
+    });
+    const ordered = await restore('--confirm', 'one');
+    expect(ordered.code, ordered.output).toBe(0);
+    await rack.healthy(600);
+    for (const machine of rack.all) {
+      const again = await kubectlOf(rack, machine);
+      await until(
+        `${machine.name} reads Secrets`,
+        () => again.run('get', 'secret', 'word', '-o', 'jsonpath={.data.word}') !== '',
+        () => stateOf(rack),
+        600,
+      );
+    }
+    // What the snapshot brought back of the old keys is put right.
+    const status = async () => {
+      const { code, output } = await rack.muster('cluster', 'status', 'one');
+      if (code !== 0) throw new Error(output);
+      return true;
+    };
+    await until('the cluster is healthy', status, () => stateOf(rack), 600);
+    const { run } = await kubectlOf(rack);
+    const published = run('get', 'configmap', 'kube-root-ca.crt', '-o', 'jsonpath={.data.ca\\.crt}');
+    const { output } = await rack.muster('kubeconfig', 'one');
+    const trusted = /certificate-authority-data: (\S+)/.exec(output)![1]!;
+    expect(published.trim()).toBe(Buffer.from(trusted, 'base64').toString().trim());
   });
 });
 
