@@ -88,8 +88,8 @@ interface AgentApiDeps extends RedeemDeps, AuthenticateDeps {
   readonly consoles?: Pick<Consoles, 'take'> | undefined;
   /** Compares the checkpoints that machines remember with the security log. */
   readonly witness?: Witness | undefined;
-  /** Told the clocks of the machines; absent: nobody compares them. */
-  readonly witnesses?: ClockWitnesses | undefined;
+  /** Told the clocks of the machines. */
+  readonly witnesses: ClockWitnesses;
   /** Snapshots of etcd; absent: nobody takes any. */
   readonly snapshots?: AgentSnapshots | undefined;
   /** Which agent machines run; absent: none is upgraded. */
@@ -195,7 +195,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const since = deps.clock.monotonic();
       const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
-      deps.witnesses?.heard(member.name, { at: read.facts.clock, movedMs: read.facts.clockMoved ?? 0 });
+      deps.witnesses.heard(member.name, { at: read.facts.clock, movedMs: read.facts.clockMoved ?? 0 });
       if (hasEnded(deps, shown)) mustServe(deps.life?.state);
       if (hasEnded(deps, shown)) return renewEnded(deps, record, shown, read.facts, address);
       const facts = await factsOfThisLife(deps, liars, member.name, read.facts);

@@ -68,8 +68,8 @@ export interface AgentsDeps {
   readonly consoles?: Consoles;
   /** Compares what agents remember of the security log with it; absent: nobody does. */
   readonly witness?: Witness;
-  /** Told the clocks of the machines; absent: nobody compares them. */
-  readonly witnesses?: ClockWitnesses;
+  /** Told the clocks of the machines. */
+  readonly witnesses: ClockWitnesses;
   /** Called with the settings of every layer that is made; tests read tickets from them. */
   readonly made?: (settings: AgentSettings) => void;
 }

@@ -2,7 +2,8 @@
 import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { readImported } from '../pki/imported.ts';
-import type { VaultKeys } from '../pki/pki.ts';
+import type { VaultKeys } from '../pki/reseal.ts';
+import { takeAuthority } from '../pki/take-authority.ts';
 import { IMPORTED_KEYSETS, PKI } from './contract/pki.ts';
 import type { ApiDeps } from './deps.ts';
 import { flag, type Handler, json, readText } from './handler.ts';
@@ -42,7 +43,7 @@ export const importAuthority: H = async (request, deps) => {
   const { keyset, certificate, key } = read.data;
   const { generation, notes } = readImported(certificate, key, deps.clock.now());
   await deps.pki.found(cluster, deps.resolved(cluster)?.keys);
-  const { signs } = await deps.pki.import(cluster, keyset, generation);
+  const { signs } = await takeAuthority(deps, cluster, { name: keyset, authority: generation });
   deps.events.record({
     kind: 'pki.imported',
     subject: `Cluster/${cluster}`,

@@ -161,7 +161,7 @@ export interface ApiDeps {
     | 'dataKeys'
     | 'renew'
     | 'found'
-    | 'import'
+    | 'change'
     | 'rewrap'
     | 'transition'
     | 'vaultKeys'

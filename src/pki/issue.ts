@@ -1,5 +1,4 @@
 /** Makes new generations of keysets, and leaves as the table in hierarchy.ts says. */
-import { X509Certificate } from 'node:crypto';
 import type { Millis } from '../base/duration.ts';
 import {
   AUTHORITIES,
@@ -27,7 +26,7 @@ import {
 const beginning = (begins: 'back-dated' | 'transport', now: Millis): Millis =>
   begins === 'transport' ? TRANSPORT_BEGINS : ((now - BACK_DATED) as Millis);
 
-interface GenerationOptions {
+export interface GenerationOptions {
   readonly now: Millis;
   readonly algorithm?: KeyAlgorithm;
   /** How long a CA is valid; as the table in hierarchy.ts says by default. */
@@ -69,38 +68,14 @@ export async function withBridges(keyset: Keyset, to: Generation, now: Millis): 
   return { ...to, bridges: await Promise.all(made) };
 }
 
-/** Whether a CA made here begins in the future, because the clock was wrong when it was made. */
-function isFromFuture(name: KeysetName, { certificate }: Generation, now: Millis): boolean {
-  if (name === 'sa' || certificate === undefined) return false;
-  const { selfIssued, notBefore } = readAuthority(certificate);
-  const ours = new X509Certificate(certificate).subject === `CN=${AUTHORITIES[name].commonName}`;
-  return selfIssued && ours && notBefore > now;
-}
-
-/** Whether {@link redated} would change the keyset. A CA of an operator or with bridges stays. */
-export function isToBeRedated({ name, made, trusted, distrusted }: Keyset, now: Millis): boolean {
-  const all = [...made, ...trusted, ...distrusted];
-  return (
-    all.every(({ bridges = [] }) => bridges.length === 0) && all.some((one) => isFromFuture(name, one, now))
-  );
-}
-
-/**
- * The keyset whose CAs from the future have certificates that begin now, for the same keys: all
- * leaves that they signed still lead to them.
- */
-export async function redated(keyset: Keyset, options: GenerationOptions): Promise<Keyset> {
-  const { name } = keyset;
-  const again = async (one: Generation): Promise<Generation> => {
-    if (name === 'sa' || !isFromFuture(name, one, options.now)) return one;
-    const { pem } = await selfSign(authorityFacts(name, one.publicKey, options), one.key);
-    return { ...one, createdAt: options.now, certificate: pem };
-  };
-  return {
-    ...keyset,
-    made: await Promise.all(keyset.made.map(again)),
-    trusted: await Promise.all(keyset.trusted.map(again)),
-  };
+/** The generation with another certificate of the same key, which begins and ends by `options`. */
+export async function certifiedAgain(
+  name: AuthorityName,
+  one: Generation,
+  options: GenerationOptions,
+): Promise<Generation> {
+  const { pem } = await selfSign(authorityFacts(name, one.publicKey, options), one.key);
+  return { ...one, createdAt: options.now, certificate: pem };
 }
 
 function authorityFacts(

@@ -29,14 +29,13 @@ import {
   leafOf,
   MUSTER_KEYSETS,
 } from './hierarchy.ts';
-import { issueLeaf, isToBeRedated, newGeneration, redated } from './issue.ts';
+import { issueLeaf, newGeneration } from './issue.ts';
 import { IssueLimit } from './issue-limit.ts';
 import type { KeyAlgorithm, PublicKey } from './keys.ts';
 import {
   type Aged,
   bridgesBehind,
   foundKeyset,
-  type Generation,
   type Keyset,
   type KeysetOf,
   primaryOf,
@@ -45,7 +44,7 @@ import {
 import { pruneLedger } from './prune.ts';
 import { decodeIssued, decodeKeyset, encodeIssued, encodeKeyset, type IssuedCertificate } from './records.ts';
 import { orderRenewal, type RenewalOrder, renewalsOf } from './renewals.ts';
-import { resealAll, sealedBy } from './reseal.ts';
+import { resealAll, type VaultKeys, vaultKeysOf } from './reseal.ts';
 import {
   anotherOf,
   applyTransition,
@@ -57,7 +56,7 @@ import {
   type Transition,
 } from './transitions.ts';
 import type { Vault } from './vault.ts';
-import { type Signer, type SubjectName, signer } from './x509.ts';
+import { type Signer, signer, subjectText } from './x509.ts';
 
 interface PkiDeps {
   readonly store: Store;
@@ -114,7 +113,11 @@ export interface Pki {
    * @throws {MusterError} E_CONFLICT when another call wrote it meanwhile; E_PKI when there is no
    *   such keyset; and what `step` throws.
    */
-  change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset>;
+  change(
+    scope: string,
+    name: KeysetName,
+    step: (keyset: Keyset) => Keyset | Promise<Keyset>,
+  ): Promise<Keyset>;
   /**
    * Makes a generation of a keyset, or changes the state of one: see {@link Transition}. `also`
    * returns writes that are committed together with the keyset, or not at all; it gets the state
@@ -175,40 +178,11 @@ export interface Pki {
    * except the newest of its kind that somebody got. Returns how many.
    */
   prune(scope: string): Promise<number>;
-  /**
-   * Takes a CA that an operator brought. It signs at once if its keyset has signed nothing yet;
-   * otherwise it is made, as the generation to which the next rotation leads.
-   *
-   * @throws {MusterError} E_KEYSET when it is there already; E_CONFLICT; E_PKI without such a
-   *   keyset.
-   */
-  import(
-    scope: string,
-    name: AuthorityName,
-    authority: Generation,
-  ): Promise<{ readonly generation: string; readonly signs: boolean }>;
-  /**
-   * Makes certificates of CAs that begin in the future again, for the same keys; resolves to the
-   * names of their keysets.
-   *
-   * @throws {MusterError} E_CLOCK while the host's clock is in doubt; E_CONFLICT
-   */
-  redate(scope: string): Promise<readonly KeysetName[]>;
   /** The keys of the vault, and how many records of the store need each. */
   vaultKeys(): Promise<VaultKeys>;
   /** Seals all records with the vault's primary key: see resealAll of reseal.ts. */
   rewrap(): Promise<number>;
 }
-
-export interface VaultKeys {
-  /** The id of the key that seals. */
-  readonly primary: string;
-  /** Key id → the number of records that it sealed. */
-  readonly records: Readonly<Record<string, number>>;
-}
-
-const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
-  [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
 
 /** Opens the PKI. It reads the store when a method is called. */
 export function openPki(deps: PkiDeps): Pki {
@@ -229,7 +203,7 @@ class StorePki implements Pki {
   readonly #clock: Clock;
   readonly #lifetimes: NonNullable<PkiDeps['lifetimes']>;
   readonly #limit = new IssueLimit();
-  /** By generation; a generation never changes. */
+  /** By certificate. */
   readonly #signers = new Map<string, Signer>();
   /** Opened keysets by record: unsealing and checking one costs as much as a signature. */
   readonly #opened = new Map<string, { readonly revision: number; readonly keyset: Keyset }>();
@@ -286,7 +260,11 @@ class StorePki implements Pki {
     if (!result.ok) throw new MusterError('E_CONFLICT', `${scope} has keys, or was founded, already`);
   }
 
-  change(scope: string, name: KeysetName, step: (keyset: Keyset) => Keyset): Promise<Keyset> {
+  change(
+    scope: string,
+    name: KeysetName,
+    step: (keyset: Keyset) => Keyset | Promise<Keyset>,
+  ): Promise<Keyset> {
     return this.#changed(this.#keysetRecord(scope, name), step);
   }
 
@@ -407,39 +385,8 @@ class StorePki implements Pki {
     return resealAll({ store: this.#store, vault: this.#vault });
   }
 
-  async redate(scope: string): Promise<readonly KeysetName[]> {
-    mustKnowTime(this.#clock);
-    const lifetime = this.#lifetimes.authority;
-    const options = { now: this.#clock.now(), ...(lifetime && { lifetime }) };
-    const wrong = [...(await this.#read(scope)).values()].filter((one) => isToBeRedated(one, options.now));
-    for (const { name } of wrong)
-      await this.#changed(this.#keysetRecord(scope, name), (before) => redated(before, options));
-    this.#signers.clear();
-    return wrong.map(({ name }) => name);
-  }
-
-  async vaultKeys(): Promise<VaultKeys> {
-    const counts = await sealedBy({ store: this.#store });
-    const all = new Set([...this.#vault.ids, ...counts.keys()]);
-    return {
-      primary: this.#vault.primary,
-      records: Object.fromEntries([...all].map((id) => [id, counts.get(id) ?? 0])),
-    };
-  }
-
-  async import(
-    scope: string,
-    name: AuthorityName,
-    authority: Generation,
-  ): Promise<{ readonly generation: string; readonly signs: boolean }> {
-    mustKnowTime(this.#clock);
-    const unused = (await this.issued(scope)).every(({ issuer }) => issuer.keyset !== name);
-    if (unused) {
-      await this.change(scope, name, () => foundKeyset(name, authority));
-      return { generation: authority.id, signs: true };
-    }
-    const { generation } = await this.transition(scope, name, { do: 'make', given: authority });
-    return { generation, signs: false };
+  vaultKeys(): Promise<VaultKeys> {
+    return vaultKeysOf({ store: this.#store, vault: this.#vault });
   }
 
   /**
@@ -526,11 +473,9 @@ class StorePki implements Pki {
     const keyset = this.#keysetOf(record);
     const generation = id === undefined ? primaryOf(keyset) : generationOf(keyset, id);
     const behind = bridgesBehind(keyset, generation);
-    const known = this.#signers.get(generation.id);
-    if (known) return { signs: known, generation: generation.id, behind };
     const { certificate, key } = signingPairOf(keyset, generation);
-    const signs = signer(certificate, key);
-    this.#signers.set(generation.id, signs);
+    const signs = this.#signers.get(certificate) ?? signer(certificate, key);
+    this.#signers.set(certificate, signs);
     return { signs, generation: generation.id, behind };
   }
 }

@@ -53,12 +53,20 @@ export async function resealAll(deps: ResealDeps): Promise<number> {
   return written;
 }
 
-/** How many records need each key of the vault, by the key's id. No record is opened. */
-export async function sealedBy({ store }: Pick<ResealDeps, 'store'>): Promise<ReadonlyMap<string, number>> {
-  const counts = new Map<string, number>();
+/** The keys of the vault and the use of each. */
+export interface VaultKeys {
+  /** The id of the key that seals. */
+  readonly primary: string;
+  /** Key id → the number of records that it sealed. */
+  readonly records: Readonly<Record<string, number>>;
+}
+
+/** The keys of the vault, and how many records of the store need each. No record is opened. */
+export async function vaultKeysOf({ store, vault }: ResealDeps): Promise<VaultKeys> {
+  const counts = new Map<string, number>(vault.ids.map((id) => [id, 0]));
   for (const { value } of (await store.list(PKI_PREFIX)).records) {
     const ids = new Set([...value.matchAll(/"kid":"([0-9a-f]{16})"/g)].map((found) => found[1]!));
     for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
   }
-  return counts;
+  return { primary: vault.primary, records: Object.fromEntries(counts) };
 }

@@ -15,6 +15,10 @@ export interface SubjectName {
   readonly organizations?: readonly string[];
 }
 
+/** A subject as people read it: `O = ORGANIZATION, CN = NAME`. */
+export const subjectText = ({ commonName, organizations = [] }: SubjectName): string =>
+  [...organizations.map((organization) => `O = ${organization}`), `CN = ${commonName}`].join(', ');
+
 export interface AlternativeNames {
   readonly dns: readonly string[];
   /** IPv4 and IPv6 addresses as text. */

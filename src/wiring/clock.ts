@@ -5,6 +5,7 @@ import { duration } from '../base/duration.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { askTimeServers } from '../base/sntp.socket.ts';
 import { isSynchronized } from '../cli/doctor/host.files.ts';
+import { redate } from '../pki/redate.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
 import type { Common } from './common.ts';
@@ -69,7 +70,7 @@ export async function followClock(
   /** Ends what a wrong clock has left of CAs. */
   const mend = async (): Promise<void> => {
     for (const scope of await pki.scopes())
-      for (const keyset of await pki.redate(scope))
+      for (const keyset of await redate({ pki, clock }, scope))
         events.record({ kind: 'pki.redated', subject: `Cluster/${scope}`, fields: { keyset } });
     mended = true;
   };

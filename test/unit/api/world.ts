@@ -244,6 +244,7 @@ export async function openWorld(
     clock,
     log,
     metrics,
+    witnesses: { heard: () => {} },
   });
   const state = { ready: true };
   const clusters = followClusters(catalog, memberships);

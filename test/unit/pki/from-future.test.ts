@@ -6,6 +6,7 @@ import { duration, type Millis } from '../../../src/base/duration.ts';
 import { openCertificates } from '../../../src/cluster/plan/certificates.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { openPki } from '../../../src/pki/pki.ts';
+import { redate } from '../../../src/pki/redate.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { certificateView } from '../../../src/pki/views.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
@@ -51,7 +52,7 @@ test('CAs and certificates of a clock that was a year ahead are made again for t
   expect(certificateView(first, NOW).state).toBe('not yet valid');
   // Its CA begins in the future as well: another certificate would not help, and none is made.
   expect((await get(later)).serial).toBe(first.serial);
-  expect(await later.pki.redate('golden')).toEqual(['ca', 'etcd-ca', 'front-proxy-ca']);
+  expect(await redate(later, 'golden')).toEqual(['ca', 'etcd-ca', 'front-proxy-ca']);
   const made = await get(later);
   const ca = (await later.pki.keysets('golden')).get('etcd-ca')!;
   expect(ca.primary).toBe(founded.get('etcd-ca')!.primary);
@@ -62,7 +63,7 @@ test('CAs and certificates of a clock that was a year ahead are made again for t
   }
   // The order of issue counts, also after a restart, although the first one ends later.
   expect((await get(of(NOW))).serial).toBe(made.serial);
-  expect(await later.pki.redate('golden')).toEqual([]);
+  expect(await redate(later, 'golden')).toEqual([]);
 });
 
 test('while the clock is in doubt nothing is issued, and what there is stays', async () => {

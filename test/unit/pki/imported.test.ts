@@ -7,6 +7,7 @@ import { MusterError } from '../../../src/base/errors.ts';
 import { readImported } from '../../../src/pki/imported.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { trustBundle } from '../../../src/pki/keyset.ts';
+import { takeAuthority } from '../../../src/pki/take-authority.ts';
 import { CP1, GOLDEN, temporary, verifyFaults, world } from './kit.ts';
 
 /** A minute later, since openssl makes CAs that are valid from now on. */
@@ -129,7 +130,7 @@ test.each([
   async (_, ca, options) => {
     const of = await world();
     const { generation } = readImported(ca.certificate, ca.key, of.clock.now());
-    expect(await of.pki.import('golden', 'ca', generation)).toEqual({
+    expect(await takeAuthority(of, 'golden', { name: 'ca', authority: generation })).toEqual({
       generation: generation.id,
       signs: true,
     });
@@ -147,7 +148,7 @@ test('in a running cluster it is the next generation, with a bridge from the pre
   const of = await world();
   await issue(of);
   const { generation } = readImported(intermediate.certificate, intermediate.key, of.clock.now());
-  expect(await of.pki.import('golden', 'ca', generation)).toEqual({
+  expect(await takeAuthority(of, 'golden', { name: 'ca', authority: generation })).toEqual({
     generation: generation.id,
     signs: false,
   });
@@ -159,14 +160,16 @@ test('in a running cluster it is the next generation, with a bridge from the pre
   const leaf = directory.write('leaf.crt', certificate);
   const old = directory.write('old.crt', trustBundle(before));
   expect([...verifyFaults(old, [leaf], ['-untrusted', leaf])]).toEqual([]);
-  await expect(of.pki.import('golden', 'ca', generation)).rejects.toMatchObject({ code: 'E_KEYSET' });
+  await expect(takeAuthority(of, 'golden', { name: 'ca', authority: generation })).rejects.toMatchObject({
+    code: 'E_KEYSET',
+  });
 });
 
 test('a CA with a path length of 0 is taken with a note, and its successor has to be trusted before it signs', async () => {
   const of = await world();
   const { generation, notes } = readImported(narrow.certificate, narrow.key, of.clock.now());
   expect(notes).toEqual([expect.stringMatching(/path length is 0, so it cannot sign a bridge/)]);
-  await of.pki.import('golden', 'etcd-ca', generation);
+  await takeAuthority(of, 'golden', { name: 'etcd-ca', authority: generation });
   const next = await of.pki.transition('golden', 'etcd-ca', { do: 'make' });
   const promote = () =>
     of.pki.transition('golden', 'etcd-ca', { do: 'promote', generation: next.generation });

@@ -12,6 +12,7 @@ import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-clus
 import { readImported } from '../../../../src/pki/imported.ts';
 import { newGeneration } from '../../../../src/pki/issue.ts';
 import { allGenerations } from '../../../../src/pki/keyset.ts';
+import { takeAuthority } from '../../../../src/pki/take-authority.ts';
 import type { Store } from '../../../../src/store/store.ts';
 import { temporary } from '../../pki/kit.ts';
 import { MACHINES, resolved } from '../kit.ts';
@@ -142,7 +143,7 @@ test('a CA without room for a bridge is replaced with one more step, in which ev
   // openssl used the clock of this host, which may be seconds ahead of the test's by now.
   cluster.world.clock.advance(duration('10m'));
   const authority = readImported(narrow.certificate, narrow.key, cluster.world.clock.now());
-  await cluster.world.pki.import('golden', 'etcd-ca', authority.generation);
+  await takeAuthority(cluster.world, 'golden', { name: 'etcd-ca', authority: authority.generation });
   expect(await names()).toContain('trust');
   await cluster.changes.close();
 });

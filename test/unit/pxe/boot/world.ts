@@ -157,6 +157,7 @@ export async function world(
     clock,
     log,
     metrics,
+    witnesses: { heard: () => {} },
   });
   const boot = createBootService({
     ...(agents && { agents }),

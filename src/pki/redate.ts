@@ -1,0 +1,64 @@
+/** CAs that begin in the future, because the clock was wrong when they were made. */
+import { X509Certificate } from 'node:crypto';
+import { type Clock, mustKnowTime } from '../base/clock.ts';
+import type { Millis } from '../base/duration.ts';
+import { AUTHORITIES, type KeysetName } from './hierarchy.ts';
+import { certifiedAgain, type GenerationOptions } from './issue.ts';
+import type { Generation, Keyset } from './keyset.ts';
+import type { Pki } from './pki.ts';
+import { readAuthority } from './x509.ts';
+
+const generationsOf = ({ made, trusted, distrusted }: Keyset): readonly Generation[] => [
+  ...made,
+  ...trusted,
+  ...distrusted,
+];
+
+const isFromFuture = (name: KeysetName, { certificate }: Generation, now: Millis): boolean =>
+  name !== 'sa' && certificate !== undefined && readAuthority(certificate).notBefore > now;
+
+/** Whether Muster made the CA: only then it makes another certificate for it. */
+function isOurs(name: KeysetName, { certificate }: Generation): boolean {
+  if (name === 'sa' || certificate === undefined) return false;
+  const ours = new X509Certificate(certificate).subject === `CN=${AUTHORITIES[name].commonName}`;
+  return readAuthority(certificate).selfIssued && ours;
+}
+
+/** A CA of an operator or with bridges keeps its certificate. */
+const isToBeRedated = (keyset: Keyset, now: Millis): boolean =>
+  generationsOf(keyset).every(({ bridges = [] }) => bridges.length === 0) &&
+  generationsOf(keyset).some((one) => isOurs(keyset.name, one) && isFromFuture(keyset.name, one, now));
+
+/**
+ * The keyset whose CAs from the future have certificates that begin now, for the same keys: all
+ * leaves that they signed still lead to them.
+ */
+async function redated(keyset: Keyset, options: GenerationOptions): Promise<Keyset> {
+  const { name } = keyset;
+  const again = async (one: Generation): Promise<Generation> =>
+    name !== 'sa' && isOurs(name, one) && isFromFuture(name, one, options.now)
+      ? certifiedAgain(name, one, options)
+      : one;
+  return {
+    ...keyset,
+    made: await Promise.all(keyset.made.map(again)),
+    trusted: await Promise.all(keyset.trusted.map(again)),
+  };
+}
+
+/**
+ * Makes certificates of CAs that begin in the future again, for the same keys; resolves to the
+ * names of their keysets.
+ *
+ * @throws {MusterError} E_CLOCK while the host's clock is in doubt; E_CONFLICT; E_NO_KEYS
+ */
+export async function redate(
+  { pki, clock }: { readonly pki: Pick<Pki, 'keysets' | 'change'>; readonly clock: Clock },
+  scope: string,
+): Promise<readonly KeysetName[]> {
+  mustKnowTime(clock);
+  const options = { now: clock.now() };
+  const wrong = [...(await pki.keysets(scope)).values()].filter((one) => isToBeRedated(one, options.now));
+  for (const { name } of wrong) await pki.change(scope, name, (before) => redated(before, options));
+  return wrong.map(({ name }) => name);
+}
