@@ -423,9 +423,9 @@ function sourcesOf(body: string, request: ApiRequest): readonly DocumentSource[]
  * Reads the configuration directory again, and everything else that SIGHUP reads. Answers with the
  * faults of the directory.
  */
-export const reloadDocuments: H = async (_request, deps): Promise<ApiResponse> => {
+export const reloadDocuments: H = async (request, deps): Promise<ApiResponse> => {
   beforeChange('read the configuration again');
-  await deps.catalog.reload();
+  await deps.catalog.reload({ confirm: confirmed(request) });
   deps.daemon.reread();
   return json({ faults: deps.catalog.faults(), warnings: deps.catalog.warnings() });
 };

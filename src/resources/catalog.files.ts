@@ -2,6 +2,7 @@
  * The live catalogue merges the files of a directory and the documents in the store into one view.
  * Each change applies as a whole or not at all.
  */
+import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -26,7 +27,16 @@ import { checkDocuments } from './check.ts';
 import { ConfigDirectory } from './config-directory.files.ts';
 import { parseDocuments } from './document.ts';
 import { FaultReporter, type FaultsBySubject } from './fault-reporter.ts';
-import { differences, type FileChanges, type Files, faultyIn, reconcile } from './file-layer.ts';
+import {
+  changesSince,
+  differences,
+  type FileChanges,
+  type Files,
+  faultyIn,
+  filesOf,
+  reconcile,
+} from './file-layer.ts';
+import { type KeptFiles, openKeptFiles } from './kept-files.ts';
 import type { Document, Kind } from './kinds.ts';
 import { deleteDocument, loadDocuments, putDocument } from './stored-documents.ts';
 
@@ -67,6 +77,8 @@ class MergedCatalog implements LiveCatalog {
   #cross: readonly CrossFault[] | undefined = [];
   #storeFaults: readonly Fault[] = [];
   #queue: Promise<unknown> = Promise.resolve();
+  #kept: KeptFiles | undefined;
+  #keeping: Promise<unknown> = Promise.resolve();
 
   constructor(options: CatalogOptions) {
     const { directory, clock, log } = options;
@@ -83,10 +95,29 @@ class MergedCatalog implements LiveCatalog {
     this.#storeFaults = faults;
     for (const { code, message } of faults) log.error({ code }, message);
     this.#view.put(changes);
-    this.#takeFiles(this.#directory?.open() ?? new Map(), true);
+    await this.#openFiles();
     const close = () => this.#directory?.close();
     signal?.addEventListener('abort', close, { once: true });
     if (signal?.aborted) close();
+  }
+
+  /**
+   * Puts the files into force: first as they were when the server ended, then what changed since,
+   * so that a start takes no document away that a reload would keep.
+   */
+  async #openFiles(): Promise<void> {
+    const { directory, store, log } = this.#options;
+    if (directory === undefined || this.#directory === undefined) return;
+    const found = this.#directory.open();
+    const kept = await openKeptFiles({ store, log }, directory);
+    this.#kept = kept;
+    const before = filesOf(new Map([...kept.texts].map(([path, text]) => [join(directory, path), text])));
+    const changes = changesSince(before, found);
+    if (before.size > 0) {
+      this.#files = before;
+      this.#takeFiles(new Map(), { isFirst: true });
+    }
+    this.#takeFiles(changes, { isFirst: true, isUpgrade: kept.isUpgrade });
   }
 
   get<K extends Kind>(kind: K, name: string): Entry<K> | undefined {
@@ -173,15 +204,16 @@ class MergedCatalog implements LiveCatalog {
     this.#cross = undefined;
   }
 
-  reload(): Promise<void> {
+  reload({ confirm = [] }: Pick<ChangeOptions, 'confirm'> = {}): Promise<void> {
     return this.#next(async () => {
-      this.#readAgain();
+      this.#readAgain(confirm);
     });
   }
 
   async close(): Promise<void> {
     this.#directory?.close();
     await this.#queue;
+    await this.#keeping;
   }
 
   /**
@@ -197,11 +229,11 @@ class MergedCatalog implements LiveCatalog {
    * Reads what changed in the directory. While the directory cannot be read, its documents stay in
    * force.
    */
-  #readAgain(): void {
+  #readAgain(confirm: readonly string[] = []): void {
     if (this.#directory === undefined) return;
     const wasUnreadable = this.#unreadable().length > 0;
     const changes = this.#directory.read(this.#files);
-    if (changes !== undefined && changes.size > 0) this.#takeFiles(changes, false);
+    if (changes !== undefined && changes.size > 0) this.#takeFiles(changes, { confirm });
     if (changes === undefined || wasUnreadable) this.#reportFaults();
   }
 
@@ -271,9 +303,16 @@ class MergedCatalog implements LiveCatalog {
   }
 
   /**
-   * Puts changed files into force as far as they are valid. With `first` no events are recorded.
+   * Puts changed files into force as far as they are valid. With `isFirst` no events are recorded.
    */
-  #takeFiles(changes: FileChanges, first: boolean): void {
+  #takeFiles(
+    changes: FileChanges,
+    {
+      isFirst = false,
+      isUpgrade = false,
+      confirm = [],
+    }: { readonly isFirst?: boolean; readonly isUpgrade?: boolean } & Pick<ChangeOptions, 'confirm'>,
+  ): void {
     const api = new Map<DocumentId, Document>();
     for (const kind of KIND_NAMES)
       for (const { document, origin } of this.#view.list(kind) as readonly Entry[])
@@ -284,6 +323,8 @@ class MergedCatalog implements LiveCatalog {
       changes,
       api,
       known: this.#faultsBetween(),
+      isUpgrade,
+      confirm,
       extra: (set) => this.#extra(set),
     });
     this.#files = result.files;
@@ -292,9 +333,18 @@ class MergedCatalog implements LiveCatalog {
     this.#view.move(put.filter((one) => !one.fresh).map((one) => one.entry!));
     const fresh = put.filter((one) => one.fresh);
     this.#view.put(fresh);
-    if (!first) this.#announce(fresh);
+    if (!isFirst) this.#announce(fresh);
     this.#reportFaults();
     this.#count();
+    this.#keep();
+  }
+
+  /** Notes the versions in force for the next start. A disk that is full does not stop a reload. */
+  #keep(): void {
+    const files = this.#files;
+    this.#keeping = this.#keeping
+      .then(() => this.#kept?.keep(files))
+      .catch((error: unknown) => this.#options.log.warn({ error: `${error}` }, 'files are not kept'));
   }
 
   #extra(set: CandidateSet): readonly CrossFault[] {

@@ -113,7 +113,7 @@ export interface LiveCatalog extends Catalog {
   /** Computes faults between documents again, after something else that they name has changed. */
   recheck(): void;
   /** Reads the configuration directory again. Resolves when its documents are in force. */
-  reload(): Promise<void>;
+  reload(options?: Pick<ChangeOptions, 'confirm'>): Promise<void>;
   /** Stops watching. */
   close(): Promise<void>;
 }

@@ -3,11 +3,12 @@
  * `directory.files.ts` reads the files.
  *
  * A file is taken as a whole: if its new version has any fault, or breaks other documents, its last
- * valid version stays in force. If a file never had a valid version (at the start of the server),
- * its valid documents are put into force, so that one wrong document does not block the others.
+ * valid version stays in force, over restarts of the server too (`kept-files.ts`). If a file never
+ * had a valid version, its valid documents are put into force, so that one wrong document does not
+ * block the others.
  */
 import { isDeepStrictEqual } from 'node:util';
-import type { Fault, SourceSpot } from '../base/errors.ts';
+import type { ErrorCode, Fault, SourceSpot } from '../base/errors.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -49,6 +50,8 @@ interface FileState {
   readonly documents: readonly Placed[];
   /** Whether they are a complete version of the file without faults. */
   readonly whole: boolean;
+  /** The text of the documents in force, if that is known. */
+  readonly text?: string | undefined;
   /**
    * Why the current text of the file is not in force; empty if it is. A file with faults is read
    * again at every reload.
@@ -82,6 +85,13 @@ interface ReconcileInput {
   readonly api: ReadonlyMap<DocumentId, Document>;
   /** Errors that existed before; no new version caused them. */
   readonly known: readonly CrossFault[];
+  /**
+   * Whether an older Muster put files into force of which nothing is kept. What only this version
+   * refuses then stays in force, with its faults.
+   */
+  readonly isUpgrade?: boolean;
+  /** Clusters whose names the operator repeated, to accept what changes in them. */
+  readonly confirm?: readonly string[];
   /** Further checks (that every configuration renders). */
   readonly extra: (set: CandidateSet) => readonly CrossFault[];
 }
@@ -91,6 +101,7 @@ interface Version {
   /** What is left of documents with faults; only in the first round. */
   remnants: readonly Remnant[];
   whole: boolean;
+  text?: string | undefined;
   faults: readonly Fault[];
   faulty: readonly string[];
   /** Whether this version is new and can have caused a fault. */
@@ -99,6 +110,13 @@ interface Version {
 
 type Where = ReadonlyMap<DocumentId, { readonly file: string; readonly placed: Placed | Located }>;
 
+const wordedKey = (one: CrossFault): string => `${faultKey(one)} ${one.fault.message}`;
+
+/** Faults with which a document may be in force: what it concerns is held. */
+const HELD: readonly ErrorCode[] = ['E_REFERENCE', 'E_CONFIG'];
+/** Faults that checks of a newer Muster can find in documents that were in force. */
+const REFUSED: readonly ErrorCode[] = ['E_SCHEMA', 'E_CLUSTER'];
+
 /**
  * Decides which versions are in force after `changes`. The first round compares all documents as
  * they are written, with what is left of those that have faults, so that every fault is found. Each
@@ -106,7 +124,8 @@ type Where = ReadonlyMap<DocumentId, { readonly file: string; readonly placed: P
  */
 export function reconcile(input: ReconcileInput): Reconciled {
   const versions = firstVersions(input);
-  const known = new Set(input.known.map(faultKey));
+  const known = new Set(input.known.flatMap((one) => [faultKey(one), wordedKey(one)]));
+  const mayStay = new Set([...HELD, ...(input.isUpgrade ? REFUSED : [])]);
   let first: readonly CrossFault[] | undefined;
   for (;;) {
     const isFirst = first === undefined;
@@ -118,16 +137,19 @@ export function reconcile(input: ReconcileInput): Reconciled {
       ),
     );
     const seen: CandidateSet = isFirst && faulty.size > 0 ? { ...set, faulty } : set;
-    const cross = withoutEchoes(trusted([...checkDocuments(seen), ...input.extra(seen)], remnants), remnants);
+    const checked = accepted([...checkDocuments(seen), ...input.extra(seen)], input);
+    const cross = withoutEchoes(trusted(checked, remnants), remnants);
     const errors = cross.filter((one) => one.severity === 'error');
     first ??= cross;
     const blame = new Blame(versions, input.before);
     for (const { fault, file, placed } of duplicates) blame.add([file], fault, placed);
-    for (const error of errors) blameForCross(blame, versions, where, { known, faulty, error });
+    for (const error of errors) blameForCross(blame, versions, where, { known, faulty, mayStay, error });
     if (blame.carryOut()) continue;
     return {
       files: new Map(
-        [...versions].filter(([, v]) => v.documents.length + v.faults.length > 0 || v.whole).map(state),
+        [...versions]
+          .filter(([, v]) => v.documents.length + v.faults.length > 0 || v.text !== undefined)
+          .map(state),
       ),
       documents: new Map([...where].map(([id, { placed }]) => [id, placedOf(placed)])),
       ...inForce(set, faulty, cross, input),
@@ -136,15 +158,23 @@ export function reconcile(input: ReconcileInput): Reconciled {
   }
 }
 
+/** The faults with those as warnings that the operator accepted. */
+const accepted = (faults: readonly CrossFault[], { confirm = [] }: ReconcileInput): readonly CrossFault[] =>
+  confirm.length === 0
+    ? faults
+    : faults.map((one) =>
+        one.confirm !== undefined && confirm.includes(one.confirm) ? { ...one, severity: 'warning' } : one,
+      );
+
 /** The faults between the documents in force; what refers to a faulty document has none. */
 function inForce(
   set: CandidateSet,
   faulty: ReadonlySet<string>,
   cross: readonly CrossFault[],
-  { extra }: ReconcileInput,
+  input: ReconcileInput,
 ): Pick<Reconciled, 'errors' | 'warnings'> {
   const seen = { ...set, faulty };
-  const found = faulty.size === 0 ? cross : [...checkDocuments(seen), ...extra(seen)];
+  const found = faulty.size === 0 ? cross : accepted([...checkDocuments(seen), ...input.extra(seen)], input);
   return {
     errors: found.filter((one) => one.severity === 'error'),
     warnings: found.filter((one) => one.severity === 'warning'),
@@ -193,10 +223,34 @@ const state = ([file, version]: readonly [string, Version]): [string, FileState]
   {
     documents: version.documents.map(placedOf),
     whole: version.whole,
+    ...(version.text !== undefined && { text: version.text }),
     faults: version.faults,
     faulty: version.faulty,
   },
 ];
+
+/** Files as they were in force when the server ended, from their texts. */
+export const filesOf = (texts: ReadonlyMap<string, string>): Files =>
+  new Map(
+    [...texts].map(([file, text]): [string, FileState] => {
+      const { documents, faults } = parseDocuments(text, file);
+      return [file, { documents, whole: faults.length === 0, text, faults: [], faulty: [] }];
+    }),
+  );
+
+/**
+ * What changed in the directory since those files were in force. A text of which not all documents
+ * are valid any more is read again, so that its faults are told.
+ */
+export function changesSince(before: Files, found: FileChanges): FileChanges {
+  const changes = new Map(found);
+  for (const [file, { whole, text }] of before) {
+    const now = found.get(file);
+    if (now === undefined) changes.set(file, 'gone');
+    else if (whole && now !== 'gone' && 'text' in now && now.text === text) changes.delete(file);
+  }
+  return changes;
+}
 
 /** The documents of files that have faults, as {@link CandidateSet.faulty}. */
 export const faultyIn = (files: Files): ReadonlySet<string> =>
@@ -215,7 +269,8 @@ function firstVersions({ before, changes }: ReconcileInput): Map<string, Version
         'text' in change
           ? parseDocuments(change.text, file)
           : { documents: [], remnants: [], faults: [change.fault], faulty: [] };
-      versions.set(file, { ...parsed, whole: parsed.faults.length === 0, fresh: true });
+      const text = 'text' in change ? change.text : undefined;
+      versions.set(file, { ...parsed, text, whole: parsed.faults.length === 0, fresh: true });
     }
   }
   return versions;
@@ -275,10 +330,12 @@ function blameForCross(
   {
     known,
     faulty,
+    mayStay,
     error,
   }: {
     readonly known: ReadonlySet<string>;
     readonly faulty: ReadonlySet<string>;
+    readonly mayStay: ReadonlySet<ErrorCode>;
     readonly error: CrossFault;
   },
 ): void {
@@ -286,9 +343,11 @@ function blameForCross(
   const other = error.other && where.get(error.other);
   const parties = [own, other].filter((one) => one !== undefined && versions.get(one.file)!.fresh);
   const waits = waitsFor(error, faulty);
+  // What is in force with a fault may change in other places.
+  if ([...HELD, ...REFUSED].includes(error.fault.code) && known.has(wordedKey(error))) return;
   if (parties.length > 0) {
     const party = parties[0]!;
-    const isRemovable = error.fault.code !== 'E_REFERENCE' && error.fault.code !== 'E_CONFIG';
+    const isRemovable = !mayStay.has(error.fault.code);
     const fault =
       waits === undefined ? error.fault : { ...error.fault, message: `${error.document}: ${waits}` };
     const files = parties.map((one) => one!.file);

@@ -77,7 +77,12 @@ export const MUSTER_SCOPE = '_muster';
 export const KEYS = {
   document: keys('document/KIND/NAME', {
     room: 'resources',
-    holds: 'a document that was written through the API; documents of `--config DIR` are not stored',
+    holds: 'a document that was written through the API',
+  }),
+  file: keys('file/PATH…', {
+    room: 'resources',
+    holds:
+      'the last valid version of a file of `--config DIR`, compressed, with which its present version is compared at a start',
   }),
   keyset: keys('pki/SCOPE/keyset/NAME', {
     room: 'pki',

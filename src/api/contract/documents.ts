@@ -251,6 +251,7 @@ export const DOCUMENTS = {
     access: 'operate',
     summary:
       'Reads the configuration directory, the loader directories and the host’s addresses again; answers with the faults of the configuration directory.',
+    query: z.strictObject({ confirm }),
     answer: z.strictObject({ faults: z.array(fault), warnings }),
   },
 } as const satisfies Contracts;

@@ -76,8 +76,12 @@ export function statusText(value: Status, color: boolean): string {
  * `muster reload`: makes the server read its directories again. Exit code 1 when a file has faults;
  * then the last valid versions stay in force.
  */
-export async function reload(options: Options, io: Io): Promise<number> {
-  const { faults } = await openClient(options, io).ask('POST /v1/reload');
+export async function reload(
+  options: Options & { readonly confirm?: readonly string[] },
+  io: Io,
+): Promise<number> {
+  const query = { confirm: options.confirm?.join(',') };
+  const { faults } = await openClient(options, io).ask('POST /v1/reload', { query });
   io.err(faultsText(faults));
   if (faults.length > 0) return EXIT.failure;
   io.out('reloaded\n');

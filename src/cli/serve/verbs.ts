@@ -36,7 +36,8 @@ export const registerServer: Register = (program, io, finish) => {
       .summary('read the configuration directory again')
       .description(
         'Makes the server read its configuration and loader directories again. Exit code 1 when the configuration has faults.',
-      ),
+      )
+      .option('--confirm <cluster...>', 'names of clusters in which you accept changes that need it'),
   ).action(async (options) => finish(await (await import('./status.ts')).reload(options, io)));
   withExamples(reload, ['muster reload', 'read changed files now, and see their faults']);
   withServer(

@@ -36,6 +36,7 @@ const releaseRecord = z.strictObject({
     runtime: z.string(),
     etcdTopology: z.string(),
     endpoint: z.string(),
+    virtualAddresses: z.array(z.string()).optional(),
   }),
 });
 
@@ -184,12 +185,13 @@ function merged(
 }
 
 /** The settings after a change that a person accepted; all others never change. */
-const accepted = (was: Fixed, { services, pods, cni, endpoint }: Fixed): Fixed => ({
+const accepted = (was: Fixed, { services, pods, cni, endpoint, virtualAddresses }: Fixed): Fixed => ({
   ...was,
   services,
   pods,
   cni,
   endpoint,
+  virtualAddresses,
 });
 
 function readJson<T>(text: string, schema: z.ZodType<T>): T | undefined {

@@ -92,6 +92,16 @@ const FIXED_RULES: readonly FixedRule[] = [
         ? undefined
         : `clients know it as ${was.endpoint}; kubeconfigs that were given out stop working`,
   },
+  {
+    path: 'virtualAddress.addresses',
+    survivable: true,
+    why: ({ virtualAddresses: had = [] }, { virtualAddresses: will = [] }) => {
+      const lost = had.filter((address) => !will.includes(address));
+      return lost.length === 0
+        ? undefined
+        : `its control planes hold ${list(lost)}, where machines and clients reach the API; they lose it unless the endpoint leads elsewhere already`;
+    },
+  },
 ];
 
 /** All faults of a Cluster on what it runs. */

@@ -22,6 +22,8 @@ export interface Fixed {
   readonly runtime: string;
   readonly etcdTopology: string;
   readonly endpoint: string;
+  /** Absent in what an older Muster noted. */
+  readonly virtualAddresses?: readonly string[] | undefined;
 }
 
 export interface RunningMachine {
@@ -84,4 +86,5 @@ export const fixedOf = (resolved: ResolvedCluster): Fixed => ({
   runtime: resolved.runtime,
   etcdTopology: resolved.etcd.topology,
   endpoint: `${resolved.endpoint.host}:${resolved.endpoint.port}`,
+  virtualAddresses: resolved.virtualAddress?.addresses ?? [],
 });

@@ -41,6 +41,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'change/CLUSTER',
     'clock',
     'document/KIND/NAME',
+    'file/PATH…',
     'founding/CLUSTER',
     'inventory/MACHINE',
     'join-tokens/CLUSTER/MACHINE',

@@ -40,6 +40,28 @@ test.for<[string, Partial<KubernetesSpec>, readonly string[]]>([
   expect(faults(changes)).toEqual(found);
 });
 
+test('virtual addresses that a founded cluster loses need its name', () => {
+  const held = (addresses: string[] | undefined) =>
+    fixedOf(
+      resolved({ version: '1.35.6', ...(addresses && { virtualAddress: { addresses, interface: 'eth0' } }) }),
+    );
+  const release = releaseOf(FOUNDED);
+  const codes = (was: Partial<ReturnType<typeof held>>, will: string[] | undefined) =>
+    runningFaults(
+      resolved({
+        version: '1.35.6',
+        ...(will && { virtualAddress: { addresses: will, interface: 'eth0' } }),
+      }),
+      { release, fixed: { ...held(undefined), ...was }, machines: new Map() },
+    ).map(({ code, path, survivable }) => `${code} ${path}${survivable ? '?' : ''}`);
+  const lost = ['E_CONFIRM virtualAddress.addresses?'];
+  expect(codes(held(['10.0.0.10']), ['10.0.0.10'])).toEqual([]);
+  expect(codes(held(['10.0.0.10']), ['10.0.0.99'])).toEqual(lost);
+  expect(codes(held(['10.0.0.10']), undefined)).toEqual(lost);
+  // An older Muster noted none.
+  expect(codes({ virtualAddresses: undefined }, ['10.0.0.99'])).toEqual([]);
+});
+
 test('what runs counts, whatever the release says: a control plane that slept, an API server ahead', () => {
   expect(faults({ version: '1.36.3' }, { cp1: { versions: { 'kube-apiserver': '1.34.9' } } })).toEqual([
     'E_SKEW version',

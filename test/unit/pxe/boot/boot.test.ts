@@ -377,6 +377,24 @@ describe('identity', () => {
     expect((await w.powerOn(MAC1, other)).decision.kind).toBe('script');
   });
 
+  it('tells a new board with a known serial number whose it is, at its console and in explain', async () => {
+    const w = await world([
+      NETWORK,
+      IMAGE,
+      WORKER,
+      machine('node-1', [MAC1], { profile: 'worker', serial: 'SN-1' }),
+    ]);
+    const answer = await w.powerOn(MAC2, { serial: 'SN-1' });
+    const text = 'Its serial number is that of node-1, whose document lists none of its addresses.';
+    expect(answer.decision).toMatchObject({
+      kind: 'hold',
+      reason: { code: 'unknown_machine', text: expect.stringContaining(text) },
+    });
+    expect(w.boot.explain({ mac: MAC2 }).decision).toMatchObject({
+      reason: { text: expect.stringContaining(text) },
+    });
+  });
+
   it('boots two blades that share UUID and serial, each as itself', async () => {
     const w = await world([NETWORK, IMAGE, WORKER]);
     const hardware = { uuid: U, serial: 'C6100-77' };
