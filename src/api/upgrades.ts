@@ -13,12 +13,13 @@ export const namesIn = (text: string | undefined): readonly string[] =>
   (text ?? '').split(',').filter((name) => name !== '');
 
 /**
- * Reads how many workers may be changed at the same time.
+ * Reads how many workers may be changed at the same time; absent: as many as the groups allow.
  *
  * @throws {MusterError} E_USAGE when it is not a number from 1 to 100
  */
-export function atOnceOf(text: string | undefined): number {
-  const maxUnavailable = Number(text ?? '1');
+export function atOnceOf(text: string | undefined): number | undefined {
+  if (text === undefined || text === '') return undefined;
+  const maxUnavailable = Number(text);
   if (Number.isInteger(maxUnavailable) && maxUnavailable >= 1 && maxUnavailable <= 100) return maxUnavailable;
   throw new MusterError('E_USAGE', '"maxUnavailable" is a number of workers from 1 to 100');
 }

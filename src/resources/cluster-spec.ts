@@ -92,12 +92,16 @@ export const kubernetesSpec = z.strictObject({
         taints: z.array(z.string()).optional().meta({
           description: 'Taints of their Nodes, e.g. "gpu=yes:NoSchedule" or "gpu:NoExecute".',
         }),
+        maxUnavailable: z.int().min(1).max(100).optional().meta({
+          description:
+            'How many workers of the group may be down at the same time in an upgrade or a roll (docs/upgrading.md). A worker counts that is drained, reboots, does not report or is not Ready, whatever took it down. Absent: as many as the whole cluster.',
+        }),
       }),
     )
     .optional()
     .meta({
       description:
-        'Labels and taints of Nodes, by groups of machines; a machine may be in several groups. Registered Nodes get a change within half a minute; labels and taints that are removed here are removed from the Nodes. A change by kubectl stays until the document changes.',
+        'Labels and taints of Nodes, and how many may be down at a time, by groups of machines; a machine may be in several groups. Registered Nodes get a change within half a minute; labels and taints that are removed here are removed from the Nodes. A change by kubectl stays until the document changes.',
     }),
   etcd: z
     .strictObject({

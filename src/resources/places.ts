@@ -71,7 +71,10 @@ const KUBERNETES: Readonly<Record<string, Place>> = {
   ),
   controlPlanes: at('/etc/kubernetes/manifests of these machines; members of etcd', '[cp1, cp2, cp3]'),
   workers: at('kubelet and haproxy of these machines; taints of control planes', '[w1, w2]'),
-  nodes: at('kubelet --node-labels, registerWithTaints; the Node', '[{machines: [w1], labels: {rack: r1}}]'),
+  nodes: at(
+    'kubelet --node-labels, registerWithTaints; the Node; boot host: turns of workers',
+    '[{machines: [w1], labels: {rack: r1}}]',
+  ),
   etcd: at(
     '/etc/kubernetes/manifests/etcd.yaml or muster-etcd.service',
     '{topology: external, machines: [e1]}',

@@ -6,6 +6,7 @@ import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { openBuilds } from '../cluster/change/agents/builds.ts';
 import { createAskNow } from '../cluster/change/answers.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
+import { createFindDown } from '../cluster/change/down.ts';
 import { openGivenTurns } from '../cluster/change/given-turns.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import { openLaterKeys } from '../cluster/change/later-keys.ts';
@@ -83,15 +84,16 @@ export async function openClusterChanges(
   };
   const record = (cluster: string) => underWay<UpgradeOrder>(cluster, 'upgrade');
   const windows = windowsOf({ catalog, clock });
+  const down = createFindDown({ clusters, kubes, rebooting: rollouts.rebooting, clock });
   const { rolling, ...rollsOf } = openRolling(
     {
-      ...{ windows, clusters, kubes, founding, boot, rollouts },
+      ...{ windows, clusters, kubes, founding, boot, rollouts, down },
       record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
     },
     { roster, catalog, releases },
   );
   const closed = windows.closedForUpgrades;
-  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed });
+  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed, down });
   const upgradeKind = anyKind(upgrading);
   const { settled } = rollouts;
   const agentsNow = () => believedAgents(agents, roster);

@@ -55,7 +55,7 @@ export async function roll(
     outdated: String(options.outdated === true),
     now: String(options.now === true),
     without: (options.without ?? []).join(','),
-    maxUnavailable: options.maxUnavailable ?? '1',
+    ...(options.maxUnavailable !== undefined && { maxUnavailable: options.maxUnavailable }),
   };
   if (options.dryRun) {
     const asked = { params, query: { dryRun: true }, body };

@@ -62,7 +62,7 @@ export async function upgrade(
     to: options.to ?? '',
     pauseBefore: untilOf(options.until),
     without: (options.without ?? []).join(','),
-    maxUnavailable: options.maxUnavailable ?? '1',
+    ...(options.maxUnavailable !== undefined && { maxUnavailable: options.maxUnavailable }),
     now: String(options.now === true),
   };
   if (options.dryRun) {

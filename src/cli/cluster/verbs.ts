@@ -134,7 +134,10 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
       .option('--dry-run', 'check, and show the steps')
       .option('--until <part>', 'pause after this part: etcd, control-plane or canary')
       .option('--without <worker...>', 'do not wait for these workers')
-      .option('--max-unavailable <number>', 'how many workers are changed at a time (default: 1)')
+      .option(
+        '--max-unavailable <number>',
+        'how many workers are changed at a time (default: as many as nodes[].maxUnavailable allows together, or 1)',
+      )
       .option('--now', 'also outside of the maintenance windows, if those hold upgrades')
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, order: string | undefined, options) =>
@@ -160,7 +163,10 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
       .option('--now', 'also outside of the maintenance windows of the Cluster')
       .option('--dry-run', 'check, and show the machines, their images and the steps')
       .option('--without <machine...>', 'leave these machines out')
-      .option('--max-unavailable <number>', 'how many workers are down at a time (default: 1)')
+      .option(
+        '--max-unavailable <number>',
+        'how many workers are down at a time (default: as many as nodes[].maxUnavailable allows together, or 1)',
+      )
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, order: string | undefined, options) =>
     finish(await (await import('./roll.ts')).roll(name, order, options, io)),

@@ -8,6 +8,8 @@
  */
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { Down } from './down.ts';
+import { nextTurns, whyGroupIsFull } from './groups.ts';
 import type { ChangeRecord, Evidence } from './record.ts';
 import {
   type ChangeTable,
@@ -32,6 +34,8 @@ export interface Observed<Seen> {
    * finishes it, unless its verdict gives it back. Steps that all machines do at once do not ask.
    */
   readonly closed?: string | undefined;
+  /** Workers that count as down in their groups, besides those that have their turn, and why. */
+  readonly down?: Down | undefined;
 }
 
 /** What happened, for events. */
@@ -135,7 +139,7 @@ export function advance<Order, Seen>(
       : { do: 'act' };
   const machines = participants(step, observed.machines, record.without);
   const input = { order: record.order, machines, cluster: observed.cluster, age: observed.age };
-  const looked = lookAtMachines(record, step, input, observed.closed, now);
+  const looked = lookAtMachines(record, step, input, observed, now);
   if (looked.lacking.length > 0) return settle(record, looked, now);
   const whole = step.whole?.(input);
   if (whole === undefined || whole.is === 'done') return ended(record, table, looked, whole?.evidence, now);
@@ -158,7 +162,7 @@ function lookAtMachines<Order, Seen>(
   record: ChangeRecord<Order>,
   step: Step<Order, Seen>,
   input: StepInput<Order, Seen>,
-  closed: string | undefined,
+  { closed, down = new Map() }: Pick<Observed<Seen>, 'closed' | 'down'>,
   now: number,
 ): Looked {
   const evidence: Record<string, Evidence> = {};
@@ -193,7 +197,18 @@ function lookAtMachines<Order, Seen>(
   const lacking = input.machines.flatMap(({ name }) => (evidence[name] ? [] : [name]));
   // What holds one machine could hold the next one as well.
   const had = record.turns.filter((name) => !yields.includes(name));
-  const turns = turnsOf(had, step, lacking, closed === undefined && hold === undefined);
+  const whyNot = (name: string, turns: readonly string[]): string | undefined =>
+    whyGroupIsFull(name, groupsIn(step), countedDown(record, name, turns, down));
+  const turns = turnsOf(had, step, lacking, {
+    more: closed === undefined && hold === undefined,
+    whyNot,
+  });
+  if (closed === undefined)
+    for (const name of lacking)
+      if (!turns.includes(name)) waiting[name] = whyNot(name, turns) ?? waiting[name] ?? '';
+  const first = lacking.find((name) => whyNot(name, turns) !== undefined);
+  if (first !== undefined && turns.length === 0 && closed === undefined && stillFor >= SILENT_AFTER)
+    hold ??= fullGroup(first, waiting[first]!);
   for (const name of turns)
     if (!record.turns.includes(name)) notes.push({ code: 'turn', text: step.sentence, machine: name });
   return { evidence, turns, lacking, waiting, notes, ...(hold && { held: hold }) };
@@ -215,13 +230,34 @@ function turnsOf<Order, Seen>(
   turns: readonly string[],
   { scope }: Step<Order, Seen>,
   lacking: readonly string[],
-  more: boolean,
+  { more, whyNot }: { readonly more: boolean; readonly whyNot: Parameters<typeof nextTurns>[3] },
 ): readonly string[] {
   if (scope.on === 'boot-host' || scope.atOnce === 'all') return [];
   const kept = turns.filter((name) => lacking.includes(name));
-  const next = more ? lacking.filter((name) => !kept.includes(name)) : [];
-  return [...kept, ...next.slice(0, Math.max(0, scope.atOnce - kept.length))];
+  return more ? nextTurns(kept, lacking, scope.atOnce, whyNot) : kept;
 }
+
+const groupsIn = ({ scope }: Pick<Step<never, never>, 'scope'>) =>
+  scope.on === 'machines' ? scope.groups : undefined;
+
+/**
+ * The workers that count in the groups of a machine. On the way back one that is down itself waits
+ * only for turns: two that the change has broken would wait for each other otherwise.
+ */
+const countedDown = (
+  { route }: Pick<ChangeRecord, 'route'>,
+  machine: string,
+  turns: readonly string[],
+  down: Down,
+): readonly string[] => (route === 'back' && down.has(machine) ? turns : [...turns, ...down.keys()]);
+
+/** The hold of a step in which nobody gets a turn, because what is down fills the groups. */
+const fullGroup = (machine: string, text: string): Hold => ({
+  code: 'group-full',
+  text: `${machine} gets no turn: ${text}.`,
+  remedy:
+    'Repair what is down (`muster cluster status` names it) or take it out with `muster cluster remove-node`; the change then continues by itself.',
+});
 
 function verdictOf<Order, Seen>(
   step: Step<Order, Seen>,

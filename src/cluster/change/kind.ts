@@ -6,6 +6,7 @@ import type { z } from 'zod';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Rehearsal } from '../plan/running-change.ts';
+import type { Down } from './down.ts';
 import { advance, hasTurn, type Move, stepOf } from './engine.ts';
 import { begin, type NewChange, type Occasion, type Ordered, rollBack, whyNotBack } from './orders.ts';
 import type { ChangeRecord } from './record.ts';
@@ -34,6 +35,8 @@ export interface ChangeKind<Order, Seen> extends ChangeTable<Order, Seen> {
   readonly look: (at: AtStep<Order>, machines: readonly MachineSeen[]) => Promise<Seen>;
   /** Why no further machine may get its turn at this wall-clock time; absent: one always may. */
   readonly closed?: (at: AtStep<Order>, now: number) => string | undefined;
+  /** The workers that are down in a step with groups; absent: its steps have none. */
+  readonly down?: (at: AtStep<Order>, machines: readonly MachineSeen[]) => Promise<Down>;
   /** See {@link RunningChange.rehearsal}; absent: the kind rehearses nothing. */
   readonly rehearsal?: (record: ChangeRecord<Order>, machine: string) => Rehearsal | undefined;
 }
@@ -95,7 +98,9 @@ export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>): AnyKind {
     async move(record, machines, age, now) {
       const known = read(record);
       const cluster = await kind.look(at(known), machines);
-      return advance(known, kind, { machines, cluster, age, closed: kind.closed?.(at(known), now) }, now);
+      const down = await kind.down?.(at(known), machines);
+      const closed = kind.closed?.(at(known), now);
+      return advance(known, kind, { machines, cluster, age, closed, down }, now);
     },
     hasTurn: (record, machine) => hasTurn(record, stepOf(read(record), kind), machine),
     rehearsal: (record, machine) => kind.rehearsal?.(read(record), machine),

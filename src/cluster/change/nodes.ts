@@ -29,7 +29,8 @@ export interface Wanted {
 
 const nodePath = (node: string): string => `/api/v1/nodes/${encodeURIComponent(node)}`;
 
-interface Node {
+/** A node as the API shows it. */
+export interface Node {
   readonly unschedulable: boolean;
   readonly cordonedBy: string | undefined;
   readonly ready: boolean;
@@ -40,8 +41,11 @@ interface Node {
 /** Reads a node; undefined when the API has none of this name. */
 async function readNode(kube: Kube, name: string): Promise<Node | undefined> {
   const found = await kube(nodePath(name)).catch(ifThere);
-  if (found === undefined) return undefined;
-  const { metadata, spec, status } = fieldsOf(found.body);
+  return found && nodeOf(found.body);
+}
+
+function nodeOf(body: unknown): Node {
+  const { metadata, spec, status } = fieldsOf(body);
   const annotations = fieldsOf(fieldsOf(metadata).annotations);
   const { nodeInfo } = fieldsOf(status);
   return {
@@ -92,6 +96,17 @@ export async function fullNodes(kube: Kube): Promise<readonly string[]> {
     const { metadata, status } = fieldsOf(item);
     return hasCondition(status, 'DiskPressure') ? [textOf(fieldsOf(metadata).name)] : [];
   });
+}
+
+/** All nodes of the API, by name. */
+export async function readNodes(kube: Kube): Promise<ReadonlyMap<string, Node>> {
+  const { body } = await kube('/api/v1/nodes');
+  return new Map(
+    listOf(fieldsOf(body).items).map((item) => [
+      textOf(fieldsOf(fieldsOf(item).metadata).name),
+      nodeOf(item),
+    ]),
+  );
 }
 
 /** Makes all nodes schedulable again that this change had made unschedulable. */

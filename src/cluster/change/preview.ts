@@ -1,6 +1,7 @@
 /** What a change would do: its steps, which machines restart what, and how long it takes. Pure. */
 import { duration, type Millis } from '../../base/duration.ts';
 import type { ClusterMachine } from '../spec/resolved-cluster.ts';
+import { roundsOf } from './groups.ts';
 import type { StepOutline } from './kind.ts';
 import { isFor } from './step.ts';
 
@@ -56,7 +57,7 @@ function stepPreview(
   }
   const inTurn =
     scope.on === 'machines' && scope.atOnce !== 'all'
-      ? Math.ceil(new Set(Object.values(found).flat()).size / scope.atOnce)
+      ? roundsOf([...new Set(Object.values(found).flat())], scope.atOnce, scope.groups)
       : Math.max(0, ...IN_TURN.map((program) => found[program]?.length ?? 0));
   const asked = scope.on === 'machines' ? ONE_POLL : 0;
   const total = (takes.total ?? 0) + asked + inTurn * (takes.eachTurn ?? (0 as Millis));

@@ -13,12 +13,14 @@ import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '.
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { type AnswersOf, type AskNow, openAnswered } from './answers.ts';
 import type { GivenTurns } from './given-turns.ts';
+import type { WorkerLimits } from './groups.ts';
 import {
   type Heard,
   isSettled,
   mustAsk,
   type Peer,
   type Pods,
+  REBOOTS_WITHIN,
   STALLED_AFTER,
   turnOf,
   whyStays,
@@ -42,8 +44,10 @@ export interface Rollouts extends Restarts {
   whyStays(
     resolved: ResolvedCluster,
     machine: ClusterMachine,
-    workersAtOnce: number,
+    limits: WorkerLimits,
   ): Promise<string | undefined>;
+  /** The machines that count as down because they were ordered to reboot. */
+  rebooting(cluster: string): readonly string[];
   /**
    * Lets a machine end this boot, if it may go down now; resolves with whether it may. From then on
    * it counts as down for all others until it reports another boot, or {@link REBOOTS_WITHIN} is
@@ -53,7 +57,7 @@ export interface Rollouts extends Restarts {
     resolved: ResolvedCluster,
     machine: ClusterMachine,
     bootId: string,
-    workersAtOnce: number,
+    limits: WorkerLimits,
   ): Promise<boolean>;
 }
 
@@ -115,11 +119,11 @@ export function openRollouts({
   const staysNow = (
     resolved: ResolvedCluster,
     machine: ClusterMachine,
-    workersAtOnce: number,
+    limits: WorkerLimits,
     now: AnswersOf | undefined,
   ) =>
     whyStays({ name: machine.name, has: carriedBy(machine) }, peersOf(resolved, machine, now), {
-      ...{ now: clock.monotonic(), workersAtOnce },
+      ...{ now: clock.monotonic(), limits },
     });
 
   const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine, now?: AnswersOf): readonly Peer[] =>
@@ -174,17 +178,22 @@ export function openRollouts({
       await keep(resolved, machine);
       return 'keep';
     },
-    async whyStays(resolved, machine, workersAtOnce) {
-      return staysNow(resolved, machine, workersAtOnce, await askedFor(resolved, machine));
+    async whyStays(resolved, machine, limits) {
+      return staysNow(resolved, machine, limits, await askedFor(resolved, machine));
     },
-    async reboots(resolved, machine, bootId, workersAtOnce) {
+    async reboots(resolved, machine, bootId, limits) {
       const answers = await askedFor(resolved, machine);
       // Nothing else may come between the decision and the note.
-      if (staysNow(resolved, machine, workersAtOnce, answers) !== undefined) return false;
+      if (staysNow(resolved, machine, limits, answers) !== undefined) return false;
       rebooting.set(keyOf(resolved, machine), { bootId, at: clock.monotonic() });
       await keep(resolved, machine);
       return true;
     },
+    rebooting: (cluster) =>
+      [...rebooting].flatMap(([key, { at }]) => {
+        const [of, machine = ''] = key.split(' ');
+        return of === cluster && clock.monotonic() - at < REBOOTS_WITHIN ? [machine] : [];
+      }),
     settled: (cluster, machine) => known.get(`${cluster} ${machine}`)?.asPlanned,
   };
 }

@@ -10,6 +10,7 @@
 import type { AgentFacts } from '../../agent/facts.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { ClusterRole } from '../spec/resolved-cluster.ts';
+import type { WorkerGroup } from './groups.ts';
 
 /** Why a step cannot go further until an operator does something. */
 export interface Hold {
@@ -51,6 +52,8 @@ export type Scope =
        * once; programs that must not restart together still take turns (turn.ts).
        */
       readonly atOnce: number | 'all';
+      /** How many of each group do it at the same time; machines of a full group are skipped. */
+      readonly groups?: readonly WorkerGroup[] | undefined;
       /** Only these of them; absent: all. */
       readonly only?: readonly string[];
     };

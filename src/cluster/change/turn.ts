@@ -19,6 +19,7 @@
 import { duration, type Millis } from '../../base/duration.ts';
 import { type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 import { ASKED, type Asked } from './answers.ts';
+import { type WorkerLimits, whyGroupIsFull } from './groups.ts';
 
 /** The last report about one process. All times are monotonic. */
 export interface Heard {
@@ -91,7 +92,7 @@ interface Moment {
  */
 const STILL_RUNNING = duration('30s');
 /** A machine that was not heard for this long is absent; agents poll at least every 15 s. */
-const ABSENT_AFTER = duration('45s');
+export const ABSENT_AFTER = duration('45s');
 /** The part of the workers that may change at the same time; at least one. */
 const WORKERS_AT_ONCE = 0.1;
 /**
@@ -153,19 +154,29 @@ export const rebooting = (peers: readonly Peer[], now: Millis): readonly Peer[] 
 
 /**
  * Why a machine may not go down now, as for a reboot; undefined when it may. Workers wait for the
- * machines that carry the cluster, and for workers that reboot, when `workersAtOnce` of them do.
+ * machines that carry the cluster, and for other workers: when as many of the cluster reboot as the
+ * limits allow, or as many of a group of theirs reboot or are absent.
  */
 export function whyStays(
   { name, has }: Pick<Peer, 'name' | 'has'>,
   peers: readonly Peer[],
-  { now, workersAtOnce }: Moment & { readonly workersAtOnce: number },
+  { now, limits }: Moment & { readonly limits: WorkerLimits },
 ): string | undefined {
   const away = rebooting(peers, now);
   const server = away.find((peer) => carries(peer.has));
   if (server) return `${server.name} reboots first.`;
-  if (!carries(has) && away.length >= workersAtOnce)
+  if (!carries(has) && away.length >= limits.maxUnavailable)
     return `${names(away)} ${away.length === 1 ? 'reboots' : 'reboot'} first.`;
   const heard = heardOf(peers, now);
+  if (!carries(has)) {
+    const down = peers.filter((peer) => !carries(peer.has) && (away.includes(peer) || !heard.includes(peer)));
+    const full = whyGroupIsFull(
+      name,
+      limits.groups,
+      down.map((peer) => peer.name),
+    );
+    if (full !== undefined) return `In its group ${full}.`;
+  }
   const first = heard.filter((peer) => carries(peer.has)).find((peer) => isWaitedFor(peer, now));
   return first ? `${first.name} is changed first: ${notYet(first)}.` : tooFew(name, has, peers, now);
 }

@@ -26,7 +26,8 @@ interface AssignedMachines {
 export function assignMachines(spec: KubernetesSpec, known: readonly MachineFacts[]): AssignedMachines {
   const { roles, faults } = rolesOf(spec);
   const nodes = [...roles].flatMap(([name, has]) => (has.size === 1 && has.has('etcd') ? [] : [name]));
-  faults.push(...nodeFaults(spec.nodes ?? [], new Set(nodes)));
+  const workers = nodes.filter((name) => !roles.get(name)?.has('control-plane'));
+  faults.push(...nodeFaults(spec.nodes ?? [], new Set(nodes), new Set(workers)));
   const facts = new Map(known.map((machine) => [machine.name, machine]));
   const machines: ClusterMachine[] = [];
   for (const [name, has] of roles) {

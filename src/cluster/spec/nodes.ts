@@ -13,11 +13,11 @@ type Groups = NonNullable<KubernetesSpec['nodes']>;
 /** What a node gets. */
 export type NodeSettings = Pick<ClusterMachine, 'labels' | 'taints'>;
 
-/** Labels and taints of a machine, from all groups that name it. */
+/** Labels, taints and limits of a machine, from all groups that name it. */
 export function nodeSettings(
   groups: Groups,
   machine: string,
-): Pick<ClusterMachine, 'labels' | 'factLabels' | 'taints'> {
+): Pick<ClusterMachine, 'labels' | 'factLabels' | 'taints' | 'groups'> {
   const own = groups.filter(({ machines }) => machines.includes(machine));
   const labels = Object.assign({}, ...own.map((group) => group.labels ?? {})) as Record<string, string>;
   const factLabels = Object.assign({}, ...own.map((group) => group.labelsFromFacts ?? {})) as Record<
@@ -25,11 +25,27 @@ export function nodeSettings(
     NodeFact
   >;
   const taints = [...new Set(own.flatMap((group) => group.taints ?? []))].map(readTaint);
+  const limited = groups.flatMap(({ machines, maxUnavailable, ...group }, n) =>
+    maxUnavailable !== undefined && machines.includes(machine)
+      ? [{ name: groupName(group, n), maxUnavailable }]
+      : [],
+  );
   return {
+    ...(limited.length > 0 && { groups: limited }),
     ...(Object.keys(factLabels).length > 0 && { factLabels }),
     ...(Object.keys(labels).length > 0 && { labels }),
     ...(taints.length > 0 && { taints }),
   };
+}
+
+/** A group as operators know it: its place in the document, with its labels or taints. */
+function groupName(
+  { labels = {}, taints = [] }: Pick<Groups[number], 'labels' | 'taints'>,
+  n: number,
+): string {
+  const known = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
+  const shown = known.length > 0 ? known : taints;
+  return `nodes[${n}]${shown.length > 0 ? ` (${shown.join(', ')})` : ''}`;
 }
 
 /** The taint in kubectl's form: `key=value:Effect` or `key:Effect`. */
@@ -55,14 +71,28 @@ const TAINT = /^([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$/;
 const PART = /^[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/;
 const DOMAIN = /^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 
-/** Faults of the groups. `machines`: the cluster's machines that have a node. */
-export function nodeFaults(groups: Groups, machines: ReadonlySet<string>): readonly ClusterFault[] {
+/**
+ * Faults of the groups. `machines`: the cluster's machines that have a node; `workers`: those of
+ * them that are no control planes.
+ */
+export function nodeFaults(
+  groups: Groups,
+  machines: ReadonlySet<string>,
+  workers: ReadonlySet<string>,
+): readonly ClusterFault[] {
   const found: ClusterFault[] = [];
   const say = (path: string, message: string, severity: ClusterFault['severity'] = 'error'): void => {
     found.push(clusterFault(severity, `nodes${path}`, message));
   };
   const given = new Map<string, string>();
-  for (const [n, { machines: names, labels = {}, labelsFromFacts = {}, taints = [] }] of groups.entries()) {
+  for (const [n, group] of groups.entries()) {
+    const { machines: names, labels = {}, labelsFromFacts = {}, taints = [], maxUnavailable } = group;
+    if (maxUnavailable !== undefined && !names.some((name) => workers.has(name)))
+      say(
+        `[${n}].maxUnavailable`,
+        'no machine of the group is a worker, so it has no effect: control planes go down one after the other',
+        'warning',
+      );
     for (const [m, name] of names.entries()) {
       // This is only a warning, because a group may still name a machine that left the cluster.
       if (!machines.has(name))

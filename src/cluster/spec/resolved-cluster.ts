@@ -44,6 +44,8 @@ export interface ClusterMachine {
   /** Labels whose values are facts of the machine. */
   readonly factLabels?: Readonly<Record<string, NodeFact>>;
   readonly taints?: readonly NodeTaint[];
+  /** The groups in which only so many machines may be down at the same time. */
+  readonly groups?: readonly { readonly name: string; readonly maxUnavailable: number }[];
   /** A control plane that is a worker too: its node takes pods of everybody. */
   readonly schedulable?: boolean;
 }

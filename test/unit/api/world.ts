@@ -287,7 +287,7 @@ export async function openWorld(
   const { closed, closedForUpgrades } = windowsOf({ catalog, clock });
   const upgradeKind = anyKind(
     upgrade({
-      ...{ clusters, kubes, releases, snapshots, closed: closedForUpgrades },
+      ...{ clusters, kubes, releases, snapshots, closed: closedForUpgrades, down: async () => new Map() },
       record: () => undefined,
     }),
   );
@@ -300,6 +300,7 @@ export async function openWorld(
       bootId: () => undefined,
       wants: boot.wantedImage,
       rollouts: { whyStays: async () => undefined, reboots: async () => true },
+      down: async () => new Map(),
       closed,
       record: () => undefined,
     }),

@@ -129,6 +129,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Image: spec.root.url': ADD,
   'Image: spec.programs': 'test/unit/cluster/spec/check-documents.test.ts',
   'Cluster: spec.kubernetes.nodes[].labelsFromFacts': 'test/unit/cluster/joining/node-keeper.test.ts',
+  'Cluster: spec.kubernetes.nodes[].maxUnavailable': 'test/unit/cluster/change/groups.test.ts',
   'Cluster: spec.kubernetes.pki.leafLifetime': 'test/unit/cluster/plan/renewals.test.ts',
   'Cluster: spec.kubernetes.pki.rotateAfter': 'test/unit/cluster/change/rotation-by-age.test.ts',
   'Cluster: spec.kubernetes.pki.rehearsal': 'test/unit/cluster/change/rotation-kit.ts',

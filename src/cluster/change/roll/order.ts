@@ -1,5 +1,6 @@
 /** What a roll was ordered to do, as its record keeps it, and what is observed meanwhile. */
 import { z } from 'zod';
+import { workerGroup } from '../groups.ts';
 import type { NodeSeen } from '../nodes.ts';
 
 export const rollOrder = z.strictObject({
@@ -22,6 +23,8 @@ export const rollOrder = z.strictObject({
   canary: z.string().optional(),
   /** How many workers are down at the same time. */
   maxUnavailable: z.int().min(1),
+  /** How many of each group of workers are down at the same time; absent: there are no groups. */
+  groups: z.array(workerGroup).optional(),
   /** Machines reboot also outside of the maintenance windows. */
   now: z.literal(true).optional(),
 });

@@ -13,6 +13,7 @@ import {
 } from '../../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Windows } from '../../spec/windows.ts';
+import type { FindDown } from '../down.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon, uncordonAll } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
@@ -34,6 +35,8 @@ export interface RollDeps {
   readonly rollouts: Pick<Rollouts, 'whyStays' | 'reboots'>;
   /** Why no machine of a cluster may go down now, by its maintenance windows. */
   readonly closed: Windows['closed'];
+  /** The workers that are down besides those that have their turn. */
+  readonly down: FindDown;
   /** The roll of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<RollOrder> | undefined;
 }
@@ -80,6 +83,11 @@ export function roll(deps: RollDeps): Roll {
 
     closed: ({ cluster, order }) => deps.closed(cluster, order.now),
 
+    async down({ cluster, order }, machines) {
+      const record = deps.record(cluster);
+      return order.groups && record ? deps.down(record, machines) : new Map();
+    },
+
     async line(resolved, machine, { bootId, agent }) {
       const { name } = machine;
       const record = deps.record(resolved.name);
@@ -88,8 +96,7 @@ export function roll(deps: RollDeps): Roll {
       if (record.order.machines[name]?.bootId !== bootId || Number(agent) < REBOOTS) return undefined;
       if (!drained.has(record, name) && !ordered.has(record, name)) return undefined;
       // Another machine may have gone down since this one was drained.
-      if (!(await deps.rollouts.reboots(resolved, machine, bootId, record.order.maxUnavailable)))
-        return undefined;
+      if (!(await deps.rollouts.reboots(resolved, machine, bootId, record.order))) return undefined;
       ordered.add(record, name);
       return { do: 'reboot', id: bootId };
     },
@@ -169,6 +176,6 @@ async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
     }
   }
   of.drained.add(record, name);
-  const stays = await deps.rollouts.whyStays(resolved, machine, order.maxUnavailable);
+  const stays = await deps.rollouts.whyStays(resolved, machine, order);
   return stays === undefined ? REBOOTING : { ...STAYS, text: `it does not reboot yet. ${stays}` };
 }

@@ -9,6 +9,7 @@ import type { ClusterMachine, ResolvedCluster } from '../../spec/resolved-cluste
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Windows } from '../../spec/windows.ts';
 import { type Changes, ordersFor } from '../changes.ts';
+import { limitsOf } from '../groups.ts';
 import type { AnyKind } from '../kind.ts';
 import { refuseSecond } from '../orders.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
@@ -24,7 +25,8 @@ export interface RollRequest {
   readonly outdated: boolean;
   /** Machines that are left out. */
   readonly without: readonly string[];
-  readonly maxUnavailable: number;
+  /** How many workers are down at the same time; absent: as limitsOf in groups.ts says. */
+  readonly maxUnavailable?: number | undefined;
   /** Whether machines reboot also outside of the maintenance windows. */
   readonly now: boolean;
 }
@@ -105,7 +107,7 @@ export function createRolls(deps: RollsDeps): Rolls {
     async preview(cluster, request) {
       const resolved = resolvedOf(deps, cluster);
       const machines = chosen(deps, resolved, request);
-      const order = orderOf(deps, machines, request);
+      const order = orderOf(deps, resolved, machines, request);
       const { record } = deps.kind.begin(
         { cluster, id: 'preview', kind: 'roll', order, pauseBefore: [], without: [] },
         undefined,
@@ -129,7 +131,7 @@ export function createRolls(deps: RollsDeps): Rolls {
         throw new MusterError('E_CHANGE', `${cluster}: ${why}; a roll begins after that`);
       const faults = await faultsOf(deps, resolved, machines, request);
       if (faults.length > 0) throw new MusterError('E_ROLL', `${cluster}: ${firstOf(faults)}`, { faults });
-      const order = orderOf(deps, machines, request);
+      const order = orderOf(deps, resolved, machines, request);
       return progress(
         await changes.begin({ cluster, kind: 'roll', order, pauseBefore: [], without: [] }, by),
       );
@@ -189,6 +191,7 @@ function chosen(
 
 function orderOf(
   { agent, wants }: RollsDeps,
+  resolved: ResolvedCluster,
   machines: readonly ClusterMachine[],
   { maxUnavailable, now }: RollRequest,
 ): RollOrder {
@@ -207,7 +210,7 @@ function orderOf(
     servers: machines.filter(serves).map(({ name }) => name),
     workers,
     ...(workers[0] !== undefined && { canary: workers[0] }),
-    maxUnavailable,
+    ...limitsOf(resolved.machines, maxUnavailable),
     ...(now && { now }),
   };
 }

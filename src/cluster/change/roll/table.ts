@@ -7,6 +7,7 @@
  * what has booted; taking it back makes drained nodes schedulable again and reboots nothing more.
  */
 import { duration } from '../../../base/duration.ts';
+import { limitsText, type WorkerLimits } from '../groups.ts';
 import {
   all,
   apiserverIsReady,
@@ -64,11 +65,11 @@ const reboot = ({ name, sentence, scope }: Pick<RollStep, 'name' | 'sentence' | 
   machine: all(rebooted, runsImage, etcdServes, apiserverIsReady, settledAgain, nodeIsBack),
 });
 
-const canaryStep = (canary: string): RollStep =>
+const canaryStep = (canary: string, { groups }: WorkerLimits): RollStep =>
   reboot({
     name: 'canary',
     sentence: `The worker ${canary} is drained and reboots, before all other machines.`,
-    scope: { on: 'machines', roles: ['worker'], atOnce: 1, only: [canary] },
+    scope: { on: 'machines', roles: ['worker'], atOnce: 1, only: [canary], groups },
   });
 
 const serversStep = (servers: readonly string[]): RollStep =>
@@ -78,11 +79,14 @@ const serversStep = (servers: readonly string[]): RollStep =>
     scope: { on: 'machines', roles: ['control-plane', 'etcd'], atOnce: 1, only: servers },
   });
 
-const workersStep = (workers: readonly string[], maxUnavailable: number): RollStep =>
+const workersStep = (workers: readonly string[], limits: WorkerLimits): RollStep =>
   reboot({
     name: 'workers',
-    sentence: `Workers are drained and reboot, ${maxUnavailable} at a time.`,
-    scope: { on: 'machines', roles: ['worker'], atOnce: maxUnavailable, only: workers },
+    sentence: `Workers are drained and reboot, ${limitsText(limits)}.`,
+    scope: {
+      ...{ on: 'machines', roles: ['worker'], only: workers },
+      ...{ atOnce: limits.maxUnavailable, groups: limits.groups },
+    },
   });
 
 const settle = (name: string, sentence: string): RollStep => ({
@@ -93,12 +97,13 @@ const settle = (name: string, sentence: string): RollStep => ({
 });
 
 export const ROLL: ChangeTable<RollOrder, RollSeen> = {
-  forward: ({ canary, servers, workers, maxUnavailable }) => {
+  forward: (order) => {
+    const { canary, servers, workers } = order;
     const others = workers.filter((name) => name !== canary);
     return [
-      ...(canary === undefined ? [] : [canaryStep(canary)]),
+      ...(canary === undefined ? [] : [canaryStep(canary, order)]),
       ...(servers.length === 0 ? [] : [serversStep(servers)]),
-      ...(others.length === 0 ? [] : [workersStep(others, maxUnavailable)]),
+      ...(others.length === 0 ? [] : [workersStep(others, order)]),
       settle(SETTLE, 'The boot host makes the nodes of machines that were left out schedulable again.'),
     ];
   },

@@ -63,11 +63,7 @@ async function begin(
   if (before) return warnUnless(deps, before, wanted);
   if (sameRelease(known.release, wanted)) return;
   try {
-    await upgrades.begin(
-      cluster,
-      { pauseBefore: [], without: [], maxUnavailable: 1, now: false },
-      'its document',
-    );
+    await upgrades.begin(cluster, { pauseBefore: [], without: [], now: false }, 'its document');
   } catch (error) {
     // `muster cluster upgrade --to` edits the document, and begins the upgrade itself.
     const now = underWay(cluster);

@@ -1,6 +1,7 @@
 /** What an upgrade was ordered to do, as its record keeps it, and what is observed meanwhile. */
 import { z } from 'zod';
 import type { Release } from '../../spec/release.ts';
+import { workerGroup } from '../groups.ts';
 import type { NodeSeen } from '../nodes.ts';
 
 const texts = z.record(z.string(), z.string());
@@ -11,6 +12,8 @@ export const upgradeOrder = z.strictObject({
   to: release,
   /** How many workers are changed at the same time. */
   maxUnavailable: z.int().min(1),
+  /** How many of each group of workers change at the same time; absent: there are no groups. */
+  groups: z.array(workerGroup).optional(),
   /** The worker that is changed before all others; absent without workers. */
   canary: z.string().optional(),
   /** Machines are changed also outside of the maintenance windows. */

@@ -14,6 +14,7 @@ import type { Release } from '../../spec/release.ts';
 import type { ClusterRole } from '../../spec/resolved-cluster.ts';
 import { minorsNewer } from '../../spec/skew.ts';
 import type { Upgraded } from '../../spec/windows.ts';
+import { limitsText } from '../groups.ts';
 import {
   all,
   apiserverIsReady,
@@ -30,11 +31,12 @@ type UpgradeStep = Step<UpgradeOrder, UpgradeSeen>;
 type Judge = JudgeOf<UpgradeOrder, UpgradeSeen>;
 
 const NODES: readonly ClusterRole[] = ['control-plane', 'worker'];
-const on = (roles: readonly ClusterRole[], atOnce: number | 'all'): Scope => ({
-  on: 'machines',
-  roles,
-  atOnce,
-});
+const on = (roles: readonly ClusterRole[], atOnce: number | 'all') =>
+  ({
+    on: 'machines',
+    roles,
+    atOnce,
+  }) satisfies Scope;
 
 /** The version of a program without the build number of its image's tag. */
 export const plainVersion = (version: string): string => version.replace(/^v/, '').replace(/-\d+$/, '');
@@ -145,7 +147,10 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
     step: (order, to) => ({
       name: 'canary',
       sentence: `The worker ${order.canary ?? ''} is drained and gets kubelet ${to.versions.kubelet}, before all others.`,
-      scope: { on: 'machines', roles: ['worker'], atOnce: 1, only: order.canary ? [order.canary] : [] },
+      scope: {
+        ...on(['worker'], 1),
+        ...{ only: order.canary ? [order.canary] : [], groups: order.groups },
+      },
       takes: { eachTurn: duration('60s') },
       restarts: (roles) => (roles.includes('worker') ? ['kubelet'] : []),
       machine: nodeJudge(to),
@@ -156,8 +161,8 @@ const PART_STEPS: Readonly<Record<StepName, PartStep>> = {
     interrupts: 'workers',
     step: (order, to) => ({
       name: 'workers',
-      sentence: `Workers are drained and get kubelet ${to.versions.kubelet}, ${order.maxUnavailable} at a time.`,
-      scope: on(['worker'], order.maxUnavailable),
+      sentence: `Workers are drained and get kubelet ${to.versions.kubelet}, ${limitsText(order)}.`,
+      scope: { ...on(['worker'], order.maxUnavailable), groups: order.groups },
       takes: { eachTurn: duration('60s') },
       restarts: (roles) => (roles.includes('worker') ? ['kubelet'] : []),
       machine: nodeJudge(to),

@@ -12,6 +12,7 @@ import type { Releases } from '../../spec/release.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Windows } from '../../spec/windows.ts';
+import type { FindDown } from '../down.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
@@ -32,6 +33,8 @@ export interface UpgradeDeps {
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'verify'>;
   /** Why no machine may be changed now, by the maintenance windows of its cluster. */
   readonly closed: Windows['closedForUpgrades'];
+  /** The workers that are down besides those that have their turn. */
+  readonly down: FindDown;
   /** The upgrade of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
 }
@@ -87,6 +90,11 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
     },
 
     closed: (at) => whyClosed(deps, at),
+
+    async down({ cluster, step, order }, machines) {
+      const record = deps.record(cluster);
+      return order.groups && record && drainsIn(step) ? deps.down(record, machines) : new Map();
+    },
   };
 }
 

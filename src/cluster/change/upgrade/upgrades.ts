@@ -13,6 +13,7 @@ import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-c
 import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Windows } from '../../spec/windows.ts';
 import { type Changes, ordersFor } from '../changes.ts';
+import { limitsOf } from '../groups.ts';
 import type { AnyKind } from '../kind.ts';
 import { fullNodes } from '../nodes.ts';
 import { refuseSecond } from '../orders.ts';
@@ -30,7 +31,8 @@ export interface UpgradeRequest {
   readonly pauseBefore: readonly string[];
   /** Workers that are not waited for. */
   readonly without: readonly string[];
-  readonly maxUnavailable: number;
+  /** How many workers are changed at the same time; absent: as limitsOf in groups.ts says. */
+  readonly maxUnavailable?: number | undefined;
   /** Whether machines are changed also outside of the maintenance windows. */
   readonly now: boolean;
 }
@@ -194,7 +196,7 @@ async function wantedOf(deps: UpgradesDeps, cluster: string, request: UpgradeReq
   const order: UpgradeOrder = {
     from: running.release,
     to: release,
-    maxUnavailable: request.maxUnavailable,
+    ...limitsOf(to.machines, request.maxUnavailable),
     ...(canary !== undefined && { canary }),
     ...(request.now && { now: true }),
   };

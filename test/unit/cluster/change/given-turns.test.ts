@@ -9,6 +9,8 @@ import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { resolved } from '../kit.ts';
 import { asked } from '../turns-kit.ts';
 
+const ONE = { maxUnavailable: 1 };
+
 test('a reboot and a turn that a server allowed are in the store before they begin, until the machine is back', async () => {
   const store = openMemoryStore();
   const clock = new ManualClock();
@@ -20,11 +22,11 @@ test('a reboot and a turn that a server allowed are in the store before they beg
   const spec = resolved();
   const [cp1, cp2] = [spec.machines[0]!, spec.machines[1]!];
   const before = await open();
-  expect(await before.reboots(spec, cp1, 'boot-1', 1)).toBe(true);
+  expect(await before.reboots(spec, cp1, 'boot-1', ONE)).toBe(true);
   expect((await store.list('turn/')).records).toHaveLength(1);
   const after = await open();
-  expect(await after.whyStays(spec, cp2, 1)).toBe(`${cp1.name} reboots first.`);
-  expect(await after.reboots(spec, cp2, 'boot-1', 1)).toBe(false);
+  expect(await after.whyStays(spec, cp2, ONE)).toBe(`${cp1.name} reboots first.`);
+  expect(await after.reboots(spec, cp2, 'boot-1', ONE)).toBe(false);
   clock.advance(duration('15m'));
-  expect(await (await open()).whyStays(spec, cp2, 1)).toBeUndefined();
+  expect(await (await open()).whyStays(spec, cp2, ONE)).toBeUndefined();
 });

@@ -6,6 +6,8 @@ import type { AgentFacts } from '../../../../src/agent/facts.ts';
 import { AGENT_VERSION } from '../../../../src/agent/versions.ts';
 import type { Clock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
+import { createFindDown } from '../../../../src/cluster/change/down.ts';
+import type { WorkerGroup } from '../../../../src/cluster/change/groups.ts';
 import { type AnyKind, anyKind } from '../../../../src/cluster/change/kind.ts';
 import {
   leaveOut,
@@ -72,13 +74,22 @@ export class RolledCluster {
   closed: string | undefined;
 
   /** A cluster whose machines have all reported. */
-  static async open(servers: number, workers: number, maxUnavailable: number): Promise<RolledCluster> {
-    const cluster = new RolledCluster(servers, workers, maxUnavailable);
+  static async open(
+    servers: number,
+    workers: number,
+    maxUnavailable: number,
+    groups?: WorkerGroup[],
+  ): Promise<RolledCluster> {
+    const cluster = new RolledCluster(servers, workers, { maxUnavailable, ...(groups && { groups }) });
     for (const { name } of cluster.machines) await cluster.poll(name, 0);
     return cluster;
   }
 
-  private constructor(servers: number, workers: number, maxUnavailable: number) {
+  private constructor(
+    servers: number,
+    workers: number,
+    limits: Pick<RollOrder, 'maxUnavailable' | 'groups'>,
+  ) {
     const names = (prefix: string, count: number) => Array.from({ length: count }, (_, n) => `${prefix}${n}`);
     const machine = (name: string, serves: boolean): Model => ({
       ...{ name, serves, boots: 0, image: 'a'.repeat(64), upAt: 0, dead: false, heardAt: 0 },
@@ -106,7 +117,7 @@ export class RolledCluster {
       servers: names('cp', servers),
       workers: names('w', workers),
       ...(workers > 0 && { canary: 'w0' }),
-      maxUnavailable,
+      ...limits,
     };
     const change = { cluster: 'blue', kind: 'roll', order, pauseBefore: [], without: [] };
     this.record = this.kind.begin({ ...change, id: 'roll-1' }, undefined, this.#occasion())
@@ -134,6 +145,12 @@ export class RolledCluster {
       bootId: (name) => this.facts(this.of(name)).bootId,
       wants: () => ({ name: 'new', root: this.profile }),
       rollouts: this.rollouts,
+      down: createFindDown({
+        clusters: { get: () => ({ resolved: this.spec, faults: [] }) as never },
+        kubes: (_, address) => this.kubeOf(address),
+        rebooting: this.rollouts.rebooting,
+        clock,
+      }),
       closed: (_, now) => (now ? undefined : this.closed),
       record: () => (this.record.ended ? undefined : this.record),
     };
@@ -248,13 +265,20 @@ export class RolledCluster {
     return {};
   }
 
-  /** Looks and polls until the roll has ended or no more time is left; calls `each` every tick. */
-  async run(ticks: number, bootTakes = 60_000, each: () => void = () => undefined): Promise<void> {
+  /**
+   * Looks and polls until the roll has ended or no more time is left; calls `each` after every
+   * poll, with the machine if it reboots.
+   */
+  async run(
+    ticks: number,
+    bootTakes = 60_000,
+    each: (rebooted?: string) => void = () => undefined,
+  ): Promise<void> {
     for (let n = 0; n < ticks && !this.record.ended; n++) {
       await this.look();
       for (const { name } of this.machines) {
-        await this.poll(name, bootTakes);
-        each();
+        this.wasUp = new Set(this.machines.filter(this.isUp).map((one) => one.name));
+        each((await this.poll(name, bootTakes)) ? name : undefined);
       }
       this.now += TICK;
     }

@@ -141,6 +141,7 @@ class AtWorkers {
         of: () => ({ release: releaseOf(FROM), fixed: fixedOf(FROM), machines: machines() }),
       } as never,
       snapshots: {} as never,
+      down: async () => new Map(),
       closed: (_cluster, _who, now) => (now ? undefined : this.closed),
       record: () => this.record,
     });

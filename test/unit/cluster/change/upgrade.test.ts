@@ -7,6 +7,7 @@ import { expect, test } from 'vitest';
 import type { AgentFacts, RunningVersions, Versioned } from '../../../../src/agent/facts.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { advance } from '../../../../src/cluster/change/engine.ts';
+import type { WorkerGroup } from '../../../../src/cluster/change/groups.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import {
   begin,
@@ -85,6 +86,7 @@ class Cluster {
   now = 0;
   /** The machines for which no maintenance window is open. */
   readonly closed = new Set<Upgraded>();
+  groups: WorkerGroup[] = [];
 
   constructor(release: Release, workers: number) {
     this.release = release;
@@ -118,6 +120,7 @@ class Cluster {
       to,
 
       maxUnavailable,
+      groups: this.groups,
       ...(this.machines[3] && { canary: 'w0' }),
     };
     const change = { cluster: 'blue', id: 'x', kind: 'upgrade', order, pauseBefore: [], without: [] };
@@ -170,6 +173,17 @@ class Cluster {
     };
   }
 
+  /** The workers that count as down besides those that have their turn. */
+  down(): ReadonlyMap<string, string> {
+    const left = (name: string): boolean =>
+      this.underWay?.without.includes(name) === true && this.drained.has(name);
+    return new Map(
+      this.machines
+        .filter(({ name, roles, up }) => roles.includes('worker') && (!up || left(name)))
+        .map(({ name }) => [name, 'it is down']),
+    );
+  }
+
   /** Whether the step has to wait for a window. */
   get waits(): boolean {
     const who = this.underWay && waitsForWindow(this.underWay.step);
@@ -183,7 +197,9 @@ class Cluster {
     for (const name of record.turns) if (drainsIn(record.step)) this.drained.add(name);
     if (record.step.startsWith('canary')) this.drained.add('w0');
     const closed = this.waits ? 'the window is closed' : undefined;
-    const move = advance(record, UPGRADE, { ...this.seen(), age: duration('1m'), closed }, this.now);
+    const down = this.down();
+    const observed = { ...this.seen(), age: duration('1m'), closed, down };
+    const move = advance(record, UPGRADE, observed, this.now);
     if (move.do === 'act') {
       if (record.step === 'settle') [this.former, this.release] = [this.release, record.order.to];
       if (record.step === 'settle-back')
@@ -344,12 +360,23 @@ test('over random changes and failures, no instant has a forbidden pair of versi
       fc.nat(2),
       fc.nat(4),
       fc.array(action, { minLength: 100, maxLength: 600 }),
-      (release, workers, actions) => {
+      fc.array(
+        fc.record({
+          machines: fc.subarray(['w0', 'w1', 'w2', 'w3'], { minLength: 1 }),
+          atOnce: fc.constantFrom(1, 2),
+        }),
+        { maxLength: 2 },
+      ),
+      (release, workers, actions, groups) => {
         const cluster = new Cluster(RELEASES[release]!, workers);
+        cluster.groups = groups.map((one, n) => ({ ...one, name: `nodes[${n}]` }));
         for (const one of actions) {
           const before = cluster.record;
           const waits = cluster.waits;
+          const down = cluster.down();
           act(cluster, one);
+          if (one.do === 'step' && cluster.record?.step === before?.step)
+            checkGroups(cluster, before?.turns ?? [], down);
           if (waits && one.do === 'step' && cluster.record?.step === before?.step)
             expect(before?.turns).toEqual(expect.arrayContaining(cluster.record?.turns ?? []));
           if (!before?.ended && cluster.record?.ended?.as === 'done') upgrades++;
@@ -364,6 +391,18 @@ test('over random changes and failures, no instant has a forbidden pair of versi
   );
   expect(upgrades).toBeGreaterThan(20);
 });
+
+/** Who has got a turn now took none of its groups below what it allows. */
+function checkGroups(cluster: Cluster, before: readonly string[], down: ReadonlyMap<string, string>): void {
+  const { record, groups } = cluster;
+  if (record === undefined || !drainsIn(record.step)) return;
+  for (const name of record.turns.filter((one) => !before.includes(one)))
+    for (const { machines = [], atOnce } of groups.filter((one) => one.machines?.includes(name))) {
+      const own = record.route === 'back' && down.has(name) ? [] : [...down.keys()];
+      const others = new Set([...record.turns, ...own].filter((one) => one !== name));
+      expect(machines.filter((one) => others.has(one)).length).toBeLessThan(atOnce);
+    }
+}
 
 /** Runs the cluster until its change has ended, with every machine polling. */
 function finish(cluster: Cluster): string[] {
