@@ -17,8 +17,9 @@ import {
   type Kind,
   type MachineSpec,
   PLURAL,
+  type WebhookSpec,
 } from '../resources/kinds.ts';
-import { checkWithin } from './access.ts';
+import { checkWithin, covers } from './access.ts';
 import { consequencesOf } from './consequences.ts';
 import type { ApiDeps, DocumentSource } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, type Handler, json, readText } from './handler.ts';
@@ -106,6 +107,22 @@ function shown(entry: Entry, deps: ApiDeps, selected = selection(deps)): Shown {
     entry.document.kind === 'Machine' ? statusOf(entry.document.metadata.name, deps, selected) : {};
   const more = outlookOf(entry.document, deps);
   return { ...entry.document, status: { ...status, ...more, origin: entry.origin } };
+}
+
+/** What of a document those see who may not change it. Others see all of it. */
+const visibleTo =
+  ({ principal }: ApiRequest) =>
+  (document: Shown): Shown => {
+    const mayChange = principal === undefined || principal.grants.some(({ role }) => covers(role, 'admin'));
+    return document.kind !== 'Webhook' || mayChange
+      ? document
+      : { ...document, spec: withoutPath(document.spec as WebhookSpec) };
+  };
+
+/** A Webhook's address without path and query, which often are its only secret. */
+function withoutPath(spec: WebhookSpec): WebhookSpec {
+  const { origin, pathname, search } = new URL(spec.url);
+  return pathname === '/' && search === '' ? spec : { ...spec, url: `${origin}/…` };
 }
 
 function outlookOf(document: Document, deps: ApiDeps): Outlook {
@@ -196,7 +213,12 @@ export const listDocuments: H = (request, deps) => {
   const kind = kindOf(request);
   const names = namesOf(kind, deps).filter(belongs(kind, request, deps));
   const brief = kind === 'Machine' && flag(request.query, 'brief');
-  const show = brief ? showingBriefly(deps) : showing(kind, deps);
+  const visible = visibleTo(request);
+  const all = brief ? showingBriefly(deps) : showing(kind, deps);
+  const show = (name: string): Shown | undefined => {
+    const found = all(name);
+    return found && visible(found);
+  };
   return {
     status: 200,
     headers: { 'content-type': 'application/json' },
@@ -211,7 +233,7 @@ export const getDocument: H = (request, deps) => {
   const name = request.params.name ?? '';
   checkWithin(request.within, undefined);
   const entry = deps.catalog.get(kind, name);
-  if (entry) return json(shown(entry, deps), 200, { etag: etagOf(entry) });
+  if (entry) return json(visibleTo(request)(shown(entry, deps)), 200, { etag: etagOf(entry) });
   const seen = kind === 'Machine' ? deps.roster.get(name) : undefined;
   if (!seen)
     throw new MusterError(

@@ -4,6 +4,7 @@
  */
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { Mac } from '../base/mac.ts';
+import { withoutSecrets } from '../base/without-secrets.ts';
 import {
   type Candidate,
   type CandidateSet,
@@ -346,7 +347,7 @@ class Findings {
       return {
         fault: {
           ...fault,
-          message: other ? `${fault.message} (for ${other}${more})` : fault.message,
+          message: withoutSecrets(other ? `${fault.message} (for ${other}${more})` : fault.message),
           ...(at && { at }),
         },
         document,

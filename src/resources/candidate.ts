@@ -1,6 +1,7 @@
 /** Documents as they are checked against each other, and the faults that this finds. */
 import type { ErrorCode, Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
+import { withoutSecrets } from '../base/without-secrets.ts';
 import { pathText } from './document.ts';
 import type { Document, Kind } from './kinds.ts';
 import type { Path } from './yaml.ts';
@@ -101,7 +102,7 @@ export function report(
   found.push({
     fault: {
       code: more.code ?? 'E_SCHEMA',
-      message: `${id}: ${message}`,
+      message: `${id}: ${withoutSecrets(message, String(path.at(-1)))}`,
       path: pathText(path),
       ...(at && { at }),
     },

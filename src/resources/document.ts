@@ -5,6 +5,7 @@
 import type { z } from 'zod';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import { didYouMean } from '../base/suggest.ts';
+import { withoutSecrets } from '../base/without-secrets.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
 import { salvage } from './salvage.ts';
 import { meansSecret, NO_SECRET_HERE, secretReference } from './secret-spec.ts';
@@ -170,7 +171,7 @@ type Validated =
 export function validate(value: unknown, source?: Pick<YamlDocument, 'spot' | 'written'>): Validated {
   const fault = (message: string, path: Path, what?: 'value' | 'key'): Fault => ({
     code: 'E_SCHEMA',
-    message,
+    message: withoutSecrets(message),
     ...(path.length > 0 && { path: pathText(path) }),
     ...(source && { at: source.spot(path, what) }),
   });

@@ -7,6 +7,7 @@ import { duration, type Millis, millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import { VERSION } from '../../base/version.ts';
+import { withoutSecrets } from '../../base/without-secrets.ts';
 import type { MusterEvent } from '../../events/event.ts';
 import type { WebhookSpec } from '../../resources/kinds.ts';
 import { eventView } from '../times.ts';
@@ -169,8 +170,8 @@ export class Delivery {
   }
 }
 
-/** fetch says only "fetch failed"; its cause says why. */
+/** fetch says only "fetch failed"; its cause says why. Other texts can contain the address. */
 function causeOf(error: unknown): string {
-  const { cause } = error as { cause?: { code?: string; message?: string } };
-  return cause?.code ?? cause?.message ?? String(error);
+  const { cause, name } = error as { cause?: { code?: string; message?: string }; name?: string };
+  return cause?.code ?? (cause?.message && withoutSecrets(cause.message)) ?? name ?? 'unknown';
 }

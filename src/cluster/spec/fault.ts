@@ -1,5 +1,6 @@
 /** A fault of a Cluster document, as `resolveCluster` and the checks report it. */
 import type { Fault } from '../../base/errors.ts';
+import { withoutSecrets } from '../../base/without-secrets.ts';
 
 export interface ClusterFault {
   /** `path` begins with `spec.kubernetes`. */
@@ -18,7 +19,11 @@ export const clusterFault = (
   machine?: string,
 ): ClusterFault => ({
   severity,
-  fault: { code: 'E_CLUSTER', message, path: `spec.kubernetes${path === '' ? '' : `.${path}`}` },
+  fault: {
+    code: 'E_CLUSTER',
+    message: withoutSecrets(message, path.slice(path.lastIndexOf('.') + 1)),
+    path: `spec.kubernetes${path === '' ? '' : `.${path}`}`,
+  },
   ...(machine !== undefined && { machine }),
 });
 
