@@ -15,6 +15,7 @@ import type { ResolvedCluster } from '../../src/cluster/spec/resolved-cluster.ts
 import { resolved } from '../unit/cluster/kit.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
 import { PlacedPlan } from './placed-plan.ts';
+import { unpacked } from './unpacked.ts';
 
 const ADDRESS = '10.0.0.11';
 const FOUNDING = { state: 'new', token: 'one', members: [{ name: 'cp1', address: ADDRESS }] } as const;
@@ -206,8 +207,39 @@ export class ValueJudge {
     });
   }
 
-  /** kubelet has no runtime here, so only what it refuses early can be seen. */
+  /** kubelet beside containerd, without an API: with Muster's configuration apart from the API. */
   async #kubelet(component: string, value: Values): Promise<Judgement> {
+    const config: Record<string, unknown> = {
+      ...resolved({ version: this.#version }).kubelet.config,
+      ...ALONE,
+      ...(component === 'kubelet-config' && value),
+    };
+    const file = this.#placed.inside(`/kubelet-${++this.#count}.yaml`);
+    const kind = { apiVersion: 'kubelet.config.k8s.io/v1beta1', kind: 'KubeletConfiguration' };
+    fs.writeFileSync(file, dump({ ...kind, ...config }));
+    const flags =
+      component === 'kubelet' ? Object.entries(value).map(([name, text]) => `--${name}=${text}`) : [];
+    const guest = [
+      path.join(import.meta.dirname, 'kubelet-guest.sh'),
+      path.join(this.#placed.bin, 'kubelet'),
+    ];
+    const output = await outputOf('unshare', [
+      ...NAMESPACES,
+      'sh',
+      ...guest,
+      file,
+      KUBELET_LIVES_S,
+      ...flags,
+    ]);
+    fs.rmSync(file);
+    if (output.trim() === 'alive') return { starts: true, words: '' };
+    const words = lastWords(output);
+    if (OF_THIS_HOST.test(words)) return { starts: true, words: '' };
+    return /no client provided/.test(words) ? this.#kubeletOfApi(component, value) : { starts: false, words };
+  }
+
+  /** kubelet as it would run with an API, without a runtime: only what it refuses early is seen. */
+  async #kubeletOfApi(component: string, value: Values): Promise<Judgement> {
     const good = resolved({ version: this.#version });
     const { kubelet, flags } = good;
     const wrong = {
@@ -281,6 +313,36 @@ export class ValueJudge {
     this.#forget(n);
     return { starts: !ended, words: ended ? words : '' };
   }
+}
+
+/**
+ * What a kubelet that runs alone has in the place of Muster's settings. Hosts with cgroups of
+ * version 1 can run the test too.
+ */
+const ALONE = {
+  ...{ failCgroupV1: false, cgroupDriver: 'cgroupfs', failSwapOn: false },
+  ...{ containerRuntimeEndpoint: 'unix:///run/containerd.sock', resolvConf: '/etc/resolv.conf' },
+  ...{ tlsCertFile: '', tlsPrivateKeyFile: '' },
+  ...{ staticPodPath: '/run/manifests', authorization: { mode: 'AlwaysAllow' } },
+  authentication: { anonymous: { enabled: false }, webhook: { enabled: false } },
+};
+const KUBELET_LIVES_S = '10';
+const NAMESPACES = '--mount --pid --net --uts --ipc --cgroup --fork --kill-child --mount-proc'.split(' ');
+/** Ends of a kubelet that another host would not have: its cgroups, CPUs, files of operators. */
+const OF_THIS_HOST = /only supported with cgroupv2|some missing paths|subset of online-cpus|did not exist/;
+
+const CONTAINERD = unpacked('containerd', 'usr/bin/containerd');
+const RUNC = unpacked('containerd', 'usr/sbin/runc');
+
+function outputOf(program: string, words: readonly string[]): Promise<string> {
+  const places = [CONTAINERD, RUNC].map(({ command }) => path.dirname(command));
+  const env = { ...CONTAINERD.env, PATH: [...places, process.env.PATH].join(':') };
+  return new Promise((done) => {
+    const child = spawn(program, words, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    let text = '';
+    for (const from of [child.stdout, child.stderr]) from.on('data', (part) => (text += String(part)));
+    child.on('close', () => done(text));
+  });
 }
 
 /** The status with which a GET is answered within two seconds; 0 without an answer. */

@@ -151,7 +151,9 @@ export const NOT_EMPTY: Readonly<Partial<Record<Component, readonly string[]>>> 
   'kube-apiserver': words('audit-log-format audit-log-mode'),
   'kube-controller-manager': words('leader-elect-resource-lock'),
   'kube-scheduler': words('leader-elect-resource-lock'),
-  kubelet: words('hairpin-mode topology-manager-policy topology-manager-scope'),
+  kubelet: words(
+    'authorization-mode cpu-manager-policy hairpin-mode memory-manager-policy topology-manager-policy topology-manager-scope',
+  ),
 };
 
 const emptyFault = (component: Component, flag: string, text: string): string | undefined =>

@@ -63,6 +63,18 @@ export function goMilliseconds(text: string): number | undefined {
 export const isQuantity = (text: string): boolean =>
   /^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+|[KMGTPE]i|[numkMGTPE]|)$/.test(text);
 
+const QUANTITY_UNITS: Readonly<Record<string, number>> = {
+  ...{ n: 1e-9, u: 1e-6, m: 1e-3, '': 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18 },
+  ...{ Ki: 2 ** 10, Mi: 2 ** 20, Gi: 2 ** 30, Ti: 2 ** 40, Pi: 2 ** 50, Ei: 2 ** 60 },
+};
+
+/** The value of a quantity; undefined for a text that is none. */
+export function quantityOf(text: string): number | undefined {
+  if (!isQuantity(text)) return undefined;
+  const [, amount = '', unit = ''] = /^(.*?)((?:[KMGTPE]i|[numkMGTPE])?)$/.exec(text)!;
+  return Number(amount) * QUANTITY_UNITS[unit]!;
+}
+
 /** Whether a quantity is nothing. */
 export const isZeroQuantity = (quantity: string): boolean => !/[1-9]/.test(quantity.replace(/[eE].*$/, ''));
 

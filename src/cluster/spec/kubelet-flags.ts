@@ -55,8 +55,9 @@ const FIELDS: Readonly<Record<keyof typeof READERS, string>> = {
     node-status-max-images nodeStatusMaxImages; oom-score-adj oomScoreAdj; pod-max-pids podPidsLimit;
     pods-per-core podsPerCore; port port; read-only-port readOnlyPort; registry-burst registryBurst;
     registry-qps registryPullQPS`,
-  duration: `cpu-cfs-quota-period cpuCFSQuotaPeriod; minimum-image-ttl-duration imageMinimumGCAge;
-    node-status-update-frequency nodeStatusUpdateFrequency`,
+  duration: `cpu-cfs-quota-period cpuCFSQuotaPeriod; file-check-frequency fileCheckFrequency;
+    http-check-frequency httpCheckFrequency; minimum-image-ttl-duration imageMinimumGCAge;
+    node-status-update-frequency nodeStatusUpdateFrequency; sync-frequency syncFrequency`,
   texts: `allowed-unsafe-sysctls allowedUnsafeSysctls; cluster-dns clusterDNS;
     enforce-node-allocatable enforceNodeAllocatable; tls-cipher-suites tlsCipherSuites`,
   pairs: `cpu-manager-policy-options cpuManagerPolicyOptions; eviction-minimum-reclaim evictionMinimumReclaim;

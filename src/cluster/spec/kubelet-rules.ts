@@ -4,7 +4,7 @@
  * value that fails here it ends on every machine.
  */
 import { fieldAt, LOGGING_GATES } from './config-shapes.ts';
-import { goMilliseconds, suitesFault } from './flag-values.ts';
+import { goMilliseconds, quantityOf, suitesFault } from './flag-values.ts';
 import type { Minor } from './flags.ts';
 import { VALUE_CHECKS } from './kubelet-values.ts';
 import { CONTROL_PLANE_PORTS, KUBELET_PORT } from './ports.ts';
@@ -62,8 +62,10 @@ const TIMES: Readonly<Record<string, readonly [least: string, most?: string]>> =
   containerLogMonitorInterval: ['3s'],
   cpuCFSQuotaPeriod: ['1ms', '1s'],
   'crashLoopBackOff.maxContainerRestartPeriod': ['1s', '300s'],
+  fileCheckFrequency: ['0s'],
   imageMaximumGCAge: ['0s'],
   imageMinimumGCAge: ['0s'],
+  syncFrequency: ['0s'],
 };
 
 /** The names that a field may have. */
@@ -167,6 +169,55 @@ function enforcementFault(config: Config): string | undefined {
     : undefined;
 }
 
+const isMemory = (resource: string): boolean => resource === 'memory' || resource.startsWith('hugepages-');
+
+/** The memory that kubelet keeps for evictions by default. */
+const EVICTION_MEMORY = '100Mi';
+
+/**
+ * What kubelet keeps of a resource for the system; undefined where that depends on the machine.
+ */
+function keptOf(resource: string, config: Config): number | undefined {
+  const { kubeReserved, systemReserved, evictionHard, mergeDefaultEvictionSettings } = config;
+  const amountIn = (value: Value | undefined, name: string): string | undefined =>
+    keysOf(value).includes(name) ? String((value as Readonly<Record<string, Value>>)[name]) : undefined;
+  const isDefault =
+    evictionHard === undefined || evictionHard === null || mergeDefaultEvictionSettings === true;
+  const eviction = amountIn(evictionHard, 'memory.available') ?? (isDefault ? EVICTION_MEMORY : '0');
+  const parts = [kubeReserved, systemReserved].map((one) => amountIn(one, resource) ?? '0');
+  const amounts = [...parts, ...(resource === 'memory' ? [eviction] : [])].map(quantityOf);
+  return amounts.reduce((sum, one) => (sum === undefined || one === undefined ? undefined : sum + one), 0);
+}
+
+/** kubelet's memory manager wants exactly what the node keeps to be spread over the NUMA nodes. */
+function reservedMemoryFault(config: Config): string | undefined {
+  if (config.memoryManagerPolicy !== 'Static') return undefined;
+  const given = itemsOf(config.reservedMemory).flatMap((one) =>
+    Object.entries((one as { readonly limits?: Readonly<Record<string, Value>> }).limits ?? {}),
+  );
+  if (given.length === 0) return 'Static needs reservedMemory';
+  const resources = [
+    ...given.map(([name]) => name),
+    ...keysOf(config.kubeReserved),
+    ...keysOf(config.systemReserved),
+    'memory',
+  ];
+  for (const resource of new Set(resources.filter(isMemory))) {
+    const kept = keptOf(resource, config);
+    const sum = given.reduce(
+      (all, [name, amount]) => all + (name === resource ? (quantityOf(String(amount)) ?? Number.NaN) : 0),
+      0,
+    );
+    if (kept === undefined || Number.isNaN(sum) || kept === sum) continue;
+    const keeps =
+      resource === 'memory' ? `, and memory.available of evictionHard (${EVICTION_MEMORY} by default)` : '';
+    return `reservedMemory has ${mebibytes(sum)} of ${resource}, and kubelet wants the ${mebibytes(kept)} that kubeReserved and systemReserved keep${keeps}`;
+  }
+  return undefined;
+}
+
+const mebibytes = (octets: number): string => `${Number((octets / 2 ** 20).toFixed(3))}Mi`;
+
 const CROSS_RULES: readonly CrossRule[] = [
   {
     field: 'imageGCLowThresholdPercent',
@@ -223,6 +274,13 @@ const CROSS_RULES: readonly CrossRule[] = [
         : undefined,
   },
   {
+    field: 'cpuManagerPolicyOptions',
+    fault: ({ cpuManagerPolicy, cpuManagerPolicyOptions }) =>
+      keysOf(cpuManagerPolicyOptions).length > 0 && cpuManagerPolicy !== 'static'
+        ? 'kubelet takes options only with cpuManagerPolicy: static'
+        : undefined,
+  },
+  {
     field: 'reservedSystemCPUs',
     fault: ({ reservedSystemCPUs, systemReservedCgroup, kubeReservedCgroup }) =>
       isSet(reservedSystemCPUs) && (isSet(systemReservedCgroup) || isSet(kubeReservedCgroup))
@@ -231,10 +289,7 @@ const CROSS_RULES: readonly CrossRule[] = [
   },
   {
     field: 'memoryManagerPolicy',
-    fault: ({ memoryManagerPolicy, reservedMemory }) =>
-      memoryManagerPolicy === 'Static' && itemsOf(reservedMemory).length === 0
-        ? 'Static needs reservedMemory'
-        : undefined,
+    fault: reservedMemoryFault,
   },
   { field: 'enforceNodeAllocatable', fault: enforcementFault },
   {
