@@ -170,12 +170,16 @@ look_at_programs() {
 }
 
 # Writes $run/journal: the end of the newest log of static pod $1 whose container has ended. While
-# its process runs ($2 is not empty), that is the log before the newest one. kubelet numbers them.
+# its process runs ($2 is not empty), that is the log before the newest one. kubelet numbers them,
+# in the directory that its configuration names.
 read_pod_log() {
   pod_nth=1
   [ -z "$2" ] || pod_nth=2
+  pod_logs=$(
+    sed -n 's/^podLogsDir: *//p' "$root/var/lib/kubelet/config.yaml" 2>/dev/null | tr -d "\"'"
+  )
   pod_log=$(
-    find "$root/var/log/pods" -path "*/kube-system_$1-*/$1/*.log" -mmin -15 \
+    find "$root${pod_logs:-/var/log/pods}" -path "*/kube-system_$1-*/$1/*.log" -mmin -15 \
       -exec ls -t {} + 2>/dev/null |
       sed -n "${pod_nth}p"
   )

@@ -1788,8 +1788,11 @@ look_at_programs() {
 read_pod_log() {
   pod_nth=1
   [ -z "$2" ] || pod_nth=2
+  pod_logs=$(
+    sed -n 's/^podLogsDir: *//p' "$root/var/lib/kubelet/config.yaml" 2>/dev/null | tr -d "\\"'"
+  )
   pod_log=$(
-    find "$root/var/log/pods" -path "*/kube-system_$1-*/$1/*.log" -mmin -15 \\
+    find "$root\${pod_logs:-/var/log/pods}" -path "*/kube-system_$1-*/$1/*.log" -mmin -15 \\
       -exec ls -t {} + 2>/dev/null |
       sed -n "\${pod_nth}p"
   )

@@ -215,6 +215,15 @@ describe.for(SHELLS)('by %s', (shell) => {
     expect(planner.facts().ended).toBeUndefined();
   });
 
+  test('last words are found where the configuration of kubelet has the logs of pods', async () => {
+    machine.write('/var/lib/kubelet/config.yaml', 'kind: KubeletConfiguration\npodLogsDir: "/data/logs"\n');
+    machine.write('/etc/kubernetes/manifests/kube-scheduler.yaml', '');
+    const log = '/data/logs/kube-system_kube-scheduler-cp1_0a/kube-scheduler/0.log';
+    machine.write(log, '2026-11-28T03:00:00.000000000Z stderr F Error: unknown flag: --x\n');
+    await machine.poll();
+    expect(planner.facts().ended).toEqual({ 'kube-scheduler': 'Error: unknown flag: --x' });
+  });
+
   // The lines are those of Debian's etcd with a damaged database, and of Debian's haproxy.
   test.each([
     [

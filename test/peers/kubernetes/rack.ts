@@ -9,6 +9,7 @@ import path from 'node:path';
 import { ARTIFACTS } from '../../artifacts.ts';
 import { DEBIAN_13, type Machine, openRack, type Rack } from '../etcd/rack.ts';
 import type { Lives } from '../etcd/short-lives.ts';
+import { unpacked } from '../unpacked.ts';
 
 const bin = (name: string): string => path.join(ARTIFACTS!, 'bin', name);
 
@@ -62,6 +63,8 @@ export async function openKubernetes(ageing?: Ageing): Promise<Rack> {
     fs.writeFileSync(programs[name], `#!/bin/sh\n${text}\n`);
   }
   for (const name of PROGRAMS) programs[name] = bin(name);
+  // Members of etcd take snapshots with it.
+  programs.etcdctl = unpacked('etcd-client', 'usr/bin/etcdctl').command;
   const pki = ['rehearsal: 10s', ...(ageing ? [`rotateAfter: ${ageing.rotateAfter}`] : [])].join(', ');
   const cluster = CLUSTER.replace('VERSION', versionOf('kube-apiserver')).replace('PKI', pki);
   const etcd = { ...DEBIAN_13, version: '3.5.24-0' };
