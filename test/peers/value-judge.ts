@@ -326,7 +326,7 @@ const ALONE = {
   ...{ staticPodPath: '/run/manifests', authorization: { mode: 'AlwaysAllow' } },
   authentication: { anonymous: { enabled: false }, webhook: { enabled: false } },
 };
-const KUBELET_LIVES_S = '10';
+const KUBELET_LIVES_S = '4';
 const NAMESPACES = '--mount --pid --net --uts --ipc --cgroup --fork --kill-child --mount-proc'.split(' ');
 /** Ends of a kubelet that another host would not have: its cgroups, CPUs, files of operators. */
 const OF_THIS_HOST = /only supported with cgroupv2|some missing paths|subset of online-cpus|did not exist/;

@@ -430,8 +430,11 @@ const KUBELET: readonly FlagRule[] = (
   [
     ['image-credential-provider-config', 'image-credential-provider-bin-dir'],
     ['image-credential-provider-bin-dir', 'image-credential-provider-config'],
+    ['exit-on-lock-contention', 'lock-file'],
   ] as const
-).map(([one, other]) => kubelet(one, (_, flag) => (flag(other) === '' ? `it needs ${other}` : undefined)));
+).map(([one, other]) =>
+  kubelet(one, (value, flag) => (flag(other) === '' && !isFalse(value) ? `it needs ${other}` : undefined)),
+);
 
 const RULES: readonly FlagRule[] = [
   ...AUTHORIZATION,

@@ -65,6 +65,7 @@ const TIMES: Readonly<Record<string, readonly [least: string, most?: string]>> =
   fileCheckFrequency: ['0s'],
   imageMaximumGCAge: ['0s'],
   imageMinimumGCAge: ['0s'],
+  runtimeRequestTimeout: ['0s'],
   syncFrequency: ['0s'],
 };
 

@@ -154,6 +154,9 @@ const memory: ValueCheck = (value) => {
       return [
         ...twice,
         ...(known ? [] : [`kubelet cannot reserve "${name}" of a NUMA node; use memory or hugepages-SIZE`]),
+        ...(/\..*i$/.test(String(amount))
+          ? [`${name} of NUMA node ${numaNode}: kubelet takes no fraction here; write it in a smaller unit`]
+          : []),
         ...(isZeroQuantity(String(amount)) ? [`${name} of NUMA node ${numaNode} is zero`] : []),
       ];
     }),
@@ -203,7 +206,8 @@ export const VALUE_CHECKS: Readonly<Record<string, ValueCheck>> = {
     return fault === undefined ? [] : [fault];
   },
   topologyManagerPolicyOptions: options({
-    'max-allowable-numa-nodes': (text) => /^[0-9]+$/.test(text),
+    // kubelet's own number, below which it ends.
+    'max-allowable-numa-nodes': (text) => /^[0-9]+$/.test(text) && Number(text) >= 8,
     'prefer-closest-numa-nodes': isTruth,
   }),
 };
