@@ -25,14 +25,16 @@ export interface Pending extends Order {
   readonly id: string;
   readonly principal: Principal;
   readonly at: Millis;
+  /** For people. */
   readonly until: Millis;
 }
 
 export class PendingOrders {
-  readonly #clock: Pick<Clock, 'now'>;
-  readonly #orders = new Map<string, Pending>();
+  readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
+  /** `endsAt` is monotonic, because the clock may be set. */
+  readonly #orders = new Map<string, Pending & { readonly endsAt: number }>();
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#clock = clock;
   }
 
@@ -43,7 +45,8 @@ export class PendingOrders {
     const id = randomBytes(4).toString('hex');
     const at = this.#clock.now();
     const until = (at + LIFETIME) as Millis;
-    this.#orders.set(id, { ...order, id, principal, at, until });
+    const endsAt = this.#clock.monotonic() + LIFETIME;
+    this.#orders.set(id, { ...order, id, principal, at, until, endsAt });
     throw new MusterError(
       'E_SECOND_PERSON',
       `the order waits as ${id} until ${timestamp(until)}; another operator confirms it with \`muster pending confirm ${id}\``,
@@ -52,8 +55,8 @@ export class PendingOrders {
 
   /** Orders that wait, oldest first. */
   list(): readonly Pending[] {
-    const now = this.#clock.now();
-    for (const [id, { until }] of this.#orders) if (until <= now) this.#orders.delete(id);
+    const now = this.#clock.monotonic();
+    for (const [id, { endsAt }] of this.#orders) if (endsAt <= now) this.#orders.delete(id);
     return [...this.#orders.values()];
   }
 

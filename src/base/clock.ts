@@ -69,6 +69,8 @@ export const pause = (clock: Clock, span: Millis, signal: AbortSignal): Promise<
 export class ManualClock implements Clock {
   #now: Millis;
   #doubt: ClockDoubt | undefined;
+  /** How far the wall clock was set. */
+  #set = 0;
   #timers: { due: number; fn: () => void }[] = [];
 
   constructor(start: Millis = Date.UTC(2026, 0, 1) as Millis) {
@@ -76,7 +78,12 @@ export class ManualClock implements Clock {
   }
 
   now(): Millis {
-    return this.#now;
+    return (this.#now + this.#set) as Millis;
+  }
+
+  /** Sets the wall clock by a step; time does not pass by that. */
+  step(by: number): void {
+    this.#set += by;
   }
 
   doubt(): ClockDoubt | undefined {

@@ -5,7 +5,7 @@ import type { Millis } from '../base/duration.ts';
 import { AUTHORITIES, type KeysetName } from './hierarchy.ts';
 import { certifiedAgain, type GenerationOptions } from './issue.ts';
 import type { Generation, Keyset } from './keyset.ts';
-import type { Pki } from './pki.ts';
+import type { Keysets, Pki } from './pki.ts';
 import { readAuthority } from './x509.ts';
 
 const generationsOf = ({ made, trusted, distrusted }: Keyset): readonly Generation[] => [
@@ -28,6 +28,12 @@ function isOurs(name: KeysetName, { certificate }: Generation): boolean {
 const isToBeRedated = (keyset: Keyset, now: Millis): boolean =>
   generationsOf(keyset).every(({ bridges = [] }) => bridges.length === 0) &&
   generationsOf(keyset).some((one) => isOurs(keyset.name, one) && isFromFuture(keyset.name, one, now));
+
+/** The keysets of a scope in which a CA that signs or is trusted begins in the future. */
+export const notYetValid = (keysets: Keysets, now: Millis): readonly KeysetName[] =>
+  [...keysets.values()]
+    .filter((keyset) => generationsOf(keyset).some((one) => isFromFuture(keyset.name, one, now)))
+    .map(({ name }) => name);
 
 /**
  * The keyset whose CAs from the future have certificates that begin now, for the same keys: all

@@ -5,7 +5,8 @@
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import type { Clock } from '../../base/clock.ts';
+import { type Clock, mustKnowTime } from '../../base/clock.ts';
+import { CONTRADICTS } from '../../base/clock-judge.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
@@ -114,7 +115,7 @@ export function checkGrants(value: unknown): readonly Grant[] {
 
 interface OperatorsDeps {
   readonly store: Store;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'monotonic' | 'doubt'>;
   readonly log: Log;
 }
 
@@ -129,6 +130,8 @@ export class Operators {
   readonly #deps: OperatorsDeps;
   readonly #operators = new Map<string, Operator>();
   readonly #tokens = new Map<string, OperatorToken>();
+  /** Tokens from the future, by id: since when (monotonic) this server knows them. */
+  readonly #fromFuture = new Map<string, number>();
 
   constructor(deps: OperatorsDeps) {
     this.#deps = deps;
@@ -200,13 +203,30 @@ export class Operators {
   invited(text: string): Operator | undefined {
     const hash = hashOf(text);
     const now = this.#deps.clock.now();
-    return this.list().find(({ invitation }) => invitation?.hash === hash && invitation.until > now);
+    // An end that is further away was set by a clock that was ahead.
+    const latest = now + INVITATION_LIFETIME + CONTRADICTS;
+    return this.list().find(
+      ({ invitation }) => invitation?.hash === hash && invitation.until > now && invitation.until <= latest,
+    );
   }
 
   /** Sets a password; an invitation that was open has ended. */
   async setPassword(name: string, password: PasswordHash): Promise<void> {
     const { invitation: _ended, ...operator } = this.#known(name);
     await this.#write({ ...operator, password });
+  }
+
+  /**
+   * Whether the token has ended. One that was made while the clock was ahead lasts, from the start
+   * of this server, as long as it was to last.
+   */
+  #hasEnded({ id, createdAt, until }: OperatorToken): boolean {
+    const { clock } = this.#deps;
+    const now = clock.now();
+    if (createdAt - now <= CONTRADICTS) return until <= now;
+    const since = this.#fromFuture.get(id) ?? clock.monotonic();
+    this.#fromFuture.set(id, since);
+    return clock.monotonic() - since >= until - createdAt;
   }
 
   tokens(operator?: string): readonly OperatorToken[] {
@@ -222,8 +242,11 @@ export class Operators {
   async addToken(
     order: Pick<OperatorToken, 'operator' | 'label' | 'grants' | 'until'>,
   ): Promise<{ readonly token: OperatorToken; readonly text: Secret }> {
+    mustKnowTime(this.#deps.clock);
     const now = this.#deps.clock.now();
-    for (const token of this.#tokens.values()) if (token.until <= now) await this.#forget(token);
+    // Tokens that have ended go when room is needed: a clock that is ahead for a while ends none.
+    for (const token of this.tokens())
+      if (this.#tokens.size >= MAX_TOKENS && this.#hasEnded(token)) await this.#forget(token);
     if (this.#tokens.size >= MAX_TOKENS)
       throw new MusterError('E_USAGE', `there are ${MAX_TOKENS} tokens already`);
     const text = `muster_${randomText()}`;
@@ -237,7 +260,7 @@ export class Operators {
   /** The token with this text, if it has not ended and its operator is still there. */
   bearer(text: string): OperatorToken | undefined {
     const token = this.#tokens.get(hashOf(text));
-    if (token === undefined || token.until <= this.#deps.clock.now()) return undefined;
+    if (token === undefined || this.#hasEnded(token)) return undefined;
     return this.#operators.has(token.operator) ? token : undefined;
   }
 
@@ -250,6 +273,7 @@ export class Operators {
   }
 
   async #forget(token: OperatorToken): Promise<void> {
+    this.#fromFuture.delete(token.id);
     await this.#deps.store.commit([{ key: KEYS.operatorToken.key(token.id), delete: true }]);
     this.#tokens.delete(token.hash);
   }

@@ -19,14 +19,14 @@ const MAX_USED = 10_000;
 export interface ProviderLoginsDeps {
   readonly provider: Provider;
   readonly settings: ProviderSettings;
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
 }
 
 export class ProviderLogins {
   readonly #deps: ProviderLoginsDeps;
   readonly #browsers: Sealed;
   readonly #devices: Sealed;
-  /** Hashes of the states of log-ins that are over, with the time at which they end anyway. */
+  /** Hashes of the states of log-ins that are over, with the end of each, monotonic. */
   readonly #used = new Map<string, Millis>();
 
   constructor(deps: ProviderLoginsDeps) {
@@ -46,11 +46,10 @@ export class ProviderLogins {
 
   /** Where the browser goes, and what it keeps until it comes back (secret). */
   async begin(own: string): Promise<{ readonly url: string; readonly kept: string; readonly lasts: Millis }> {
-    const { provider, clock } = this.#deps;
+    const { provider } = this.#deps;
     const checks = await provider.newChecks();
     const url = await provider.authorize(checks, this.returnTo(own));
-    const until = (clock.now() + LASTS) as Millis;
-    return { url, kept: this.#browsers.seal(checks, until), lasts: LASTS };
+    return { url, kept: this.#browsers.seal(checks, LASTS), lasts: LASTS };
   }
 
   /**
@@ -60,7 +59,7 @@ export class ProviderLogins {
    * @throws {MusterError} E_PROVIDER_LOGIN, E_PROVIDER, E_FORBIDDEN for a user without any role
    */
   async finish(query: URLSearchParams, kept: string, own: string): Promise<ProviderUser> {
-    const { provider, settings, clock } = this.#deps;
+    const { provider, settings } = this.#deps;
     const opened = this.#browsers.open(kept);
     if (opened === undefined)
       throw new MusterError('E_PROVIDER_LOGIN', 'this browser began no log-in, or too long ago');
@@ -73,7 +72,7 @@ export class ProviderLogins {
     const answer = new URL(`${this.returnTo(own)}?${query}`);
     if (this.#used.has(key)) throw new MusterError('E_PROVIDER_LOGIN', 'this answer was used before');
     const claims = await provider.redeem(answer, checks);
-    this.#remember(key, (clock.now() + LASTS) as Millis);
+    this.#remember(key);
     return userOf(settings, claims);
   }
 
@@ -82,7 +81,7 @@ export class ProviderLogins {
     const { provider, clock } = this.#deps;
     const { device, lasts, interval, ...shown } = await provider.beginDevice();
     const until = (clock.now() + lasts) as Millis;
-    return { ...shown, device: this.#devices.seal({ device }, until), until, interval };
+    return { ...shown, device: this.#devices.seal({ device }, lasts as Millis), until, interval };
   }
 
   /**
@@ -99,12 +98,12 @@ export class ProviderLogins {
     return typeof claims === 'string' ? claims : userOf(settings, claims);
   }
 
-  #remember(key: string, until: Millis): void {
-    const now = this.#deps.clock.now();
+  #remember(key: string): void {
+    const now = this.#deps.clock.monotonic();
     for (const [old, ends] of this.#used) {
       if (ends > now && this.#used.size < MAX_USED) break;
       this.#used.delete(old);
     }
-    this.#used.set(key, until);
+    this.#used.set(key, (now + LASTS) as Millis);
   }
 }

@@ -14,20 +14,20 @@ const TAG = 16;
 /** Seals with a key of this process: a restart ends what was sealed. */
 export class Sealed {
   readonly #key = randomBytes(32);
-  readonly #clock: Pick<Clock, 'now'>;
+  readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #purpose: Buffer;
 
   /** @param purpose what is sealed for one purpose does not open for another one */
-  constructor(purpose: string, clock: Pick<Clock, 'now'>) {
+  constructor(purpose: string, clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock;
     this.#purpose = Buffer.from(purpose);
   }
 
-  /** Seals a JSON value until a time. */
-  seal(value: object, until: Millis): string {
+  /** Seals a JSON value for a while. */
+  seal(value: object, lasts: Millis): string {
     const nonce = randomBytes(NONCE);
     const cipher = createCipheriv(ALGORITHM, this.#key, nonce, { authTagLength: TAG }).setAAD(this.#purpose);
-    const text = JSON.stringify({ value, until });
+    const text = JSON.stringify({ value, until: this.#clock.monotonic() + lasts });
     const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
     return Buffer.concat([nonce, body, cipher.getAuthTag()]).toString('base64url');
   }
@@ -41,7 +41,7 @@ export class Sealed {
     try {
       const body = Buffer.concat([cipher.update(octets.subarray(NONCE, -TAG)), cipher.final()]);
       const { value, until } = fieldsOf(parsed(body.toString('utf8')));
-      return Number(until) > this.#clock.now() ? fieldsOf(value) : undefined;
+      return Number(until) > this.#clock.monotonic() ? fieldsOf(value) : undefined;
     } catch {
       return undefined;
     }

@@ -1,6 +1,7 @@
 /**
  * Sessions of operators who logged in. They are in memory: after a restart of the server everybody
- * logs in again. A session is a random text, of which only the hash is kept.
+ * logs in again. A session is a random text, of which only the hash is kept. It ends by the time
+ * that passes, because the clock may be set.
  */
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
@@ -22,29 +23,30 @@ const nameOf = (owner: Owner): string => (typeof owner === 'string' ? owner : ow
 
 interface Session {
   readonly owner: Owner;
+  /** Monotonic, as `usedAt`. */
   readonly until: Millis;
   usedAt: Millis;
 }
 
 export class Sessions {
-  readonly #clock: Pick<Clock, 'now'>;
+  readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
   /** By hash; the one that was used last comes last. */
   readonly #sessions = new Map<string, Session>();
 
-  constructor(clock: Pick<Clock, 'now'>) {
+  constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#clock = clock;
   }
 
+  /** Begins a session; `until` is its end for people. */
   begin(owner: Owner): { readonly text: Secret; readonly until: Millis } {
-    const now = this.#clock.now();
+    const now = this.#clock.monotonic();
     const text = randomBytes(32).toString('base64url');
-    const until = (now + LIFETIME) as Millis;
-    this.#sessions.set(hashOf(text), { owner, until, usedAt: now });
+    this.#sessions.set(hashOf(text), { owner, until: (now + LIFETIME) as Millis, usedAt: now });
     for (const key of this.#sessions.keys()) {
       if (this.#sessions.size <= MAX_SESSIONS) break;
       this.#sessions.delete(key);
     }
-    return { text: new Secret(text), until };
+    return { text: new Secret(text), until: (this.#clock.now() + LIFETIME) as Millis };
   }
 
   /** The owner of a session that has not ended; undefined for any other text. */
@@ -52,7 +54,7 @@ export class Sessions {
     const key = hashOf(text);
     const session = this.#sessions.get(key);
     if (session === undefined) return undefined;
-    const now = this.#clock.now();
+    const now = this.#clock.monotonic();
     this.#sessions.delete(key);
     if (session.until <= now || session.usedAt + IDLE <= now) return undefined;
     session.usedAt = now;
@@ -62,7 +64,7 @@ export class Sessions {
 
   /** The user of the identity provider with this name who has a session, as of the last log-in. */
   user(name: string): ProviderUser | undefined {
-    const now = this.#clock.now();
+    const now = this.#clock.monotonic();
     const found = [...this.#sessions.values()].findLast(
       ({ owner, until }) => typeof owner !== 'string' && owner.name === name && until > now,
     );

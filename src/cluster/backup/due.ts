@@ -15,13 +15,13 @@ interface Known {
 }
 
 /**
- * When the next snapshot is due, ms since 1970. A newest one from the future (the clock was wrong)
- * counts as taken now.
+ * When the next snapshot is due, ms since 1970. One from the future (the clock was wrong) does not
+ * count: the schedule would wait for that time.
  */
 export function nextDue(every: Millis, { newest, failed }: Known, now: number): number {
-  const next = newest === undefined ? now : Math.min(newest, now) + every;
-  if (failed === undefined) return next;
-  return Math.max(next, Math.min(failed, now) + Math.min(every, RETRY_AFTER));
+  const next = newest === undefined || newest > now ? now : newest + every;
+  if (failed === undefined || failed > now) return next;
+  return Math.max(next, failed + Math.min(every, RETRY_AFTER));
 }
 
 /**

@@ -136,8 +136,9 @@ class SnapshotRounds {
   async resume(clusters: readonly string[]): Promise<void> {
     for (const cluster of clusters) {
       const { items } = await this.#deps.files.list(cluster);
-      const newest = Math.max(...items.map(({ takenAt }) => takenAt));
-      if (items.length > 0) this.#newest.set(cluster, newest);
+      const now = this.#deps.clock.now();
+      const taken = items.map(({ takenAt }) => takenAt).filter((at) => at <= now);
+      if (taken.length > 0) this.#newest.set(cluster, Math.max(...taken));
     }
   }
 

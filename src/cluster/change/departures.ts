@@ -116,7 +116,7 @@ async function advance(
     const kube = await firstReady(asked.map((one) => kubes(cluster, addressOf(one))));
     if (stage === 'node') await deleteNode(kube, machine);
     else {
-      const late = clock.now() > drainUntil;
+      const late = clock.doubt() === undefined && clock.now() > drainUntil;
       const { left, kept } = await drain(kube, machine);
       if (left.length > 0) return stillThere(left, kept, late);
     }

@@ -6,6 +6,7 @@ import type { Reason } from '../../events/event.ts';
 import type { Roster } from '../../machines/roster.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Pki } from '../../pki/pki.ts';
+import { notYetValid } from '../../pki/redate.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
 import type { EtcdCondition } from '../etcd/condition.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
@@ -164,6 +165,7 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
     ...(await etcdOf(deps, founding, membersOf(resolved), circumstances)),
     ...(at.etcdOnly ? [] : await kubernetes(deps, resolved, at, circumstances)),
     ...judgeCertificates(resolved.name, names, issued, deps.clock.now()),
+    ...(await futureAuthorities(deps, resolved.name)),
     ...judgeMachines(
       [...names].map((name) => seen(deps, name)),
       circumstances,
@@ -176,9 +178,11 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
 const CLOCK_FIX =
   "set this boot host's clock (chrony or systemd-timesyncd), or name timeServers in the Cluster; nothing is issued until then";
 
+const CLOCK_FIRST = 'set the clock of this boot host first, and look again';
+
 /**
  * The findings with the doubt about the host's clock before them. By a wrong clock the boot host
- * accepts no certificate of etcd and API servers, so what it cannot reach is not to be repaired.
+ * accepts no certificate of etcd and API servers, so what it cannot reach may be well.
  */
 function withClock({ clock }: HealthDeps, cluster: string, findings: readonly Finding[]): readonly Finding[] {
   const doubt = clock.doubt();
@@ -186,9 +190,7 @@ function withClock({ clock }: HealthDeps, cluster: string, findings: readonly Fi
   const unreached = ({ ok, check }: Finding): boolean => !ok && (check === 'etcd' || check === 'apiserver');
   return [
     bad('clock', cluster, doubt.text, CLOCK_FIX),
-    ...findings.map((one) =>
-      unreached(one) ? { ...one, fix: 'set the clock of this boot host first, and look again' } : one,
-    ),
+    ...findings.map((one) => (unreached(one) ? { ...one, fix: `${CLOCK_FIRST}; then: ${one.fix}` } : one)),
   ];
 }
 
@@ -218,6 +220,19 @@ async function etcdOf(
   const { cluster, record } = founding;
   const asked = record && (await condition(cluster, documented ?? recordedMembers(record)));
   return judgeEtcd(founding, documented, circumstances, asked);
+}
+
+/** CAs that begin in the future, and why that does not end by itself. */
+async function futureAuthorities({ pki, clock }: HealthDeps, cluster: string): Promise<readonly Finding[]> {
+  if (!(await pki.isFounded(cluster))) return [];
+  return notYetValid(await pki.keysets(cluster), clock.now()).map((name) =>
+    bad(
+      'certificate',
+      cluster,
+      `the CA ${name} begins in the future, so nobody accepts it: the clock was wrong when it was made`,
+      `Muster makes its certificate again while the clock is proved, unless another tool or a rotation made it; then muster pki rotate ${name} --cluster ${cluster}`,
+    ),
+  );
 }
 
 async function issuedOf({ pki, certificateState }: HealthDeps, cluster: string) {

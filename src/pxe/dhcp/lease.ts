@@ -1,6 +1,7 @@
 /**
  * A lease as a value: the record that the store keeps under `lease/NETWORK/ADDRESS`, and its views.
  */
+import { STEPPED } from '../../base/clock-judge.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import { type Mac, parseMac } from '../../base/mac.ts';
@@ -27,6 +28,8 @@ export interface Lease {
   /** When the present state began. */
   readonly since: Millis;
   readonly expires: Millis;
+  /** When `expires` was set; absent in older records, in which it is `since`. */
+  readonly at?: Millis;
   /** Option 61 of the last request, hexadecimal; echoed, never used as identity. */
   readonly clientId?: string;
   readonly hostname?: string;
@@ -89,6 +92,7 @@ export function readLease(text: string): Lease | undefined {
   const whole = (n: unknown) => typeof n === 'number' && Number.isFinite(n);
   const optional = (s: unknown) => s === undefined || typeof s === 'string';
   if (lease.v !== 1 || !whole(lease.since) || !whole(lease.expires)) return undefined;
+  if (lease.at !== undefined && !whole(lease.at)) return undefined;
   if (typeof lease.mac !== 'string' || parseMac(lease.mac) !== lease.mac) return undefined;
   if (typeof lease.state !== 'string' || !STATES.has(lease.state)) return undefined;
   if (!['clientId', 'hostname', 'machine', 'agent'].every((field) => optional(lease[field])))
@@ -101,6 +105,22 @@ export function readLeaseKey(key: string): { readonly network: string; readonly 
   const parts = KEYS.lease.parse(key);
   const address = parts && parseIpv4(parts[1]);
   return address === undefined ? undefined : { network: parts![0], address };
+}
+
+/** The lease as if the clock had always been ahead by `step` more. */
+export const shifted = (lease: Lease, step: number): Lease => ({
+  ...lease,
+  since: (lease.since + step) as Millis,
+  expires: (lease.expires + step) as Millis,
+  ...(lease.at !== undefined && { at: (lease.at + step) as Millis }),
+});
+
+/**
+ * How far a stored lease has to be shifted because the clock was ahead when it was written: as if
+ * it had been written now. 0 for any other lease.
+ */
+export function fromFuture({ since, at = since }: Lease, now: Millis): number {
+  return at - now > STEPPED ? now - at : 0;
 }
 
 /** The state of a lease at `now`, as people see it. */

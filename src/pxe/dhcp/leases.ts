@@ -4,6 +4,7 @@
  * it.
  */
 import type { Clock } from '../../base/clock.ts';
+import { STEPPED } from '../../base/clock-judge.ts';
 import { type Millis, millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
@@ -13,6 +14,7 @@ import type { EventSink } from '../../events/event.ts';
 import { KEYS } from '../../store/keys.ts';
 import { type CommitResult, MAX_OPERATIONS, type Store, type Write } from '../../store/store.ts';
 import {
+  fromFuture,
   isOver,
   keptAtStart,
   type Lease,
@@ -20,6 +22,7 @@ import {
   readLease,
   readLeaseKey,
   type StoredState,
+  shifted,
   UNRECORDED,
 } from './lease.ts';
 import { type AddressEntry, NetworkLeases, type Offer } from './network-leases.ts';
@@ -67,6 +70,11 @@ export type LeaseChange =
 export type WriteResult = 'stored' | 'unchanged' | 'lost' | 'stale' | 'in_flight';
 
 export interface LeaseBook {
+  /**
+   * The time to compare leases with. When the clock was set since the last call, the leases are
+   * shifted by that: they end when their clients count.
+   */
+  now(): Millis;
   /** The leases of a network; an unknown network has none. */
   network(name: string): NetworkLeases;
   /** Whether the store refused the last lease, so that a new one is not offered. */
@@ -118,6 +126,8 @@ class Book implements LeaseBook {
   readonly #promised = new Map<AddressEntry, NetworkLeases>();
   #recording: Promise<void> | undefined;
   #trying: Promise<void> | undefined;
+  /** The clock minus the time that has passed, at the last look. */
+  #offset: number | undefined;
 
   constructor(parts: { store: Store; clock: Clock; metrics: Metrics }) {
     this.#store = parts.store;
@@ -131,7 +141,7 @@ class Book implements LeaseBook {
   async load(): Promise<readonly string[]> {
     const { records } = await this.#store.list(KEYS.lease.prefix());
     const unreadable: string[] = [];
-    const now = this.#clock.now();
+    const now = this.now();
     const keeps = keptAtStart(
       records.flatMap(({ value }) => readLease(value) ?? []),
       now,
@@ -142,7 +152,10 @@ class Book implements LeaseBook {
       if (place && lease) {
         const network = this.network(place.network);
         network.settle(place.address, { lease, revision: record.revision });
-        if (keeps(lease)) network.promise(place.address, { ...lease, expires: (now + UNRECORDED) as Millis });
+        const step = fromFuture(lease, now);
+        if (step !== 0) this.#promised.set(network.promise(place.address, shifted(lease, step)), network);
+        else if (keeps(lease))
+          network.promise(place.address, { ...lease, expires: (now + UNRECORDED) as Millis });
       } else {
         unreadable.push(record.key);
         if (place) this.network(place.network).begin(place.address);
@@ -150,6 +163,17 @@ class Book implements LeaseBook {
     }
     this.#sweep();
     return unreadable;
+  }
+
+  now(): Millis {
+    const now = this.#clock.now();
+    const offset = now - this.#clock.monotonic();
+    const step = this.#offset === undefined ? 0 : offset - this.#offset;
+    this.#offset = offset;
+    if (Math.abs(step) > STEPPED)
+      for (const network of this.#networks.values())
+        for (const entry of network.shift(step)) this.#promised.set(entry, network);
+    return now;
   }
 
   network(name: string): NetworkLeases {
@@ -196,8 +220,8 @@ class Book implements LeaseBook {
       return 'unchanged';
     }
     const { unproven } = change;
-    if (unproven === 'relayed-decline') network.countedRelayedDecline(this.#clock.now());
-    else if (unproven) network.tookWithoutOffer(unproven.withoutOffer, this.#clock.now());
+    if (unproven === 'relayed-decline') network.countedRelayedDecline(this.now());
+    else if (unproven) network.tookWithoutOffer(unproven.withoutOffer, this.now());
     const entry = network.begin(address);
     if (moved) network.begin(moved.address);
     const writes: Write[] = [
@@ -317,13 +341,13 @@ class Book implements LeaseBook {
   }
 
   setAside(network: string, address: Ipv4, mac: Mac, state: StoredState): Promise<WriteResult> {
-    const now = this.#clock.now();
+    const now = this.now();
     const lease: Lease = { v: 1, mac, state, since: now, expires: (now + QUARANTINE) as Millis };
     return this.write({ kind: 'write', network, address, lease, writes: [] });
   }
 
   addressOf(mac: Mac): Ipv4 | undefined {
-    const now = this.#clock.now();
+    const now = this.now();
     for (const leases of this.#networks.values()) {
       const entry = leases.leaseOf(mac);
       if (entry?.lease?.state === 'bound' && !isOver(entry.lease, now)) return entry.address;
@@ -332,7 +356,7 @@ class Book implements LeaseBook {
   }
 
   list(network?: string): LeaseView[] {
-    const now = this.#clock.now();
+    const now = this.now();
     const chosen = network === undefined ? [...this.#networks.values()] : [this.network(network)];
     return chosen
       .flatMap((leases) => [...leases.views(now)])
@@ -357,7 +381,7 @@ class Book implements LeaseBook {
           this.#trying = undefined;
         });
     this.#metrics.set('muster_dhcp_unrecorded_leases', {}, this.#promised.size);
-    const now = this.#clock.now();
+    const now = this.now();
     const shown = new Set<string>();
     for (const [name, network] of this.#networks) {
       network.expire(now);

@@ -12,7 +12,7 @@ import { TokenBucket } from '../../base/token-bucket.ts';
 import type { BootClient } from '../client.ts';
 import { Declines } from './declines.ts';
 import { Doubts } from './doubts.ts';
-import { isOver, type Lease, type LeaseState, type LeaseView, stateAt } from './lease.ts';
+import { isOver, type Lease, type LeaseState, type LeaseView, shifted, stateAt } from './lease.ts';
 import { inPool, Pool, type PoolRules } from './pool.ts';
 
 /** How long an offer is kept for the client that got it. */
@@ -73,12 +73,12 @@ export class NetworkLeases {
   readonly #leaseOf = new Map<Mac, AddressEntry>();
   /** All offers are held equally long, so the oldest offer ends first. */
   readonly #offerOf = new AgedMap<Mac, AddressEntry>();
-  readonly #due = new ExpiryQueue<Ipv4>();
+  #due = new ExpiryQueue<Ipv4>();
   readonly #queued = new Set<Ipv4>();
   readonly #probed = new Map<Ipv4, Millis>();
   /** Clients that took an address from another server. Used only to name who asks for files. */
   readonly #elsewhere = new AgedMap<Ipv4, Mac>();
-  readonly #declines = new Declines();
+  #declines = new Declines();
   /** Declines that are to be proven. */
   readonly doubts = new Doubts();
   readonly #relayedDeclines = new TokenBucket(RELAYED_DECLINES.burst, RELAYED_DECLINES.every);
@@ -389,6 +389,30 @@ export class NetworkLeases {
         this.#pool?.giveBack(address);
       }
     }
+  }
+
+  /**
+   * The clock was set by `step`: what is held here ends when it would have ended, because clients
+   * count the time that passes. Returns the leases that differ from their records now.
+   */
+  shift(step: number): readonly AddressEntry[] {
+    this.#due = new ExpiryQueue();
+    this.#queued.clear();
+    this.#probed.clear();
+    this.#declines = new Declines();
+    this.#restarted = 0 as Millis;
+    const changed: AddressEntry[] = [];
+    for (const entry of this.#entries.values()) {
+      if (entry.offer) entry.offer = { ...entry.offer, until: (entry.offer.until + step) as Millis };
+      const { lease } = entry;
+      if (lease === undefined || lease.state === 'released') continue;
+      entry.lease = shifted(lease, step);
+      this.#watchExpiry(entry.address, entry.lease.expires);
+      if (entry.busy) continue;
+      entry.ahead = true;
+      changed.push(entry);
+    }
+    return changed;
   }
 
   /** The addresses of which the store has a record. */

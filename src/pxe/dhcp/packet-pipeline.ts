@@ -99,7 +99,7 @@ export class PacketPipeline {
       networks: this.index,
       boot,
       leases,
-      now: clock.now(),
+      now: leases.now(),
       unwritable,
       clockDoubted: clock.doubt() !== undefined,
     };

@@ -308,6 +308,7 @@ function acknowledge(
     mac: client.mac,
     state: 'bound',
     since: mine ? mine.since : state.now,
+    at: state.now,
     expires,
     ...(clientId ? { clientId: hex(clientId) } : {}),
     ...(answer.hostname === undefined ? {} : { hostname: answer.hostname }),

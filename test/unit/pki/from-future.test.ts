@@ -6,7 +6,7 @@ import { duration, type Millis } from '../../../src/base/duration.ts';
 import { openCertificates } from '../../../src/cluster/plan/certificates.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { openPki } from '../../../src/pki/pki.ts';
-import { redate } from '../../../src/pki/redate.ts';
+import { notYetValid, redate } from '../../../src/pki/redate.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { certificateView } from '../../../src/pki/views.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
@@ -83,4 +83,13 @@ test('while the clock is in doubt nothing is issued, and what there is stays', a
   expect(await then.pki.prune('golden')).toBe(0);
   then.clock.setDoubt(undefined);
   expect((await get(then)).serial).not.toBe(first.serial);
+});
+
+test('a CA of the future that is in a rotation is left alone, and named', async () => {
+  const { of, then } = await madeAt(AHEAD);
+  const { generation } = await then.pki.transition('golden', 'ca', { do: 'make' });
+  await then.pki.transition('golden', 'ca', { do: 'trust', generation });
+  const later = of(NOW);
+  expect(await redate(later, 'golden')).toEqual(['etcd-ca', 'front-proxy-ca']);
+  expect(notYetValid(await later.pki.keysets('golden'), NOW)).toEqual(['ca']);
 });
