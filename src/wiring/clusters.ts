@@ -122,6 +122,7 @@ export async function openClusters(
     certificateState: agents.certificateState,
     agents: (cluster) => changes.builds.show(cluster),
     change: changes.underWay,
+    turns: changes.rollouts.turns,
     programs: healthMetrics.programs,
     allowed: changes.allowed,
     restored: changes.restored,

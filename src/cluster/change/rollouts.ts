@@ -46,6 +46,12 @@ export interface Rollouts extends Restarts {
     machine: ClusterMachine,
     limits: WorkerLimits,
   ): Promise<string | undefined>;
+  /**
+   * The programs of a machine that had its turn less than {@link STALLED_AFTER} ago and does not
+   * run as planned yet. One that restarts takes those beside it along: an API server is not ready
+   * while its member of etcd restarts.
+   */
+  turns(cluster: string, machine: string): readonly Rolled[];
   /** The machines that count as down because they were ordered to reboot. */
   rebooting(cluster: string): readonly string[];
   /**
@@ -189,14 +195,27 @@ export function openRollouts({
       await keep(resolved, machine);
       return true;
     },
-    rebooting: (cluster) =>
-      [...rebooting].flatMap(([key, { at }]) => {
-        const [of, machine = ''] = key.split(' ');
-        return of === cluster && clock.monotonic() - at < REBOOTS_WITHIN ? [machine] : [];
-      }),
+    turns: (cluster, machine) => inTurn(known.get(`${cluster} ${machine}`), clock.monotonic()),
+    rebooting: (cluster) => orderedToReboot(rebooting, cluster, clock.monotonic()),
     settled: (cluster, machine) => known.get(`${cluster} ${machine}`)?.asPlanned,
   };
 }
+
+/** The programs of a machine that restarts some of them, for as long as that may take. */
+const inTurn = (found: Known | undefined, now: Millis): readonly Rolled[] =>
+  found?.turned && found.unsettledAt !== undefined && now - found.unsettledAt < STALLED_AFTER
+    ? found.has
+    : [];
+
+const orderedToReboot = (
+  rebooting: ReadonlyMap<string, { readonly at: Millis }>,
+  cluster: string,
+  now: Millis,
+): readonly string[] =>
+  [...rebooting].flatMap(([key, { at }]) => {
+    const [of, machine = ''] = key.split(' ');
+    return of === cluster && now - at < REBOOTS_WITHIN ? [machine] : [];
+  });
 
 const turnEvent = (machine: string, { changes }: Turn): NewEvent => ({
   kind: 'cluster.rollout',

@@ -51,6 +51,8 @@ export interface HealthDeps {
   readonly agents?: (cluster: string) => AgentsSeen;
   /** The change of a cluster that is under way. */
   readonly change: (resolved: ResolvedCluster) => UnderWay | undefined;
+  /** The programs of a machine that has its turn to restart some of them. */
+  readonly turns: (cluster: string, machine: string) => readonly string[];
   /** Which versions a machine may have now. */
   readonly allowed: AllowedVersions;
   /** What the agent of a machine reported last; undefined when it is not heard. */
@@ -64,6 +66,8 @@ interface LookAt {
    * Whether only etcd and its machines are checked, for a cluster without running control planes.
    */
   readonly etcdOnly: boolean;
+  /** Set before a change begins: what restarts in its turn is a fault then, as for `verify`. */
+  readonly begins?: true;
   /** Set to probe the network with pods; when absent, no pod is made. */
   readonly probe?: { readonly image?: string | undefined; readonly signal: AbortSignal };
 }
@@ -156,7 +160,7 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
   const names = new Set(machines.map(({ name }) => name));
   const [founding, issued] = await Promise.all([deps.founding(resolved.name), issuedOf(deps, resolved.name)]);
   const restored = deps.restored?.(resolved.name);
-  const circumstances = circumstancesOf(deps, resolved, founding);
+  const circumstances = circumstancesOf(deps, resolved, founding, at);
   const findings = [
     ...judgeChange(resolved.name, circumstances.change),
     ...(restored === undefined || at.etcdOnly
@@ -196,12 +200,14 @@ function withClock({ clock }: HealthDeps, cluster: string, findings: readonly Fi
 
 /** What is under way, by which the rest is judged. */
 function circumstancesOf(
-  { change, allowed, roster }: HealthDeps,
+  { change, turns, allowed, roster }: HealthDeps,
   resolved: ResolvedCluster,
   { record }: FoundingStatus,
+  { begins, probe: probes }: LookAt,
 ): Circumstances {
   return {
     change: change(resolved),
+    ...(!begins && !probes && { turns: (name) => turns(resolved.name, name) }),
     ended: (name) => roster.get(name)?.status.agent?.ended,
     leaving: new Set(Object.keys(record?.leaving ?? {})),
     allowed: (name) => {

@@ -9,7 +9,7 @@ import { recordedMembers } from '../etcd/record.ts';
 import type { FoundingStatus } from '../etcd/status.ts';
 import { bad, type Finding, good } from './finding.ts';
 import { remedyOf } from './judge-programs.ts';
-import { type Circumstances, isRestarted, lastWords, type UnderWay, unlessRestarted } from './under-way.ts';
+import { type Circumstances, lastWords, restartedBy, unlessRestarted } from './under-way.ts';
 
 /**
  * The findings about etcd. `documented`: the members in the document; undefined while the document
@@ -24,7 +24,7 @@ export function judgeEtcd(
   condition?: EtcdCondition,
 ): readonly Finding[] {
   const { cluster, record, view } = status;
-  const { change, leaving } = circumstances;
+  const { leaving } = circumstances;
   const members = documented ?? known(status);
   if (!record)
     return [
@@ -45,17 +45,16 @@ export function judgeEtcd(
     const says = 'no member answers a linearizable read: it has no quorum';
     const fix = `power on its members with their disks; muster cluster founding ${cluster} shows the last decision for each`;
     // The only member may restart.
-    const restarts = members.length > 0 && members.every(({ name }) => isRestarted(change, name, 'etcd'));
+    const by = members.map(({ name }) => restartedBy(circumstances, name, 'etcd'));
+    const restarts = by.length > 0 && by.every((one) => one !== undefined);
     return [
-      restarts
-        ? good('etcd', cluster, `${says}; the ${change!.kind} restarts it`)
-        : bad('etcd', cluster, says, fix),
+      restarts ? good('etcd', cluster, `${says}; ${by[0]} restarts it`) : bad('etcd', cluster, says, fix),
       ...judgeCondition(cluster, condition),
     ];
   }
   const strangers = view.members.filter((one) => !members.some((who) => isMember(one, who)));
   return [
-    quorum(cluster, view, change),
+    quorum(cluster, view, circumstances),
     ...members.map((who) => judgeMember(status, view, who, circumstances)),
     ...judgeCondition(cluster, condition),
     ...strangers.map((one) =>
@@ -99,12 +98,14 @@ const heldText = ({ members }: FoundingStatus, wanted: readonly MemberAddress[])
   return held?.do === 'hold' ? held.text : 'its members are asking';
 };
 
-function quorum(cluster: string, view: EtcdView, change: UnderWay | undefined): Finding {
+function quorum(cluster: string, view: EtcdView, circumstances: Circumstances): Finding {
   const voters = view.members.filter(({ learner }) => !learner);
   const healthy = voters.filter((one) => one.healthy).length;
   const spare = Math.max(0, healthy - majority(voters.length));
   const says = `${healthy} of ${voters.length} voters answer; etcd can lose ${spare} more`;
-  const lost = voters.filter((one) => !one.healthy && !isRestarted(change, one.name, 'etcd'));
+  const lost = voters.filter(
+    (one) => !one.healthy && restartedBy(circumstances, one.name, 'etcd') === undefined,
+  );
   return hasQuorum(view) && lost.length === 0
     ? good('etcd', cluster, says)
     : bad('etcd', cluster, says, 'see the lines of its members');
@@ -114,7 +115,7 @@ function judgeMember(
   status: FoundingStatus,
   view: EtcdView,
   who: MemberAddress,
-  { change, ended }: Circumstances,
+  circumstances: Circumstances,
 ): Finding {
   const found = view.members.find((one) => isMember(one, who));
   const known = status.members.find(({ name }) => name === who.name);
@@ -123,7 +124,7 @@ function judgeMember(
     known?.asked && !known.silent ? `muster cluster founding ${status.cluster}` : `power on ${who.name}`;
   if (!found) return bad('etcd', who.name, `no member of etcd yet${hold}`, fix);
   if (!found.healthy) {
-    const words = ended?.(who.name);
+    const words = circumstances.ended?.(who.name);
     const says = `member ${found.id} does not answer${hold}${lastWords(words, 'etcd')}`;
     const silent = bad(
       'etcd',
@@ -131,7 +132,7 @@ function judgeMember(
       says,
       remedyOf(status.cluster, who.name, words, view.members.length === 1) ?? fix,
     );
-    return unlessRestarted(change, 'etcd', silent);
+    return unlessRestarted(circumstances, 'etcd', silent);
   }
   if (found.learner)
     return bad('etcd', who.name, `member ${found.id} is a learner: it is catching up`, 'wait');

@@ -28,7 +28,7 @@ export function judgePrograms(
     if (reported === undefined) return [];
     return MANAGERS.map((program) =>
       unlessRestarted(
-        circumstances.change,
+        circumstances,
         program,
         judgeProgram(
           name,

@@ -15,10 +15,9 @@ import { isGood, type Probed } from './probe.ts';
 import {
   type Circumstances,
   type Ended,
-  isRestarted,
   lastWords,
+  restartedBy,
   SYSTEM,
-  type UnderWay,
   unlessRestarted,
   versionsOf,
 } from './under-way.ts';
@@ -58,9 +57,9 @@ export interface MachineSeen {
  */
 export function judgeMachines(
   machines: readonly MachineSeen[],
-  { change }: Circumstances = {},
+  circumstances: Circumstances = {},
 ): readonly Finding[] {
-  const found = machines.flatMap((one) => judgeMachine(one, change));
+  const found = machines.flatMap((one) => judgeMachine(one, circumstances));
   const faulty = new Set(found.map(({ subject }) => subject));
   const others = machines.filter(({ name }) => !faulty.has(name));
   const supposed = others.filter((one) => one.supposed);
@@ -76,7 +75,7 @@ export function judgeMachines(
 
 function judgeMachine(
   { name, heard, known, stopped, hold, alarm, quarantine }: MachineSeen,
-  change: UnderWay | undefined,
+  circumstances: Circumstances,
 ): readonly Finding[] {
   const explain = `muster explain ${name}`;
   if (quarantine)
@@ -88,7 +87,9 @@ function judgeMachine(
   if (!heard) {
     const last = hold ? `; it was held before (${hold.code}): ${hold.text}` : '';
     const fix = `${hold ? `${explain}; if it has no power, ` : ''}power it on; muster events ${name} shows when it was heard last`;
-    return [unlessRestarted(change, SYSTEM, bad('machine', name, `its agent is not heard${last}`, fix))];
+    return [
+      unlessRestarted(circumstances, SYSTEM, bad('machine', name, `its agent is not heard${last}`, fix)),
+    ];
   }
   return hold ? [bad('machine', name, `held (${hold.code}): ${hold.text}`, explain)] : [];
 }
@@ -99,10 +100,11 @@ export function judgeKubernetes(
   seen: KubernetesSeen,
   circumstances: Circumstances = {},
 ): readonly Finding[] {
-  const { change } = circumstances;
   const known = typeof seen.api === 'object';
   // The only control plane may restart.
-  const restarts = seen.apiservers.every(({ machine }) => isRestarted(change, machine, 'kube-apiserver'));
+  const restarts = seen.apiservers.every(
+    ({ machine }) => restartedBy(circumstances, machine, 'kube-apiserver') !== undefined,
+  );
   const unknown = `nothing is known of nodes and leases: ${typeof seen.api === 'string' ? seen.api : 'no API server is ready'}`;
   return [
     ...seen.apiservers.map((one) => judgeApiServer(resolved, one, circumstances)),
@@ -122,7 +124,7 @@ function judgeApiServer(
     const fix = `muster explain ${machine}; on it: crictl logs of kube-apiserver`;
     const words = lastWords(circumstances.ended?.(machine), 'kube-apiserver');
     const found = bad('apiserver', machine, `not ready: ${says ?? 'unknown'}${words}`, fix);
-    return unlessRestarted(circumstances.change, 'kube-apiserver', found);
+    return unlessRestarted(circumstances, 'kube-apiserver', found);
   }
   return expected.includes(version)
     ? good('apiserver', machine, `ready, ${version}`)
@@ -174,7 +176,7 @@ function judgeNode(
   const words = nodeWords(circumstances.ended?.(name));
   if (!node) return bad('node', name, `it has not registered${words}`, explain);
   const away = (says: string) =>
-    unlessRestarted(change, 'kubelet', bad('node', name, `${says}${words}`, explain));
+    unlessRestarted(circumstances, 'kubelet', bad('node', name, `${says}${words}`, explain));
   if (!node.ready) return away(`not ready: ${node.says}`);
   if (node.leaseAge === undefined || node.leaseAge > NODE_LEASE)
     return away(`its lease was not renewed for ${ageOf(node.leaseAge)}`);

@@ -40,15 +40,22 @@ export const judgeChange = (cluster: string, change: UnderWay | undefined): read
   ];
 };
 
-/** Whether the change restarts a program of the machine, or all of it. */
-export const isRestarted = (change: UnderWay | undefined, machine: string, program: string): boolean =>
-  change?.restarts(machine).some((one) => one === program || one === SYSTEM) === true;
+/** What restarts a program of the machine, or all of it; undefined: nothing does. */
+export function restartedBy(
+  { change, turns }: Pick<Circumstances, 'change' | 'turns'>,
+  machine: string,
+  program: string,
+): string | undefined {
+  const ordered = change?.restarts(machine).some((one) => one === program || one === SYSTEM);
+  if (!ordered && !turns?.(machine).includes(program)) return undefined;
+  return change ? `the ${change.kind}` : 'the change of its plan';
+}
 
-/** The finding, which is no fault while the change restarts the program on the machine. */
-export const unlessRestarted = (change: UnderWay | undefined, program: string, found: Finding): Finding =>
-  !found.ok && isRestarted(change, found.subject, program)
-    ? good(found.check, found.subject, `${found.says}; the ${change!.kind} restarts it`)
-    : found;
+/** The finding, which is no fault while the program restarts on the machine as it should. */
+export function unlessRestarted(of: Circumstances, program: string, found: Finding): Finding {
+  const by = found.ok ? undefined : restartedBy(of, found.subject, program);
+  return by === undefined ? found : good(found.check, found.subject, `${found.says}; ${by} restarts it`);
+}
 
 /** Program that has ended → the last complaint that it wrote. */
 export type Ended = Readonly<Record<string, string>>;
@@ -61,6 +68,11 @@ export const lastWords = (ended: Ended | undefined, program: string): string =>
 export interface Circumstances {
   /** The change of the cluster that is under way. */
   readonly change?: UnderWay | undefined;
+  /**
+   * The programs of a machine that has its turn to restart some of them, for as long as that may
+   * take: in a rotation, after an edit of documents, or with a new agent.
+   */
+  readonly turns?: ((machine: string) => readonly string[]) | undefined;
   /** Machines that are being taken out of it. */
   readonly leaving?: ReadonlySet<string> | undefined;
   /** The programs of a machine that have ended, with their last words. */

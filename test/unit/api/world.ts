@@ -318,6 +318,7 @@ export async function openWorld(
     agents: (cluster) => builds.show(cluster),
     stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
     change: () => undefined,
+    turns: () => [],
     programs: () => undefined,
     allowed: (resolved) => ({ resolved }),
     clusters: clusters,

@@ -240,7 +240,7 @@ async function faultsOf(
 ): Promise<readonly Fault[]> {
   // A cluster whose members of etcd alone reboot may be without control planes that run.
   const etcdOnly = machines.every(({ roles }) => roles.every((role) => role === 'etcd'));
-  const { findings } = await health.look(cluster, { etcdOnly });
+  const { findings } = await health.look(cluster, { etcdOnly, begins: true });
   const unwell = findings
     .filter(({ ok, subject }) => !ok && !without.includes(subject))
     .map(({ check, subject, says, fix }) => fault(`${check} ${subject}: ${says}${fix ? `; ${fix}` : ''}`));

@@ -251,7 +251,7 @@ async function checked(
   const roles = changedRoles(order);
   // Where only etcd changes, the cluster may be without control planes that run.
   const etcdOnly = roles.every((role) => role === 'etcd');
-  const health = await deps.health.look(to.name, { etcdOnly });
+  const health = await deps.health.look(to.name, { etcdOnly, begins: true });
   const servers = withRole(from, 'control-plane').map((one) => ({
     machine: one.name,
     kube: deps.kubes(to.name, addressOf(one)),

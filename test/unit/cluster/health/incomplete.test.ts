@@ -24,6 +24,7 @@ const looked = (founding: () => Promise<FoundingStatus>) =>
   createHealth({
     stopped: () => undefined,
     change: () => undefined,
+    turns: () => [],
     programs: () => undefined,
     allowed: (resolved) => ({ resolved }),
     clusters,

@@ -305,6 +305,24 @@ test('what a change restarts or drains is no fault, with no advice that would un
   expect(failing(during(undefined))).toHaveLength(5);
 });
 
+test('what restarts because its machine has its turn is no fault, in a rotation or after an edit', () => {
+  const apiservers = ['cp1', 'cp2', 'cp3'].map((machine) => ({ machine, ready: false, says: 'refused' }));
+  const turns = (machine: string) => (machine === 'cp1' ? ['etcd', 'kube-apiserver', 'kubelet'] : []);
+  const nodes = API.nodes.map((node) => (node.name === 'cp1' ? { ...node, ready: false, says: 'x' } : node));
+  const rotation = { ...UNDER_WAY, kind: 'rotation', restarts: () => [] };
+  const during = (change: UnderWay | undefined) =>
+    judgeKubernetes(FULL, { apiservers, api: { ...API, nodes } }, { change, turns });
+  for (const change of [undefined, rotation])
+    expect(failing(during(change)).map((line) => line.split(':')[0])).toEqual([
+      'apiserver cp2',
+      'apiserver cp3',
+    ]);
+  const says = (change: UnderWay | undefined) =>
+    during(change).find(({ subject, check }) => subject === 'cp1' && check === 'apiserver')?.says;
+  expect(says(rotation)).toBe('not ready: refused; the rotation restarts it');
+  expect(says(undefined)).toBe('not ready: refused; the change of its plan restarts it');
+});
+
 test('a change that is held is a fault of its own, with what an operator has to do', () => {
   const held = { ...UNDER_WAY, says: 'roll: w1 does not report.', remedy: 'Power it on.' };
   expect(failing(judgeChange('golden', held))).toEqual([

@@ -92,6 +92,7 @@ test('the report has the line: status gives the objects five minutes, verify non
   const health = createHealth({
     stopped: () => undefined,
     change: () => undefined,
+    turns: () => [],
     programs: () => undefined,
     allowed: (resolved) => ({ resolved }),
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
@@ -125,6 +126,7 @@ test('an edited version is no fault of machines that have not been upgraded yet'
   const health = createHealth({
     stopped: () => undefined,
     change: () => undefined,
+    turns: () => [],
     programs: () => undefined,
     allowed: (resolved) => ({ resolved }),
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
