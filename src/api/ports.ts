@@ -98,6 +98,13 @@ export const PORTS: readonly Port[] = [
     off: 'no Webhook',
   },
   {
+    where: 'TCP, outgoing, where a hook of a Cluster says',
+    protocol: 'HTTP, HTTPS',
+    who: 'Muster itself',
+    what: 'Asks, signed, whether the turn of a machine in an upgrade or roll may begin or end.',
+    off: 'no hooks',
+  },
+  {
     where: 'TCP, outgoing, where `--otlp-endpoint` says',
     protocol: 'HTTP, HTTPS',
     who: 'Muster itself',

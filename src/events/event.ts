@@ -74,7 +74,7 @@ export const EVENT_KINDS = {
     'A machine has keys that this store does not know: it was restored to before a rotation. The cluster is held until an operator decides.',
   'cluster.restored': 'The CAs and tokens that a restored snapshot of etcd brought back were put right.',
   'cluster.change':
-    'A change of a cluster (a rotation of keys) came to a step, was held, paused, or ended; or a machine has shown the evidence of a step.',
+    'A change of a cluster (a rotation of keys) came to a step, was held, paused, or ended; or a machine has shown the evidence of a step, or waits for a hook.',
   'cluster.agents':
     'The upgrade of the agents of a cluster: the reason says which machine is first, or what an operator ordered.',
   'cluster.kubeconfig': 'A kubeconfig was made for a user.',

@@ -2,7 +2,7 @@
  * Which documents refer to Secrets: one index for the whole daemon, which follows the documents. A
  * machine with such a document needs an agent, because values of Secrets are in no configuration.
  */
-import { type DocumentId, idOf } from '../resources/candidate.ts';
+import type { DocumentId } from '../resources/candidate.ts';
 import type { Catalog, CatalogChange } from '../resources/catalog.ts';
 import type { Kind } from '../resources/kinds.ts';
 import { type SecretUsed, secretsOf } from '../resources/secret-references.ts';
@@ -36,6 +36,18 @@ export interface SecretUsers {
 /** The kinds of which machines get values of Secrets. */
 const KINDS = ['Cluster', 'Profile', 'Machine'] as const satisfies readonly Kind[];
 
+/** Returns whether the document began or ceased to refer to Secrets. */
+function put(
+  index: Map<DocumentId, readonly SecretUser[]>,
+  id: DocumentId,
+  found: readonly SecretUser[],
+): boolean {
+  if (found.length === 0) return index.delete(id);
+  const before = index.has(id);
+  index.set(id, found);
+  return !before;
+}
+
 /** Opens the index. */
 export function followSecretUsers(
   catalog: Catalog,
@@ -43,27 +55,30 @@ export function followSecretUsers(
 ): SecretUsers {
   const listeners = new Set<() => void>();
   const users = new Map<DocumentId, readonly SecretUser[]>();
-  /** Webhooks: the boot host uses their Secrets itself. */
-  const webhooks = new Map<DocumentId, readonly SecretUser[]>();
+  /** Webhooks and hooks of Clusters: the boot host uses their Secrets itself. */
+  const own = new Map<DocumentId, readonly SecretUser[]>();
   /** Names of the Profiles among them that have a selector. */
   const selecting = new Set<string>();
   const note = ({ kind, name, entry }: CatalogChange): boolean => {
     const document = entry?.document;
-    const found = secretsOf(document);
     const id: DocumentId = `${kind}/${name}`;
-    const index = kind === 'Webhook' ? webhooks : users;
-    const before = index.has(id);
-    if (kind === 'Profile') selecting.delete(name);
-    if (document === undefined || found.length === 0) return index.delete(id);
-    index.set(
-      id,
-      found.map((used) => ({ ...used, document: idOf(document) })),
-    );
-    if (kind === 'Profile' && (document.spec as { selector?: object }).selector !== undefined)
-      selecting.add(name);
-    return !before;
+    const found = secretsOf(document).map((used) => ({ ...used, document: id }));
+    const isOwn = ({ use }: SecretUsed): boolean => use === 'signature';
+    const changed = [
+      put(
+        users,
+        id,
+        found.filter((used) => !isOwn(used)),
+      ),
+      put(own, id, found.filter(isOwn)),
+    ];
+    if (kind !== 'Profile') return changed.includes(true);
+    const selects = (document?.spec as { selector?: object } | undefined)?.selector !== undefined;
+    if (selects && users.has(id)) selecting.add(name);
+    else selecting.delete(name);
+    return changed.includes(true);
   };
-  const all = (): readonly SecretUser[] => [...users.values(), ...webhooks.values()].flat();
+  const all = (): readonly SecretUser[] => [...users.values(), ...own.values()].flat();
   for (const kind of [...KINDS, 'Webhook'] as const)
     for (const entry of catalog.list(kind)) note({ kind, name: entry.document.metadata.name, entry });
   const unsubscribe = catalog.subscribe((changes) => {

@@ -14,6 +14,7 @@ import {
   trust,
   urlOf,
 } from './fields.ts';
+import { hooksSpec } from './hook-spec.ts';
 import { maintenanceSpec } from './maintenance-spec.ts';
 import { NODE_FACTS } from './node-facts.ts';
 import { nodeConfig } from './nodeconfig.ts';
@@ -274,6 +275,10 @@ export const clusterSpec = z.strictObject({
   }),
   maintenance: maintenanceSpec.optional().meta({
     description: 'When machines may reboot in a roll (docs/upgrading.md). Absent: at any time.',
+  }),
+  hooks: hooksSpec.optional().meta({
+    description:
+      'HTTP servers of yours that are asked before or after the turn of each machine in upgrades and rolls (docs/upgrading.md). Absent: nobody is asked.',
   }),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the cluster.' }),
 });

@@ -190,6 +190,10 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
       'boot host: when machines reboot in a roll or change in an upgrade, and keys rotate by themselves',
       '{windows: [{days: [sat], time: "22:00", duration: 4h}]}',
     ),
+    'spec.hooks': at(
+      'boot host: whom it asks before or after the turn of a machine',
+      '[{name: ceph, when: before, url: "https://checks.lab.example/ceph", secret: {valueFrom: {secret: checks, key: signature}}}]',
+    ),
   },
   Profile: {
     ...META,

@@ -55,7 +55,7 @@ function look(candidate: Candidate, found: CrossFault[]): void {
     memoFound.set(document, known);
   }
   for (const [path, what] of known) {
-    if (document.kind === 'Webhook') {
+    if (document.kind === 'Webhook' || path[1] === 'hooks') {
       report(
         found,
         candidate,

@@ -36,7 +36,13 @@ function search({ spec }: Document): readonly SecretUsed[] {
   const kubernetes = 'kubernetes' in spec ? spec.kubernetes : undefined;
   const config = 'config' in spec ? spec.config : undefined;
   if ('secret' in spec) return [{ ...spec.secret.valueFrom, use: 'signature', path: ['spec', 'secret'] }];
+  const hooks = 'hooks' in spec ? spec.hooks : undefined;
   const found = [
+    ...(hooks ?? []).map(({ secret }, n) => ({
+      ...secret.valueFrom,
+      use: 'signature' as const,
+      path: ['spec', 'hooks', n, 'secret'],
+    })),
     ...inWebhooks(kubernetes),
     ...inRegistries(kubernetes?.registries ?? []),
     ...(config === undefined ? [] : inConfig(config)),

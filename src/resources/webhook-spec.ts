@@ -25,15 +25,19 @@ function urlFault(text: string): string | undefined {
   return undefined;
 }
 
+/** The URL of a server to which signed requests are sent. */
+export const serverUrl = z
+  .string()
+  .max(2000)
+  .superRefine((text, context) => {
+    const message = urlFault(text);
+    if (message !== undefined) context.addIssue({ code: 'custom', message });
+  });
+
 export const webhookSpec = z.strictObject({
-  url: z
-    .string()
-    .max(2000)
-    .superRefine((text, context) => {
-      const message = urlFault(text);
-      if (message !== undefined) context.addIssue({ code: 'custom', message });
-    })
-    .meta({ description: 'Where each event is sent, by POST, as JSON. Redirects are not followed.' }),
+  url: serverUrl.meta({
+    description: 'Where each event is sent, by POST, as JSON. Redirects are not followed.',
+  }),
   secret: secretReference.meta({
     description:
       'The Secret with the key of the signature (HMAC-SHA256, as standardwebhooks.com describes it): `whsec_` and base64, or any text of at least 24 octets.',

@@ -147,6 +147,11 @@ export const KEYS = {
     room: 'cluster',
     holds: 'the report of a change that has ended, when another one has begun since',
   }),
+  hook: keys('hook/CLUSTER/MACHINE', {
+    room: 'cluster',
+    holds:
+      "what the hooks of a cluster answered in a machine's last turn in an upgrade or roll, and since when they are asked",
+  }),
   turn: keys('turn/CLUSTER/MACHINE', {
     room: 'cluster',
     holds:

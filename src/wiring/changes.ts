@@ -1,13 +1,16 @@
 /** Wires the changes of running clusters: the engine, its kinds, and the rolling restarts. */
+import { randomUUID } from 'node:crypto';
 import type { PlannedPoll } from '../agent/agent-api.ts';
 import { AGENT_BUNDLE } from '../agent/bundle.ts';
 import type { AgentPlanner } from '../agent/protocol.ts';
+import { postAndRead } from '../base/post.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { openBuilds } from '../cluster/change/agents/builds.ts';
 import { createAskNow } from '../cluster/change/answers.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { createFindDown } from '../cluster/change/down.ts';
 import { openGivenTurns } from '../cluster/change/given-turns.ts';
+import { openHooks } from '../cluster/change/hooks/hooks.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import { openLaterKeys } from '../cluster/change/later-keys.ts';
 import { ownRotation } from '../cluster/change/own/own-rotation.ts';
@@ -61,7 +64,7 @@ interface ChangesOf {
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
-  { store, events, pki, life, releases, catalog, artifacts, roster, agents }: State,
+  { store, events, pki, life, releases, catalog, artifacts, roster, agents, given }: State,
   { clusters, kubes, reads, founder, founding, watch, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
@@ -83,18 +86,24 @@ export async function openClusterChanges(
     return found?.kind === of && !found.ended ? (found as ChangeRecord<Order>) : undefined;
   };
   const record = (cluster: string) => underWay<UpgradeOrder>(cluster, 'upgrade');
+  const hooks = await openHooks({
+    ...{ store, clock, log, events, catalog, signal },
+    secret: (name, key) => given.value(name, key),
+    post: postAndRead,
+    newId: randomUUID,
+  });
   const windows = windowsOf({ catalog, clock });
   const down = createFindDown({ clusters, kubes, rebooting: rollouts.rebooting, clock });
   const { rolling, ...rollsOf } = openRolling(
     {
-      ...{ windows, clusters, kubes, founding, boot, rollouts, down },
+      ...{ windows, clusters, kubes, founding, boot, rollouts, down, hooks },
       record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
     },
     { roster, catalog, releases },
   );
   const closed = windows.closedForUpgrades;
-  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed, down });
-  const upgradeKind = anyKind(upgrading);
+  const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed, down, hooks });
+  const upgradeKind = anyKind(upgrading, hooks);
   const { settled } = rollouts;
   const agentsNow = () => believedAgents(agents, roster);
   const ownMachines = () => agentsNow().map(({ machine }) => machine);
@@ -147,7 +156,7 @@ export async function openClusterChanges(
       clusters,
       running: releases,
       upgrade: record,
-      isDrained: upgrading.isDrained,
+      mayBegin: upgrading.mayBegin,
     }),
     /** Makes the orders of upgrades, and follows the documents. */
     upgrades(health: Health): Upgrades {

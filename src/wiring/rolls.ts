@@ -1,6 +1,7 @@
 /** Wires rolls: the kind of change, and the operators' orders. */
 import type { Changes } from '../cluster/change/changes.ts';
 import type { FindDown } from '../cluster/change/down.ts';
+import type { Hooks } from '../cluster/change/hooks/hooks.ts';
 import { anyKind } from '../cluster/change/kind.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
 import type { RollOrder } from '../cluster/change/roll/order.ts';
@@ -24,23 +25,24 @@ interface RollingOf {
   readonly boot: Pick<Boot['service'], 'outlook' | 'wantedImage'>;
   readonly rollouts: Rollouts;
   readonly down: FindDown;
+  readonly hooks: Hooks;
   /** The roll of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<RollOrder> | undefined;
 }
 
 /** Makes the kind of change, which the changes need before they are opened. */
 export function openRolling(
-  { windows, clusters, kubes, founding, boot, rollouts, down, record }: RollingOf,
+  { windows, clusters, kubes, founding, boot, rollouts, down, hooks, record }: RollingOf,
   { roster, catalog, releases }: Pick<State, 'roster' | 'catalog' | 'releases'>,
 ) {
   const agent = (machine: string) => roster.get(machine)?.status.agent;
   const rolling = roll({
-    ...{ clusters, kubes, record, rollouts, down },
+    ...{ clusters, kubes, record, rollouts, down, hooks },
     bootId: (machine) => agent(machine)?.bootId,
     wants: boot.wantedImage,
     closed: windows.closed,
   });
-  const kind = anyKind(rolling);
+  const kind = anyKind(rolling, hooks);
   return {
     ...{ rolling, kind },
     /** Makes the orders of rolls. */

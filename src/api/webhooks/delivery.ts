@@ -6,13 +6,12 @@ import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis, millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
+import { type Posted, whyFailed } from '../../base/post.socket.ts';
+import { keyOf, MIN_KEY_OCTETS, signedHeaders } from '../../base/signature.ts';
 import { VERSION } from '../../base/version.ts';
-import { withoutSecrets } from '../../base/without-secrets.ts';
 import type { MusterEvent } from '../../events/event.ts';
 import type { WebhookSpec } from '../../resources/kinds.ts';
 import { eventView } from '../times.ts';
-import type { Posted } from './post.socket.ts';
-import { keyOf, MIN_KEY_OCTETS, signedHeaders } from './signature.ts';
 
 /** How many events of a Webhook wait. Beyond that the oldest are dropped. */
 export const MAX_WAITING = 1000;
@@ -154,7 +153,7 @@ export class Delivery {
       if (status >= 200 && status < 300) return { taken: true };
       return { taken: false, refused: isRefusal(status), text: `it answers ${status}` };
     } catch (error) {
-      const text = late.signal.aborted ? 'it does not answer in time' : causeOf(error);
+      const text = late.signal.aborted ? 'it does not answer in time' : whyFailed(error);
       return { taken: false, refused: false, text };
     } finally {
       cancel();
@@ -168,10 +167,4 @@ export class Delivery {
   #measure(): void {
     this.#deps.metrics.set('muster_webhook_waiting', { webhook: this.#deps.name }, this.#waiting.length);
   }
-}
-
-/** fetch says only "fetch failed"; its cause says why. Other texts can contain the address. */
-function causeOf(error: unknown): string {
-  const { cause, name } = error as { cause?: { code?: string; message?: string }; name?: string };
-  return cause?.code ?? (cause?.message && withoutSecrets(cause.message)) ?? name ?? 'unknown';
 }

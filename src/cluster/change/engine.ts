@@ -8,11 +8,14 @@
  */
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { HookTime } from '../../resources/hook-spec.ts';
 import type { Down } from './down.ts';
 import { nextTurns, whyGroupIsFull } from './groups.ts';
 import type { ChangeRecord, Evidence } from './record.ts';
 import {
   type ChangeTable,
+  done,
+  type Gate,
   type Hold,
   isFor,
   type MachineSeen,
@@ -36,6 +39,15 @@ export interface Observed<Seen> {
   readonly closed?: string | undefined;
   /** Workers that count as down in their groups, besides those that have their turn, and why. */
   readonly down?: Down | undefined;
+  /** Whether the hooks of a machine let its turn begin, or end; absent: there are none. */
+  readonly gate?: (machine: MachineSeen, when: HookTime) => Gate;
+}
+
+/** A machine that waits for its hooks, which are to be asked. */
+export interface Ask {
+  readonly machine: MachineSeen;
+  /** `again`: it gives its turn back, so that what they have answered is void. */
+  readonly when: HookTime | 'again';
 }
 
 /** What happened, for events. */
@@ -66,10 +78,15 @@ export type Move<Order> =
   | { readonly do: 'act' }
   | Write<Order>
   /** `waiting`: machine → what it is waited for; `` is the cluster as a whole. */
-  | { readonly do: 'wait'; readonly waiting: Readonly<Record<string, string>> };
+  | {
+      readonly do: 'wait';
+      readonly waiting: Readonly<Record<string, string>>;
+      readonly asks?: readonly Ask[];
+    };
 
 interface Write<Order> {
   readonly do: 'write';
+  readonly asks?: readonly Ask[];
   readonly record: ChangeRecord<Order>;
   readonly notes: readonly Note[];
   /** The evidence of the step that has just ended, to be stored with the record. */
@@ -156,21 +173,25 @@ interface Looked {
   readonly waiting: Readonly<Record<string, string>>;
   readonly held?: Hold;
   readonly notes: readonly Note[];
+  /** The machines whose hooks are to be asked. */
+  readonly asks: readonly Ask[];
 }
 
 function lookAtMachines<Order, Seen>(
   record: ChangeRecord<Order>,
   step: Step<Order, Seen>,
   input: StepInput<Order, Seen>,
-  { closed, down = new Map() }: Pick<Observed<Seen>, 'closed' | 'down'>,
+  { closed, gate, down = new Map() }: Pick<Observed<Seen>, 'closed' | 'gate' | 'down'>,
   now: number,
 ): Looked {
   const evidence: Record<string, Evidence> = {};
   const waiting: Record<string, string> = {};
   const notes: Note[] = [];
   const yields: string[] = [];
+  const asks: Ask[] = [];
   let hold: Hold | undefined;
-  const stillFor = stillSince(record, input, now);
+  const gates = givesTurns(step) ? gate : undefined;
+  const stillFor = stillSince(record, input, gates, now);
   for (const machine of input.machines) {
     const { name } = machine;
     const known = record.evidence[name];
@@ -182,7 +203,11 @@ function lookAtMachines<Order, Seen>(
       waiting[name] = closed ?? 'other machines come first';
       continue;
     }
-    const verdict = verdictOf(step, machine, input, stillFor);
+    const verdict = verdictOf(step, machine, input, stillFor, (judged) => {
+      const shut = gates && atGate(gates, machine, judged, closed);
+      if (shut) asks.push({ machine, when: shut.when });
+      return shut?.verdict ?? judged;
+    });
     if (verdict.is === 'done') {
       evidence[name] = { at: now, text: verdict.evidence };
       notes.push({ code: 'evidence', text: verdict.evidence, machine: name });
@@ -211,7 +236,7 @@ function lookAtMachines<Order, Seen>(
     hold ??= fullGroup(first, waiting[first]!);
   for (const name of turns)
     if (!record.turns.includes(name)) notes.push({ code: 'turn', text: step.sentence, machine: name });
-  return { evidence, turns, lacking, waiting, notes, ...(hold && { held: hold }) };
+  return { evidence, turns, lacking, waiting, notes, asks, ...(hold && { held: hold }) };
 }
 
 /** Whether a machine may do the step now. */
@@ -221,6 +246,25 @@ export function hasTurn<Order, Seen>(
   machine: string,
 ): boolean {
   return !givesTurns({ scope }) || turns.includes(machine);
+}
+
+/**
+ * What a machine waits for at its hooks; undefined when they let it go on. Those before its turn
+ * are not asked where it has done the step already, or gives its turn back.
+ */
+function atGate(
+  gate: NonNullable<Observed<unknown>['gate']>,
+  machine: MachineSeen,
+  judged: Verdict,
+  closed: string | undefined,
+): { readonly when: Ask['when']; readonly verdict: Verdict } | undefined {
+  if (judged.is === 'waiting' && judged.yields) return { when: 'again', verdict: judged };
+  const when = judged.is === 'done' ? 'after' : 'before';
+  const found = gate(machine, when);
+  if (found.is === 'open') return undefined;
+  if (when === 'before' && closed !== undefined)
+    return { when: 'again', verdict: { is: 'waiting', text: closed, yields: true } };
+  return { when, verdict: found.is === 'waiting' ? { ...found, limited: true } : found };
 }
 
 const givesTurns = ({ scope }: Pick<Step<never, never>, 'scope'>): boolean =>
@@ -264,6 +308,7 @@ function verdictOf<Order, Seen>(
   machine: MachineSeen,
   input: StepInput<Order, Seen>,
   stillFor: Millis,
+  throughGate: (judged: Verdict) => Verdict,
 ): Verdict {
   const silent = (silentFor: Millis | undefined): boolean =>
     silentFor !== undefined && silentFor >= (step.patience ?? SILENT_AFTER);
@@ -271,22 +316,28 @@ function verdictOf<Order, Seen>(
     return silent(machine.silentFor ?? input.age)
       ? silence(machine)
       : { is: 'waiting', text: 'it has not reported since the step began' };
-  const verdict = step.machine?.(machine, input) ?? { is: 'done', evidence: 'nothing is asked of it' };
+  const verdict = throughGate(step.machine?.(machine, input) ?? done('nothing is asked of it'));
   if (verdict.is !== 'waiting' || verdict.yields) return verdict;
   if (silent(machine.silentFor)) return silence(machine);
-  return stillFor >= STALLED_AFTER ? stalled(machine, verdict.text) : verdict;
+  return !verdict.limited && stillFor >= STALLED_AFTER ? stalled(machine, verdict.text) : verdict;
 }
 
 /**
- * For how long the step has had neither new evidence nor a new turn. A clock that jumps, or a
+ * For how long the step has had neither new evidence nor a new turn, and no hook has let a machine
+ * begin. A clock that jumps, or a
  * server that has just started, makes it shorter and never longer.
  */
 function stillSince<Order, Seen>(
-  { since, evidence, turnedAt = since }: ChangeRecord<Order>,
-  { age }: StepInput<Order, Seen>,
+  { since, evidence, turns, turnedAt = since }: ChangeRecord<Order>,
+  { age, machines }: StepInput<Order, Seen>,
+  gate: Observed<Seen>['gate'],
   now: number,
 ): Millis {
-  const last = Math.max(since, turnedAt, ...Object.values(evidence).map(({ at }) => at));
+  const opened = machines.map((machine) => {
+    const found = turns.includes(machine.name) ? gate?.(machine, 'before') : undefined;
+    return found?.is === 'open' ? (found.at ?? since) : since;
+  });
+  const last = Math.max(since, turnedAt, ...opened, ...Object.values(evidence).map(({ at }) => at));
   return Math.min(age, now - last) as Millis;
 }
 
@@ -311,14 +362,16 @@ const silence = ({ name }: MachineSeen): Verdict => ({
 /** The record with what was seen, or a wait when nothing is new. */
 function settle<Order>(record: ChangeRecord<Order>, looked: Looked, now: number): Move<Order> {
   const { evidence, turns, waiting, notes } = looked;
+  const asks = looked.asks.length > 0 ? { asks: looked.asks } : {};
   const holding = holdingOf(record, looked.held, now);
   const isHeldAnew = holding !== undefined && record.holding?.text !== holding.text;
   const isReleased = record.holding !== undefined && holding === undefined;
   const same = notes.length === 0 && turns.length === record.turns.length && !isHeldAnew && !isReleased;
-  if (same) return { do: 'wait', waiting };
+  if (same) return { do: 'wait', waiting, ...asks };
   const { holding: _, ...rest } = record;
   return {
     do: 'write',
+    ...asks,
     record: {
       ...rest,
       evidence: { ...evidence },

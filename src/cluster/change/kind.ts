@@ -5,12 +5,14 @@
 import type { z } from 'zod';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { HookTime } from '../../resources/hook-spec.ts';
 import type { Rehearsal } from '../plan/running-change.ts';
 import type { Down } from './down.ts';
 import { advance, hasTurn, type Move, stepOf } from './engine.ts';
+import type { Hooks } from './hooks/hooks.ts';
 import { begin, type NewChange, type Occasion, type Ordered, rollBack, whyNotBack } from './orders.ts';
 import type { ChangeRecord } from './record.ts';
-import type { ChangeTable, MachineSeen, Step } from './step.ts';
+import type { ChangeTable, Gate, MachineSeen, Step } from './step.ts';
 
 /** A step of a change, as the functions of its kind get it. */
 export interface AtStep<Order> {
@@ -33,6 +35,8 @@ export interface ChangeKind<Order, Seen> extends ChangeTable<Order, Seen> {
   readonly act: (at: AtStep<Order>) => Promise<Order>;
   /** Observes the cluster as a whole. It is called once a second, so it caches what is costly. */
   readonly look: (at: AtStep<Order>, machines: readonly MachineSeen[]) => Promise<Seen>;
+  /** Whether a machine has begun its turn, so that hooks before it are not asked; absent: never. */
+  readonly begun?: (seen: Seen, machine: string) => boolean;
   /** Why no further machine may get its turn at this wall-clock time; absent: one always may. */
   readonly closed?: (at: AtStep<Order>, now: number) => string | undefined;
   /** The workers that are down in a step with groups; absent: its steps have none. */
@@ -68,9 +72,10 @@ export interface AnyKind {
 /**
  * Hides the types of a kind behind functions that read the stored order.
  *
+ * @param hooks Those that are asked in its turns; absent: it has none.
  * @throws {MusterError} E_CHANGE (its functions) when the stored order is not of a known version
  */
-export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>): AnyKind {
+export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>, hooks?: Hooks): AnyKind {
   const read = <R extends Pick<ChangeRecord, 'kind' | 'order'>>(record: R): R & { readonly order: Order } => {
     const order = kind.schema.safeParse(record.order);
     if (!order.success)
@@ -99,8 +104,20 @@ export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>): AnyKind {
       const known = read(record);
       const cluster = await kind.look(at(known), machines);
       const down = await kind.down?.(at(known), machines);
+      const gate = (machine: MachineSeen, when: HookTime): Gate => {
+        const found = hooks?.gate(known, machine, when) ?? { is: 'open' };
+        const isPast = when === 'before' && kind.begun?.(cluster, machine.name) === true;
+        return found.is !== 'open' && isPast ? { is: 'open' } : found;
+      };
       const closed = kind.closed?.(at(known), now);
-      return advance(known, kind, { machines, cluster, age, closed, down }, now);
+      const observed = { machines, cluster, age, closed, down, ...(hooks && { gate }) };
+      const move = advance(known, kind, observed, now);
+      if (known.paused) hooks?.paused(known);
+      if (move.do !== 'act')
+        for (const { machine, when } of move.asks ?? [])
+          if (when === 'again') hooks?.forget(known, machine.name);
+          else hooks?.ask(known, machine, when);
+      return move;
     },
     hasTurn: (record, machine) => hasTurn(record, stepOf(read(record), kind), machine),
     rehearsal: (record, machine) => kind.rehearsal?.(read(record), machine),

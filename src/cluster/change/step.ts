@@ -27,9 +27,10 @@ export type Verdict =
   | { readonly is: 'done'; readonly evidence: string }
   /**
    * It is under way; `text` says what is waited for. `yields`: the machine gives its turn back,
-   * because it has changed nothing yet and no machine may begin now.
+   * because it has changed nothing yet and no machine may begin now. `limited`: the wait has a
+   * limit of its own, so that it does not count as stalled.
    */
-  | { readonly is: 'waiting'; readonly text: string; readonly yields?: true }
+  | { readonly is: 'waiting'; readonly text: string; readonly yields?: true; readonly limited?: true }
   | { readonly is: 'held'; readonly hold: Hold };
 
 export const done = (evidence: string): Verdict => ({ is: 'done', evidence });
@@ -38,6 +39,11 @@ export const held = (code: string, text: string, remedy: string): Verdict => ({
   is: 'held',
   hold: { code, text, remedy },
 });
+
+/** Whether the hooks of a machine let its turn begin, or end. */
+export type Gate =
+  /** `at`: when it was opened, ms since 1970; absent: there is nobody to ask. */
+  { readonly is: 'open'; readonly at?: number } | Extract<Verdict, { is: 'waiting' | 'held' }>;
 
 /** Where a step works. */
 export type Scope =

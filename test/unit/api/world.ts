@@ -87,6 +87,7 @@ import { secretCheck } from '../../../src/resources/check-secrets.ts';
 import { openLife } from '../../../src/store/life.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
+import { NO_HOOKS } from '../cluster/change/hooks-kit.ts';
 import { checkedRoutes } from './contract-check.ts';
 
 export interface World {
@@ -287,7 +288,15 @@ export async function openWorld(
   const { closed, closedForUpgrades } = windowsOf({ catalog, clock });
   const upgradeKind = anyKind(
     upgrade({
-      ...{ clusters, kubes, releases, snapshots, closed: closedForUpgrades, down: async () => new Map() },
+      ...{
+        clusters,
+        kubes,
+        releases,
+        snapshots,
+        closed: closedForUpgrades,
+        down: async () => new Map(),
+        hooks: NO_HOOKS,
+      },
       record: () => undefined,
     }),
   );
@@ -302,6 +311,7 @@ export async function openWorld(
       rollouts: { whyStays: async () => undefined, reboots: async () => true },
       down: async () => new Map(),
       closed,
+      hooks: NO_HOOKS,
       record: () => undefined,
     }),
   );

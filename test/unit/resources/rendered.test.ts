@@ -111,6 +111,8 @@ const TOGETHER: Readonly<Record<string, readonly [string, string, unknown]>> = {
 const CHECKS = 'test/unit/resources/check.test.ts';
 const SNAPSHOTS = 'test/unit/cluster/backup/snapshots.test.ts';
 const WINDOWS = 'test/unit/cluster/spec/maintenance.test.ts';
+const HOOKS = 'test/unit/cluster/change/hooks.test.ts';
+const ASKED = 'test/unit/cluster/change/hooks-asked.test.ts';
 const TPM = 'test/peers/agent-tpm.test.ts';
 const ADD = 'test/unit/cli/image-add.test.ts';
 const ADDONS = 'test/unit/cli/addons.test.ts';
@@ -156,6 +158,15 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.maintenance.windows[].duration': WINDOWS,
   'Cluster: spec.maintenance.upgrades': WINDOWS,
   'Cluster: spec.maintenance.controlPlanes': WINDOWS,
+  'Cluster: spec.hooks[].name': HOOKS,
+  'Cluster: spec.hooks[].when': HOOKS,
+  'Cluster: spec.hooks[].within': HOOKS,
+  'Cluster: spec.hooks[].operations': HOOKS,
+  'Cluster: spec.hooks[].roles': HOOKS,
+  'Cluster: spec.hooks[].url': ASKED,
+  'Cluster: spec.hooks[].secret.valueFrom.secret': ASKED,
+  'Cluster: spec.hooks[].secret.valueFrom.key': ASKED,
+  'Cluster: spec.hooks[].ca': ASKED,
   'Machine: spec.delivery': 'test/unit/cluster/plan/inline.test.ts',
   'config: configTimeout': 'test/unit/pxe/boot/boot.test.ts',
 };

@@ -43,6 +43,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'document/KIND/NAME',
     'file/PATH…',
     'founding/CLUSTER',
+    'hook/CLUSTER/MACHINE',
     'inventory/MACHINE',
     'join-tokens/CLUSTER/MACHINE',
     'later-keys/CLUSTER',

@@ -14,6 +14,7 @@ import {
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Windows } from '../../spec/windows.ts';
 import type { FindDown } from '../down.ts';
+import type { Hooks } from '../hooks/hooks.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon, uncordonAll } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
@@ -37,6 +38,8 @@ export interface RollDeps {
   readonly closed: Windows['closed'];
   /** The workers that are down besides those that have their turn. */
   readonly down: FindDown;
+  /** Whether hooks of the cluster let a machine begin (hooks.ts). */
+  readonly hooks: Pick<Hooks, 'gate' | 'forget'>;
   /** The roll of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<RollOrder> | undefined;
 }
@@ -82,6 +85,7 @@ export function roll(deps: RollDeps): Roll {
     },
 
     closed: ({ cluster, order }) => deps.closed(cluster, order.now),
+    begun: ({ nodes }, machine) => nodes[machine]?.drained === true,
 
     async down({ cluster, order }, machines) {
       const record = deps.record(cluster);
@@ -165,8 +169,14 @@ async function round(deps: RollDeps, of: RoundOf): Promise<NodeSeen> {
   const why = record.paused ? 'the roll is paused' : deps.closed(record.cluster, order.now);
   if (why !== undefined) {
     of.drained.remove(record, name);
+    deps.hooks.forget(record, name);
     if (node) await uncordon(await apiOf(deps, resolved), name);
     return { drained: false, back: false, text: why, ...(!record.paused && { yields: true }) };
+  }
+  // The engine (engine.ts) says what it waits for, and has its hooks asked.
+  if (deps.hooks.gate(record, machine, 'before').is !== 'open') {
+    of.drained.remove(record, name);
+    return { drained: false, back: false };
   }
   if (node) {
     const seen = await drainRound(await apiOf(deps, resolved), name, record.id);

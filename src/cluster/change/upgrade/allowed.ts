@@ -8,15 +8,18 @@ import type { Release } from '../../spec/release.ts';
 import type { ClusterRole } from '../../spec/resolved-cluster.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { UpgradeOrder } from './order.ts';
-import { BACK, drainsIn, partOfStep, plainVersion, type StepName, UPGRADE } from './table.ts';
+import { BACK, partOfStep, plainVersion, type StepName, UPGRADE } from './table.ts';
 
 interface Asking {
   readonly name: string;
   readonly roles: readonly ClusterRole[];
   /** What runs on it. */
   readonly versions: RunningVersions;
-  /** Whether its node is drained, in a step that drains. */
-  readonly drained: boolean;
+  /**
+   * Whether it may begin when it has its turn: its hooks let it, and its node is drained where the
+   * step drains.
+   */
+  readonly mayBegin: boolean;
 }
 
 type Progress = Pick<
@@ -77,11 +80,11 @@ function hasNew(progress: Progress, machine: Asking, part: Part): boolean {
 }
 
 /** Whether the machine may change in the step that the upgrade is at. */
-function mayChange({ evidence, turns, acted }: Progress, { name, drained }: Asking, step: string): boolean {
+function mayChange({ evidence, turns, acted }: Progress, { name, mayBegin }: Asking, step: string): boolean {
   if (evidence[name] !== undefined) return true;
   if (!acted) return false;
   if (partOfStep(step) === 'addons') return true;
-  return turns.includes(name) && (!drainsIn(step) || drained);
+  return turns.includes(name) && mayBegin;
 }
 
 const PROGRAM: Readonly<Record<Exclude<Part, 'addons'>, Versioned & keyof UpgradeOrder['to']['versions']>> = {

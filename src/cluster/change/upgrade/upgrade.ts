@@ -13,6 +13,7 @@ import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-c
 import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
 import type { Windows } from '../../spec/windows.ts';
 import type { FindDown } from '../down.ts';
+import type { Hooks } from '../hooks/hooks.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
@@ -35,6 +36,8 @@ export interface UpgradeDeps {
   readonly closed: Windows['closedForUpgrades'];
   /** The workers that are down besides those that have their turn. */
   readonly down: FindDown;
+  /** Whether hooks of the cluster let a machine begin (hooks.ts). */
+  readonly hooks: Pick<Hooks, 'gate'>;
   /** The upgrade of a cluster that is under way. */
   readonly record: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
 }
@@ -42,8 +45,11 @@ export interface UpgradeDeps {
 type At = AtStep<UpgradeOrder>;
 
 export interface Upgrade extends ChangeKind<UpgradeOrder, UpgradeSeen> {
-  /** Whether the node of a machine is drained, in a step that drains. */
-  isDrained(cluster: string, machine: string): boolean;
+  /**
+   * Whether a machine that has its turn may begin: its hooks let it, and its node is drained where
+   * the step drains.
+   */
+  mayBegin(cluster: string, machine: string): boolean;
 }
 
 export function upgrade(deps: UpgradeDeps): Upgrade {
@@ -62,7 +68,11 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
     ...UPGRADE,
     name: 'upgrade',
     schema: upgradeOrder as unknown as ChangeKind<UpgradeOrder, UpgradeSeen>['schema'],
-    isDrained,
+    mayBegin: (cluster, machine) =>
+      drainsIn(deps.record(cluster)?.step ?? '')
+        ? isDrained(cluster, machine)
+        : mayBegin(deps, cluster, machine),
+    begun: ({ nodes }, machine) => nodes[machine]?.drained === true,
 
     async act({ cluster, step, order }) {
       if (step === 'snapshot') return { ...order, snapshot: deps.snapshots.order(cluster).id };
@@ -110,6 +120,13 @@ function changing({ record }: UpgradeDeps, { cluster }: At): readonly string[] {
   return known.turns.filter((name) => known.evidence[name] === undefined && !known.without.includes(name));
 }
 
+/** Whether the hooks of the cluster let a machine begin that has its turn. */
+function mayBegin({ clusters, hooks, record }: UpgradeDeps, cluster: string, name: string): boolean {
+  const known = record(cluster);
+  const machine = clusters.get(cluster)?.resolved?.machines.find((one) => one.name === name);
+  return known !== undefined && machine !== undefined && hooks.gate(known, machine, 'before').is === 'open';
+}
+
 /**
  * Drains a node, or takes it back when its kubelet has the wanted version. A node that is not yet
  * drained when the maintenance window closes takes pods again.
@@ -128,12 +145,15 @@ async function nodeRound(
   // Where only the runtime changes, kubelet's version does not tell whether it had its turn.
   const sameKubelet = order.from.versions.kubelet === order.to.versions.kubelet;
   if (runs === wanted && (!sameKubelet || isDrained)) return takeBack(kube, machine, { kubelet: wanted });
+  const why = whyClosed(deps, at);
+  const stays: NodeSeen = { drained: false, back: false };
+  if (!isDrained && !mayBegin(deps, cluster, machine))
+    return why === undefined ? stays : { ...stays, text: why, yields: true };
   // Also while no window is open: a restarted server does not know which nodes it had drained.
   const seen = await drainRound(kube, machine, record(cluster)?.id ?? 'upgrade');
-  const why = whyClosed(deps, at);
   if (seen.drained || isDrained || why === undefined) return seen;
   await uncordon(kube, machine);
-  return { drained: false, back: false, text: why, yields: true };
+  return { ...stays, text: why, yields: true };
 }
 
 /**

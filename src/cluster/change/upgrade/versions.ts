@@ -13,8 +13,8 @@ interface VersionsDeps {
   readonly running: Running;
   /** The upgrade of a cluster that is under way. */
   readonly upgrade: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
-  /** Whether a machine's node is drained for the upgrade. */
-  readonly isDrained: (cluster: string, machine: string) => boolean;
+  /** Whether a machine that has its turn may begin (upgrade.ts). */
+  readonly mayBegin: (cluster: string, machine: string) => boolean;
 }
 
 /**
@@ -30,15 +30,15 @@ export function allowedVersions(deps: VersionsDeps): AllowedVersions {
   };
 }
 
-const askingOf = ({ name, roles }: ClusterMachine, { machines }: RunningCluster, drained: boolean) => ({
+const askingOf = ({ name, roles }: ClusterMachine, { machines }: RunningCluster, mayBegin: boolean) => ({
   name,
   roles,
   versions: machines.get(name)?.versions ?? {},
-  drained,
+  mayBegin,
 });
 
 function during(
-  { clusters, isDrained }: VersionsDeps,
+  { clusters, mayBegin }: VersionsDeps,
   { name }: ResolvedCluster,
   machine: ClusterMachine,
   known: RunningCluster,
@@ -47,7 +47,7 @@ function during(
   const from = clusters.at(name, record.order.from);
   const to = clusters.at(name, record.order.to);
   if (from === undefined || to === undefined) return invalid(record.order[from ? 'to' : 'from'].version);
-  const has = allowed(record, askingOf(machine, known, isDrained(name, machine.name)));
+  const has = allowed(record, askingOf(machine, known, mayBegin(name, machine.name)));
   return { resolved: mixed(from, to, has), ...(record.route === 'forward' && { ahead: to }) };
 }
 

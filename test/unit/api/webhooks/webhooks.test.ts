@@ -5,13 +5,13 @@ import type { AddressInfo } from 'node:net';
 import { Webhook } from 'standardwebhooks';
 import { afterEach, expect, test, vi } from 'vitest';
 import { MAX_REFUSALS, MAX_WAITING, pauseAfter } from '../../../../src/api/webhooks/delivery.ts';
-import { post } from '../../../../src/api/webhooks/post.socket.ts';
-import { keyOf } from '../../../../src/api/webhooks/signature.ts';
 import { startWebhooks } from '../../../../src/api/webhooks/webhooks.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createMetrics } from '../../../../src/base/metrics.ts';
+import { post } from '../../../../src/base/post.socket.ts';
+import { keyOf } from '../../../../src/base/signature.ts';
 import { createEventLog } from '../../../../src/events/log.ts';
 import type { CatalogChange } from '../../../../src/resources/catalog.ts';
 

@@ -8,6 +8,7 @@ import type { Clock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { createFindDown } from '../../../../src/cluster/change/down.ts';
 import type { WorkerGroup } from '../../../../src/cluster/change/groups.ts';
+import type { Hooks } from '../../../../src/cluster/change/hooks/hooks.ts';
 import { type AnyKind, anyKind } from '../../../../src/cluster/change/kind.ts';
 import {
   leaveOut,
@@ -25,6 +26,7 @@ import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/k
 import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { resolved } from '../kit.ts';
 import { asked, decided, PlayedTurns } from '../turns-kit.ts';
+import { NO_HOOKS } from './hooks-kit.ts';
 
 /** Ms between two looks of the boot host. */
 export const TICK = 10_000 as Millis;
@@ -72,6 +74,14 @@ export class RolledCluster {
   /** What a jump of the boot host's clock has added. */
   jumped = 0;
   closed: string | undefined;
+  /** Asked before and after turns; those of a server that starts again are set again. */
+  hooks: Hooks = NO_HOOKS;
+  readonly clock: Clock = {
+    now: () => (this.now + this.jumped) as Millis,
+    doubt: () => undefined,
+    monotonic: () => this.now as Millis,
+    after: () => () => undefined,
+  };
 
   /** A cluster whose machines have all reported. */
   static async open(
@@ -126,11 +136,12 @@ export class RolledCluster {
 
   /** The boot host starts, for the first time or after it was killed. */
   startServer(): void {
-    const clock: Clock = {
-      now: () => (this.now + this.jumped) as Millis,
-      doubt: () => undefined,
-      monotonic: () => this.now as Millis,
-      after: () => () => undefined,
+    const { clock } = this;
+    const hooks: Hooks = {
+      gate: (...of) => this.hooks.gate(...of),
+      ask: (...of) => this.hooks.ask(...of),
+      forget: (...of) => this.hooks.forget(...of),
+      paused: (...of) => this.hooks.paused(...of),
     };
     this.rollouts = openRollouts({
       clock,
@@ -152,10 +163,11 @@ export class RolledCluster {
         clock,
       }),
       closed: (_, now) => (now ? undefined : this.closed),
+      hooks,
       record: () => (this.record.ended ? undefined : this.record),
     };
     this.rolling = roll(deps);
-    this.kind = anyKind(this.rolling);
+    this.kind = anyKind(this.rolling, hooks);
   }
 
   #occasion(): Occasion {

@@ -1,6 +1,8 @@
 /** What the boot host does to a node during an upgrade, and what it checks before. */
 import { expect, test } from 'vitest';
-import { duration } from '../../../../src/base/duration.ts';
+import type { Clock } from '../../../../src/base/clock.ts';
+import { duration, type Millis } from '../../../../src/base/duration.ts';
+import type { Hooks } from '../../../../src/cluster/change/hooks/hooks.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { drainRound, fullNodes, takeBack } from '../../../../src/cluster/change/nodes.ts';
 import type { ChangeRecord } from '../../../../src/cluster/change/record.ts';
@@ -11,6 +13,7 @@ import { CORDONED } from '../../../../src/cluster/health/observe.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/spec/release.ts';
 import { resolved } from '../kit.ts';
+import { hook, NO_HOOKS, PlayedHooks } from './hooks-kit.ts';
 
 /** An API with the node w1. */
 class Played {
@@ -132,7 +135,7 @@ class AtWorkers {
   closed: string | undefined;
   kubelet = '1.35.6';
 
-  constructor(more: Partial<UpgradeOrder> = {}) {
+  constructor(more: Partial<UpgradeOrder> = {}, hooks: Hooks = NO_HOOKS) {
     const machines = () => new Map([['w1', { serves: false, versions: { kubelet: this.kubelet } }]]);
     this.upgrading = upgrade({
       clusters: { get: () => ({ resolved: FROM, faults: [] }) as never, at: () => TO },
@@ -143,9 +146,10 @@ class AtWorkers {
       snapshots: {} as never,
       down: async () => new Map(),
       closed: (_cluster, _who, now) => (now ? undefined : this.closed),
+      hooks,
       record: () => this.record,
     });
-    this.kind = anyKind(this.upgrading);
+    this.kind = anyKind(this.upgrading, hooks);
     const order = { from: releaseOf(FROM), to: releaseOf(TO), maxUnavailable: 1, canary: 'w1', ...more };
     const change = { cluster: 'golden', kind: 'upgrade', order, pauseBefore: [], without: [] };
     const begun = this.kind.begin({ ...change, id: 'u1' }, undefined, { by: 'test', now: 0 });
@@ -186,7 +190,7 @@ test('a worker that was drained when its window closed gets its kubelet and fini
   const at = new AtWorkers();
   await at.look();
   await at.look();
-  expect(at.upgrading.isDrained('golden', 'w1')).toBe(true);
+  expect(at.upgrading.mayBegin('golden', 'w1')).toBe(true);
   at.closed = 'the maintenance window opens on Saturday';
   await at.look();
   expect(at.record.turns).toEqual(['w1']);
@@ -223,6 +227,83 @@ test('an upgrade that was ordered with --now waits for no window', async () => {
   at.closed = 'the maintenance window opens on Saturday';
   await at.look();
   expect(at.record.turns).toEqual(['w1']);
+});
+
+/** The clock of a server whose time the test sets. */
+const clockAt = (time: { now: number }): Clock => ({
+  now: () => time.now as Millis,
+  monotonic: () => time.now as Millis,
+  doubt: () => undefined,
+  after: () => () => undefined,
+});
+
+test('a worker is not drained and gets no kubelet before its hook passes, and its turn ends with the hook after it', async () => {
+  const time = { now: 0 };
+  const played = new PlayedHooks(hook('ceph'), hook('smoke', { when: 'after' }));
+  played.says = 'wait';
+  const at = new AtWorkers({}, await played.start(clockAt(time)));
+  const looks = async (count: number) => {
+    let text: string | undefined;
+    for (let n = 0; n < count; n++) {
+      text = await at.look();
+      time.now += 10_000;
+    }
+    return text;
+  };
+  at.api.pods = [{ name: 'web' }];
+  expect(await looks(10)).toContain('the hook ceph lets it wait: ceph says wait');
+  expect(at.api.spec).toEqual({});
+  expect(at.upgrading.mayBegin('golden', 'w1')).toBe(false);
+  played.saysOf.ceph = 'pass';
+  await looks(5);
+  expect(at.api.spec).toEqual({ unschedulable: true });
+  expect(at.upgrading.mayBegin('golden', 'w1')).toBe(true);
+  at.kubelet = '1.36.3';
+  at.api.kubelet = 'v1.36.3';
+  expect(await looks(5)).toContain('the hook smoke lets it wait');
+  expect(at.record.step).toBe('canary');
+  expect(at.upgrading.mayBegin('golden', 'w1')).toBe(true);
+  played.says = 'pass';
+  await looks(5);
+  expect(at.record.past.map(({ step }) => step)).toContain('canary');
+});
+
+test('an API server keeps its version until its hook passes, and then also while the upgrade is paused', async () => {
+  const time = { now: 0 };
+  const played = new PlayedHooks(hook('ceph'), hook('smoke', { when: 'after' }));
+  played.says = 'fail';
+  const at = new AtWorkers({}, await played.start(clockAt(time)));
+  at.record = { ...at.record, step: 'apiservers' };
+  const name = FROM.machines.find(({ roles }) => roles.includes('control-plane'))!.name;
+  const seen = (version: string) => ({
+    ...{ name, roles: ['control-plane'] as const, applied: true, settled: true },
+    facts: { runs: { 'kube-apiserver': version }, etcd: {}, apiserver: { health: 'ready' } } as never,
+  });
+  const look = async (version: string) => {
+    for (let n = 0; n < 8; n++) {
+      const move = await at.kind.move(at.record, [seen(version)], duration('1h'), time.now);
+      if (move.do === 'write') at.record = move.record as ChangeRecord<UpgradeOrder>;
+      time.now += 20_000;
+    }
+  };
+  await look('1.35.6');
+  expect(at.record).toMatchObject({ turns: [name], holding: { code: 'hook-failed' } });
+  expect(at.upgrading.mayBegin('golden', name)).toBe(false);
+  at.record = { ...at.record, paused: { at: 0, by: 'test' } };
+  await look('1.35.6');
+  const { paused: _, ...resumed } = at.record;
+  at.record = resumed;
+  played.says = 'pass';
+  await look('1.35.6');
+  expect(at.upgrading.mayBegin('golden', name)).toBe(true);
+  // Its API server is new now, and the hook after it fails: nothing takes the version back.
+  played.says = 'fail';
+  await look('1.36.3');
+  expect(at.record.holding?.text).toContain(`The hook smoke does not let the turn of ${name} end`);
+  expect(at.upgrading.mayBegin('golden', name)).toBe(true);
+  at.record = { ...at.record, paused: { at: 0, by: 'test' } };
+  await look('1.36.3');
+  expect(at.upgrading.mayBegin('golden', name)).toBe(true);
 });
 
 function texts(changes: Partial<Preflight> = {}): string[] {

@@ -128,6 +128,10 @@ class Cluster {
     this.drained.clear();
   }
 
+  mayBegin(machine: string): boolean {
+    return !drainsIn(this.record?.step ?? '') || this.drained.has(machine);
+  }
+
   /** The machine polls, and does one part of its plan. */
   poll(n: number, part: Part): void {
     const machine = this.machines[n % this.machines.length]!;
@@ -135,7 +139,7 @@ class Cluster {
     const asking = {
       ...machine,
       versions: machine.versions as RunningVersions,
-      drained: this.drained.has(machine.name),
+      mayBegin: this.mayBegin(machine.name),
     };
     const progress = this.underWay;
     const [from, to] = progress ? [progress.order.from, progress.order.to] : [this.former, this.release];
@@ -249,7 +253,7 @@ class Cluster {
       change: underWayOf(changes, of, 0),
       allowed: (name: string) => {
         const machine = machines.find((one) => one.name === name)!;
-        const asking = { ...machine, drained: this.drained.has(name) } as Parameters<typeof allowed>[1];
+        const asking = { ...machine, mayBegin: this.mayBegin(name) } as Parameters<typeof allowed>[1];
         const [from, to] = record ? [record.order.from, record.order.to] : [this.former, this.release];
         const has = record ? allowed(record, asking) : allowedWhenSettled(this.release, asking);
         return mixed(versions(from), versions(to), has);
