@@ -8,6 +8,7 @@
  * server of the new one: what it writes, an older one may not be able to read.
  */
 import type { Versioned } from '../../../agent/facts.ts';
+import { ageText } from '../../../base/age.ts';
 import { duration } from '../../../base/duration.ts';
 import { changedParts, type Part } from '../../spec/mixed.ts';
 import type { Release } from '../../spec/release.ts';
@@ -25,6 +26,7 @@ import {
   settledAgain,
 } from '../judges.ts';
 import { type ChangeTable, done, held, type Scope, type Step, waiting } from '../step.ts';
+import { ABSENT_AFTER } from '../turn.ts';
 import type { UpgradeOrder, UpgradeSeen } from './order.ts';
 
 type UpgradeStep = Step<UpgradeOrder, UpgradeSeen>;
@@ -44,13 +46,16 @@ export const plainVersion = (version: string): string => version.replace(/^v/, '
 /** The program runs with the version of the release, by what its executable says. */
 const runs =
   (program: Versioned & keyof Release['versions'], to: Release): Judge =>
-  ({ facts }) => {
+  ({ facts, silentFor = 0 }) => {
     const wanted = plainVersion(to.versions[program]);
     const version = facts?.runs?.[program];
     if (version === wanted) return done(`${program} ${version} runs`);
     if (facts?.hold) return waiting(`it waits (${facts.hold.code}): ${facts.hold.text}`);
+    if (version === undefined) return waiting(`its ${program} does not run`);
     return waiting(
-      version === undefined ? `its ${program} does not run` : `its ${program} is still ${version}`,
+      silentFor < ABSENT_AFTER
+        ? `its ${program} is still ${version}`
+        : `it has not reported for ${ageText(silentFor)}; its ${program} was ${version} then`,
     );
   };
 

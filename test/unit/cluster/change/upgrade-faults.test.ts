@@ -1,7 +1,7 @@
 /** What goes wrong during an upgrade: each fault holds its step with a reason and a remedy. */
 import { expect, test } from 'vitest';
 import type { AgentFacts } from '../../../../src/agent/facts.ts';
-import type { Millis } from '../../../../src/base/duration.ts';
+import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { advance, SILENT_AFTER, STALLED_AFTER } from '../../../../src/cluster/change/engine.ts';
 import { begin } from '../../../../src/cluster/change/orders.ts';
@@ -99,6 +99,20 @@ test('an API server that does not come back, or keeps its version, holds the upg
   });
   expect(holding('apiservers', [damaged], {}, STALLED_AFTER)).toMatchObject({
     text: expect.stringContaining('it waits (wrong-hash): the file is not what the plan names'),
+  });
+});
+
+test('what a machine ran when it was last heard is not called what it runs', () => {
+  const old = { runs: { 'kube-apiserver': '1.35.6' } };
+  const waits = (silentFor: Millis) => {
+    const machines = [machine('cp1', old, { silentFor })];
+    const observed = { machines, cluster: NOTHING_SEEN, age: 0 as Millis };
+    const move = advance(recordAt('apiservers', ['cp1']), UPGRADE, observed, NOW);
+    return move.do === 'wait' ? move.waiting : move;
+  };
+  expect(waits(0 as Millis)).toMatchObject({ cp1: 'its kube-apiserver is still 1.35.6' });
+  expect(waits(duration('50s'))).toMatchObject({
+    cp1: 'it has not reported for 50s; its kube-apiserver was 1.35.6 then',
   });
 });
 
