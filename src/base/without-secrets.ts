@@ -26,5 +26,6 @@ const SECRET_FIELD = /(token|password|passwd|passphrase|secret|credential)s?(-au
  */
 export function withoutSecrets(message: string, field = ''): string {
   const plain = SECRETS.reduce((text, [pattern, instead]) => text.replace(pattern, instead), message);
-  return SECRET_FIELD.test(field) ? plain.replace(/"[^"]*"/, `"${OMITTED}"`) : plain;
+  if (!SECRET_FIELD.test(field)) return plain;
+  return plain.replace(/"([^"]*)"/, (quoted, value) => (value === field ? quoted : `"${OMITTED}"`));
 }

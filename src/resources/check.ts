@@ -12,6 +12,7 @@ import {
   report,
 } from './candidate.ts';
 import { Claims, checkMachine, type MachineContext, reportMerged } from './check-machines.ts';
+import { checkNames } from './check-names.ts';
 import {
   checkNetwork,
   checkOverlaps,
@@ -43,6 +44,7 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
   const networkOf = networkIndex(networks);
   const context = { candidates, networkOf, claims, roles, reserving, found };
   checkEach(candidates.Machine.values(), context);
+  checkNames(candidates, found);
   checkSharedStatic(candidates, candidates.Machine, context);
   // A machine whose address is in no network may be meant for one of these.
   const isPlaceless = found.some((one) => one.missing === 'Network' && one.missingName === undefined);

@@ -4,6 +4,7 @@
  */
 
 import { checkedLayer } from '../../agent/machine-layer.ts';
+import { duration, seconds, toMillis } from '../../base/duration.ts';
 import type { ErrorCode } from '../../base/errors.ts';
 import { firstFew } from '../../base/first-few.ts';
 import { didYouMean } from '../../base/suggest.ts';
@@ -108,6 +109,7 @@ const clusterCheck =
           completed(cluster),
           clusters.filter((one, k) => k < n || (k > n && changed?.has(idOf(one.document)) === false)),
         ),
+        ...backupDoubts(cluster),
         ...runningClusterFaults(cluster, names, completed(cluster), running),
         ...runningDiskFaults(cluster, candidates, casesOf, related, running),
         ...runningIdentityFaults(cluster, completed(cluster), candidates, running),
@@ -326,6 +328,16 @@ function endpointDoubts(
           },
         ]),
   ];
+}
+
+/** A snapshot of a large etcd takes seconds, and is sealed and copied after that. */
+const SHORTEST_BACKUP = seconds(60);
+
+function backupDoubts(cluster: Candidate<'Cluster'>): readonly CrossFault[] {
+  const { every } = cluster.document.spec.backup ?? {};
+  if (every === undefined || duration(every) >= toMillis(SHORTEST_BACKUP)) return [];
+  const message = `a snapshot of etcd every ${every} would follow the one before at once, and the kept ones reach back only moments; write 1m or more, mostly some hours`;
+  return [{ ...found(cluster, 'spec.backup.every', message), severity: 'warning' }];
 }
 
 /** Replaces an address that is not known yet; from the range for benchmarks (RFC 2544). */

@@ -72,3 +72,45 @@ test('a variable that uses another one is told why it cannot', async () => {
     'variables cannot use each other; write its text out',
   );
 });
+
+const more = (kind: string, name: string, spec: string): string =>
+  `\n---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
+const MACHINE = (n: number, rest: string): string => `{macs: ["52:54:00:00:00:0${n}"]${rest}}`;
+
+test('two Machines with one hostname are told, at the later one', async () => {
+  const named = (n: number, hostname: string) => MACHINE(n, `, config: {hostname: ${hostname}}`);
+  // A Profile beside them, because Machines alone are checked in constant time each.
+  const beside = (machines: string) => told('Machine', machines + more('Profile', 'p', '{boot: hold}'));
+  const both = await beside(named(1, 'node-7') + more('Machine', 'two', named(2, 'node-7')));
+  expect(both).toEqual([
+    expect.stringContaining('Machine/two: node-7 is the hostname of Machine/one (d.yaml:1) as well'),
+  ]);
+  const taken = await beside(MACHINE(1, '') + more('Machine', 'two', named(2, 'one')));
+  expect(taken).toEqual([expect.stringContaining('one is the hostname of Machine/one')]);
+  // They may exchange their names, and templates differ for each.
+  expect(await beside(named(1, 'two') + more('Machine', 'two', named(2, 'one')))).toEqual([]);
+  const template = named(1, '"n-${machine.name}"') + more('Machine', 'two', named(2, '"n-${machine.name}"'));
+  expect(await beside(template)).toEqual([]);
+});
+
+test('a template of units that is enabled is told how to enable an instance', async () => {
+  const unit = (name: string, rest = '') =>
+    told('Profile', `{boot: hold, config: {units: [{name: "${name}", enabled: true${rest}}]}}`);
+  expect(await unit('hello@.service')).toEqual([
+    expect.stringContaining('hello@.service is a template, which cannot be started; enable an instance'),
+  ]);
+  expect(await unit('hello@7.service')).toEqual([]);
+  expect(await told('Profile', '{boot: hold, config: {units: [{name: "a@.service"}]}}')).toEqual([]);
+});
+
+test('snapshots that would follow each other at once are told', async () => {
+  const of = async (every: string) =>
+    (
+      await told(
+        'Cluster',
+        `{backup: {every: ${every}}, kubernetes: {version: "1.36.3", endpoint: a.example, controlPlanes: [a]}}`,
+      )
+    ).filter((text) => text.includes('snapshot'));
+  expect(await of('1s')).toEqual([expect.stringContaining('write 1m or more')]);
+  expect(await of('1m')).toEqual([]);
+});
