@@ -16,6 +16,7 @@ import type { NamedProfile, Selection } from '../../machines/select.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
+import { cannotWrite } from '../dhcp/leases.ts';
 import { suits } from '../firmware/loaders.ts';
 import { bootScript, diskScript, holdScript } from '../script/script.ts';
 import type { BootContext, Identified } from './boot-context.ts';
@@ -369,7 +370,12 @@ async function give(
     reason: verdict.reason,
     fields: { profile: verdict.profile, image: verdict.image, boots: member.status.bootsWithoutReady },
   });
-  await roster.commit([member], superseded ? [live, superseded] : [live]);
+  try {
+    await roster.commit([member], superseded ? [live, superseded] : [live]);
+  } catch (error) {
+    // The boot is counted in memory, and its records stay queued until the store writes again.
+    if (member.entry === undefined || !cannotWrite(error)) throw error;
+  }
   return { decision: verdict, session: live.session, script };
 }
 

@@ -3,6 +3,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { duration } from '../../../../src/base/duration.ts';
+import { MusterError } from '../../../../src/base/errors.ts';
 import type { Mac } from '../../../../src/base/mac.ts';
 import { acceptMachine } from '../../../../src/machines/accept.ts';
 import { BOOT_LIMIT } from '../../../../src/pxe/decide/decide.ts';
@@ -192,6 +193,23 @@ describe('a known machine', () => {
     expect(answer.session).toMatchObject({ id: session, machine: 'node-1' });
     expect(w.roster.list().map(({ name }) => name)).toEqual(['node-1']);
     expect(w.ask({ mac: MAC2 }).subject).toBe('node-1');
+  });
+
+  it('gives a documented machine its boot while the disk is full, counts it, and stores it later', async () => {
+    const w = await world(KNOWN);
+    const commit = w.store.commit.bind(w.store);
+    w.store.commit = () => Promise.reject(new MusterError('E_STORE_WRITE', 'database or disk is full'));
+    const { session } = w.exchange({ mac: MAC1, stage: 'ipxe' });
+    const answer = await w.fetch(MAC1, session);
+    expect(answer.decision.kind).toBe('script');
+    expect((await w.fetch(MAC1, session)).decision.kind).toBe('script');
+    expect(w.roster.get('node-1')!.status.bootsWithoutReady).toBe(1);
+    expect(await w.store.get(`session/${answer.session!.id}`)).toBeUndefined();
+    w.store.commit = commit;
+    await w.roster.flush();
+    expect(JSON.parse((await w.store.get(`session/${answer.session!.id}`))!.value)).toMatchObject({
+      profile: 'worker',
+    });
   });
 
   it('gives no boot while it cannot be made durable, and counts it once when it can', async () => {
