@@ -11,6 +11,7 @@ import type { ApplyResult, ChangeOptions, Entry, Origin, Target } from '../resou
 import { checkNumber } from '../resources/change-limit.ts';
 import {
   API_VERSION,
+  type ClusterSpec,
   type Document,
   type ImageSpec,
   KINDS,
@@ -114,13 +115,17 @@ const visibleTo =
   ({ principal }: ApiRequest) =>
   (document: Shown): Shown => {
     const mayChange = principal === undefined || principal.grants.some(({ role }) => covers(role, 'admin'));
-    return document.kind !== 'Webhook' || mayChange
-      ? document
-      : { ...document, spec: withoutPath(document.spec as WebhookSpec) };
+    return mayChange ? document : { ...document, ...withoutPaths(document) };
   };
 
-/** A Webhook's address without path and query, which often are its only secret. */
-function withoutPath(spec: WebhookSpec): WebhookSpec {
+/** The addresses of Webhooks and hooks without path and query, which often are their only secret. */
+function withoutPaths({ kind, spec }: Shown): Pick<Shown, 'spec'> {
+  if (kind === 'Webhook') return { spec: withoutPath(spec as WebhookSpec) };
+  const { hooks, ...rest } = (spec ?? {}) as ClusterSpec;
+  return kind === 'Cluster' && hooks ? { spec: { ...rest, hooks: hooks.map(withoutPath) } } : {};
+}
+
+function withoutPath<T extends { readonly url: string }>(spec: T): T {
   const { origin, pathname, search } = new URL(spec.url);
   return pathname === '/' && search === '' ? spec : { ...spec, url: `${origin}/…` };
 }

@@ -1,4 +1,4 @@
-/** Who sees the address of a Webhook, whose path and query often are its only secret. */
+/** Who sees the addresses of Webhooks and hooks: path and query often are their only secret. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Role } from '../../../src/api/access.ts';
 import { getDocument, listDocuments } from '../../../src/api/documents.ts';
@@ -28,18 +28,32 @@ test.for<[Role, boolean]>([
   await world.deps.catalog.apply([
     { apiVersion: 'muster/v1', kind: 'Webhook', metadata: { name: 'chat' }, spec },
   ]);
-  const request = {
-    params: { kind: 'webhooks', name: 'chat' },
-    query: new URLSearchParams(),
-    headers: {},
-    principal: { name: 'ada', by: 'token', grants: [{ role }] },
-  } as unknown as ApiRequest;
-  for (const handler of [getDocument, listDocuments]) {
-    const { body } = await handler(request, world.deps);
-    let text = '';
-    for await (const piece of typeof body === 'string' ? [body] : body!) text += piece;
-    expect(text).toContain(sees ? URL_TEXT : '"https://chat.example/…"');
-    expect(text.includes('hunter2')).toBe(sees);
+  const hook = { name: 'ready', when: 'before', url: URL_TEXT, secret: spec.secret };
+  await world.deps.catalog.apply([
+    {
+      apiVersion: 'muster/v1',
+      kind: 'Cluster',
+      metadata: { name: 'blue' },
+      spec: { hooks: [hook] },
+    },
+  ]);
+  for (const params of [
+    { kind: 'webhooks', name: 'chat' },
+    { kind: 'clusters', name: 'blue' },
+  ]) {
+    const request = {
+      params,
+      query: new URLSearchParams(),
+      headers: {},
+      principal: { name: 'ada', by: 'token', grants: [{ role }] },
+    } as unknown as ApiRequest;
+    for (const handler of [getDocument, listDocuments]) {
+      const { body } = await handler(request, world.deps);
+      let text = '';
+      for await (const piece of typeof body === 'string' ? [body] : body!) text += piece;
+      expect(text).toContain(sees ? URL_TEXT : '"https://chat.example/…"');
+      expect(text.includes('hunter2')).toBe(sees);
+    }
   }
   expect(JSON.stringify(world.deps.events.list?.({}) ?? [])).not.toContain('hunter2');
 });
