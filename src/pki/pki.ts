@@ -192,7 +192,7 @@ export function openPki(deps: PkiDeps): Pki {
 /** How a keyset is kept in the store. */
 interface KeysetRecord<K> {
   readonly key: string;
-  readonly decode: (key: string, value: string) => K;
+  readonly decode: (key: string, value: string, vault: Vault) => K;
   readonly encode: (after: K) => string;
 }
 
@@ -206,7 +206,7 @@ class StorePki implements Pki {
   /** By certificate. */
   readonly #signers = new Map<string, Signer>();
   /** Opened keysets by record: unsealing and checking one costs as much as a signature. */
-  readonly #opened = new Map<string, { readonly revision: number; readonly keyset: Keyset }>();
+  readonly #opened = new Map<string, { readonly revision: number; readonly keyset: unknown }>();
 
   constructor({ store, vault, clock, lifetimes = {} }: PkiDeps) {
     this.#lifetimes = lifetimes;
@@ -302,7 +302,7 @@ class StorePki implements Pki {
 
   async encryption(scope: string): Promise<EncryptionKeyset | undefined> {
     const record = await this.#store.get(KEYS.encryption.key(scope));
-    return record && decodeEncryption(record.key, record.value, this.#vault);
+    return record && this.#openedOnce(record, decodeEncryption);
   }
 
   changeEncryption(
@@ -420,24 +420,24 @@ class StorePki implements Pki {
     return { key, put, expect: 'absent' as const };
   }
 
-  #keysetOf({ key, value, revision }: StoredRecord): Keyset {
+  #openedOnce<K>({ key, value, revision }: StoredRecord, decode: KeysetRecord<K>['decode']): K {
     const known = this.#opened.get(key);
-    if (known?.revision === revision) return known.keyset;
-    const keyset = decodeKeyset(key, value, this.#vault);
+    if (known?.revision === revision) return known.keyset as K;
+    const keyset = decode(key, value, this.#vault);
     this.#opened.set(key, { revision, keyset });
     return keyset;
   }
 
   async #read(scope: string): Promise<Keysets> {
     const { records } = await this.#store.list(KEYS.keyset.prefix(scope));
-    const keysets = records.map((record) => this.#keysetOf(record));
+    const keysets = records.map((record) => this.#openedOnce(record, decodeKeyset));
     return new Map(keysets.map((keyset) => [keyset.name, keyset]));
   }
 
   #keysetRecord(scope: string, name: KeysetName): KeysetRecord<Keyset> {
     return {
       key: KEYS.keyset.key(scope, name),
-      decode: (key, value) => decodeKeyset(key, value, this.#vault),
+      decode: decodeKeyset,
       encode: (after) => encodeKeyset(scope, after, this.#vault),
     };
   }
@@ -445,7 +445,7 @@ class StorePki implements Pki {
   #encryptionRecord(scope: string): KeysetRecord<EncryptionKeyset> {
     return {
       key: KEYS.encryption.key(scope),
-      decode: (key, value) => decodeEncryption(key, value, this.#vault),
+      decode: decodeEncryption,
       encode: (after) => encodeEncryption(KEYS.encryption.key(scope), after, this.#vault),
     };
   }
@@ -458,7 +458,7 @@ class StorePki implements Pki {
   ): Promise<K> {
     const record = await this.#store.get(key);
     if (record === undefined) throw new MusterError('E_PKI', `there is no ${key}`);
-    const after = await step(decode(key, record.value));
+    const after = await step(this.#openedOnce(record, decode));
     const write: Write = { key, put: encode(after), expect: record.revision };
     const result = await this.#store.commit([write, ...also(after)]);
     if (result.ok) return after;
@@ -470,7 +470,7 @@ class StorePki implements Pki {
   async #signerOf(scope: string, name: AuthorityName, id?: string) {
     const record = await this.#store.get(KEYS.keyset.key(scope, name));
     if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
-    const keyset = this.#keysetOf(record);
+    const keyset = this.#openedOnce(record, decodeKeyset);
     const generation = id === undefined ? primaryOf(keyset) : generationOf(keyset, id);
     const behind = bridgesBehind(keyset, generation);
     const { certificate, key } = signingPairOf(keyset, generation);

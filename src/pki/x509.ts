@@ -289,6 +289,10 @@ function extension<T>({ extensions }: asn.TBSCertificate, id: string, type: new 
   return found && AsnConvert.parse(found.extnValue.buffer, type);
 }
 
+/** Each plan and each look at a rotation reads the same few CAs, and parsing one is slow. */
+const memoAuthorities = new Map<string, AuthorityCertificate>();
+const REMEMBERED = 200;
+
 /**
  * Reads the certificate of a CA.
  *
@@ -296,6 +300,15 @@ function extension<T>({ extensions }: asn.TBSCertificate, id: string, type: new 
  *   extensions are malformed.
  */
 export function readAuthority(pem: string): AuthorityCertificate {
+  const known = memoAuthorities.get(pem);
+  if (known !== undefined) return known;
+  const read = parsedAuthority(pem);
+  if (memoAuthorities.size >= REMEMBERED) memoAuthorities.delete(memoAuthorities.keys().next().value!);
+  memoAuthorities.set(pem, read);
+  return read;
+}
+
+function parsedAuthority(pem: string): AuthorityCertificate {
   const own = parsedCertificate(pem);
   const constraints = extension(own, asn.id_ce_basicConstraints, asn.BasicConstraints);
   const usage = extension(own, asn.id_ce_keyUsage, asn.KeyUsage);

@@ -278,8 +278,11 @@ const ACTS: Readonly<Record<string, (deps: RotationDeps, at: At) => Promise<Rota
   },
 };
 
-async function rewriteSecrets(deps: RotationDeps, { cluster, order }: At): Promise<RotationOrder> {
-  await writeSecretsAgain(await apiOf(deps, resolvedOf(deps, cluster)));
+async function rewriteSecrets(deps: RotationDeps, { cluster, order, without }: At): Promise<RotationOrder> {
+  // The API server of a machine that was left out may still encrypt with the old key.
+  const resolved = resolvedOf(deps, cluster);
+  const machines = resolved.machines.filter(({ name }) => !without.includes(name));
+  await writeSecretsAgain(await apiOf(deps, { ...resolved, machines }));
   return order;
 }
 
