@@ -181,6 +181,7 @@ class Builds implements ClusterAgents {
   }
 
   #turn(cluster: string | undefined, machine: string): AgentTurn {
+    if (cluster === undefined && this.#deps.clusters.clusterOf(machine) !== undefined) return INCOMPLETE;
     const machines =
       cluster === undefined ? [] : (this.#deps.clusters.get(cluster)?.resolved?.machines ?? []);
     const agents = machines.map(({ name, roles }) => this.#agent(name, roles.some(isCarrying)));
@@ -234,5 +235,11 @@ class Builds implements ClusterAgents {
     this.#kept.set(cluster, { record, revision: result.revision });
   }
 }
+
+/** Its cluster's pause, its first machine and failures count as soon as the others are known. */
+const INCOMPLETE: AgentTurn = {
+  state: 'waits',
+  text: 'The documents of its cluster are incomplete, so it is not known which machines come first.',
+};
 
 const isCarrying = (role: string): boolean => role === 'etcd' || role === 'control-plane';

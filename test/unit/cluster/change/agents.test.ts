@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { bundleOf } from '../../../../src/agent/bundle.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
+import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { type ClusterAgents, openBuilds } from '../../../../src/cluster/change/agents/builds.ts';
 import { agentTurn, type MachineAgent, type Wanted } from '../../../../src/cluster/change/agents/decide.ts';
@@ -63,13 +64,22 @@ test('an agent without a digest waits for its next boot, and a first machine tha
   expect(agentTurn(machine('cp2'), [], { ...WANTED, paused: true }).state).toBe('paused');
 });
 
+class JumpingClock extends ManualClock {
+  jumped = 0;
+
+  override now(): Millis {
+    return (super.now() + this.jumped) as Millis;
+  }
+}
+
 const NAMES = ['cp1', 'cp2', 'cp3', 'w1', 'w2'];
 
 /** Three control planes and two workers, whose last reports the test changes. */
 class World {
   readonly store = openMemoryStore();
+  readonly clock = new JumpingClock();
   readonly events = createEventLog({
-    clock: new ManualClock(),
+    clock: this.clock,
     log: silentLog,
     perSubject: 100,
     subjects: 10,
@@ -77,13 +87,24 @@ class World {
   readonly agents = new Map<string, { build?: string; refused?: object }>(
     NAMES.map((name) => [name, { build: OLD }]),
   );
+  /** Machines that the cluster's document does not name at present. */
+  readonly out = new Set<string>();
+  /** The documents of the cluster have a fault. */
+  incomplete = false;
   builds!: ClusterAgents;
 
+  /** The cluster as its documents describe it now. */
+  #resolution(): { readonly resolved?: object } {
+    if (this.incomplete) return {};
+    const named = NAMES.filter((name) => !this.out.has(name));
+    const machines = named.map((name) => ({
+      name,
+      roles: [name.startsWith('cp') ? 'control-plane' : 'worker'],
+    }));
+    return { resolved: { name: 'blue', machines } };
+  }
+
   async open(): Promise<this> {
-    const resolved = {
-      name: 'blue',
-      machines: NAMES.map((name) => ({ name, roles: [name.startsWith('cp') ? 'control-plane' : 'worker'] })),
-    };
     this.builds = await openBuilds({
       store: this.store,
       events: this.events,
@@ -92,8 +113,9 @@ class World {
         get: (name: string) => ({ status: { agent: this.agents.get(name) } }),
       } as unknown as Roster,
       clusters: {
-        get: (name: string) => (name === 'blue' ? { resolved } : undefined),
-        clusterOf: (name: string) => (NAMES.includes(name) ? { resolved } : undefined),
+        get: (name: string) => (name === 'blue' ? this.#resolution() : undefined),
+        clusterOf: (name: string) =>
+          NAMES.includes(name) && !this.out.has(name) ? this.#resolution() : undefined,
       } as unknown as ResolvedClusters,
       bundle: NEW,
     });
@@ -105,10 +127,19 @@ test('under any order of polls, failures, restarts and orders, one control plane
   const step = fc.oneof(
     { weight: 8, arbitrary: fc.record({ do: fc.constant('poll'), who: fc.constantFrom(...NAMES) }) },
     { weight: 3, arbitrary: fc.record({ do: fc.constant('proves'), who: fc.constantFrom(...NAMES) }) },
-    // A machine without power, or one that is left out of the cluster for a while, does not poll.
-    { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('off', 'on'), who: fc.constantFrom(...NAMES) }) },
+    // A machine without power does not poll; one that is left out of the document does.
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        do: fc.constantFrom('off', 'on', 'leave out', 'put back'),
+        who: fc.constantFrom(...NAMES),
+      }),
+    },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('fails'), who: fc.constantFrom(...NAMES) }) },
-    fc.record({ do: fc.constantFrom('restart', 'retry', 'pause', 'resume'), who: fc.constant('') }),
+    fc.record({
+      do: fc.constantFrom('restart', 'retry', 'pause', 'resume', 'clock', 'fault', 'mend'),
+      who: fc.constant(''),
+    }),
   );
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
@@ -116,13 +147,23 @@ test('under any order of polls, failures, restarts and orders, one control plane
       let attempt = 1;
       let isPaused = false;
       /** Machines that were offered the agent in this attempt and have not answered. */
-      let offered = new Set<string>();
-      let failed = false;
+      const offered = new Map<string, 'in' | 'out'>();
+      const failed = new Set<string>();
       const off = new Set<string>();
-      const proven = () =>
-        NAMES.some((name) => name.startsWith('cp') && world.agents.get(name)!.build === NEW.digest);
+      const isIn = (name: string) => !world.out.has(name);
+      const runsNew = (name: string) => world.agents.get(name)!.build === NEW.digest;
+      /** A control plane has run it in this cluster, which it may have left since. */
+      let proven = false;
+      const proves = () => NAMES.some((name) => name.startsWith('cp') && isIn(name) && runsNew(name));
       for (const { do: what, who } of steps) {
+        proven ||= proves();
         if (what === 'restart') await world.open();
+        else if (what === 'clock') world.clock.jumped -= duration('400d');
+        else if (what === 'fault' || what === 'mend') world.incomplete = what === 'fault';
+        else if (what === 'leave out') {
+          world.out.add(who);
+          if (offered.has(who)) offered.set(who, 'out');
+        } else if (what === 'put back') world.out.delete(who);
         else if (what === 'off') off.add(who);
         else if (what === 'on') off.delete(who);
         else if (off.has(who)) continue;
@@ -132,24 +173,31 @@ test('under any order of polls, failures, restarts and orders, one control plane
         } else if (what === 'retry') {
           await world.builds.retry('blue', 'anna');
           attempt += 1;
-          failed = false;
-          offered = new Set();
+          failed.clear();
+          offered.clear();
         } else if (what === 'poll') {
           const offer = await world.builds.offer(who);
           if (offer === undefined) continue;
+          if (!isIn(who)) {
+            // It is a machine of no cluster.
+            expect(offer).toBe(`${NEW.digest}.1`);
+            offered.set(who, 'out');
+            continue;
+          }
+          expect(world.incomplete).toBe(false);
           expect(offer).toBe(`${NEW.digest}.${attempt}`);
-          expect(isPaused || failed).toBe(false);
-          offered.add(who);
-          if (!proven()) {
+          expect(isPaused || [...failed].some(isIn)).toBe(false);
+          offered.set(who, 'in');
+          if (!proven) {
             expect(who).toMatch(/^cp/);
-            expect([...offered].filter((name) => world.agents.get(name)!.build === OLD)).toEqual([who]);
+            expect([...offered].flatMap(([name, where]) => (where === 'in' ? [name] : []))).toEqual([who]);
           }
         } else if (offered.has(who)) {
           if (what === 'proves') world.agents.set(who, { build: NEW.digest });
           else {
             const why = { digest: NEW.digest, attempt, code: 'silent', text: 'It did not report.' };
             world.agents.set(who, { build: OLD, refused: why });
-            failed = true;
+            failed.add(who);
           }
           offered.delete(who);
         }
@@ -173,6 +221,15 @@ test('with all orders resumed and retried, every machine ends with the new agent
   expect(() => world.builds.show('green')).toThrow(expect.objectContaining({ code: 'E_NOT_FOUND' }));
   expect(world.builds.bundle(OLD)).toBeUndefined();
   expect(world.builds.bundle(NEW.digest)).toEqual(NEW.tar);
+});
+
+test('no machine takes the agent while the documents of its cluster are incomplete', async () => {
+  const world = await new World().open();
+  world.incomplete = true;
+  for (const name of NAMES) expect(await world.builds.offer(name)).toBeUndefined();
+  world.incomplete = false;
+  expect(await world.builds.offer('cp2')).toBe(`${NEW.digest}.1`);
+  expect(await world.builds.offer('cp1')).toBeUndefined();
 });
 
 test('a machine outside of clusters takes the agent when it polls', async () => {

@@ -435,6 +435,7 @@ test('over random deaths, kills, jumps of the clock, pauses and windows, never t
     {
       numRuns: casesOf(60),
       examples: [
+        [3, 0, 1, steps('look 0,look 0,poll 4,die 4,poll 0'), [], false],
         [2, 0, 1, steps('look 0,look 0,poll 6,without 0,look 0,look 0,look 0,look 0,poll 3'), [], false],
         [3, 0, 1, steps('look 0,look 0,poll 6,without 0,look 0,look 0,look 0,look 0,poll 7'), [], false],
       ],

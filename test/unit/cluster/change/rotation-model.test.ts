@@ -137,6 +137,19 @@ test('an operator goes on although the rehearsal failed, or without one', async 
   await cluster.changes.close();
 });
 
+test('Secrets are written again by an API server that has the new key, not by one that was left out', async () => {
+  const cluster = await Cluster.open();
+  await cluster.settle();
+  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['encryption'] }, 'root');
+  await cluster.rotations.leaveOut('golden', { without: ['cp1'], leave: [] }, 'root');
+  // cp1 answers first, and does not look at its encryption keys.
+  cluster.machines[0]!.looks = Number.POSITIVE_INFINITY;
+  await cluster.finish();
+  expect(cluster.changes.record('golden')?.ended?.as).toBe('done');
+  expect(new Set(cluster.secrets)).toEqual(new Set([cluster.machines[1]!.encryption.ids[0]]));
+  await cluster.changes.close();
+});
+
 const event = fc.record({
   asks: fc.subarray([0, 1, 2, 3, 4]),
   what: fc.constantFrom(
