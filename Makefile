@@ -84,7 +84,8 @@ torture: ## Run the long tests that torture/README.md describes, for hours (root
 	images/debian/build.sh
 	images/probe/build.sh
 	$(NODE) torture/run.ts
-	scripts/in-namespace.sh npx vitest run --project torture
+	@scripts/stage.sh torture scripts/in-namespace.sh npx vitest run --project torture; \
+		scripts/summary.sh torture
 	MUSTER_EVERY_EFFECT=1 scripts/in-namespace.sh npx vitest run --project peers-others test/peers/agent-kill.test.ts
 	$(NODE) scripts/lab-record.ts lab/etcd-ha.yaml
 	$(NODE) scripts/lab-record.ts lab/etcd-ha-staggered.yaml

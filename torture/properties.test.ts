@@ -1,8 +1,8 @@
 /**
- * The properties of rolls, restarts, upgrades, rotations and agents' upgrades with 10,000 cases
- * each, in which machines are left out and lose their power, changes pause, the boot host is killed
- * and its clock jumps. `make unit` runs the same properties with few cases. MUSTER_PROPERTY_CASES
- * sets another number; a rotation's case takes about a second.
+ * The properties of rolls, restarts, upgrades, rotations, agents' upgrades and of the clock with
+ * 10,000 cases each, in which machines are left out and lose their power, changes pause, the boot
+ * host is killed and its clock jumps. `make unit` runs the same properties with few cases.
+ * MUSTER_PROPERTY_CASES sets another number.
  */
 import { vi } from 'vitest';
 
@@ -14,3 +14,4 @@ await import('../test/unit/cluster/rollout.test.ts');
 await import('../test/unit/cluster/change/upgrade.test.ts');
 await import('../test/unit/cluster/change/agents.test.ts');
 await import('../test/unit/cluster/change/rotation-model.test.ts');
+await import('../test/unit/cluster/clock-rig.test.ts');

@@ -21,6 +21,7 @@ import type { IssuedCertificate } from '../../../src/pki/records.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import { GOLDEN } from '../pki/kit.ts';
+import { casesOf } from './change/cases.ts';
 
 const DAY = duration('1d');
 const KEY = await PrivateKey.generate();
@@ -220,9 +221,9 @@ async function play(count: number, events: readonly Event[]): Promise<void> {
 test('while most machines are right, no wrong clock ends a certificate in force or moves a right clock', async () => {
   await fc.assert(
     fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(event, { maxLength: 12 }), play),
-    { numRuns: Number(process.env.CLOCK_RUNS ?? 60) },
+    { numRuns: casesOf(60) },
   );
-}, 120_000);
+});
 
 test.for<readonly [string, number, readonly Event[]]>([
   [

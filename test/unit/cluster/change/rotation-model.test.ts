@@ -182,9 +182,7 @@ async function happens(cluster: Cluster, { what, which, takes }: Event): Promise
     await order(() => cluster.rotations.leaveOut('golden', { without: [name], leave: [] }, 'root'));
 }
 
-test('whatever fails and whatever is ordered, nobody loses anybody, and the rotation ends', {
-  timeout: 600_000,
-}, async () => {
+test('whatever fails and whatever is ordered, nobody loses anybody, and the rotation ends', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(event, { minLength: 20, maxLength: 60 }),
