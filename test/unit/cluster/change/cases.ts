@@ -1,2 +1,5 @@
-/** How many cases the properties of changes and of the clock run: `make torture` asks for more than `make unit`. */
+/**
+ * How many cases the properties of changes and of the clock run: `make torture` asks for more than
+ * `make unit`.
+ */
 export const casesOf = (usual: number): number => Number(process.env.MUSTER_PROPERTY_CASES ?? usual);
