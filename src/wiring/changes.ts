@@ -33,6 +33,7 @@ import { allowedVersions } from '../cluster/change/upgrade/versions.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
+import { leavingMembers } from '../cluster/etcd/leaving.ts';
 import type { EtcdWatch } from '../cluster/health/etcd-watch.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
@@ -74,6 +75,7 @@ export async function openClusterChanges(
     askNow: createAskNow({ clock, kubes, reads }),
     givenTurns: await openGivenTurns({ store, log, clock }),
     leftOut: (cluster) => (changes.running(cluster) && changes.record(cluster)?.without) ?? [],
+    leaving: (cluster) => leavingMembers(founder.records(), cluster),
     waits: (cluster) =>
       changes.running(cluster)?.paused ? 'The change of the cluster is paused.' : undefined,
     trustEnded: (cluster) => underWay(cluster, 'rotation') !== undefined && rotating.trustEnded(cluster),

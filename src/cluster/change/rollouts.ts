@@ -9,6 +9,7 @@ import { REPORTS_PROGRAMS } from '../../agent/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { EventSink, NewEvent } from '../../events/event.ts';
+import type { MemberAddress } from '../etcd/founding.ts';
 import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { type AnswersOf, type AskNow, openAnswered } from './answers.ts';
@@ -76,6 +77,11 @@ interface RolloutsDeps {
   readonly trustEnded?: (cluster: string) => boolean;
   /** The machines that an operator left out of the change that is under way. */
   readonly leftOut?: (cluster: string) => readonly string[];
+  /**
+   * Members that etcd still counts, although the Cluster's document names their machines no more:
+   * without them a quorum would be taken for one of fewer members.
+   */
+  readonly leaving?: (cluster: string) => readonly MemberAddress[];
   readonly askNow: AskNow;
   readonly givenTurns: GivenTurns;
 }
@@ -87,6 +93,7 @@ export function openRollouts({
   waits = () => undefined,
   trustEnded = () => false,
   leftOut = () => [],
+  leaving = () => [],
   askNow,
   givenTurns,
 }: RolloutsDeps): Rollouts {
@@ -100,17 +107,17 @@ export function openRollouts({
 
   const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer => {
     const key = keyOf(resolved, machine);
-    const unheard = { name: machine.name, has: carriedBy(machine), pods: {}, given: {}, turned: false };
     const ordered = rebooting.get(key);
     return {
-      ...(known.get(key) ?? unheard),
+      // A machine that leaves gets no plan of the cluster: of it only what it answers now counts.
+      ...((resolved.machines.includes(machine) && known.get(key)) || unheard(machine)),
       ...(ordered && { rebootsAt: ordered.at }),
       leftOut: leftOut(resolved.name).includes(machine.name),
     };
   };
 
   const askedFor = async (resolved: ResolvedCluster, machine: ClusterMachine) =>
-    mustAsk(carriedBy(machine), peersOf(resolved, machine)) ? answered.ask(resolved) : undefined;
+    mustAsk(carriedBy(machine), peersOf(resolved, machine)) ? answered.ask(whole(resolved)) : undefined;
 
   const keep = (resolved: ResolvedCluster, machine: ClusterMachine): Promise<void> => {
     const found = known.get(keyOf(resolved, machine));
@@ -132,9 +139,10 @@ export function openRollouts({
       ...{ now: clock.monotonic(), limits },
     });
 
+  const whole = (resolved: ResolvedCluster) => withLeavers(resolved, leaving(resolved.name));
   const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine, now?: AnswersOf): readonly Peer[] =>
-    resolved.machines
-      .filter((other) => other.name !== name)
+    whole(resolved)
+      .machines.filter((other) => other.name !== name)
       .map((other) => ({ ...peerOf(resolved, other), ...now?.(other.name) }));
 
   return {
@@ -178,7 +186,7 @@ export function openRollouts({
     },
     async follow(resolved, machine) {
       if (asking.delete(keyOf(resolved, machine))) {
-        justAnswered.set(keyOf(resolved, machine), await answered.ask(resolved));
+        justAnswered.set(keyOf(resolved, machine), await answered.ask(whole(resolved)));
         return 'ask';
       }
       await keep(resolved, machine);
@@ -216,6 +224,17 @@ const orderedToReboot = (
     const [of, machine = ''] = key.split(' ');
     return of === cluster && now - at < REBOOTS_WITHIN ? [machine] : [];
   });
+
+/** A machine of which nothing was heard. */
+const unheard = (machine: ClusterMachine): Peer => ({
+  ...{ name: machine.name, has: carriedBy(machine), pods: {}, given: {}, turned: false },
+});
+
+const withLeavers = (resolved: ResolvedCluster, leaving: readonly MemberAddress[]): ResolvedCluster => {
+  const gone = leaving.filter(({ name }) => resolved.machines.every((machine) => machine.name !== name));
+  const leavers = gone.map(({ name, address }) => ({ name, roles: ['etcd'], addresses: [address] }) as const);
+  return { ...resolved, machines: [...resolved.machines, ...leavers] };
+};
 
 const turnEvent = (machine: string, { changes }: Turn): NewEvent => ({
   kind: 'cluster.rollout',

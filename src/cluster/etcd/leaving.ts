@@ -107,6 +107,16 @@ export function released(record: FoundingRecord, machine: string): FoundingRecor
   return { ...record, leaving: { ...record.leaving, [machine]: { ...rest, clear: true } } };
 }
 
+/** The members of a cluster that are leaving and that etcd still has. */
+export const leavingMembers = (
+  records: readonly Pick<FoundingRecord, 'cluster' | 'leaving'>[],
+  cluster: string,
+): readonly MemberAddress[] =>
+  Object.entries(records.find((one) => one.cluster === cluster)?.leaving ?? {}).flatMap(
+    ([name, { stage, member }]) =>
+      member !== undefined && (stage === 'drain' || stage === 'etcd') ? [{ name, address: member }] : [],
+  );
+
 /** The next stage that the machine needs after its present one. */
 export function nextStage(leaving: Leaving): Leaving['stage'] {
   switch (leaving.stage) {

@@ -449,6 +449,43 @@ test('a machine that is switched off during its turn blocks the others for five 
   expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
 });
 
+test('a member that is leaving counts until etcd has removed it, although no document names it', async () => {
+  for (const [left, expected] of [
+    [true, 'Without cp3 and cp1 too few instances of etcd would be left.'],
+    [false, 'go'],
+  ] as const) {
+    const clock = new ManualClock(0 as Millis);
+    const whole = resolved();
+    const [cp1, cp2, cp3] = whole.machines;
+    const cluster = { ...whole, machines: [cp1!, cp2!] };
+    const asked: string[] = [];
+    const rollouts = openRollouts({
+      clock,
+      events: { record: () => undefined },
+      leaving: () => (left ? [{ name: 'cp3', address: cp3!.addresses[0]! }] : []),
+      // cp3 is removed because it is dead.
+      askNow: async ({ machines }) => {
+        asked.push(...machines.map(({ name }) => name));
+        const names = new Set(['cp1', 'cp2']);
+        return { at: clock.monotonic(), etcd: names, 'kube-apiserver': names };
+      },
+      givenTurns: new PlayedTurns().opened(),
+    });
+    const heard = (machine: typeof cp1, etcd: string) => {
+      const facts = {
+        etcd: { wal: 'present', health: 'serving', revision: 'e1' },
+        apiserver: { health: 'ready', revision: 'a1' },
+      } as unknown as AgentFacts;
+      return decided(rollouts, cluster, machine!, facts, { etcd, 'kube-apiserver': 'a1' });
+    };
+    await heard(cp1, 'e1');
+    await heard(cp2, 'e1');
+    const { turn } = await heard(cp1, 'e2');
+    expect(asked.includes('cp3')).toBe(left);
+    expect(turn.do === 'wait' ? turn.text : 'go').toContain(expected);
+  }
+});
+
 test('only a machine that has its turn or waits for it polls again soon', async () => {
   const world = new World();
   await world.settle();
