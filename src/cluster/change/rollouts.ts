@@ -178,7 +178,7 @@ export function openRollouts({
         given,
         turned,
         ...(!settled && { unsettledAt: before?.unsettledAt ?? now }),
-        ...(waiting && { waiting }),
+        ...(waiting && { waiting, waits: true }),
         asPlanned: settled && turn.do === 'go',
       });
       if (turn.do === 'wait' && turn.asks) asking.add(key);

@@ -50,6 +50,8 @@ export interface Peer {
   readonly given: Revisions;
   /** Whether it had its turn and does not yet run the revisions in its plan. */
   readonly turned: boolean;
+  /** Its last decision was to wait. */
+  readonly waits?: boolean;
   /**
    * Since when it does not run all programs of its plan, ready and in the right revision; absent
    * while it does.
@@ -262,7 +264,14 @@ const isAsGiven = ({ revision }: Heard, given: string | undefined): boolean =>
  */
 const isWaitedFor = (peer: Peer, now: Millis): boolean =>
   !isSettled(peer) &&
-  (peer.turned || peer.unsettledAt === undefined || now - peer.unsettledAt < STALLED_AFTER);
+  (hasStillItsTurn(peer) || peer.unsettledAt === undefined || now - peer.unsettledAt < STALLED_AFTER);
+
+/**
+ * A machine had its turn for a plan that has changed since: it waits for another turn, and works.
+ * Two such machines would wait for each other without end.
+ */
+const hasStillItsTurn = ({ turned, waits, has, pods }: Peer): boolean =>
+  turned && !(waits === true && has.every((pod) => pods[pod]?.ready === true));
 
 function notYet(peer: Peer): string {
   const pod = peer.has.find((one) => !isSettled({ ...peer, has: [one] }))!;

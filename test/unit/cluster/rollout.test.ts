@@ -96,6 +96,21 @@ test.for([
     'wait kube-apiserver cp2 is changed first: its kube-apiserver is not ready.',
   ],
   [
+    'another had its turn for a plan that has changed since, and works: five minutes later it goes',
+    ANOTHER,
+    [
+      peer('cp2', {
+        given: { ...OLD, ...{ 'kube-apiserver': 'a3' } },
+        turned: true,
+        waits: true,
+        unsettledAt: ago('6m'),
+      }),
+      peer('cp3'),
+    ],
+    bothWork,
+    'go kube-apiserver',
+  ],
+  [
     'another has not answered for a minute by itself: it waits',
     ANOTHER,
     [peer('cp2', { unsettledAt: ago('1m'), pods: lost }), peer('cp3')],
