@@ -118,7 +118,7 @@ const visibleTo =
     return mayChange ? document : { ...document, ...withoutPaths(document) };
   };
 
-/** The addresses of Webhooks and hooks without path and query, which often are their only secret. */
+/** Addresses of Webhooks and hooks without path and query, which often are their only secret. */
 function withoutPaths({ kind, spec }: Shown): Pick<Shown, 'spec'> {
   if (kind === 'Webhook') return { spec: withoutPath(spec as WebhookSpec) };
   const { hooks, ...rest } = (spec ?? {}) as ClusterSpec;
