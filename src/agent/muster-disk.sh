@@ -247,6 +247,7 @@ judge_known() {
     disk=blank
     return 0
   fi
+  [ -z "$unread" ] || return 0
   disk=ours
   [ -z "$encrypted" ] || look_at_header
   first_line "${mapped:-$sys}/dev"
@@ -362,13 +363,17 @@ is_zero() {
   [ "$zeros" -eq 1048576 ]
 }
 
-# Whether the mark is in sector $1 of the node.
+# Whether the mark is in sector $1 of the node. Sets unread if the sector cannot be read: nobody
+# knows then whether what is there was finished.
 is_marked() {
-  found_mark=$(
-    within 20 dd if="$node" bs=512 skip="$1" count=1 2>/dev/null |
-      head -c 15 |
-      tr -d '\0'
-  )
+  unread=
+  mkdir -p "$run"
+  if ! within 20 dd if="$node" bs=512 skip="$1" count=1 >"$run/sector" 2>/dev/null; then
+    unread=yes
+    detail="cannot be read at sector $1"
+    return 1
+  fi
+  found_mark=$(head -c 15 "$run/sector" | tr -d '\0')
   [ "$found_mark" = $MARK ]
 }
 

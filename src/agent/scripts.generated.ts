@@ -3608,6 +3608,7 @@ judge_known() {
     disk=blank
     return 0
   fi
+  [ -z "$unread" ] || return 0
   disk=ours
   [ -z "$encrypted" ] || look_at_header
   first_line "\${mapped:-$sys}/dev"
@@ -3714,11 +3715,14 @@ is_zero() {
 }
 
 is_marked() {
-  found_mark=$(
-    within 20 dd if="$node" bs=512 skip="$1" count=1 2>/dev/null |
-      head -c 15 |
-      tr -d '\\0'
-  )
+  unread=
+  mkdir -p "$run"
+  if ! within 20 dd if="$node" bs=512 skip="$1" count=1 >"$run/sector" 2>/dev/null; then
+    unread=yes
+    detail="cannot be read at sector $1"
+    return 1
+  fi
+  found_mark=$(head -c 15 "$run/sector" | tr -d '\\0')
   [ "$found_mark" = $MARK ]
 }
 

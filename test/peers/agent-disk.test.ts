@@ -487,3 +487,25 @@ test.for(SHELLS)(
     expect(fs.readdirSync(machine.path('/var/lib/containerd'))).toEqual([]);
   },
 );
+
+/** Programs get two seconds, however long they may take. */
+const IMPATIENT = `#!/bin/sh
+case $1 in
+  -k) shift 3; exec /usr/bin/timeout -k 1 2 "$@" ;;
+  *) shift; exec /usr/bin/timeout 9 "$@" ;;
+esac
+`;
+
+test('a filesystem of which it cannot be read whether it was finished is not ours', async () => {
+  const { machine, disks } = start('serial=S2');
+  disks.add('vdb', 64, 'S2');
+  planner.plan([CREATE, MARKER]);
+  // The shell of busybox takes its own timeout and dd, whatever is in PATH.
+  expect(await machine.poll(SHELLS[0])).toEqual({ status: 0, said: '' });
+  expect(askDisk(machine, 'look', 'serial=S2')).toContain('disk=ours');
+  machine.command('timeout', IMPATIENT);
+  machine.command('dd', '#!/bin/sh\ncase $* in *count=1) exec sleep 600 ;; *) exec /bin/dd "$@" ;; esac\n');
+  const looked = askDisk(machine, 'look', 'serial=S2');
+  expect(looked).toContain('disk=foreign');
+  expect(looked).toContain('cannot be read at sector');
+});
