@@ -1,6 +1,6 @@
 /** Keysets from the keys of a cluster that another tool made, for example kubeadm. Pure. */
 import type { Millis } from '../base/duration.ts';
-import { MusterError } from '../base/errors.ts';
+import { type Fault, MusterError } from '../base/errors.ts';
 import type { KeysetName } from './hierarchy.ts';
 import { readImported } from './imported.ts';
 import { PrivateKey } from './keys.ts';
@@ -20,7 +20,8 @@ export type AdoptedKeys = Readonly<Record<(typeof ADOPTED)[number], AdoptedPair>
  * A keyset whose first generation is that pair. A CA is checked as one that `muster pki import`
  * brings.
  *
- * @throws {MusterError} E_CA_IMPORT, which names the keyset and says what is wrong with the pair
+ * @throws {MusterError} E_CA_IMPORT, which names the keyset and says what is wrong with the pair; the
+ *   path of its fault is `certificate` or `key`
  */
 export function adoptedKeyset(
   name: (typeof ADOPTED)[number],
@@ -37,6 +38,8 @@ export function adoptedKeyset(
     return foundKeyset(name, readImported(certificate, key, now).generation);
   } catch (cause) {
     if (!(cause instanceof MusterError)) throw cause;
-    throw new MusterError('E_CA_IMPORT', `${name}: ${cause.message}`, { cause });
+    const path = name === 'sa' ? 'key' : cause.faults[0]?.path;
+    const fault: Fault = { code: 'E_CA_IMPORT', message: cause.message, ...(path && { path }) };
+    throw new MusterError('E_CA_IMPORT', `${name}: ${cause.message}`, { cause, faults: [fault] });
   }
 }

@@ -20,14 +20,15 @@ export interface ImportedAuthority {
   readonly notes: readonly string[];
 }
 
-const refuse = (why: string): never => {
-  throw new MusterError('E_CA_IMPORT', why);
+const refuse = (why: string, path: 'certificate' | 'key' = 'certificate'): never => {
+  throw new MusterError('E_CA_IMPORT', why, { faults: [{ code: 'E_CA_IMPORT', message: why, path }] });
 };
 
 /**
  * Reads and checks a CA's certificate and private key, both in PEM.
  *
- * @throws {MusterError} E_CA_IMPORT, which says what is wrong with it.
+ * @throws {MusterError} E_CA_IMPORT, which says what is wrong with it; the path of its fault is
+ *   `certificate` or `key`
  */
 export function readImported(certificate: string, key: string, now: Millis): ImportedAuthority {
   const pem = oneCertificate(certificate);
@@ -71,7 +72,7 @@ function readKey(text: string): PrivateKey {
   try {
     return PrivateKey.fromPem(text);
   } catch (error) {
-    return refuse(`the key: ${error instanceof MusterError ? error.message : 'it cannot be read'}`);
+    return refuse(`the key: ${error instanceof MusterError ? error.message : 'it cannot be read'}`, 'key');
   }
 }
 

@@ -48,9 +48,9 @@ function keysIn(directory: string): AdoptedKeys {
       adoptedKeyset(name, pair, millis(Date.now()));
     } catch (cause) {
       if (!(cause instanceof MusterError)) throw cause;
-      const why = cause.message.slice(`${name}: `.length);
-      const ofKey = name === 'sa' || why.startsWith('the key: ');
-      throw new MusterError(cause.code, `${at}.${ofKey ? 'key' : 'crt'}: ${why}`, { cause });
+      const [fault] = cause.faults;
+      const extension = fault?.path === 'key' ? 'key' : 'crt';
+      throw new MusterError(cause.code, `${at}.${extension}: ${fault?.message}`, { cause });
     }
     return [name, pair];
   });
