@@ -48,7 +48,7 @@ export function openRolling(
     /** Makes the orders of rolls. */
     rolls: (changes: Changes, health: Health): Rolls =>
       createRolls({
-        ...{ changes, kind, clusters, health, agent },
+        ...{ changes, kind, clusters, health, agent, catalog },
         running: releases,
         founding: founding.status,
         stopped: boot.outlook,

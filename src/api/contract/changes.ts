@@ -50,6 +50,7 @@ const preview = {
   restarts: z.record(z.string(), z.int()),
 };
 const rotationPreview = z.strictObject(preview).meta({ id: 'RotationPreview' });
+const hooks = z.array(z.string()).meta({ description: 'The hooks of the Cluster that it would ask.' });
 const waits = z.string().optional().meta({
   description: 'When machines get their turn, if they would have to wait for a maintenance window now.',
 });
@@ -59,6 +60,7 @@ const upgradePreview = z
     waits: z.string().optional().meta({
       description: 'Before which step it would wait for a maintenance window now, and until when.',
     }),
+    hooks,
   })
   .meta({ id: 'UpgradePreview' });
 
@@ -75,6 +77,7 @@ const rollPreview = z
     machines: z.array(imagesOfMachine.extend({ machine: z.string() })),
     faults: z.array(fault),
     waits,
+    hooks,
   })
   .meta({ id: 'RollPreview' });
 

@@ -4,7 +4,7 @@ import type { ImageOfMachine, RollPreview } from '../../cluster/change/roll/roll
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, orderOf, tableText, yamlText } from '../output.ts';
-import { previewText, print } from '../pki/rotation.ts';
+import { hooksLines, previewText, print } from '../pki/rotation.ts';
 
 interface RollOptions extends ServerOptions {
   readonly output?: string;
@@ -65,7 +65,10 @@ export async function roll(
       io.out(tableText(COLUMNS, preview.machines, lookOf(io)));
       const waits = preview.waits === undefined ? '' : `No machine reboots yet: ${preview.waits}.\n`;
       io.out(
-        previewText(preview) + waits + preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join(''),
+        previewText(preview) +
+          hooksLines(preview) +
+          waits +
+          preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join(''),
       );
     }
     return preview.faults.length === 0 ? EXIT.ok : EXIT.failure;

@@ -5,7 +5,7 @@ import type { UpgradePreview } from '../../cluster/change/upgrade/upgrades.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, orderOf, yamlText } from '../output.ts';
-import { previewText, print } from '../pki/rotation.ts';
+import { hooksLines, previewText, print } from '../pki/rotation.ts';
 
 interface UpgradeOptions extends ServerOptions {
   readonly output?: string;
@@ -86,5 +86,6 @@ function untilOf(part: string | undefined): string {
 function shown(cluster: string, preview: UpgradePreview): string {
   const faults = preview.faults.map(({ message }) => `REFUSED: ${message}\n`).join('');
   const waits = preview.waits === undefined ? '' : `It waits ${preview.waits}.\n`;
-  return `${cluster}: Kubernetes ${preview.from} to ${preview.to}\n${previewText(preview)}${waits}${faults}`;
+  const hooks = hooksLines(preview);
+  return `${cluster}: Kubernetes ${preview.from} to ${preview.to}\n${previewText(preview)}${hooks}${waits}${faults}`;
 }

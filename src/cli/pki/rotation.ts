@@ -219,6 +219,10 @@ function stateOf({ ended, paused, holding, back, step }: ChangeView): string {
   return holding ? `held ${at}` : at;
 }
 
+/** The hooks that a change would ask, as text. */
+export const hooksLines = ({ hooks }: { readonly hooks: readonly string[] }): string =>
+  hooks.map((hook) => `It asks the hook ${hook}.\n`).join('');
+
 /** What a change would do, as text. */
 export function previewText({ steps, minutes, restarts }: ChangePreview): string {
   const lines: string[] = [];

@@ -391,7 +391,7 @@ export async function openWorld(
       closed: closedForUpgrades,
     }),
     rolls: createRolls({
-      ...{ changes, kind: rollKind, clusters, running: releases, health, founding: founding.status },
+      ...{ changes, kind: rollKind, catalog, clusters, running: releases, health, founding: founding.status },
       agent: (machine) => roster.get(machine)?.status.agent,
       stopped: boot.outlook,
       wants: boot.wantedImage,

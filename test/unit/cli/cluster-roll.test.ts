@@ -37,6 +37,8 @@ metadata: {name: blue}
 spec:
   kubernetes: {version: "1.36.3", endpoint: api.blue.test, controlPlanes: [cp1], workers: [w1, w2]}
   maintenance: {windows: [{days: [sat], time: "22:00", duration: 4h}]}
+  hooks:
+    - {name: ceph, when: before, url: https://hooks.blue.test, secret: {valueFrom: {secret: h, key: k}}}
 ${machine('cp1', 11)}${machine('w1', 21)}${machine('w2', 22)}`;
 
 let world: World;
@@ -78,7 +80,7 @@ const begun = () =>
     'root',
   );
 
-test('a dry run shows the machines with their images, the steps, the window, and what prevents the roll', async () => {
+test('a dry run shows the machines with their images, the steps, the window, the hooks, and what prevents the roll', async () => {
   const { code, out } = await roll('--dry-run', '--outdated');
   expect(code).toBe(1);
   const lines = out.split('\n').map((line) => line.split(/ {2,}/));
@@ -87,6 +89,7 @@ test('a dry run shows the machines with their images, the steps, the window, and
   expect(lines).toContainEqual(['w2', 'cccccccccccc', 'new']);
   expect(lines.map(([first]) => first)).not.toContain('w1');
   expect(out).toMatch(/^canary +The worker w2 is drained and reboots/m);
+  expect(out).toContain('It asks the hook ceph before the turn of each machine, which waits for it for 10m');
   expect(out).toMatch(/No machine reboots yet: the maintenance window .+ opens at /);
   expect(out).toContain('REFUSED: cp1: no agent of it has reported, so nothing can reboot it');
   expect((await roll('--dry-run', '--now')).out).not.toContain('maintenance window');

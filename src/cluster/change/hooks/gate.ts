@@ -60,6 +60,15 @@ export const hooksFor = (
       (one.roles === undefined || one.roles.some((role) => roles.includes(role))),
   );
 
+/** The hooks of a kind of change, as its preview names them. */
+export const hooksText = (hooks: readonly HookSpec[] | undefined, kind: string): readonly string[] =>
+  (hooks ?? [])
+    .filter(({ operations }) => operations === undefined || operations.some((one) => one === kind))
+    .map(
+      ({ name, when, within = DEFAULT_WITHIN, roles }) =>
+        `${name} ${when} the turn of each ${roles?.join(' and ') ?? 'machine'}, which waits for it for ${within} at most`,
+    );
+
 /** For how long a machine waits for a hook. */
 export const limitOf = ({ within = DEFAULT_WITHIN }: HookSpec): number => duration(within);
 

@@ -2,6 +2,7 @@
 import { REBOOTS } from '../../../agent/versions.ts';
 import { type Fault, firstOf, MusterError } from '../../../base/errors.ts';
 import type { AgentStatus } from '../../../machines/machine.ts';
+import type { Catalog } from '../../../resources/catalog.ts';
 import type { FoundingStatus } from '../../etcd/status.ts';
 import type { Health } from '../../health/health.ts';
 import type { Running } from '../../spec/release.ts';
@@ -10,6 +11,7 @@ import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.t
 import type { Windows } from '../../spec/windows.ts';
 import { type Changes, ordersFor } from '../changes.ts';
 import { limitsOf } from '../groups.ts';
+import { hooksText } from '../hooks/gate.ts';
 import type { AnyKind } from '../kind.ts';
 import { refuseSecond } from '../orders.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
@@ -47,9 +49,12 @@ export interface RollPreview extends ChangePreview {
   readonly faults: readonly Fault[];
   /** When machines get their turn, if they would have to wait for a maintenance window now. */
   readonly waits?: string;
+  /** The hooks that it would ask. */
+  readonly hooks: readonly string[];
 }
 
 interface RollsDeps {
+  readonly catalog: Pick<Catalog, 'get'>;
   readonly changes: Changes;
   readonly kind: AnyKind;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
@@ -119,6 +124,7 @@ export function createRolls(deps: RollsDeps): Rolls {
         machines: machines.map(({ name }) => imageOf(deps, name)),
         faults: await faultsOf(deps, resolved, machines, request),
         ...(waits !== undefined && { waits }),
+        hooks: hooksText(deps.catalog.get('Cluster', cluster)?.document.spec.hooks, 'roll'),
       };
     },
 

@@ -14,6 +14,7 @@ import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.t
 import type { Windows } from '../../spec/windows.ts';
 import { type Changes, ordersFor } from '../changes.ts';
 import { limitsOf } from '../groups.ts';
+import { hooksText } from '../hooks/gate.ts';
 import type { AnyKind } from '../kind.ts';
 import { fullNodes } from '../nodes.ts';
 import { refuseSecond } from '../orders.ts';
@@ -44,6 +45,8 @@ export interface UpgradePreview extends ChangePreview {
   readonly faults: readonly Fault[];
   /** Before which step it would wait for a maintenance window now, and until when. */
   readonly waits?: string;
+  /** The hooks that it would ask. */
+  readonly hooks: readonly string[];
 }
 
 interface UpgradesDeps {
@@ -111,6 +114,7 @@ export function createUpgrades(deps: UpgradesDeps): Upgrades {
       return {
         ...{ ...shown, faults, from: from.version, to: to.version },
         ...(closed !== undefined && { waits: closed }),
+        hooks: hooksText(deps.catalog.get('Cluster', cluster)?.document.spec.hooks, 'upgrade'),
       };
     },
 
