@@ -20,8 +20,8 @@ export type AdoptedKeys = Readonly<Record<(typeof ADOPTED)[number], AdoptedPair>
  * A keyset whose first generation is that pair. A CA is checked as one that `muster pki import`
  * brings.
  *
- * @throws {MusterError} E_CA_IMPORT, which names the keyset and says what is wrong with the pair; the
- *   path of its fault is `certificate` or `key`
+ * @throws {MusterError} E_CA_IMPORT, which names the keyset and says what is wrong with the pair;
+ *   the path of its fault is `certificate` or `key`
  */
 export function adoptedKeyset(
   name: (typeof ADOPTED)[number],
