@@ -9,7 +9,7 @@ import { withoutSecrets } from '../base/without-secrets.ts';
 import { API_VERSION, type Document, KINDS, type Kind } from './kinds.ts';
 import { salvage } from './salvage.ts';
 import { meansSecret, NO_SECRET_HERE, secretReference } from './secret-spec.ts';
-import { foreignDocument, leftIn, MERGE_KEY, slipOf } from './slips.ts';
+import { foreignDocument, leftIn, MERGE_KEY, oddIn, slipOf } from './slips.ts';
 import { fieldsOf, schemaAt, takesText, typeText } from './walk.ts';
 import { type Path, readYaml, type YamlDocument } from './yaml.ts';
 import type { Written } from './yaml-written.ts';
@@ -313,7 +313,7 @@ function issueFaults(issue: z.core.$ZodIssue, schema: z.ZodType, value: unknown)
             ? `valueFrom stands in the place of a value; ${SECRET_EXAMPLE}`
             : isConfig(path) && Object.hasOwn(ELSEWHERE, key)
               ? `unknown key "${key}": ${ELSEWHERE[key]}`
-              : `unknown key "${short(key)}"${didYouMean(key, known) || `; known here: ${known.join(', ')}`}`,
+              : `unknown key "${short(key)}"${oddIn(key) ?? (didYouMean(key, known) || `; known here: ${known.join(', ')}`)}`,
       path: [...path, key],
       what: 'key',
     }));
@@ -372,7 +372,7 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
       if (value === undefined) return `is missing: ${wanted}`;
       if (issue.expected === 'string' && (typeof value !== 'object' || typeOf(value) === 'number'))
         return `must be text, found ${nameOf(value)}; put it in quotes`;
-      return `must be ${wanted.replace(/^(?=list|mapping|number)/, 'a ')}, found ${nameOf(value)}`;
+      return `must be ${wanted.replace(/^(?=list|mapping|number)/, 'a ')}, found ${nameOf(value)}${nearMiss(issue.expected, value)}`;
     case 'invalid_value': {
       const values = issue.values.map(String);
       if (!issue.message.startsWith('Invalid ')) return issue.message;
@@ -401,6 +401,16 @@ function issueText(issue: z.core.$ZodIssue, schema: z.ZodType | undefined, value
     default:
       return issue.message;
   }
+}
+
+/** What is to be written instead of a text that was meant as a value of another type. */
+function nearMiss(expected: string, value: unknown): string {
+  const text = value instanceof Hidden ? value.value : value;
+  if (typeof text !== 'string') return '';
+  const unquoted = expected === 'boolean' ? /^(true|false)$/ : /^-?\d+(\.\d+)?$/;
+  if (expected === 'boolean' || expected === 'number' || expected === 'int')
+    return unquoted.test(text) ? '; write it without quotes' : '';
+  return expected === 'object' && /^[A-Za-z][\w.-]*:\S/.test(text) ? '; write a blank after the colon' : '';
 }
 
 function valueAt(value: unknown, path: Path): unknown {

@@ -59,6 +59,20 @@ const isStandIn = (value: string): boolean =>
 const fillIn = (value: string): string =>
   `"${value.length > 60 ? `${value.slice(0, 57)}…` : value}" is a placeholder; write the value itself`;
 
+/** Characters that look like a blank or a quote, and are none in YAML. */
+const ODD = /[\u00a0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff“”„‘’]/;
+
+/** What is odd in a key that looks right on a screen; undefined when nothing is. */
+export function oddIn(key: string): string | undefined {
+  const found = ODD.exec(key)?.[0];
+  if (found === undefined) return undefined;
+  const code = found.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0');
+  const what = /[“”„‘’]/.test(found)
+    ? 'a typographic quote'
+    : 'no blank, although it looks like one or like nothing';
+  return `: it has the character U+${code}, ${what}; type this line anew`;
+}
+
 /** What a value was meant to be that a field did not take; undefined for any other value. */
 export function slipOf(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined;

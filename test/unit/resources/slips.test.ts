@@ -29,6 +29,19 @@ describe('a slip is named at its place', () => {
     ['network: {version: 2}\n', /config\.network/],
     ['apiVersion: v1\nkind: ConfigMap\n', /kubectl or as an add-on/],
     ['apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\n', /write a Cluster/],
+    [
+      profile('metadata: {name: a}\nspec:\n  \u00a0boot: hold\n'),
+      /it has the character U\+00A0, no blank, although it looks like one/,
+    ],
+    [profile('metadata: {name: a}\nspec: {“boot”: hold}\n'), /U\+201C, a typographic quote/],
+    [
+      profile('metadata: {name: a}\nspec: image:debian\n'),
+      /found the string image:debian; write a blank after/,
+    ],
+    [
+      'apiVersion: muster/v1\nkind: Network\nmetadata: {name: a}\nspec: {subnet: 10.0.0.0/24, dhcp: {mode: "off"}, mtu: "9000"}\n',
+      /found the string 9000; write it without quotes/,
+    ],
     ['apiVersion: muster/v2\nkind: Machine\n', /this version reads "muster\/v1"/],
   ])('%s', (text, message) => {
     expect(faults(text)[0]).toMatch(message);
