@@ -2,6 +2,8 @@
  * Compares the addresses of a Cluster with Networks, with other Clusters, and with Machines that do
  * not belong to it.
  */
+
+import { firstFew } from '../../base/first-few.ts';
 import { formatIp, ipNetwork, networkHolds, overlap, parseIp } from '../../base/ip.ts';
 import { contains, ipv4 } from '../../base/ipv4.ts';
 import { type Candidate, type CandidateSet, type DocumentId, idOf } from '../../resources/candidate.ts';
@@ -55,6 +57,7 @@ export function segmentFaults(
       ...networks.flatMap((network) => placeFaults(address, network)),
       ...ownerFaults(address, placed.spec, others, candidates),
     ]),
+    ...(placed.resolved === undefined ? [] : reachFaults(placed.resolved, networks)),
     ...(placed.resolved === undefined ? [] : routerFaults(placed.resolved, others, networks)),
   ];
 }
@@ -80,6 +83,41 @@ const hiddenNetworks = (
       ),
     ),
   );
+
+/**
+ * Virtual addresses that not every control plane can hold, because they are on other segments. A
+ * control plane in no Network says nothing: its segment may be known elsewhere.
+ */
+function reachFaults(
+  { virtualAddress, machines }: ResolvedCluster,
+  networks: readonly Candidate<'Network'>[],
+): readonly SegmentFault[] {
+  const segmentOf = (address: string) =>
+    networks.find(({ document: { spec } }) => networkHolds(ipNetwork(spec.subnet), parseIp(address)!));
+  const controlPlanes = machines.filter(({ roles }) => roles.includes('control-plane'));
+  return (virtualAddress?.addresses ?? []).flatMap((address): readonly SegmentFault[] => {
+    const family = controlPlanes.flatMap(({ name, addresses }) =>
+      addresses
+        .filter((one) => one.includes(':') === address.includes(':'))
+        .map((one) => [name, one] as const),
+    );
+    const segments = family.map(([name, one]) => [name, segmentOf(one)] as const);
+    const own = segmentOf(address);
+    const away = segments.filter(([, segment]) => segment !== undefined && segment !== own);
+    const [first] = away;
+    if (first === undefined) return [];
+    const where = own === undefined ? 'in no Network' : `in Network/${own.document.metadata.name}`;
+    const who = away.map(([name, segment]) => `${name} in Network/${segment!.document.metadata.name}`);
+    return [
+      {
+        severity: 'warning',
+        path: 'virtualAddress.addresses',
+        message: `${address} is ${where}, and ${firstFew(who)}: a control plane can hold only an address of its own segment; use one there, or a load balancer`,
+        other: `Network/${first[1]!.document.metadata.name}`,
+      },
+    ];
+  });
+}
 
 /** Faults of a virtual address that has another meaning in a Network. */
 function placeFaults(address: string, candidate: Candidate<'Network'>): SegmentFault[] {

@@ -114,3 +114,23 @@ test('snapshots that would follow each other at once are told', async () => {
   expect(await of('1s')).toEqual([expect.stringContaining('write 1m or more')]);
   expect(await of('1m')).toEqual([]);
 });
+
+test('a virtual address that control planes cannot hold is told, with the segments', async () => {
+  const of = async (address: string, second: string) => {
+    const cluster = `{kubernetes: {version: "1.36.3", endpoint: ${address}, virtualAddress: {interface: eth0}, controlPlanes: [a, b, c]}}`;
+    const rest =
+      more('Network', 'n1', '{subnet: 10.1.0.0/24, dhcp: {mode: proxy}}') +
+      more('Network', 'n2', '{subnet: 10.2.0.0/24, dhcp: {mode: proxy}}') +
+      more('Machine', 'a', MACHINE(1, ', addresses: [10.1.0.11]')) +
+      more('Machine', 'b', MACHINE(2, `, addresses: [${second}]`)) +
+      more('Machine', 'c', MACHINE(3, ', addresses: [10.1.0.13]'));
+    return (await told('Cluster', cluster + rest)).filter((text) => text.includes('segment'));
+  };
+  expect(await of('10.1.0.9', '10.1.0.12')).toEqual([]);
+  expect(await of('10.1.0.9', '10.2.0.12')).toEqual([
+    expect.stringContaining('10.1.0.9 is in Network/n1, and b in Network/n2: a control plane can hold only'),
+  ]);
+  expect(await of('10.3.0.9', '10.1.0.12')).toEqual([
+    expect.stringContaining('10.3.0.9 is in no Network, and a in Network/n1, b in Network/n1'),
+  ]);
+});
