@@ -4,6 +4,7 @@ import { beforeChange } from '../base/rehearsal.ts';
 import { keysBrought } from '../cluster/backup/readers.ts';
 import type { Snapshot } from '../cluster/backup/snapshot.ts';
 import type { SnapshotList } from '../cluster/backup/snapshots.ts';
+import type { EncryptionKeyset } from '../pki/encryption.ts';
 import type { ApiDeps } from './deps.ts';
 import { type Handler, json } from './handler.ts';
 import { partOf } from './listing.ts';
@@ -30,11 +31,11 @@ export type SnapshotListView = Omit<SnapshotList, 'items' | 'failed' | 'due'> & 
   readonly due?: Timestamp;
 };
 
-async function viewOf(
+function viewOf(
   { v: _, sealed, takenAt, copies = [], ...snapshot }: Snapshot,
-  pki: ApiDeps['pki'],
-): Promise<SnapshotView> {
-  const readers = await keysBrought(pki, snapshot);
+  keyset: EncryptionKeyset | undefined,
+): SnapshotView {
+  const readers = keysBrought(keyset, snapshot);
   return {
     ...snapshot,
     ...(readers.length > 0 && { readers }),
@@ -54,10 +55,13 @@ function clusterOf({ params }: Parameters<H>[0], { catalog, founding }: ApiDeps)
 
 /** Lists the snapshots of a cluster. */
 export const listSnapshots: H = async (request, deps) => {
-  const { items, failed, due, ...list } = await deps.snapshots.list(clusterOf(request, deps));
+  const cluster = clusterOf(request, deps);
+  const { items, failed, due, ...list } = await deps.snapshots.list(cluster);
+  const keyset = await deps.pki.encryption(cluster);
+  const views = items.map((one) => viewOf(one, keyset));
   const view: SnapshotListView = {
     ...list,
-    ...partOf(request.query, await Promise.all(items.map((one) => viewOf(one, deps.pki))), ({ id }) => id),
+    ...partOf(request.query, views, ({ id }) => id),
     ...(failed && { failed: { ...failed, at: timestamp(failed.at) } }),
     ...(due !== undefined && { due: timestamp(due) }),
   };
@@ -71,7 +75,7 @@ export const orderSnapshot: H = (request, deps) => json(deps.snapshots.order(clu
 export const verifySnapshot: H = async ({ params }, { snapshots, pki }) => {
   const snapshot = await snapshots.get(params.name ?? '', params.id ?? '');
   await snapshots.verify(snapshot);
-  return json(await viewOf(snapshot, pki));
+  return json(viewOf(snapshot, await pki.encryption(snapshot.cluster)));
 };
 
 /** Answers with a snapshot in the clear. */

@@ -51,29 +51,25 @@ const PREFLIGHT: Preflight = {
   ...{ roles: [], without: [], has: () => true, metrics: [], full: [] },
 };
 
+/** A workload with one container, with more fields of the container and of its pod. */
+const workload = (kind: string, name: string, container: object, pod: object): string =>
+  JSON.stringify({
+    ...{ apiVersion: 'apps/v1', kind, metadata: { name, namespace: 'default' } },
+    spec: {
+      selector: { matchLabels: { app: name } },
+      template: {
+        metadata: { labels: { app: name } },
+        spec: { containers: [{ name, image: `example.test/${name}:1`, ...container }], ...pod },
+      },
+    },
+  });
+
 /** What uses that certificate where only a search of all objects finds it. */
-const USERS = (certificate: string): string => `apiVersion: apps/v1
-kind: Deployment
-metadata: {name: exporter, namespace: default}
-spec:
-  selector: {matchLabels: {app: exporter}}
-  template:
-    metadata: {labels: {app: exporter}}
-    spec:
-      containers:
-      - {name: exporter, image: 'example.test/exporter:1', env: [{name: CA, value: ${JSON.stringify(certificate)}}]}
+const USERS = (
+  certificate: string,
+): string => `${workload('Deployment', 'exporter', { env: [{ name: 'CA', value: certificate }] }, {})}
 ---
-apiVersion: apps/v1
-kind: DaemonSet
-metadata: {name: mounter, namespace: default}
-spec:
-  selector: {matchLabels: {app: mounter}}
-  template:
-    metadata: {labels: {app: mounter}}
-    spec:
-      containers: [{name: mounter, image: 'example.test/mounter:1'}]
-      volumes:
-      - {name: ca, csi: {driver: example.test, volumeAttributes: {ca: ${JSON.stringify(certificate)}}}}
+${workload('DaemonSet', 'mounter', {}, { volumes: [{ name: 'ca', csi: { driver: 'example.test', volumeAttributes: { ca: certificate } } }] })}
 ---
 apiVersion: v1
 kind: ConfigMap

@@ -3,17 +3,16 @@ import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import type { Pki } from '../../pki/pki.ts';
 import type { Snapshot } from './snapshot.ts';
 
-type Encrypted = Pick<Snapshot, 'cluster' | 'encryption'>;
-
-const endedOf = ({ distrusted }: EncryptionKeyset, { encryption: needed }: Encrypted): readonly string[] =>
-  distrusted.map(({ id }) => id).filter((id) => needed.includes(id));
+const endedOf = (
+  { distrusted }: EncryptionKeyset,
+  { encryption: needed }: Pick<Snapshot, 'encryption'>,
+): readonly string[] => distrusted.map(({ id }) => id).filter((id) => needed.includes(id));
 
 /** The ids of the keys that API servers have, or get, only because of the snapshot. */
-export async function keysBrought(
-  pki: Pick<Pki, 'encryption'>,
-  snapshot: Encrypted,
-): Promise<readonly string[]> {
-  const keyset = await pki.encryption(snapshot.cluster);
+export function keysBrought(
+  keyset: EncryptionKeyset | undefined,
+  snapshot: Pick<Snapshot, 'encryption'>,
+): readonly string[] {
   if (keyset === undefined) return [];
   const { primary, trusted } = keyset;
   const readers = trusted.filter(({ id }) => id !== primary && snapshot.encryption.includes(id));
@@ -29,11 +28,10 @@ export async function keysBrought(
  */
 export async function trustKeysOf(
   pki: Pick<Pki, 'encryption' | 'transition'>,
-  snapshot: Encrypted,
+  snapshot: Pick<Snapshot, 'cluster' | 'encryption'>,
 ): Promise<readonly string[]> {
-  const readers = await keysBrought(pki, snapshot);
   const keyset = await pki.encryption(snapshot.cluster);
   for (const generation of keyset === undefined ? [] : endedOf(keyset, snapshot))
     await pki.transition(snapshot.cluster, 'encryption', { do: 'trust-again', generation });
-  return readers;
+  return keysBrought(keyset, snapshot);
 }

@@ -1,6 +1,6 @@
 /**
  * Asks the hooks of Clusters before and after the turns of machines, and keeps what they answered:
- * a server that restarts neither asks again what has passed or failed, nor begins the limit anew.
+ * a server that restarts neither asks again what has passed or failed, nor extends the limit.
  * A question never keeps a round of the changes waiting; the round after its answer sees it.
  */
 import type { Clock } from '../../../base/clock.ts';
