@@ -4,7 +4,7 @@
  */
 import https from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { ChangeView } from '../src/api/rotations.ts';
+import type { ChangeView } from '../src/api/operations/changes.ts';
 import { type BootHost, openBootHost, type StandingFleet } from '../src/lab/simulated/boot-host.files.ts';
 import { SERVER } from '../src/lab/simulated/documents.files.ts';
 import type { MachineResult } from '../src/lab/simulated/fleet.files.ts';

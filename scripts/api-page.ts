@@ -1,8 +1,7 @@
 /** Generates docs/reference/api.md from the table of routes. */
-import { type Contracts, isRaw, type RouteContract } from '../src/api/contract/contract.ts';
-import { CONTRACTS } from '../src/api/contract/table.ts';
-import { rowsOf } from '../src/api/handler.ts';
+import { isRaw } from '../src/api/contract/contract.ts';
 import { openApiOf } from '../src/api/openapi.ts';
+import { ROUTES } from '../src/api/operations.ts';
 import { code, generatedFrom, table } from './markdown.ts';
 
 interface Shape {
@@ -69,8 +68,8 @@ const named = (operation: Operation, where: string): readonly (readonly string[]
       `${one.description ?? ''}${one.required && where === 'query' ? ' Required.' : ''}`,
     ]);
 
-function section(row: ReturnType<typeof rowsOf>[number], operation: Operation): string {
-  const { answer, statuses = [200] } = row as RouteContract;
+function section(row: (typeof ROUTES)[number], operation: Operation): string {
+  const { answer, statuses = [200] } = row;
   const query = [...named(operation, 'query'), ...named(operation, 'header')];
   const bodies = Object.entries(operation.requestBody?.content ?? {}).map(([type, { schema }]) =>
     type === 'application/json' ? code(notation(schema)) : `${type}: ${schema.description ?? ''}`,
@@ -87,9 +86,8 @@ function section(row: ReturnType<typeof rowsOf>[number], operation: Operation): 
 }
 
 export function apiPage(): string {
-  const contracts: Contracts = CONTRACTS;
-  const { paths, components } = openApiOf(contracts, '') as unknown as Description;
-  const sections = rowsOf(contracts).map((row) => {
+  const { paths, components } = openApiOf(ROUTES, '') as unknown as Description;
+  const sections = ROUTES.map((row) => {
     const path = row.path.replace(/:(\w+)/g, '{$1}');
     return section(row, paths[path]![row.method.toLowerCase()]!);
   });
@@ -97,7 +95,7 @@ export function apiPage(): string {
     ([name, shape]) =>
       `\n### ${name}\n\n${shape.description === undefined ? '' : `${shape.description}\n\n`}${code(notation(shape))}\n`,
   );
-  return `${generatedFrom('the files src/api/contract/*.ts')}# The operators' API\n\n${RULES}\n\n## Routes\n${sections.join('')}\n## Shapes\n${shapes.join('')}`;
+  return `${generatedFrom('the files src/api/operations/*.ts')}# The operators' API\n\n${RULES}\n\n## Routes\n${sections.join('')}\n## Shapes\n${shapes.join('')}`;
 }
 
 const RULES = [

@@ -3,8 +3,8 @@
 import type { Command } from 'commander';
 import { AGENT_ROUTES } from '../src/agent/protocol.ts';
 import { ACCESS, type Access, ROLES, type Role } from '../src/api/access.ts';
+import { ROUTES } from '../src/api/operations.ts';
 import { PLACES, PORTS } from '../src/api/ports.ts';
-import { OPERATOR_ROUTES } from '../src/api/routes.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
 import { METRICS } from '../src/base/metrics.ts';
 import { examplesOf } from '../src/cli/register.ts';
@@ -22,7 +22,6 @@ import { aboutOption, commandTree, visibleChildren } from './command-tree.ts';
 import { diagnosisPage } from './diagnosis-page.ts';
 import { foundingPage } from './founding-page.ts';
 import { code, generatedFrom, table, wrapped } from './markdown.ts';
-import { agentTexts, reportTexts } from './script-texts.ts';
 
 export function portsPage(): string {
   return (
@@ -64,7 +63,7 @@ export function portsPage(): string {
     '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +
     table(
       ['method', 'path', 'needs', 'what'],
-      OPERATOR_ROUTES.map((route) => [route.method, code(route.path), route.access, route.summary]),
+      ROUTES.map((route) => [route.method, code(route.path), route.access, route.summary]),
     ) +
     '\n## Settings of the server\n\n' +
     table(
@@ -200,8 +199,6 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/founding.md', foundingPage()],
     ['docs/firmware.md', firmwareDocument()],
     ...resourcePages(),
-    ['src/ignition/report/scripts.generated.ts', reportTexts()],
-    ['src/agent/scripts.generated.ts', agentTexts()],
     ...ignitionPages(),
   ];
   return new Map(generated.map(([file, text]) => [file, file.endsWith('.md') ? wrapped(text) : text]));

@@ -9,7 +9,7 @@ import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import type { ChangeView } from '../src/api/rotations.ts';
+import type { ChangeView } from '../src/api/operations/changes.ts';
 import { ROTATED } from '../src/cluster/change/rotation/order.ts';
 import { ARTIFACTS } from '../test/artifacts.ts';
 import { CLUSTER, DEBIAN_13, type Machine, type Rack, until, withRack } from '../test/peers/etcd/rack.ts';

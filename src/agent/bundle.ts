@@ -3,7 +3,7 @@
  * the agent's name on the machine, in facts and in the header that asks for it. Pure.
  */
 import { createHash } from 'node:crypto';
-import { AGENT_SCRIPTS, BOOT_SCRIPT } from './scripts.generated.ts';
+import { AGENT_SCRIPTS, BOOT_SCRIPT } from './scripts.files.ts';
 import { tar } from './tar.ts';
 
 export interface AgentBundle {

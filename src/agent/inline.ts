@@ -9,7 +9,7 @@ import type { ConfigLayer } from '../ignition/rendered.ts';
 import { encodePlan } from './encode-plan.ts';
 import { layerOf, linesOf, timeText } from './layer.ts';
 import type { Plan } from './plan.ts';
-import { INLINE_UNIT } from './scripts.generated.ts';
+import { INLINE_UNIT } from './scripts.files.ts';
 
 /** The plan's path on the machine, which the unit of the same name reads. */
 const INLINE_PLAN = '/etc/muster/inline.tar';

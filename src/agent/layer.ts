@@ -8,7 +8,7 @@ import { templateLiteral } from '../ignition/template.ts';
 import { type DataEncryption, serialWord } from '../resources/disk-spec.ts';
 import { AGENT_BUNDLE } from './bundle.ts';
 import { AGENT_PATHS } from './plan.ts';
-import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT, START_SCRIPT } from './scripts.generated.ts';
+import { AGENT_SCRIPTS, AGENT_UNIT, BOOT_SCRIPT, START_SCRIPT } from './scripts.files.ts';
 
 /** Selects the disk for a machine's data; exactly one disk must match all the fields. */
 export interface DataSelector {

@@ -15,14 +15,12 @@ import { rehearse } from '../base/rehearsal.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
 import { decideAccess, EVERYTHING, isForeign, type Principal } from './access.ts';
 import type { Action, Actions } from './actions.ts';
-import { checkQuery } from './contract/query.ts';
-import type { ApiDeps } from './deps.ts';
 import { type ApiRequest, type ApiResponse, flag, json, type Route } from './handler.ts';
-import { HEALTH_ROUTES } from './health.ts';
 import { listenOnSocket } from './listen.socket.ts';
+import { HEALTH } from './operations/boot-host.ts';
+import { type OperationDeps, ROUTES } from './operations.ts';
 import { withSecond } from './pending.ts';
 import { problemOf, problemResponse, retryOf } from './problem.ts';
-import { API_ROUTES } from './routes.ts';
 
 /** A certificate with its chain, and the key, as PEM. */
 export interface TlsPair {
@@ -67,14 +65,14 @@ export async function startApi(options: {
     };
   };
   readonly deps: ApiDeps;
-  /** More routes; they are matched before those of the table. */
-  readonly routes?: readonly Route<ApiDeps>[];
+  /** Tests watch what operations take and answer. Default: all. */
+  readonly operations?: readonly Route<OperationDeps>[];
   /** The files of the web page; only the HTTPS listener has them. */
   readonly page?: readonly Route<ApiDeps>[];
 }): Promise<ApiServer> {
   const { listen, deps } = options;
   const stopping = new AbortController();
-  const routes = [...(options.routes ?? []), ...API_ROUTES].map(withSecond);
+  const routes = (options.operations ?? ROUTES).map(withSecond);
   const clusterOf = deps.agents.agentCluster;
   const operators = createServer(routes, deps, stopping.signal, { authenticate: bySocket(deps), clusterOf });
   const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
@@ -82,7 +80,7 @@ export async function startApi(options: {
   let secure: https.Server | undefined;
   try {
     if (listen.metrics) {
-      health = createServer(HEALTH_ROUTES, deps, stopping.signal);
+      health = createServer(HEALTH, deps, stopping.signal);
       await listening(health, listen.metrics, '--metrics-listen');
     }
     if (listen.https) {
@@ -202,6 +200,9 @@ function closeServer(server: Server): Promise<void> {
 }
 
 /** The dependencies of the HTTP adapter itself. */
+/** What the server needs of other rooms; src/wiring/operators.ts brings it. */
+export type ApiDeps = OperationDeps & ServerDeps;
+
 interface ServerDeps {
   readonly log: Log;
   readonly metrics: Pick<Metrics, 'add'>;
@@ -311,7 +312,6 @@ async function answer<D extends ServerDeps>(
     try {
       if ('error' in who) throw who.error;
       const limits = access ? permit(route, request.params, who.principal, access) : {};
-      checkQuery(route.query, request.query);
       const work = () => route.handler({ ...request, ...who, ...limits }, deps);
       response =
         route.rehearsed && flag(request.query, 'dryRun')

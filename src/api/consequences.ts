@@ -2,11 +2,12 @@
 import { comparePlans, inTurn, type PlanDifference } from '../cluster/plan/compare.ts';
 import { sameRelease, specAt } from '../cluster/spec/mixed.ts';
 import { type NextBoot, nextBoots } from '../cluster/spec/next-boot.ts';
+import type { Running } from '../cluster/spec/release.ts';
 import { releaseOf } from '../cluster/spec/release.ts';
 import { resolveCluster } from '../cluster/spec/resolve.ts';
 import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
 import type { CandidateSet } from '../resources/candidate.ts';
-import type { Applied } from '../resources/catalog.ts';
+import type { Applied, LiveCatalog } from '../resources/catalog.ts';
 import {
   type ClusterSpec,
   type Document,
@@ -16,7 +17,12 @@ import {
   type MachineSpec,
 } from '../resources/kinds.ts';
 import { machineNames } from '../resources/membership.ts';
-import type { ApiDeps } from './deps.ts';
+
+interface Needed {
+  readonly catalog: LiveCatalog;
+  /** What founded clusters run. */
+  readonly running: Pick<Running, 'of'>;
+}
 
 /** What changes in one cluster. */
 export interface Consequences {
@@ -31,7 +37,7 @@ export interface Consequences {
   readonly upgrade?: { readonly from: string; readonly to: string };
 }
 
-type Deps = Pick<ApiDeps, 'catalog' | 'running'>;
+type Deps = Pick<Needed, 'catalog' | 'running'>;
 
 /** Computes the consequences for all clusters that the changed documents concern. */
 export function consequencesOf(results: readonly Applied[], deps: Deps): readonly Consequences[] {

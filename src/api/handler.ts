@@ -2,18 +2,10 @@
  * Types and helpers of the operators' API, independent of a web framework: requests and responses
  * are values, and a route is a row of a table.
  */
-import { z } from 'zod';
 import { MusterError } from '../base/errors.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
 import type { Principal } from './access.ts';
-import {
-  type Contracts,
-  dryRun,
-  isRehearsed,
-  type Method,
-  type RouteContract,
-  type RouteKey,
-} from './contract/contract.ts';
+import type { Method, RouteContract } from './contract/contract.ts';
 
 /** A request as handlers get it. */
 export interface ApiRequest {
@@ -53,16 +45,6 @@ export type Handler<Deps> = (request: ApiRequest, deps: Deps) => ApiResponse | P
 
 /**
  * A row of the API's table.
- *
- * @example
- * const version: Route<ApiDeps> = {
- *   method: 'GET',
- *   path: '/v1/networks/:name/version',
- *   access: 'view',
- *   summary: 'Shows the version of a network.',
- *   answer: z.strictObject({ name: z.string(), version: z.string() }),
- *   handler: ({ params }, { daemon }) => json({ name: params.name, version: daemon.version }),
- * };
  */
 export interface Route<Deps> extends RouteContract {
   readonly method: Method;
@@ -72,22 +54,6 @@ export interface Route<Deps> extends RouteContract {
   readonly rehearsed?: true;
   readonly handler: Handler<Deps>;
 }
-
-/** Adds method, path and `dryRun` to the contracts of a table, in its order. */
-export const rowsOf = <T extends Contracts>(table: T) =>
-  (Object.keys(table) as (keyof T & RouteKey)[]).map((operation) => {
-    const [method, path] = operation.split(' ') as [Method, string];
-    const contract = table[operation] as RouteContract;
-    const row: typeof contract & {
-      readonly operation: typeof operation;
-      readonly method: Method;
-      readonly path: string;
-      readonly rehearsed?: true;
-    } = { ...contract, operation, method, path };
-    if (!isRehearsed(method, contract)) return row;
-    const query = (contract.query ?? z.strictObject({})).extend({ dryRun });
-    return { ...row, query, rehearsed: true as const };
-  });
 
 /** Makes a JSON answer. It ends with a line break, because people read it with curl. */
 export function json(
@@ -115,7 +81,7 @@ const MAX_BODY_BYTES = 16 * 1024 * 1024;
  *
  * @throws {MusterError} E_TOO_LARGE for a body of more than `limit` octets (the rest is not read)
  */
-export async function readOctets(request: ApiRequest, limit: number): Promise<Buffer> {
+export async function readOctets(request: Pick<ApiRequest, 'body'>, limit: number): Promise<Buffer> {
   const parts: Uint8Array[] = [];
   let octets = 0;
   for await (const part of request.body) {
@@ -132,30 +98,13 @@ export async function readOctets(request: ApiRequest, limit: number): Promise<Bu
  * @throws {MusterError} E_TOO_LARGE for a body of more than `limit` octets (the rest is not read);
  * E_USAGE when it is not UTF-8
  */
-export async function readText(request: ApiRequest, limit = MAX_BODY_BYTES): Promise<string> {
+export async function readText(request: Pick<ApiRequest, 'body'>, limit = MAX_BODY_BYTES): Promise<string> {
   const octets = await readOctets(request, limit);
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(octets);
   } catch (cause) {
     throw new MusterError('E_USAGE', 'the body is not UTF-8 text', { cause });
   }
-}
-
-/**
- * Reads a query parameter that is a whole number from 0 to `max`; undefined when it is absent.
- *
- * @throws {MusterError} E_USAGE when it is something else
- */
-export function wholeNumber(
-  query: URLSearchParams,
-  name: string,
-  max = Number.MAX_SAFE_INTEGER,
-): number | undefined {
-  const value = query.get(name);
-  if (value === null) return undefined;
-  if (!/^[0-9]{1,16}$/.test(value) || Number(value) > max)
-    throw new MusterError('E_USAGE', `${name} must be a whole number from 0 to ${max}, not "${value}"`);
-  return Number(value);
 }
 
 /**

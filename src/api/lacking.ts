@@ -1,6 +1,13 @@
 /** Warnings about Clusters that were just applied, by what this boot host has. */
 import type { Fault } from '../base/errors.ts';
-import type { ApiDeps } from './deps.ts';
+import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
+
+interface Deps {
+  /** The versions of kubelet that this boot host has for machines. */
+  readonly kubelets?: () => readonly string[] | undefined;
+  /** The machines of a cluster with their roles; undefined while its document is incomplete. */
+  readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'keys' | 'machines' | 'versions'> | undefined;
+}
 
 /**
  * Warns of a Cluster whose version of kubelet this boot host does not have, although it has others.
@@ -10,7 +17,7 @@ import type { ApiDeps } from './deps.ts';
  */
 export function lackingVersions(
   applied: readonly { readonly kind: string; readonly name: string }[],
-  { resolved, kubelets }: Pick<ApiDeps, 'resolved' | 'kubelets'>,
+  { resolved, kubelets }: Pick<Deps, 'resolved' | 'kubelets'>,
 ): readonly Fault[] {
   const have = new Set(kubelets?.() ?? []);
   if (have.size === 0) return [];

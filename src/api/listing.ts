@@ -1,8 +1,7 @@
 /** Lists of documents: which items a request asks for, and their JSON, batch by batch. Pure. */
 import { MusterError } from '../base/errors.ts';
 import { API_VERSION, type Kind } from '../resources/kinds.ts';
-import { MAX_LIMIT } from './contract/contract.ts';
-import { wholeNumber } from './handler.ts';
+import type { Part } from './contract/contract.ts';
 import { byFields, byLabels } from './selectors.ts';
 
 /** Which items of a list are wanted. */
@@ -15,11 +14,9 @@ export interface Wanted<T> {
 }
 
 /** @throws {MusterError} E_USAGE for a malformed selector or limit */
-export function wantedOf<T extends Parameters<ReturnType<typeof byLabels>>[0]>(
-  query: URLSearchParams,
-): Wanted<T> {
-  const labels = byLabels(query.get('labels') ?? undefined, 'labels');
-  const fields = byFields(query.get('fields') ?? undefined, 'fields');
+export function wantedOf<T extends Parameters<ReturnType<typeof byLabels>>[0]>(query: Part): Wanted<T> {
+  const labels = byLabels(query.labels, 'labels');
+  const fields = byFields(query.fields, 'fields');
   return {
     fits: (item) => labels(item) && fields(item),
     ...rangeOf(query),
@@ -27,9 +24,9 @@ export function wantedOf<T extends Parameters<ReturnType<typeof byLabels>>[0]>(
 }
 
 /** How many items a request asks for, and after which one. */
-const rangeOf = (query: URLSearchParams) => ({
-  limit: wholeNumber(query, 'limit', MAX_LIMIT) ?? Number.POSITIVE_INFINITY,
-  after: query.get('continue') ?? '',
+const rangeOf = (query: Part) => ({
+  limit: query.limit ?? Number.POSITIVE_INFINITY,
+  after: query.continue ?? '',
 });
 
 type Labels = Readonly<Record<string, string>>;
@@ -44,14 +41,14 @@ type Labels = Readonly<Record<string, string>>;
  *   which the list continues is gone
  */
 export function partOf<T extends object>(
-  query: URLSearchParams,
+  query: Part,
   items: readonly T[],
   key: (item: T) => string,
   labels: (item: T) => Labels | undefined = () => undefined,
 ): { readonly items: readonly T[]; readonly continue?: string } {
   const { limit, after } = rangeOf(query);
-  const labelled = byLabels(query.get('labels') ?? undefined, 'labels');
-  const fields = byFields(query.get('fields') ?? undefined, 'fields');
+  const labelled = byLabels(query.labels, 'labels');
+  const fields = byFields(query.fields, 'fields');
   const last = after === '' ? -1 : items.findIndex((item) => key(item) === after);
   if (after !== '' && last < 0)
     throw new MusterError(

@@ -1,9 +1,9 @@
 /** OpenAPI 3.1 of the operators' API, made from the table of routes. Pure. */
 import { z } from 'zod';
-import { type Contracts, isRaw, problem, rehearsal } from './contract/contract.ts';
-import { rowsOf } from './handler.ts';
+import { isRaw, problem, rehearsal } from './contract/contract.ts';
+import type { Route } from './handler.ts';
 
-type Row = ReturnType<typeof rowsOf>[number];
+type Row = Omit<Route<never>, 'handler'>;
 type Json = Readonly<Record<string, unknown>>;
 
 const PROBLEM = 'application/problem+json';
@@ -62,12 +62,12 @@ function moved(value: unknown): unknown {
  * Describes all routes, as pieces of JSON: one route takes some milliseconds, and the process
  * answers machines with the same thread.
  */
-export function* openApiText(table: Contracts, version: string): Generator<string> {
+export function* openApiText(table: readonly Row[], version: string): Generator<string> {
   const schemas = new Schemas();
   const failed = { description: 'A problem.', content: { [PROBLEM]: { schema: schemas.answered(problem) } } };
   const { components, ...head } = frameOf(version);
   yield `${JSON.stringify(head).slice(0, -1)},"paths":{`;
-  const paths = Map.groupBy(rowsOf(table), ({ path }) => path.replace(/:(\w+)/g, '{$1}'));
+  const paths = Map.groupBy(table, ({ path }) => path.replace(/:(\w+)/g, '{$1}'));
   let between = '';
   for (const [path, rows] of paths) {
     yield `${between}${JSON.stringify(path)}:{`;
@@ -82,7 +82,7 @@ export function* openApiText(table: Contracts, version: string): Generator<strin
 }
 
 /** The same as a value. */
-export const openApiOf = (table: Contracts, version: string): Json =>
+export const openApiOf = (table: readonly Row[], version: string): Json =>
   JSON.parse([...openApiText(table, version)].join(''));
 
 const frameOf = (version: string) => ({

@@ -5,12 +5,30 @@
 import type { KnownTpm } from '../agent/redeem-tpm.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
+import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
+import type { Rolls } from '../cluster/change/roll/rolls.ts';
+import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { Reason } from '../events/event.ts';
-import type { Member } from '../machines/roster.ts';
+import type { Member, Roster } from '../machines/roster.ts';
 import type { Trust } from '../machines/trust.ts';
+import type { RunningBootService } from '../pxe/decide/boot-service.ts';
+import type { LeaseBook } from '../pxe/dhcp/leases.ts';
+import type { LiveCatalog } from '../resources/catalog.ts';
 import type { ImageSpec } from '../resources/kinds.ts';
-import type { ApiDeps } from './deps.ts';
+import type { ServedAgents } from './served-agents.ts';
+
+interface Deps {
+  readonly catalog: LiveCatalog;
+  readonly roster: Roster;
+  readonly leases: LeaseBook;
+  readonly preview: RunningBootService;
+  readonly founding: FoundingOrders;
+  readonly rolls: Rolls;
+  /** Which agents the machines of clusters run. */
+  readonly builds: Pick<ClusterAgents, 'of'>;
+  readonly agents: ServedAgents;
+}
 
 export const CLUSTER_STATES = [
   'incomplete',
@@ -35,9 +53,9 @@ export interface Outlook {
   /** For a machine: the TPM without which nobody gets its certificates. */
   readonly tpm?: KnownTpm;
   /** For a machine with an agent: which one it runs, which it shall run, and what is due. */
-  readonly build?: ReturnType<ApiDeps['builds']['of']>;
+  readonly build?: ReturnType<Deps['builds']['of']>;
   /** For a machine of a cluster: the image that it runs, and the one that it would boot. */
-  readonly image?: ReturnType<ApiDeps['rolls']['image']>;
+  readonly image?: ReturnType<Deps['rolls']['image']>;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
@@ -54,7 +72,7 @@ export function machineOutlook(
     builds,
     rolls,
     leases,
-  }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'builds' | 'rolls' | 'leases'>,
+  }: Pick<Deps, 'preview' | 'roster' | 'agents' | 'builds' | 'rolls' | 'leases'>,
 ): Outlook {
   const outlook = preview.outlook(name);
   const trust = preview.trust(name);
@@ -77,7 +95,7 @@ export function machineOutlook(
 /** What of the outlook needs attention, and the address: less than {@link machineOutlook} costs. */
 export function briefOutlook(
   name: string,
-  { preview, roster, agents, leases }: Pick<ApiDeps, 'preview' | 'roster' | 'agents' | 'leases'>,
+  { preview, roster, agents, leases }: Pick<Deps, 'preview' | 'roster' | 'agents' | 'leases'>,
 ): Pick<Outlook, 'outlook' | 'waits' | 'lease'> {
   const outlook = preview.outlook(name);
   const waits = agents.waits(name);
@@ -86,7 +104,7 @@ export function briefOutlook(
 }
 
 /** The address of the first lease of a machine's hardware addresses. */
-function leasedAddress(member: Member | undefined, leases: ApiDeps['leases']): string | undefined {
+function leasedAddress(member: Member | undefined, leases: Deps['leases']): string | undefined {
   const macs = [...(member?.entry?.document.spec.macs ?? []), ...(member?.status.seen.macs ?? [])];
   for (const mac of macs) {
     const address = leases.addressOf(mac as Mac);
@@ -96,14 +114,14 @@ function leasedAddress(member: Member | undefined, leases: ApiDeps['leases']): s
 }
 
 /** The outlook of an image. */
-export const imageOutlook = (spec: ImageSpec, { preview }: Pick<ApiDeps, 'preview'>): Outlook => ({
+export const imageOutlook = (spec: ImageSpec, { preview }: Pick<Deps, 'preview'>): Outlook => ({
   state: preview.missingFiles(spec).length === 0 ? 'complete' : 'incomplete',
 });
 
 /** The outlook of a cluster; empty for one without Kubernetes, which has no stages. */
 export function clusterOutlook(
   name: string,
-  { catalog, founding }: Pick<ApiDeps, 'catalog' | 'founding'>,
+  { catalog, founding }: Pick<Deps, 'catalog' | 'founding'>,
 ): Outlook {
   if (catalog.get('Cluster', name)?.document.spec.kubernetes === undefined) return {};
   return { state: founding.isComplete(name) ? stateOf(founding.record(name)) : 'incomplete' };
@@ -119,7 +137,7 @@ function stateOf(record: FoundingRecord | undefined): ClusterState {
 }
 
 /** Images that a Profile names and whose files are incomplete; `muster status` warns of them. */
-export function incompleteImages(deps: Pick<ApiDeps, 'catalog' | 'preview'>): readonly string[] {
+export function incompleteImages(deps: Pick<Deps, 'catalog' | 'preview'>): readonly string[] {
   const named = new Set(deps.catalog.list('Profile').map(({ document }) => document.spec.image));
   return deps.catalog
     .list('Image')

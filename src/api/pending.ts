@@ -3,25 +3,15 @@
  * memory: a restart forgets them, and they are ordered again. The local socket needs no second
  * person, because it is the way in when all else fails.
  */
-import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
-import { beforeChange } from '../base/rehearsal.ts';
-import { decideAccess, type Principal } from './access.ts';
-import type { ApiDeps } from './deps.ts';
-import {
-  type ApiRequest,
-  type ApiResponse,
-  flag,
-  type Handler,
-  json,
-  type Route,
-  readOctets,
-} from './handler.ts';
-import { partOf } from './listing.ts';
-import type { Pending, PendingOrders } from './pending-orders.ts';
-import { timestamp } from './times.ts';
+import { type ApiRequest, flag, type Route, readOctets } from './handler.ts';
+import type { PendingOrders } from './pending-orders.ts';
 
-type H = Handler<ApiDeps>;
+/** What orders that wait need of other rooms. */
+export interface SecondDeps {
+  /** Where orders wait for a second person; undefined where the site does not ask for one. */
+  readonly pending?: PendingOrders | undefined;
+}
 
 /** Bodies of these orders are small. */
 const MAX_BODY = 64 * 1024;
@@ -32,11 +22,11 @@ function needsSecond({ second }: Pick<Route<never>, 'second'>, body: string): bo
   const fields = parsed(body);
   if (typeof fields !== 'object' || fields === null) return false;
   const value = (fields as Record<string, unknown>)[second];
-  return value !== undefined && value !== '' && value !== 'false';
+  return value !== undefined && value !== '' && value !== false;
 }
 
 /** A route whose handler is called only for orders that need no second person, or are confirmed. */
-export const withSecond = (route: Route<ApiDeps>): Route<ApiDeps> =>
+export const withSecond = <D extends SecondDeps>(route: Route<D>): Route<D> =>
   route.second === undefined
     ? route
     : {
@@ -50,7 +40,11 @@ export const withSecond = (route: Route<ApiDeps>): Route<ApiDeps> =>
  *
  * @throws {MusterError} E_SECOND_PERSON when the order waits now; E_TOO_LARGE
  */
-async function heldForSecond(route: Route<ApiDeps>, request: ApiRequest, deps: ApiDeps): Promise<ApiRequest> {
+async function heldForSecond<D extends SecondDeps>(
+  route: Route<D>,
+  request: ApiRequest,
+  deps: D,
+): Promise<ApiRequest> {
   const { pending } = deps;
   const { principal } = request;
   if (!pending || principal === undefined || principal.by === 'socket') return request;
@@ -65,63 +59,3 @@ async function heldForSecond(route: Route<ApiDeps>, request: ApiRequest, deps: A
 async function* again(body: Buffer): AsyncGenerator<Uint8Array> {
   if (body.length > 0) yield body;
 }
-
-const view = ({ id, principal, at, until, route, params, body }: Pending) => ({
-  id,
-  by: principal.name,
-  at: timestamp(at),
-  until: timestamp(until),
-  route: `${route.method} ${route.path}`,
-  path: route.path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? ''),
-  body: parsed(body.toString()) ?? {},
-});
-
-const needed = ({ pending }: ApiDeps): PendingOrders => {
-  if (pending) return pending;
-  throw new MusterError('E_NOT_FOUND', 'no order waits: this site does not ask for a second person');
-};
-
-const list: H = ({ query }, { pending }) =>
-  json({ kind: 'PendingOrderList', ...partOf(query, (pending?.list() ?? []).map(view), ({ id }) => id) });
-
-/** Somebody may get another name at the identity provider between order and confirmation. */
-const isSame = (one: Principal, other: Principal): boolean =>
-  one.name === other.name || (one.subject !== undefined && one.subject === other.subject);
-
-/**
- * Carries out an order that waits. Both persons must be allowed to give it now.
- *
- * @throws {MusterError} E_FORBIDDEN for the person who ordered it, and for one who may not order it
- */
-const confirm: H = async ({ params, principal, signal }, deps): Promise<ApiResponse> => {
-  const pending = needed(deps);
-  const order = pending.get(params.id ?? '');
-  const { id, principal: first } = order;
-  if (principal !== undefined && principal.by !== 'socket' && isSame(principal, first))
-    throw new MusterError('E_FORBIDDEN', `${first.name} ordered it; another operator confirms it`);
-  const grants = deps.accounts.grantsNow(first.name);
-  const still = grants && { ...first, grants };
-  for (const one of [still, principal]) {
-    const decision = decideAccess(order.route, order.params, one, deps.agents.agentCluster);
-    if (decision.do === 'answer') continue;
-    const why = decision.do === 'refuse' ? decision.text : 'the account is gone';
-    throw new MusterError('E_FORBIDDEN', `${one?.name ?? first.name} may not do that: ${why}`);
-  }
-  beforeChange(`carry out order/${id}`);
-  // It counts once, also when two persons confirm it at the same time.
-  pending.remove(id);
-  return order.carryOut(signal);
-};
-
-const withdraw: H = ({ params }, deps) => {
-  const order = needed(deps).get(params.id ?? '');
-  beforeChange(`delete order/${order.id}`);
-  needed(deps).remove(order.id);
-  return json(view(order));
-};
-
-export const PENDING_HANDLERS = {
-  'GET /v1/pending': list,
-  'POST /v1/pending/:id/confirm': confirm,
-  'DELETE /v1/pending/:id': withdraw,
-} as const;

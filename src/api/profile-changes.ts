@@ -1,8 +1,16 @@
 /** Which machines a change of documents gives another profile: shown by a dry run and by `diff`. */
+
+import type { Inventories } from '../machines/inventories.ts';
+import type { Roster } from '../machines/roster.ts';
 import { selectionFor } from '../pxe/decide/selection.ts';
-import type { Applied } from '../resources/catalog.ts';
+import type { Applied, LiveCatalog } from '../resources/catalog.ts';
 import type { Document } from '../resources/kinds.ts';
-import type { ApiDeps } from './deps.ts';
+
+interface Needed {
+  readonly catalog: LiveCatalog;
+  readonly roster: Roster;
+  readonly inventories: Inventories;
+}
 
 /** Machines that get another profile at their next boot. Absent names stand for no profile. */
 export interface ProfileChange {
@@ -12,7 +20,7 @@ export interface ProfileChange {
   readonly machines: readonly string[];
 }
 
-type Deps = Pick<ApiDeps, 'catalog' | 'roster' | 'inventories'>;
+type Deps = Pick<Needed, 'catalog' | 'roster' | 'inventories'>;
 
 /**
  * Finds machines that a selector gives another profile, by what was seen of each and by the

@@ -1,6 +1,6 @@
 /** Decides whether the server is ready, and lists what else is wrong. Pure. */
 import type { Fault } from '../base/errors.ts';
-import type { Readiness } from './deps.ts';
+import type { Readiness } from './daemon.ts';
 
 /** The facts that readiness depends on. */
 export interface ReadinessFacts {

@@ -3,7 +3,7 @@ import type { ClientRequest, IncomingMessage, RequestOptions } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Args, requestOf } from '../api/contract/request.ts';
-import type { Answer, Operation } from '../api/contract/table.ts';
+import type { Answer, OperationKey } from '../api/operations.ts';
 import { errorOfProblem } from '../api/problem.ts';
 import { duration, type Millis, parseDuration, spanText } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
@@ -38,7 +38,7 @@ export interface ApiClient {
    * @example
    * const { items } = await client.ask('GET /v1/leases', { query: { network: 'lan' } });
    */
-  ask<O extends Operation>(operation: O, ...given: [...Args<O>, AskOptions?]): Promise<Answer<O>>;
+  ask<O extends OperationKey>(operation: O, ...given: [...Args<O>, AskOptions?]): Promise<Answer<O>>;
   /**
    * Returns the body of the answer, parsed when it is JSON.
    *

@@ -5,7 +5,7 @@
 
 import type { NodeConfig, NodeUnit } from '../resources/nodeconfig.ts';
 import type { ConfigLayer } from './rendered.ts';
-import { CONFIGURED_UNIT, FAILED_UNIT, READY_UNIT, REPORT_SCRIPT } from './report/scripts.generated.ts';
+import { CONFIGURED_UNIT, FAILED_UNIT, READY_UNIT, REPORT_SCRIPT } from './report/scripts.files.ts';
 import { templateLiteral } from './template.ts';
 
 /**

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { dump } from 'js-yaml';
-import type { LeaseView } from '../api/deps.ts';
+import type { LeaseView } from '../api/operations/inventory.ts';
 import type { EventView } from '../api/times.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';

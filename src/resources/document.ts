@@ -462,3 +462,24 @@ export function parsePath(text: string): Path {
   }
   return steps;
 }
+
+/**
+ * What is wrong with a value that a schema refused, in sentences that say what to write instead. No
+ * value is repeated, because it may be a secret.
+ */
+export const misfits = (
+  error: z.ZodError,
+  schema: z.ZodType,
+  value: unknown,
+): readonly { readonly message: string; readonly path: string }[] =>
+  error.issues.flatMap((issue) => {
+    const path = issue.path.map((step) => (typeof step === 'number' ? step : String(step)));
+    if (issue.code === 'unrecognized_keys')
+      return issueFaults(issue, schema, value).map((one) => ({
+        message: one.message,
+        path: pathText(one.path),
+      }));
+    const given = valueAt(value, path);
+    const message = issueText(issue, fieldAt(schema, path), given === undefined ? given : new Hidden(given));
+    return [{ message, path: pathText(path) }];
+  });

@@ -1,5 +1,5 @@
 /** The server itself, as operators see it: version, readiness, and what a reload reads again. */
-import type { Daemon } from '../api/deps.ts';
+import type { Daemon } from '../api/daemon.ts';
 import { readinessOf } from '../api/readiness.ts';
 import { pause } from '../base/clock.ts';
 import { counted } from '../base/counted.ts';

@@ -8,9 +8,7 @@ import { openOperators } from '../api/accounts/operators.ts';
 import { openPasskeys } from '../api/accounts/passkeys.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
-import { artifactRoutes } from '../api/artifacts.ts';
-import { assetRoutes } from '../api/assets.ts';
-import type { Daemon } from '../api/deps.ts';
+import type { Daemon } from '../api/daemon.ts';
 import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
 import { startWebhooks } from '../api/webhooks/webhooks.ts';
@@ -84,11 +82,12 @@ export async function listenToOperators(
       ...(metricsListen ? { metrics: metricsListen } : {}),
       ...(operatorsListen && tls && { https: { ...operatorsListen, ...tls } }),
     },
-    routes: [...assetRoutes(assets, artifacts), ...artifactRoutes(artifacts, assets)],
     ...(page && { page }),
     deps: {
       systemCalls,
       catalog,
+      assets,
+      artifacts,
       roster,
       leases,
       inventories: agents.inventories,

@@ -1,6 +1,6 @@
 /** Attacks on approvals and on what operators accept. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Waiting } from '../../src/api/approvals.ts';
+import type { Waiting } from '../../src/api/operations/machines.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { connectApi } from '../../src/cli/client.socket.ts';
 import { Agent, filesIn, HTTP, scriptOf, sessionIn, takeLease } from './machine.ts';

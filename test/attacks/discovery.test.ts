@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { InventoryList } from '../../src/api/inventory.ts';
+import type { InventoryList } from '../../src/api/operations/inventory.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { connectApi } from '../../src/cli/client.socket.ts';
 import { MAX_INVENTORY_OCTETS } from '../../src/machines/inventory.ts';

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import { commandTree } from '../../scripts/command-tree.ts';
 import { pages } from '../../scripts/docs-pages.ts';
 import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
-import { OPERATOR_ROUTES } from '../../src/api/routes.ts';
+import { ROUTES } from '../../src/api/operations.ts';
 import { ERRORS } from '../../src/base/errors.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';
 import { parseDocuments } from '../../src/resources/document.ts';
@@ -31,14 +31,14 @@ test('docs/ports.md lists exactly the routes that exist', () => {
   const listed = [...read('docs/ports.md').matchAll(/^\| (GET|PUT|POST|DELETE) \| `([^`]+)` \|/gm)].map(
     (found) => `${found[1]} ${found[2]}`,
   );
-  const routes = [...Object.values(MACHINE_ROUTES), ...Object.values(AGENT_ROUTES), ...OPERATOR_ROUTES];
+  const routes = [...Object.values(MACHINE_ROUTES), ...Object.values(AGENT_ROUTES), ...ROUTES];
   expect(listed).toEqual(routes.map((route) => `${route.method} ${route.path}`));
 });
 
 test('docs/ports.md lists every route of every table in the code', () => {
   const routes = sources('src').flatMap((file) =>
     [
-      ...withoutComments(read(file)).matchAll(/(?:method: '|^ {2}')([A-Z]+)(?:',\s+path: '| )(\/[^']*)'/gm),
+      ...withoutComments(read(file)).matchAll(/(?:method: '|^ {2,4}')([A-Z]+)(?:',\s+path: '| )(\/[^']*)'/gm),
     ].map(([, method, path]) => `${method} | \`${path}\``),
   );
   expect(routes.length).toBeGreaterThan(90);

@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { bundleOf } from '../../src/agent/bundle.ts';
 import type { PlanLine } from '../../src/agent/plan.ts';
-import { AGENT_SCRIPTS, START_SCRIPT } from '../../src/agent/scripts.generated.ts';
+import { AGENT_SCRIPTS, START_SCRIPT } from '../../src/agent/scripts.files.ts';
 import { askDisk, Disks } from './agent-disks.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { AGENT_BUNDLE, type AgentBundle, bundleOf, shortBuild } from '../../src/agent/bundle.ts';
 import { settingsText } from '../../src/agent/layer.ts';
-import { AGENT_SCRIPTS, BOOT_SCRIPT, START_SCRIPT } from '../../src/agent/scripts.generated.ts';
+import { AGENT_SCRIPTS, BOOT_SCRIPT, START_SCRIPT } from '../../src/agent/scripts.files.ts';
 import { AGENT_VERSION } from '../../src/agent/versions.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import * as boot from '../unit/pxe/boot/world.ts';

@@ -12,7 +12,7 @@ import fc from 'fast-check';
 import { load } from 'js-yaml';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { behaviourOf } from '../../src/ignition/cloudinit-versions.ts';
-import { REPORT_SCRIPT } from '../../src/ignition/report/scripts.generated.ts';
+import { REPORT_SCRIPT } from '../../src/ignition/report/scripts.files.ts';
 import { anyConfig } from '../unit/ignition/arbitrary.ts';
 import { CONTEXT, DEBIAN_12, DEBIAN_13, rendered } from '../unit/ignition/kit.ts';
 import { unpacked } from './unpacked.ts';

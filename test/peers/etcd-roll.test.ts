@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { ChangeView } from '../../src/api/rotations.ts';
+import type { ChangeView } from '../../src/api/operations/changes.ts';
 import { callApi } from './etcd/api.ts';
 import { openRack, pause, type Rack, until } from './etcd/rack.ts';
 

@@ -4,7 +4,7 @@
  */
 import { X509Certificate } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { ChangeView } from '../../src/api/rotations.ts';
+import type { ChangeView } from '../../src/api/operations/changes.ts';
 import { DEBIAN_13, type Machine, type Rack, until, withRack } from './etcd/rack.ts';
 import { caOf, rotationOf, starts } from './etcd/rotation.ts';
 import { Watch } from './etcd/watch.ts';

@@ -5,8 +5,8 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { ChangeView } from '../../src/api/rotations.ts';
-import type { RunningView } from '../../src/api/running.ts';
+import type { ChangeView } from '../../src/api/operations/changes.ts';
+import type { Answer } from '../../src/api/operations.ts';
 import { callApi } from './etcd/api.ts';
 import { DEBIAN_12, DEBIAN_13, openRack, type Rack, until } from './etcd/rack.ts';
 
@@ -17,7 +17,7 @@ async function get<T>(rack: Rack, what: string): Promise<T> {
 }
 
 const versions = async (rack: Rack): Promise<string[]> => {
-  const { machines } = await get<RunningView>(rack, 'running');
+  const { machines } = await get<Answer<'GET /v1/clusters/:name/running'>>(rack, 'running');
   return machines.map(({ name, versions: { etcd } }) => `${name} ${etcd}`).sort();
 };
 

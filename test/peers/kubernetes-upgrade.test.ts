@@ -5,7 +5,7 @@
  * MUSTER_FORMER_ARTIFACTS: test/artifacts.ts.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { ChangeView } from '../../src/api/rotations.ts';
+import type { ChangeView } from '../../src/api/operations/changes.ts';
 import { systemClock } from '../../src/base/clock.ts';
 import { ARTIFACTS, FORMER_ARTIFACTS } from '../artifacts.ts';
 import { until } from './etcd/rack.ts';

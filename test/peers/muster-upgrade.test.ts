@@ -12,7 +12,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import type { Shown } from '../../src/api/documents.ts';
+import type { Shown } from '../../src/api/shown.ts';
 import { connectApi } from '../../src/cli/client.socket.ts';
 import { FORMAT } from '../../src/store/sqlite-format.ts';
 

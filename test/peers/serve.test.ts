@@ -11,7 +11,7 @@ import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { Readiness } from '../../src/api/deps.ts';
+import type { Readiness } from '../../src/api/daemon.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createMetrics } from '../../src/base/metrics.ts';
 import { type ApiClient, connectApi } from '../../src/cli/client.socket.ts';

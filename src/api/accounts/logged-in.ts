@@ -1,40 +1,29 @@
 /** What all log-ins share: their bodies, their records, and their answers. */
-import type { z } from 'zod';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { parsed } from '../../base/foreign-json.ts';
-import type { Grant } from '../access.ts';
-import type { ApiDeps } from '../deps.ts';
-import { type ApiRequest, type ApiResponse, json, readText } from '../handler.ts';
-import { type Timestamp, timestamp } from '../times.ts';
+import type { Metrics } from '../../base/metrics.ts';
+import type { EventLog } from '../../events/event.ts';
+import type { Actions } from '../actions.ts';
+import type { ApiRequest } from '../handler.ts';
+import { reply } from '../operation.ts';
+import { timestamp } from '../times.ts';
 import { COOKIE, type LoggedIn } from './accounts.ts';
 
-/** The answer to a log-in. `session` is there for programs, which send it as a bearer token. */
-export interface LoginView {
-  readonly operator: string;
-  readonly grants: readonly Grant[];
-  readonly until: Timestamp;
-  readonly session?: string;
+interface Deps {
+  readonly events: EventLog;
+  /** Records who asked for what. */
+  readonly actions: Actions;
+  readonly metrics: Metrics;
 }
 
 export const NO_STORE = { 'cache-control': 'no-store' } as const;
 
-/** Bodies of these routes are small. */
-const MAX_BODY = 16 * 1024;
-
-/** @throws {MusterError} E_USAGE with `form`, which says what the body must be */
-export async function bodyOf<T>(request: ApiRequest, schema: z.ZodType<T>, form: string): Promise<T> {
-  const read = schema.safeParse(parsed(await readText(request, MAX_BODY)));
-  if (!read.success) throw new MusterError('E_USAGE', `the body must be ${form}`);
-  return read.data;
-}
-
 /** Answers a log-in: for the page, the session is in a cookie that no script can read. */
-export function loggedIn(done: LoggedIn, kind: 'page' | 'program', now: Millis): ApiResponse {
+export function loggedIn(done: LoggedIn, kind: 'page' | 'program', now: Millis) {
   const { principal, session, until } = done;
-  const view: LoginView = { operator: principal.name, grants: principal.grants, until: timestamp(until) };
-  if (kind === 'program') return json({ ...view, session: session.reveal() }, 200, NO_STORE);
-  return json(view, 200, { ...NO_STORE, 'set-cookie': sessionCookie(done, now) });
+  const view = { operator: principal.name, grants: principal.grants, until: timestamp(until) };
+  if (kind === 'program') return reply({ ...view, session: session.reveal() }, 200, NO_STORE);
+  return reply(view, 200, { ...NO_STORE, 'set-cookie': sessionCookie(done, now) });
 }
 
 export function sessionCookie({ session, until }: LoggedIn, now: Millis): string {
@@ -52,8 +41,8 @@ const REFUSALS = ['E_LOGIN', 'E_PASSKEY_LOGIN', 'E_PROVIDER_LOGIN', 'E_FORBIDDEN
  * @param by how it was shown
  */
 export async function attempt<T extends LoggedIn | undefined>(
-  request: ApiRequest,
-  { events, metrics, actions }: ApiDeps,
+  request: Pick<ApiRequest, 'address'>,
+  { events, metrics, actions }: Pick<Deps, 'events' | 'metrics' | 'actions'>,
   { as, by }: { readonly as: string; readonly by: string },
   work: () => Promise<T>,
 ): Promise<T> {

@@ -52,6 +52,36 @@ export interface RouteContract {
 
 export type Contracts = Readonly<Record<RouteKey, RouteContract>>;
 
+type Names<Path extends string> = Path extends `${infer Segment}/${infer Rest}`
+  ? Names<Segment> | Names<Rest>
+  : Path extends `:${infer Name}`
+    ? Name
+    : never;
+/** The parameters of the path of an operation. */
+export type Params<O extends RouteKey> = { readonly [K in Names<O>]: string };
+
+/** A value as it comes out of JSON, which has no undefined. */
+export type Parsed<T> = T extends string | number | boolean
+  ? T
+  : T extends object
+    ? { readonly [K in keyof T]: Parsed<Exclude<T[K], undefined>> }
+    : T;
+/**
+ * A value that an operation may answer with: nothing of it is changed, and where a schema takes
+ * more fields, they are not told apart.
+ */
+export type Answerable<T> = T extends readonly (infer U)[]
+  ? readonly Answerable<U>[]
+  : T extends object
+    ? {
+        readonly [K in keyof T as string extends K ? (unknown extends T[K] ? never : K) : K]: Answerable<
+          T[K]
+        >;
+      }
+    : T;
+/** A value that becomes JSON: nothing of it is changed, and undefined fields are left out. */
+export type Frozen<T> = T extends object ? { readonly [K in keyof T]: Frozen<T[K]> } : T;
+
 export const raw = (type: string, about: string): Raw => ({ raw: type, about });
 export const isRaw = (shape: z.ZodType | Raw): shape is Raw => 'raw' in shape;
 
@@ -71,6 +101,9 @@ export const part = {
   fields: word('Only with these values of fields: `status.phase=ready,spec.profile!=worker`.'),
   limit: count('At most so many items.', MAX_LIMIT),
   continue: word('Only items after this one: what an answer with a limit had as `continue`.'),
+};
+export type Part = Partial<Readonly<Record<'fields' | 'continue' | 'labels', string | undefined>>> & {
+  readonly limit?: number | undefined;
 };
 /** The query of lists whose items have labels, or are about machines, which have them. */
 export const labelledPart = { labels: word('Only with these labels: `rack=a,role!=db`.'), ...part };
@@ -104,15 +137,23 @@ export const rehearsal = z
 export const isRehearsed = (method: Method, { access, query }: RouteContract): boolean =>
   method !== 'GET' && access !== 'open' && access !== 'own' && query?.shape.dryRun === undefined;
 
+/** The query of a route that the server rehearses. */
+export const rehearsed = ({ query }: RouteContract) => (query ?? z.strictObject({})).extend({ dryRun });
+
 /** RFC 3339 in UTC. */
 export const time = z.iso.datetime({ precision: 3 }).meta({ description: 'RFC 3339, in UTC.' });
 export const texts = z.record(z.string(), z.string());
-/** A list of names in a body, as one text: `a,b`. */
+/** A list of names in a body. */
 export const names = (about: string) =>
   z
-    .string()
-    .optional()
-    .meta({ description: `${about} Names with commas between them.` });
+    .array(z.string().min(1))
+    .refine((all) => new Set(all).size === all.length, 'names one twice')
+    .default([])
+    .meta({ description: about });
+/** A switch in a body. */
+export const truth = (about: string) => z.boolean().default(false).meta({ description: about });
+/** What repeats a name, for an order that may lose data. */
+export const confirm = z.string().optional().meta({ description: 'The cluster’s name, repeated.' });
 
 export const reason = z
   .strictObject({

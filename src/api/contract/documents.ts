@@ -1,22 +1,8 @@
 /** Documents of all kinds, with what the server knows of them. */
 import { z } from 'zod';
-import { NEXT_BOOT } from '../../cluster/spec/next-boot.ts';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
 import { agentOfMachine, imagesOfMachine } from './changes.ts';
-import {
-  type Contracts,
-  dryRun,
-  fault,
-  itemsOf,
-  labelledPart,
-  on,
-  origin,
-  raw,
-  reason,
-  texts,
-  time,
-  word,
-} from './contract.ts';
+import { origin, reason, texts, time } from './contract.ts';
 
 export const PHASES_SHOWN = [
   'discovered',
@@ -29,7 +15,7 @@ export const PHASES_SHOWN = [
   'held',
 ] as const;
 
-const trust = z.strictObject({ tier: z.enum(['segment', 'approved', 'tpm']), from: z.string() });
+export const trust = z.strictObject({ tier: z.enum(['segment', 'approved', 'tpm']), from: z.string() });
 const alarm = { at: time, code: z.string(), text: z.string() };
 
 export const seen = z
@@ -82,6 +68,13 @@ const status = {
   quarantine: z.strictObject({ ...alarm, deletePods: z.literal(true).optional() }).optional(),
 };
 export const machineStatus = z.strictObject(status).meta({ id: 'MachineStatus' });
+/** A machine in the answer to an order. */
+export const knownMachine = z.strictObject({
+  name: z.string(),
+  spec: z.looseObject({}).optional(),
+  labels: texts.optional(),
+  status: machineStatus,
+});
 
 /** Columns that are computed when a document is shown. */
 const outlook = {
@@ -163,7 +156,7 @@ export const anyShown = z.discriminatedUnion('kind', [
   SHOWN.Webhook,
 ]);
 
-const target = { kind: z.enum(Object.keys(KINDS) as [Kind, ...Kind[]]), name: z.string() };
+export const target = { kind: z.enum(Object.keys(KINDS) as [Kind, ...Kind[]]), name: z.string() };
 /** A document before or after a change, as it was written. */
 const written = z.looseObject({ kind: z.string() });
 
@@ -175,126 +168,3 @@ export const applied = z
     after: written.optional(),
   })
   .meta({ id: 'Applied' });
-
-const warnings = z.array(fault);
-
-const consequences = z
-  .strictObject({
-    cluster: z.string(),
-    differences: z.array(
-      z.strictObject({
-        machines: z.array(z.string()),
-        files: z.array(z.string()),
-        restarts: z.array(z.string()),
-        inTurn: z.array(z.string()).meta({ description: 'What restarts on one machine after the other.' }),
-      }),
-    ),
-    nextBoot: z
-      .array(
-        z.strictObject({
-          machines: z.array(z.string()),
-          changes: z.array(z.enum(NEXT_BOOT)),
-          image: z.strictObject({ from: z.string().optional(), to: z.string().optional() }).optional(),
-        }),
-      )
-      .meta({ description: 'What running machines get with their next boot, and not before.' }),
-    upgrade: z.strictObject({ from: z.string(), to: z.string() }).optional(),
-  })
-  .meta({ id: 'Consequences', description: 'What changes in one cluster.' });
-
-const confirm = word('Names of clusters, repeated to accept what changes in them; with commas.');
-const source = z.strictObject({ file: z.string(), text: z.string() });
-const YAML = raw('application/yaml', 'One or more documents, in YAML or JSON.');
-
-export const DOCUMENTS = {
-  'POST /v1/apply': {
-    access: 'administer',
-    summary: 'Applies documents, all or nothing. With dryRun it also answers what changes in clusters.',
-    query: z.strictObject({ dryRun, confirm }),
-    body: z.strictObject({
-      sources: z.array(source).meta({ description: 'Texts with the file names that faults carry.' }),
-    }),
-    rawBody: YAML,
-    answer: z.strictObject({
-      dryRun: z.boolean(),
-      results: z.array(applied),
-      warnings,
-      consequences: z.array(consequences).optional(),
-      profiles: z
-        .array(
-          z.strictObject({
-            from: z.string().optional(),
-            to: z.string().optional(),
-            machines: z.array(z.string()),
-          }),
-        )
-        .optional()
-        .meta({ description: 'Machines that get another profile at their next boot; for a dry run.' }),
-    }),
-  },
-  'POST /v1/delete': {
-    access: 'administer',
-    summary: 'Deletes documents as one change.',
-    query: z.strictObject({
-      dryRun,
-      force: on('Also Images that a Profile names.'),
-      ignoreNotFound: on('Documents that do not exist are no error.'),
-    }),
-    body: z.strictObject({ documents: z.array(z.strictObject(target)) }),
-    answer: z.strictObject({
-      dryRun: z.boolean(),
-      results: z.array(z.strictObject({ ...target, action: z.literal('deleted') })),
-      warnings,
-    }),
-  },
-  'POST /v1/reload': {
-    access: 'operate',
-    summary:
-      'Reads the configuration directory, the loader directories and the host’s addresses again; answers with the faults of the configuration directory.',
-    query: z.strictObject({ confirm }),
-    answer: z.strictObject({ faults: z.array(fault), warnings }),
-  },
-} as const satisfies Contracts;
-
-/** Paths with the kind as a parameter: they match last. */
-export const DOCUMENTS_BY_KIND = {
-  'GET /v1/:kind': {
-    access: 'view',
-    within: true,
-    summary:
-      'Lists documents of a kind by name: networks, images, clusters, profiles, machines (with status).',
-    query: z.strictObject({
-      ...labelledPart,
-      brief: on(
-        'Machines with a document: only what a table of them shows; labels and fields see only that.',
-      ),
-    }),
-    answer: z.strictObject({
-      apiVersion: z.literal(API_VERSION),
-      kind: z.string().meta({ description: '`MachineList`, `ClusterList` …' }),
-      ...itemsOf(anyShown),
-    }),
-  },
-  'GET /v1/:kind/:name': {
-    access: 'view',
-    within: true,
-    summary: 'Shows a document, with its ETag.',
-    answer: anyShown,
-  },
-  'PUT /v1/:kind/:name': {
-    access: 'administer',
-    summary: 'Applies one document.',
-    query: z.strictObject({ dryRun, confirm }),
-    rawBody: YAML,
-    answer: applied.extend({ warnings }),
-    statuses: [200, 201],
-    conditional: true,
-  },
-  'DELETE /v1/:kind/:name': {
-    access: 'administer',
-    summary: 'Deletes a document, or forgets a machine that was only seen.',
-    query: z.strictObject({ dryRun, force: on('Also an Image that a Profile names.') }),
-    answer: z.strictObject({ ...target, action: z.literal('deleted'), dryRun: z.boolean(), warnings }),
-    conditional: true,
-  },
-} as const satisfies Contracts;

@@ -1,12 +1,11 @@
-/** Passkeys of operators (WebAuthn): adding them, and logging in with one. */
+/** Passkeys of operators (WebAuthn), as browsers and the API write them. */
 import { z } from 'zod';
-import { client, loggedIn, password } from './accounts.ts';
-import { type Contracts, itemsOf, part, time } from './contract.ts';
+import { type Parsed, time } from './contract.ts';
 
 /** Octets in base64url, as WebAuthn writes them in JSON. */
 const octets = (max: number) => z.string().min(1).max(max);
 
-const passkey = z
+export const passkey = z
   .strictObject({
     id: z.string(),
     label: z.string(),
@@ -22,7 +21,7 @@ const descriptor = z.strictObject({
 });
 
 /** `PublicKeyCredentialCreationOptionsJSON` of WebAuthn level 3, section 5.1.8. */
-const creation = z.strictObject({
+export const creation = z.strictObject({
   rp: z.strictObject({ id: z.string(), name: z.string() }),
   user: z.strictObject({ id: z.string(), name: z.string(), displayName: z.string() }),
   challenge: z.string(),
@@ -39,7 +38,7 @@ const creation = z.strictObject({
 export type Creation = z.infer<typeof creation>;
 
 /** `PublicKeyCredentialRequestOptionsJSON`, section 5.1.9. It names no credential. */
-const assertionRequest = z.strictObject({
+export const assertionRequest = z.strictObject({
   challenge: z.string(),
   timeout: z.int(),
   rpId: z.string(),
@@ -49,7 +48,7 @@ export type AssertionRequest = z.infer<typeof assertionRequest>;
 
 /** What browsers answer; they may add fields. */
 const credential = { id: octets(1400), rawId: octets(1400), type: z.literal('public-key') };
-const created = z.looseObject({
+export const created = z.looseObject({
   ...credential,
   response: z.looseObject({
     clientDataJSON: octets(4096),
@@ -57,8 +56,8 @@ const created = z.looseObject({
     transports: z.array(z.string().max(32)).max(8).optional(),
   }),
 });
-export type Created = z.infer<typeof created>;
-const asserted = z.looseObject({
+export type Created = Parsed<z.infer<typeof created>>;
+export const asserted = z.looseObject({
   ...credential,
   response: z.looseObject({
     clientDataJSON: octets(4096),
@@ -67,56 +66,4 @@ const asserted = z.looseObject({
     userHandle: octets(128),
   }),
 });
-export type Asserted = z.infer<typeof asserted>;
-
-export const PASSKEYS = {
-  'GET /v1/passkeys': {
-    access: 'own',
-    summary: 'Lists the passkeys of the operator who asks.',
-    query: z.strictObject(part),
-    answer: z.strictObject({
-      kind: z.literal('PasskeyList'),
-      ...itemsOf(passkey),
-      page: z.string().optional().meta({ description: 'The address of the page by which they count.' }),
-      refused: z
-        .strictObject({ code: z.string(), detail: z.string(), fix: z.string() })
-        .optional()
-        .meta({ description: 'Why the operator cannot add a passkey, if so.' }),
-    }),
-  },
-  'POST /v1/passkeys/begin': {
-    access: 'own',
-    summary: 'Begins to add a passkey, with the password; the answer is for the browser.',
-    body: z.strictObject({ password }),
-    answer: creation,
-  },
-  'POST /v1/passkeys': {
-    access: 'own',
-    summary: 'Adds a passkey to the account of the operator who asks.',
-    body: z.strictObject({
-      label: z.string().min(1).max(64).meta({ description: 'What its owner calls it.' }),
-      credential: created,
-    }),
-    answer: passkey,
-    statuses: [201],
-  },
-  'DELETE /v1/passkeys/:id': {
-    access: 'own',
-    summary: 'Removes a passkey of the operator who asks.',
-    answer: passkey,
-  },
-  'POST /v1/login/passkey': {
-    access: 'open',
-    unrecorded: true,
-    summary: 'Begins a log-in with a passkey; the answer is for the browser.',
-    body: z.strictObject({}),
-    answer: assertionRequest,
-  },
-  'POST /v1/login/passkey/finish': {
-    access: 'open',
-    unrecorded: true,
-    summary: 'Logs in the operator whose passkey answered.',
-    body: z.strictObject({ credential: asserted, client }),
-    answer: loggedIn,
-  },
-} as const satisfies Contracts;
+export type Asserted = Parsed<z.infer<typeof asserted>>;

@@ -1,5 +1,5 @@
 /** Requests of the typed client: path, query and body. Pure and small, because the page has it. */
-import type { Body, Operation, Params, Query } from './table.ts';
+import type { Body, OperationKey, Params, Query } from '../operations.ts';
 
 type Needed<Key extends string, T> = [T] extends [never]
   ? { readonly [K in Key]?: undefined }
@@ -8,12 +8,12 @@ type Needed<Key extends string, T> = [T] extends [never]
     : { readonly [K in Key]: T };
 
 /** What an operation needs besides its name. */
-export type Given<O extends Operation> = Needed<'params', Params<O>> &
+export type Given<O extends OperationKey> = Needed<'params', Params<O>> &
   Needed<'query', Query<O>> &
   Needed<'body', Body<O>>;
 
 /** `[]` where everything that the operation takes may be left out. */
-export type Args<O extends Operation> = Record<string, never> extends Given<O> ? [Given<O>?] : [Given<O>];
+export type Args<O extends OperationKey> = Record<string, never> extends Given<O> ? [Given<O>?] : [Given<O>];
 
 export interface ClientRequest {
   readonly method: string;
@@ -30,7 +30,7 @@ export interface ClientRequest {
  * requestOf('GET /v1/machines/:name/plan', { params: { name: 'cp1' } });
  * // { method: 'GET', path: '/v1/machines/cp1/plan' }
  */
-export function requestOf<O extends Operation>(operation: O, ...[given]: Args<O>): ClientRequest {
+export function requestOf<O extends OperationKey>(operation: O, ...[given]: Args<O>): ClientRequest {
   const {
     params = {},
     query = {},

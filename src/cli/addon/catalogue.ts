@@ -3,7 +3,7 @@
  * Cluster document.
  */
 import { createHash } from 'node:crypto';
-import type { AddonView } from '../../api/clusters.ts';
+import type { AddonView } from '../../api/operations/clusters.ts';
 import { MusterError } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';

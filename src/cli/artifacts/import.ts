@@ -1,6 +1,6 @@
 /** `muster artifacts import`: uploads files, then records the artifacts' names. */
 import { createHash } from 'node:crypto';
-import type { ArtifactEntry } from '../../api/artifacts.ts';
+import type { ArtifactEntry } from '../../api/operations/artifacts.ts';
 import type { Arch } from '../../artifacts/oci.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
 import { MusterError } from '../../base/errors.ts';

@@ -3,7 +3,7 @@
  * verify
  * rm`.
  */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { type Artifact, artifactName, filesOf } from '../../artifacts/book.ts';
 import { MusterError } from '../../base/errors.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';

@@ -1,7 +1,7 @@
 /** `muster artifacts plan`: lists what a cluster needs, and which of it the server has. */
-import type { ArtifactView } from '../../api/artifacts.ts';
-import type { AddonView } from '../../api/clusters.ts';
-import type { Shown } from '../../api/documents.ts';
+import type { ArtifactView } from '../../api/operations/artifacts.ts';
+import type { AddonView } from '../../api/operations/clusters.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { Arch } from '../../artifacts/oci.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
 import { MusterError } from '../../base/errors.ts';

@@ -3,7 +3,7 @@
  * server. Each file is checked before it counts.
  */
 import path from 'node:path';
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import { type Descriptor, forArch, MAX_MANIFEST_BYTES, parseManifest } from '../../artifacts/oci.ts';
 import { hashOfDigest, parseReference } from '../../artifacts/reference.ts';
 import { MusterError } from '../../base/errors.ts';

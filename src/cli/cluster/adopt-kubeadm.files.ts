@@ -102,10 +102,7 @@ export async function adoptKubeadm(directory: string, options: AdoptKubeadmOptio
       params: { name: cluster },
       body: {
         confirm: cluster,
-        ...(Object.fromEntries(ADOPTED.map((name) => [name, JSON.stringify(keys[name])])) as Record<
-          (typeof ADOPTED)[number],
-          string
-        >),
+        ...keys,
       },
     });
   if (output === undefined) io.out(yamlText(document));

@@ -4,7 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { duration, millis, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { SnapshotCheck } from '../../cluster/backup/received.ts';

@@ -1,6 +1,6 @@
 /** `muster cluster plan`, `muster cluster founding`, `muster cluster found` */
 
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import type { FoundingRecordView } from '../../api/times.ts';
 import { millis, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';

@@ -31,10 +31,9 @@ export async function addNode(
       'a machine is a control plane or a member of an external etcd, not both',
     );
   const role = options.controlPlane ? 'control-plane' : options.etcd ? 'etcd' : 'worker';
-  const names = machines.join(',');
   const { document, warnings } = await openClient(options, io).ask('POST /v1/clusters/:name/add-node', {
     params: { name: cluster },
-    body: { machines: names, role },
+    body: { machines, role },
   });
   io.out(
     document === 'unchanged'
@@ -67,9 +66,9 @@ export async function removeNode(
   const change = await openClient(options, io).ask('POST /v1/clusters/:name/remove-node', {
     params: { name: cluster },
     body: {
-      machines: machines.join(','),
-      replacements: replaceWith.join(','),
-      clear: String(clear),
+      machines,
+      replacements: replaceWith,
+      clear,
       drain: drain ? drainTimeout : 'no',
     },
   });
@@ -164,7 +163,7 @@ export async function restore(cluster: string, options: RestoreOptions, io: Io):
     );
   const { record } = await openClient(options, io).ask('POST /v1/clusters/:name/restore', {
     params: { name: cluster },
-    body: { confirm, member: from, without: without.join(',') },
+    body: { confirm, member: from, without },
   });
   io.out(
     `cluster/${cluster}: the data of ${from} become those of founding ${record.restoring?.id ?? record.id}; the others join it afterwards\n`,
@@ -210,7 +209,7 @@ async function restoreBackup(
   }
   const { record, readers = [] } = await client.ask('POST /v1/clusters/:name/restore', {
     params: { name: cluster },
-    body: { confirm, backup, member: on ?? '', without: without.join(',') },
+    body: { confirm, backup, member: on, without },
   });
   io.out(
     `cluster/${cluster}: snapshot ${backup} becomes founding ${record.restoring?.id ?? record.id} on ${record.restoring?.member ?? 'a member'}; the others join it afterwards\n`,

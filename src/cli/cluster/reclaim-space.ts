@@ -1,5 +1,5 @@
 /** `muster cluster reclaim-space`: frees the space of an etcd that is full. */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { duration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, pause, type ServerOptions } from '../client.socket.ts';

@@ -1,5 +1,5 @@
 /** `muster cluster roll`: reboots the machines of a cluster one after the other. */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import type { ImageOfMachine, RollPreview } from '../../cluster/change/roll/rolls.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -51,11 +51,11 @@ export async function roll(
   const show = (view: ChangeView): void => print(view, format, io);
   const params = { name: cluster };
   const body = {
-    machines: (options.machines ?? []).join(','),
-    outdated: String(options.outdated === true),
-    now: String(options.now === true),
-    without: (options.without ?? []).join(','),
-    ...(options.maxUnavailable !== undefined && { maxUnavailable: options.maxUnavailable }),
+    machines: options.machines,
+    outdated: options.outdated,
+    now: options.now,
+    without: options.without,
+    ...(options.maxUnavailable !== undefined && { maxUnavailable: Number(options.maxUnavailable) }),
   };
   if (options.dryRun) {
     const asked = { params, query: { dryRun: true }, body };

@@ -1,10 +1,10 @@
 /** `muster cluster running`: prints which versions run on the machines of a cluster. */
-import type { RunningView } from '../../api/running.ts';
+import type { Answer } from '../../api/operations.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';
 
-type Row = RunningView['machines'][number];
+type Row = Answer<'GET /v1/clusters/:name/running'>['machines'][number];
 
 const version = (program: keyof Row['versions'], heading: string): Column<Row> => ({
   heading,
@@ -12,7 +12,7 @@ const version = (program: keyof Row['versions'], heading: string): Column<Row> =
 });
 
 /** The image that a machine runs, and behind an arrow the one that it would boot instead. */
-export const imageText = (image: Row['images']): string | undefined =>
+export const imageText = (image: Row['images'] | undefined): string | undefined =>
   image?.outdated ? `${image.runs} → ${image.wants}` : image?.runs;
 
 const COLUMNS: readonly Column<Row>[] = [

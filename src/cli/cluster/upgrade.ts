@@ -1,5 +1,5 @@
 /** `muster cluster upgrade`: begins an upgrade, shows how far it is, or orders something of it. */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { UpgradePreview } from '../../cluster/change/upgrade/upgrades.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
@@ -48,7 +48,7 @@ export async function upgrade(
       show(
         await client.ask('POST /v1/clusters/:name/upgrade/leave-out', {
           params,
-          body: { without: options.without.join(',') },
+          body: { without: options.without },
         }),
       );
     else show(await client.ask('GET /v1/clusters/:name/upgrade', { params }));
@@ -59,11 +59,11 @@ export async function upgrade(
     return EXIT.ok;
   }
   const body = {
-    to: options.to ?? '',
+    to: options.to,
     pauseBefore: untilOf(options.until),
-    without: (options.without ?? []).join(','),
-    ...(options.maxUnavailable !== undefined && { maxUnavailable: options.maxUnavailable }),
-    now: String(options.now === true),
+    without: options.without,
+    ...(options.maxUnavailable !== undefined && { maxUnavailable: Number(options.maxUnavailable) }),
+    now: options.now,
   };
   if (options.dryRun) {
     const asked = { params, query: { dryRun: true }, body };
@@ -77,9 +77,9 @@ export async function upgrade(
   return EXIT.ok;
 }
 
-function untilOf(part: string | undefined): string {
-  if (part === undefined) return '';
-  if (Object.hasOwn(UNTIL, part)) return UNTIL[part as keyof typeof UNTIL];
+function untilOf(part: string | undefined): readonly string[] {
+  if (part === undefined) return [];
+  if (Object.hasOwn(UNTIL, part)) return [UNTIL[part as keyof typeof UNTIL]];
   throw new MusterError('E_USAGE', `--until takes ${Object.keys(UNTIL).join(', ')}`);
 }
 

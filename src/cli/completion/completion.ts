@@ -3,7 +3,7 @@
  * next, so that all shells offer the same words. Also implements `muster __complete`.
  */
 import type { Command } from 'commander';
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';

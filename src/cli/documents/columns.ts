@@ -1,7 +1,7 @@
 /** The columns of `muster get`, for each kind. */
 
-import type { LeaseView } from '../../api/deps.ts';
-import type { Shown } from '../../api/documents.ts';
+import type { LeaseView } from '../../api/operations/inventory.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { EventView, Timestamp } from '../../api/times.ts';
 import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';

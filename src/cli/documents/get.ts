@@ -1,11 +1,12 @@
 /** The verb `muster get KIND [NAME…]`. */
-import type { ResolvedClusterView } from '../../api/clusters.ts';
-import type { LeaseView } from '../../api/deps.ts';
-import type { Shown } from '../../api/documents.ts';
+
+import type { LeaseView } from '../../api/operations/inventory.ts';
 import { byLabels } from '../../api/selectors.ts';
+import type { Shown } from '../../api/shown.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import { taintText } from '../../cluster/spec/nodes.ts';
+import type { ResolvedCluster } from '../../cluster/spec/resolved-cluster.ts';
 import { type Kind, PLURAL } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { events, subjectOf } from '../events/events.ts';
@@ -164,7 +165,7 @@ async function getFull(
     );
   const answer = await client.ask('GET /v1/clusters/:name/full', { params: { name } });
   // The contract leaves open what a resolved Cluster has.
-  const view = answer as unknown as ResolvedClusterView;
+  const view = answer as typeof answer & { readonly full?: ResolvedCluster };
   for (const { fault, severity } of view.faults)
     io.err(`${severity}: ${fault.path === undefined ? '' : `${fault.path}: `}${fault.message}\n`);
   if (format === 'json' || format === 'yaml') io.out((format === 'json' ? jsonText : yamlText)(view));

@@ -1,5 +1,5 @@
 /** Prints what machines report of their parts. */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { type Column, sizeText } from '../output.ts';
 import { timeText } from '../times.ts';
 

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import net from 'node:net';
 import type { Readable } from 'node:stream';
 import tty from 'node:tty';
-import type { DocumentSource } from '../../api/deps.ts';
+import type { DocumentSource } from '../../api/operations/documents.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { readText, scan } from '../../resources/directory.files.ts';
 import { decodeText, YAML_LIMITS } from '../../resources/yaml.ts';

@@ -1,7 +1,7 @@
 /**
  * `muster get --watch`: prints the list, then each document again when it changes, as kubectl does.
  */
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { EventView } from '../../api/times.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';

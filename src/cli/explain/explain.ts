@@ -1,6 +1,6 @@
 /** `muster explain`: explains a machine (by asking the server), a field of a kind, or a capture. */
 
-import type { ExplanationView } from '../../api/machines.ts';
+import type { ExplanationView } from '../../api/operations/explain.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import { machineName } from '../../resources/fields.ts';

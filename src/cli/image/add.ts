@@ -3,8 +3,8 @@
  * them.
  */
 import path from 'node:path';
-import { assetsOf } from '../../api/assets.ts';
 import { MusterError } from '../../base/errors.ts';
+import { assetsOf } from '../../pxe/assets/assets.ts';
 import { parseDocuments, validate } from '../../resources/document.ts';
 import { API_VERSION, type Asset, type Document, type ImageSpec } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';

@@ -3,9 +3,10 @@
  * verify
  * rm`.
  */
-import { type AssetView, assetsOf, type UploadView } from '../../api/assets.ts';
-import type { Shown } from '../../api/documents.ts';
+import type { AssetView, UploadView } from '../../api/operations/assets.ts';
+import type { Shown } from '../../api/shown.ts';
 import { MusterError } from '../../base/errors.ts';
+import { assetsOf } from '../../pxe/assets/assets.ts';
 import type { Document, ImageSpec } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, printWarnings } from '../io.ts';

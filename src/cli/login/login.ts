@@ -1,7 +1,7 @@
 /** The verbs `muster login`, `logout` and `whoami`. */
 
 import { resolve } from 'node:path';
-import type { LoginView } from '../../api/accounts/logged-in.ts';
+import type { LoggedInView } from '../../api/contract/accounts.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { type ApiClient, connectApi, openClient, type ServerOptions } from '../client.socket.ts';
@@ -76,7 +76,7 @@ async function byCertificate(
 }
 
 /** Keeps the session, and says who it is. */
-function keep(target: Context, done: LoginView, io: Io): number {
+function keep(target: Context, done: LoggedInView, io: Io): number {
   keepContext(io.env, target.url, {
     ...target,
     operator: done.operator,
@@ -96,7 +96,7 @@ const SLOWER = duration('5s');
  *
  * @throws {MusterError} E_PROVIDER_LOGIN when nobody does in time, or somebody without a role
  */
-async function byDevice(client: ApiClient, io: Io): Promise<LoginView> {
+async function byDevice(client: ApiClient, io: Io): Promise<LoggedInView> {
   const begun = await client.ask('POST /v1/login/device', { body: {} });
   const { device, code, url, complete, until } = begun;
   io.err(`Open ${complete ?? url} in a browser and log in there; it shows or asks for ${code}.\n`);
@@ -106,7 +106,7 @@ async function byDevice(client: ApiClient, io: Io): Promise<LoginView> {
     await io.pause(interval);
     if (io.signal.aborted) throw new MusterError('E_PROVIDER_LOGIN', 'you interrupted the log-in');
     const answer = await client.ask('POST /v1/login/device/finish', { body: { device } });
-    if (!('waits' in answer)) return answer as LoginView;
+    if (!('waits' in answer)) return answer as LoggedInView;
     if (answer.slower) interval = (interval + SLOWER) as Millis;
   }
 }

@@ -1,7 +1,7 @@
 /** The verbs of `muster operator` and `muster token`. */
 import type { Grant, Role } from '../../api/access.ts';
-import type { OperatorView, TokenView } from '../../api/accounts/routes.ts';
-import type { Answer } from '../../api/contract/table.ts';
+import type { OperatorView, TokenView } from '../../api/operations/operators.ts';
+import type { Answer } from '../../api/operations.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { type Column, type Format, formatOf, jsonText, lookOf, tableText, yamlText } from '../output.ts';

@@ -1,6 +1,6 @@
 /** The verbs `muster machine waiting` and `muster machine approve`. */
 import { createHash } from 'node:crypto';
-import type { Waiting } from '../../api/approvals.ts';
+import type { Waiting } from '../../api/operations/machines.ts';
 import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';

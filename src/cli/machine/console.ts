@@ -1,5 +1,5 @@
 /** The verb `muster machine console`. */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { seconds, toMillis } from '../../base/duration.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';

@@ -1,6 +1,6 @@
 /** The verbs `muster machine add` and `muster machine accept`. */
 
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import type { KnownMachine } from '../../machines/machine.ts';
@@ -48,7 +48,7 @@ export async function accept(machine: string, options: AcceptOptions, io: Io): P
   const { profile, name, cluster, mac = [] } = options;
   const accepted = await openClient(options, io).ask('POST /v1/machines/:name/accept', {
     params: { name: machine },
-    body: { profile, name, cluster, ...(mac.length > 0 && { macs: mac.join(',') }) },
+    body: { profile, name, cluster, macs: mac },
   });
   io.out(`machine/${accepted.name} accepted\n`);
   io.err(claimsText(accepted));

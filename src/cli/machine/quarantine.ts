@@ -1,5 +1,5 @@
 /** The verbs `muster machine quarantine|release` and `muster cluster compromised`. */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';

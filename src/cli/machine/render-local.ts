@@ -2,7 +2,8 @@
  * `muster render -f DIRECTORY MACHINE`: computes the configuration that a boot host with these
  * documents would serve.
  */
-import { findMachine, type MachineConfiguration, shownConfiguration } from '../../api/machines.ts';
+import { findMachine } from '../../api/find-machine.ts';
+import { type MachineConfiguration, shownConfiguration } from '../../api/shown-configuration.ts';
 import { systemClock } from '../../base/clock.ts';
 import { openLocal } from '../documents/local.ts';
 import type { Io } from '../io.ts';

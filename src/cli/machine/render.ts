@@ -1,7 +1,7 @@
 /**
  * `muster render MACHINE`: prints a first-boot configuration, from the server or from a directory.
  */
-import type { MachineConfiguration } from '../../api/machines.ts';
+import type { MachineConfiguration } from '../../api/shown-configuration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';

@@ -1,5 +1,5 @@
 /** The verb `muster machine timeline`, and how verdicts are printed. */
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
 import { EXIT, type Io } from '../io.ts';

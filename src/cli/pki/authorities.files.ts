@@ -1,6 +1,6 @@
 /** `muster pki import` and `muster pki reseal`. */
 import fs from 'node:fs';
-import type { Body } from '../../api/contract/table.ts';
+import type { Body } from '../../api/operations.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';

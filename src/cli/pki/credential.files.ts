@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { duration } from '../../base/duration.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import { EXEC_API, kubeconfigText } from '../../pki/kubeconfig.ts';

@@ -1,6 +1,6 @@
 /** The verbs `muster pki rotate` and `muster pki rotation`. */
 import type { Given } from '../../api/contract/request.ts';
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { counted } from '../../base/counted.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ChangePreview } from '../../cluster/change/preview.ts';
@@ -32,20 +32,13 @@ const shownName = (scope: string): string => (scope === MUSTER_SCOPE ? OWN : sco
 const commandOf = (scope: string): string =>
   `muster pki rotation ${scope === MUSTER_SCOPE ? '--own' : scope}`;
 
-const listed = (names: readonly string[] | undefined): string => (names ?? []).join(',');
-
 /** `muster pki rotate`: begins a rotation, or shows what it would do. */
 export async function rotate(keysets: readonly string[], options: RotateOptions, io: Io): Promise<number> {
   const { cluster = MUSTER_SCOPE, dryRun = false, pauseBefore, without, leave } = options;
   const format = formatOf(options.output, ['table', 'json', 'yaml'], 'table');
   const asked = {
     params: { name: cluster },
-    body: {
-      keysets: listed(keysets),
-      pauseBefore: listed(pauseBefore),
-      without: listed(without),
-      leave: listed(leave),
-    },
+    body: { keysets, pauseBefore, without, leave },
   };
   const client = openClient(options, io);
   if (dryRun) {
@@ -109,7 +102,7 @@ export async function distrust(
   const client = openClient(options, io);
   const asked = {
     params: { name: cluster },
-    body: { keysets: listed(keysets), without: listed(without), emergency: cluster },
+    body: { keysets, without, emergency: cluster },
   };
   if (confirm !== name) {
     io.out(previewText(await previewOf(client, asked)));
@@ -167,7 +160,7 @@ export async function rotation(
   if (without.length > 0 || leave.length > 0)
     view = await client.ask('POST /v1/clusters/:name/rotation/leave-out', {
       params,
-      body: { without: listed(without), leave: listed(leave) },
+      body: { without, leave },
     });
   if (ordered !== undefined) view = await client.ask(ORDERS[ordered], { params });
   view ??= await client.ask('GET /v1/clusters/:name/rotation', { params });

@@ -1,5 +1,5 @@
 /** The verbs `muster pki status`, `muster kubeconfig` and `muster machine rearm`. */
-import type { ScopeStatus } from '../../api/trust.ts';
+import type { ScopeStatus } from '../../api/operations/pki.ts';
 import { parseDuration, seconds, spanText, toMillis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { LeafName } from '../../pki/hierarchy.ts';

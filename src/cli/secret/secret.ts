@@ -1,6 +1,6 @@
 /** The verbs `muster secret put`, `ls` and `rm`. */
 import { randomBytes } from 'node:crypto';
-import type { SecretView } from '../../api/secrets.ts';
+import type { SecretView } from '../../api/operations/secrets.ts';
 import { MusterError } from '../../base/errors.ts';
 import { newSalt, sha512Crypt } from '../../pki/password-hash.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';

@@ -1,6 +1,6 @@
 /** The verbs `muster status`, `muster reload` and `muster version`. */
 
-import type { Readiness } from '../../api/deps.ts';
+import type { Readiness } from '../../api/daemon.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { VERSION } from '../../base/version.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';

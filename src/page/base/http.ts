@@ -1,5 +1,7 @@
 /** Requests to the API of the server that the page comes from. */
 import { signal } from '@preact/signals';
+import { type Args, requestOf } from '../../api/contract/request.ts';
+import type { Answer, OperationKey } from '../../api/operations.ts';
 import type { Fault } from '../../base/errors.ts';
 
 /** A problem (RFC 9457) that the API answered with, or that the network caused. */
@@ -91,15 +93,30 @@ async function problemOf(response: Response): Promise<Problem> {
 export const sentence = (text: string): string =>
   /^[a-z]+( |,)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 
-/** @throws {Problem} as {@link request} */
-export async function call<T>(method: string, path: string, what: Call = {}): Promise<T> {
-  return (await (await request(method, path, what)).json()) as T;
-}
+/**
+ * Asks for an operation of the API.
+ *
+ * @throws {Problem} as {@link request}
+ * @example
+ * await ask('POST /v1/machines/:name/rearm', { params: { name: 'cp1' }, query: { keep: true } });
+ */
+export const ask = <O extends OperationKey>(operation: O, ...given: Args<O>): Promise<Answer<O>> =>
+  askUntil(undefined, operation, ...given);
 
-export const get = <T>(path: string, query?: Call['query'], signal?: AbortSignal): Promise<T> =>
-  call<T>('GET', path, { ...(query && { query }), ...(signal && { signal }) });
-export const post = <T>(path: string, json: unknown = {}, query?: Call['query']): Promise<T> =>
-  call<T>('POST', path, { json, ...(query && { query }) });
+/** The same; `stop` ends it. */
+export async function askUntil<O extends OperationKey>(
+  stop: AbortSignal | undefined,
+  operation: O,
+  ...given: Args<O>
+): Promise<Answer<O>> {
+  const { method, path, body } = requestOf(operation, ...given);
+  const json = method === 'POST' ? (body ?? {}) : body;
+  const response = await request(method, path, {
+    ...(json !== undefined && { json }),
+    ...(stop && { signal: stop }),
+  });
+  return (await response.json()) as Answer<O>;
+}
 
 /** A part of a path, escaped. */
 export const part = encodeURIComponent;

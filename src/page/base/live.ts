@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import type { EventView } from '../../api/times.ts';
 import { after } from './clock.ts';
 import { Frames } from './frames.ts';
-import { get, loggedOut, Problem, request } from './http.ts';
+import { askUntil, loggedOut, Problem, request } from './http.ts';
 
 /** Whether what is shown is up to date. */
 export const link = signal<'connecting' | 'live' | 'lost'>('connecting');
@@ -47,7 +47,7 @@ export async function followEvents(stop: AbortSignal): Promise<void> {
 }
 
 const newest = async (stop: AbortSignal): Promise<EventView | undefined> =>
-  (await get<{ items: readonly EventView[] }>('/v1/events', { limit: 1 }, stop)).items.at(-1);
+  (await askUntil(stop, 'GET /v1/events', { query: { limit: 1 } })).items.at(-1);
 
 async function* framesOf(response: Response) {
   const frames = new Frames();

@@ -1,6 +1,6 @@
 /** Passkeys: what the browser does for the server (WebAuthn level 3). */
-import type { Answer } from '../../api/contract/table.ts';
-import { Problem, part, post, request } from './http.ts';
+import type { Body } from '../../api/operations.ts';
+import { ask, Problem } from './http.ts';
 import { learnWho } from './session.ts';
 
 /** Whether this browser can, at the address by which it shows the page. */
@@ -9,23 +9,25 @@ export const canUsePasskeys = (): boolean =>
 
 /** @throws {Problem} when the password or the browser's answer is refused, or the person cancels */
 export async function addPasskey(label: string, password: string): Promise<void> {
-  const options = await post<Answer<'POST /v1/passkeys/begin'>>('/v1/passkeys/begin', { password });
+  const options = await ask('POST /v1/passkeys/begin', { body: { password } });
   const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(
     options as unknown as PublicKeyCredentialCreationOptionsJSON,
   );
   const credential = await asked(() => navigator.credentials.create({ publicKey }));
-  await post('/v1/passkeys', { label, credential });
+  const body = { label, credential } as Body<'POST /v1/passkeys'>;
+  await ask('POST /v1/passkeys', { body });
 }
 
 export const removePasskey = async (id: string): Promise<void> =>
-  void (await request('DELETE', `/v1/passkeys/${part(id)}`));
+  void (await ask('DELETE /v1/passkeys/:id', { params: { id } }));
 
 /** @throws {Problem} as {@link addPasskey} */
 export async function logInWithPasskey(): Promise<void> {
-  const options = await post<Answer<'POST /v1/login/passkey'>>('/v1/login/passkey');
+  const options = await ask('POST /v1/login/passkey', { body: {} });
   const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options);
   const credential = await asked(() => navigator.credentials.get({ publicKey }));
-  await post('/v1/login/passkey/finish', { credential, client: 'page' });
+  const body = { credential, client: 'page' } as Body<'POST /v1/login/passkey/finish'>;
+  await ask('POST /v1/login/passkey/finish', { body });
   await learnWho();
 }
 

@@ -1,7 +1,7 @@
 /** Who is logged in. */
 import { signal } from '@preact/signals';
 import type { Access, Principal } from '../../api/access.ts';
-import { get, loggedOut, Problem, post } from './http.ts';
+import { ask, loggedOut, Problem } from './http.ts';
 import { allowed, allowedSomewhere } from './may.ts';
 
 /** Undefined: not known yet. */
@@ -12,7 +12,7 @@ export const startFault = signal<Problem | undefined>(undefined);
 export async function learnWho(): Promise<void> {
   startFault.value = undefined;
   try {
-    who.value = await get<Principal>('/v1/whoami');
+    who.value = await ask('GET /v1/whoami');
     loggedOut.value = false;
   } catch (error) {
     who.value = undefined;
@@ -22,17 +22,17 @@ export async function learnWho(): Promise<void> {
 }
 
 export async function logIn(operator: string, password: string): Promise<void> {
-  await post('/v1/login', { operator, password, client: 'page' });
+  await ask('POST /v1/login', { body: { operator, password, client: 'page' } });
   await learnWho();
 }
 
 export async function redeem(invitation: string, password: string): Promise<void> {
-  await post('/v1/invitation', { invitation, password, client: 'page' });
+  await ask('POST /v1/invitation', { body: { invitation, password, client: 'page' } });
   await learnWho();
 }
 
 export async function logOut(): Promise<void> {
-  await post('/v1/logout');
+  await ask('POST /v1/logout');
   who.value = undefined;
   loggedOut.value = true;
 }

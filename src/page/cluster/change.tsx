@@ -1,6 +1,6 @@
 /** Changes of a cluster (an upgrade, a rotation, a roll): their steps, evidence, and orders. */
-import type { ChangeView } from '../../api/rotations.ts';
-import { Problem, part, post } from '../base/http.ts';
+import type { ChangeView } from '../../api/operations/changes.ts';
+import { ask, Problem } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { moment } from '../base/times.ts';
 import type { Tone } from '../fleet/row.ts';
@@ -9,26 +9,39 @@ import { commands, ProblemNote } from '../parts/note.tsx';
 import { Order } from '../parts/order.tsx';
 import { useResource } from '../parts/use.ts';
 
+type ChangeName = 'upgrade' | 'rotation' | 'roll';
+type ChangeOrder =
+  | `POST /v1/clusters/:name/${ChangeName}/${'pause' | 'resume'}`
+  | `POST /v1/clusters/:name/${'upgrade' | 'rotation'}/roll-back`
+  | 'POST /v1/clusters/:name/roll/cancel';
+
 interface Kind {
   /** The last part of its path. */
-  readonly name: 'upgrade' | 'rotation' | 'roll';
+  readonly name: ChangeName;
   readonly title: string;
   /** The order that takes it back, and its label. */
-  readonly back: readonly [order: string, label: string];
+  readonly back: readonly [order: ChangeOrder, label: string];
   readonly backText: string;
 }
 
-const ROLL_BACK: Pick<Kind, 'back' | 'backText'> = {
-  back: ['roll-back', 'Roll back'],
-  backText: 'The steps that are done are taken back, one after the other.',
-};
+const backText = 'The steps that are done are taken back, one after the other.';
 const KINDS: readonly Kind[] = [
-  { name: 'upgrade', title: 'Upgrade', ...ROLL_BACK },
-  { name: 'rotation', title: 'Rotation of keys', ...ROLL_BACK },
+  {
+    name: 'upgrade',
+    title: 'Upgrade',
+    back: ['POST /v1/clusters/:name/upgrade/roll-back', 'Roll back'],
+    backText,
+  },
+  {
+    name: 'rotation',
+    title: 'Rotation of keys',
+    back: ['POST /v1/clusters/:name/rotation/roll-back', 'Roll back'],
+    backText,
+  },
   {
     name: 'roll',
     title: 'Reboot of machines',
-    back: ['cancel', 'Cancel'],
+    back: ['POST /v1/clusters/:name/roll/cancel', 'Cancel'],
     backText: 'No other machine reboots; a node that is being drained takes pods again.',
   },
 ];
@@ -48,8 +61,11 @@ interface ChangeProps {
 
 function OneChange({ cluster, kind }: ChangeProps) {
   const { title } = kind;
-  const path = `/v1/clusters/${part(cluster)}/${kind.name}`;
-  const { value, error, reload } = useResource<ChangeView>(path, (event) => event.kind === 'cluster.change');
+  const { value, error, reload } = useResource(
+    `GET /v1/clusters/:name/${kind.name}`,
+    { params: { name: cluster } },
+    (event) => event.kind === 'cluster.change',
+  );
   const never = error instanceof Problem && error.status === 404;
   return (
     <section class="card" aria-label={title}>
@@ -57,7 +73,7 @@ function OneChange({ cluster, kind }: ChangeProps) {
         <h2>{title}</h2>
         {value && <State change={value} />}
         {value && !value.ended && may('administer', cluster) && (
-          <Orders change={value} path={path} kind={kind} done={reload} />
+          <Orders change={value} kind={kind} done={reload} />
         )}
       </header>
       {never && <p class="dim">There was none yet.</p>}
@@ -88,25 +104,33 @@ function stateOf({ ended, paused, holding, back }: ChangeView): readonly [Tone, 
 
 interface OrdersProps {
   readonly change: ChangeView;
-  readonly path: string;
   readonly kind: Kind;
   readonly done: () => void;
 }
-function Orders({ change, path, kind, done }: OrdersProps) {
+function Orders({ change, kind, done }: OrdersProps) {
   const { title, back, backText } = kind;
   const [order, label] = back;
-  const give = (what: string) => async (): Promise<void> => {
-    await post(`${path}/${what}`);
+  const params = { name: change.cluster };
+  const give = (what: ChangeOrder) => async (): Promise<void> => {
+    await ask(what, { params });
     done();
   };
   return (
     <div class="line push">
       {change.paused ? (
-        <Order label="Resume" title={`Resume: ${title}`} give={give('resume')}>
+        <Order
+          label="Resume"
+          title={`Resume: ${title}`}
+          give={give(`POST /v1/clusters/:name/${kind.name}/resume`)}
+        >
           <p>It continues with the step that is next, once the evidence of the present one is there.</p>
         </Order>
       ) : (
-        <Order label="Pause" title={`Pause: ${title}`} give={give('pause')}>
+        <Order
+          label="Pause"
+          title={`Pause: ${title}`}
+          give={give(`POST /v1/clusters/:name/${kind.name}/pause`)}
+        >
           <p>What is under way on a machine is finished. Nothing else restarts, and no other step begins.</p>
         </Order>
       )}

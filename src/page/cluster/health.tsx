@@ -1,9 +1,9 @@
 /** The members of a cluster's etcd as they assemble, its machines, and its health. */
 
 import { useState } from 'preact/hooks';
-import type { FoundingView } from '../../api/clusters.ts';
-import type { ClusterHealth } from '../../cluster/health/finding.ts';
-import { part, post } from '../base/http.ts';
+import type { Answer } from '../../api/operations.ts';
+
+import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { age, moment } from '../base/times.ts';
 import { allRows } from '../fleet/machines.ts';
@@ -11,11 +11,15 @@ import { Badge, Link } from '../parts/badge.tsx';
 import { commands, Loading, ProblemNote } from '../parts/note.tsx';
 import { useOrder, useResource } from '../parts/use.ts';
 
+type FoundingView = Answer<'GET /v1/clusters/:name/founding'>;
+
 const ABOUT_CLUSTER = ['cluster.', 'agent.', 'machine.'];
 
 export function Members({ cluster }: { readonly cluster: string }) {
-  const { value, error } = useResource<FoundingView>(`/v1/clusters/${part(cluster)}/founding`, ({ kind }) =>
-    ABOUT_CLUSTER.some((begin) => kind.startsWith(begin)),
+  const { value, error } = useResource(
+    'GET /v1/clusters/:name/founding',
+    { params: { name: cluster } },
+    ({ kind }) => ABOUT_CLUSTER.some((begin) => kind.startsWith(begin)),
   );
   const machines = allRows.value.filter((row) => row.cluster === cluster);
   const ready = machines.filter(({ phase }) => phase === 'ready').length;
@@ -112,9 +116,9 @@ const decisionText = (decision: object): string => {
 };
 
 export function Health({ cluster }: { readonly cluster: string }) {
-  const path = `/v1/clusters/${part(cluster)}`;
-  const { value, error, reload } = useResource<ClusterHealth>(`${path}/status`);
-  const [verified, setVerified] = useState<ClusterHealth | undefined>(undefined);
+  const params = { name: cluster };
+  const { value, error, reload } = useResource('GET /v1/clusters/:name/status', { params });
+  const [verified, setVerified] = useState<Answer<'GET /v1/clusters/:name/status'> | undefined>(undefined);
   const { busy, error: refused, run } = useOrder();
   if (error !== undefined) return <ProblemNote error={error} />;
   if (value === undefined) return <Loading what="the health; that may take some seconds" />;
@@ -144,7 +148,9 @@ export function Health({ cluster }: { readonly cluster: string }) {
           <button
             type="button"
             disabled={busy}
-            onClick={() => void run(async () => setVerified(await post<ClusterHealth>(`${path}/verify`)))}
+            onClick={() =>
+              void run(async () => setVerified(await ask('POST /v1/clusters/:name/verify', { params })))
+            }
           >
             {busy ? 'Probing …' : 'Check with probe pods'}
           </button>

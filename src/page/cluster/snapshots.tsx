@@ -1,6 +1,5 @@
 /** Snapshots of a cluster's etcd. */
-import type { SnapshotListView } from '../../api/snapshots.ts';
-import { part, post } from '../base/http.ts';
+import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { moment } from '../base/times.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -13,9 +12,9 @@ export const size = (octets: number): string =>
   octets < 1024 * 1024 ? `${(octets / 1024).toFixed(1)} KiB` : `${(octets / 1024 / 1024).toFixed(1)} MiB`;
 
 export function Snapshots({ cluster }: { readonly cluster: string }) {
-  const path = `/v1/clusters/${part(cluster)}`;
-  const { value, error, reload } = useResource<SnapshotListView>(
-    `${path}/backups`,
+  const { value, error, reload } = useResource(
+    'GET /v1/clusters/:name/backups',
+    { params: { name: cluster } },
     ({ kind }) => kind === 'cluster.snapshot',
   );
   if (error !== undefined) return <ProblemNote error={error} />;
@@ -28,7 +27,7 @@ export function Snapshots({ cluster }: { readonly cluster: string }) {
             label="Take a snapshot"
             title={`Take a snapshot of ${cluster}`}
             give={async () => {
-              await post(`${path}/backup`);
+              await ask('POST /v1/clusters/:name/backup', { params: { name: cluster } });
               reload();
             }}
           >
@@ -78,9 +77,7 @@ export function Snapshots({ cluster }: { readonly cluster: string }) {
                     </Badge>
                   ))}
                 </td>
-                <td>
-                  {may('operate', cluster) && <Verify path={`${path}/backups/${part(one.id)}/verify`} />}
-                </td>
+                <td>{may('operate', cluster) && <Verify cluster={cluster} id={one.id} />}</td>
               </tr>
             ))}
           </tbody>
@@ -95,9 +92,11 @@ export function Snapshots({ cluster }: { readonly cluster: string }) {
   );
 }
 
-function Verify({ path }: { readonly path: string }) {
+function Verify({ cluster, id }: { readonly cluster: string; readonly id: string }) {
+  const params = { name: cluster, id };
   const { busy, error, run } = useOrder();
-  const verify = (): void => void run(async () => void (await post(path)));
+  const verify = (): void =>
+    void run(async () => void (await ask('POST /v1/clusters/:name/backups/:id/verify', { params })));
   return (
     <>
       <button type="button" disabled={busy} onClick={verify}>

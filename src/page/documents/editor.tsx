@@ -1,10 +1,10 @@
 /** A document as YAML: its faults in place, the difference, the consequences, and its change. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Consequences } from '../../api/consequences.ts';
-import type { Shown } from '../../api/documents.ts';
 import type { ProfileChange } from '../../api/profile-changes.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { Fault } from '../../base/errors.ts';
-import { call, Problem, part } from '../base/http.ts';
+import { ask, Problem, part, request } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { commands, ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
@@ -49,7 +49,7 @@ export function Editor({ plural, document, etag, file, done }: EditorProps) {
   const changes = may('administer') && file === undefined;
   const send = async (dryRun: boolean): Promise<Checked> => {
     const sources = [{ file: 'document', text }];
-    const answer = await call<Checked>('POST', '/v1/apply', { json: { sources }, query: { dryRun } });
+    const answer = await ask('POST /v1/apply', { query: { dryRun }, body: { sources } });
     const { warnings, consequences = [], profiles = [] } = answer;
     return { text, warnings, consequences, profiles };
   };
@@ -63,7 +63,7 @@ export function Editor({ plural, document, etag, file, done }: EditorProps) {
       const type = { type: 'application/yaml', body: text };
       const renamed = nameIn(text) !== name;
       if (etag === undefined || renamed) await send(false);
-      else await call('PUT', `/v1/${plural}/${part(name)}`, { text: type, headers: { 'if-match': etag } });
+      else await request('PUT', `/v1/${plural}/${part(name)}`, { text: type, headers: { 'if-match': etag } });
       done(nameIn(text) ?? name);
     });
   return (

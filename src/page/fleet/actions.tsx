@@ -1,8 +1,7 @@
 /** What can be done with the selected machines: a preview first, then one order for each. */
 import { useState } from 'preact/hooks';
-import type { Shown } from '../../api/documents.ts';
 import type { Fault } from '../../base/errors.ts';
-import { part, post } from '../base/http.ts';
+import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { count } from '../base/times.ts';
 import { Dialog } from '../parts/dialog.tsx';
@@ -68,11 +67,11 @@ interface ActProps {
 }
 
 function Accept({ names, close }: ActProps) {
-  const profiles = useResource<{ items: readonly Shown[] }>('/v1/profiles');
+  const profiles = useResource('GET /v1/:kind', { params: { kind: 'profiles' } });
   const [profile, setProfile] = useState('');
   const chosen = profile === '' ? {} : { profile };
   const { outcomes, state, start } = useEach(names, (name) =>
-    post(`/v1/machines/${part(name)}/accept`, chosen),
+    ask('POST /v1/machines/:name/accept', { params: { name }, body: chosen }),
   );
   const unknown = allRows.value.filter((row) => row.unknown && names.includes(row.name)).length;
   return (
@@ -100,13 +99,13 @@ function Accept({ names, close }: ActProps) {
 }
 
 function Delete({ names, close }: ActProps) {
-  const documents = names.map((name) => ({ kind: 'Machine', name }));
+  const documents = names.map((name) => ({ kind: 'Machine' as const, name }));
   const [warnings, setWarnings] = useState<readonly Fault[] | undefined>(undefined);
   const [error, setError] = useState<unknown>(undefined);
   const [state, setState] = useState<'ready' | 'running' | 'done'>('ready');
   const send = async (dryRun: boolean): Promise<void> => {
     try {
-      const answer = await post<{ warnings: readonly Fault[] }>('/v1/delete', { documents }, { dryRun });
+      const answer = await ask('POST /v1/delete', { query: { dryRun }, body: { documents } });
       setWarnings(answer.warnings);
       if (!dryRun) {
         setState('done');

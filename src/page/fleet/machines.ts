@@ -4,10 +4,10 @@
  * when they come onto it.
  */
 import { computed, signal } from '@preact/signals';
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { EventView } from '../../api/times.ts';
 import { coalesce, now, throttle } from '../base/clock.ts';
-import { get, Problem, part } from '../base/http.ts';
+import { ask, Problem } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
 import { byName, type Memberships, membershipsOf, type Phase, type Row, rowOf } from './row.ts';
 
@@ -88,8 +88,8 @@ export async function loadMachines(): Promise<void> {
   const asked = now();
   try {
     const [machines, clusters] = await Promise.all([
-      get<{ items: readonly Shown[] }>('/v1/machines', { brief: true }),
-      get<{ items: readonly Shown[] }>('/v1/clusters'),
+      ask('GET /v1/:kind', { params: { kind: 'machines' }, query: { brief: true } }),
+      ask('GET /v1/:kind', { params: { kind: 'clusters' } }),
     ]);
     memberships = membershipsOf(clusters.items);
     const listed = new Set(machines.items.map(({ metadata }) => metadata.name));
@@ -154,7 +154,7 @@ async function fetchOne(name: string): Promise<void> {
   const asked = now();
   fetched.set(name, asked);
   try {
-    put(await get<Shown>(`/v1/machines/${part(name)}`), asked);
+    put(await ask('GET /v1/:kind/:name', { params: { kind: 'machines', name } }), asked);
   } catch (error) {
     if (!(error instanceof Problem)) throw error;
     if (error.status === 404) forget(name);

@@ -1,5 +1,5 @@
 /** A machine as a row of the fleet, filters and orders of rows. Pure. */
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { StatusView } from '../../api/times.ts';
 import type { ClusterSpec, MachineSpec } from '../../resources/kinds.ts';
 

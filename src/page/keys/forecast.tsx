@@ -1,5 +1,5 @@
 /** What ends when, as a line of time. */
-import type { ScopeStatus } from '../../api/trust.ts';
+import type { ScopeStatus } from '../../api/operations/pki.ts';
 import { now } from '../base/clock.ts';
 import { moment } from '../base/times.ts';
 import { ticks } from '../machine/scale.ts';

@@ -1,7 +1,8 @@
 /** The wizard of a rotation: choose keysets, read what it would do, and begin. */
 import { useState } from 'preact/hooks';
+import type { Body } from '../../api/operations.ts';
 import type { ChangePreview } from '../../cluster/change/preview.ts';
-import { part, post } from '../base/http.ts';
+import { ask } from '../base/http.ts';
 import { go } from '../base/place.ts';
 import { count } from '../base/times.ts';
 import { Dialog } from '../parts/dialog.tsx';
@@ -40,20 +41,26 @@ function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () 
   const [careful, setCareful] = useState(true);
   const [preview, setPreview] = useState<ChangePreview | undefined>(undefined);
   const { busy, error, run } = useOrder();
-  const path = `/v1/clusters/${part(cluster)}/rotation`;
-  const order = (): object => {
+  const params = { name: cluster };
+  const order = (): Body<'POST /v1/clusters/:name/rotation'> => {
     const from = preview?.steps.find(({ noReturn }) => noReturn)?.name;
-    return { keysets: chosen.join(','), ...(careful && from !== undefined && { pauseBefore: from }) };
+    return { keysets: chosen, ...(careful && from !== undefined && { pauseBefore: [from] }) };
   };
   const look = (event: Event): void => {
     event.preventDefault();
     void run(async () =>
-      setPreview(await post<ChangePreview>(path, { keysets: chosen.join(',') }, { dryRun: true })),
+      setPreview(
+        (await ask('POST /v1/clusters/:name/rotation', {
+          params,
+          query: { dryRun: true },
+          body: { keysets: chosen },
+        })) as ChangePreview,
+      ),
     );
   };
   const begin = (): void =>
     void run(async () => {
-      await post(path, order());
+      await ask('POST /v1/clusters/:name/rotation', { params, body: order() });
       go(['clusters', cluster], { tab: 'changes' });
     });
   return (

@@ -1,8 +1,8 @@
 /** What an operator can do with one machine; each order says first what it does. */
 import { useState } from 'preact/hooks';
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { Fault } from '../../base/errors.ts';
-import { call, part, post, request } from '../base/http.ts';
+import { ask } from '../base/http.ts';
 import { go } from '../base/place.ts';
 import { may } from '../base/session.ts';
 import { changed } from '../fleet/machines.ts';
@@ -38,14 +38,17 @@ interface ActProps {
 
 function Accept({ machine, done }: ActProps) {
   const { name } = machine.metadata;
-  const profiles = useResource<{ items: readonly Shown[] }>(may('view') ? '/v1/profiles' : undefined);
+  const profiles = useResource(may('view') ? 'GET /v1/:kind' : undefined, { params: { kind: 'profiles' } });
   const [profile, setProfile] = useState('');
   return (
     <Order
       label="Accept"
       title={`Accept ${name}`}
       give={async () => {
-        await post(`/v1/machines/${part(name)}/accept`, profile === '' ? {} : { profile });
+        await ask('POST /v1/machines/:name/accept', {
+          params: { name },
+          body: profile === '' ? {} : { profile },
+        });
         changed([name]);
         done();
       }}
@@ -77,7 +80,7 @@ function Rearm({ machine, done }: ActProps) {
       title={`End the alarm of ${name}`}
       danger
       give={async () => {
-        await post(`/v1/machines/${part(name)}/rearm`, {}, { keep });
+        await ask('POST /v1/machines/:name/rearm', { params: { name }, query: { keep } });
         changed([name]);
         done();
       }}
@@ -104,7 +107,7 @@ function Hold({ machine, done }: ActProps) {
       title={`Put ${name} in quarantine`}
       danger
       give={async () => {
-        await post(`/v1/machines/${part(name)}/quarantine`, { reason });
+        await ask('POST /v1/machines/:name/quarantine', { params: { name }, body: { reason } });
         changed([name]);
         done();
       }}
@@ -125,7 +128,7 @@ function Release({ machine, done }: ActProps) {
       label="End the quarantine"
       title={`End the quarantine of ${name}`}
       give={async () => {
-        await post(`/v1/machines/${part(name)}/release`);
+        await ask('POST /v1/machines/:name/release', { params: { name } });
         changed([name]);
         done();
       }}
@@ -138,14 +141,13 @@ function Release({ machine, done }: ActProps) {
 
 function Delete({ machine }: { readonly machine: Shown }) {
   const { name } = machine.metadata;
-  const path = `/v1/machines/${part(name)}`;
   return (
     <Order
       label={machine.spec === undefined ? 'Forget' : 'Delete'}
       title={`${machine.spec === undefined ? 'Forget' : 'Delete'} ${name}`}
       danger
       give={async () => {
-        await request('DELETE', path);
+        await ask('DELETE /v1/:kind/:name', { params: { kind: 'machines', name } });
         changed([name]);
         go(['fleet']);
       }}
@@ -155,16 +157,16 @@ function Delete({ machine }: { readonly machine: Shown }) {
           ? 'What was seen of it is forgotten. It appears again when it boots the next time.'
           : 'Its document is removed, and its certificate is revoked. Its disks are not changed.'}
       </p>
-      <DeletePreview path={path} />
+      <DeletePreview name={name} />
     </Order>
   );
 }
 
 /** What the server says about the deletion, without doing it. */
-function DeletePreview({ path }: { readonly path: string }) {
+function DeletePreview({ name }: { readonly name: string }) {
   const [state, setState] = useState<{ warnings?: readonly Fault[]; error?: unknown }>({});
   useState(() =>
-    call<{ warnings: readonly Fault[] }>('DELETE', path, { query: { dryRun: true } }).then(
+    ask('DELETE /v1/:kind/:name', { params: { kind: 'machines', name }, query: { dryRun: true } }).then(
       ({ warnings }) => setState({ warnings }),
       (error: unknown) => setState({ error }),
     ),

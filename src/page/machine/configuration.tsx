@@ -1,13 +1,12 @@
 /** The first-boot configuration that a machine gets, and where each value comes from. */
 import { useState } from 'preact/hooks';
-import type { MachineConfiguration } from '../../api/machines.ts';
-import { part } from '../base/http.ts';
+
 import { Loading, ProblemNote } from '../parts/note.tsx';
 import { Scrolled } from '../parts/scrolled.tsx';
 import { useResource } from '../parts/use.ts';
 
 export function Configuration({ name }: { readonly name: string }) {
-  const { value, error } = useResource<MachineConfiguration>(`/v1/render/${part(name)}`, ({ kind }) =>
+  const { value, error } = useResource('GET /v1/render/:machine', { params: { machine: name } }, ({ kind }) =>
     kind.startsWith('document.'),
   );
   const [open, setOpen] = useState<string | undefined>(undefined);

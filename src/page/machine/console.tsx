@@ -1,8 +1,8 @@
 /** What a machine printed on its console in a boot, as it comes. */
 import { useEffect, useState } from 'preact/hooks';
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { every } from '../base/clock.ts';
-import { get, part } from '../base/http.ts';
+import { askUntil } from '../base/http.ts';
 import { place, setQuery } from '../base/place.ts';
 import { moment } from '../base/times.ts';
 import { Choice } from '../parts/field.tsx';
@@ -24,7 +24,10 @@ function useConsole(name: string, chosen: string | undefined) {
     let shown: View | undefined;
     let busy = false;
     const ask = (after?: number): Promise<View> =>
-      get<View>(`/v1/machines/${part(name)}/console`, { boot: chosen, after }, stop.signal);
+      askUntil(stop.signal, 'GET /v1/machines/:name/console', {
+        params: { name },
+        query: { boot: chosen, after },
+      });
     const next = async (): Promise<View> => {
       const last = shown?.lines.at(-1)?.number;
       const news = await ask(last);

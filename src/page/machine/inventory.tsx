@@ -1,6 +1,4 @@
 /** What a machine is made of, as it reports itself. */
-import type { InventoryList } from '../../api/inventory.ts';
-import { part } from '../base/http.ts';
 import { moment } from '../base/times.ts';
 import { Facts } from '../parts/facts.tsx';
 import { ProblemNote } from '../parts/note.tsx';
@@ -8,8 +6,9 @@ import { useResource } from '../parts/use.ts';
 import { PLAIN_CLAIM, partFacts } from './parts.ts';
 
 export function Inventory({ name }: { readonly name: string }) {
-  const { value, error } = useResource<InventoryList>(
-    `/v1/inventory?machine=${part(name)}`,
+  const { value, error } = useResource(
+    'GET /v1/inventory',
+    { query: { machine: name } },
     ({ kind, subject }) => subject === name && (kind === 'agent.alive' || kind === 'machine.inventory'),
   );
   const known = value?.items[0];

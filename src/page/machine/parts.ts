@@ -1,5 +1,5 @@
 /** Texts about the parts that a machine reports. Pure. */
-import type { InventoryView } from '../../api/inventory.ts';
+import type { InventoryView } from '../../api/operations/inventory.ts';
 
 type Disk = InventoryView['disks'][number];
 type Card = InventoryView['cards'][number];

@@ -1,6 +1,6 @@
 /** The timeline of a boot, drawn to scale, with what is wrong and every entry as text. */
-import type { TimelineView } from '../../api/timeline.ts';
-import { part } from '../base/http.ts';
+import type { TimelineView } from '../../api/operations/timeline.ts';
+
 import { place, setQuery } from '../base/place.ts';
 import { moment, span } from '../base/times.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -11,8 +11,11 @@ import { mark, ticks } from './scale.ts';
 
 export function BootTimeline({ name }: { readonly name: string }) {
   const boot = place.value.query.boot;
-  const path = `/v1/machines/${part(name)}/timeline${boot ? `?boot=${part(boot)}` : ''}`;
-  const { value, error } = useResource<TimelineView>(path, ({ subject }) => subject === name);
+  const { value, error } = useResource(
+    'GET /v1/machines/:name/timeline',
+    { params: { name }, query: { boot } },
+    ({ subject }) => subject === name,
+  );
   if (error !== undefined) return <ProblemNote error={error} />;
   if (value === undefined) return <Loading what="the timeline" />;
   return (

@@ -1,12 +1,11 @@
 /** Why a machine gets what it gets: every step of the decision. */
-import type { Explanation } from '../../pxe/decide/explain.ts';
-import { part } from '../base/http.ts';
 import { commands, Loading, ProblemNote } from '../parts/note.tsx';
 import { useResource } from '../parts/use.ts';
 
 export function Why({ name }: { readonly name: string }) {
-  const { value, error } = useResource<Explanation>(
-    `/v1/explain?machine=${part(name)}`,
+  const { value, error } = useResource(
+    'GET /v1/explain',
+    { query: { machine: name } },
     ({ subject, kind }) => subject === name || kind.startsWith('document.'),
   );
   if (error !== undefined) return <ProblemNote error={error} />;

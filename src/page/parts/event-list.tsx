@@ -4,14 +4,20 @@ import { moment } from '../base/times.ts';
 import { Link } from './badge.tsx';
 import { type Column, Rows } from './rows.tsx';
 
+/** An event, or an entry of the security log. */
+type Listed = Omit<EventView, 'kind'> & { readonly kind: string };
+
 /** What an event says: its reason, else its details. */
-export const textOf = ({ reason, fields, actor }: EventView): string => {
+export const textOf = ({ reason, fields, actor }: Pick<Listed, 'reason' | 'fields' | 'actor'>): string => {
   const given = Object.entries(fields ?? {}).map(([key, value]) => `${key}=${value}`);
   return [reason?.text ?? given.join(' '), actor && `by ${actor.user}`].filter(Boolean).join(' · ');
 };
 
 /** Where the subject of an event is shown. */
-export function subjectPlace({ kind: of, subject }: EventView): readonly string[] | undefined {
+export function subjectPlace({
+  kind: of,
+  subject,
+}: Pick<Listed, 'kind' | 'subject'>): readonly string[] | undefined {
   if (of === 'operator.action' && !subject.includes('/')) return undefined;
   const [kind, name] = subject.split('/', 2);
   if (name === undefined) return /^([0-9a-f]{2}:){5}/.test(subject) ? undefined : ['machines', subject];
@@ -20,7 +26,7 @@ export function subjectPlace({ kind: of, subject }: EventView): readonly string[
   return ['Network', 'Image', 'Profile'].includes(kind!) ? ['documents', kind!, name] : undefined;
 }
 
-const COLUMNS: readonly Column<EventView>[] = [
+const COLUMNS: readonly Column<Listed>[] = [
   { key: 'at', label: 'Time', class: 'time', cell: ({ at }) => <time>{moment(at)}</time> },
   { key: 'kind', label: 'Event', class: 'kind', cell: ({ kind }) => kind },
   {
@@ -46,6 +52,6 @@ const COLUMNS: readonly Column<EventView>[] = [
   },
 ];
 
-export const EventRows = ({ events }: { readonly events: readonly EventView[] }) => (
+export const EventRows = ({ events }: { readonly events: readonly Listed[] }) => (
   <Rows label="Events" rows={events} columns={COLUMNS} keyOf={({ sequence }) => String(sequence)} />
 );

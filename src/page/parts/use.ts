@@ -1,8 +1,10 @@
 /** Hooks that several views use. */
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { type Args, requestOf } from '../../api/contract/request.ts';
+import type { Answer, OperationKey } from '../../api/operations.ts';
 import type { EventView } from '../../api/times.ts';
 import { coalesce, every, now } from '../base/clock.ts';
-import { get } from '../base/http.ts';
+import { askUntil } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
 
 export interface Fetched<T> {
@@ -15,24 +17,27 @@ export interface Fetched<T> {
 const SETTLE_MS = 150;
 
 /**
- * Fetches a resource, and fetches it again after events that concern it. What was there stays on
- * the screen meanwhile.
+ * Asks for something, and asks again after events that concern it. What was there stays on the
+ * screen meanwhile.
  *
- * @param path undefined: nothing is fetched
+ * @param operation undefined: nothing is asked for
  */
-export function useResource<T>(
-  path: string | undefined,
+export function useResource<O extends OperationKey>(
+  operation: O | undefined,
+  given?: Args<O>[0],
   concerns?: (event: EventView) => boolean,
-): Fetched<T> {
-  const [state, setState] = useState<{ path?: string; value?: T; error?: unknown }>({});
+): Fetched<Answer<O>> {
+  const args = [given] as unknown as Args<O>;
+  const path = operation && requestOf(operation, ...args).path;
+  const [state, setState] = useState<{ path?: string; value?: Answer<O>; error?: unknown }>({});
   const [round, setRound] = useState(0);
   const latest = useRef(concerns);
   latest.current = concerns;
   const reload = useCallback(() => setRound((n) => n + 1), []);
   useEffect(() => {
-    if (path === undefined) return;
+    if (operation === undefined || path === undefined) return;
     const stop = new AbortController();
-    get<T>(path, {}, stop.signal).then(
+    askUntil(stop.signal, operation, ...args).then(
       (value) => setState({ path, value }),
       (error: unknown) => {
         if (!stop.signal.aborted) setState({ path, error });

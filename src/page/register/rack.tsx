@@ -1,7 +1,7 @@
 /** A whole rack at once: a pasted table becomes Machine documents, checked by the server first. */
 import { useState } from 'preact/hooks';
 import type { Fault } from '../../base/errors.ts';
-import { post } from '../base/http.ts';
+import { ask } from '../base/http.ts';
 import { count } from '../base/times.ts';
 import { changed } from '../fleet/machines.ts';
 import { commands, ProblemNote } from '../parts/note.tsx';
@@ -18,7 +18,7 @@ const EXAMPLE = 'name,mac,address,profile,labels\nnode-1,52:54:00:aa:00:01,10.77
 const send = (machines: readonly Draft[], dryRun: boolean): Promise<Answer> => {
   // One line for each row of the table, so that faults name the row; the first is its heading.
   const text = `# heading\n${machines.map((machine) => `--- ${JSON.stringify(machine)}\n`).join('')}`;
-  return post<Answer>('/v1/apply', { sources: [{ file: 'table', text }] }, { dryRun });
+  return ask('POST /v1/apply', { query: { dryRun }, body: { sources: [{ file: 'table', text }] } });
 };
 
 export function WholeRack() {

@@ -1,8 +1,8 @@
 /** A machine that was only seen: what is known of it, and the form that accepts it. */
 import { useState } from 'preact/hooks';
-import type { Shown } from '../../api/documents.ts';
-import type { InventoryView } from '../../api/inventory.ts';
-import { part, post, request } from '../base/http.ts';
+import type { InventoryView } from '../../api/operations/inventory.ts';
+import type { Shown } from '../../api/shown.ts';
+import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { age, moment } from '../base/times.ts';
 import { changed } from '../fleet/machines.ts';
@@ -77,18 +77,21 @@ function AcceptForm({ name, seen, profiles, clusters }: AcceptProps) {
   const accept = (event: Event): void => {
     event.preventDefault();
     void run(async () => {
-      await post(`/v1/machines/${part(name)}/accept`, {
-        ...(given !== '' && { name: given }),
-        ...(profile !== '' && { profile }),
-        ...(cluster !== '' && { cluster }),
-        ...(macs.length > 0 && { macs: macs.join(',') }),
+      await ask('POST /v1/machines/:name/accept', {
+        params: { name },
+        body: {
+          ...(given !== '' && { name: given }),
+          ...(profile !== '' && { profile }),
+          ...(cluster !== '' && { cluster }),
+          macs,
+        },
       });
       changed([name, given || name]);
     });
   };
   const forget = (): void =>
     void run(async () => {
-      await request('DELETE', `/v1/machines/${part(name)}`);
+      await ask('DELETE /v1/:kind/:name', { params: { kind: 'machines', name } });
       changed([name]);
     });
   return (

@@ -1,7 +1,7 @@
 /** Keys that wait until an operator types the code that the machine's own console shows. */
 import { useState } from 'preact/hooks';
-import type { Waiting } from '../../api/approvals.ts';
-import { part, post } from '../base/http.ts';
+import type { Waiting } from '../../api/operations/machines.ts';
+import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { age } from '../base/times.ts';
 import { Link } from '../parts/badge.tsx';
@@ -23,7 +23,7 @@ export function WaitingKey({ keyOf, now, done }: WaitingProps) {
   const approve = (event: Event): void => {
     event.preventDefault();
     void run(async () => {
-      await post(`/v1/machines/${part(machine)}/approve`, { code });
+      await ask('POST /v1/machines/:name/approve', { params: { name: machine }, body: { code } });
       done();
     });
   };

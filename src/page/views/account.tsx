@@ -1,6 +1,6 @@
 /** The operator's own account: roles and passkeys. */
 import { useState } from 'preact/hooks';
-import type { Answer } from '../../api/contract/table.ts';
+import type { Answer } from '../../api/operations.ts';
 import { Problem } from '../base/http.ts';
 import { addPasskey, canUsePasskeys, removePasskey } from '../base/passkeys.ts';
 import { who } from '../base/session.ts';
@@ -31,7 +31,7 @@ export function Account() {
 }
 
 function Passkeys() {
-  const { value, error, reload } = useResource<List>('/v1/passkeys');
+  const { value, error, reload } = useResource('GET /v1/passkeys');
   if (error !== undefined) return <ProblemNote error={error} />;
   if (value === undefined) return <Loading what="passkeys" />;
   const { page, refused, items } = value;

@@ -1,7 +1,7 @@
 /** All clusters, and one cluster. */
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { ClusterSpec } from '../../resources/kinds.ts';
-import { part } from '../base/http.ts';
+
 import { place } from '../base/place.ts';
 import { Changes } from '../cluster/change.tsx';
 import { Health, Members } from '../cluster/health.tsx';
@@ -31,7 +31,7 @@ export function Clusters() {
 }
 
 function AllClusters() {
-  const { value, error } = useResource<{ items: readonly Shown[] }>('/v1/clusters', aboutClusters);
+  const { value, error } = useResource('GET /v1/:kind', { params: { kind: 'clusters' } }, aboutClusters);
   return (
     <>
       <header class="head">
@@ -83,7 +83,11 @@ const TABS = [
 ] as const;
 
 function OneCluster({ name }: { readonly name: string }) {
-  const { value, error } = useResource<Shown>(`/v1/clusters/${part(name)}`, aboutClusters);
+  const { value, error } = useResource(
+    'GET /v1/:kind/:name',
+    { params: { kind: 'clusters', name } },
+    aboutClusters,
+  );
   if (error !== undefined)
     return (
       <>

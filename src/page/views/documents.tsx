@@ -1,6 +1,6 @@
 /** All documents by kind, and one document with its editor. */
 import { useEffect, useState } from 'preact/hooks';
-import type { Shown } from '../../api/documents.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { Kind } from '../../resources/kinds.ts';
 import { Problem, part, request } from '../base/http.ts';
 import { go, place, setQuery } from '../base/place.ts';
@@ -54,7 +54,7 @@ const originText = ({ origin }: Shown['status']): string =>
       : 'store';
 
 function AllDocuments({ kind }: { readonly kind: Kind }) {
-  const { value, error } = useResource<{ items: readonly Shown[] }>(`/v1/${PLURAL[kind]}`, ({ subject }) =>
+  const { value, error } = useResource('GET /v1/:kind', { params: { kind: PLURAL[kind] } }, ({ subject }) =>
     subject.startsWith(`${kind}/`),
   );
   const find = place.value.query.find ?? '';

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { EventView } from '../../api/times.ts';
 import { coalesce } from '../base/clock.ts';
-import { get } from '../base/http.ts';
+import { ask } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
 import { place, setQuery } from '../base/place.ts';
 import { count } from '../base/times.ts';
@@ -81,7 +81,7 @@ function useEvents(following: boolean) {
   const [error, setError] = useState<unknown>(undefined);
   const missed = gap.value;
   useEffect(() => {
-    const load = get<{ items: readonly EventView[] }>('/v1/events', { limit: MOST });
+    const load = ask('GET /v1/events', { query: { limit: MOST } });
     load.then(({ items }) => setEvents(items.toReversed()), setError);
   }, [missed, following]);
   useEffect(() => {
@@ -124,11 +124,10 @@ function Export({ name, items }: { readonly name: string; readonly items: readon
   );
 }
 
-type Entry = EventView & { readonly hash?: string };
-
 export function Audit() {
-  const { value, error } = useResource<{ items: readonly Entry[] }>(
-    '/v1/audit/entries?limit=2000',
+  const { value, error } = useResource(
+    'GET /v1/audit/entries',
+    { query: { limit: 2000 } },
     ({ kind }) => kind.startsWith('operator.') || kind.startsWith('agent.'),
   );
   const find = place.value.query.find ?? '';

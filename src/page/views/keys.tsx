@@ -1,6 +1,6 @@
 /** Keys and certificates: what ends when, the generations of each keyset, and their rotation. */
-import type { ScopeStatus } from '../../api/trust.ts';
-import { part } from '../base/http.ts';
+import type { ScopeStatus } from '../../api/operations/pki.ts';
+
 import { place } from '../base/place.ts';
 import { may } from '../base/session.ts';
 import { count, moment } from '../base/times.ts';
@@ -14,9 +14,11 @@ import { useResource } from '../parts/use.ts';
 
 export function Keys() {
   const [, scope] = place.value.path;
-  const path = scope === undefined || scope === 'muster' ? '/v1/pki' : `/v1/pki/${part(scope)}`;
-  const { value, error } = useResource<{ items: readonly ScopeStatus[] }>(
-    `${path}?within=${AHEAD_DAYS}d`,
+  const all = scope === undefined || scope === 'muster';
+  const query = { within: `${AHEAD_DAYS}d` };
+  const { value, error } = useResource<'GET /v1/pki' | 'GET /v1/pki/:cluster'>(
+    all ? 'GET /v1/pki' : 'GET /v1/pki/:cluster',
+    { params: { cluster: scope ?? '' }, query },
     ({ kind }) => kind.startsWith('pki.') || kind === 'cluster.change' || kind === 'agent.certificate',
   );
   const items = value?.items.filter((one) => scope === undefined || one.scope === scope) ?? [];

@@ -1,7 +1,7 @@
 /** The log-in: by password, by passkey, by identity provider, or with an invitation. */
 import { useEffect, useState } from 'preact/hooks';
-import type { Answer } from '../../api/contract/table.ts';
-import { get } from '../base/http.ts';
+import type { Answer } from '../../api/operations.ts';
+import { ask } from '../base/http.ts';
 import { canUsePasskeys, logInWithPasskey } from '../base/passkeys.ts';
 import { logIn, redeem } from '../base/session.ts';
 import { TextField } from '../parts/field.tsx';
@@ -18,7 +18,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 
 function OtherWays({ refused }: { readonly refused: string | undefined }) {
   const [ways, setWays] = useState<Answer<'GET /v1/login'>>({});
-  useEffect(() => void get<Answer<'GET /v1/login'>>('/v1/login').then(setWays, () => {}), []);
+  useEffect(() => void ask('GET /v1/login').then(setWays, () => {}), []);
   const { busy, error, run } = useOrder();
   const { passkeys } = ways;
   return (

@@ -1,8 +1,7 @@
 /** One machine: its boot, console, configuration, facts, events, and why it gets what it gets. */
-import type { Shown } from '../../api/documents.ts';
-import type { EventView } from '../../api/times.ts';
+import type { Shown } from '../../api/shown.ts';
 import type { MachineSpec } from '../../resources/kinds.ts';
-import { part } from '../base/http.ts';
+
 import { place } from '../base/place.ts';
 import { moment } from '../base/times.ts';
 import { allRows } from '../fleet/machines.ts';
@@ -33,8 +32,9 @@ const TABS = [
 
 export function Machine() {
   const [, name = ''] = place.value.path;
-  const { value, error, reload } = useResource<Shown>(
-    `/v1/machines/${part(name)}`,
+  const { value, error, reload } = useResource(
+    'GET /v1/:kind/:name',
+    { params: { kind: 'machines', name } },
     ({ subject }) => subject === name || subject === `Machine/${name}`,
   );
   const cluster = allRows.value.find((row) => row.name === name)?.cluster || undefined;
@@ -78,7 +78,7 @@ export function Machine() {
 }
 
 function Plan({ name }: { readonly name: string }) {
-  const { value, error } = useResource<{ plan: string }>(`/v1/machines/${part(name)}/plan`, ({ kind }) =>
+  const { value, error } = useResource('GET /v1/machines/:name/plan', { params: { name } }, ({ kind }) =>
     kind.startsWith('document.'),
   );
   if (error !== undefined) return <ProblemNote error={error} />;
@@ -165,8 +165,9 @@ function MachineFacts({ machine }: { readonly machine: Shown }) {
 }
 
 function MachineEvents({ name }: { readonly name: string }) {
-  const { value, error } = useResource<{ items: readonly EventView[] }>(
-    `/v1/events?subject=${part(name)}`,
+  const { value, error } = useResource(
+    'GET /v1/events',
+    { query: { subject: name } },
     ({ subject }) => subject === name,
   );
   if (error !== undefined) return <ProblemNote error={error} />;

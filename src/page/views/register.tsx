@@ -1,9 +1,7 @@
 /** Machines that nobody knows yet, keys that wait for an operator, and whole racks. */
 
 import { useEffect } from 'preact/hooks';
-import type { Waiting } from '../../api/approvals.ts';
-import type { Shown } from '../../api/documents.ts';
-import type { InventoryList } from '../../api/inventory.ts';
+import type { Shown } from '../../api/shown.ts';
 import { may } from '../base/session.ts';
 import { allRows, loading, machineNamed, show } from '../fleet/machines.ts';
 import { Empty, Loading, ProblemNote } from '../parts/note.tsx';
@@ -18,13 +16,18 @@ const namesOf = (list: List<Shown> | undefined): readonly string[] =>
 
 export function Register() {
   const now = useNow(5000);
-  const profiles = useResource<List<Shown>>('/v1/profiles', ({ subject }) => subject.startsWith('Profile/'));
-  const clusters = useResource<List<Shown>>('/v1/clusters', ({ subject }) => subject.startsWith('Cluster/'));
-  const waiting = useResource<List<Waiting>>('/v1/waiting', ({ kind }) =>
+  const profiles = useResource('GET /v1/:kind', { params: { kind: 'profiles' } }, ({ subject }) =>
+    subject.startsWith('Profile/'),
+  );
+  const clusters = useResource('GET /v1/:kind', { params: { kind: 'clusters' } }, ({ subject }) =>
+    subject.startsWith('Cluster/'),
+  );
+  const waiting = useResource('GET /v1/waiting', {}, ({ kind }) =>
     ['agent.waiting', 'machine.approved', 'agent.certificate'].includes(kind),
   );
-  const parts = useResource<InventoryList>(
-    '/v1/inventory?fields=from%3Ddiscovery',
+  const parts = useResource(
+    'GET /v1/inventory',
+    { query: { fields: 'from=discovery' } },
     ({ kind }) => kind === 'machine.inventory' || kind === 'machine.accepted',
   );
   const unknown = allRows.value.filter((row) => row.unknown).map(({ name }) => name);

@@ -1,5 +1,5 @@
 /** What tests of rotations read of a rack. */
-import type { ChangeView } from '../../../src/api/rotations.ts';
+import type { ChangeView } from '../../../src/api/operations/changes.ts';
 import { callApi } from './api.ts';
 import type { Machine, Rack } from './rack.ts';
 

@@ -3,11 +3,11 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { withoutComments } from '../../../scripts/script-texts.ts';
 import { AGENT_BUNDLE } from '../../../src/agent/bundle.ts';
 import { type AgentSettings, agentLayer, selectorText, settingsText } from '../../../src/agent/layer.ts';
 import { layerRequest, settingsFor } from '../../../src/agent/machine-layer.ts';
 import { AGENT_HOLDS, CHECKS } from '../../../src/agent/plan.ts';
+import { withoutComments } from '../../../src/base/script-text.files.ts';
 import { expand } from '../../../src/ignition/template.ts';
 import { nodeConfig } from '../../../src/resources/nodeconfig.ts';
 

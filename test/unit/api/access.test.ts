@@ -10,7 +10,7 @@ import {
   ROLES,
   type Role,
 } from '../../../src/api/access.ts';
-import { OPERATOR_ROUTES } from '../../../src/api/routes.ts';
+import { ROUTES } from '../../../src/api/operations.ts';
 
 const as = (...grants: Grant[]): Principal => ({ name: 'ada', by: 'token', grants });
 const clusterOf = (machine: string): string | undefined => (machine === 'b1' ? 'blue' : undefined);
@@ -66,7 +66,7 @@ describe('a request', () => {
 it('no grant allows more than the sum of its roles, and the socket allows every route', () => {
   const grant = fc.record({ role: fc.constantFrom(...(Object.keys(ROLES) as Role[])) });
   fc.assert(
-    fc.property(fc.array(grant), fc.constantFrom(...OPERATOR_ROUTES), (grants, row) => {
+    fc.property(fc.array(grant), fc.constantFrom(...ROUTES), (grants, row) => {
       const allowed = grants.some(({ role }) =>
         (ROLES[role].allows as readonly Access[]).includes(row.access),
       );
@@ -74,11 +74,10 @@ it('no grant allows more than the sum of its roles, and the socket allows every 
       expect(decideAccess(row, {}, as(...grants), clusterOf).do === 'answer').toBe(allowed || open);
     }),
   );
-  for (const row of OPERATOR_ROUTES)
-    expect(decideAccess(row, {}, as(...EVERYTHING), clusterOf).do).toBe('answer');
+  for (const row of ROUTES) expect(decideAccess(row, {}, as(...EVERYTHING), clusterOf).do).toBe('answer');
 });
 
 it('every route that changes something needs more than the role of a viewer', () => {
-  const open = OPERATOR_ROUTES.filter(({ method, access }) => method !== 'GET' && access === 'view');
+  const open = ROUTES.filter(({ method, access }) => method !== 'GET' && access === 'view');
   expect(open).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import http from 'node:http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { MAX_DOCUMENTS } from '../../../src/api/documents.ts';
+import { MAX_DOCUMENTS } from '../../../src/api/operations/documents.ts';
 import type { EventView } from '../../../src/api/times.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { MusterError } from '../../../src/base/errors.ts';
@@ -309,10 +309,10 @@ describe('machines', () => {
 
   it.for([
     ['{"mac": "x"}', 'not a MAC address'],
-    ['{"mac": "52:54:00:bb:00:01", "profle": "x"}', '"profle" is not a known field'],
-    ['[]', 'JSON object'],
+    ['{"mac": "52:54:00:bb:00:01", "profle": "x"}', 'unknown key "profle"; did you mean "profile"?'],
+    ['[]', 'must be a mapping'],
     ['{', 'not JSON'],
-    ['{"mac": 5}', 'must be a string'],
+    ['{"mac": 5}', 'mac: must be text, found a number'],
   ] as const)('are not added from %s', async ([body, message]) => {
     const answer = await ask('POST', '/v1/machines/add', { body });
     expect(answer).toMatchObject({ status: 400, json: { detail: expect.stringContaining(message) } });

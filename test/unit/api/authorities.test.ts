@@ -83,7 +83,7 @@ test('the store is sealed again, and the command says which keys are needed', as
   expect(err).toContain('put a new line first in its file and restart the server');
 });
 
-test.each(['dryRun=true', 'dry-run=true'])('the store is not sealed again with ?%s', async (query) => {
+test('the store is not sealed again by a dry run', async () => {
   world = await openWorld(CLUSTER);
   const rewrap = vi.spyOn(world.pki, 'rewrap');
   const asked = (search: string) =>
@@ -94,6 +94,6 @@ test.each(['dryRun=true', 'dry-run=true'])('the store is not sealed again with ?
         .on('error', fail)
         .end();
     });
-  expect([await asked(query), rewrap.mock.calls.length]).toEqual([200, 0]);
+  expect([await asked('dryRun=true'), rewrap.mock.calls.length]).toEqual([200, 0]);
   expect([await asked(''), rewrap.mock.calls.length]).toEqual([200, 1]);
 });

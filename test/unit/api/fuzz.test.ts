@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ApiRequest } from '../../../src/api/handler.ts';
-import { API_ROUTES } from '../../../src/api/routes.ts';
+import { ROUTES } from '../../../src/api/operations.ts';
 import { ERRORS, MusterError } from '../../../src/base/errors.ts';
 import { withoutTraces } from '../traces.ts';
 import { openWorld, type World } from './world.ts';
@@ -109,9 +109,7 @@ it('answers 200,000 random requests, each with an answer or a problem', () =>
   withoutTraces(async () => {
     console.log(`api fuzz seed ${SEED}`);
     // These two change something with every query.
-    const routes = API_ROUTES.filter(
-      ({ path }) => !/\/(add|accept|reload)$/.test(path) && path !== '/metrics',
-    );
+    const routes = ROUTES.filter(({ path }) => !/\/(add|accept|reload)$/.test(path) && path !== '/metrics');
     // Routes that read documents or render cost a hundred times the others; their decoders have
     // fuzz tests of their own.
     const costly = (path: string): boolean => /apply|explain|render|:name$/.test(path);

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { InventoryList } from '../../../src/api/inventory.ts';
+import type { InventoryList } from '../../../src/api/operations/inventory.ts';
 import { readInventory } from '../../../src/machines/inventory.ts';
 import { run } from '../cli/run.ts';
 import { openWorld, type World } from './world.ts';

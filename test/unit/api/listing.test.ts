@@ -4,9 +4,9 @@ import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { isForeign } from '../../../src/api/access.ts';
-import type { Answer } from '../../../src/api/contract/table.ts';
-import { CONTRACTS, contractOf, type Operation } from '../../../src/api/contract/table.ts';
 import { listText, partOf, wantedOf } from '../../../src/api/listing.ts';
+import type { Answer } from '../../../src/api/operations.ts';
+import { contractOf, OPERATIONS, type OperationKey } from '../../../src/api/operations.ts';
 import { byFields, byLabels } from '../../../src/api/selectors.ts';
 import { parseMac } from '../../../src/base/mac.ts';
 import { openWorld, type World } from './world.ts';
@@ -86,13 +86,12 @@ it('parts of a list put together are the whole list, whatever the selector and t
         const show = (name: string) => ({ metadata: {}, name, ...all[name]! });
         const page = async (after: string) => {
           const given = {
-            limit: String(limit),
+            limit,
             ...(fields && { fields }),
             ...(after && { continue: after }),
           };
           let text = '';
-          for await (const piece of listText('Profile', names, show, wantedOf(new URLSearchParams(given))))
-            text += piece;
+          for await (const piece of listText('Profile', names, show, wantedOf(given))) text += piece;
           return JSON.parse(text) as { items: { name: string }[]; continue?: string };
         };
         const found: string[] = [];
@@ -111,10 +110,10 @@ it('parts of a list put together are the whole list, whatever the selector and t
 });
 
 /** Lists that continue by sequence numbers, because they grow at their end. */
-const BY_SEQUENCE: readonly Operation[] = ['GET /v1/events', 'GET /v1/audit/entries'];
+const BY_SEQUENCE: readonly OperationKey[] = ['GET /v1/events', 'GET /v1/audit/entries'];
 
 it('every list has limit, continue and fields, and labels where its items are about machines', () => {
-  const lists = (Object.keys(CONTRACTS) as Operation[]).filter((operation) => {
+  const lists = OPERATIONS.map(({ key }): OperationKey => key).filter((operation) => {
     const { answer } = contractOf(operation);
     const list = 'shape' in answer && 'items' in (answer.shape as object);
     return operation.startsWith('GET ') && list && !BY_SEQUENCE.includes(operation);
@@ -152,8 +151,11 @@ it('parts of a short list put together are the whole list', () => {
       const items = keys.map((key) => ({ key: `k${key}` }));
       const found: string[] = [];
       for (let after: string | undefined = ''; after !== undefined; ) {
-        const query = new URLSearchParams({ limit: String(limit), continue: after });
-        const part = partOf(query, items, ({ key }) => key);
+        const part: { items: readonly { key: string }[]; continue?: string } = partOf(
+          { limit, continue: after },
+          items,
+          ({ key }) => key,
+        );
         found.push(...part.items.map(({ key }) => key));
         after = part.continue;
       }

@@ -1,9 +1,8 @@
 /** The description of the API, and the requests that the typed client makes of it. */
 import { expect, it } from 'vitest';
 import { requestOf } from '../../../src/api/contract/request.ts';
-import { CONTRACTS } from '../../../src/api/contract/table.ts';
 import { openApiOf } from '../../../src/api/openapi.ts';
-import { OPERATOR_ROUTES } from '../../../src/api/routes.ts';
+import { ROUTES } from '../../../src/api/operations.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { openWorld } from './world.ts';
 
@@ -14,10 +13,10 @@ interface Described {
 }
 
 it('describes every route once, and every reference in it leads to a schema', () => {
-  const described = openApiOf(CONTRACTS, '1.2.3') as unknown as Described;
+  const described = openApiOf(ROUTES, '1.2.3') as unknown as Described;
   const operations = Object.values(described.paths).flatMap((path) => Object.values(path));
   const ids = operations.map(({ operationId }) => operationId);
-  expect(new Set(ids).size).toBe(OPERATOR_ROUTES.length);
+  expect(new Set(ids).size).toBe(ROUTES.length);
   const references = [...JSON.stringify(described).matchAll(/"\$ref":"([^"]+)"/g)].map(([, to]) => to!);
   expect(references.length).toBeGreaterThan(20);
   for (const to of references)
@@ -25,7 +24,7 @@ it('describes every route once, and every reference in it leads to a schema', ()
 });
 
 it('names all parameters of paths, and marks those of queries', () => {
-  const { paths } = openApiOf(CONTRACTS, '') as unknown as Described;
+  const { paths } = openApiOf(ROUTES, '') as unknown as Described;
   const names = (path: string, method: string) => paths[path]?.[method]?.parameters.map(({ name }) => name);
   expect(names('/v1/clusters/{name}/backups/{id}/verify', 'post')).toEqual(['name', 'id', 'dryRun']);
   expect(names('/v1/{kind}/{name}', 'put')).toEqual([
@@ -41,7 +40,7 @@ it('names all parameters of paths, and marks those of queries', () => {
 it('is served, without a log-in', async () => {
   const world = await openWorld();
   const served = await world.client.call<Described>('GET', '/openapi.json');
-  expect(served).toEqual(JSON.parse(JSON.stringify(openApiOf(CONTRACTS, '1.2.3'))));
+  expect(served).toEqual(JSON.parse(JSON.stringify(openApiOf(ROUTES, '1.2.3'))));
   await world.close();
 });
 

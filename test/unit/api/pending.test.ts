@@ -1,7 +1,7 @@
 /** Orders that wait for a second person, over real HTTPS with tokens. */
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Grant } from '../../../src/api/access.ts';
-import type { Answer } from '../../../src/api/contract/table.ts';
+import type { Answer } from '../../../src/api/operations.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import type { MusterError } from '../../../src/base/errors.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
@@ -79,10 +79,10 @@ it('an order is gone when it is withdrawn, too old, or its operator lost the rol
 
 it('an order that can be undone waits for nobody, and neither does the local socket', async () => {
   const ada = await operator('ada', { role: 'admin' });
-  const remove = (clear: string) =>
-    ada.call('POST', '/v1/clusters/blue/remove-node', { body: { json: { machines: 'x', clear } } });
-  expect((await failure(remove('false'))).code).toBe('E_NOT_FOUND');
-  expect((await failure(remove('true'))).code).toBe('E_SECOND_PERSON');
+  const remove = (clear: boolean) =>
+    ada.call('POST', '/v1/clusters/blue/remove-node', { body: { json: { machines: ['x'], clear } } });
+  expect((await failure(remove(false))).code).toBe('E_NOT_FOUND');
+  expect((await failure(remove(true))).code).toBe('E_SECOND_PERSON');
   await quarantine(world.client);
   expect(isHeld()).toBe(true);
 });

@@ -4,11 +4,8 @@ import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { startApi } from '../../../src/api/api.server.ts';
-import { artifactRoutes } from '../../../src/api/artifacts.ts';
-import { assetRoutes } from '../../../src/api/assets.ts';
 import { isRehearsed, type Method, rehearsal } from '../../../src/api/contract/contract.ts';
-import { CONTRACTS, contractOf, type Operation } from '../../../src/api/contract/table.ts';
-import { API_ROUTES } from '../../../src/api/routes.ts';
+import { contractOf, OPERATIONS, type OperationKey } from '../../../src/api/operations.ts';
 import { openArtifactBook } from '../../../src/artifacts/book.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
@@ -57,7 +54,7 @@ interface Asked {
 
 const confirm = { confirm: 'one' };
 const noChange = { would: 'E_CHANGE' };
-const machines = { machines: 'node-1' };
+const machines = { machines: ['node-1'] };
 
 interface Values {
   /** A CA with its key, in PEM. */
@@ -67,9 +64,7 @@ interface Values {
 
 /** The body with which a cluster counts as founded: all of its keys are the same one here. */
 const keysOfKubeadm = (pair: Values) =>
-  Object.fromEntries(
-    ['ca', 'etcd-ca', 'front-proxy-ca', 'sa'].map((keyset) => [keyset, JSON.stringify(pair)]),
-  );
+  Object.fromEntries(['ca', 'etcd-ca', 'front-proxy-ca', 'sa'].map((keyset) => [keyset, pair]));
 
 /** A CA of somebody else. */
 async function newValues(): Promise<Values> {
@@ -173,21 +168,21 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['POST /v1/clusters/one/upgrade/pause', noChange],
   ['POST /v1/clusters/one/upgrade/resume', noChange],
   ['POST /v1/clusters/one/upgrade/roll-back', noChange],
-  ['POST /v1/clusters/one/upgrade/leave-out', { json: { without: 'cp1' }, would: 'E_USAGE' }],
-  ['POST /v1/clusters/one/roll', { json: { machines: 'cp1' }, would: 'E_ROLL' }],
+  ['POST /v1/clusters/one/upgrade/leave-out', { json: { without: ['cp1'] }, would: 'E_USAGE' }],
+  ['POST /v1/clusters/one/roll', { json: { machines: ['cp1'] }, would: 'E_ROLL' }],
   ['POST /v1/clusters/one/roll/pause', noChange],
   ['POST /v1/clusters/one/roll/resume', noChange],
   ['POST /v1/clusters/one/roll/cancel', noChange],
-  ['POST /v1/clusters/one/roll/leave-out', { json: { without: 'cp1' }, would: 'E_ROLL' }],
-  ['POST /v1/clusters/one/rotation', { json: { keysets: 'sa' }, would: 'preview', previewOnly: true }],
+  ['POST /v1/clusters/one/roll/leave-out', { json: { without: ['cp1'] }, would: 'E_ROLL' }],
+  ['POST /v1/clusters/one/rotation', { json: { keysets: ['sa'] }, would: 'preview', previewOnly: true }],
   ['POST /v1/clusters/one/rotation/pause', noChange],
   ['POST /v1/clusters/one/rotation/resume', noChange],
   ['POST /v1/clusters/one/rotation/roll-back', noChange],
-  ['POST /v1/clusters/one/rotation/leave-out', { json: { without: 'cp1' }, ...noChange }],
+  ['POST /v1/clusters/one/rotation/leave-out', { json: { without: ['cp1'] }, ...noChange }],
   ['POST /v1/clusters/one/rotation/accept', { json: confirm, would: 'E_CHANGE' }],
   ['POST /v1/clusters/one/found', { json: confirm, would: 'E_FOUNDING' }],
   ['POST /v1/clusters/one/add-node', { json: machines, would: 'put document/Cluster/one' }],
-  ['POST /v1/clusters/one/remove-node', { json: { machines: 'none' }, would: 'E_NOT_FOUND' }],
+  ['POST /v1/clusters/one/remove-node', { json: { machines: ['none'] }, would: 'E_NOT_FOUND' }],
   ['POST /v1/clusters/one/remove-node', { json: machines, would: 'put founding/one' }],
   [
     'POST /v1/clusters/one/reclaim-space',
@@ -218,8 +213,7 @@ beforeEach(async () => {
   });
   const book = await openArtifactBook(store);
   const socket = path.join(directory, 'all.sock');
-  const routes = [...assetRoutes(assets, book), ...artifactRoutes(book, assets), ...API_ROUTES];
-  api = await startApi({ listen: { socket }, routes, deps });
+  api = await startApi({ listen: { socket }, deps: { ...deps, assets, artifacts: book } });
   client = connectApi(socket);
   await client.call('POST', '/v1/apply', { body: CLUSTER });
 });
@@ -229,11 +223,11 @@ afterEach(async () => {
 });
 
 /** The operations that change something, without log-ins and a person's own passkeys. */
-const writes = (Object.keys(CONTRACTS) as Operation[]).filter(
+const writes = OPERATIONS.map(({ key }): OperationKey => key).filter(
   (operation) =>
     !operation.startsWith('GET ') && !['open', 'own'].includes(contractOf(operation).access as string),
 );
-const operationOf = (asked: string): Operation | undefined =>
+const operationOf = (asked: string): OperationKey | undefined =>
   writes.find((operation) => new RegExp(`^${operation.replace(/:\w+/g, '[^/]+')}$`).test(asked));
 
 /** The records of the store, without the place in the security log, which notes rehearsals too. */
@@ -361,9 +355,9 @@ it('dryRun of an order to a change that is under way leaves it as it is', async 
     });
     return { paused, back, without, ended };
   };
-  await client.call('POST', path, { body: { json: { keysets: 'sa' } } });
+  await client.call('POST', path, { body: { json: { keysets: ['sa'] } } });
   for (const order of ['pause', 'leave-out', 'resume', 'roll-back']) {
-    const asked = order === 'leave-out' ? { json: { without: 'cp1' }, would: '' } : { would: '' };
+    const asked = order === 'leave-out' ? { json: { without: ['cp1'] }, would: '' } : { would: '' };
     const before = await state();
     const dry = await ask(`POST ${path}/${order}`, asked, true);
     expect([order, saidOf(dry, true)]).toEqual([order, 'put change/one']);

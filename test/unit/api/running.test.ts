@@ -106,7 +106,7 @@ test('an upgrade of a cluster that is not healthy is refused with every reason, 
   await expect(order({ to: '1.37.0' })).rejects.toMatchObject({ code: 'E_CLUSTER' });
   await expect(order({ to: '1.34.9' })).rejects.toMatchObject({ code: 'E_SKEW' });
   await expect(order({ to: '1.35.6' })).rejects.toMatchObject({ code: 'E_UPGRADE' });
-  await expect(order({ to: '1.36.3', without: 'cp1' })).rejects.toThrow(/cp1 is not a worker/);
+  await expect(order({ to: '1.36.3', without: ['cp1'] })).rejects.toThrow(/cp1 is not a worker/);
   await expect(order({ to: '1.36.3' })).rejects.toMatchObject({ code: 'E_UPGRADE' });
   expect(world.deps.resolved('blue')).toMatchObject({ kubernetes: { version: '1.35.6' } });
   const preview = await order({ to: '1.36.3' }, { dryRun: 'true' });

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { ExplanationView } from '../../../src/api/machines.ts';
-import type { TimelineView } from '../../../src/api/timeline.ts';
+import type { ExplanationView } from '../../../src/api/operations/explain.ts';
+import type { TimelineView } from '../../../src/api/operations/timeline.ts';
 import { DHCP_OUTCOMES } from '../../../src/pxe/dhcp/outcomes.ts';
 import { openWorld, type World } from './world.ts';
 

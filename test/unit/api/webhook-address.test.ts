@@ -1,8 +1,8 @@
 /** Who sees the addresses of Webhooks and hooks: path and query often are their only secret. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Role } from '../../../src/api/access.ts';
-import { getDocument, listDocuments } from '../../../src/api/documents.ts';
 import type { ApiRequest } from '../../../src/api/handler.ts';
+import { ROUTES } from '../../../src/api/operations.ts';
 import { openWorld, type World } from './world.ts';
 
 let world: World;
@@ -47,7 +47,7 @@ test.for<[Role, boolean]>([
       headers: {},
       principal: { name: 'ada', by: 'token', grants: [{ role }] },
     } as unknown as ApiRequest;
-    for (const handler of [getDocument, listDocuments]) {
+    for (const { handler } of ROUTES.filter(({ key }) => /^GET \/v1\/:kind/.test(key))) {
       const { body } = await handler(request, world.deps);
       let text = '';
       for await (const piece of typeof body === 'string' ? [body] : body!) text += piece;

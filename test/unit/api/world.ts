@@ -14,11 +14,11 @@ import { openOperators } from '../../../src/api/accounts/operators.ts';
 import { openPasskeys } from '../../../src/api/accounts/passkeys.ts';
 import type { ProviderLogins } from '../../../src/api/accounts/provider-logins.ts';
 import { createActions } from '../../../src/api/actions.ts';
-import { startApi } from '../../../src/api/api.server.ts';
-import type { ApiDeps } from '../../../src/api/deps.ts';
+import { type ApiDeps, startApi } from '../../../src/api/api.server.ts';
 import type { Route } from '../../../src/api/handler.ts';
+import { ROUTES } from '../../../src/api/operations.ts';
 import { PendingOrders } from '../../../src/api/pending-orders.ts';
-import { API_ROUTES } from '../../../src/api/routes.ts';
+import { openArtifactBook } from '../../../src/artifacts/book.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -79,6 +79,7 @@ import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
 import { serverCertificate } from '../../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
+import { openAssets } from '../../../src/pxe/assets/assets.files.ts';
 import { createBootService, type RunningBootService } from '../../../src/pxe/decide/boot-service.ts';
 import { type LeaseBook, openLeaseBook } from '../../../src/pxe/dhcp/leases.ts';
 import { joinNetworks } from '../../../src/pxe/networks.ts';
@@ -359,7 +360,14 @@ export async function openWorld(
     },
   };
   let port: number | undefined;
+  const assets = await openAssets({
+    directory: path.join(directory, 'assets'),
+    loaderDirectories: [],
+    log: silentLog,
+  });
   const deps: ApiDeps = {
+    assets,
+    artifacts: await openArtifactBook(store),
     etcdSpace,
     snapshots,
     hostBackup: {
@@ -448,7 +456,7 @@ export async function openWorld(
     },
   };
   const socket = path.join(directory, 'run', 'muster.sock');
-  const checked = checkedRoutes(API_ROUTES);
+  const checked = checkedRoutes(ROUTES);
   const pair = https
     ? await serverCertificate({ pki, secrets, clock, listener: 'operators' }, ['127.0.0.1'])
     : undefined;
@@ -463,7 +471,7 @@ export async function openWorld(
     },
     deps,
     page,
-    routes: checked.routes,
+    operations: checked.routes,
   });
   port = api.httpsPort;
   return {

@@ -9,8 +9,6 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { startApi } from '../../../src/api/api.server.ts';
-import { artifactRoutes } from '../../../src/api/artifacts.ts';
-import { assetRoutes } from '../../../src/api/assets.ts';
 import { type ArtifactBook, openArtifactBook } from '../../../src/artifacts/book.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
@@ -66,8 +64,7 @@ async function serve(addons: string): Promise<void> {
   socket = path.join(world.directory, 'addons.sock');
   api = await startApi({
     listen: { socket },
-    routes: [...assetRoutes(assets, book), ...artifactRoutes(book, assets)],
-    deps: { ...world.deps, addons: openAddons(assets.read) },
+    deps: { ...world.deps, assets, artifacts: book, addons: openAddons(assets.read) },
   });
   closing.push(() => void api.close().then(() => world.close()));
 }

@@ -10,8 +10,6 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startApi } from '../../../src/api/api.server.ts';
-import { artifactRoutes } from '../../../src/api/artifacts.ts';
-import { assetRoutes } from '../../../src/api/assets.ts';
 import { type ArtifactBook, openArtifactBook } from '../../../src/artifacts/book.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
@@ -67,8 +65,7 @@ beforeEach(async () => {
 async function serveApi(): Promise<void> {
   await api?.close();
   socket = path.join(directory, `artifacts${fs.readdirSync(directory).length}.sock`);
-  const routes = [...assetRoutes(assets, book), ...artifactRoutes(book, assets)];
-  api = await startApi({ listen: { socket }, routes, deps: world.deps });
+  api = await startApi({ listen: { socket }, deps: { ...world.deps, assets, artifacts: book } });
 }
 afterEach(async () => {
   for (const close of closing) close();
@@ -365,8 +362,7 @@ describe('muster artifacts pull', () => {
     const upSocket = path.join(directory, 'up.sock');
     const upApi = await startApi({
       listen: { socket: upSocket },
-      routes: [...assetRoutes(upstream, upstreamBook), ...artifactRoutes(upstreamBook, upstream)],
-      deps: world.deps,
+      deps: { ...world.deps, assets: upstream, artifacts: upstreamBook },
     });
     closing.push(() => void upApi.close());
     await run(['artifacts', 'import', out], { socket: upSocket });

@@ -112,7 +112,7 @@ test('who takes a place is a Machine without one, of no cluster, and takes the p
   await refused('fw1 belongs to Cluster "filed"', 'cp1', '--replace-with', 'fw1');
   await refused('cp3 has no role in red', 'cp3', '--replace-with', 'nobody');
   expect((await muster('remove-node', 'red', 'cp1', 'cp2', '--replace-with', 'cp3', 'cp3')).err).toContain(
-    'listed twice',
+    'names one twice',
   );
   const exchanged = await muster('remove-node', 'red', 'w1', '--replace-with', 'cp3');
   expect(exchanged.out).toContain('w1 removed and cp3 added');

@@ -111,7 +111,9 @@ test('a roll is refused with its reason, and nothing begins', async () => {
   expect(await refusal('start', '--machines', 'w9')).toContain('w9 is not a machine of blue');
   expect(await refusal('start', '--machines', 'w1', '--outdated')).toContain('runs the image');
   expect(await refusal('start', '--machines', 'w1', '--without', 'w1')).toContain('no machine is left');
-  expect(await refusal('start', '--max-unavailable', '0')).toContain('from 1 to 100');
+  expect(await refusal('start', '--max-unavailable', '0')).toContain(
+    'maxUnavailable: this value is too small; at least 1',
+  );
   for (const order of ['pause', 'resume', 'cancel'] as const)
     expect(await refusal(order)).toContain('E_CHANGE');
   await expect(call({ outdated: 'maybe' })).rejects.toMatchObject({ code: 'E_USAGE' });
@@ -158,7 +160,7 @@ test('orders of an upgrade and of a rotation do not reach a roll', async () => {
     for (const order of ['pause', 'resume', 'roll-back', 'leave-out'])
       await expect(
         world.client.call('POST', `/v1/clusters/blue/${kind}/${order}`, {
-          body: { json: order === 'leave-out' ? { without: 'w1' } : {} },
+          body: { json: order === 'leave-out' ? { without: ['w1'] } : {} },
         }),
       ).rejects.toMatchObject({ code: 'E_CHANGE', message: `blue: no ${kind} is under way, but a roll is` });
   for (const kind of ['upgrade', 'rotation'])

@@ -10,7 +10,6 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { startApi } from '../../../src/api/api.server.ts';
-import { assetRoutes } from '../../../src/api/assets.ts';
 import { openArtifactBook } from '../../../src/artifacts/book.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
@@ -50,8 +49,7 @@ beforeEach(async () => {
   socket = path.join(world.directory, 'images.sock');
   api = await startApi({
     listen: { socket },
-    routes: assetRoutes(assets, await openArtifactBook(openMemoryStore())),
-    deps: world.deps,
+    deps: { ...world.deps, assets, artifacts: await openArtifactBook(openMemoryStore()) },
   });
   temporary = path.join(world.directory, 'tmp');
   fs.mkdirSync(temporary);

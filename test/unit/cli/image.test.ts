@@ -4,7 +4,6 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { startApi } from '../../../src/api/api.server.ts';
-import { assetRoutes } from '../../../src/api/assets.ts';
 import { openArtifactBook } from '../../../src/artifacts/book.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { type Assets, openAssets } from '../../../src/pxe/assets/assets.files.ts';
@@ -32,8 +31,7 @@ beforeEach(async () => {
   socket = path.join(world.directory, 'images.sock');
   api = await startApi({
     listen: { socket },
-    routes: assetRoutes(assets, await openArtifactBook(openMemoryStore())),
-    deps: world.deps,
+    deps: { ...world.deps, assets, artifacts: await openArtifactBook(openMemoryStore()) },
   });
 });
 afterEach(async () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { timelineView } from '../../../src/api/timeline.ts';
+import { timelineView } from '../../../src/api/operations/timeline.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { timelineText } from '../../../src/cli/machine/timeline.ts';
 import { timelineOf } from '../../../src/diagnosis/timeline.ts';

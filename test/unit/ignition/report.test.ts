@@ -9,9 +9,9 @@ import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { withoutComments } from '../../../scripts/script-texts.ts';
+import { withoutComments } from '../../../src/base/script-text.files.ts';
 import { REPORT_SCRIPT_PATH } from '../../../src/ignition/muster-layer.ts';
-import * as texts from '../../../src/ignition/report/scripts.generated.ts';
+import * as texts from '../../../src/ignition/report/scripts.files.ts';
 
 const DIRECTORY = path.join(import.meta.dirname, '../../../src/ignition/report');
 const SCRIPT = path.join(DIRECTORY, 'muster-report.sh');

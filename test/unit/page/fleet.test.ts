@@ -1,6 +1,6 @@
 /** The list of machines: rows, filters, orders, racks. */
 import { expect, test } from 'vitest';
-import type { Shown } from '../../../src/api/documents.ts';
+import type { Shown } from '../../../src/api/shown.ts';
 import {
   filtered,
   filterOf,

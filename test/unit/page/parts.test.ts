@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { InventoryView } from '../../../src/api/inventory.ts';
+import type { InventoryView } from '../../../src/api/operations/inventory.ts';
 import { cardText, diskText, sizeText } from '../../../src/page/machine/parts.ts';
 
 type Card = InventoryView['cards'][number];

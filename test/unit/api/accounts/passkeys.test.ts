@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Challenges, LASTS } from '../../../../src/api/accounts/challenges.ts';
 import { siteOf } from '../../../../src/api/accounts/passkey-logins.ts';
 import { openPasskeys } from '../../../../src/api/accounts/passkeys.ts';
-import type { Answer } from '../../../../src/api/contract/table.ts';
+import type { Answer } from '../../../../src/api/operations.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { MusterError } from '../../../../src/base/errors.ts';

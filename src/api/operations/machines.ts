@@ -1,0 +1,257 @@
+/** Orders about machines beyond their documents: add, accept, rearm, approve, quarantine. */
+import { z } from 'zod';
+import type { Agents } from '../../agent/agents.ts';
+import type { Fault } from '../../base/errors.ts';
+import { MusterError } from '../../base/errors.ts';
+import type { QuarantinedMembers } from '../../cluster/change/quarantined-member.ts';
+import type { AcceptOptions } from '../../machines/accept.ts';
+import { printable } from '../../machines/identity.ts';
+import type { KnownMachine } from '../../machines/machine.ts';
+import type { Roster } from '../../machines/roster.ts';
+import type { RunningBootService } from '../../pxe/decide/boot-service.ts';
+import type { ReasonCode } from '../../pxe/decide/decision.ts';
+import type { LiveCatalog } from '../../resources/catalog.ts';
+import { API_VERSION } from '../../resources/kinds.ts';
+import { checkJoins } from '../access.ts';
+import { fault, labelledPart, listOf, names, on, type Parsed, time, word } from '../contract/contract.ts';
+import { applied, knownMachine, trust } from '../contract/documents.ts';
+import { findMachine, labelsOf, macOf } from '../find-machine.ts';
+import { partOf } from '../listing.ts';
+import { operation, reply } from '../operation.ts';
+import { machineView, withTimestamps } from '../times.ts';
+
+export interface MachineDeps {
+  readonly catalog: LiveCatalog;
+  readonly roster: Pick<Roster, 'get' | 'byMac'>;
+  readonly preview: Pick<RunningBootService, 'outlook'>;
+  readonly agents: Pick<Agents, 'waiting' | 'approve' | 'rearm' | 'agentCluster'>;
+  /**
+   * Makes a document for a machine that was seen, or lets a held machine try again.
+   *
+   * @throws {MusterError} E_NOT_FOUND, and what applying a document throws
+   */
+  readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
+  readonly quarantine: {
+    /** @throws {MusterError} E_NOT_FOUND for an unknown machine, E_USAGE without a reason */
+    readonly hold: (machine: string, why: string, deletePods: boolean) => Promise<KnownMachine>;
+    /**
+     * @throws {MusterError} E_NOT_FOUND for an unknown machine, E_CONFLICT when it is not held so
+     */
+    readonly release: (machine: string) => Promise<KnownMachine>;
+    /** What becomes of its member of etcd; undefined when it has none. */
+    readonly leaveEtcd: QuarantinedMembers['leave'];
+    readonly returnToEtcd: QuarantinedMembers['release'];
+  };
+}
+
+/** Reasons to hold a machine that has no profile. */
+const UNSELECTED: ReadonlySet<string> = new Set(['no_profile', 'no_inventory'] satisfies ReasonCode[]);
+
+const waiting = {
+  machine: z.string(),
+  key: z.string(),
+  address: z.string(),
+  known: z.boolean(),
+  replaces: z.boolean(),
+  since: time,
+  trust,
+  code: z.string().optional(),
+};
+
+const waitingMachine = z
+  .strictObject({
+    ...waiting,
+    cluster: z.string().optional(),
+    macs: z.array(z.string()).meta({ description: 'By the document of the machine.' }),
+    serial: z.string().optional(),
+    manufacturer: z.string().optional(),
+    product: z.string().optional(),
+  })
+  .meta({ id: 'Waiting', description: 'What a machine said of itself nobody checked.' });
+/** A key that waits, with what is known of its machine. */
+export type Waiting = Parsed<z.output<typeof waitingMachine>>;
+
+export const MACHINES = [
+  operation(
+    'POST /v1/machines/add',
+    {
+      access: 'operate',
+      summary: 'Makes a Machine.',
+      body: z.strictObject({
+        mac: z.string(),
+        profile: z.string().optional(),
+        name: z.string().optional(),
+        address: z.string().optional(),
+        cluster: z.string().optional(),
+      }),
+      answer: applied.extend({ warnings: z.array(fault) }),
+      statuses: [201],
+    },
+    async ({ body }, deps: Pick<MachineDeps, 'catalog' | 'roster' | 'preview'>) => {
+      const { profile, cluster, address } = body;
+      const mac = macOf(body.mac);
+      const name = body.name ?? deps.roster.byMac(mac)?.name ?? `m-${mac.replaceAll(':', '')}`;
+      if (deps.catalog.get('Machine', name))
+        throw new MusterError('E_CONFLICT', `Machine "${name}" exists; change it with \`muster apply\``);
+      const document = {
+        apiVersion: API_VERSION,
+        kind: 'Machine',
+        metadata: { name },
+        spec: {
+          macs: [mac],
+          ...(profile === undefined ? {} : { profile }),
+          ...(cluster === undefined ? {} : { cluster }),
+          ...(address === undefined ? {} : { addresses: [address] }),
+        },
+      };
+      const { results, warnings } = await deps.catalog.apply([document], { expectRevision: 'absent' });
+      const held = deps.preview.outlook(name);
+      const unselected: Fault = {
+        code: 'E_REFERENCE',
+        path: 'spec.profile',
+        message: `Machine/${name}: it names no profile, and no Profile selects it; it is held when it boots`,
+      };
+      return reply(
+        {
+          ...results[0]!,
+          warnings: [...warnings, ...(UNSELECTED.has(held?.code ?? '') ? [unselected] : [])],
+        },
+        201,
+      );
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/accept',
+    {
+      access: 'operate',
+      summary:
+        'Accepts a machine that was seen, or lets a held one try again. It is named as it is listed, or by hardware address.',
+      body: z.strictObject({
+        profile: z.string().optional(),
+        name: z.string().optional(),
+        cluster: z.string().optional(),
+        macs: names('Its hardware addresses.'),
+      }),
+      answer: knownMachine,
+    },
+    async ({ params, body, principal }, deps: Pick<MachineDeps, 'roster' | 'accept'>) => {
+      const { macs, ...given } = body;
+      const machine = findMachine(params.name, deps);
+      if (given.cluster !== undefined) checkJoins(principal, given.cluster);
+      return machineView(await deps.accept(machine.name, { ...given, macs: macs.map(macOf) }));
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/rearm',
+    {
+      access: 'operate',
+      summary: "Ends a machine's alarm.",
+      query: z.strictObject({ keep: on('Its certificate stays; else the next key gets a new one.') }),
+      answer: knownMachine.extend({ endedAlarm: z.string().optional() }),
+    },
+    async ({ params, query }, deps: Pick<MachineDeps, 'roster' | 'agents'>) => {
+      const { name, status } = findMachine(params.name, deps);
+      const endedAlarm = status.alarm?.code;
+      const view = machineView(await deps.agents.rearm(name, { keep: query.keep ?? false }));
+      return { ...view, ...(endedAlarm !== undefined && { endedAlarm }) };
+    },
+  ),
+  operation(
+    'GET /v1/waiting',
+    {
+      access: 'view',
+      within: true,
+      summary: 'Lists machines whose keys wait for an approval.',
+      query: z.strictObject({
+        cluster: word('Only of this cluster.'),
+        codes: on('Shows what their consoles show.'),
+        ...labelledPart,
+      }),
+      answer: listOf('WaitingList', waitingMachine),
+    },
+    ({ query, within }, deps: Pick<MachineDeps, 'roster' | 'agents'>) => {
+      const items = deps.agents
+        .waiting({ codes: query.codes ?? false })
+        .map((key) => {
+          const member = deps.roster.get(key.machine);
+          const { serial, manufacturer, product } = member?.status.seen ?? {};
+          return {
+            ...withTimestamps(key, 'since'),
+            cluster: deps.agents.agentCluster(key.machine),
+            macs: member?.entry?.document.spec.macs ?? [],
+            ...(serial !== undefined && { serial: printable(serial, 64) }),
+            ...(manufacturer !== undefined && { manufacturer: printable(manufacturer, 64) }),
+            ...(product !== undefined && { product: printable(product, 64) }),
+          };
+        })
+        .filter((one) => query.cluster === undefined || one.cluster === query.cluster)
+        .filter((one) => within?.has(one.cluster ?? '') ?? true)
+        .sort((a, b) => (a.machine < b.machine ? -1 : a.machine > b.machine ? 1 : 0));
+      const labels = labelsOf(deps);
+      const part = partOf(
+        query,
+        items,
+        (one) => `${one.machine}/${one.key}`,
+        (one) => labels(one.machine),
+      );
+      return reply({ kind: 'WaitingList' as const, ...part }, 200, { 'cache-control': 'no-store' });
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/approve',
+    {
+      access: 'operate',
+      summary: 'Approves the waiting key of a machine.',
+      body: z.strictObject({
+        code: z.string().default('').meta({ description: 'As the console of the machine shows it.' }),
+      }),
+      answer: z.strictObject(waiting),
+    },
+    async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'agents'>) => {
+      const { name } = findMachine(params.name, deps);
+      return withTimestamps(await deps.agents.approve(name, body.code), 'since');
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/quarantine',
+    {
+      access: 'administer',
+      second: true,
+      summary: 'Puts a machine in quarantine. It gets nothing until it is released.',
+      body: z.strictObject({
+        reason: z.string().default(''),
+        pods: z
+          .literal('delete')
+          .optional()
+          .meta({ description: 'An operator confirms that its pods are deleted.' }),
+      }),
+      answer: knownMachine.extend({
+        etcd: z
+          .strictObject({ cluster: z.string(), stays: z.string().optional() })
+          .optional()
+          .meta({ description: 'What becomes of its member of etcd.' }),
+      }),
+    },
+    async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'quarantine'>) => {
+      const { name } = findMachine(params.name, deps);
+      const held = await deps.quarantine.hold(name, body.reason, body.pods === 'delete');
+      // The quarantine counts, whatever becomes of the member.
+      const etcd = await deps.quarantine.leaveEtcd(name);
+      return { ...machineView(held), ...(etcd && { etcd }) };
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/release',
+    {
+      access: 'administer',
+      summary: 'Ends the quarantine of a machine; its certificate stays revoked.',
+      answer: knownMachine,
+    },
+    async ({ params }, deps: Pick<MachineDeps, 'roster' | 'quarantine'>) => {
+      const { name } = findMachine(params.name, deps);
+      const freed = await deps.quarantine.release(name);
+      await deps.quarantine.returnToEtcd(name);
+      return machineView(freed);
+    },
+  ),
+] as const;

@@ -1,0 +1,317 @@
+/** Members of clusters: founding, machines that come and go, reset, restore, adoption. */
+import { z } from 'zod';
+import { duration, parseDuration } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
+import { trustKeysOf } from '../../cluster/backup/readers.ts';
+import type { Snapshots } from '../../cluster/backup/snapshots.ts';
+import type { Membership } from '../../cluster/change/membership.ts';
+import type { FoundingOrders } from '../../cluster/etcd/commands.ts';
+import type { FoundingRecord } from '../../cluster/etcd/founding.ts';
+import type { AdoptedKeys } from '../../pki/adopted.ts';
+import type { Pki } from '../../pki/pki.ts';
+import { confirmed } from '../confirmed.ts';
+import { confirm, fault, names, texts, time, truth } from '../contract/contract.ts';
+import { operation } from '../operation.ts';
+import { foundingView } from '../times.ts';
+
+interface Deps {
+  readonly founding: FoundingOrders;
+  readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'get' | 'verify' | 'read'>;
+  readonly membership: Membership;
+  /** Machine that is being removed from a cluster → what its removal waits for. */
+  readonly waiting: (cluster: string) => Readonly<Record<string, string>>;
+  readonly pki: Pki;
+}
+
+type FoundingDeps = Pick<Deps, 'founding'>;
+type MembershipDeps = Pick<Deps, 'membership'>;
+
+const address = z.strictObject({ name: z.string(), address: z.string() });
+
+export const foundingRecord = z
+  .strictObject({
+    v: z.literal(1),
+    cluster: z.string(),
+    id: z.string(),
+    openedAt: time,
+    openedBy: z.enum(['all-asked', 'person']),
+    members: z.array(address),
+    grants: texts,
+    founded: z
+      .strictObject({
+        at: time,
+        by: z.string(),
+        snapshot: z.string().optional().meta({ description: 'The snapshot from which it was restored.' }),
+      })
+      .optional(),
+    joined: texts,
+    lists: z.record(z.string(), z.array(address)),
+    replacing: z
+      .strictObject({
+        member: z.string(),
+        address: z.string(),
+        filesystem: z.string(),
+        stage: z.enum(['remove', 'add', 'start', 'promote', 'off']),
+        added: z.strictObject({ id: z.string(), members: z.array(address) }).optional(),
+      })
+      .optional(),
+    former: z.array(z.string()).optional(),
+    leaving: z
+      .record(
+        z.string(),
+        z.strictObject({
+          stage: z.enum(['drain', 'etcd', 'node', 'down']),
+          since: time,
+          member: z.string().optional(),
+          node: z.boolean(),
+          clear: z.boolean(),
+          drainUntil: time,
+          quarantine: z.literal(true).optional(),
+        }),
+      )
+      .optional(),
+    reset: z.strictObject({ at: time, cleared: z.array(z.string()) }).optional(),
+    restoring: z
+      .strictObject({
+        member: z.string(),
+        address: z.string(),
+        filesystem: z.string(),
+        id: z.string(),
+        at: time,
+        snapshot: z.string().optional(),
+      })
+      .optional(),
+  })
+  .meta({ id: 'FoundingRecord' });
+
+const ordered = z.strictObject({ record: foundingRecord });
+
+const founding = z
+  .strictObject({
+    cluster: z.string(),
+    record: foundingRecord.optional(),
+    members: z.array(
+      z.strictObject({
+        name: z.string(),
+        asked: z.boolean(),
+        heardMsAgo: z.number().optional().meta({ description: 'Age of what follows, in milliseconds.' }),
+        silent: z.literal(true).optional(),
+        filesystem: z.string().optional(),
+        data: z.string().optional(),
+        health: z.string().optional(),
+        decision: z
+          .looseObject({ do: z.enum(['found', 'join', 'start', 'replace', 'restore', 'hold']) })
+          .optional()
+          .meta({ description: 'The last decision for this member; `hold` has code and text.' }),
+      }),
+    ),
+    view: z
+      .strictObject({
+        clusterId: z.string(),
+        members: z.array(
+          z.strictObject({
+            id: z.string(),
+            name: z.string(),
+            peerUrls: z.array(z.string()),
+            learner: z.boolean(),
+            healthy: z.boolean(),
+          }),
+        ),
+      })
+      .optional()
+      .meta({ description: "etcd's own list of members." }),
+    waiting: z.string().optional().meta({ description: 'What the present replacement waits for.' }),
+    leaving: texts.meta({ description: 'Machine that is being removed → what its removal waits for.' }),
+  })
+  .meta({ id: 'Founding' });
+
+const membership = z
+  .strictObject({
+    cluster: z.string(),
+    document: z.enum(['changed', 'unchanged']),
+    leaving: z.array(z.string()),
+    added: z.array(z.string()),
+    warnings: z.array(fault),
+  })
+  .meta({ id: 'MembershipChange' });
+
+const member = z.string().min(1);
+const machines = z
+  .array(z.string().min(1))
+  .min(1)
+  .refine((all) => new Set(all).size === all.length, 'names one twice');
+const pair = z.strictObject({
+  key: z.string().meta({ description: 'PEM.' }),
+  certificate: z.string().optional().meta({ description: 'PEM.' }),
+});
+
+const shown = (record: FoundingRecord) => ({ record: foundingView(record) });
+
+/** How long a drain takes by default. */
+const DRAIN = duration('5m');
+
+export const MEMBERS = [
+  operation(
+    'GET /v1/clusters/:name/founding',
+    {
+      access: 'view',
+      summary: "Shows the state of the founding of a cluster's etcd, and the last decision for each member.",
+      answer: founding,
+    },
+    async ({ params: { name } }, deps: Pick<Deps, 'founding' | 'waiting'>) => {
+      const { record, ...status } = await deps.founding.status(name);
+      return {
+        ...status,
+        ...(record && { record: foundingView(record) }),
+        leaving: deps.waiting(name),
+      };
+    },
+  ),
+  operation(
+    'POST /v1/clusters/:name/found',
+    {
+      access: 'administer',
+      summary: 'Opens the founding with the members that have polled.',
+      body: z.strictObject({ confirm }),
+      answer: foundingRecord,
+    },
+    async ({ params: { name }, body }, deps: FoundingDeps) => {
+      confirmed(name, body, 'found the etcd of');
+      return foundingView(await deps.founding.order(name));
+    },
+  ),
+  operation(
+    'POST /v1/clusters/:name/add-node',
+    {
+      access: 'operate',
+      summary: 'Adds machines to a Cluster.',
+      body: z.strictObject({
+        machines,
+        role: z.enum(['worker', 'control-plane', 'etcd']).default('worker'),
+      }),
+      answer: membership,
+    },
+    ({ params, body }, deps: MembershipDeps) => deps.membership.add(params.name, body),
+  ),
+  operation(
+    'POST /v1/clusters/:name/remove-node',
+    {
+      access: 'administer',
+      second: 'clear',
+      summary: 'Removes machines from a Cluster.',
+      body: z.strictObject({
+        machines,
+        replacements: names('Machines that take their roles, in the same order.'),
+        clear: truth('Their data filesystems are cleared.'),
+        drain: z
+          .string()
+          .optional()
+          .meta({ description: 'How long the drain may take, such as 5m (default), or `no`.' }),
+      }),
+      answer: membership,
+    },
+    ({ params, body }, deps: MembershipDeps) => {
+      const { drain, ...order } = body;
+      if (order.replacements.length > order.machines.length)
+        throw new MusterError(
+          'E_USAGE',
+          'more replacements than machines; `muster cluster add-node` adds more',
+        );
+      const drainFor = drain === undefined ? DRAIN : drain === 'no' ? undefined : parseDuration(drain);
+      if (drain !== undefined && drain !== 'no' && drainFor === undefined)
+        throw new MusterError('E_USAGE', `"${drain}" is not a duration; write it like 5m, or no`);
+      return deps.membership.remove(params.name, { ...order, drainFor });
+    },
+  ),
+  operation(
+    'POST /v1/clusters/:name/reset',
+    {
+      access: 'administer',
+      second: true,
+      summary: 'Clears all machines of a cluster.',
+      body: z.strictObject({ confirm }),
+      answer: ordered,
+    },
+    async ({ params: { name }, body }, deps: FoundingDeps) => {
+      confirmed(name, body, 'reset');
+      return shown(await deps.founding.reset(name));
+    },
+  ),
+  operation(
+    'POST /v1/clusters/:name/restore',
+    {
+      access: 'administer',
+      summary:
+        'Restores etcd when the quorum is lost for good: from the data of a member, or from a snapshot on that member or the first that can.',
+      body: z.strictObject({
+        confirm,
+        member: member.optional(),
+        backup: z.string().min(1).optional().meta({ description: 'The id of a snapshot.' }),
+        without: names('Abandoned members.'),
+      }),
+      answer: ordered.extend({
+        readers: z
+          .array(z.string())
+          .optional()
+          .meta({ description: 'Encryption keys that API servers read with because of the snapshot.' }),
+      }),
+    },
+    async ({ params: { name }, body }, deps: Pick<Deps, 'founding' | 'snapshots' | 'pki'>) => {
+      confirmed(name, body, 'restore');
+      const { member: from, backup, without } = body;
+      if (backup === undefined) {
+        if (from === undefined) throw new MusterError('E_USAGE', 'name the member: {"member": "NAME"}');
+        return shown(await deps.founding.restore(name, from, without));
+      }
+      const snapshot = await deps.snapshots.get(name, backup);
+      await deps.snapshots.verify(snapshot);
+      const encryption = await deps.pki.encryption(name);
+      const keys = encryption ? [...encryption.trusted, ...encryption.distrusted].map(({ id }) => id) : [];
+      const record = await deps.founding.restoreSnapshot(name, { snapshot, member: from, without, keys });
+      const readers = await trustKeysOf(deps.pki, snapshot);
+      return { record: foundingView(record), readers };
+    },
+  ),
+  operation(
+    'POST /v1/clusters/:name/adopt-kubeadm',
+    {
+      access: 'administer',
+      summary: 'Takes over the keys of a cluster that kubeadm made, which counts as founded then.',
+      body: z
+        .strictObject({ confirm, ca: pair, 'etcd-ca': pair, 'front-proxy-ca': pair, sa: pair })
+        .meta({ description: 'It is secret.' }),
+      answer: ordered,
+    },
+    async ({ params: { name }, body }, { founding, pki }: Pick<Deps, 'founding' | 'pki'>) => {
+      confirmed(name, body, 'take over');
+      const { confirm: _, ...keys } = body;
+      return shown(
+        await founding.adoptForeign(name, (write) => pki.adopt(name, keys satisfies AdoptedKeys, [write])),
+      );
+    },
+  ),
+  operation(
+    'POST /v1/clusters/:name/adopt',
+    {
+      access: 'administer',
+      summary: 'Accepts the present disk of a member as its own, after a store was rolled back.',
+      body: z.strictObject({ confirm, member }),
+      answer: ordered,
+    },
+    async ({ params: { name }, body }, deps: FoundingDeps) => {
+      confirmed(name, body, 'accept the present disk of a member of');
+      return shown(await deps.founding.adopt(name, body.member));
+    },
+  ),
+  operation(
+    'POST /v1/clusters/:name/call-off',
+    {
+      access: 'operate',
+      summary: 'Cancels the replacement of a member, or a restore from its data.',
+      body: z.strictObject({ member }),
+      answer: ordered,
+    },
+    async ({ params, body }, deps: FoundingDeps) =>
+      shown(await deps.founding.callOff(params.name, body.member)),
+  ),
+] as const;
