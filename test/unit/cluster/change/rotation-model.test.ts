@@ -161,6 +161,22 @@ const event = fc.record({
 });
 type Event = typeof event extends fc.Arbitrary<infer E> ? E : never;
 
+const at = (what: Event['what'], which: number, asks: number[], takes = 1): Event => ({
+  ...{ asks, what, which, takes },
+});
+
+/** Counterexamples of earlier runs. */
+const EXAMPLES: [Event[], number | null][] = [
+  // The last API server lost its power while the one that was left out and another one restarted.
+  [
+    [
+      ...[at('pass', 0, []), at('leave out', 1, []), at('none', 0, [0, 1], 4), at('pass', 0, [2])],
+      ...[at('none', 0, [0], 2), at('off', 2, [])],
+    ],
+    null,
+  ],
+];
+
 /** What happens to a cluster at one moment. */
 async function happens(cluster: Cluster, { what, which, takes }: Event): Promise<void> {
   const machine = cluster.machines[which]!;
@@ -170,9 +186,13 @@ async function happens(cluster: Cluster, { what, which, takes }: Event): Promise
   };
   if (what === 'kill') await cluster.startServer();
   // etcd can do without one member: power is lost while all serve and none is about to restart.
+  // Nobody can help where it takes the last API server, because the others restart: one of them was
+  // left out.
   const members = cluster.machines.slice(0, 3);
   const quiet = cluster.machines.every(({ off, hasTurn }) => off === 0 && !hasTurn);
-  if (what === 'off' && quiet && members.every((one) => cluster.serves(one))) machine.off = takes * 3;
+  const apiLeft = members.some((one) => one !== machine && one.apiUp);
+  if (what === 'off' && quiet && apiLeft && members.every((one) => cluster.serves(one)))
+    machine.off = takes * 3;
   if (what === 'agent') machine.killed = true;
   if (what === 'pass') cluster.world.clock.leap(duration('7m'));
   if (what === 'clock') (cluster.world.clock as JumpingClock).jumped += (takes - 4) * duration('1d');
@@ -208,7 +228,7 @@ test('whatever fails and whatever is ordered, nobody loses anybody, and the rota
         await cluster.changes.close();
       },
     ),
-    { numRuns: casesOf(2) },
+    { numRuns: casesOf(2) + EXAMPLES.length, examples: EXAMPLES },
   );
 });
 
