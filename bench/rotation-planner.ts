@@ -1,7 +1,7 @@
 /** Previews and looks of a rotation in this process, with machines whose evidence is complete. */
-import type { Evidence, ListenerName } from '../src/agent/evidence.ts';
-import { probeName } from '../src/agent/evidence.ts';
-import type { AgentFacts } from '../src/agent/facts.ts';
+import type { Evidence, ListenerName } from '../src/agent/wire/evidence.ts';
+import { probeName } from '../src/agent/wire/evidence.ts';
+import type { AgentFacts } from '../src/agent/wire/facts.ts';
 import { ManualClock } from '../src/base/clock.ts';
 import { duration, type Millis } from '../src/base/duration.ts';
 import { silentLog } from '../src/base/log.ts';
@@ -11,7 +11,7 @@ import { listenersOf } from '../src/cluster/change/rotation/evidence.ts';
 import { rotation } from '../src/cluster/change/rotation/rotation.ts';
 import { createRotations } from '../src/cluster/change/rotation/rotations.ts';
 import type { FoundingStatus } from '../src/cluster/etcd/status.ts';
-import { resolveCluster } from '../src/cluster/spec/resolve.ts';
+import { resolveCluster } from '../src/cluster/resolve/resolve.ts';
 import { MEMBERS, orderOf } from '../src/lab/simulated/documents.files.ts';
 import { openPki } from '../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';

@@ -2,8 +2,8 @@
  * What the boot host does for one machine with a TPM: it reads what the TPM shows, seals a
  * challenge, and checks the answer. The software TPM that answers is not measured.
  */
-import { createTpmChallenges, proofOf } from '../src/agent/tpm-challenges.ts';
-import { readShownTpm } from '../src/agent/tpm-shown.ts';
+import { createTpmChallenges, proofOf } from '../src/agent/identity/tpm-challenges.ts';
+import { readShownTpm } from '../src/agent/identity/tpm-shown.ts';
 import { ManualClock } from '../src/base/clock.ts';
 import { activate, type SoftwareTpm, shownBy, softwareTpm } from '../test/unit/pki/tpm/software-tpm.ts';
 import type { BenchCase, BenchSuite } from './compare.ts';

@@ -1,8 +1,8 @@
 /**
- * Writes src/cluster/spec/component-tables.generated.ts: the flags of Kubernetes' components and of
- * etcd with the types of their values, and the feature gates with their state and what they depend
- * on, by version. A maintainer runs it when a version is added; it is not part of `make docs`,
- * because it asks the components themselves:
+ * Writes src/cluster/components/component-tables.generated.ts: the flags of Kubernetes' components
+ * and of etcd with the types of their values, and the feature gates with their state and what they
+ * depend on, by version. A maintainer runs it when a version is added; it is not part of `make
+ * docs`, because it asks the components themselves:
  *
  *     node scripts/component-tables.ts BINARIES SOURCES
  *
@@ -334,7 +334,7 @@ function formerFlags(target: string, component: string, minor: string): Map<stri
 
 const [binaries, sources] = process.argv.slice(2);
 if (sources === undefined) throw new Error('usage: component-tables.ts BINARIES SOURCES');
-const target = path.join(import.meta.dirname, '../src/cluster/spec/component-tables.generated.ts');
+const target = path.join(import.meta.dirname, '../src/cluster/components/component-tables.generated.ts');
 /** Names that a help may hide: `COMPONENT NAME` a line, of the table so far and of HIDDEN_FLAGS. */
 const hidden = [target, process.env.HIDDEN_FLAGS ?? '']
   .filter((file) => file !== '' && fs.existsSync(file))

@@ -1,7 +1,7 @@
 /** Generates the pages of docs/ that come from tables. */
 
 import type { Command } from 'commander';
-import { AGENT_ROUTES } from '../src/agent/protocol.ts';
+import { AGENT_ROUTES } from '../src/agent/wire/protocol.ts';
 import { ACCESS, type Access, ROLES, type Role } from '../src/api/access.ts';
 import { ROUTES } from '../src/api/operations.ts';
 import { PLACES, PORTS } from '../src/api/ports.ts';
@@ -26,7 +26,7 @@ import { code, generatedFrom, table, wrapped } from './markdown.ts';
 export function portsPage(): string {
   return (
     generatedFrom(
-      'src/api/ports.ts, src/api/contract/*.ts, src/pxe/http/routes.ts, src/agent/protocol.ts and src/cli/serve/options.ts',
+      'src/api/ports.ts, src/api/contract/*.ts, src/pxe/http/routes.ts, src/agent/wire/protocol.ts and src/cli/serve/options.ts',
     ) +
     '# Ports, sockets, routes and paths\n\n## Ports and sockets\n\n' +
     table(

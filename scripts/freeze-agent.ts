@@ -8,8 +8,8 @@
  * machines that run keep their agent for a while when Muster is upgraded.
  */
 import { gzipSync } from 'node:zlib';
-import { AGENT_SCRIPTS } from '../src/agent/scripts.files.ts';
-import { tar } from '../src/agent/tar.ts';
+import { AGENT_SCRIPTS } from '../src/agent/scripts/scripts.files.ts';
+import { tar } from '../src/agent/wire/tar.ts';
 
 const entries = Object.entries(AGENT_SCRIPTS).map(([name, text]) => ({ name, content: Buffer.from(text) }));
 process.stdout.write(gzipSync(tar(entries), { level: 9 }));

@@ -34,7 +34,7 @@ recipe=$(
   {
     echo "$kernel $real"
     for part in $parts; do
-      sha256sum "src/agent/muster-$part.sh"
+      sha256sum "src/agent/scripts/muster-$part.sh"
     done
     sha256sum images/*.sh images/discovery/*.sh
   } | sha256sum | cut -c1-16
@@ -58,7 +58,7 @@ root=$work/root
 small_root "$project" "$root" "$work/kernel" $modules
 mkdir -p "$root/agent"
 for part in $parts; do
-  install -m 644 "$project/src/agent/muster-$part.sh" "$root/agent"
+  install -m 644 "$project/src/agent/scripts/muster-$part.sh" "$root/agent"
 done
 install -m 755 "$here/init.sh" "$root/init"
 rm -f "$root/bin/lsblk"

@@ -7,13 +7,13 @@ export PATH=/bin
 
 # shellcheck source=images/early.sh
 . /early.sh
-# shellcheck source=src/agent/muster-base.sh
+# shellcheck source=src/agent/scripts/muster-base.sh
 . /agent/muster-base.sh
-# shellcheck source=src/agent/muster-within.sh
+# shellcheck source=src/agent/scripts/muster-within.sh
 . /agent/muster-within.sh
-# shellcheck source=src/agent/muster-serial.sh
+# shellcheck source=src/agent/scripts/muster-serial.sh
 . /agent/muster-serial.sh
-# shellcheck source=src/agent/muster-inventory.sh
+# shellcheck source=src/agent/scripts/muster-inventory.sh
 . /agent/muster-inventory.sh
 early_mounts
 exec </dev/console >/dev/console 2>&1

@@ -1,11 +1,11 @@
 /** What a change of documents does to clusters: shown by a dry run of `apply`, and by `diff`. */
 import { comparePlans, inTurn, type PlanDifference } from '../cluster/plan/compare.ts';
-import { sameRelease, specAt } from '../cluster/spec/mixed.ts';
-import { type NextBoot, nextBoots } from '../cluster/spec/next-boot.ts';
-import type { Running } from '../cluster/spec/release.ts';
-import { releaseOf } from '../cluster/spec/release.ts';
-import { resolveCluster } from '../cluster/spec/resolve.ts';
-import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
+import { sameRelease, specAt } from '../cluster/resolve/mixed.ts';
+import { type NextBoot, nextBoots } from '../cluster/resolve/next-boot.ts';
+import type { Running } from '../cluster/resolve/release.ts';
+import { releaseOf } from '../cluster/resolve/release.ts';
+import { resolveCluster } from '../cluster/resolve/resolve.ts';
+import { machinesOf } from '../cluster/resolve/resolved-clusters.ts';
 import type { CandidateSet } from '../resources/candidate.ts';
 import type { Applied, LiveCatalog } from '../resources/catalog.ts';
 import {

@@ -1,6 +1,6 @@
 /** Warnings about Clusters that were just applied, by what this boot host has. */
 import type { Fault } from '../base/errors.ts';
-import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../cluster/model/resolved-cluster.ts';
 
 interface Deps {
   /** The versions of kubelet that this boot host has for machines. */

@@ -2,7 +2,7 @@
  * Computed columns of lists: why a machine would be held at its next boot, its leased address, and
  * the state of images and clusters.
  */
-import type { KnownTpm } from '../agent/redeem-tpm.ts';
+import type { KnownTpm } from '../agent/identity/redeem-tpm.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';

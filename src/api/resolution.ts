@@ -1,7 +1,7 @@
 /** A Cluster with all its values, made from its document. */
 import { MusterError } from '../base/errors.ts';
-import { type Resolution, resolveCluster } from '../cluster/spec/resolve.ts';
-import { machinesOf } from '../cluster/spec/resolved-clusters.ts';
+import { type Resolution, resolveCluster } from '../cluster/resolve/resolve.ts';
+import { machinesOf } from '../cluster/resolve/resolved-clusters.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
 
 /** @throws {MusterError} E_NOT_FOUND without a Cluster of that name with Kubernetes */

@@ -1,7 +1,7 @@
 /** What the API shows and orders of the agents of machines. */
-import type { WaitingView } from '../agent/approve.ts';
-import type { KnownTpm } from '../agent/redeem-tpm.ts';
-import type { TicketKeys } from '../agent/ticket-keys.ts';
+import type { WaitingView } from '../agent/identity/approve.ts';
+import type { KnownTpm } from '../agent/identity/redeem-tpm.ts';
+import type { TicketKeys } from '../agent/identity/ticket-keys.ts';
 import type { Reason } from '../events/event.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 

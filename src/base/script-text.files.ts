@@ -6,7 +6,7 @@ import { projectRoot } from './paths.ts';
 /**
  * Removes the comments of a script, which would be a third of what every machine of a cluster
  * downloads at every boot. Lines within quotes or here-documents that look like comments would be
- * removed too; test/unit/agent/layer.test.ts proves that no script has any.
+ * removed too; test/unit/agent/serve/layer.test.ts proves that no script has any.
  *
  * @param name path of the script in the tree; the second line of the result names it
  */
@@ -17,7 +17,7 @@ export function withoutComments(name: string, text: string): string {
 }
 
 /**
- * The text of a file of the tree, such as `src/agent/muster-agent.service`.
+ * The text of a file of the tree, such as `src/agent/scripts/muster-agent.service`.
  *
  * @throws {Error} when the installation lacks it
  */

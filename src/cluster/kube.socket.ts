@@ -7,7 +7,7 @@ import { urlHost } from '../base/ip.ts';
 import { type BootHostDeps, bootHostCredentials } from './boot-host.ts';
 import { type Answer, ask } from './https.socket.ts';
 import { type Kube, type KubeAnswer, KubeRefusal } from './kube.ts';
-import { API_PORT } from './spec/ports.ts';
+import { API_PORT } from './model/ports.ts';
 
 const PATIENCE_MS = 5000;
 /** A Node with its list of images has about 20 KiB. */

@@ -2,9 +2,9 @@
  * What a machine is made of, as its agent reports it. It is the machine's claim: a Profile that is
  * selected by it brings no Secrets.
  *
- * The agent writes lines (src/agent/muster-inventory.sh): `cpu threads N`, `cpu model TEXT`,
- * `memory KIB`, `dmi NAME TEXT`, `disk KEY="VALUE" …` as lsblk prints it, `nic NAME MAC CARRIER
- * MBITS DRIVER`, `bmc ADDRESS`, `lldp JSON` as networkctl prints it, `missing PART TEXT`.
+ * The agent writes lines (src/agent/scripts/muster-inventory.sh): `cpu threads N`, `cpu model
+ * TEXT`, `memory KIB`, `dmi NAME TEXT`, `disk KEY="VALUE" …` as lsblk prints it, `nic NAME MAC
+ * CARRIER MBITS DRIVER`, `bmc ADDRESS`, `lldp JSON` as networkctl prints it, `missing PART TEXT`.
  */
 import { fieldsOf, listOf, parsed, textOf } from '../base/foreign-json.ts';
 import { parseIpv4 } from '../base/ipv4.ts';

@@ -78,7 +78,7 @@ export interface Authority {
 
 const TEN_YEARS = (3650 * DAY) as Millis;
 const ONE_YEAR = (365 * DAY) as Millis;
-/** Agents renew their certificates at half of this, see src/agent/renewal.ts. */
+/** Agents renew their certificates at half of this, see src/agent/identity/renewal.ts. */
 export const AGENT_LIFETIME = (30 * DAY) as Millis;
 /** Probes are made while a rotation looks for evidence, and again when they end. */
 export const PROBE_LIFETIME = (4 * HOUR) as Millis;

@@ -66,7 +66,7 @@ export const keysetView = (keyset: Keyset, keys: ScopeKeys, now: Millis): Keyset
 /** The keys by id; a symmetric key has nothing else to show. */
 export const encryptionView = (keyset: EncryptionKeyset): KeysetView => generations(keyset, () => ({}));
 
-/** The secrets from which Muster derives tickets, as src/agent/ticket-keys.ts names them. */
+/** The secrets from which Muster derives tickets, as agent/identity/ticket-keys.ts names them. */
 export interface TicketSecrets {
   readonly id: string;
   /** The one before, while its tickets are accepted. */

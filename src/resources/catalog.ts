@@ -120,9 +120,9 @@ export interface LiveCatalog extends Catalog {
 
 /**
  * Checks that the configuration of each affected machine renders (`src/ignition/check.ts`) and that
- * every Cluster can be resolved (`src/cluster/spec/check-documents.ts`). `changed`: the documents
- * that changed; undefined means all. If the wrong value is in a document that is not the Machine,
- * `other` of the fault names the machine.
+ * every Cluster can be resolved (`src/cluster/resolve/check-documents.ts`). `changed`: the
+ * documents that changed; undefined means all. If the wrong value is in a document that is not the
+ * Machine, `other` of the fault names the machine.
  */
 export type ConfigCheck = (
   candidates: CandidateSet,

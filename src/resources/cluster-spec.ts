@@ -31,7 +31,7 @@ const CNIS = ['flannel', 'kube-router', 'none'] as const;
 const cniError = ({ input }: { readonly input?: unknown }): string =>
   `"${String(input).slice(0, 40)}" is none of ${CNIS.join(', ')}; for another network write "cni: none" and add it as an add-on: \`muster addon ls\``;
 
-/** The settings that an operator decides; src/cluster/spec/values.ts derives all others. */
+/** The settings that an operator decides; src/cluster/resolve/values.ts derives all others. */
 export const kubernetesSpec = z.strictObject({
   version: z
     .string()

@@ -30,7 +30,7 @@ const selectorFields = {
 /**
  * A serial number in the form in which serial numbers are compared and passed to machines: without
  * blanks at its ends, and with `_` for what selectors and udev's names cannot have
- * (src/agent/muster-serial.sh does the same).
+ * (src/agent/scripts/muster-serial.sh does the same).
  */
 export const serialWord = (serial: string): string =>
   serial

@@ -1,8 +1,8 @@
 /**
  * The life of a store. A store that was restored from a backup begins another life, with a higher
- * number. Agents remember the number with the revision (src/agent/revision-claim.ts), so a boot
- * host whose store continues elsewhere learns that from them and stops answering, and a restored
- * store does nothing that cannot be undone until an operator has accepted it.
+ * number. Agents remember the number with the revision (src/agent/wire/revision-claim.ts), so a
+ * boot host whose store continues elsewhere learns that from them and stops answering, and a
+ * restored store does nothing that cannot be undone until an operator has accepted it.
  */
 import { z } from 'zod';
 import type { Clock } from '../base/clock.ts';

@@ -1,8 +1,8 @@
 /** Wires the changes of running clusters: the engine, its kinds, and the rolling restarts. */
 import { randomUUID } from 'node:crypto';
-import type { PlannedPoll } from '../agent/agent-api.ts';
-import { AGENT_BUNDLE } from '../agent/bundle.ts';
-import type { AgentPlanner } from '../agent/protocol.ts';
+import { AGENT_BUNDLE } from '../agent/scripts/bundle.ts';
+import type { PlannedPoll } from '../agent/serve/agent-api.ts';
+import type { AgentPlanner } from '../agent/wire/protocol.ts';
 import { postAndRead } from '../base/post.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { openBuilds } from '../cluster/change/agents/builds.ts';
@@ -37,11 +37,11 @@ import { leavingMembers } from '../cluster/etcd/leaving.ts';
 import type { EtcdWatch } from '../cluster/health/etcd-watch.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
+import type { ResolvedCluster } from '../cluster/model/resolved-cluster.ts';
 import type { PlannerDeps } from '../cluster/plan/planner.ts';
-import type { Required } from '../cluster/spec/artifacts.ts';
-import { windowsOf } from '../cluster/spec/maintenance.ts';
-import type { ResolvedCluster } from '../cluster/spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
+import type { Required } from '../cluster/resolve/artifacts.ts';
+import { windowsOf } from '../cluster/resolve/maintenance.ts';
+import type { ResolvedClusters } from '../cluster/resolve/resolved-clusters.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { Boot } from './boot.ts';
 import type { Common } from './common.ts';

@@ -3,10 +3,10 @@
  * certificate requests, node settings, departures and health.
  */
 import { randomBytes, randomUUID } from 'node:crypto';
-import { withDiskChoice } from '../agent/disk-plan.ts';
-import { mustServe } from '../agent/life-gate.ts';
-import type { AgentPlanner } from '../agent/protocol.ts';
-import { withSecrets } from '../agent/secret-plan.ts';
+import { withDiskChoice } from '../agent/serve/disk-plan.ts';
+import { mustServe } from '../agent/serve/life-gate.ts';
+import { withSecrets } from '../agent/serve/secret-plan.ts';
+import type { AgentPlanner } from '../agent/wire/protocol.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { createCopies, nameOfCopy } from '../cluster/backup/copies.files.ts';
@@ -38,8 +38,8 @@ import { openAppliedObjects } from '../cluster/objects/applied.ts';
 import { withWebhookSecrets } from '../cluster/plan/apiserver.ts';
 import { openPresentObjects } from '../cluster/plan/desired-objects.ts';
 import { createPlanner } from '../cluster/plan/planner.ts';
-import { windowsOf } from '../cluster/spec/maintenance.ts';
-import { followClusters, type ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
+import { windowsOf } from '../cluster/resolve/maintenance.ts';
+import { followClusters, type ResolvedClusters } from '../cluster/resolve/resolved-clusters.ts';
 import { factLabel } from '../machines/inventory-facts.ts';
 import { serveRegistry } from '../pxe/http/registry.server.ts';
 import { createSupplies } from '../pxe/supplies.ts';

@@ -1,7 +1,7 @@
 /** Wires the operators' API. */
 import { hostname } from 'node:os';
-import { startEndingWatch } from '../agent/ending-watch.ts';
-import { quarantineMachine, releaseMachine } from '../agent/quarantine.ts';
+import { quarantineMachine, releaseMachine } from '../agent/identity/quarantine.ts';
+import { startEndingWatch } from '../agent/serve/ending-watch.ts';
 import { Accounts } from '../api/accounts/accounts.ts';
 import { firstLink } from '../api/accounts/first-link.ts';
 import { openOperators } from '../api/accounts/operators.ts';

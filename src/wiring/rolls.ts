@@ -11,8 +11,8 @@ import type { Rollouts } from '../cluster/change/rollouts.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
-import type { ResolvedClusters } from '../cluster/spec/resolved-clusters.ts';
-import type { Windows } from '../cluster/spec/windows.ts';
+import type { ResolvedClusters } from '../cluster/resolve/resolved-clusters.ts';
+import type { Windows } from '../cluster/resolve/windows.ts';
 import type { Boot } from './boot.ts';
 import type { State } from './state.ts';
 

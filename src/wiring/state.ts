@@ -1,7 +1,7 @@
 /** Opens what the server stores: its store, and everything that is read from the store at start. */
 import { join } from 'node:path';
-import { openAgents } from '../agent/agents.ts';
-import { createWitness } from '../agent/witness.ts';
+import { openAgents } from '../agent/serve/agents.ts';
+import { createWitness } from '../agent/serve/witness.ts';
 import { openArtifactBook } from '../artifacts/book.ts';
 import type { Log } from '../base/log.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
@@ -9,7 +9,7 @@ import { openSnapshotFiles, type SnapshotFiles } from '../cluster/backup/snapsho
 import { openReleases } from '../cluster/change/releases.ts';
 import { openJoinTokens } from '../cluster/joining/tokens.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
-import { checkWith } from '../cluster/spec/check-documents.ts';
+import { checkWith } from '../cluster/resolve/check-documents.ts';
 import { createActing } from '../events/actor.ts';
 import { attachEventJournal } from '../events/journal.files.ts';
 import { createEventLog } from '../events/log.ts';

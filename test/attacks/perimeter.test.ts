@@ -3,7 +3,7 @@
  * the segment can pretend to be a relay agent.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
+import { AGENT_ROUTES } from '../../src/agent/wire/protocol.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { MACHINE_ROUTES, type MachineRoute, machinePath } from '../../src/pxe/http/routes.ts';
 import { encodeRead } from '../../src/pxe/tftp/codec.ts';

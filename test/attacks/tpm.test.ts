@@ -1,6 +1,6 @@
 /** Attacks on a machine whose TPM is known, by somebody who has its ticket and its address. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { proofOf } from '../../src/agent/tpm-challenges.ts';
+import { proofOf } from '../../src/agent/identity/tpm-challenges.ts';
 import { readCsr } from '../../src/pki/csr.ts';
 import { activate, type SoftwareTpm, shownBy, softwareTpm } from '../unit/pki/tpm/software-tpm.ts';
 import { Agent, filesIn, HTTP, scriptOf, sessionIn, takeLease } from './machine.ts';

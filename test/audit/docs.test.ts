@@ -8,7 +8,7 @@ import { type Command, CommanderError } from 'commander';
 import { expect, test } from 'vitest';
 import { commandTree } from '../../scripts/command-tree.ts';
 import { pages } from '../../scripts/docs-pages.ts';
-import { AGENT_ROUTES } from '../../src/agent/protocol.ts';
+import { AGENT_ROUTES } from '../../src/agent/wire/protocol.ts';
 import { ROUTES } from '../../src/api/operations.ts';
 import { ERRORS } from '../../src/base/errors.ts';
 import { MACHINE_ROUTES } from '../../src/pxe/http/routes.ts';

@@ -26,20 +26,25 @@ const ROOMS = [
 ] as const;
 
 /**
- * The rooms within `src/cluster`, in the same order; `.` is the folder itself, whose few files are
- * how the boot host talks to a cluster.
+ * The rooms within a room, in the same order; `.` is the folder itself. The few files of
+ * `src/cluster` itself are how the boot host talks to a cluster.
  */
-const CLUSTER_ROOMS = [
-  'spec',
-  '.',
-  'objects',
-  'plan',
-  'etcd',
-  'backup',
-  'joining',
-  'health',
-  'change',
-] as const;
+const INNER: Readonly<Record<string, readonly string[]>> = {
+  agent: ['wire', 'scripts', 'identity', 'serve'],
+  cluster: [
+    'model',
+    'components',
+    'resolve',
+    '.',
+    'objects',
+    'plan',
+    'etcd',
+    'backup',
+    'joining',
+    'health',
+    'change',
+  ],
+};
 
 /** Modules that touch network, disk, processes or threads. */
 const WORLD = [
@@ -118,16 +123,13 @@ test('the page imports only types and its client from other rooms, and no other 
   expect(all.filter(({ file, found }) => file === SHARED && !found.typeOnly)).toEqual([]);
 });
 
-test('within src/cluster a file imports only from its own room and from rooms to the left', () => {
-  const orderOf = (file: string): number => {
-    const folders = file.split('/').slice(2, -1);
-    return CLUSTER_ROOMS.indexOf((folders[0] ?? '.') as (typeof CLUSTER_ROOMS)[number]);
-  };
-  const ofCluster = (file: string): boolean => file.startsWith('src/cluster/');
-  expect(sources('src/cluster').filter((file) => orderOf(file) < 0)).toEqual([]);
+test.each(Object.entries(INNER))('within src/%s the same holds of its rooms', (room, inner) => {
+  const orderOf = (file: string): number => inner.indexOf(file.split('/').slice(2, -1)[0] ?? '.');
+  const within = (file: string): boolean => file.startsWith(`src/${room}/`);
+  expect(sources(`src/${room}`).filter((file) => orderOf(file) < 0)).toEqual([]);
   const wrong = all.flatMap(({ file, found }) => {
     const to = target(file, found);
-    if (to === undefined || !ofCluster(file) || !ofCluster(to)) return [];
+    if (to === undefined || !within(file) || !within(to)) return [];
     return orderOf(to) <= orderOf(file) ? [] : [`${file} → ${to}`];
   });
   expect(wrong).toEqual([]);

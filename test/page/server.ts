@@ -3,7 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
-import { RELEASES } from '../../src/cluster/spec/versions.ts';
+import { RELEASES } from '../../src/cluster/model/versions.ts';
 import {
   type BootHost,
   type BootHostOptions,

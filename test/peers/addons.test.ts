@@ -6,9 +6,9 @@ import { execFileSync } from 'node:child_process';
 import fc from 'fast-check';
 import { loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
+import type { AddonPatch } from '../../src/cluster/model/addon.ts';
 import { renderAddon } from '../../src/cluster/objects/addons/addon.ts';
 import { readManifest } from '../../src/cluster/objects/addons/manifest.ts';
-import type { AddonPatch } from '../../src/cluster/spec/addon.ts';
 import { unpacked } from './unpacked.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them

@@ -9,9 +9,9 @@ import http from 'node:http';
 import net, { type AddressInfo } from 'node:net';
 import path from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest';
-import { encodePlan } from '../../src/agent/encode-plan.ts';
-import type { Plan, PlanLine } from '../../src/agent/plan.ts';
-import { AGENT_VERSION } from '../../src/agent/versions.ts';
+import { encodePlan } from '../../src/agent/wire/encode-plan.ts';
+import type { Plan, PlanLine } from '../../src/agent/wire/plan.ts';
+import { AGENT_VERSION } from '../../src/agent/wire/versions.ts';
 import { type AgentBootHost, CP1_MAC, CP2_MAC, LOOPBACK, open } from './agent-boot-host.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRevisionClaims } from '../../src/agent/revision-claim.ts';
+import { createRevisionClaims } from '../../src/agent/wire/revision-claim.ts';
 import { duration, type Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { TICKET_LIFETIME } from '../../src/machines/tickets.ts';

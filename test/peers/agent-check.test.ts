@@ -6,7 +6,7 @@ import net from 'node:net';
 import path from 'node:path';
 import type { TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import { selfSigned } from '../self-signed.ts';
 import { Machine, Planner, SHELLS, SOURCE } from './agent-kit.ts';
 

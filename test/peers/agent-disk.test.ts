@@ -3,8 +3,8 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { selectorText } from '../../src/agent/layer.ts';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import { selectorText } from '../../src/agent/serve/layer.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import { askDisk, Disks, MIB } from './agent-disks.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 

@@ -6,7 +6,7 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import type { Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { CP1_MAC, open as openBootHost } from './agent-boot-host.ts';

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import { Disks } from './agent-disks.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 import { PROGRAMS } from './etcd/pod.ts';

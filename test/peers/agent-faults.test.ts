@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { encodePlan } from '../../src/agent/encode-plan.ts';
-import type { PlanLine } from '../../src/agent/plan.ts';
-import { tar } from '../../src/agent/tar.ts';
+import { encodePlan } from '../../src/agent/wire/encode-plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
+import { tar } from '../../src/agent/wire/tar.ts';
 import { Machine, Planner, put, SHELLS, type Shell } from './agent-kit.ts';
 
 let planner: Planner;

@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { load } from 'js-yaml';
 import { afterEach, expect, test } from 'vitest';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import type { ConfigAnswer } from '../../src/pxe/boot.ts';
 import { machine as machineDocument } from '../unit/pxe/boot/world.ts';
 import { type AgentBootHost, CLUSTER, CP1_MAC, open } from './agent-boot-host.ts';

@@ -8,9 +8,9 @@ import fs from 'node:fs';
 import http from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { bundleOf } from '../../src/agent/bundle.ts';
-import type { PlanLine } from '../../src/agent/plan.ts';
-import { AGENT_SCRIPTS, START_SCRIPT } from '../../src/agent/scripts.files.ts';
+import { bundleOf } from '../../src/agent/scripts/bundle.ts';
+import { AGENT_SCRIPTS, START_SCRIPT } from '../../src/agent/scripts/scripts.files.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import { askDisk, Disks } from './agent-disks.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 

@@ -11,12 +11,12 @@ import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { TLSSocket } from 'node:tls';
-import type { AgentBundle } from '../../src/agent/bundle.ts';
-import { decodeFacts } from '../../src/agent/decode-facts.ts';
-import { encodePlan } from '../../src/agent/encode-plan.ts';
-import type { AgentFacts } from '../../src/agent/facts.ts';
-import type { Plan, PlanLine } from '../../src/agent/plan.ts';
-import { tar } from '../../src/agent/tar.ts';
+import type { AgentBundle } from '../../src/agent/scripts/bundle.ts';
+import { decodeFacts } from '../../src/agent/wire/decode-facts.ts';
+import { encodePlan } from '../../src/agent/wire/encode-plan.ts';
+import type { AgentFacts } from '../../src/agent/wire/facts.ts';
+import type { Plan, PlanLine } from '../../src/agent/wire/plan.ts';
+import { tar } from '../../src/agent/wire/tar.ts';
 import { ManualClock } from '../../src/base/clock.ts';
 import type { Millis } from '../../src/base/duration.ts';
 import { readCsr } from '../../src/pki/csr.ts';
@@ -28,7 +28,7 @@ import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
 import { MUSTER_SCOPE } from '../../src/store/keys.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
 
-export const SOURCE = path.join(import.meta.dirname, '../../src/agent');
+export const SOURCE = path.join(import.meta.dirname, '../../src/agent/scripts');
 /** The two shells that machines have. */
 export const SHELLS = [['dash'], ['busybox', 'sh']] as const;
 export type Shell = readonly string[];

@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
 
 const DIRECTORY = '/etc/kubernetes/pki/etcd';

@@ -1,6 +1,6 @@
 /** A machine in quarantine and the real agent: it is refused, also with the ticket of its boot. */
 import { expect, test } from 'vitest';
-import { quarantineMachine, releaseMachine } from '../../src/agent/quarantine.ts';
+import { quarantineMachine, releaseMachine } from '../../src/agent/identity/quarantine.ts';
 import * as bootHost from './agent-boot-host.ts';
 import { Machine } from './agent-kit.ts';
 

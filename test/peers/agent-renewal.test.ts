@@ -8,7 +8,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, afterEach, expect, test } from 'vitest';
-import { GONE_FOR } from '../../src/agent/withdrawal.ts';
+import { GONE_FOR } from '../../src/agent/identity/withdrawal.ts';
 import { duration } from '../../src/base/duration.ts';
 import type { Mac } from '../../src/base/mac.ts';
 import { BURST } from '../../src/pki/issue-limit.ts';

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import type { Disks } from './agent-disks.ts';
 import { type Machine, Planner, SHELLS } from './agent-kit.ts';
 import { bridge, type Muster, remove, startMuster } from './dhcp-segment.ts';

@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
-import { GONE_FOR } from '../../src/agent/withdrawal.ts';
+import { GONE_FOR } from '../../src/agent/identity/withdrawal.ts';
 import { duration, type Millis } from '../../src/base/duration.ts';
 import { ALIVE_WITHIN } from '../../src/machines/heartbeats.ts';
 import { pkiStatusView } from '../../src/pki/views.ts';

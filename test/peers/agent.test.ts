@@ -5,7 +5,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { AGENT_VERSION } from '../../src/agent/versions.ts';
+import { AGENT_VERSION } from '../../src/agent/wire/versions.ts';
 import { maskDistributionsEtcd } from '../../src/cluster/plan/etcd-service.ts';
 import { Machine, openssl, Planner, put, SHELLS } from './agent-kit.ts';
 

@@ -7,13 +7,13 @@ import fs from 'node:fs';
 import { loadAll } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
 import { judgeBinaries } from '../../src/cli/cluster/binaries.files.ts';
-import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS } from '../../src/cluster/spec/flags.ts';
-import { resolveCluster } from '../../src/cluster/spec/resolve.ts';
-import type { ResolvedCluster } from '../../src/cluster/spec/resolved-cluster.ts';
+import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS } from '../../src/cluster/components/flags.ts';
+import type { ResolvedCluster } from '../../src/cluster/model/resolved-cluster.ts';
+import { resolveCluster } from '../../src/cluster/resolve/resolve.ts';
 import type { Document, KubernetesSpec } from '../../src/resources/kinds.ts';
 import { ARTIFACTS } from '../artifacts.ts';
+import { VALUES } from '../unit/cluster/components/flag-examples.ts';
 import { faults, MACHINES, resolved } from '../unit/cluster/kit.ts';
-import { VALUES } from '../unit/cluster/spec/flag-examples.ts';
 
 const bin = `${ARTIFACTS}/bin`;
 // The components of etcd forks lack flags that etcd has, so etcd is judged where it is etcd's own.

@@ -5,7 +5,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ARTIFACTS } from '../artifacts.ts';
-import { JUDGED, type Value, valuesOf } from '../unit/cluster/spec/component-values.ts';
+import { JUDGED, type Value, valuesOf } from '../unit/cluster/components/component-values.ts';
 import { ValueJudge } from './value-judge.ts';
 
 /** So many components run at the same time. */

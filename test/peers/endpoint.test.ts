@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { balancerBinds, balancerConfig } from '../../src/cluster/plan/balancer.ts';
 import { keepalivedConfig } from '../../src/cluster/plan/virtual-address.ts';
-import { HEALTH_CLIENT } from '../../src/cluster/spec/health-requests.ts';
+import { HEALTH_CLIENT } from '../../src/cluster/resolve/health-requests.ts';
 import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
 import type { KubernetesSpec } from '../../src/resources/kinds.ts';
 import { selfSigned } from '../self-signed.ts';

@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { layerOf } from '../../src/agent/layer.ts';
+import { layerOf } from '../../src/agent/serve/layer.ts';
 import { render } from '../../src/ignition/render.ts';
 import { CONTEXT, FLATCAR } from '../unit/ignition/kit.ts';
 import { underSystemd } from './under-systemd.ts';

@@ -19,7 +19,7 @@ import { rotation } from '../../src/cluster/change/rotation/rotation.ts';
 import { createStoredValues } from '../../src/cluster/change/rotation/stored-values.socket.ts';
 import { type Preflight, preflightFaults } from '../../src/cluster/change/upgrade/preflight.ts';
 import { createKubes } from '../../src/cluster/kube.socket.ts';
-import { fixedOf, releaseOf } from '../../src/cluster/spec/release.ts';
+import { fixedOf, releaseOf } from '../../src/cluster/resolve/release.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';

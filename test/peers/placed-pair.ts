@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import type { PlanLine } from '../../src/agent/plan.ts';
+import type { PlanLine } from '../../src/agent/wire/plan.ts';
 import type { TestMachine } from '../unit/cluster/planner-kit.ts';
 import { SOURCE } from './agent-kit.ts';
 

@@ -7,7 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { load } from 'js-yaml';
-import type { Plan } from '../../src/agent/plan.ts';
+import type { Plan } from '../../src/agent/wire/plan.ts';
 import { ARTIFACTS } from '../artifacts.ts';
 import type { TestMachine } from '../unit/cluster/planner-kit.ts';
 import { placePair } from './placed-pair.ts';

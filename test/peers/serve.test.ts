@@ -16,7 +16,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { createMetrics } from '../../src/base/metrics.ts';
 import { type ApiClient, connectApi } from '../../src/cli/client.socket.ts';
 import { openReleases } from '../../src/cluster/change/releases.ts';
-import { resolveCluster } from '../../src/cluster/spec/resolve.ts';
+import { resolveCluster } from '../../src/cluster/resolve/resolve.ts';
 import { openSqliteStore } from '../../src/store/sqlite.files.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');

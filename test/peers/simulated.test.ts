@@ -8,7 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { FoundingStatus } from '../../src/cluster/etcd/status.ts';
-import { RELEASES } from '../../src/cluster/spec/versions.ts';
+import { RELEASES } from '../../src/cluster/model/versions.ts';
 import { type BootHost, openBootHost } from '../../src/lab/simulated/boot-host.files.ts';
 import { CLUSTER } from '../../src/lab/simulated/documents.files.ts';
 import type { FleetResult, MachineResult } from '../../src/lab/simulated/fleet.files.ts';

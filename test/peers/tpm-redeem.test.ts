@@ -1,8 +1,8 @@
 /** Certificates for machines with a TPM, over real TLS; the TPMs here are software. */
 import { createHash } from 'node:crypto';
 import { afterEach, describe, expect, it } from 'vitest';
-import { approvalCode } from '../../src/agent/approval-code.ts';
-import { CHALLENGE_LIFETIME, proofOf } from '../../src/agent/tpm-challenges.ts';
+import { approvalCode } from '../../src/agent/identity/approval-code.ts';
+import { CHALLENGE_LIFETIME, proofOf } from '../../src/agent/identity/tpm-challenges.ts';
 import type { Millis } from '../../src/base/duration.ts';
 import { readCsr } from '../../src/pki/csr.ts';
 import { readEndorsementKey } from '../../src/pki/tpm/tpm-keys.ts';

@@ -1,6 +1,6 @@
 /** The boot host itself: status, backups, the description of this API, and monitoring. */
 import { z } from 'zod';
-import type { EndingWatch } from '../../agent/ending-watch.ts';
+import type { EndingWatch } from '../../agent/serve/ending-watch.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import type { LaterKeys } from '../../cluster/change/later-keys.ts';

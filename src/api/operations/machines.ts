@@ -1,6 +1,6 @@
 /** Orders about machines beyond their documents: add, accept, rearm, approve, quarantine. */
 import { z } from 'zod';
-import type { Agents } from '../../agent/agents.ts';
+import type { Agents } from '../../agent/serve/agents.ts';
 import type { Fault } from '../../base/errors.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { QuarantinedMembers } from '../../cluster/change/quarantined-member.ts';

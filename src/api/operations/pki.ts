@@ -1,12 +1,12 @@
 /** Keys and certificates: status, export, import, renewal, and the vault that seals them. */
 import { z } from 'zod';
-import { pkiStandings } from '../../agent/pki-standings.ts';
+import { pkiStandings } from '../../agent/serve/pki-standings.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import type { Rotations } from '../../cluster/change/rotation/rotations.ts';
-import type { ResolvedCluster } from '../../cluster/spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../../cluster/model/resolved-cluster.ts';
 import type { EventLog } from '../../events/event.ts';
 import type { Exports } from '../../pki/exported.ts';
 import { exportScope } from '../../pki/exported.ts';

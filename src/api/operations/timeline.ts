@@ -1,6 +1,6 @@
 /** The timeline of a boot with its diagnosis, and what the machine printed on its console. */
 import { z } from 'zod';
-import type { Agents } from '../../agent/agents.ts';
+import type { Agents } from '../../agent/serve/agents.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import { type Timeline, timelineOf } from '../../diagnosis/timeline.ts';

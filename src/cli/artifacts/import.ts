@@ -6,7 +6,7 @@ import { formatReference, parseReference } from '../../artifacts/reference.ts';
 import { MusterError } from '../../base/errors.ts';
 import { didYouMean } from '../../base/suggest.ts';
 import { MAX_MANIFEST_BYTES, readManifest } from '../../cluster/objects/addons/manifest.ts';
-import { BINARIES } from '../../cluster/spec/artifacts.ts';
+import { BINARIES } from '../../cluster/resolve/artifacts.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { type AssetSource, hashOf, readAll, sourceOf } from '../image/sources.files.ts';
 import { upload } from '../image/upload.ts';

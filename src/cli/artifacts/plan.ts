@@ -5,15 +5,15 @@ import type { Shown } from '../../api/shown.ts';
 import type { Arch } from '../../artifacts/oci.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { ResolvedCluster } from '../../cluster/model/resolved-cluster.ts';
 import {
   type Required,
   type RequiredProgram,
   requiredArtifacts,
   requiredPrograms,
-} from '../../cluster/spec/artifacts.ts';
-import { lackingImages } from '../../cluster/spec/check-machines.ts';
-import { resolveCluster } from '../../cluster/spec/resolve.ts';
-import type { ResolvedCluster } from '../../cluster/spec/resolved-cluster.ts';
+} from '../../cluster/resolve/artifacts.ts';
+import { lackingImages } from '../../cluster/resolve/check-machines.ts';
+import { resolveCluster } from '../../cluster/resolve/resolve.ts';
 import type { CandidateSet } from '../../resources/candidate.ts';
 import { type Document, KINDS, type Kind, PLURAL } from '../../resources/kinds.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';

@@ -14,7 +14,7 @@ import {
   type RequiredImage,
   type RequiredManifest,
   requiredArtifacts,
-} from '../../cluster/spec/artifacts.ts';
+} from '../../cluster/resolve/artifacts.ts';
 import { type ApiClient, openClient } from '../client.socket.ts';
 import { type AssetSource, readAll, sourceOf } from '../image/sources.files.ts';
 import { EXIT, type Io } from '../io.ts';

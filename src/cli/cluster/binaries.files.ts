@@ -9,9 +9,6 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { duration, type Millis } from '../../base/duration.ts';
-import { apiserverLines } from '../../cluster/plan/apiserver.ts';
-import { kubeletFiles } from '../../cluster/plan/kubelet.ts';
-import { commandLine } from '../../cluster/plan/manifests.ts';
 import {
   addressOf,
   type ClusterMachine,
@@ -19,7 +16,10 @@ import {
   type Component,
   type ResolvedCluster,
   withRole,
-} from '../../cluster/spec/resolved-cluster.ts';
+} from '../../cluster/model/resolved-cluster.ts';
+import { apiserverLines } from '../../cluster/plan/apiserver.ts';
+import { kubeletFiles } from '../../cluster/plan/kubelet.ts';
+import { commandLine } from '../../cluster/plan/manifests.ts';
 import { ENCRYPTION, encryptionConfig } from '../../pki/encryption.ts';
 import { PrivateKey } from '../../pki/keys.ts';
 import { kubeconfigText } from '../../pki/kubeconfig.ts';

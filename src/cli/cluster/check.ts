@@ -2,7 +2,7 @@
 
 import { systemClock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
-import { followClusters } from '../../cluster/spec/resolved-clusters.ts';
+import { followClusters } from '../../cluster/resolve/resolved-clusters.ts';
 import { followMemberships } from '../../machines/membership.ts';
 import { openLocal } from '../documents/local.ts';
 import { EXIT, type Io } from '../io.ts';

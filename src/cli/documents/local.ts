@@ -4,14 +4,14 @@
  * it.
  */
 
-import { previewAgents } from '../../agent/agents.ts';
+import { previewAgents } from '../../agent/serve/agents.ts';
 import { ManualClock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { broadcastOf, cidr, contains, type Ipv4, ipv4 } from '../../base/ipv4.ts';
 import { silentLog } from '../../base/log.ts';
 import { createMetrics, type Metrics } from '../../base/metrics.ts';
-import { checkAll } from '../../cluster/spec/check-documents.ts';
+import { checkAll } from '../../cluster/resolve/check-documents.ts';
 import type { EventLog } from '../../events/event.ts';
 import { createEventLog } from '../../events/log.ts';
 import { render } from '../../ignition/render.ts';

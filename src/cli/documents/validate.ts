@@ -1,7 +1,7 @@
 /** `muster validate`: checks documents as the server would, without a server. */
 import { counted } from '../../base/counted.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
-import { checkAll } from '../../cluster/spec/check-documents.ts';
+import { checkAll } from '../../cluster/resolve/check-documents.ts';
 import { faultKey, idOf } from '../../resources/candidate.ts';
 import { byPlace } from '../../resources/document.ts';
 import { reconcile } from '../../resources/file-layer.ts';

@@ -1,5 +1,5 @@
 /** Checks documents that an import makes as `muster validate` would, before they have an effect. */
-import { checkAll } from '../../cluster/spec/check-documents.ts';
+import { checkAll } from '../../cluster/resolve/check-documents.ts';
 import { validate } from '../../resources/document.ts';
 import { reconcile } from '../../resources/file-layer.ts';
 import { allFaults } from '../documents/validate.ts';

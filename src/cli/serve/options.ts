@@ -1,5 +1,5 @@
 /** The settings of `muster serve`. Each is a flag and an environment variable. */
-import { DEFAULT_AGENT_PORT } from '../../agent/protocol.ts';
+import { DEFAULT_AGENT_PORT } from '../../agent/wire/protocol.ts';
 import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
 import { suggest } from '../../base/suggest.ts';

@@ -3,9 +3,9 @@
  * and gives it to the machine that restores it.
  */
 import { randomBytes } from 'node:crypto';
-import type { AgentFacts } from '../../agent/facts.ts';
-import type { PlanLine } from '../../agent/plan.ts';
-import type { AgentSnapshots } from '../../agent/protocol.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { AgentSnapshots } from '../../agent/wire/protocol.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -14,7 +14,7 @@ import { beforeChange } from '../../base/rehearsal.ts';
 import type { EventSink } from '../../events/event.ts';
 import { type BackupSpec, KEPT_SNAPSHOTS, type SnapshotCopy } from '../../resources/backup-spec.ts';
 import type { FoundingRecord } from '../etcd/founding.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { nextDue, STALLED, surplus } from './due.ts';
 import { newSnapshotId, readStatus, type Snapshot } from './snapshot.ts';
 import type { Receiving, SnapshotFiles } from './snapshot-files.files.ts';

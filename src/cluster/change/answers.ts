@@ -8,7 +8,7 @@ import { duration, type Millis } from '../../base/duration.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { MemberAddress } from '../etcd/founding.ts';
 import type { Kube } from '../kube.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
 
 /** The programs that the boot host can ask itself. */
 export const ASKED = ['etcd', 'kube-apiserver'] as const;

@@ -4,7 +4,7 @@
  * point continues from the record.
  */
 
-import type { AgentFacts } from '../../agent/facts.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { errorTexts } from '../../base/error-text.ts';
@@ -15,7 +15,7 @@ import type { EventSink } from '../../events/event.ts';
 import { KEYS, MUSTER_SCOPE } from '../../store/keys.ts';
 import type { Store, Write } from '../../store/store.ts';
 import type { RunningChange, RunningChangeOf } from '../plan/running-change.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import type { Move, Note } from './engine.ts';
 import type { AnyKind } from './kind.ts';
 import {

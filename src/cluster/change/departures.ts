@@ -11,8 +11,8 @@ import { apart } from '../../base/rehearsal.ts';
 import type { Founder } from '../etcd/founder.ts';
 import type { Leaving } from '../etcd/founding.ts';
 import { firstReady, type Kube } from '../kube.ts';
-import { addressOf, withRole } from '../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { addressOf, withRole } from '../model/resolved-cluster.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import { deleteNode, drain } from './drain.ts';
 
 interface DeparturesDeps {

@@ -2,8 +2,8 @@
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { firstReady, type Kube } from '../kube.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import { type Node, readNodes, uncordon } from './nodes.ts';
 import type { ChangeRecord } from './record.ts';
 import type { MachineSeen } from './step.ts';

@@ -4,7 +4,7 @@
  * when it was given, so that an edit does not move the turns of a change that is under way. Pure.
  */
 import { z } from 'zod';
-import type { ClusterMachine } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine } from '../model/resolved-cluster.ts';
 
 export const workerGroup = z.strictObject({
   name: z.string(),

@@ -5,12 +5,12 @@
  * an operator decides.
  *
  * A machine alone cannot cause that by what it reports: it also has to prove that it has seen a
- * later state of this store (src/agent/revision-claim.ts).
+ * later state of this store (src/agent/wire/revision-claim.ts).
  */
 import { z } from 'zod';
-import type { Evidence, ProbeName } from '../../agent/evidence.ts';
-import type { Plan } from '../../agent/plan.ts';
-import type { LaterKeysGuard } from '../../agent/protocol.ts';
+import type { Evidence, ProbeName } from '../../agent/wire/evidence.ts';
+import type { Plan } from '../../agent/wire/plan.ts';
+import type { LaterKeysGuard } from '../../agent/wire/protocol.ts';
 import type { Clock } from '../../base/clock.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { parsed } from '../../base/foreign-json.ts';

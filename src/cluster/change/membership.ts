@@ -11,8 +11,8 @@ import { machineNames } from '../../resources/membership.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { Founder } from '../etcd/founder.ts';
 import type { RunningChange } from '../plan/running-change.ts';
-import type { Releases } from '../spec/release.ts';
-import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { Releases } from '../resolve/release.ts';
+import { noCluster, type ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import type { Departures } from './departures.ts';
 
 export type NodeRole = 'control-plane' | 'worker' | 'etcd';

@@ -1,6 +1,6 @@
 /** What a change would do: its steps, which machines restart what, and how long it takes. Pure. */
 import { duration, type Millis } from '../../base/duration.ts';
-import type { ClusterMachine } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine } from '../model/resolved-cluster.ts';
 import { roundsOf } from './groups.ts';
 import type { StepOutline } from './kind.ts';
 import { isFor } from './step.ts';

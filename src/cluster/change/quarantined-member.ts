@@ -6,7 +6,7 @@ import { MusterError } from '../../base/errors.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { Founder } from '../etcd/founder.ts';
 import { recordedMembers } from '../etcd/record.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import type { Departures } from './departures.ts';
 
 interface QuarantinedMemberDeps {

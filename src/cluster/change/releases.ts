@@ -4,11 +4,12 @@
  * polled since the boot host started.
  */
 import { z } from 'zod';
-import type { AgentFacts } from '../../agent/facts.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { Log } from '../../base/log.ts';
 import { KEYS } from '../../store/keys.ts';
 import { MAX_OPERATIONS, type Store } from '../../store/store.ts';
-import { sameRelease } from '../spec/mixed.ts';
+import { addressOf, type ClusterMachine } from '../model/resolved-cluster.ts';
+import { sameRelease } from '../resolve/mixed.ts';
 import {
   type Fixed,
   fixedOf,
@@ -16,8 +17,7 @@ import {
   type Releases,
   type RunningMachine,
   releaseOf,
-} from '../spec/release.ts';
-import { addressOf, type ClusterMachine } from '../spec/resolved-cluster.ts';
+} from '../resolve/release.ts';
 
 const texts = z.record(z.string(), z.string());
 

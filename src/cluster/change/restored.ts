@@ -19,7 +19,7 @@ import type { Store } from '../../store/store.ts';
 import type { FoundingRecord } from '../etcd/founding.ts';
 import { type Look, type RoundsDeps, startRounds } from '../joining/rounds.ts';
 import { firstReady, ifThere, type Kube } from '../kube.ts';
-import { addressOf, withRole } from '../spec/resolved-cluster.ts';
+import { addressOf, withRole } from '../model/resolved-cluster.ts';
 import { legacyTokens } from './rotation/leftovers.ts';
 import {
   namespacesWithout,

@@ -3,15 +3,15 @@
  * the others answer now (answers.ts), and the turns that are under way, which a restarted server
  * reads from the store (given-turns.ts).
  */
-import { WATCHED_PROGRAMS } from '../../agent/evidence.ts';
-import type { AgentFacts } from '../../agent/facts.ts';
-import { REPORTS_PROGRAMS } from '../../agent/versions.ts';
+import { WATCHED_PROGRAMS } from '../../agent/wire/evidence.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
+import { REPORTS_PROGRAMS } from '../../agent/wire/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { EventSink, NewEvent } from '../../events/event.ts';
 import type { MemberAddress } from '../etcd/founding.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { type AnswersOf, type AskNow, openAnswered } from './answers.ts';
 import type { GivenTurns } from './given-turns.ts';
 import type { WorkerLimits } from './groups.ts';

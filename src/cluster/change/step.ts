@@ -7,9 +7,9 @@
  * Tables are pure. `Order` is what was ordered, as the change's record keeps it. `Seen` is what the
  * boot host has observed of the cluster as a whole, for example which Secrets name an old key.
  */
-import type { AgentFacts } from '../../agent/facts.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { Millis } from '../../base/duration.ts';
-import type { ClusterRole } from '../spec/resolved-cluster.ts';
+import type { ClusterRole } from '../model/resolved-cluster.ts';
 import type { WorkerGroup } from './groups.ts';
 
 /** Why a step cannot go further until an operator does something. */

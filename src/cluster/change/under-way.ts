@@ -1,8 +1,8 @@
 /** What the health of a cluster has to know of the change that is under way. Pure. */
 import { ageText } from '../../base/age.ts';
 import type { UnderWay } from '../health/under-way.ts';
-import type { Release } from '../spec/release.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
+import type { Release } from '../resolve/release.ts';
 import type { Changes } from './changes.ts';
 import type { ChangeRecord } from './record.ts';
 import { isFor } from './step.ts';

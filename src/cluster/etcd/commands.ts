@@ -2,7 +2,7 @@
 import { MusterError } from '../../base/errors.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Write } from '../../store/store.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import { adoptedFounding } from './adopting.ts';
 import { membersOf } from './etcd-plan.ts';
 import type { Founder } from './founder.ts';

@@ -1,13 +1,13 @@
 /** etcd's part of a member's plan: turns the founding's decision into plan lines or a hold. */
-import { type AgentFacts, etcdHome } from '../../agent/facts.ts';
-import type { PlanLine } from '../../agent/plan.ts';
+import { type AgentFacts, etcdHome } from '../../agent/wire/facts.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
+import { ETCD_RELEASES } from '../model/versions.ts';
 import type { EtcdPart, EtcdPlanner } from '../plan/etcd-part.ts';
 import { ETCD_GRANT, ETCD_SERVICE, ETCD_STARTED, etcdGrant } from '../plan/etcd-service.ts';
 import { KUBELET_SERVICE } from '../plan/kubelet-unit.ts';
 import { put } from '../plan/lines.ts';
 import { type Founding, MANIFEST_DIRECTORY } from '../plan/manifests.ts';
-import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
-import { ETCD_RELEASES } from '../spec/versions.ts';
 import type { Founder } from './founder.ts';
 import type { EtcdDecision, MemberAddress, MemberFacts } from './founding.ts';
 import type { HoldCode } from './holds.ts';

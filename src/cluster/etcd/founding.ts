@@ -7,7 +7,7 @@
  * asked to the filesystem that it named. Later `state=new` is granted only for the same combination
  * of cluster, founding, member and filesystem, and never after the first evidence of a quorum.
  */
-import type { EtcdFacts, Marker } from '../../agent/facts.ts';
+import type { EtcdFacts, Marker } from '../../agent/wire/facts.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Founding } from '../plan/manifests.ts';
 import type { HoldCode } from './holds.ts';

@@ -9,7 +9,7 @@ import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { bootHostCredentials } from '../boot-host.ts';
 import { ask, type Credentials } from '../https.socket.ts';
-import { etcdClientUrl, etcdPeerUrl } from '../spec/ports.ts';
+import { etcdClientUrl, etcdPeerUrl } from '../model/ports.ts';
 import { readCondition } from './condition.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
 import type { EtcdGateway, EtcdMaintenance } from './views.ts';

@@ -1,5 +1,5 @@
 /** Counts the voters in etcd's own list of members. Pure. */
-import { etcdPeerUrl } from '../spec/ports.ts';
+import { etcdPeerUrl } from '../model/ports.ts';
 import type { EtcdMember, EtcdView, MemberAddress } from './founding.ts';
 
 /** `https://[fd00::1]:2380` → `fd00::1`; undefined when the text is not a URL. */

@@ -6,7 +6,7 @@
  * Where the stage and the list differ, etcd's list is right: a step was done and not stored,
  * somebody else changed etcd, or the store is older.
  */
-import { etcdPeerUrl } from '../spec/ports.ts';
+import { etcdPeerUrl } from '../model/ports.ts';
 import type { EtcdView, FoundingRecord, MemberAddress, Replacing } from './founding.ts';
 import { addressOfUrl, isMember, othersHaveQuorum } from './quorum.ts';
 import { type FoundingStep, foundingStep } from './steps.ts';

@@ -24,7 +24,7 @@ import type { MemberAddress } from '../etcd/founding.ts';
 import { defragmentOne, type ReclaimStep, reclaim, reclaimStep, whyNotReclaimed } from '../etcd/reclaim.ts';
 import type { EtcdMaintenance } from '../etcd/views.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../joining/rounds.ts';
-import { noCluster, type ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { noCluster, type ResolvedClusters } from '../resolve/resolved-clusters.ts';
 
 interface EtcdWatchDeps extends RoundsDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;

@@ -2,12 +2,12 @@
  * Measures the health of clusters by what their agents report with each poll. Nothing is asked of
  * etcd or of API servers for it.
  */
-import type { AgentFacts } from '../../agent/facts.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, millis } from '../../base/duration.ts';
 import type { MetricName, Metrics } from '../../base/metrics.ts';
 import type { Roster } from '../../machines/roster.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import type { ProgramsSeen } from './judge-programs.ts';
 
 const MEASURE_EVERY = millis(15_000);

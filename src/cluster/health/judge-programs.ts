@@ -1,7 +1,7 @@
 /** Judges the programs of control planes by what their agents report. Pure. */
-import type { ProgramEvidence, WatchedProgram } from '../../agent/evidence.ts';
-import type { RunningVersions } from '../../agent/facts.ts';
-import { type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import type { ProgramEvidence, WatchedProgram } from '../../agent/wire/evidence.ts';
+import type { RunningVersions } from '../../agent/wire/facts.ts';
+import { type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
 import { bad, type Finding, good } from './finding.ts';
 import { type Circumstances, type Ended, lastWords, unlessRestarted, versionsOf } from './under-way.ts';
 

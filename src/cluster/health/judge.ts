@@ -8,7 +8,7 @@ import { leafOf } from '../../pki/hierarchy.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
 import { certificateView } from '../../pki/views.ts';
 import { CLIENT, nodeOf, SERVING } from '../joining/decide.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { bad, type Finding, good } from './finding.ts';
 import type { ApiSeen, ApiServerSeen, KubernetesSeen, NodeSeen, RequestSeen } from './observe.ts';
 import { isGood, type Probed } from './probe.ts';

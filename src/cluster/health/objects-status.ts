@@ -1,8 +1,9 @@
 /** Which control planes have applied the current bundle of in-cluster objects. */
+
+import { type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
 import type { AppliedObjects } from '../objects/applied.ts';
 import type { AllowedVersions } from '../plan/allowed.ts';
 import type { PresentOf } from '../plan/desired-objects.ts';
-import { type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 
 /** Whether a control plane has applied the current bundle. */
 export interface ApplierStatus {

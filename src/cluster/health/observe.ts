@@ -7,7 +7,7 @@ import { expectedText } from '../../base/error-text.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { readSigningRequest } from '../joining/request.ts';
 import type { Kube } from '../kube.ts';
-import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
 
 export interface ApiServerSeen {
   readonly machine: string;

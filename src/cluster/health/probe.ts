@@ -7,7 +7,7 @@ import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { type Kube, KubeRefusal } from '../kube.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 
 const NAMESPACE = '/api/v1/namespaces/kube-system/pods';
 const LABEL = ['app.kubernetes.io/name', 'muster-probe'] as const;

@@ -2,7 +2,7 @@
  * The change of a cluster that is under way, as its health is judged: what is right for the step of
  * the change is no fault, and gets no advice that would undo it. Pure.
  */
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { bad, type Finding, good } from './finding.ts';
 
 /** Stands in {@link UnderWay.restarts} for a machine that reboots. */

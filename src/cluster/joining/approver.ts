@@ -7,7 +7,7 @@ import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import type { EventSink } from '../../events/event.ts';
 import { type Kube, KubeRefusal } from '../kube.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
 import { decideRequest, MISFITS, type Verdict } from './decide.ts';
 import { readSigningRequest, type SigningRequest } from './request.ts';
 import { type Rounds, type RoundsDeps, startRounds } from './rounds.ts';

@@ -9,8 +9,8 @@
  */
 import { formatIp, parseIp } from '../../base/ip.ts';
 import { type AskedNames, readAskedNames } from '../../pki/csr-names.ts';
-import { MACHINE_TOKENS, tokenIdOf } from '../spec/by-token.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
+import { MACHINE_TOKENS, tokenIdOf } from '../resolve/by-token.ts';
 import type { SigningRequest } from './request.ts';
 
 /**

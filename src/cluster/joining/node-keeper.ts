@@ -10,8 +10,8 @@ import type { EventSink } from '../../events/event.ts';
 import type { NodeFact } from '../../resources/node-facts.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
+import type { NodeSettings } from '../components/nodes.ts';
 import { firstReady, type Kube, KubeRefusal } from '../kube.ts';
-import type { NodeSettings } from '../spec/nodes.ts';
 import {
   addressOf,
   type ClusterMachine,
@@ -19,7 +19,7 @@ import {
   NO_BALANCERS,
   type ResolvedCluster,
   withRole,
-} from '../spec/resolved-cluster.ts';
+} from '../model/resolved-cluster.ts';
 import { nodeChange, sameSettings } from './node-settings.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 

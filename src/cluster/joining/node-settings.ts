@@ -2,8 +2,8 @@
  * Compares the labels and taints that a Cluster gives a node with those of the Node object. Pure.
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
-import { type NodeSettings, taintText } from '../spec/nodes.ts';
-import type { NodeTaint } from '../spec/resolved-cluster.ts';
+import { type NodeSettings, taintText } from '../components/nodes.ts';
+import type { NodeTaint } from '../model/resolved-cluster.ts';
 
 /** Whether two settings are equal; the order does not matter. */
 export const sameSettings = (a: NodeSettings, b: NodeSettings): boolean => textOfAll(a) === textOfAll(b);

@@ -7,8 +7,8 @@
 import { duration } from '../../base/duration.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { firstReady, ifThere, type Kube } from '../kube.ts';
+import { addressOf, withRole } from '../model/resolved-cluster.ts';
 import { QUARANTINE_POLICY, quarantineBinding, quarantinePolicy } from '../objects/quarantine.ts';
-import { addressOf, withRole } from '../spec/resolved-cluster.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 
 /** What the keeper has to know of a machine in quarantine. */

@@ -3,8 +3,8 @@ import { type Clock, pause } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';
 import type { Founder } from '../etcd/founder.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 
 export interface RoundsDeps {
   readonly founder: Pick<Founder, 'records'>;

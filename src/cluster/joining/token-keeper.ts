@@ -5,8 +5,8 @@
  */
 import { duration } from '../../base/duration.ts';
 import { firstReady, ifThere, type Kube, KubeRefusal } from '../kube.ts';
-import { joinsByToken, MACHINE_TOKENS } from '../spec/by-token.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
+import { joinsByToken, MACHINE_TOKENS } from '../resolve/by-token.ts';
 import { type Look, type Rounds, type RoundsDeps, startRounds } from './rounds.ts';
 import type { JoinToken, JoinTokens } from './tokens.ts';
 

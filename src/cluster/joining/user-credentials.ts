@@ -14,9 +14,9 @@ import { kubeconfigText } from '../../pki/kubeconfig.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
 import type { MemberAddress } from '../etcd/founding.ts';
-import { etcdClientUrl } from '../spec/ports.ts';
-import type { ClusterAccess } from '../spec/resolve.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { etcdClientUrl } from '../model/ports.ts';
+import type { ClusterAccess } from '../resolve/resolve.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 
 export interface UserCredentialsDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;

@@ -5,7 +5,7 @@
  * key is gone.
  */
 import { z } from 'zod';
-import type { AgentFacts } from '../../agent/facts.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Log } from '../../base/log.ts';

@@ -1,6 +1,6 @@
 /** All in-cluster objects of a cluster, in the order in which they are applied. */
 import { yamlText } from '../../base/yaml-text.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { corednsConfig, corednsObjects, corednsReplicas } from './coredns.ts';
 import { flannelObjects } from './flannel.ts';
 import { isolationObjects } from './isolation.ts';

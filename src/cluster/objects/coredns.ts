@@ -1,5 +1,5 @@
 /** CoreDNS, the cluster's DNS, as kubeadm sets it up. */
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { account, bindCluster, clusterRole, configMap, type KubeObject, serviceAccount } from './object.ts';
 
 const SYSTEM = 'kube-system';

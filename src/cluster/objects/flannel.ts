@@ -3,7 +3,7 @@
  * kube-controller-manager gave to the nodes. Flannel reaches the API on its own machine, so it does
  * not need a working Service network.
  */
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import {
   account,
   bindCluster,

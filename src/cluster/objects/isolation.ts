@@ -3,7 +3,7 @@
  * policies add up, so an operator allows more with another policy. Outgoing connections, DNS
  * included, are not limited.
  */
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import type { KubeObject } from './object.ts';
 
 const policy = (name: string, namespace: string, ingress: readonly object[]): KubeObject => ({

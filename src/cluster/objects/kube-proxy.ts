@@ -3,8 +3,8 @@
  * OBJECT_DEVIATIONS).
  */
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
-import { API_PORT } from '../spec/ports.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { API_PORT } from '../model/ports.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { componentHash } from './kubeadm.ts';
 import {
   account,

@@ -4,7 +4,7 @@
  * network. Services are left to kube-proxy. kube-router reaches the API on its own machine, as
  * flannel does.
  */
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import {
   account,
   bindCluster,

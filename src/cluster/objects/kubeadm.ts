@@ -7,10 +7,10 @@ import { createHash } from 'node:crypto';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import { apiserverMounts } from '../spec/apiserver-mounts.ts';
-import { MACHINE_TOKENS } from '../spec/by-token.ts';
-import { etcdClientUrl } from '../spec/ports.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { apiserverMounts } from '../model/apiserver-mounts.ts';
+import { etcdClientUrl } from '../model/ports.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
+import { MACHINE_TOKENS } from '../resolve/by-token.ts';
 import {
   bindCluster,
   bindRole,

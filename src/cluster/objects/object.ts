@@ -1,6 +1,6 @@
 /** Kubernetes objects as plain values, and constructors for the shapes that recur. */
 import type { Plain } from '../../base/yaml-text.ts';
-import { API_PORT } from '../spec/ports.ts';
+import { API_PORT } from '../model/ports.ts';
 
 export interface KubeObject {
   readonly apiVersion: string;

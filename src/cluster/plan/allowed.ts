@@ -2,7 +2,7 @@
  * The interface between a machine's plan and the upgrades of its cluster: which versions a machine
  * may have now is decided in `src/cluster/change/upgrade`.
  */
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 
 export type Allowed =
   | {

@@ -1,14 +1,14 @@
 /**
  * Files of kube-apiserver that do not belong to the PKI: audit policy and admission configuration.
  */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import type { NodeConfig, NodeFile } from '../../resources/nodeconfig.ts';
 import { webhookSecrets } from '../../resources/webhook-secrets.ts';
-import { ADMISSION_CONFIG, AUDIT_POLICY } from '../spec/derive.ts';
-import { policyFiles } from '../spec/policies.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { ADMISSION_CONFIG, policyFiles } from '../components/policies.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
+import { AUDIT_POLICY } from '../resolve/derive.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import { auditPolicy } from './audit-policy.ts';
 import { put } from './lines.ts';
 

@@ -5,18 +5,18 @@
  * serves the endpoint, if the endpoint has a port of its own.
  */
 
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { urlHost } from '../../base/ip.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
-import { healthClient } from '../spec/health-requests.ts';
-import { API_PORT } from '../spec/ports.ts';
+import { API_PORT } from '../model/ports.ts';
 import {
   addressOf,
   balancedPort,
   type ClusterMachine,
   type ResolvedCluster,
   withRole,
-} from '../spec/resolved-cluster.ts';
+} from '../model/resolved-cluster.ts';
+import { healthClient } from '../resolve/health-requests.ts';
 import { digestOf, put, sections } from './lines.ts';
 
 const CONFIG = '/etc/muster/balancer.cfg';

@@ -21,9 +21,9 @@ import type { IssuedCertificate } from '../../pki/records.ts';
 import { lifeOf, renewsAt } from '../../pki/renewal-time.ts';
 import { isToBeRenewed, needsNewKey, type RenewalOrder } from '../../pki/renewals.ts';
 import { readAuthority } from '../../pki/x509.ts';
-import { pkiRoles } from '../spec/certificate-names.ts';
-import { healthClient } from '../spec/health-requests.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
+import { pkiRoles } from '../resolve/certificate-names.ts';
+import { healthClient } from '../resolve/health-requests.ts';
 
 interface CertificateOrder {
   readonly leaf: LeafName;

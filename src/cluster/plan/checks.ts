@@ -3,16 +3,16 @@
  * etcd requires of its disk.
  */
 
-import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/plan.ts';
-import { takesSwap } from '../spec/kubelet-flags.ts';
-import { API_PORT, ROLE_PORTS } from '../spec/ports.ts';
+import { AGENT_PATHS, type CheckName, type PlanLine } from '../../agent/wire/plan.ts';
+import { takesSwap } from '../components/kubelet-flags.ts';
+import { API_PORT, ROLE_PORTS } from '../model/ports.ts';
 import {
   addressOf,
   balancedPort,
   type ClusterMachine,
   type ResolvedCluster,
   withRole,
-} from '../spec/resolved-cluster.ts';
+} from '../model/resolved-cluster.ts';
 import { MODULES } from './system.ts';
 
 const check = (name: CheckName, ...of: readonly (string | number)[]): PlanLine => ({

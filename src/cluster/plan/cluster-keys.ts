@@ -5,7 +5,7 @@ import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import type { Keysets, Pki } from '../../pki/pki.ts';
 import type { RenewalOrder } from '../../pki/renewals.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 
 /** The cluster's keysets together with Muster's own transport CA, and the encryption keys. */
 export interface Keys {

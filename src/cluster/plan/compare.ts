@@ -3,9 +3,9 @@
  * another content, and what restarts. Pure; certificates and keys are left out, because a change of
  * documents issues them again only where names change.
  */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
 import { bundleOf } from '../objects/bundle.ts';
-import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { previewLogins } from './logins.ts';
 import { planLines } from './machine-plan.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';

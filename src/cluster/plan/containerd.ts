@@ -3,10 +3,10 @@
  * file has version 2 for containerd 1.6 and 1.7, and version 3 for 2.x (containerd's manual,
  * cri/config.md): 2.x would convert a file of version 2 at each start, with a warning.
  */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { formatReference, parseReference } from '../../artifacts/reference.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { parseVersion } from '../spec/versions.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
+import { parseVersion } from '../model/versions.ts';
 import { crictlLine, networkLines } from './cri.ts';
 import { digestOf, proxyLines, put, sections } from './lines.ts';
 import {

@@ -3,9 +3,9 @@
  * containers-registries.conf(5) and containers-certs.d(5). CRI-O reads drop-ins after its own
  * defaults, so the drop-in contains only differences.
  */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { parseReference } from '../../artifacts/reference.ts';
-import type { ResolvedCluster, ResolvedRegistry } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster, ResolvedRegistry } from '../model/resolved-cluster.ts';
 import { crictlLine, networkLines } from './cri.ts';
 import { digestOf, proxyLines, put, sections } from './lines.ts';
 import {

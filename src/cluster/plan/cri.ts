@@ -1,7 +1,7 @@
 /** What every container runtime needs in addition to its own settings. */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { FLANNEL_CNI } from '../objects/flannel.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { put } from './lines.ts';
 
 /** Configures crictl with the runtime's `socket`, a URL. */

@@ -1,8 +1,14 @@
 /** The filesystems of a machine for its data, and the directories that are kept on them. */
-import { type AgentFacts, type DataDisk, etcdHome, type Marker, ON_ETCD_DISK } from '../../agent/facts.ts';
-import type { PlanLine } from '../../agent/plan.ts';
-import { AUDIT_DIRECTORY } from '../spec/derive.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import {
+  type AgentFacts,
+  type DataDisk,
+  etcdHome,
+  type Marker,
+  ON_ETCD_DISK,
+} from '../../agent/wire/facts.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
+import { AUDIT_DIRECTORY } from '../resolve/derive.ts';
 import { runsKubelet } from './checks.ts';
 import { directory, hold } from './lines.ts';
 import { RUNTIMES } from './runtime.ts';

@@ -2,8 +2,8 @@
  * The plan of a machine that leaves its cluster, or whose cluster was reset: it stops everything,
  * and clears its data if the order says so.
  */
-import type { AgentFacts } from '../../agent/facts.ts';
-import type { Plan, PlanLine } from '../../agent/plan.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
+import type { Plan, PlanLine } from '../../agent/wire/plan.ts';
 import { ETCD_GRANT, ETCD_SERVICE } from './etcd-service.ts';
 import { hold, step } from './lines.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';

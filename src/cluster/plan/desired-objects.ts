@@ -4,9 +4,10 @@
  * cluster's health asks whether they were applied; both take them from here and so mean the same
  * objects.
  */
+
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { type AddonLibrary, type AddonsPart, addonsPart, NO_ADDONS } from '../objects/addons/library.ts';
 import { bundleOf } from '../objects/bundle.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
 import { type ObjectsPart, objectsPart } from './objects-unit.ts';
 
 interface PresentObjects {

@@ -2,9 +2,9 @@
  * The interface between a machine's plan and the founding of etcd: the founding decides what a
  * member may do, and the plan carries the decision out.
  */
-import type { AgentFacts } from '../../agent/facts.ts';
-import type { PlanLine } from '../../agent/plan.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import type { Founding } from './manifests.ts';
 
 /** What the founding contributes to the plan of a member. */

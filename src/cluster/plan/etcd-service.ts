@@ -1,6 +1,6 @@
 /** etcd as a service of the host, for members without a kubelet. */
-import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
-import type { ClusterMachine, Flags, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import { AGENT_PATHS, type PlanLine } from '../../agent/wire/plan.ts';
+import type { ClusterMachine, Flags, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { put, sections } from './lines.ts';
 import { commandLine, type Founding, REVISION } from './manifests.ts';
 

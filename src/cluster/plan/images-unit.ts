@@ -3,9 +3,9 @@
  * images while it starts the first pods. kube-apiserver would exit and restart for as long as
  * etcd's image is being pulled, and a slow machine would never get out of that loop.
  */
-import type { PlanLine } from '../../agent/plan.ts';
-import { podImages } from '../spec/artifacts.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
+import { podImages } from '../resolve/artifacts.ts';
 import { nameInContainerd } from './containerd.ts';
 import { put, sections } from './lines.ts';
 import { RUNTIMES } from './runtime.ts';

@@ -3,13 +3,13 @@
  * The lock is a key in etcd and not a Lease, because a Lease needs a reachable API, and so a first
  * control plane.
  */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { AUTHORITIES, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import { apiserverQuestion } from '../spec/health-requests.ts';
-import { ETCD_CLIENT_PORT } from '../spec/ports.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
+import { ETCD_CLIENT_PORT } from '../model/ports.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
+import { apiserverQuestion } from '../resolve/health-requests.ts';
 import { digestOf } from './lines.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';
 

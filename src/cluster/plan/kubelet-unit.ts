@@ -3,10 +3,10 @@
  * look for them.
  */
 
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { AUTHORITIES, KUBELET_CLIENT } from '../../pki/hierarchy.ts';
-import { RESOLVER } from '../spec/derive.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
+import { RESOLVER } from '../resolve/derive.ts';
 import { IMAGES_SERVICE } from './images-unit.ts';
 import { kubeletFiles, kubeletUnitFlags } from './kubelet.ts';
 import { digestOf, proxyLines, put, sections } from './lines.ts';

@@ -1,14 +1,14 @@
 /** kubelet's configuration and flags on one machine. */
 import { fieldsOf } from '../../base/foreign-json.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
-import { labelsFlag } from '../spec/nodes.ts';
+import { labelsFlag } from '../components/nodes.ts';
 import {
   type ClusterMachine,
   CONTROL_PLANE_TAINT,
   type NodeTaint,
   type ResolvedCluster,
   type Value,
-} from '../spec/resolved-cluster.ts';
+} from '../model/resolved-cluster.ts';
 import { commandLine } from './manifests.ts';
 
 /** The KubeletConfiguration of a machine; on control planes it includes their own settings. */

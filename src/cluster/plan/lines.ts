@@ -1,9 +1,9 @@
 /** Constructors for plan lines, and digests over the files that lines write. */
 import { createHash } from 'node:crypto';
-import type { PlanContent, PlanLine } from '../../agent/plan.ts';
+import type { PlanContent, PlanLine } from '../../agent/wire/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
-import { proxyVariables } from '../spec/proxies.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
+import { proxyVariables } from '../resolve/proxies.ts';
 
 /** The line that writes a file; by default with mode 0644. */
 export const put = (path: string, text: string, mode = 0o644): PlanLine => ({

@@ -1,7 +1,7 @@
 /** The logins of a cluster's registries, with passwords from Secrets, for one machine. */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import type { GivenSecrets } from '../../pki/given-secrets.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { hold } from './lines.ts';
 import { accessByHost, type Login } from './registries.ts';
 

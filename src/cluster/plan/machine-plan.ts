@@ -3,10 +3,10 @@
  * give the same plan. Nothing starts before the files that it reads are in place.
  */
 
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import type { MachineFile } from '../../pki/handout.ts';
 import { APISERVER_DIRECTORY, KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { apiserverLines } from './apiserver.ts';
 import { balancerPart } from './balancer.ts';
 import { checkLines, runsKubelet, skewLines } from './checks.ts';

@@ -8,24 +8,24 @@ import { urlHost } from '../../base/ip.ts';
 import { type Plain, yamlText } from '../../base/yaml-text.ts';
 import { KUBERNETES_DIRECTORY, PKI_DIRECTORY } from '../../pki/hierarchy.ts';
 import type { PodAddition } from '../../resources/apiserver-spec.ts';
-import { apiserverMounts } from '../spec/apiserver-mounts.ts';
-import { apiserverQuestion } from '../spec/health-requests.ts';
+import { apiserverMounts } from '../model/apiserver-mounts.ts';
 import {
   API_PORT,
   CONTROLLER_MANAGER_PORT,
   ETCD_METRICS_PORT,
   etcdPeerUrl,
   SCHEDULER_PORT,
-} from '../spec/ports.ts';
+} from '../model/ports.ts';
 import {
   addressOf,
   type ClusterMachine,
   type Component,
   type Flags,
   type ResolvedCluster,
-} from '../spec/resolved-cluster.ts';
-import { REQUESTS } from '../spec/static-pods.ts';
-import { ETCD_RELEASES } from '../spec/versions.ts';
+} from '../model/resolved-cluster.ts';
+import { ETCD_RELEASES } from '../model/versions.ts';
+import { apiserverQuestion } from '../resolve/health-requests.ts';
+import { REQUESTS } from '../resolve/static-pods.ts';
 import { type Mount, type Probe, podManifest, type StaticPod } from './pod.ts';
 import type { Rolled } from './restarts.ts';
 

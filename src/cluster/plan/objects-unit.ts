@@ -4,12 +4,12 @@
  * objects are applied the unit removes its credential, and Muster sees that the credential is gone.
  */
 import { createHash } from 'node:crypto';
-import { AGENT_PATHS, type PlanLine } from '../../agent/plan.ts';
+import { AGENT_PATHS, type PlanLine } from '../../agent/wire/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
+import { API_PORT } from '../model/ports.ts';
+import { type ClusterMachine, NO_BALANCERS } from '../model/resolved-cluster.ts';
 import type { RenderedAddon } from '../objects/addons/addon.ts';
 import { type Bundle, manifestText } from '../objects/bundle.ts';
-import { API_PORT } from '../spec/ports.ts';
-import { type ClusterMachine, NO_BALANCERS } from '../spec/resolved-cluster.ts';
 import { put, sections } from './lines.ts';
 
 const DIRECTORY = '/etc/muster/objects';

@@ -4,11 +4,11 @@
  * which have a Machine document, receive anything.
  */
 
-import type { ProbeName } from '../../agent/evidence.ts';
-import type { AgentFacts } from '../../agent/facts.ts';
-import type { Plan, PlanLine } from '../../agent/plan.ts';
-import type { AgentIdentity, AgentPlanner } from '../../agent/protocol.ts';
-import { REPLACES_KEYS, REPORTS_PROGRAMS } from '../../agent/versions.ts';
+import type { ProbeName } from '../../agent/wire/evidence.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
+import type { Plan, PlanLine } from '../../agent/wire/plan.ts';
+import type { AgentIdentity, AgentPlanner } from '../../agent/wire/protocol.ts';
+import { REPLACES_KEYS, REPORTS_PROGRAMS } from '../../agent/wire/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Secret } from '../../base/secret.ts';
@@ -21,12 +21,12 @@ import { PrivateKey, type PublicKey } from '../../pki/keys.ts';
 import { trustBundle } from '../../pki/keyset.ts';
 import type { Pki } from '../../pki/pki.ts';
 import type { Catalog } from '../../resources/catalog.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import type { AppliedObjects } from '../objects/applied.ts';
-import { joinsByToken } from '../spec/by-token.ts';
-import { apiServers, clusterNames, holderOf, pkiRoles } from '../spec/certificate-names.ts';
-import type { Releases } from '../spec/release.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../spec/resolved-clusters.ts';
+import { joinsByToken } from '../resolve/by-token.ts';
+import { apiServers, clusterNames, holderOf, pkiRoles } from '../resolve/certificate-names.ts';
+import type { Releases } from '../resolve/release.ts';
+import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import type { AllowedVersions } from './allowed.ts';
 import { type Certificates, leavesOf, openCertificates } from './certificates.ts';
 import { type ClusterKeys, type Keys, openClusterKeys } from './cluster-keys.ts';

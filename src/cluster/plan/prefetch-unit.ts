@@ -4,9 +4,9 @@
  * would be noticed only when the old pod has ended.
  */
 import { createHash } from 'node:crypto';
-import type { PlanLine } from '../../agent/plan.ts';
-import { podImages } from '../spec/artifacts.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
+import { podImages } from '../resolve/artifacts.ts';
 import { nameInContainerd } from './containerd.ts';
 import { PULL } from './images-unit.ts';
 import { digestOf, put, sections } from './lines.ts';

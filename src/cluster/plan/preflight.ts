@@ -3,7 +3,7 @@
  * right, and whether another machine has the same machine-id. The machine's own checks are in
  * checks.ts.
  */
-import type { AgentFacts } from '../../agent/facts.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 

@@ -1,8 +1,8 @@
 /** The plan of a machine as text, for `muster cluster plan`. */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
 import type { RenderedAddon } from '../objects/addons/addon.ts';
 import { bundleOf } from '../objects/bundle.ts';
-import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../spec/resolved-cluster.ts';
 import { previewLogins } from './logins.ts';
 import { planLines } from './machine-plan.ts';
 import { objectsPart } from './objects-unit.ts';

@@ -10,13 +10,13 @@ import {
   type ProbedKeyset,
   type ProbeName,
   probeName,
-} from '../../agent/evidence.ts';
-import { type PlanLine, probePath } from '../../agent/plan.ts';
+} from '../../agent/wire/evidence.ts';
+import { type PlanLine, probePath } from '../../agent/wire/plan.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import type { LeafName } from '../../pki/hierarchy.ts';
 import { allGenerations } from '../../pki/keyset.ts';
 import type { Keysets } from '../../pki/pki.ts';
-import { addressOf, type ClusterMachine, type ClusterRole } from '../spec/resolved-cluster.ts';
+import { addressOf, type ClusterMachine, type ClusterRole } from '../model/resolved-cluster.ts';
 
 /** The leaf of each CA's probes. */
 const PROBE_LEAVES = {

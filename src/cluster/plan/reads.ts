@@ -6,10 +6,10 @@
  */
 import { ENCRYPTION } from '../../pki/encryption.ts';
 import { AUTHORITIES, COMPONENT_KUBECONFIGS, SERVICE_ACCOUNT } from '../../pki/hierarchy.ts';
-import { ADMISSION_CONFIG, AUDIT_POLICY } from '../spec/derive.ts';
-import { POLICIES_READ_AT_START } from '../spec/policies.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
-import { minorOf } from '../spec/versions.ts';
+import { ADMISSION_CONFIG, POLICIES_READ_AT_START } from '../components/policies.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
+import { minorOf } from '../model/versions.ts';
+import { AUDIT_POLICY } from '../resolve/derive.ts';
 import type { Rolled } from './restarts.ts';
 
 interface Read {

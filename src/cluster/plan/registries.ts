@@ -2,9 +2,9 @@
  * Whom a container runtime asks for the images of a registry, and the files that both runtimes
  * read: CAs of single hosts.
  */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { plainUrl } from '../../resources/registry-spec.ts';
-import type { RegistryAccess, ResolvedCluster, ResolvedRegistry } from '../spec/resolved-cluster.ts';
+import type { RegistryAccess, ResolvedCluster, ResolvedRegistry } from '../model/resolved-cluster.ts';
 import { put } from './lines.ts';
 
 /** A login with its password, as a plan brings it to one machine. */

@@ -2,8 +2,8 @@
  * The interface between a machine's plan and the rolling restarts of its cluster: the plan says
  * what it would restart, and `src/cluster/change` answers whether the machine may do so now.
  */
-import type { AgentFacts } from '../../agent/facts.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { AgentFacts } from '../../agent/wire/facts.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 
 /**
  * Programs that are restarted in turns: on one control plane or member of etcd after the other, and

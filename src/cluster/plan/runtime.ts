@@ -1,6 +1,6 @@
 /** The container runtime of a cluster: containerd or CRI-O. */
-import type { PlanLine } from '../../agent/plan.ts';
-import type { ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { containerdLines } from './containerd.ts';
 import { crioLines } from './cri-o.ts';
 import type { Login } from './registries.ts';

@@ -3,12 +3,12 @@
  * publisher's installer uses. Other binaries come with the machine's image. Nothing of the image is
  * removed: `/usr/local` comes before `/usr` in every search path.
  */
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import type { ArtifactBook, BinaryArtifact } from '../../artifacts/book.ts';
 import { type Arch, OCI_ARCH } from '../../artifacts/oci.ts';
 import { plainUrl } from '../../resources/registry-spec.ts';
-import { type BinaryName, type RequiredBinary, requiredArtifacts } from '../spec/artifacts.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
+import { type BinaryName, type RequiredBinary, requiredArtifacts } from '../resolve/artifacts.ts';
 import { CRIO_BUNDLE } from './cri-o.ts';
 import { directory } from './lines.ts';
 

@@ -1,6 +1,6 @@
 /** The host below Kubernetes: its name, its clock, kernel modules and kernel settings. */
-import type { PlanLine } from '../../agent/plan.ts';
-import type { ClusterMachine, ResolvedCluster } from '../spec/resolved-cluster.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
+import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { digestOf, put, sections } from './lines.ts';
 
 const FILES = {

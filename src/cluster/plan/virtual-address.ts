@@ -4,17 +4,17 @@
  * machine's balancer if the endpoint has a port of its own.
  */
 
-import type { PlanLine } from '../../agent/plan.ts';
+import type { PlanLine } from '../../agent/wire/plan.ts';
 import { AUTHORITIES } from '../../pki/hierarchy.ts';
-import { curlOptions } from '../spec/health-requests.ts';
-import { API_PORT } from '../spec/ports.ts';
+import { API_PORT } from '../model/ports.ts';
 import {
   addressOfFamily,
   balancedPort,
   type ClusterMachine,
   type ResolvedCluster,
   withRole,
-} from '../spec/resolved-cluster.ts';
+} from '../model/resolved-cluster.ts';
+import { curlOptions } from '../resolve/health-requests.ts';
 import { KUBE_VIP_MANIFEST, kubeVipManifest } from './kube-vip.ts';
 import { digestOf, put, sections } from './lines.ts';
 

@@ -8,7 +8,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
 import { load } from 'js-yaml';
-import { AGENT_PATHS } from '../../agent/plan.ts';
+import { AGENT_PATHS } from '../../agent/wire/plan.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import { askBootServer, type DhcpClient, type DhcpTalk } from './dhcp.socket.ts';

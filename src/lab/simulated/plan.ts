@@ -1,6 +1,6 @@
 /** Reads plans as a machine does, and applies their lines to a machine in memory. */
 import { createHash } from 'node:crypto';
-import { keyPathOf } from '../../agent/plan.ts';
+import { keyPathOf } from '../../agent/wire/plan.ts';
 import { MachineKey } from './keys.ts';
 
 const sha256 = (octets: Uint8Array): string => createHash('sha256').update(octets).digest('hex');

@@ -2,8 +2,8 @@
  * The dependencies of the boot service, and the answers that follow from each machine's document
  * and status. An answer is computed once and kept until one of them changes.
  */
-import type { AgentBoot } from '../../agent/agents.ts';
-import { deliveryOf } from '../../agent/machine-layer.ts';
+import type { AgentBoot } from '../../agent/serve/agents.ts';
+import { deliveryOf } from '../../agent/serve/machine-layer.ts';
 import type { Clock } from '../../base/clock.ts';
 import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';

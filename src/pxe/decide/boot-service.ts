@@ -1,5 +1,5 @@
 /** The boot service: answers the protocol servers from machines and documents. */
-import type { ConfigurationOf } from '../../agent/agent-api.ts';
+import type { ConfigurationOf } from '../../agent/serve/agent-api.ts';
 import { duration } from '../../base/duration.ts';
 import type { Reason } from '../../events/event.ts';
 import type { Rendered } from '../../ignition/rendered.ts';

@@ -2,9 +2,9 @@
  * First-boot configuration of a boot session: rendered once, and kept while nothing that it depends
  * on changes.
  */
-import type { AgentBoot } from '../../agent/agents.ts';
-import { disksOf, getsAgent, layerRequest } from '../../agent/machine-layer.ts';
-import type { Plan } from '../../agent/plan.ts';
+import type { AgentBoot } from '../../agent/serve/agents.ts';
+import { disksOf, getsAgent, layerRequest } from '../../agent/serve/machine-layer.ts';
+import type { Plan } from '../../agent/wire/plan.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Mac } from '../../base/mac.ts';
 import { type Parts, renderInput } from '../../ignition/input.ts';

@@ -1,7 +1,7 @@
 /** Which data disk a machine has whose documents choose it by the inventory. */
-import type { AgentBoot } from '../../agent/agents.ts';
-import { type DataSelector, parseSelector } from '../../agent/layer.ts';
-import { disksOf } from '../../agent/machine-layer.ts';
+import type { AgentBoot } from '../../agent/serve/agents.ts';
+import { type DataSelector, parseSelector } from '../../agent/serve/layer.ts';
+import { disksOf } from '../../agent/serve/machine-layer.ts';
 import { chooseDisk } from '../../machines/data-disk.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';

@@ -3,7 +3,7 @@
  * and only to an address of the machine. A second request is refused and raises an alarm. On an
  * open segment this detects a reader at best, see docs/security.md.
  */
-import { INLINE_REFUSALS, type InlineRefusal, waitsFor } from '../../agent/inline.ts';
+import { INLINE_REFUSALS, type InlineRefusal, waitsFor } from '../../agent/serve/inline.ts';
 import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';

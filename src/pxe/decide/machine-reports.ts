@@ -1,5 +1,5 @@
 /** Serves first-boot documents of live sessions, and takes the reports of booting machines. */
-import type { Plan } from '../../agent/plan.ts';
+import type { Plan } from '../../agent/wire/plan.ts';
 import type { Millis } from '../../base/duration.ts';
 import { consolePart } from '../../machines/console.ts';
 import { printable } from '../../machines/identity.ts';

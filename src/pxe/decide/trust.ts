@@ -1,5 +1,5 @@
 /** Finds the tier of trust of a machine from its documents and the network from which it boots. */
-import type { KnownTpm } from '../../agent/redeem-tpm.ts';
+import type { KnownTpm } from '../../agent/identity/redeem-tpm.ts';
 import type { Member } from '../../machines/roster.ts';
 import { type Trust, trustOf } from '../../machines/trust.ts';
 import type { Document } from '../../resources/kinds.ts';

@@ -3,7 +3,7 @@
  * old: CAs live as long as MUSTER_TEST_LIVES says, and a Cluster may rotate keys at any age.
  */
 import { duration } from '../../../src/base/duration.ts';
-import { PKI_TIMES } from '../../../src/cluster/spec/check.ts';
+import { PKI_TIMES } from '../../../src/cluster/resolve/check.ts';
 import { AUTHORITIES, type AuthorityName } from '../../../src/pki/hierarchy.ts';
 
 /** CA → how long it lives. */

@@ -1,7 +1,7 @@
 /** Changes of a founded cluster's documents: refused, shown, or accepted by its name. */
 import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { AgentFacts } from '../../../src/agent/facts.ts';
+import type { AgentFacts } from '../../../src/agent/wire/facts.ts';
 import type { Consequences } from '../../../src/api/consequences.ts';
 import { lackingVersions } from '../../../src/api/lacking.ts';
 import { consequencesText } from '../../../src/cli/documents/consequences.ts';

@@ -6,9 +6,9 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { type Agents, openAgents, previewAgents } from '../../../src/agent/agents.ts';
-import { AGENT_BUNDLE } from '../../../src/agent/bundle.ts';
-import { quarantineMachine, releaseMachine } from '../../../src/agent/quarantine.ts';
+import { quarantineMachine, releaseMachine } from '../../../src/agent/identity/quarantine.ts';
+import { AGENT_BUNDLE } from '../../../src/agent/scripts/bundle.ts';
+import { type Agents, openAgents, previewAgents } from '../../../src/agent/serve/agents.ts';
 import { Accounts } from '../../../src/api/accounts/accounts.ts';
 import { openOperators } from '../../../src/api/accounts/operators.ts';
 import { openPasskeys } from '../../../src/api/accounts/passkeys.ts';
@@ -58,10 +58,10 @@ import {
 import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
-import { checkWith } from '../../../src/cluster/spec/check-documents.ts';
-import { windowsOf } from '../../../src/cluster/spec/maintenance.ts';
-import type { Releases } from '../../../src/cluster/spec/release.ts';
-import { followClusters, noCluster } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { checkWith } from '../../../src/cluster/resolve/check-documents.ts';
+import { windowsOf } from '../../../src/cluster/resolve/maintenance.ts';
+import type { Releases } from '../../../src/cluster/resolve/release.ts';
+import { followClusters, noCluster } from '../../../src/cluster/resolve/resolved-clusters.ts';
 import { createActing } from '../../../src/events/actor.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { openSecurityLog } from '../../../src/events/security-log.files.ts';

@@ -15,7 +15,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { mirrors } from '../../../src/cli/artifacts/pull.ts';
 import { parseChallenge } from '../../../src/cli/artifacts/registry-source.files.ts';
-import { publishedHash } from '../../../src/cluster/spec/artifacts.ts';
+import { publishedHash } from '../../../src/cluster/resolve/artifacts.ts';
 import { type Assets, openAssets } from '../../../src/pxe/assets/assets.files.ts';
 import { serveRegistry } from '../../../src/pxe/http/registry.server.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';

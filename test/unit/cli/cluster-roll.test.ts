@@ -1,7 +1,7 @@
 /** `muster cluster roll` and its routes, over the socket of a server. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { AgentFacts } from '../../../src/agent/facts.ts';
-import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
+import type { AgentFacts } from '../../../src/agent/wire/facts.ts';
+import type { ResolvedCluster } from '../../../src/cluster/model/resolved-cluster.ts';
 import { openWorld, type World } from '../api/world.ts';
 import { run } from './run.ts';
 

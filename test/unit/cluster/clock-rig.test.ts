@@ -26,7 +26,7 @@ import { casesOf } from './change/cases.ts';
 const DAY = duration('1d');
 const KEY = await PrivateKey.generate();
 const VAULT = vaultFrom(newVaultKey(), 'test');
-const SCRIPT = path.resolve('src/agent/muster-clock.sh');
+const SCRIPT = path.resolve('src/agent/scripts/muster-clock.sh');
 
 /** What the agent's rule does with the boot host's time: the time of the machine afterwards. */
 function followed(own: number, host: number, moved: number, certificate: IssuedCertificate): number {

@@ -1,7 +1,8 @@
 /** The cluster that kubeadm's golden files were made for, as a short specification. */
-import type { MachineFacts } from '../../../src/cluster/spec/machines.ts';
-import { type Resolution, resolveCluster } from '../../../src/cluster/spec/resolve.ts';
-import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
+
+import type { ResolvedCluster } from '../../../src/cluster/model/resolved-cluster.ts';
+import type { MachineFacts } from '../../../src/cluster/resolve/machines.ts';
+import { type Resolution, resolveCluster } from '../../../src/cluster/resolve/resolve.ts';
 import type { KubernetesSpec } from '../../../src/resources/kinds.ts';
 
 export const SHORT: KubernetesSpec = {

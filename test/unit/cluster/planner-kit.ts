@@ -3,9 +3,9 @@
  * own.
  */
 
-import { encodePlan } from '../../../src/agent/encode-plan.ts';
-import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/facts.ts';
-import type { Plan, PlanLine } from '../../../src/agent/plan.ts';
+import { encodePlan } from '../../../src/agent/wire/encode-plan.ts';
+import type { AgentFacts, DataDisk, Marker } from '../../../src/agent/wire/facts.ts';
+import type { Plan, PlanLine } from '../../../src/agent/wire/plan.ts';
 import type { Clock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
@@ -14,7 +14,7 @@ import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
 import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
 import { type ClusterPlanner, createPlanner, type PlannerDeps } from '../../../src/cluster/plan/planner.ts';
-import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { followClusters } from '../../../src/cluster/resolve/resolved-clusters.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { requestText } from '../../../src/lab/simulated/keys.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';

@@ -5,13 +5,13 @@
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../src/agent/facts.ts';
+import type { AgentFacts } from '../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
 import { type Heard, type Peer, type Pods, turnOf } from '../../../src/cluster/change/turn.ts';
+import type { ResolvedCluster } from '../../../src/cluster/model/resolved-cluster.ts';
 import type { RestartDecision } from '../../../src/cluster/plan/restarts.ts';
-import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { casesOf } from './change/cases.ts';
 import { resolved } from './kit.ts';

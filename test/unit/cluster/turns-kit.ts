@@ -2,8 +2,8 @@
 import type { Clock } from '../../../src/base/clock.ts';
 import type { AskNow } from '../../../src/cluster/change/answers.ts';
 import type { GivenTurn, GivenTurns } from '../../../src/cluster/change/given-turns.ts';
+import type { ResolvedCluster } from '../../../src/cluster/model/resolved-cluster.ts';
 import type { RestartDecision, Restarts } from '../../../src/cluster/plan/restarts.ts';
-import type { ResolvedCluster } from '../../../src/cluster/spec/resolved-cluster.ts';
 
 /** All machines answer of which `serves` says so. */
 export const asked =

@@ -5,8 +5,8 @@
 import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
-import type { PlanLine } from '../../../src/agent/plan.ts';
-import { linesFor } from '../../../src/agent/versions.ts';
+import type { PlanLine } from '../../../src/agent/wire/plan.ts';
+import { linesFor } from '../../../src/agent/wire/versions.ts';
 import type { Document } from '../../../src/resources/kinds.ts';
 import { rig, settle, TestMachine } from '../cluster/planner-kit.ts';
 

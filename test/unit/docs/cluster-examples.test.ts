@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
 import { openLocal } from '../../../src/cli/documents/local.ts';
 import { previewText } from '../../../src/cluster/plan/preview.ts';
-import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { followClusters } from '../../../src/cluster/resolve/resolved-clusters.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 
 /** The plans of the machines of an example, by their names. */

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
 import { openLocal } from '../../../src/cli/documents/local.ts';
 import { previewText } from '../../../src/cluster/plan/preview.ts';
-import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { followClusters } from '../../../src/cluster/resolve/resolved-clusters.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
 
 /** What machines of an example get: their first configuration, and the plan of their cluster. */

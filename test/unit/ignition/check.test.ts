@@ -3,7 +3,7 @@
  * of each fault.
  */
 import { describe, expect, test } from 'vitest';
-import { checkedLayer } from '../../../src/agent/machine-layer.ts';
+import { checkedLayer } from '../../../src/agent/serve/machine-layer.ts';
 import { configurationCheck } from '../../../src/ignition/check.ts';
 import type { Candidate, CandidateSet, DocumentId } from '../../../src/resources/candidate.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';

@@ -2,7 +2,7 @@
  * References to Secrets in configurations: no first configuration has the values or their places.
  */
 import { expect, test } from 'vitest';
-import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { checkAll } from '../../../src/cluster/resolve/check-documents.ts';
 import { fromSecrets } from '../../../src/ignition/secrets.ts';
 import type { Candidate, CandidateSet } from '../../../src/resources/candidate.ts';
 import { parseDocuments } from '../../../src/resources/document.ts';

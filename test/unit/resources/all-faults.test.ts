@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { allFaults } from '../../../src/cli/documents/validate.ts';
-import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { checkAll } from '../../../src/cluster/resolve/check-documents.ts';
 import { reconcile } from '../../../src/resources/file-layer.ts';
 
 /** One line of a document; with `fault`, the line that somebody wrote instead. */

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { checkedLayer } from '../../../src/agent/machine-layer.ts';
+import { checkedLayer } from '../../../src/agent/serve/machine-layer.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';

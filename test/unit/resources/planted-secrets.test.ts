@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { withoutSecrets } from '../../../src/base/without-secrets.ts';
-import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { checkAll } from '../../../src/cluster/resolve/check-documents.ts';
 import type { CandidateSet } from '../../../src/resources/candidate.ts';
 import { KIND_NAMES } from '../../../src/resources/catalog-view.ts';
 import { checkDocuments } from '../../../src/resources/check.ts';

@@ -3,7 +3,7 @@
  * answers to their packets and requests, their configurations, and the plans of their agents.
  */
 import { createHash } from 'node:crypto';
-import { previewAgents } from '../../../src/agent/agents.ts';
+import { previewAgents } from '../../../src/agent/serve/agents.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
@@ -13,7 +13,7 @@ import { createMetrics } from '../../../src/base/metrics.ts';
 import { renderAddon } from '../../../src/cluster/objects/addons/addon.ts';
 import { previewLogins } from '../../../src/cluster/plan/logins.ts';
 import { previewText } from '../../../src/cluster/plan/preview.ts';
-import { followClusters } from '../../../src/cluster/spec/resolved-clusters.ts';
+import { followClusters } from '../../../src/cluster/resolve/resolved-clusters.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { render } from '../../../src/ignition/render.ts';
 import { readInventory } from '../../../src/machines/inventory.ts';

@@ -7,7 +7,7 @@ import { loadAll } from 'js-yaml';
 import { beforeAll, expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
-import { checkAll } from '../../../src/cluster/spec/check-documents.ts';
+import { checkAll } from '../../../src/cluster/resolve/check-documents.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import type { LiveCatalog } from '../../../src/resources/catalog.ts';
@@ -110,7 +110,7 @@ const TOGETHER: Readonly<Record<string, readonly [string, string, unknown]>> = {
 
 const CHECKS = 'test/unit/resources/check.test.ts';
 const SNAPSHOTS = 'test/unit/cluster/backup/snapshots.test.ts';
-const WINDOWS = 'test/unit/cluster/spec/maintenance.test.ts';
+const WINDOWS = 'test/unit/cluster/resolve/maintenance.test.ts';
 const HOOKS = 'test/unit/cluster/change/hooks.test.ts';
 const ASKED = 'test/unit/cluster/change/hooks-asked.test.ts';
 const TPM = 'test/peers/agent-tpm.test.ts';
@@ -129,7 +129,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Image: spec.kernel.url': ADD,
   'Image: spec.initrds[].url': ADD,
   'Image: spec.root.url': ADD,
-  'Image: spec.programs': 'test/unit/cluster/spec/check-documents.test.ts',
+  'Image: spec.programs': 'test/unit/cluster/resolve/check-documents.test.ts',
   'Cluster: spec.kubernetes.nodes[].labelsFromFacts': 'test/unit/cluster/joining/node-keeper.test.ts',
   'Cluster: spec.kubernetes.nodes[].maxUnavailable': 'test/unit/cluster/change/groups.test.ts',
   'Cluster: spec.kubernetes.pki.leafLifetime': 'test/unit/cluster/plan/renewals.test.ts',

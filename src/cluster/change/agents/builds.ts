@@ -4,8 +4,8 @@
  * from the machines' status, so a restarted server continues.
  */
 import { z } from 'zod';
-import { type AgentBundle, shortBuild } from '../../../agent/bundle.ts';
-import type { AgentBuilds } from '../../../agent/protocol.ts';
+import { type AgentBundle, shortBuild } from '../../../agent/scripts/bundle.ts';
+import type { AgentBuilds } from '../../../agent/wire/protocol.ts';
 import { MusterError } from '../../../base/errors.ts';
 import { parsed } from '../../../base/foreign-json.ts';
 import type { Log } from '../../../base/log.ts';
@@ -13,7 +13,7 @@ import type { EventSink } from '../../../events/event.ts';
 import type { Roster } from '../../../machines/roster.ts';
 import { KEYS } from '../../../store/keys.ts';
 import type { Store } from '../../../store/store.ts';
-import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import { noCluster, type ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import { type AgentTurn, agentTurn, type MachineAgent, type Wanted } from './decide.ts';
 
 const schema = z.strictObject({

@@ -3,7 +3,7 @@
  * plane first, the others when it has reported with that agent, and none after a machine did not
  * keep it. Pure; decides from what the machines last reported, and from the cluster's record.
  */
-import type { RefusedAgent } from '../../../agent/facts.ts';
+import type { RefusedAgent } from '../../../agent/wire/facts.ts';
 
 /** The bundle of the agent that machines shall run, and the number of the attempt to bring it. */
 export interface Wanted {

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { ageText } from '../../../base/age.ts';
 import { duration } from '../../../base/duration.ts';
 import { DEFAULT_WITHIN, type HookSpec, type HookTime } from '../../../resources/hook-spec.ts';
-import type { ClusterRole } from '../../spec/resolved-cluster.ts';
+import type { ClusterRole } from '../../model/resolved-cluster.ts';
 import type { Gate } from '../step.ts';
 
 /** The record `hook/CLUSTER/MACHINE`: what the hooks have answered in the turn of a machine. */

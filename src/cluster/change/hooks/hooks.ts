@@ -15,7 +15,7 @@ import type { Catalog } from '../../../resources/catalog.ts';
 import type { HookSpec, HookTime } from '../../../resources/hook-spec.ts';
 import { KEYS } from '../../../store/keys.ts';
 import type { Store, Write } from '../../../store/store.ts';
-import type { ClusterMachine } from '../../spec/resolved-cluster.ts';
+import type { ClusterMachine } from '../../model/resolved-cluster.ts';
 import type { Gate } from '../step.ts';
 import { ANSWER_LIMIT, answerOf, type HookAnswer, type Question } from './answer.ts';
 import { gateOf, hooksFor, type KeptGate, keptGate, limitOf, ofTurn, type Turn } from './gate.ts';

@@ -1,7 +1,7 @@
 /** The rotation of Muster's own keys as a kind of change: what the boot host does, and sees. */
 import { createHash } from 'node:crypto';
-import type { AgentRecord } from '../../../agent/identities.ts';
-import type { TicketKeys } from '../../../agent/ticket-keys.ts';
+import type { AgentRecord } from '../../../agent/identity/identities.ts';
+import type { TicketKeys } from '../../../agent/identity/ticket-keys.ts';
 import { type Keyset, trustBundle } from '../../../pki/keyset.ts';
 import type { Pki } from '../../../pki/pki.ts';
 import { type KeysetState, stateOf, type Transition } from '../../../pki/transitions.ts';

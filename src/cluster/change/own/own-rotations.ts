@@ -1,5 +1,5 @@
 /** Operators' orders about Muster's own keys, for example `muster pki rotate transport-ca`. */
-import type { TicketKeys } from '../../../agent/ticket-keys.ts';
+import type { TicketKeys } from '../../../agent/identity/ticket-keys.ts';
 import { MusterError } from '../../../base/errors.ts';
 import { allGenerations } from '../../../pki/keyset.ts';
 import type { Pki } from '../../../pki/pki.ts';

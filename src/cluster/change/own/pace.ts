@@ -1,5 +1,5 @@
 /** How often machines ask while Muster's own keys are rotated. */
-import type { AgentPlanner } from '../../../agent/protocol.ts';
+import type { AgentPlanner } from '../../../agent/wire/protocol.ts';
 import { MUSTER_SCOPE } from '../../../store/keys.ts';
 import type { RunningChangeOf } from '../../plan/running-change.ts';
 

@@ -1,18 +1,18 @@
 /** The roll as a kind of change: what the boot host does to the machines that have their turn. */
-import type { AgentFacts } from '../../../agent/facts.ts';
-import type { PlanLine } from '../../../agent/plan.ts';
-import { REBOOTS } from '../../../agent/versions.ts';
+import type { AgentFacts } from '../../../agent/wire/facts.ts';
+import type { PlanLine } from '../../../agent/wire/plan.ts';
+import { REBOOTS } from '../../../agent/wire/versions.ts';
 import { expectedText } from '../../../base/error-text.ts';
 import { firstReady, type Kube } from '../../kube.ts';
-import { runsKubelet } from '../../plan/checks.ts';
 import {
   addressOf,
   type ClusterMachine,
   type ResolvedCluster,
   withRole,
-} from '../../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
-import type { Windows } from '../../spec/windows.ts';
+} from '../../model/resolved-cluster.ts';
+import { runsKubelet } from '../../plan/checks.ts';
+import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
+import type { Windows } from '../../resolve/windows.ts';
 import type { FindDown } from '../down.ts';
 import type { Hooks } from '../hooks/hooks.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';

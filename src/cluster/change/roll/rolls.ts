@@ -1,14 +1,14 @@
 /** `muster cluster roll`: checks an order and begins the roll, or says what it would do. */
-import { REBOOTS } from '../../../agent/versions.ts';
+import { REBOOTS } from '../../../agent/wire/versions.ts';
 import { type Fault, firstOf, MusterError } from '../../../base/errors.ts';
 import type { AgentStatus } from '../../../machines/machine.ts';
 import type { Catalog } from '../../../resources/catalog.ts';
 import type { FoundingStatus } from '../../etcd/status.ts';
 import type { Health } from '../../health/health.ts';
-import type { Running } from '../../spec/release.ts';
-import type { ClusterMachine, ResolvedCluster } from '../../spec/resolved-cluster.ts';
-import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
-import type { Windows } from '../../spec/windows.ts';
+import type { ClusterMachine, ResolvedCluster } from '../../model/resolved-cluster.ts';
+import type { Running } from '../../resolve/release.ts';
+import { noCluster, type ResolvedClusters } from '../../resolve/resolved-clusters.ts';
+import type { Windows } from '../../resolve/windows.ts';
 import { type Changes, ordersFor } from '../changes.ts';
 import { limitsOf } from '../groups.ts';
 import { hooksText } from '../hooks/gate.ts';

@@ -10,7 +10,7 @@ import { type Aged, type Generation, type KeysetOf, primaryOf } from '../../../p
 import type { Pki } from '../../../pki/pki.ts';
 import { readAuthority } from '../../../pki/x509.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../../joining/rounds.ts';
-import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../../model/resolved-cluster.ts';
 import type { Changes } from '../changes.ts';
 import type { ChangeRecord } from '../record.ts';
 import { ROTATED, type Rotated } from './order.ts';

@@ -11,9 +11,9 @@ import {
   type ListenerName,
   type ProbedKeyset,
   probeName,
-} from '../../../agent/evidence.ts';
+} from '../../../agent/wire/evidence.ts';
 import { firstFew } from '../../../base/first-few.ts';
-import type { ClusterRole } from '../../spec/resolved-cluster.ts';
+import type { ClusterRole } from '../../model/resolved-cluster.ts';
 import { done, held, type MachineSeen, type Step, type StepInput, type Verdict, waiting } from '../step.ts';
 import type { RotatedKeyset, RotationOrder, RotationSeen } from './order.ts';
 

@@ -4,8 +4,8 @@
  * do, the old keys are trusted again there. Pure.
  */
 import { duration, type Millis } from '../../../base/duration.ts';
+import { type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
 import type { Rehearsal } from '../../plan/running-change.ts';
-import { type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
 import type { ChangeRecord } from '../record.ts';
 import { done, held, type MachineSeen, type StepInput, type Verdict, waiting } from '../step.ts';
 import type { Counted, RotationOrder, RotationSeen } from './order.ts';

@@ -19,9 +19,9 @@ import {
 import { readAuthority } from '../../../pki/x509.ts';
 import { membersOf } from '../../etcd/etcd-plan.ts';
 import { firstReady, type Kube } from '../../kube.ts';
-import { pkiRoles } from '../../spec/certificate-names.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
+import { pkiRoles } from '../../resolve/certificate-names.ts';
+import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';
 import type { MachineSeen } from '../step.ts';
 import { type Needle, needleOf, tokenNeedle } from './leftovers.ts';

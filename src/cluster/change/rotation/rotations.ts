@@ -15,8 +15,8 @@ import {
 import type { Pki } from '../../../pki/pki.ts';
 import { readAuthority } from '../../../pki/x509.ts';
 import type { FoundingStatus } from '../../etcd/status.ts';
-import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
-import { noCluster, type ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import type { ResolvedCluster } from '../../model/resolved-cluster.ts';
+import { noCluster, type ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import { type Changes, ordersFor } from '../changes.ts';
 import type { AnyKind } from '../kind.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';

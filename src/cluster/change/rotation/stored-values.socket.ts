@@ -4,7 +4,7 @@ import { fieldsOf, listOf, parsed, textOf } from '../../../base/foreign-json.ts'
 import type { Pki } from '../../../pki/pki.ts';
 import { bootHostCredentials } from '../../boot-host.ts';
 import { ask } from '../../https.socket.ts';
-import { etcdClientUrl } from '../../spec/ports.ts';
+import { etcdClientUrl } from '../../model/ports.ts';
 
 const PATIENCE_MS = 10_000;
 const ANSWER_LIMIT = 64 * 1024 * 1024;

@@ -18,7 +18,7 @@
  * depends on it; then it is forgotten.
  */
 import { duration } from '../../../base/duration.ts';
-import type { ClusterRole } from '../../spec/resolved-cluster.ts';
+import type { ClusterRole } from '../../model/resolved-cluster.ts';
 import type { ChangeTable, Route, Scope, Step } from '../step.ts';
 import {
   accepts,

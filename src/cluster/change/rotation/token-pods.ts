@@ -1,5 +1,5 @@
 /** Names the pods that still have a token of an old service-account key. */
-import { MAX_TOKEN_PODS } from '../../../agent/evidence.ts';
+import { MAX_TOKEN_PODS } from '../../../agent/wire/evidence.ts';
 import { fieldsOf, listOf, textOf } from '../../../base/foreign-json.ts';
 import type { Kube } from '../../kube.ts';
 import type { MachineSeen } from '../step.ts';

@@ -2,10 +2,10 @@
  * Which parts of a machine may have the new release at this moment of an upgrade. Everything else
  * keeps the old one, whatever the document says. Pure.
  */
-import type { RunningVersions, Versioned } from '../../../agent/facts.ts';
-import { ALL_OLD, type HasNew, PARTS, type Part } from '../../spec/mixed.ts';
-import type { Release } from '../../spec/release.ts';
-import type { ClusterRole } from '../../spec/resolved-cluster.ts';
+import type { RunningVersions, Versioned } from '../../../agent/wire/facts.ts';
+import type { ClusterRole } from '../../model/resolved-cluster.ts';
+import { ALL_OLD, type HasNew, PARTS, type Part } from '../../resolve/mixed.ts';
+import type { Release } from '../../resolve/release.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { UpgradeOrder } from './order.ts';
 import { BACK, partOfStep, plainVersion, type StepName, UPGRADE } from './table.ts';

@@ -1,6 +1,6 @@
 /** What an upgrade was ordered to do, as its record keeps it, and what is observed meanwhile. */
 import { z } from 'zod';
-import type { Release } from '../../spec/release.ts';
+import type { Release } from '../../resolve/release.ts';
 import { workerGroup } from '../groups.ts';
 import type { NodeSeen } from '../nodes.ts';
 

@@ -1,10 +1,10 @@
 /** What has to hold before an upgrade begins; each fault says what to do. Pure. */
 import type { Fault } from '../../../base/errors.ts';
 import type { ClusterHealth } from '../../health/finding.ts';
-import { type Required, requiredArtifacts } from '../../spec/artifacts.ts';
-import type { RunningCluster } from '../../spec/release.ts';
-import { type ClusterRole, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
-import { parseVersion } from '../../spec/versions.ts';
+import { type ClusterRole, type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
+import { parseVersion } from '../../model/versions.ts';
+import { type Required, requiredArtifacts } from '../../resolve/artifacts.ts';
+import type { RunningCluster } from '../../resolve/release.ts';
 
 export interface Preflight {
   readonly from: ResolvedCluster;

@@ -7,14 +7,14 @@
  * Taking it back goes the same way backwards. Between minor versions that ends with the first API
  * server of the new one: what it writes, an older one may not be able to read.
  */
-import type { Versioned } from '../../../agent/facts.ts';
+import type { Versioned } from '../../../agent/wire/facts.ts';
 import { ageText } from '../../../base/age.ts';
 import { duration } from '../../../base/duration.ts';
-import { changedParts, type Part } from '../../spec/mixed.ts';
-import type { Release } from '../../spec/release.ts';
-import type { ClusterRole } from '../../spec/resolved-cluster.ts';
-import { minorsNewer } from '../../spec/skew.ts';
-import type { Upgraded } from '../../spec/windows.ts';
+import type { ClusterRole } from '../../model/resolved-cluster.ts';
+import { changedParts, type Part } from '../../resolve/mixed.ts';
+import type { Release } from '../../resolve/release.ts';
+import { minorsNewer } from '../../resolve/skew.ts';
+import type { Upgraded } from '../../resolve/windows.ts';
 import { limitsText } from '../groups.ts';
 import {
   all,

@@ -5,13 +5,13 @@
 
 import type { Snapshots } from '../../backup/snapshots.ts';
 import { firstReady, type Kube } from '../../kube.ts';
+import { addressOf, type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
 import { runsKubelet } from '../../plan/checks.ts';
 import type { PlannerDeps } from '../../plan/planner.ts';
 import { aheadImages, imagesList } from '../../plan/prefetch-unit.ts';
-import type { Releases } from '../../spec/release.ts';
-import { addressOf, type ResolvedCluster, withRole } from '../../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
-import type { Windows } from '../../spec/windows.ts';
+import type { Releases } from '../../resolve/release.ts';
+import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
+import type { Windows } from '../../resolve/windows.ts';
 import type { FindDown } from '../down.ts';
 import type { Hooks } from '../hooks/hooks.ts';
 import type { AtStep, ChangeKind } from '../kind.ts';

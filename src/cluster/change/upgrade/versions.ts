@@ -1,9 +1,10 @@
 /** Answers the planner: which versions a machine may have now. */
+
+import type { ClusterMachine, ResolvedCluster } from '../../model/resolved-cluster.ts';
 import type { Allowed, AllowedVersions } from '../../plan/allowed.ts';
-import { mixed } from '../../spec/mixed.ts';
-import type { Running, RunningCluster } from '../../spec/release.ts';
-import type { ClusterMachine, ResolvedCluster } from '../../spec/resolved-cluster.ts';
-import type { ResolvedClusters } from '../../spec/resolved-clusters.ts';
+import { mixed } from '../../resolve/mixed.ts';
+import type { Running, RunningCluster } from '../../resolve/release.ts';
+import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import type { ChangeRecord } from '../record.ts';
 import { allowed, allowedWhenSettled } from './allowed.ts';
 import type { UpgradeOrder } from './order.ts';

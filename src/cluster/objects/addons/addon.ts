@@ -4,7 +4,7 @@
 
 import { MusterError } from '../../../base/errors.ts';
 import { type Plain, yamlText } from '../../../base/yaml-text.ts';
-import type { Addon, AddonPatch, PatchTarget } from '../../spec/addon.ts';
+import type { Addon, AddonPatch, PatchTarget } from '../../model/addon.ts';
 import { asPlain, type KubeObject } from '../object.ts';
 import { isMapping, objectText, readManifest } from './manifest.ts';
 import { jsonPatch, mergePatch } from './patch.ts';

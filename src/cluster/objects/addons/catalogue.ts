@@ -6,7 +6,7 @@
  * addon pin` downloads the file once and shows its hash, and the operator compares it with the
  * publisher's.
  */
-import type { AddonPatch } from '../../spec/addon.ts';
+import type { AddonPatch } from '../../model/addon.ts';
 import { account, bindCluster, clusterRole, type KubeObject, serviceAccount } from '../object.ts';
 
 export interface CatalogueEntry {

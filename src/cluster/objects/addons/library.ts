@@ -5,8 +5,8 @@
 
 import { createHash } from 'node:crypto';
 import { MusterError } from '../../../base/errors.ts';
-import type { Addon } from '../../spec/addon.ts';
-import type { ResolvedCluster } from '../../spec/resolved-cluster.ts';
+import type { Addon } from '../../model/addon.ts';
+import type { ResolvedCluster } from '../../model/resolved-cluster.ts';
 import { type RenderedAddon, renderAddon } from './addon.ts';
 import { MAX_MANIFEST_BYTES } from './manifest.ts';
 

@@ -6,7 +6,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { MusterError } from '../../../base/errors.ts';
 import type { Plain } from '../../../base/yaml-text.ts';
-import type { PatchOperation } from '../../spec/addon.ts';
+import type { PatchOperation } from '../../model/addon.ts';
 import { isMapping } from './manifest.ts';
 
 /**

@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis, millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
@@ -16,7 +16,7 @@ import { encodeSnapshot, newSnapshotId, sealName } from '../../../../src/cluster
 import { openSnapshotFiles } from '../../../../src/cluster/backup/snapshot-files.files.ts';
 import { createSnapshots, type Snapshots } from '../../../../src/cluster/backup/snapshots.ts';
 import type { FoundingRecord } from '../../../../src/cluster/etcd/founding.ts';
-import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import type { NewEvent } from '../../../../src/events/event.ts';
 import { newVaultKey, vaultFrom } from '../../../../src/pki/vault.ts';
 import type { BackupSpec } from '../../../../src/resources/backup-spec.ts';

@@ -1,14 +1,14 @@
 /** Which machine may take a new agent, under any order of polls, failures, restarts and orders. */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { bundleOf } from '../../../../src/agent/bundle.ts';
+import { bundleOf } from '../../../../src/agent/scripts/bundle.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { type ClusterAgents, openBuilds } from '../../../../src/cluster/change/agents/builds.ts';
 import { agentTurn, type MachineAgent, type Wanted } from '../../../../src/cluster/change/agents/decide.ts';
 import { judgeAgents } from '../../../../src/cluster/health/judge-agents.ts';
-import type { ResolvedClusters } from '../../../../src/cluster/spec/resolved-clusters.ts';
+import type { ResolvedClusters } from '../../../../src/cluster/resolve/resolved-clusters.ts';
 import { createEventLog } from '../../../../src/events/log.ts';
 import type { Roster } from '../../../../src/machines/roster.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';

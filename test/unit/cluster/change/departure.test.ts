@@ -1,7 +1,7 @@
 /** The plan of a leaving machine, and how the Cluster's document is edited. */
 import { expect, test } from 'vitest';
-import { encodePlan } from '../../../../src/agent/encode-plan.ts';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import { encodePlan } from '../../../../src/agent/wire/encode-plan.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { edited } from '../../../../src/cluster/change/membership.ts';
 import type { FoundingRecord, Leaving } from '../../../../src/cluster/etcd/founding.ts';
 import { departurePlan } from '../../../../src/cluster/plan/departure.ts';

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import {
   advance,

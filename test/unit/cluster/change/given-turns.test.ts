@@ -1,6 +1,6 @@
 /** Turns that a server gave, as the server after it finds them. */
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';

@@ -1,7 +1,7 @@
 /** The guard of clusters whose keys were rotated after the backup of the store. */
 import { expect, test } from 'vitest';
-import { type Answer, type Evidence, probeName } from '../../../../src/agent/evidence.ts';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import { type Answer, type Evidence, probeName } from '../../../../src/agent/wire/evidence.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';

@@ -6,8 +6,8 @@
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
-import type { TicketKeys } from '../../../../src/agent/ticket-keys.ts';
+import type { TicketKeys } from '../../../../src/agent/identity/ticket-keys.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { type Changes, openChanges } from '../../../../src/cluster/change/changes.ts';

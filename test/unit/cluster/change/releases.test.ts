@@ -1,9 +1,9 @@
 /** What founded clusters run is kept, and survives a restart of the boot host. */
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { openReleases } from '../../../../src/cluster/change/releases.ts';
-import { releaseOf } from '../../../../src/cluster/spec/release.ts';
+import { releaseOf } from '../../../../src/cluster/resolve/release.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { resolved } from '../kit.ts';
 

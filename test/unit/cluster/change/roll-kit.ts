@@ -2,8 +2,8 @@
  * A modelled cluster whose machines reboot when their plan says so: the real table, engine and kind
  * of change, with a played API server and machines that die, lag and return.
  */
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
-import { AGENT_VERSION } from '../../../../src/agent/versions.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
+import { AGENT_VERSION } from '../../../../src/agent/wire/versions.ts';
 import type { Clock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { createFindDown } from '../../../../src/cluster/change/down.ts';
@@ -23,7 +23,7 @@ import { type Roll, type RollDeps, roll } from '../../../../src/cluster/change/r
 import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
-import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { resolved } from '../kit.ts';
 import { asked, decided, PlayedTurns } from '../turns-kit.ts';
 import { NO_HOOKS } from './hooks-kit.ts';

@@ -1,14 +1,14 @@
 /** Bad input and faults while keys are rotated: each is refused or held, with its reason. */
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
-import type { Evidence, ListenerName } from '../../../../src/agent/evidence.ts';
-import { LISTENER_NAMES, probeName } from '../../../../src/agent/evidence.ts';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { Evidence, ListenerName } from '../../../../src/agent/wire/evidence.ts';
+import { LISTENER_NAMES, probeName } from '../../../../src/agent/wire/evidence.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { MusterError } from '../../../../src/base/errors.ts';
 import { carriedOut } from '../../../../src/cluster/change/rotation/evidence.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
-import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { readImported } from '../../../../src/pki/imported.ts';
 import { newGeneration } from '../../../../src/pki/issue.ts';
 import { allGenerations } from '../../../../src/pki/keyset.ts';

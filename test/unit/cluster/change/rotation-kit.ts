@@ -5,9 +5,14 @@
  */
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
-import type { Evidence, ListenerEvidence, ListenerName, ProbeName } from '../../../../src/agent/evidence.ts';
-import { LISTENERS, probeName } from '../../../../src/agent/evidence.ts';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type {
+  Evidence,
+  ListenerEvidence,
+  ListenerName,
+  ProbeName,
+} from '../../../../src/agent/wire/evidence.ts';
+import { LISTENERS, probeName } from '../../../../src/agent/wire/evidence.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
@@ -20,8 +25,8 @@ import { createRotations, type Rotations } from '../../../../src/cluster/change/
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
 import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
 import type { KubeAnswer, KubeCall } from '../../../../src/cluster/kube.ts';
+import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { rehearsed } from '../../../../src/cluster/plan/rehearsed.ts';
-import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import {
   type EncryptionKeyset,
   encryptionConfig,

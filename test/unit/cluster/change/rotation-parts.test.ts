@@ -1,9 +1,9 @@
 /** The parts of a rotation: what proves a step, what the search finds, what people are shown. */
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { Evidence, ListenerEvidence, ListenerName } from '../../../../src/agent/evidence.ts';
-import { MAX_TOKEN_PODS } from '../../../../src/agent/evidence.ts';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { Evidence, ListenerEvidence, ListenerName } from '../../../../src/agent/wire/evidence.ts';
+import { MAX_TOKEN_PODS } from '../../../../src/agent/wire/evidence.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { previewText } from '../../../../src/cli/pki/rotation.ts';

@@ -1,6 +1,6 @@
 /** What goes wrong during an upgrade: each fault holds its step with a reason and a remedy. */
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { advance, SILENT_AFTER, STALLED_AFTER } from '../../../../src/cluster/change/engine.ts';
@@ -14,7 +14,7 @@ import {
   type UpgradeSeen,
 } from '../../../../src/cluster/change/upgrade/order.ts';
 import { UPGRADE } from '../../../../src/cluster/change/upgrade/table.ts';
-import { releaseOf } from '../../../../src/cluster/spec/release.ts';
+import { releaseOf } from '../../../../src/cluster/resolve/release.ts';
 import type { NewEvent } from '../../../../src/events/event.ts';
 import { resolved } from '../kit.ts';
 import { catalogOf, clusterDocument } from '../planner-kit.ts';

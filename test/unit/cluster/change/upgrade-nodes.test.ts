@@ -11,7 +11,7 @@ import { type Preflight, preflightFaults } from '../../../../src/cluster/change/
 import { upgrade } from '../../../../src/cluster/change/upgrade/upgrade.ts';
 import { CORDONED } from '../../../../src/cluster/health/observe.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
-import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/spec/release.ts';
+import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/resolve/release.ts';
 import { resolved } from '../kit.ts';
 import { hook, NO_HOOKS, PlayedHooks } from './hooks-kit.ts';
 

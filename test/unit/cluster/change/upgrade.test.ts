@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AgentFacts, RunningVersions, Versioned } from '../../../../src/agent/facts.ts';
+import type { AgentFacts, RunningVersions, Versioned } from '../../../../src/agent/wire/facts.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { advance } from '../../../../src/cluster/change/engine.ts';
 import type { WorkerGroup } from '../../../../src/cluster/change/groups.ts';
@@ -35,11 +35,11 @@ import {
   waitsForWindow,
 } from '../../../../src/cluster/change/upgrade/table.ts';
 import { judgeKubernetes } from '../../../../src/cluster/health/judge.ts';
-import { mixed, type Part } from '../../../../src/cluster/spec/mixed.ts';
-import { type Release, releaseOf } from '../../../../src/cluster/spec/release.ts';
-import type { ClusterRole } from '../../../../src/cluster/spec/resolved-cluster.ts';
-import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../src/cluster/spec/skew.ts';
-import type { Upgraded } from '../../../../src/cluster/spec/windows.ts';
+import type { ClusterRole } from '../../../../src/cluster/model/resolved-cluster.ts';
+import { mixed, type Part } from '../../../../src/cluster/resolve/mixed.ts';
+import { type Release, releaseOf } from '../../../../src/cluster/resolve/release.ts';
+import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../src/cluster/resolve/skew.ts';
+import type { Upgraded } from '../../../../src/cluster/resolve/windows.ts';
 import { resolved } from '../kit.ts';
 import { casesOf } from './cases.ts';
 

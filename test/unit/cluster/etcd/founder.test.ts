@@ -12,7 +12,7 @@ import type { EtcdDecision, EtcdMember, MemberFacts } from '../../../../src/clus
 import { HOLDS } from '../../../../src/cluster/etcd/holds.ts';
 import { decodeFounding } from '../../../../src/cluster/etcd/record.ts';
 import type { EtcdGateway } from '../../../../src/cluster/etcd/views.ts';
-import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
+import { etcdPeerUrl } from '../../../../src/cluster/model/ports.ts';
 import { KEYS } from '../../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';

@@ -36,7 +36,7 @@ import type { Ordered } from '../../../../src/cluster/etcd/order.ts';
 import { majority } from '../../../../src/cluster/etcd/quorum.ts';
 import { nextStep } from '../../../../src/cluster/etcd/replacing.ts';
 import { orderRestore, orderSnapshot, witnessRestored } from '../../../../src/cluster/etcd/restoring.ts';
-import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
+import { etcdPeerUrl } from '../../../../src/cluster/model/ports.ts';
 
 interface Disk {
   readonly filesystem: string;

@@ -3,7 +3,7 @@ import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { createMetrics } from '../../../../src/base/metrics.ts';
 import { measureHealth } from '../../../../src/cluster/health/health-metrics.ts';
-import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
+import type { ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { createHeartbeats } from '../../../../src/machines/heartbeats.ts';
 import type { Member } from '../../../../src/machines/member.ts';
 

@@ -15,7 +15,7 @@ import { judgeEtcd } from '../../../../src/cluster/health/judge-etcd.ts';
 import { judgePrograms } from '../../../../src/cluster/health/judge-programs.ts';
 import type { ApiSeen, KubernetesSeen } from '../../../../src/cluster/health/observe.ts';
 import { judgeChange, type UnderWay } from '../../../../src/cluster/health/under-way.ts';
-import { etcdPeerUrl } from '../../../../src/cluster/spec/ports.ts';
+import { etcdPeerUrl } from '../../../../src/cluster/model/ports.ts';
 import type { IssuedCertificate } from '../../../../src/pki/records.ts';
 import { resolved } from '../kit.ts';
 

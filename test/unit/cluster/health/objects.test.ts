@@ -14,8 +14,8 @@ import {
 } from '../../../../src/cluster/health/objects-status.ts';
 import { openAppliedObjects } from '../../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../../src/cluster/plan/desired-objects.ts';
-import { releaseOf } from '../../../../src/cluster/spec/release.ts';
-import { followClusters } from '../../../../src/cluster/spec/resolved-clusters.ts';
+import { releaseOf } from '../../../../src/cluster/resolve/release.ts';
+import { followClusters } from '../../../../src/cluster/resolve/resolved-clusters.ts';
 import { followMemberships } from '../../../../src/machines/membership.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
 import { resolved } from '../kit.ts';

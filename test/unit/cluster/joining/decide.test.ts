@@ -11,7 +11,7 @@ import {
 } from '../../../../src/cluster/joining/decide.ts';
 import type { SigningRequest } from '../../../../src/cluster/joining/request.ts';
 import { readSigningRequest } from '../../../../src/cluster/joining/request.ts';
-import { MACHINE_TOKENS } from '../../../../src/cluster/spec/by-token.ts';
+import { MACHINE_TOKENS } from '../../../../src/cluster/resolve/by-token.ts';
 import { element, TAG } from '../../../../src/pki/der.ts';
 import { assembled, pairOf, requestOf, type Wanted } from '../../pki/asking.ts';
 import { resolved } from '../kit.ts';

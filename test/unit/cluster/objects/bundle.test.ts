@@ -10,8 +10,8 @@ import { applying, readApplied } from '../../../../src/cluster/objects/applied.t
 import { bundleOf, manifestText } from '../../../../src/cluster/objects/bundle.ts';
 import { kubeProxyObjects } from '../../../../src/cluster/objects/kube-proxy.ts';
 import { componentHash } from '../../../../src/cluster/objects/kubeadm.ts';
-import { requiredArtifacts } from '../../../../src/cluster/spec/artifacts.ts';
-import { OBJECT_DEVIATIONS } from '../../../../src/cluster/spec/deviations.ts';
+import { requiredArtifacts } from '../../../../src/cluster/resolve/artifacts.ts';
+import { OBJECT_DEVIATIONS } from '../../../../src/cluster/resolve/deviations.ts';
 import { MACHINES, resolved } from '../kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them

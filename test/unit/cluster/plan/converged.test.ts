@@ -6,7 +6,7 @@ import { kubeletConfiguration, kubeletFiles } from '../../../../src/cluster/plan
 import { manifestFiles } from '../../../../src/cluster/plan/manifests.ts';
 import { objectsPart } from '../../../../src/cluster/plan/objects-unit.ts';
 import { systemLines } from '../../../../src/cluster/plan/system.ts';
-import { clusterNames, holderOf } from '../../../../src/cluster/spec/certificate-names.ts';
+import { clusterNames, holderOf } from '../../../../src/cluster/resolve/certificate-names.ts';
 import { leafOf } from '../../../../src/pki/hierarchy.ts';
 import { KINDS, type KubernetesSpec } from '../../../../src/resources/kinds.ts';
 import { FOUNDING, faults, resolved } from '../kit.ts';

@@ -2,7 +2,7 @@
  * A cluster whose containers are run by CRI-O: what names the runtime names this one, everywhere.
  */
 import { expect, test } from 'vitest';
-import type { PlanLine } from '../../../../src/agent/plan.ts';
+import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { openArtifactBook } from '../../../../src/artifacts/book.ts';
 import { foundingOrders } from '../../../../src/cluster/etcd/commands.ts';
 import type { Founder } from '../../../../src/cluster/etcd/founder.ts';
@@ -10,7 +10,7 @@ import { containerdLines } from '../../../../src/cluster/plan/containerd.ts';
 import { crioConfig, crioLines, crioRegistries } from '../../../../src/cluster/plan/cri-o.ts';
 import { departurePlan } from '../../../../src/cluster/plan/departure.ts';
 import { binaryLines } from '../../../../src/cluster/plan/supplies.ts';
-import { requiredArtifacts } from '../../../../src/cluster/spec/artifacts.ts';
+import { requiredArtifacts } from '../../../../src/cluster/resolve/artifacts.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { completed, faults, resolved } from '../kit.ts';
 import { rig, settle, TestMachine } from '../planner-kit.ts';

@@ -1,8 +1,8 @@
 /** The plan of a member of etcd that has a disk for etcd's data alone. */
 import { expect, test } from 'vitest';
-import { encodePlan } from '../../../../src/agent/encode-plan.ts';
-import type { AgentFacts, DataDisk, Marker } from '../../../../src/agent/facts.ts';
-import type { PlanLine } from '../../../../src/agent/plan.ts';
+import { encodePlan } from '../../../../src/agent/wire/encode-plan.ts';
+import type { AgentFacts, DataDisk, Marker } from '../../../../src/agent/wire/facts.ts';
+import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { createEtcdPlanner } from '../../../../src/cluster/etcd/etcd-plan.ts';
 import type { MemberFacts } from '../../../../src/cluster/etcd/founding.ts';
 import { checkLines } from '../../../../src/cluster/plan/checks.ts';

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { kubeletFiles, kubeletUnitFlags } from '../../../../src/cluster/plan/kubelet.ts';
 import { manifestFiles } from '../../../../src/cluster/plan/manifests.ts';
 import { pinImages } from '../../../../src/cluster/plan/supplies.ts';
-import { CLUSTER_DEVIATIONS } from '../../../../src/cluster/spec/deviations.ts';
+import { CLUSTER_DEVIATIONS } from '../../../../src/cluster/resolve/deviations.ts';
 import { FOUNDING, resolved } from '../kit.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: documents as their readers see them

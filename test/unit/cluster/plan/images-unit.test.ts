@@ -4,8 +4,8 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import type { ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { imagesLines } from '../../../../src/cluster/plan/images-unit.ts';
-import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { resolved } from '../kit.ts';
 
 function script(cluster: ResolvedCluster, name: string): string {

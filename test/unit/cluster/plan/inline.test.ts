@@ -1,11 +1,11 @@
 /** `delivery: inline`: the same plan as the agent's, whole, with keys that are made for it. */
 import { X509Certificate } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { encodePlan } from '../../../../src/agent/encode-plan.ts';
-import type { PlanLine } from '../../../../src/agent/plan.ts';
+import { encodePlan } from '../../../../src/agent/wire/encode-plan.ts';
+import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { silentLog } from '../../../../src/base/log.ts';
-import { checkAll } from '../../../../src/cluster/spec/check-documents.ts';
+import { checkAll } from '../../../../src/cluster/resolve/check-documents.ts';
 import { createEventLog } from '../../../../src/events/log.ts';
 import { PrivateKey } from '../../../../src/pki/keys.ts';
 import { openCatalog } from '../../../../src/resources/catalog.files.ts';

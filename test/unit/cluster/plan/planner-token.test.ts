@@ -1,7 +1,7 @@
 /** What a machine is given that joins by a token of its own. */
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import type { Plan } from '../../../../src/agent/plan.ts';
+import type { Plan } from '../../../../src/agent/wire/plan.ts';
 import { bundleOf } from '../../../../src/cluster/objects/bundle.ts';
 import { resolved } from '../kit.ts';
 import { rig, settle, TestMachine } from '../planner-kit.ts';

@@ -2,8 +2,8 @@
 
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/facts.ts';
-import type { PlanLine } from '../../../../src/agent/plan.ts';
+import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
+import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { openRollouts } from '../../../../src/cluster/change/rollouts.ts';
 import { partOf } from '../../../../src/cluster/etcd/etcd-plan.ts';

@@ -1,7 +1,7 @@
 /** What machines ask their own listeners while keys are rotated. */
 import { X509Certificate } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { PlanLine } from '../../../../src/agent/plan.ts';
+import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { rig, settle, TestMachine } from '../planner-kit.ts';
 

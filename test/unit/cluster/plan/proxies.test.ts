@@ -5,7 +5,7 @@ import { checkLines } from '../../../../src/cluster/plan/checks.ts';
 import { containerdLines } from '../../../../src/cluster/plan/containerd.ts';
 import { crioLines } from '../../../../src/cluster/plan/cri-o.ts';
 import { kubeletPart } from '../../../../src/cluster/plan/kubelet-unit.ts';
-import { proxyVariables } from '../../../../src/cluster/spec/proxies.ts';
+import { proxyVariables } from '../../../../src/cluster/resolve/proxies.ts';
 import { kubernetesSpec } from '../../../../src/resources/cluster-spec.ts';
 import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
 import { faults, resolved } from '../kit.ts';

@@ -1,10 +1,10 @@
 /** Mirrors, logins and CAs of single registries in the files of containerd and CRI-O. */
 import { describe, expect, test } from 'vitest';
-import type { PlanLine } from '../../../../src/agent/plan.ts';
+import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
+import type { ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { previewText } from '../../../../src/cluster/plan/preview.ts';
 import { runtimeLines } from '../../../../src/cluster/plan/runtime.ts';
 import { withMirrors } from '../../../../src/cluster/plan/supplies.ts';
-import type { ResolvedCluster } from '../../../../src/cluster/spec/resolved-cluster.ts';
 import { secretsOf } from '../../../../src/resources/secret-references.ts';
 import { selfSigned } from '../../../self-signed.ts';
 import { faults, resolved } from '../kit.ts';

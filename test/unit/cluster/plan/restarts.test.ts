@@ -1,6 +1,6 @@
 /** What each step of a rotation restarts on a control plane and on a worker, by version. */
 import { expect, test } from 'vitest';
-import type { PlanLine } from '../../../../src/agent/plan.ts';
+import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import type { Transition } from '../../../../src/pki/transitions.ts';
 import { rig, settle, TestMachine } from '../planner-kit.ts';

@@ -5,7 +5,7 @@ import { cidr, ipv4 } from '../../../../src/base/ipv4.ts';
 import { planLines } from '../../../../src/cluster/plan/machine-plan.ts';
 import { manifestFiles } from '../../../../src/cluster/plan/manifests.ts';
 import { binaryLines, pinImages } from '../../../../src/cluster/plan/supplies.ts';
-import { requiredArtifacts } from '../../../../src/cluster/spec/artifacts.ts';
+import { requiredArtifacts } from '../../../../src/cluster/resolve/artifacts.ts';
 import type { ServedNetwork } from '../../../../src/pxe/network.ts';
 import { createSupplies } from '../../../../src/pxe/supplies.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';

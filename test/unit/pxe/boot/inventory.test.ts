@@ -1,7 +1,7 @@
 /** What a machine boots with by the inventory that it reported, and when that may change. */
 import { expect, test } from 'vitest';
-import { previewAgents } from '../../../../src/agent/agents.ts';
-import { AGENT_PATHS } from '../../../../src/agent/plan.ts';
+import { previewAgents } from '../../../../src/agent/serve/agents.ts';
+import { AGENT_PATHS } from '../../../../src/agent/wire/plan.ts';
 import { acceptMachine } from '../../../../src/machines/accept.ts';
 import { readInventory } from '../../../../src/machines/inventory.ts';
 import { document, IMAGE, MAC1, machine, NETWORK, type World, world } from './world.ts';

@@ -2,7 +2,7 @@
  * A boot service with real roster, catalogue, store and event log, and a clock that tests advance.
  */
 
-import type { AgentBoot, AgentsDeps } from '../../../../src/agent/agents.ts';
+import type { AgentBoot, AgentsDeps } from '../../../../src/agent/serve/agents.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { ipv4 } from '../../../../src/base/ipv4.ts';
 import { silentLog } from '../../../../src/base/log.ts';

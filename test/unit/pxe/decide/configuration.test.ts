@@ -2,8 +2,8 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { previewAgents } from '../../../../src/agent/agents.ts';
-import { checkedLayer } from '../../../../src/agent/machine-layer.ts';
+import { previewAgents } from '../../../../src/agent/serve/agents.ts';
+import { checkedLayer } from '../../../../src/agent/serve/machine-layer.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { ipv4 } from '../../../../src/base/ipv4.ts';

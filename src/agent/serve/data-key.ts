@@ -1,0 +1,59 @@
+/**
+ * Gives an agent the key of its machine's encrypted data filesystem (`encrypt: boot-host`). The
+ * agent's key may be on the same disk, so whoever has the disk can ask, too: only the machine's own
+ * addresses get an answer, and each answer is in the security log.
+ */
+import { MusterError } from '../../base/errors.ts';
+import type { Secret } from '../../base/secret.ts';
+import type { EventSink, Reason } from '../../events/event.ts';
+import { type DataKeys, FILESYSTEM_ID } from '../../pki/data-keys.ts';
+
+interface DataKeyDeps {
+  readonly pki: { readonly dataKeys: Pick<DataKeys, 'get' | 'getOrMake'> };
+  readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  readonly events: EventSink;
+}
+
+interface DataKeyRequest {
+  readonly machine: string;
+  /** Source address of the connection. */
+  readonly address: string;
+  readonly form: { get(name: string): string | undefined };
+}
+
+/** Why a key is not given. */
+const DATA_KEY_REFUSALS = {
+  foreign_address:
+    "The request came from an address that is not this machine's. If it is, list it under the machine's spec.addresses.",
+  no_key:
+    'This boot host has no key for this filesystem of this machine: the disk was made elsewhere, or belongs to another machine. A copy of the store has it, or the disk has to be made again.',
+} as const satisfies Record<string, string>;
+
+/**
+ * Resolves to the key of a filesystem, as the text that cryptsetup reads. `make=yes` in the form
+ * makes one that does not exist.
+ *
+ * @throws {MusterError} E_USAGE when the form names no filesystem; E_DATA_KEY when the key is not
+ *   given, with the reason; and what the vault and the store throw
+ */
+export async function dataKey(
+  { pki: { dataKeys }, ownAddresses, events }: DataKeyDeps,
+  { machine, address, form }: DataKeyRequest,
+): Promise<Secret> {
+  const filesystem = form.get('filesystem') ?? '';
+  if (!FILESYSTEM_ID.test(filesystem)) throw new MusterError('E_USAGE', 'the form names no filesystem');
+  const fields = { address, filesystem };
+  const refuse = (code: keyof typeof DATA_KEY_REFUSALS): never => {
+    const reason: Reason = { code, text: DATA_KEY_REFUSALS[code] };
+    events.record({ kind: 'agent.refused', subject: machine, reason, fields });
+    throw new MusterError('E_DATA_KEY', reason.text);
+  };
+  if (!ownAddresses(machine).has(address)) return refuse('foreign_address');
+  const key =
+    form.get('make') === 'yes'
+      ? await dataKeys.getOrMake(machine, filesystem)
+      : await dataKeys.get(machine, filesystem);
+  if (key === undefined) return refuse('no_key');
+  events.record({ kind: 'agent.data-key', subject: machine, fields });
+  return key;
+}

@@ -1,0 +1,220 @@
+/** Versions and settings that are specific to each minor version of Kubernetes and of etcd. */
+
+export const MINORS = ['1.34', '1.35', '1.36'] as const;
+export type Minor = (typeof MINORS)[number];
+
+export interface Release {
+  /** The image tags that kubeadm uses at that minor version. */
+  readonly etcd: string;
+  readonly coredns: string;
+  readonly pause: string;
+  /** The patch version for a Cluster that names only the minor version. */
+  readonly patch: number;
+  /** The oldest version of etcd that kubeadm accepts. */
+  readonly oldestEtcd: string;
+}
+
+export const RELEASES: Readonly<Record<Minor, Release>> = {
+  '1.34': {
+    etcd: '3.6.5-0',
+    coredns: 'v1.12.1',
+    pause: '3.10.1',
+    patch: 9,
+    oldestEtcd: '3.5.24',
+  },
+  '1.35': {
+    etcd: '3.6.6-0',
+    coredns: 'v1.13.1',
+    pause: '3.10.1',
+    patch: 6,
+    oldestEtcd: '3.5.24',
+  },
+  '1.36': {
+    etcd: '3.6.8-0',
+    coredns: 'v1.14.2',
+    pause: '3.10.2',
+    patch: 3,
+    oldestEtcd: '3.5.24',
+  },
+};
+
+/**
+ * Versions of other programs on the machines: what their publishers had released when that minor
+ * version of Kubernetes came out.
+ */
+export const TOOLS: Readonly<
+  Record<Minor, Readonly<Record<'cri-o' | 'runc' | 'crictl' | 'nerdctl' | 'cni-plugins', string>>>
+> = {
+  '1.34': { 'cri-o': '1.34.11', runc: '1.3.6', crictl: '1.34.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
+  '1.35': { 'cri-o': '1.35.6', runc: '1.3.6', crictl: '1.35.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
+  '1.36': { 'cri-o': '1.36.3', runc: '1.3.6', crictl: '1.36.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
+};
+
+export const ETCD_MINORS = ['3.4', '3.5', '3.6'] as const;
+export type EtcdMinor = (typeof ETCD_MINORS)[number];
+
+interface EtcdRelease {
+  /** Flags whose name depends on the version of etcd. */
+  readonly flags: Readonly<Record<string, string>>;
+  /**
+   * HTTP paths on the metrics port. The startup probe asks whether etcd is alive, not whether it
+   * has a quorum; deviations.ts says why.
+   */
+  readonly probes: { readonly liveness: string; readonly readiness: string; readonly startup: string };
+  /** The program that restores a snapshot, with its first arguments. */
+  readonly restore: readonly ['etcdctl' | 'etcdutl', ...string[]];
+  /**
+   * By how much a restore raises the revisions (`--bump-revision`, with `--mark-compacted`); 0
+   * where this version of etcd cannot raise them.
+   */
+  readonly bump: number;
+  /** Names of flags that this version has and the newest has not, or the other way round. */
+  readonly without: readonly string[];
+  readonly additional: readonly string[];
+}
+
+const SERIALIZABLE = '/health?exclude=NOSPACE&serializable=true';
+/** Flags that lost their prefix `experimental-` in 3.6. */
+export const GRADUATED = [
+  'bootstrap-defrag-threshold-megabytes',
+  'compact-hash-check-time',
+  'compaction-batch-limit',
+  'compaction-sleep-interval',
+  'corrupt-check-time',
+  'distributed-tracing-address',
+  'distributed-tracing-instance-id',
+  'distributed-tracing-sampling-rate',
+  'distributed-tracing-service-name',
+  'downgrade-check-time',
+  'enable-distributed-tracing',
+  'max-learners',
+  'memory-mlock',
+  'peer-skip-client-san-verification',
+  'snapshot-catchup-entries',
+  'warning-apply-duration',
+  'warning-unary-request-duration',
+  'watch-progress-notify-interval',
+] as const;
+const EXPERIMENTAL_35 = [
+  'experimental-bootstrap-defrag-threshold-megabytes',
+  'experimental-compact-hash-check-enabled',
+  'experimental-compact-hash-check-time',
+  'experimental-compaction-batch-limit',
+  'experimental-compaction-sleep-interval',
+  'experimental-corrupt-check-time',
+  'experimental-distributed-tracing-address',
+  'experimental-distributed-tracing-instance-id',
+  'experimental-distributed-tracing-sampling-rate',
+  'experimental-distributed-tracing-service-name',
+  'experimental-downgrade-check-time',
+  'experimental-enable-distributed-tracing',
+  'experimental-enable-lease-checkpoint',
+  'experimental-enable-lease-checkpoint-persist',
+  'experimental-initial-corrupt-check',
+  'experimental-max-learners',
+  'experimental-memory-mlock',
+  'experimental-peer-skip-client-san-verification',
+  'experimental-snapshot-catchup-entries',
+  'experimental-stop-grpc-service-on-defrag',
+  'experimental-txn-mode-write-with-shared-buffer',
+  'experimental-warning-apply-duration',
+  'experimental-warning-unary-request-duration',
+  'experimental-watch-progress-notify-interval',
+] as const;
+const V2 = [
+  'enable-v2',
+  'proxy',
+  'proxy-dial-timeout',
+  'proxy-failure-wait',
+  'proxy-read-timeout',
+  'proxy-refresh-interval',
+  'proxy-write-timeout',
+] as const;
+
+export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
+  '3.4': {
+    flags: { 'experimental-initial-corrupt-check': 'true', logger: 'zap' },
+    probes: { liveness: SERIALIZABLE, readiness: '/health', startup: SERIALIZABLE },
+    restore: ['etcdctl', 'snapshot', 'restore'],
+    bump: 0,
+    without: [
+      ...GRADUATED,
+      'feature-gates',
+      'client-cert-allowed-hostname',
+      'peer-cert-allowed-hostname',
+      'enable-log-rotation',
+      'log-rotation-config-json',
+      'log-format',
+      'listen-client-http-urls',
+      'max-concurrent-streams',
+      'self-signed-cert-validity',
+      'socket-reuse-address',
+      'socket-reuse-port',
+      'tls-max-version',
+      'tls-min-version',
+      'auth-token-ttl',
+    ],
+    additional: [
+      ...V2,
+      'debug',
+      'log-package-levels',
+      'experimental-backend-bbolt-freelist-type',
+      'experimental-compaction-batch-limit',
+      'experimental-corrupt-check-time',
+      'experimental-enable-v2v3',
+      'experimental-initial-corrupt-check',
+      'experimental-peer-skip-client-san-verification',
+      'experimental-watch-progress-notify-interval',
+    ],
+  },
+  '3.5': {
+    flags: {
+      'experimental-initial-corrupt-check': 'true',
+      'experimental-watch-progress-notify-interval': '5s',
+    },
+    probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
+    restore: ['etcdutl', 'snapshot', 'restore'],
+    bump: 0,
+    without: [...GRADUATED, 'feature-gates'],
+    additional: [...V2, 'v2-deprecation', ...EXPERIMENTAL_35],
+  },
+  '3.6': {
+    flags: { 'feature-gates': 'InitialCorruptCheck=true', 'watch-progress-notify-interval': '5s' },
+    probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
+    restore: ['etcdutl', 'snapshot', 'restore'],
+    // More writes than any cluster makes between a backup and its restore.
+    bump: 1_000_000_000,
+    without: [],
+    additional: [],
+  },
+};
+
+/** The numbers of `1.36.3`, `v1.36.3` or `3.6.8-0`; undefined when it is not a version. */
+export function parseVersion(text: string): readonly [number, number, number] | undefined {
+  const found = /^v?(\d{1,3})\.(\d{1,3})\.(\d{1,4})(?:-\d+)?$/.exec(text);
+  return found ? [Number(found[1]), Number(found[2]), Number(found[3])] : undefined;
+}
+
+/**
+ * Negative when `a` is older than `b`, positive when `a` is newer. Both have to be valid versions.
+ */
+export function compareVersions(a: string, b: string): number {
+  const [left, right] = [parseVersion(a)!, parseVersion(b)!];
+  return left[0] - right[0] || left[1] - right[1] || left[2] - right[2];
+}
+
+/** `1.35` for `1.36`. */
+export const minorBefore = (minor: string): string => `1.${Number(minor.split('.')[1]) - 1}`;
+
+/** `1.36` for `1.36.3`. The text has to be a valid version. */
+export function minorOf(version: string): string {
+  const [major, minor] = parseVersion(version)!;
+  return `${major}.${minor}`;
+}
+
+/**
+ * The feature gates without which a kubelet of this version refuses Muster's configuration:
+ * `crashLoopBackOff.maxContainerRestartPeriod` is alpha before 1.35.
+ */
+export const kubeletGates = (kubelet: string): Readonly<Record<string, true>> =>
+  parseVersion(kubelet) && compareVersions(kubelet, '1.35.0') < 0 ? { KubeletCrashLoopBackOffMax: true } : {};
