@@ -12,6 +12,7 @@ export const commandTree = (): Command =>
       color: false,
       colorErr: false,
       columns: undefined,
+      scryptWork: undefined,
       signal: new AbortController().signal,
       pause: async () => {},
     },

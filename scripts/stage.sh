@@ -5,7 +5,7 @@ set -u
 name=$1
 shift
 mkdir -p .cache/results
-for file in "" .exit .failures .again; do
+for file in "" .exit .failures .again .seeds; do
   rm -f ".cache/results/$name$file"
 done
 started=$(date +%s)

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Adds up the stages named on the command line; the last line is `N passed, N failed, N skipped`,
-# the exit code 1 unless all stages ended well; what failed, and what passed only at its second try,
-# is named just before. A stage that ended badly without a failed test (tsc, a crash) counts as one
-# failure.
+# the exit code 1 unless all stages ended well. What failed, what passed only at its second try, and
+# the seeds of properties that failed are named just before (test/README.md). A stage that ended
+# badly without a failed test (tsc, a crash) counts as one failure.
 set -u
 passed=0
 failed=0
@@ -25,6 +25,10 @@ done
 for stage in "$@"; do
   failures=.cache/results/$stage.failures
   [ -s "$failures" ] && sed "s/^/FAILED $stage: /" "$failures"
+done
+for stage in "$@"; do
+  seeds=.cache/results/$stage.seeds
+  [ -s "$seeds" ] && sed "s/^/SEED $stage: /" "$seeds"
 done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,7 +1,7 @@
 /**
  * Writes a run's counts and the names of failed tests to a file for `scripts/summary.sh`. CI reads
  * one closing line, `N passed, N failed, N skipped`, which Vitest does not print, and keeps only
- * the end of the output, which must therefore have the names.
+ * the end of the output, which must therefore have the names, and the seeds of properties.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
@@ -12,6 +12,7 @@ export default class CountsReporter implements Reporter {
     if (!stage) return;
     const counts = { passed: 0, failed: unhandled.length, skipped: 0 };
     const again: string[] = [];
+    const seeds: string[] = [];
     const failures = unhandled.map((error) => `unhandled: ${told(error)}`);
     for (const module of modules) {
       let tests = 0;
@@ -24,8 +25,11 @@ export default class CountsReporter implements Reporter {
             again.push(`${module.relativeModuleId} > ${test.fullName}: ${told(test.result().errors?.[0])}`);
         } else if (state === 'skipped') counts.skipped++;
         else {
+          const error = test.result().errors?.[0];
           counts.failed++;
-          failures.push(`${module.relativeModuleId} > ${test.fullName}: ${told(test.result().errors?.[0])}`);
+          failures.push(`${module.relativeModuleId} > ${test.fullName}: ${told(error)}`);
+          const seed = seedOf(error);
+          if (seed) seeds.push(`${module.relativeModuleId} > ${test.fullName}: ${seed}`);
         }
       }
       // A file that failed to load has no tests but must count as a failure.
@@ -36,9 +40,26 @@ export default class CountsReporter implements Reporter {
     }
     mkdirSync('.cache/results', { recursive: true });
     writeFileSync(`.cache/results/${stage}`, `${counts.passed} ${counts.failed} ${counts.skipped}\n`);
-    writeFileSync(`.cache/results/${stage}.failures`, failures.map((line) => `${line}\n`).join(''));
-    writeFileSync(`.cache/results/${stage}.again`, again.map((line) => `${line}\n`).join(''));
+    for (const [what, lines] of Object.entries({ failures, again, seeds }))
+      writeFileSync(`.cache/results/${stage}.${what}`, lines.map((line) => `${line}\n`).join(''));
   }
+}
+
+/** How fast-check's message names the case that failed. */
+const SEED = /\{ seed: .*? \}/;
+/** A longer counterexample is not copied by hand; seed and path find it again. */
+const LONGEST_EXAMPLE = 2_000;
+
+/**
+ * What repeats the case of a property that failed: seed and path as a parameter of `fc.assert`, and
+ * the counterexample as a row of its `examples`. Undefined for other errors.
+ */
+export function seedOf(error: unknown): string | undefined {
+  const { message } = (error ?? {}) as { message?: unknown };
+  const seed = typeof message === 'string' ? SEED.exec(message.replace(/\n/g, ' '))?.[0] : undefined;
+  if (seed === undefined) return undefined;
+  const example = /^Counterexample: (\[.*\])$/m.exec(message as string)?.[1];
+  return example === undefined || example.length > LONGEST_EXAMPLE ? seed : `${seed} examples: [${example}]`;
 }
 
 /**
@@ -49,7 +70,7 @@ export function told(error: unknown): string {
   const { message, cause } = (error ?? {}) as { message?: unknown; cause?: { message?: unknown } };
   if (typeof message !== 'string') return 'no message';
   const line = message.replace(/\s*\n\s*/g, ' | ');
-  const seed = /\{ seed: .*? \}/.exec(line)?.[0];
+  const seed = SEED.exec(line)?.[0];
   if (seed === undefined) return line.slice(0, 1_500);
   const inside =
     typeof cause?.message === 'string' ? ` ${cause.message.replace(/\s*\n\s*/g, ' | ').slice(0, 300)}` : '';

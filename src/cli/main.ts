@@ -46,6 +46,7 @@ function processIo(): Io {
     color: mayColor(process.stdout),
     colorErr: mayColor(process.stderr),
     columns: process.stdout.isTTY ? process.stdout.columns : undefined,
+    scryptWork: undefined,
     signal: stop.signal,
     pause: async (span) => (await import('./client.socket.ts')).pause(span, stop.signal),
   };

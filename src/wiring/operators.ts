@@ -6,6 +6,7 @@ import { Accounts } from '../api/accounts/accounts.ts';
 import { firstLink } from '../api/accounts/first-link.ts';
 import { openOperators } from '../api/accounts/operators.ts';
 import { openPasskeys } from '../api/accounts/passkeys.ts';
+import { Passwords } from '../api/accounts/passwords.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
 import type { Daemon } from '../api/daemon.ts';
@@ -66,6 +67,7 @@ export async function listenToOperators(
   const accounts = new Accounts({
     operators: await openOperators({ store, clock, log }),
     passkeys: await openPasskeys({ store, clock, log }),
+    passwords: new Passwords(),
     provider: providerLogins(options, clock),
     clock,
   });

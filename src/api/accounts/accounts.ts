@@ -12,7 +12,7 @@ import { Attempts, networkOf } from './attempts.ts';
 import type { Operator, Operators } from './operators.ts';
 import { PasskeyLogins } from './passkey-logins.ts';
 import type { Passkeys } from './passkeys.ts';
-import { type Asker, Passwords } from './passwords.ts';
+import type { Asker, Passwords } from './passwords.ts';
 import type { ProviderLogins } from './provider-logins.ts';
 import { type Owner, Sessions } from './sessions.ts';
 
@@ -38,6 +38,7 @@ export interface LoggedIn {
 export interface AccountsDeps {
   readonly operators: Operators;
   readonly passkeys: Passkeys;
+  readonly passwords: Passwords;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   /** The site's identity provider, where it has one. */
   readonly provider?: ProviderLogins | undefined;
@@ -50,13 +51,14 @@ export class Accounts {
   readonly provider: ProviderLogins | undefined;
   readonly #sessions: Sessions;
   readonly #attempts: Attempts;
-  readonly #passwords = new Passwords();
+  readonly #passwords: Passwords;
 
-  constructor({ operators, passkeys, clock, provider }: AccountsDeps) {
+  constructor({ operators, passkeys, passwords, clock, provider }: AccountsDeps) {
     this.operators = operators;
     this.passkeys = passkeys;
     this.passkeyLogins = new PasskeyLogins({ passkeys, operators, clock });
     this.provider = provider;
+    this.#passwords = passwords;
     this.#sessions = new Sessions(clock);
     this.#attempts = new Attempts(clock);
   }

@@ -15,8 +15,15 @@ const derive = promisify(scrypt) as (
   options: { N: number; r: number; p: number; maxmem: number },
 ) => Promise<Buffer>;
 
+/** What scrypt costs: rounds, block size, and how often it is done. */
+interface Cost {
+  readonly N: number;
+  readonly r: number;
+  readonly p: number;
+}
+
 /** OWASP's equivalent of N=2^17, r=8, p=1 that needs a quarter of its memory. */
-const COST = { N: 2 ** 15, r: 8, p: 3 } as const;
+const COST: Cost = { N: 2 ** 15, r: 8, p: 3 };
 const MAX_MEMORY = 64 * 1024 * 1024;
 const OCTETS = 32;
 /** Longer passwords are refused, so that hashing one costs nothing extra. */
@@ -75,14 +82,17 @@ export class Passwords {
   readonly #running = new Set<string>();
   readonly #atOnce: number;
   readonly #perAddress: number;
+  readonly #cost: Cost;
 
   /**
    * @param atOnce how many hashes are computed at a time
    * @param perAddress how many requests of one address may wait
+   * @param cost of a new hash; tests make it cheap
    */
-  constructor({ atOnce = 2, perAddress = 4 } = {}) {
+  constructor({ atOnce = 2, perAddress = 4, cost = COST } = {}) {
     this.#atOnce = atOnce;
     this.#perAddress = perAddress;
+    this.#cost = cost;
   }
 
   /**
@@ -94,8 +104,8 @@ export class Passwords {
   async hash(password: string, asker: Asker): Promise<PasswordHash> {
     checkPassword(password);
     const salt = randomBytes(16);
-    const hash = await this.#inTurn(asker, () => compute(octetsOf(password), salt, COST));
-    return { kind: 'scrypt', ...COST, salt: salt.toString('base64'), hash: hash.toString('base64') };
+    const hash = await this.#inTurn(asker, () => compute(octetsOf(password), salt, this.#cost));
+    return { kind: 'scrypt', ...this.#cost, salt: salt.toString('base64'), hash: hash.toString('base64') };
   }
 
   /**
@@ -105,7 +115,7 @@ export class Passwords {
    */
   async fits(password: string, stored: PasswordHash | undefined, asker: Asker): Promise<boolean> {
     if (password.length > MAX_PASSWORD) return false;
-    const { N, r, p } = stored ?? COST;
+    const { N, r, p } = stored ?? this.#cost;
     const salt = stored ? Buffer.from(stored.salt, 'base64') : Buffer.alloc(16);
     const wanted = stored ? Buffer.from(stored.hash, 'base64') : Buffer.alloc(OCTETS);
     const hash = await this.#inTurn(asker, () => compute(octetsOf(password), salt, { N, r, p }));
@@ -158,8 +168,5 @@ export class Passwords {
   }
 }
 
-const compute = (
-  password: Buffer,
-  salt: Buffer,
-  cost: { readonly N: number; readonly r: number; readonly p: number },
-): Promise<Buffer> => derive(password, salt, OCTETS, { ...cost, maxmem: MAX_MEMORY });
+const compute = (password: Buffer, salt: Buffer, cost: Cost): Promise<Buffer> =>
+  derive(password, salt, OCTETS, { ...cost, maxmem: MAX_MEMORY });

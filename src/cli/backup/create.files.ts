@@ -45,7 +45,7 @@ export async function create(options: CreateOptions, io: Io): Promise<number> {
       query: assets ? { assets: 'true' } : {},
       works: true,
     });
-    await writeDurably(begun, ageSeal(archive, locks));
+    await writeDurably(begun, ageSeal(archive, locks, io.scryptWork));
     const known = 'passphrase' in locks ? await readBack(begun, locks) : undefined;
     fs.linkSync(begun, output);
     const size = sizeText(fs.statSync(output).size);

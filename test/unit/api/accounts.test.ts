@@ -1,4 +1,4 @@
-/** Operators log in over HTTPS: real TLS, real scrypt, the whole table of routes. */
+/** Operators log in over HTTPS: real TLS, scrypt, the whole table of routes. */
 import type http from 'node:http';
 import https from 'node:https';
 import fc from 'fast-check';
@@ -17,7 +17,7 @@ import { ipv4 } from '../../../src/base/ipv4.ts';
 import { parseMac } from '../../../src/base/mac.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import { readInventory } from '../../../src/machines/inventory.ts';
-import { openWorld, type World } from './world.ts';
+import { CHEAP, openWorld, type World } from './world.ts';
 
 /** Leases of the tests end at this time. */
 const LATER = millis(Date.UTC(2100, 0));
@@ -296,7 +296,7 @@ describe('wrong log-ins', () => {
   });
 
   it('from one address delay no other address', async () => {
-    const passwords = new Passwords();
+    const passwords = new Passwords({ cost: CHEAP });
     const stored = await passwords.hash(PASSWORD, from('home'));
     const flood = Array.from({ length: 200 }, () =>
       codeOf(passwords.fits('wrong', stored, from('flood', 'unknown'))),
@@ -311,7 +311,7 @@ describe('wrong log-ins', () => {
   });
 
   it('from many addresses leave a place for one from which somebody logged in before', async () => {
-    const passwords = new Passwords();
+    const passwords = new Passwords({ cost: CHEAP });
     const stored = await passwords.hash(PASSWORD, from('home'));
     const begun: string[] = [];
     const flood = Array.from({ length: 5 }, (_, n) => {
@@ -327,9 +327,9 @@ describe('wrong log-ins', () => {
   });
 
   it('are not computed beside a log-in from an address from which somebody logged in before', async () => {
-    const passwords = new Passwords();
+    const passwords = new Passwords({ cost: { ...CHEAP, N: 2 ** 14 } });
     const dear = await passwords.hash(PASSWORD, from('home'));
-    const cheap = { ...dear, N: 2, r: 1, p: 1 };
+    const cheap = { ...dear, ...CHEAP };
     const ended: string[] = [];
     const home = passwords.fits(PASSWORD, dear, from('home')).then(() => ended.push('home'));
     const flood = passwords.fits('wrong', cheap, from('flood', 'unknown')).then(() => ended.push('flood'));
@@ -353,9 +353,16 @@ describe('wrong log-ins', () => {
   });
 
   it('do not say whether an operator exists', async () => {
-    const passwords = new Passwords();
+    const passwords = new Passwords({ cost: CHEAP });
     expect(await passwords.fits('anything', undefined, from('x'))).toBe(false);
   });
+});
+
+it('a hash of a password is as dear as OWASP asks, and keeps what it cost', async () => {
+  const passwords = new Passwords();
+  const stored = await passwords.hash(PASSWORD, from('home'));
+  expect(stored).toMatchObject({ N: 2 ** 15, r: 8, p: 3 });
+  expect(await new Passwords({ cost: CHEAP }).fits(PASSWORD, stored, from('home'))).toBe(true);
 });
 
 it('no secret of an account is in the store in the clear', async () => {

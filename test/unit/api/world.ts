@@ -12,6 +12,7 @@ import { type Agents, openAgents, previewAgents } from '../../../src/agent/serve
 import { Accounts } from '../../../src/api/accounts/accounts.ts';
 import { openOperators } from '../../../src/api/accounts/operators.ts';
 import { openPasskeys } from '../../../src/api/accounts/passkeys.ts';
+import { Passwords } from '../../../src/api/accounts/passwords.ts';
 import type { ProviderLogins } from '../../../src/api/accounts/provider-logins.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { type ApiDeps, startApi } from '../../../src/api/api.server.ts';
@@ -115,6 +116,9 @@ export interface World {
   readonly store: Store;
   close(): Promise<void>;
 }
+
+/** What a hash of a password costs: microseconds. */
+export const CHEAP = { N: 2, r: 8, p: 1 } as const;
 
 const HASH = 'a'.repeat(64);
 /** No member of etcd answers here. */
@@ -430,6 +434,7 @@ export async function openWorld(
     accounts: new Accounts({
       operators: await openOperators({ store, clock, log }),
       passkeys: await openPasskeys({ store, clock, log }),
+      passwords: new Passwords({ cost: CHEAP }),
       clock,
       provider: provider?.(clock),
     }),

@@ -61,6 +61,7 @@ async function verified(wait?: string) {
     color: false,
     colorErr: false,
     columns: undefined,
+    scryptWork: undefined,
     signal: new AbortController().signal,
     pause: (span) => pause(span),
   };

@@ -46,6 +46,7 @@ describe('docs/one-boot.md', () => {
       color: false,
       colorErr: false,
       columns: undefined,
+      scryptWork: undefined,
       signal: new AbortController().signal,
       pause: async () => {},
     };
