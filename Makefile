@@ -2,10 +2,15 @@
 SHELL := /bin/sh
 export PATH := $(PATH):/usr/sbin:/sbin
 NODE := node_modules/.bin/node
-STAGES := check unit fuzz peers lab
-# The parts of the stage `peers`. Three run concurrently, because etcd's members wait for each other most
-# of the time.
-PEERS := peers-others peers-etcd peers-changes attacks peers-page
+# What runs when, and why: test/stages.ts.
+# The parts of the stages `peers` and `peers-long`; the longest come first. Four run concurrently,
+# because their programs wait for each other most of the time.
+PEERS := peers-others attacks peers-etcd peers-page
+PEERS_LONG := long-etcd long-agent long-members long-peers long-changes
+PEERS_ALL := $(PEERS_LONG) $(PEERS)
+comma := ,
+empty :=
+parts = $(subst $(empty) $(empty),$(comma),$(1))
 
 .PHONY: help
 help: ## List the tasks
@@ -20,9 +25,19 @@ demo: ## Boot three machines from the network in a virtual rack. Installs the pa
 	@scripts/demo.sh
 
 .PHONY: test
-test: ## Run everything that CI runs: check, unit, fuzz, peers, lab (root). Installs the packages that it needs
+test: ## Run check, unit, and a part of fuzz, peers and lab: up to 20 minutes (root). Installs the packages that it needs
 	@scripts/prepare.sh test
-	@scripts/test.sh $(STAGES)
+	@scripts/test.sh check unit fuzz-short peers=$(call parts,$(PEERS)) lab
+
+.PHONY: test-long
+test-long: ## Run what make test leaves out (root)
+	@scripts/prepare.sh test
+	@scripts/test.sh fuzz peers-long=$(call parts,$(PEERS_LONG)) lab-long
+
+.PHONY: test-all
+test-all: ## Run both, as CI does: up to 45 minutes (root)
+	@scripts/prepare.sh test
+	@scripts/test.sh check unit fuzz peers-all=$(call parts,$(PEERS_ALL)) lab-all
 
 .PHONY: check
 check: node_modules ## Check formatting, types, the import rule and shell scripts
@@ -33,26 +48,37 @@ provenance: node_modules ## Check the registry's signatures over all packages: n
 	@scripts/stage.sh provenance npm audit signatures
 
 .PHONY: unit
-unit: node_modules ## Run the unit tests: no root, under a minute
+unit: node_modules ## Run the unit tests: no root, two minutes
 	@scripts/stage.sh unit npx vitest run --project unit
 
-.PHONY: fuzz
+.PHONY: fuzz fuzz-short
 fuzz: node_modules ## Give every decoder at least 200,000 damaged inputs: no root
-	@scripts/stage.sh fuzz npx vitest run --project fuzz
+fuzz-short: node_modules ## The same with a quarter of the inputs
+fuzz fuzz-short:
+	@scripts/stage.sh $@ npx vitest run --project $@
 
-.PHONY: peers $(PEERS)
-peers: node_modules ## Run the tests against real peers and attackers: root, in separate namespaces
-	@echo 'Three parts run concurrently; each prints its output when it is done.'
-	@$(MAKE) --no-print-directory --keep-going --jobs=3 --output-sync=target $(PEERS)
+.PHONY: peers peers-long peers-all $(PEERS_ALL)
+peers: node_modules ## Run tests against real peers and attackers: root, in separate namespaces
+	@$(call concurrently,$(PEERS))
+peers-long: node_modules ## The long ones of them
+	@$(call concurrently,$(PEERS_LONG))
+peers-all: node_modules
+	@$(call concurrently,$(PEERS_ALL))
 
-$(PEERS): node_modules
+concurrently = echo 'Up to four parts run concurrently; each prints its output when it is done.' && \
+	$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target $(1)
+
+$(PEERS_ALL): node_modules
 	@scripts/stage.sh $@ scripts/in-namespace.sh npx vitest run --project $@
 
-peers-page lab: dist/page/index.html
+peers-page lab lab-long lab-all: dist/page/index.html
 
-.PHONY: lab
-lab: node_modules ## Run the scenarios of the virtual rack: real firmware in QEMU
-	@scripts/stage.sh lab npx vitest run --project lab
+.PHONY: lab lab-long lab-all
+lab: node_modules ## Boot each kind of firmware in the virtual rack: real firmware in QEMU
+lab-long: node_modules ## Run the other scenarios of the virtual rack
+lab-all: node_modules
+lab lab-long lab-all:
+	@scripts/stage.sh $@ npx vitest run --project $@
 
 .PHONY: bench
 bench: ## Measure Muster and its peers in one run; writes bench/RESULTS.md (root). SUITES="store dhcp" runs some
@@ -86,6 +112,5 @@ torture: ## Run the long tests that torture/README.md describes, for hours (root
 	$(NODE) torture/run.ts
 	@scripts/stage.sh torture scripts/in-namespace.sh npx vitest run --project torture; \
 		scripts/summary.sh torture
-	MUSTER_EVERY_EFFECT=1 scripts/in-namespace.sh npx vitest run --project peers-others test/peers/agent-kill.test.ts
-	$(NODE) scripts/lab-record.ts lab/etcd-ha.yaml
-	$(NODE) scripts/lab-record.ts lab/etcd-ha-staggered.yaml
+	MUSTER_EVERY_EFFECT=1 scripts/in-namespace.sh npx vitest run --project long-agent test/peers/agent-kill.test.ts
+	$(NODE) scripts/lab-record.ts

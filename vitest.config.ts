@@ -1,17 +1,20 @@
 import path from 'node:path';
 import { defineConfig } from 'vitest/config';
+import { LONG, TORTURE } from './test/stages.ts';
 
 // As in bin/muster: tests start hundreds of store threads and child processes, and without this
 // cache each would compile the whole product.
 process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compile');
 
-/**
- * Tests whose programs wait most of the time, mainly etcd members for leases, elections and each
- * other. They run concurrently with all other peers.
- */
-const ETCD = 'test/peers/{etcd-{ha,members,turns,generations},agent-restore,endpoint}.test.ts';
-/** The same, for changes of a running cluster: backups, restores, rolls, rotations, upgrades. */
-const CHANGES = 'test/peers/etcd-{backup,boot-host,roll,rotation,upgrade}.test.ts';
+const peer = (names: readonly string[]) => names.map((name) => `test/peers/${name}.test.ts`);
+
+/** The racks of etcd that `make test` runs. */
+const ETCD = peer(['etcd-founding', 'etcd-rotation', 'etcd-upgrade']);
+const TORTURE_FILES = peer(Object.keys(TORTURE));
+/** The parts of `make peers-long`, with their files. */
+const PARTS = Object.entries(LONG).map(([part, files]) => ({ part, files: peer(Object.keys(files)) }));
+/** Parts whose tests may pass at a second try; those of etcd lose or keep data. */
+const AGAIN: readonly string[] = ['long-agent', 'long-peers'];
 
 /** Tests with hundreds of thousands of inputs: a separate stage, so that unit tests stay fast. */
 const FUZZ = 'test/unit/**/fuzz.test.ts';
@@ -43,10 +46,23 @@ const peers = (name: string, files: { include: string[]; exclude?: string[]; ret
  */
 const RETRY = process.env.CI ? { retry: 1 } : {};
 
+const lab = (name: string, rack: 'quick' | 'long' | 'all') => ({
+  test: {
+    name,
+    include: rack === 'quick' ? ['test/lab/scenarios.test.ts'] : ['test/lab/**/*.test.ts'],
+    env: { MUSTER_RACK: rack },
+    // All scenarios are started and wait until there is room for their machines.
+    maxConcurrency: 50,
+    testTimeout: 1_500_000,
+    hookTimeout: 1_500_000,
+    fileParallelism: false,
+  },
+});
+
 /**
- * A project for each stage: `unit` and `fuzz` (no root), `lab` (QEMU), five for `peers` (root,
- * namespaces; real peers, attackers, and a browser), of which three run concurrently, and
- * `torture`, which runs only on request.
+ * A project for each part of a stage: `unit` and `fuzz` (no root), `lab` (QEMU), those of `peers`
+ * and `peers-long` (root, namespaces; real peers, attackers, and a browser), of which several run
+ * concurrently, and `torture`, which runs only on request. test/stages.ts says which file is where.
  */
 export default defineConfig({
   test: {
@@ -64,30 +80,30 @@ export default defineConfig({
         },
       },
       { test: { name: 'fuzz', include: [FUZZ], ...withoutRoot } },
-      peers('peers-others', { include: ['test/peers/**/*.test.ts'], exclude: [ETCD, CHANGES], ...RETRY }),
-      peers('peers-etcd', { include: [ETCD] }),
-      peers('peers-changes', { include: [CHANGES] }),
+      { test: { name: 'fuzz-short', include: [FUZZ], env: { MUSTER_FUZZ_SHARE: '4' }, ...withoutRoot } },
+      peers('peers-others', {
+        include: ['test/peers/**/*.test.ts'],
+        exclude: [...ETCD, ...TORTURE_FILES, ...PARTS.flatMap(({ files }) => files)],
+        ...RETRY,
+      }),
+      peers('peers-etcd', { include: ETCD }),
       peers('peers-page', { include: ['test/page/**/*.test.ts'], ...RETRY }),
       peers('attacks', { include: ['test/attacks/**/*.test.ts'] }),
+      ...PARTS.map(({ part, files }) =>
+        peers(part, { include: files, ...(AGAIN.includes(part) ? RETRY : {}) }),
+      ),
       {
         test: {
           name: 'torture',
-          include: ['torture/**/*.test.ts'],
+          include: ['torture/**/*.test.ts', ...TORTURE_FILES],
           hookTimeout: 120_000,
           fileParallelism: false,
+          maxConcurrency: 3,
         },
       },
-      {
-        test: {
-          name: 'lab',
-          include: ['test/lab/**/*.test.ts'],
-          // All scenarios are started and wait until there is room for their machines.
-          maxConcurrency: 50,
-          testTimeout: 1_500_000,
-          hookTimeout: 1_500_000,
-          fileParallelism: false,
-        },
-      },
+      lab('lab', 'quick'),
+      lab('lab-long', 'long'),
+      lab('lab-all', 'all'),
     ],
   },
 });

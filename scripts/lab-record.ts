@@ -3,7 +3,9 @@
  * the digests of what MUSTER_ARTIFACTS gives, in lab/results/NAME.json, or NAME-VERSION.json for a
  * scenario of one Kubernetes version. Figures in the docs come from there.
  *
- *     node scripts/lab-record.ts [--remark TEXT] lab/etcd-ha.yaml…
+ *     node scripts/lab-record.ts [--remark TEXT] [lab/etcd-ha.yaml…]
+ *
+ * Without a file it runs those that only `make torture` runs.
  *
  * The remark says what a reader of the figures must know and no program can: where the given
  * programs come from, what the machines were.
@@ -15,6 +17,7 @@ import { basename, join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { load } from 'js-yaml';
 import { BINARIES_FILE, parseBinaries, parseLayout } from '../src/artifacts/layout.ts';
+import { TORTURE_SCENARIOS } from '../test/stages.ts';
 
 interface Given {
   /** The version of Kubernetes. */
@@ -43,7 +46,8 @@ const { values, positionals } = parseArgs({
   options: { remark: { type: 'string' } },
   allowPositionals: true,
 });
-for (const file of positionals) {
+const torture = Object.keys(TORTURE_SCENARIOS).map((name) => `lab/${name}.yaml`);
+for (const file of positionals.length > 0 ? positionals : torture) {
   // Earlier records are no part of what runs.
   const dirty = git('status', '--porcelain', '--', ':/', ':!lab/results') !== '';
   const commit = `${git('rev-parse', 'HEAD')}${dirty ? ' and changes that are not committed' : ''}`;

@@ -10,12 +10,12 @@ skipped=0
 for stage in "$@"; do
   p=0 f=0 s=0
   [ -f ".cache/results/$stage" ] && read -r p f s <".cache/results/$stage"
-  code=missing
-  [ -f ".cache/results/$stage.exit" ] && read -r code <".cache/results/$stage.exit"
+  code=missing seconds='?'
+  [ -f ".cache/results/$stage.exit" ] && read -r code seconds <".cache/results/$stage.exit"
   if [ "$code" != 0 ] && [ "$f" = 0 ]; then
     f=1
   fi
-  echo "$stage: $p passed, $f failed, $s skipped (exit $code)"
+  echo "$stage: $p passed, $f failed, $s skipped (exit $code, $seconds s)"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 done
 for stage in "$@"; do

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs the stages of `make test` one after the other and adds up their counts: scripts/test.sh
-# STAGE... A failing stage does not keep the later ones from running; its failures are named at the
-# end.
+# Runs stages of the tests one after the other and adds up their counts: scripts/test.sh STAGE...
+# `peers=PART,PART` is a stage whose parts run concurrently. A failing stage does not keep the later
+# ones from running; its failures are named at the end.
 set -u
 if [ "$(id -u)" != 0 ]; then
   echo 'The stage peers makes network namespaces of its own, which takes root; it is run by sudo.'
@@ -14,15 +14,15 @@ if [ "$(id -u)" != 0 ]; then
 fi
 results=
 for stage in "$@"; do
-  case $stage in
-    peers)
+  name=${stage%%=*}
+  case $name in
+    peers*)
       # The images of the rack are built while the peers wait for each other.
-      scripts/images-ahead.sh &
-      results="$results peers-others peers-etcd peers-changes attacks peers-page"
+      scripts/images-ahead.sh "$@" &
       ;;
-    *) results="$results $stage" ;;
   esac
-  MUSTER_KEEP_GOING=1 make --no-print-directory "$stage"
+  results="$results $(echo "${stage#*=}" | tr , ' ')"
+  MUSTER_KEEP_GOING=1 make --no-print-directory "$name"
 done
 # shellcheck disable=SC2086 # one stage a word
 scripts/summary.sh $results

@@ -1,7 +1,8 @@
 /**
- * Writes a run's counts and the names of failed tests to a file for `scripts/summary.sh`. CI reads
- * one closing line, `N passed, N failed, N skipped`, which Vitest does not print, and keeps only
- * the end of the output, which must therefore have the names, and the seeds of properties.
+ * Writes a run's counts, the names of failed tests, and the seconds of each file to files for
+ * `scripts/summary.sh`. CI reads one closing line, `N passed, N failed, N skipped`, which Vitest
+ * does not print, and keeps only the end of the output, which must therefore have the names, and
+ * the seeds of properties.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import type { Reporter, TestModule } from 'vitest/node';
@@ -12,9 +13,12 @@ export default class CountsReporter implements Reporter {
     if (!stage) return;
     const counts = { passed: 0, failed: unhandled.length, skipped: 0 };
     const again: string[] = [];
+    const files: string[] = [];
     const seeds: string[] = [];
     const failures = unhandled.map((error) => `unhandled: ${told(error)}`);
     for (const module of modules) {
+      const seconds = module.diagnostic().duration / 1000;
+      files.push(`${seconds.toFixed(1)} ${module.relativeModuleId}`);
       let tests = 0;
       for (const test of module.children.allTests()) {
         tests++;
@@ -40,7 +44,7 @@ export default class CountsReporter implements Reporter {
     }
     mkdirSync('.cache/results', { recursive: true });
     writeFileSync(`.cache/results/${stage}`, `${counts.passed} ${counts.failed} ${counts.skipped}\n`);
-    for (const [what, lines] of Object.entries({ failures, again, seeds }))
+    for (const [what, lines] of Object.entries({ failures, again, seeds, files }))
       writeFileSync(`.cache/results/${stage}.${what}`, lines.map((line) => `${line}\n`).join(''));
   }
 }

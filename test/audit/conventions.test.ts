@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest';
 import { VERSION } from '../../src/base/version.ts';
 import { NEED_ARTIFACTS } from '../artifacts.ts';
+import { LONG, QUICK_SCENARIOS, TORTURE, TORTURE_SCENARIOS } from '../stages.ts';
 import { read, sources, trackedFiles, withoutComments } from './tree.ts';
 
 const EDGE = /\.(server|socket|files)\.ts$/;
@@ -80,4 +81,16 @@ test('the version in the code is that of package.json', () => {
 
 test('every source file says in its first lines what it contains', () => {
   expect(sources('src').filter((file) => !/^(#!.*\n)?\/\*\*/.test(read(file)))).toEqual([]);
+});
+
+test('the files and scenarios that run only in some stages exist, and are listed once', () => {
+  const files = [...Object.values(LONG).flatMap((part) => Object.keys(part)), ...Object.keys(TORTURE)];
+  const scenarios = [QUICK_SCENARIOS, TORTURE_SCENARIOS].flatMap((list) => Object.keys(list));
+  const listed = [
+    ...files.map((name) => `test/peers/${name}.test.ts`),
+    ...scenarios.map((name) => `lab/${name}.yaml`),
+  ];
+  expect(listed.filter((file, n) => !trackedFiles().includes(file) || listed.indexOf(file) !== n)).toEqual(
+    [],
+  );
 });

@@ -9,6 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { buildImage } from '../../src/lab/images.files.ts';
 import { loadScenario } from '../../src/lab/run.files.ts';
 import { ARTIFACTS } from '../artifacts.ts';
+import { QUICK_SCENARIOS, TORTURE_SCENARIOS } from '../stages.ts';
 
 const SLOTS = 3;
 /** How many places a scenario takes that powers on several machines together. */
@@ -20,15 +21,14 @@ const LIMIT_MS = 2_400_000;
 /** The time limit of a test, which waits for its turn first: all scenarios together. */
 const STAGE_MS = 4_500_000;
 
-/**
- * Scenarios that `make torture` runs instead of CI: peers tests show the same with etcd in
- * namespaces (test/peers/etcd-ha.test.ts, etcd-boot-host.test.ts).
- */
-const TORTURE: readonly string[] = ['etcd-ha.yaml', 'etcd-ha-staggered.yaml'];
+/** The scenarios of `make lab` (quick), of `make lab-long`, or all of both: see test/stages.ts. */
+const RACK = (process.env.MUSTER_RACK ?? 'all') as 'quick' | 'long' | 'all';
+const inRack = (name: string): boolean =>
+  !(name in TORTURE_SCENARIOS) && (RACK === 'all' || (RACK === 'quick') === name in QUICK_SCENARIOS);
 
 const scenarios = await Promise.all(
   readdirSync('lab')
-    .filter((file) => file.endsWith('.yaml') && !TORTURE.includes(file))
+    .filter((file) => file.endsWith('.yaml') && inRack(file.replace(/\.yaml$/, '')))
     .map(async (file) => {
       const scenario = await loadScenario(`lab/${file}`);
       const lacking = scenario.artifacts?.given === true && !ARTIFACTS;
@@ -105,6 +105,11 @@ describe.concurrent('the virtual rack', () => {
       process.stderr.write(`${file}: ${result.seconds} s\n`);
     });
 
+  if (RACK !== 'quick') testCommand();
+});
+
+/** What `muster lab run` does besides a scenario that holds. */
+function testCommand(): void {
   test('a run with --keep can be inspected until Ctrl-C, also on its page, and leaves nothing behind', {
     timeout: STAGE_MS,
   }, async () => {
@@ -178,4 +183,4 @@ describe.concurrent('the virtual rack', () => {
     expect(err).toMatch(/the end of its console.*iPXE/s);
     expect(err).toContain('main.pcap');
   });
-});
+}

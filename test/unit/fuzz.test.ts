@@ -108,17 +108,14 @@ const VALUES: readonly (readonly [string, readonly string[], (text: string) => b
   ],
 ];
 
-test.each(VALUES)(
-  '200,000 damaged %s are refused or read and written unchanged',
-  async (name, seeds, read) => {
-    for (const seed of seeds) expect([seed, read(seed)]).toEqual([seed, true]);
-    let taken = 0;
-    await damagedTexts(name, seeds, (text) => {
-      if (read(text)) taken++;
-    });
-    expect(taken).toBeGreaterThan(500);
-  },
-);
+test.each(VALUES)('damaged %s are refused or read and written unchanged', async (name, seeds, read) => {
+  for (const seed of seeds) expect([seed, read(seed)]).toEqual([seed, true]);
+  let taken = 0;
+  await damagedTexts(name, seeds, (text) => {
+    if (read(text)) taken++;
+  });
+  expect(taken).toBeGreaterThan(500);
+});
 
 const VAULT = vaultFrom(newVaultKey(), 'test');
 const NOW = 1_790_000_000_000 as Millis;
@@ -236,12 +233,12 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
   ],
 ];
 
-test.each(RECORDS)('200,000 damaged %s are read or refused with a code', async (name, seed, codes, read) => {
+test.each(RECORDS)('damaged %s are read or refused with a code', async (name, seed, codes, read) => {
   expect(read(JSON.stringify(seed))).toBeDefined();
   await damagedRecords(name, [seed], (text) => void unless(codes, () => read(text)));
 });
 
-test('200,000 damaged answers of etcd give members or a reason', async () => {
+test('damaged answers of etcd give members or a reason', async () => {
   const members = [{ name: 'a', address: '10.0.0.1' }];
   const header = { cluster_id: '14841639068965178418' };
   const seed = {
@@ -264,7 +261,7 @@ test('200,000 damaged answers of etcd give members or a reason', async () => {
   expect(seen).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged answers of Kubernetes are observed without an exception', async () => {
+test('damaged answers of Kubernetes are observed without an exception', async () => {
   const item = {
     metadata: { name: 'kube-scheduler', creationTimestamp: '2026-01-01T00:00:00Z' },
     spec: { renewTime: '2026-01-01T00:00:00Z', holderIdentity: 'cp1_1', unschedulable: true, username: 'x' },
@@ -287,7 +284,7 @@ test('200,000 damaged answers of Kubernetes are observed without an exception', 
   expect(nodes).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged manifests of add-ons are read or refused with E_ADDON', async () => {
+test('damaged manifests of add-ons are read or refused with E_ADDON', async () => {
   const seeds = [
     'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\ndata:\n  k: |\n    text\n---\napiVersion: v1\nkind: List\nitems:\n- &x {apiVersion: v1, kind: A, metadata: {name: c}}\n- *x\n',
     '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"n": 0644, "b": yes, "f": 1e3}}',

@@ -9,7 +9,7 @@ import { tarMembers } from '../../../src/artifacts/tar.ts';
 import { parsed } from '../../../src/base/foreign-json.ts';
 import { parseChallenge } from '../../../src/cli/artifacts/registry-source.files.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
-import { damagedOctets, damagedRecords, damagedTexts, unless } from '../fuzzing.ts';
+import { damagedOctets, damagedRecords, damagedTexts, INPUTS, unless } from '../fuzzing.ts';
 import { archive, summed } from './archive.ts';
 
 const digest = (letter: string): string => `sha256:${letter.repeat(64)}`;
@@ -26,7 +26,7 @@ const IMAGE = {
   ...{ manifests: [part('a', INDEX), part('b', MANIFEST)], blobs: [part('c')] },
 };
 
-test('200,000 damaged references are refused, or are written as they were read', async () => {
+test('damaged references are refused, or are written as they were read', async () => {
   let taken = 0;
   const seeds = [
     'registry.k8s.io/kube-apiserver:v1.36.2',
@@ -45,7 +45,7 @@ test('200,000 damaged references are refused, or are written as they were read',
   expect(taken).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged challenges of registries give no realm, or one that is a URL', async () => {
+test('damaged challenges of registries give no realm, or one that is a URL', async () => {
   const seeds = [
     'Bearer realm="https://auth.example/token",service="registry",scope="repository:a/b:pull"',
     'Basic realm="x"',
@@ -56,7 +56,7 @@ test('200,000 damaged challenges of registries give no realm, or one that is a U
   });
 });
 
-test('200,000 damaged requests to the registry get an answer, and only files of the repository', async () => {
+test('damaged requests to the registry get an answer, and only files of the repository', async () => {
   const book = await openArtifactBook(openMemoryStore());
   await book.put([checkArtifact(IMAGE)]);
   const known = new Set(['a', 'b', 'c'].map((letter) => letter.repeat(64)));
@@ -127,7 +127,7 @@ const READERS: readonly (readonly [string, object, (text: string) => unknown])[]
   ['artifacts', IMAGE, (text) => checkArtifact(parsed(text))],
 ];
 
-test.each(READERS)('200,000 damaged %s are read or refused with E_ARTIFACT', async (name, seed, read) => {
+test.each(READERS)('damaged %s are read or refused with E_ARTIFACT', async (name, seed, read) => {
   expect(read(JSON.stringify(seed))).toBeDefined();
   let taken = 0;
   await damagedRecords(name, [seed], (text) => {
@@ -136,7 +136,7 @@ test.each(READERS)('200,000 damaged %s are read or refused with E_ARTIFACT', asy
   expect(taken).toBeGreaterThan(100);
 });
 
-test('200,000 damaged archives are read to an end with valid members, or refused with E_ARTIFACT', async () => {
+test('damaged archives are read to an end with valid members, or refused with E_ARTIFACT', async () => {
   const seeds = [
     archive(['0', 'a/b', 'content'], ['0', 'c', '']),
     archive(['x', 'pax', '16 path=../../e\n13 size=1024\n'], ['0', 'd', 'x']),
@@ -159,5 +159,5 @@ test('200,000 damaged archives are read to an end with valid members, or refused
       if ((error as { code?: string }).code !== 'E_ARTIFACT') throw error;
     }
   });
-  expect(members).toBeGreaterThan(10_000);
+  expect(members).toBeGreaterThan(INPUTS / 20);
 });

@@ -16,7 +16,7 @@ async function* once(octets: Uint8Array): AsyncGenerator<Uint8Array> {
   yield octets;
 }
 
-test('200,000 damaged archives of backups: files with proper names, or E_BACKUP', async () => {
+test('damaged archives of backups: files with proper names, or E_BACKUP', async () => {
   const description = Buffer.from(
     JSON.stringify({ v: 1, createdAt: 1, version: 'x', assets: [], withAssets: false }),
   );
@@ -39,7 +39,7 @@ test('200,000 damaged archives of backups: files with proper names, or E_BACKUP'
   expect(files).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged tables are Machines or E_USAGE', async () => {
+test('damaged tables are Machines or E_USAGE', async () => {
   const table = 'name,mac,labels\nnode-1,52:54:00:00:00:01,rack=1\n"node ""2""","a b",\n';
   let made = 0;
   await damagedTexts('tables', [table], (text) => {
@@ -48,7 +48,7 @@ test('200,000 damaged tables are Machines or E_USAGE', async () => {
   expect(made).toBeGreaterThan(1000);
 });
 
-test('200,000 damaged inventories are documents, E_USAGE or E_YAML', async () => {
+test('damaged inventories are documents, E_USAGE or E_YAML', async () => {
   const ini =
     '[all]\nn[1:3] ip=10.0.0.1\n[kube_control_plane]\nn[1:3]\n[k8s_cluster:children]\nkube_control_plane\n';
   const yaml = 'all: {hosts: {a: {ip: 10.0.0.1}}, children: {kube_control_plane: {hosts: {a: }}}}\n';

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { Frames } from '../../../src/page/base/frames.ts';
 import { readPlace } from '../../../src/page/base/route.ts';
 import { machinesFrom } from '../../../src/page/register/table.ts';
+import { INPUTS } from '../fuzzing.ts';
 
 const piece = fc.oneof(
   fc.constantFrom('\n', '\n\n', '\r\n', ':', 'id: ', 'event: ', 'data: ', '{"a":1}'),
@@ -16,7 +17,7 @@ test('any stream of events is read without an error', () => {
       const frames = new Frames();
       for (const frame of pieces.flatMap((one) => frames.push(one))) expect(typeof frame.data).toBe('string');
     }),
-    { numRuns: 100_000 },
+    { numRuns: INPUTS / 2 },
   );
 });
 
@@ -25,7 +26,7 @@ test('any address of the page is read without an error', () => {
     fc.property(fc.oneof(fc.string(), fc.stringMatching(/^#\/[%/?&=a-f0-9]*$/)), (hash) => {
       expect(Array.isArray(readPlace(hash).path)).toBe(true);
     }),
-    { numRuns: 100_000 },
+    { numRuns: INPUTS / 2 },
   );
 });
 
@@ -39,6 +40,6 @@ test('any pasted table is read without an error', () => {
       const read = machinesFrom(cells.join(''));
       expect(read.ok ? read.machines.length > 0 : read.fault !== '').toBe(true);
     }),
-    { numRuns: 100_000 },
+    { numRuns: INPUTS / 2 },
   );
 });

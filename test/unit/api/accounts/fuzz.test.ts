@@ -15,7 +15,7 @@ import { silentLog } from '../../../../src/base/log.ts';
 import { decodeContexts } from '../../../../src/cli/login/contexts.files.ts';
 import { decodeCredential } from '../../../../src/cli/pki/credential.files.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
-import { damagedOctets, damagedRecords, damagedTexts } from '../../fuzzing.ts';
+import { damagedOctets, damagedRecords, damagedTexts, INPUTS } from '../../fuzzing.ts';
 import { Authenticator } from './authenticator.ts';
 
 const OPERATOR = {
@@ -94,7 +94,7 @@ it('a sealed value that was changed does not open', async () => {
 });
 
 /** The library takes a third of a millisecond for each. */
-const ANSWERS = 20_000;
+const ANSWERS = INPUTS / 10;
 
 const SITE = { id: 'boot', origin: 'https://boot' };
 

@@ -10,7 +10,7 @@ apiserver_tls_handshake_errors_total 4
 process_start_time_seconds 1.76422394562e+09
 `;
 
-test('200,000 damaged metrics of an API server are read as finite numbers or not at all', async () => {
+test('damaged metrics of an API server are read as finite numbers or not at all', async () => {
   let read = 0;
   await damagedTexts('metrics', [METRICS], (text) => {
     const sample = sampleOf(text);
