@@ -57,7 +57,7 @@ interface ChangesOf {
   readonly reads: (cluster: string, member: MemberAddress) => Promise<boolean>;
   readonly founder: Pick<Founder, 'records'>;
   readonly founding: Pick<FoundingOrders, 'status'>;
-  readonly watch: Pick<EtcdWatch, 'holds'>;
+  readonly watch: Pick<EtcdWatch, 'holds' | 'mute'>;
   /** What machines would boot. */
   readonly boot: Pick<Boot['service'], 'outlook' | 'wantedImage'>;
 }
@@ -76,6 +76,7 @@ export async function openClusterChanges(
     givenTurns: await openGivenTurns({ store, log, clock }),
     leftOut: (cluster) => (changes.running(cluster) && changes.record(cluster)?.without) ?? [],
     leaving: (cluster) => leavingMembers(founder.records(), cluster),
+    losing: losingOf(founder, watch),
     waits: (cluster) =>
       changes.running(cluster)?.paused ? 'The change of the cluster is paused.' : undefined,
     trustEnded: (cluster) => underWay(cluster, 'rotation') !== undefined && rotating.trustEnded(cluster),
@@ -184,6 +185,12 @@ export async function openClusterChanges(
     rolls: (health: Health) => rollsOf.rolls(changes, health),
   };
 }
+
+/** The machines whose member of etcd is taken out or defragmented in this moment. */
+const losingOf = (founder: ChangesOf['founder'], watch: ChangesOf['watch']) => (cluster: string) => [
+  ...watch.mute(cluster),
+  ...leavingMembers(founder.records(), cluster).flatMap(({ name, due }) => (due ? [name] : [])),
+];
 
 /** The agents that have a certificate, of machines that are believed. */
 const believedAgents = (agents: State['agents'], roster: State['roster']) =>

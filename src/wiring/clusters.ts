@@ -16,6 +16,7 @@ import { createMembership, whyMembersWait } from '../cluster/change/membership.t
 import { createQuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
+import type { GoingDown } from '../cluster/etcd/executor.ts';
 import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
 import { createGateways, type Etcd } from '../cluster/etcd/gateway.socket.ts';
@@ -76,11 +77,9 @@ export async function openClusters(
   const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
   const present = openPresentObjects(addons, foundingOf);
   const applied = openAppliedObjects({ store, log, clock });
-  // Until the changes are read, any cluster may be under change.
-  let isChanging = (_cluster: string): boolean => true;
-  const watch = startWatch({ founder, clusters, gateway }, common, state, closing, {
-    changes: (cluster) => isChanging(cluster),
-  });
+  // Until the changes are read, any cluster may be under change, and nothing is done to its etcd.
+  const changing = { is: (_cluster: string): boolean => true, goingDown: (() => []) as GoingDown };
+  const watch = startWatch({ founder, clusters, gateway }, common, state, closing, changing);
   const snapshots = snapshotsOf(options, { clock, log }, state, founder, watch);
   closing.defer(() => snapshots.close());
   await snapshots.resume(founder.records().map(({ cluster }) => cluster));
@@ -92,7 +91,9 @@ export async function openClusters(
   const more = { founding, supplies, snapshots, watch, boot: boot.service };
   const changesOf = { clusters, kubes, reads, founder, ...more };
   const changes = await openClusterChanges(common, state, changesOf, closing);
-  isChanging = (cluster) => changes.running(cluster) !== undefined;
+  changing.is = (cluster) => changes.running(cluster) !== undefined;
+  changing.goingDown = changes.rollouts.goingDown;
+  founder.begin(changing.goingDown);
   const planner = createPlanner({
     ...{ catalog, clusters, pki, events, clock },
     running: changes.running,
@@ -248,17 +249,18 @@ function snapshotsOf(
   });
 }
 
-/** Watches the etcd of all clusters; `changes` says whether one of them is being changed. */
+/** Watches the etcd of all clusters; `changing` says which of them are being changed. */
 function startWatch(
   of: Pick<Founded, 'founder' | 'clusters'> & { readonly gateway: (cluster: string) => Etcd },
   { metrics, clock, log }: Common,
   { events, catalog }: State,
   closing: AsyncDisposableStack,
-  { changes }: { readonly changes: (cluster: string) => boolean },
+  changing: { readonly is: (cluster: string) => boolean; readonly goingDown: GoingDown },
 ): EtcdWatch {
   const watch = startEtcdWatch({
     ...{ founder: of.founder, clusters: of.clusters, gateway: of.gateway, metrics, events, clock, log },
-    busy: (cluster) => whyEtcdIsLeftAlone(of.founder, changes(cluster), cluster),
+    goingDown: (cluster) => changing.goingDown(cluster),
+    busy: (cluster) => whyEtcdIsLeftAlone(of.founder, changing.is(cluster), cluster),
     closed: windowsOf({ catalog, clock }).closed,
   });
   closing.defer(() => watch.close());

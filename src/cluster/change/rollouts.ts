@@ -13,10 +13,11 @@ import type { MemberAddress } from '../etcd/founding.ts';
 import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { type Restarts, type Revisions, ROLLED, type Rolled, type Turn } from '../plan/restarts.ts';
 import { type AnswersOf, type AskNow, openAnswered } from './answers.ts';
-import type { GivenTurns } from './given-turns.ts';
+import type { GivenTurn, GivenTurns } from './given-turns.ts';
 import type { WorkerLimits } from './groups.ts';
 import {
   type Heard,
+  hasStillItsTurn,
   isSettled,
   mustAsk,
   type Peer,
@@ -55,6 +56,8 @@ export interface Rollouts extends Restarts {
   turns(cluster: string, machine: string): readonly Rolled[];
   /** The machines that count as down because they were ordered to reboot. */
   rebooting(cluster: string): readonly string[];
+  /** The machines whose etcd may stop at any moment: these, and those that have their turn. */
+  goingDown(cluster: string): readonly string[];
   /**
    * Lets a machine end this boot, if it may go down now; resolves with whether it may. From then on
    * it counts as down for all others until it reports another boot, or {@link REBOOTS_WITHIN} is
@@ -82,6 +85,8 @@ interface RolloutsDeps {
    * without them a quorum would be taken for one of fewer members.
    */
   readonly leaving?: (cluster: string) => readonly MemberAddress[];
+  /** Machines whose member of etcd is taken out or defragmented in this moment. */
+  readonly losing?: (cluster: string) => readonly string[];
   readonly askNow: AskNow;
   readonly givenTurns: GivenTurns;
 }
@@ -94,6 +99,7 @@ export function openRollouts({
   trustEnded = () => false,
   leftOut = () => [],
   leaving = () => [],
+  losing = () => [],
   askNow,
   givenTurns,
 }: RolloutsDeps): Rollouts {
@@ -103,7 +109,6 @@ export function openRollouts({
   const asking = new Set<string>();
   /** Answers to a machine's own question, for the one decision that follows. */
   const justAnswered = new Map<string, AnswersOf>();
-  const keyOf = (resolved: ResolvedCluster, { name }: ClusterMachine): string => `${resolved.name} ${name}`;
 
   const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer => {
     const key = keyOf(resolved, machine);
@@ -112,6 +117,7 @@ export function openRollouts({
       // A machine that leaves gets no plan of the cluster: of it only what it answers now counts.
       ...((resolved.machines.includes(machine) && known.get(key)) || unheard(machine)),
       ...(ordered && { rebootsAt: ordered.at }),
+      losesEtcd: losing(resolved.name).includes(machine.name),
       leftOut: leftOut(resolved.name).includes(machine.name),
     };
   };
@@ -120,13 +126,8 @@ export function openRollouts({
     mustAsk(carriedBy(machine), peersOf(resolved, machine)) ? answered.ask(whole(resolved)) : undefined;
 
   const keep = (resolved: ResolvedCluster, machine: ClusterMachine): Promise<void> => {
-    const found = known.get(keyOf(resolved, machine));
-    const bootId = rebooting.get(keyOf(resolved, machine))?.bootId;
-    const given = found?.turned ? found.given : undefined;
-    return givenTurns.put(resolved.name, machine.name, {
-      ...(given && { given }),
-      ...(bootId && { bootId }),
-    });
+    const key = keyOf(resolved, machine);
+    return givenTurns.put(resolved.name, machine.name, turnTo(known.get(key), rebooting.get(key)));
   };
 
   const staysNow = (
@@ -205,6 +206,10 @@ export function openRollouts({
     },
     turns: (cluster, machine) => inTurn(known.get(`${cluster} ${machine}`), clock.monotonic()),
     rebooting: (cluster) => orderedToReboot(rebooting, cluster, clock.monotonic()),
+    goingDown: (cluster) => [
+      ...orderedToReboot(rebooting, cluster, clock.monotonic()),
+      ...restartingEtcd(known, cluster),
+    ],
     settled: (cluster, machine) => known.get(`${cluster} ${machine}`)?.asPlanned,
   };
 }
@@ -214,6 +219,25 @@ const inTurn = (found: Known | undefined, now: Millis): readonly Rolled[] =>
   found?.turned && found.unsettledAt !== undefined && now - found.unsettledAt < STALLED_AFTER
     ? found.has
     : [];
+
+const keyOf = (resolved: ResolvedCluster, { name }: ClusterMachine): string => `${resolved.name} ${name}`;
+
+/** What outlives this server. */
+const turnTo = (found: Known | undefined, ordered: Pick<GivenTurn, 'bootId'> | undefined): GivenTurn => ({
+  ...(found?.turned && { given: found.given }),
+  ...(ordered?.bootId !== undefined && { bootId: ordered.bootId }),
+});
+
+/** Whether a machine has its turn and has not shown yet that it restarted etcd. */
+const mayRestartEtcd = (found: Known): boolean =>
+  found.has.includes('etcd') &&
+  hasStillItsTurn(found) &&
+  (found.pods.etcd?.revision === undefined || found.pods.etcd.revision !== found.given.etcd);
+
+const restartingEtcd = (known: ReadonlyMap<string, Known>, cluster: string): readonly string[] =>
+  [...known].flatMap(([key, found]) =>
+    key === `${cluster} ${found.name}` && mayRestartEtcd(found) ? [found.name] : [],
+  );
 
 const orderedToReboot = (
   rebooting: ReadonlyMap<string, { readonly at: Millis }>,

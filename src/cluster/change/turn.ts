@@ -66,6 +66,8 @@ export interface Peer {
   readonly answers?: readonly Asked[] | undefined;
   /** Since when its API server does not answer the boot host; absent while it does. */
   readonly silentAt?: Millis;
+  /** Its member of etcd is taken away in this moment, so that its answer no longer counts. */
+  readonly losesEtcd?: boolean;
   /** An operator left it out of the change that is under way. */
   readonly leftOut?: boolean;
 }
@@ -212,7 +214,8 @@ const whoIsSilent = (silent: readonly Peer[], pod: Rolled): string =>
  * Whether a program of another machine serves. Nothing was heard of a machine since this server
  * started: then its answer alone counts, because the turns that the server before gave are known.
  */
-function serves({ at, pods, answers }: Peer, pod: Rolled, now: Millis): boolean {
+function serves({ at, pods, answers, losesEtcd }: Peer, pod: Rolled, now: Millis): boolean {
+  if (pod === 'etcd' && losesEtcd) return false;
   const asked = ASKED.find((one) => one === pod);
   if (asked !== undefined && answers?.includes(asked) !== true) return false;
   if (at === undefined) return asked !== undefined;
@@ -270,7 +273,7 @@ const isWaitedFor = (peer: Peer, now: Millis): boolean =>
  * A machine had its turn for a plan that has changed since: it waits for another turn, and works.
  * Two such machines would wait for each other without end.
  */
-const hasStillItsTurn = ({ turned, waits, has, pods }: Peer): boolean =>
+export const hasStillItsTurn = ({ turned, waits, has, pods }: Peer): boolean =>
   turned && !(waits === true && has.every((pod) => pods[pod]?.ready === true));
 
 function notYet(peer: Peer): string {

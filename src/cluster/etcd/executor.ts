@@ -24,27 +24,43 @@ interface ExecutorDeps {
   readonly signal: AbortSignal;
 }
 
+/**
+ * The machines of a cluster that may go down at any moment: they were ordered to reboot, or have
+ * their turn to restart etcd. Their members still answer, and nothing else may be taken away.
+ */
+export type GoingDown = (cluster: string) => readonly string[];
+
 /** Carries out the removals and replacements of all clusters, with one loop for each cluster. */
 export class Executor {
   readonly #deps: ExecutorDeps;
+  /** Absent until `begin`. */
+  #goingDown: GoingDown | undefined;
 
   constructor(deps: ExecutorDeps) {
     this.#deps = deps;
   }
 
+  /** Lets the loops start. */
+  begin(goingDown: GoingDown): void {
+    this.#goingDown = goingDown;
+  }
+
   /**
    * Works until the cluster's record has nothing left to do. There is one loop for each cluster.
+   * Does nothing before `begin`.
    */
   start(state: ClusterState): void {
     const { cluster } = state;
-    state.executing ??= apart(() => this.#run(state))
+    const goingDown = this.#goingDown;
+    if (goingDown === undefined) return;
+    state.executing ??= apart(() => this.#run(state, goingDown))
       .catch((error: unknown) => this.#deps.log.error({ err: error, cluster }, 'replacing a member'))
       .finally(() => {
         state.executing = undefined;
       });
   }
 
-  async #run(state: ClusterState): Promise<void> {
+  async #run(state: ClusterState, goingDown: GoingDown): Promise<void> {
     const { records, clock, log, interval, signal } = this.#deps;
     const { cluster } = state;
     while (!signal.aborted) {
@@ -52,7 +68,14 @@ export class Executor {
       const { record } = read;
       if (!record || !hasWork(record)) return;
       const addresses = state.addresses(record);
-      const step = nextWork(record, await state.views.fresh(addresses));
+      const view = await state.views.fresh(addresses);
+      // From here to the call nothing waits, so that no turn can be given in between.
+      const down = goingDown(cluster);
+      const step = nextWork(
+        record,
+        view,
+        addresses.filter(({ name }) => down.includes(name)),
+      );
       state.waiting = undefined;
       try {
         if (step.do === 'note') await state.inTurn(() => records.write(step.record, read, step.step));

@@ -10,7 +10,7 @@ import type { EventSink } from '../../events/event.ts';
 import type { Store } from '../../store/store.ts';
 import { answerMember } from './answer.ts';
 import { ClusterState } from './cluster-state.ts';
-import { Executor } from './executor.ts';
+import { Executor, type GoingDown } from './executor.ts';
 import type { EtcdDecision, FoundingRecord, Leaving, MemberAddress, MemberFacts } from './founding.ts';
 import { type Departure, gone, nextStage, released, withStage } from './leaving.ts';
 import { hasWork } from './next-step.ts';
@@ -90,11 +90,13 @@ export interface Founder {
   /** The members in the cluster's record, from memory. */
   recorded(cluster: string): readonly MemberAddress[];
   status(cluster: string, members: readonly MemberAddress[]): Promise<FoundingStatus>;
-  /**
-   * Reads all records, and continues replacements and removals that began before this server
-   * started.
-   */
+  /** Reads all records. */
   resume(): Promise<void>;
+  /**
+   * Continues replacements and removals that began before this server started. Before this call
+   * etcd is not changed, whatever is ordered.
+   */
+  begin(goingDown: GoingDown): void;
   /** Resolves when the executor has stopped. */
   close(): Promise<void>;
 }
@@ -102,7 +104,7 @@ export interface Founder {
 /** How often etcd is asked while a member is being replaced. */
 const LOOK_INTERVAL = millis(500);
 
-/** Makes the founder; it reads and does nothing before `resume` or the first call. */
+/** Makes the founder; it reads nothing before `resume` or the first call. */
 export function createFounder({ store, clock, log, events, gateway }: FounderDeps): Founder {
   const stopping = new AbortController();
   const records = new FoundingRecords({ store, log, events });
@@ -194,8 +196,11 @@ export function createFounder({ store, clock, log, events, gateway }: FounderDep
     },
 
     async resume() {
-      for (const record of await records.readAll())
-        if (hasWork(record)) executor.start(stateOf(record.cluster));
+      await records.readAll();
+    },
+    begin(goingDown) {
+      executor.begin(goingDown);
+      for (const record of records.all()) if (hasWork(record)) executor.start(stateOf(record.cluster));
     },
     async close() {
       stopping.abort();

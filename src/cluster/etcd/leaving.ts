@@ -7,7 +7,7 @@ import { hasData } from './decide.ts';
 import type { FoundingRecord, Known, Leaving, MemberAddress } from './founding.ts';
 import { heardText, isSilent } from './liveness.ts';
 import { type Ordered, refused } from './order.ts';
-import { addressOfUrl, isMember, keepsQuorumWithout, notRemovable } from './quorum.ts';
+import { addressOfUrl, isMember, keepsQuorumWithout, notRemovable, whenDown } from './quorum.ts';
 import type { ReplacingStep } from './replacing.ts';
 import { foundingStep } from './steps.ts';
 
@@ -107,14 +107,22 @@ export function released(record: FoundingRecord, machine: string): FoundingRecor
   return { ...record, leaving: { ...record.leaving, [machine]: { ...rest, clear: true } } };
 }
 
+/** A member that is leaving and that etcd still has. */
+export interface LeavingMember extends MemberAddress {
+  /** Etcd may take it out at any moment. */
+  readonly due: boolean;
+}
+
 /** The members of a cluster that are leaving and that etcd still has. */
 export const leavingMembers = (
   records: readonly Pick<FoundingRecord, 'cluster' | 'leaving'>[],
   cluster: string,
-): readonly MemberAddress[] =>
+): readonly LeavingMember[] =>
   Object.entries(records.find((one) => one.cluster === cluster)?.leaving ?? {}).flatMap(
     ([name, { stage, member }]) =>
-      member !== undefined && (stage === 'drain' || stage === 'etcd') ? [{ name, address: member }] : [],
+      member !== undefined && (stage === 'drain' || stage === 'etcd')
+        ? [{ name, address: member, due: stage === 'etcd' }]
+        : [],
   );
 
 /** The next stage that the machine needs after its present one. */
@@ -157,9 +165,13 @@ export function gone(record: FoundingRecord, machine: string): FoundingRecord | 
 
 /**
  * The next step that removes leaving members from etcd; members that do not answer are removed
- * first. Undefined when no member has to be removed.
+ * first. Undefined when no member has to be removed. `goingDown` no longer count as answering.
  */
-export function nextRemoval(record: FoundingRecord, view: Known['view']): ReplacingStep | undefined {
+export function nextRemoval(
+  record: FoundingRecord,
+  view: Known['view'],
+  goingDown: readonly MemberAddress[],
+): ReplacingStep | undefined {
   const due = Object.entries(record.leaving ?? {})
     .filter(([, { stage, member }]) => stage === 'etcd' && member !== undefined)
     .map(([name, { member }]): MemberAddress => ({ name, address: member! }));
@@ -175,8 +187,14 @@ export function nextRemoval(record: FoundingRecord, view: Known['view']): Replac
   const answers = (leaver: MemberAddress) =>
     view.members.some((member) => member.healthy && isMember(member, leaver));
   const leaver = due.toSorted((a, b) => Number(answers(a)) - Number(answers(b)))[0]!;
-  if (!keepsQuorumWithout(view, leaver))
-    return { do: 'wait', why: `without ${leaver.name} etcd would have no quorum` };
+  if (!keepsQuorumWithout(whenDown(view, goingDown), leaver)) {
+    const others = goingDown.map(({ name }) => name).filter((name) => name !== leaver.name);
+    const why = `without ${leaver.name} etcd would have no quorum`;
+    return {
+      do: 'wait',
+      why: others.length === 0 ? why : `${why} while ${others.join(', ')} may restart at any moment`,
+    };
+  }
   return { do: 'remove', id: view.members.find((member) => isMember(member, leaver))!.id };
 }
 

@@ -38,6 +38,14 @@ export function keepsQuorumWithout(view: EtcdView, candidate: MemberAddress): bo
   return hasQuorum(view) && rest.filter(({ healthy }) => healthy).length >= majority(rest.length);
 }
 
+/** The view as it will be when these members are down. */
+export const whenDown = (view: EtcdView, down: readonly MemberAddress[]): EtcdView => ({
+  ...view,
+  members: view.members.map((member) =>
+    down.some((one) => isMember(member, one)) ? { ...member, healthy: false } : member,
+  ),
+});
+
 /**
  * The members of `all` that cannot be removed, one after the other, without etcd losing its
  * quorum; empty when all can be removed. Members that do not answer are removed first.

@@ -56,6 +56,21 @@ interface Reclaiming {
   readonly clock: Clock;
   readonly signal: AbortSignal;
   readonly note: (step: ReclaimStep) => void;
+  /** The machines that may go down at any moment. */
+  readonly goingDown: () => readonly string[];
+  /** Has the name of the member that answers nothing, because it is being defragmented. */
+  readonly mute: Set<string>;
+}
+
+/** Why no member may be defragmented, because another one may go down; undefined when it may. */
+export function whyDefragmentationWaits(
+  members: readonly MemberAddress[],
+  goingDown: readonly string[],
+): string | undefined {
+  const names = members.map(({ name }) => name).filter((name) => goingDown.includes(name));
+  return names.length === 0
+    ? undefined
+    : `${names.join(', ')} may restart at any moment, and a member that is defragmented does not answer`;
 }
 
 const LOOK_EVERY = duration('1s');
@@ -63,6 +78,8 @@ const LOOK_EVERY = duration('1s');
 const COMPACTION_TAKES = duration('1m');
 /** How long a member may take after a defragmentation until it reads again. */
 const BACK_WITHIN = duration('1m');
+/** How long an order waits for a member that may restart. */
+const WAITS_FOR_RESTARTS = duration('15m');
 
 /** Carries the order out. Rejects with the reason when it does not end with an accepted write. */
 export async function reclaim(of: Reclaiming): Promise<void> {
@@ -76,7 +93,10 @@ export async function reclaim(of: Reclaiming): Promise<void> {
     .toString();
   await etcd.compact(members, revision);
   note(reclaimStep('compacted', { revision }));
-  for (const { name } of leaderLast((await settled(of)).members)) await defragmentOne(of, name);
+  for (const { name } of leaderLast((await settled(of)).members)) {
+    await othersStay(of);
+    await defragmentOne(of, name);
+  }
   const after = await etcd.condition(members, quota);
   if (after.members.some(({ octets }) => octets >= after.quota))
     throw new Error(
@@ -93,6 +113,17 @@ export async function reclaim(of: Reclaiming): Promise<void> {
     throw new Error(`etcd refuses a write all the same: ${(error as Error).message}`, { cause: error });
   }
   note(reclaimStep('reclaimed', { space: spaceText(after) }));
+}
+
+/** Waits until no member may go down. */
+async function othersStay({ members, goingDown, clock, signal }: Reclaiming): Promise<void> {
+  const end = clock.monotonic() + WAITS_FOR_RESTARTS;
+  while (
+    !signal.aborted &&
+    clock.monotonic() < end &&
+    whyDefragmentationWaits(members, goingDown()) !== undefined
+  )
+    await pause(clock, LOOK_EVERY, signal);
 }
 
 /** Waits until what is in use no longer shrinks in any member. Resolves with the last condition. */
@@ -116,26 +147,38 @@ const mebibytes = (octets: number): string => String(Math.ceil(octets / 2 ** 20)
 
 /**
  * Defragments a member and waits until it reads again, so that the next one is not begun earlier.
- * Rejects when another member does not read now.
+ * Rejects when another member does not read now, or may go down at any moment.
  */
-export async function defragmentOne(
-  { members, quota, etcd, clock, signal, note }: Omit<Reclaiming, 'cluster'>,
-  name: string,
-): Promise<void> {
-  const one = (of: EtcdCondition): MemberCondition | undefined =>
-    of.members.find((member) => member.name === name);
+export async function defragmentOne(of: Omit<Reclaiming, 'cluster'>, name: string): Promise<void> {
+  const { members, quota, etcd, goingDown } = of;
   const before = await etcd.condition(members, quota);
   const mute = members.filter(({ name: other }) => !before.members.find((m) => m.name === other)?.reads);
   if (mute.length > 0)
     throw new Error(
       `${name} is not defragmented, because ${mute.map((m) => m.name).join(', ')} does not answer`,
     );
-  await etcd.defragment(members.find((member) => member.name === name)!);
+  const waits = whyDefragmentationWaits(members, goingDown());
+  if (waits !== undefined) throw new Error(`${name} is not defragmented: ${waits}`);
+  of.mute.add(name);
+  try {
+    await etcd.defragment(members.find((member) => member.name === name)!);
+    await isBack(of, before.members.find((member) => member.name === name)!);
+  } finally {
+    of.mute.delete(name);
+  }
+}
+
+/** Waits until a member reads again after its defragmentation. */
+async function isBack(
+  { members, quota, etcd, clock, signal, note }: Omit<Reclaiming, 'cluster'>,
+  { name, octets }: MemberCondition,
+): Promise<void> {
   const end = clock.monotonic() + BACK_WITHIN;
   for (;;) {
-    const after = one(await etcd.condition(members, quota));
+    const { members: found } = await etcd.condition(members, quota);
+    const after = found.find((member) => member.name === name);
     if (after?.reads) {
-      const sizes = { before: mebibytes(one(before)!.octets), after: mebibytes(after.octets) };
+      const sizes = { before: mebibytes(octets), after: mebibytes(after.octets) };
       note(reclaimStep('defragmented', { member: name, ...sizes }));
       return;
     }

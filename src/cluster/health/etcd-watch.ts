@@ -20,8 +20,16 @@ import {
   whyAlarmed,
 } from '../etcd/condition.ts';
 import { membersOf } from '../etcd/etcd-plan.ts';
+import type { GoingDown } from '../etcd/executor.ts';
 import type { MemberAddress } from '../etcd/founding.ts';
-import { defragmentOne, type ReclaimStep, reclaim, reclaimStep, whyNotReclaimed } from '../etcd/reclaim.ts';
+import {
+  defragmentOne,
+  type ReclaimStep,
+  reclaim,
+  reclaimStep,
+  whyDefragmentationWaits,
+  whyNotReclaimed,
+} from '../etcd/reclaim.ts';
 import type { EtcdMaintenance } from '../etcd/views.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../joining/rounds.ts';
 import { noCluster, type ResolvedClusters } from '../resolve/resolved-clusters.ts';
@@ -34,6 +42,7 @@ interface EtcdWatchDeps extends RoundsDeps {
   readonly clock: Clock;
   /** Why members of etcd are left alone now: a change or a replacement; undefined: they are not. */
   readonly busy: (cluster: string) => string | undefined;
+  readonly goingDown: GoingDown;
   /** Why the routine waits for a maintenance window. */
   readonly closed: (cluster: string) => string | undefined;
 }
@@ -60,6 +69,8 @@ export interface EtcdWatch {
   look(cluster: string, members: readonly MemberAddress[]): Promise<EtcdCondition>;
   /** Whether a member answered a read at the last look, and no alarm but NOSPACE was raised. */
   reads(cluster: string, member: string): boolean;
+  /** The machines whose member answers nothing, because it is being defragmented. */
+  mute(cluster: string): readonly string[];
   /** The alarm because of which no change of the cluster may begin or go on, by the last look. */
   holds(cluster: string): Fault | undefined;
   /** @throws {MusterError} E_NOT_FOUND for an unknown or incomplete cluster */
@@ -101,6 +112,10 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
   const { clusters, gateway, metrics, events, clock } = deps;
   const last = new Map<string, EtcdCondition>();
   const orders = new Map<string, Order>();
+  const mutes = new Map<string, Set<string>>();
+  const waitsFor = (cluster: string, members: readonly MemberAddress[]) =>
+    whyDefragmentationWaits(members, deps.goingDown(cluster));
+  const others = (cluster: string) => othersOf(deps, mutes, cluster);
   const stopping = new AbortController();
   let working: Promise<void> = Promise.resolve();
 
@@ -119,11 +134,15 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
     measure(metrics, cluster, condition, found);
     for (const reason of news(kept, found, condition)) record(cluster, reason);
     const order = orders.get(cluster);
-    const waits = (order && !order.ended) || (deps.busy(cluster) ?? deps.closed(cluster)) !== undefined;
+    const why =
+      deps.busy(cluster) ?? deps.closed(cluster) ?? whyDefragmentationWaits(members, deps.goingDown(cluster));
+    const waits = (order && !order.ended) || why !== undefined;
     const due = waits ? undefined : dueNow(cluster, condition, kept, clock.monotonic());
     if (due === undefined) return;
     kept.defragmented.set(due.name, clock.monotonic());
-    const of = { members, quota: condition.quota, etcd: gateway(cluster), clock, signal: stopping.signal };
+    const { signal } = stopping;
+    const { quota } = condition;
+    const of = { members, quota, etcd: gateway(cluster), clock, signal, ...others(cluster) };
     const note = (step: ReclaimStep): void => record(cluster, step);
     await defragmentOne({ ...of, note }, due.name).catch((error: unknown) =>
       note(reclaimStep('failed', { why: error instanceof Error ? error.message : String(error) })),
@@ -140,16 +159,15 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
     ({ resolved, state }) => round(resolved.name, membersOf(resolved), state),
   );
 
-  const resolvedMembers = (cluster: string): readonly MemberAddress[] => {
-    const resolved = clusters.get(cluster)?.resolved;
-    if (resolved === undefined) throw noCluster(cluster);
-    return membersOf(resolved);
-  };
   const space = async (cluster: string): Promise<SpaceReport> => {
-    const condition = await look(cluster, resolvedMembers(cluster));
+    const members = membersIn(deps, cluster);
+    const condition = await look(cluster, members);
     const troubles = troublesIn(cluster, condition);
     const alarmed = whyAlarmed(cluster, condition) !== undefined;
-    const refused = whyNotReclaimed(cluster, condition) ?? (alarmed ? undefined : deps.busy(cluster));
+    const refused =
+      whyNotReclaimed(cluster, condition) ??
+      waitsFor(cluster, members) ??
+      (alarmed ? undefined : deps.busy(cluster));
     const order = orders.get(cluster);
     return { cluster, condition, troubles, ...(refused && { refused }), ...(order && { order }) };
   };
@@ -161,7 +179,7 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
     };
     const { signal } = stopping;
     await reclaim({
-      ...{ cluster, members, quota, clock, signal },
+      ...{ cluster, members, quota, clock, signal, ...others(cluster) },
       etcd: gateway(cluster),
       note: (step) => note(step, step.code === 'reclaimed' ? 'reclaimed' : undefined),
     }).catch((error: unknown) =>
@@ -178,6 +196,7 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
         return false;
       return condition.members.some(({ name, reads }) => name === member && reads);
     },
+    mute: (cluster) => [...others(cluster).mute],
     holds(cluster) {
       const condition = last.get(cluster);
       const why = condition && whyAlarmed(cluster, condition);
@@ -192,7 +211,7 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
         throw new MusterError('E_ETCD_SPACE', `${cluster}: the space of etcd is being reclaimed already`);
       beforeChange(`reclaim the space of etcd of ${cluster}`);
       orders.set(cluster, { steps: [] });
-      const members = resolvedMembers(cluster);
+      const members = membersIn(deps, cluster);
       const work = apart(() => carryOut(cluster, members, condition.quota));
       working = Promise.all([working, work]).then(() => undefined);
     },
@@ -202,6 +221,19 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
       await working;
     },
   };
+}
+
+function membersIn({ clusters }: EtcdWatchDeps, cluster: string): readonly MemberAddress[] {
+  const resolved = clusters.get(cluster)?.resolved;
+  if (resolved === undefined) throw noCluster(cluster);
+  return membersOf(resolved);
+}
+
+/** What a defragmentation has to know of the others, and what they have to know of it. */
+function othersOf({ goingDown }: EtcdWatchDeps, mutes: Map<string, Set<string>>, cluster: string) {
+  const mute = mutes.get(cluster) ?? new Set<string>();
+  mutes.set(cluster, mute);
+  return { goingDown: () => goingDown(cluster), mute };
 }
 
 /** The member that the routine defragments at the monotonic time `now`. */

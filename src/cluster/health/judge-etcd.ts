@@ -63,6 +63,7 @@ export function judgeEtcd(
         : stranger(cluster, one),
     ),
     ...replacement(status),
+    ...removals(status),
   ];
 }
 
@@ -145,6 +146,14 @@ const stranger = (cluster: string, { id, name, peerUrls }: EtcdMember): Finding 
     name || id,
     `member ${id} (${peerUrls.join(', ')}) is not in the Cluster's document`,
     name === '' ? `muster cluster founding ${cluster}` : `muster cluster remove-node ${cluster} ${name}`,
+  );
+
+/** Why members that are leaving still have to wait. */
+const removals = ({ record, waiting }: FoundingStatus): readonly Finding[] =>
+  Object.entries(record!.leaving ?? {}).flatMap(([name, { stage }]) =>
+    stage === 'etcd' && waiting !== undefined
+      ? [good('etcd', name, `it is not taken out of etcd yet: ${waiting}`)]
+      : [],
   );
 
 function replacement({ cluster, record, waiting }: FoundingStatus): readonly Finding[] {

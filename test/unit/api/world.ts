@@ -263,6 +263,7 @@ export async function openWorld(
       throw new Error('no etcd here');
     },
   });
+  founder.begin(() => []);
   const founding = foundingOrders(clusters, founder, () => clock.now());
   const kubes = () => () => Promise.reject(new Error('no API server here'));
   const departures = createDepartures({ founder, clusters: clusters, kubes, clock, log });

@@ -15,7 +15,7 @@ import type { RestartDecision } from '../../../src/cluster/plan/restarts.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { casesOf } from './change/cases.ts';
 import { resolved } from './kit.ts';
-import { decided, PlayedTurns } from './turns-kit.ts';
+import { asked, decided, PlayedTurns } from './turns-kit.ts';
 
 const NOW = duration('1h');
 const ago = (text: string): Millis => (NOW - duration(text)) as Millis;
@@ -462,6 +462,41 @@ test('a machine that is switched off during its turn blocks the others for five 
   expect(world.machines.slice(1).map(({ running }) => running)).toEqual(['a1', 'a1']);
   for (let n = 0; n < 300; n++) await world.tick([1, 2]);
   expect(world.machines.map(({ running }) => running)).toEqual(['a2', 'a2', 'a2']);
+});
+
+test('a machine may lose its etcd from its turn until it shows that it has restarted it', async () => {
+  const clock = new ManualClock(0 as Millis);
+  const cluster = resolved();
+  const [cp1, cp2, cp3] = cluster.machines;
+  const turns = new PlayedTurns();
+  let losing = ['cp3'];
+  const open = () =>
+    openRollouts({
+      clock,
+      events: { record: () => undefined },
+      losing: () => losing,
+      askNow: asked(clock),
+      givenTurns: turns.opened(),
+    });
+  const rollouts = open();
+  const heard = (of: typeof rollouts, machine: typeof cp1, runs: string, etcd: string) => {
+    const facts = {
+      etcd: { wal: 'present', health: 'serving', revision: runs },
+      apiserver: { health: 'ready', revision: 'a1' },
+    } as unknown as AgentFacts;
+    return decided(of, cluster, machine!, facts, { etcd, 'kube-apiserver': 'a1' });
+  };
+  for (const machine of [cp1, cp2, cp3]) await heard(rollouts, machine, 'e1', 'e1');
+  // Etcd takes cp3 out in this moment, although it still answers.
+  const { turn } = await heard(rollouts, cp1, 'e1', 'e2');
+  expect(turn.do === 'wait' && turn.text).toContain('Without cp3 and cp1 too few instances of etcd');
+  expect(rollouts.goingDown(cluster.name)).toEqual([]);
+  losing = [];
+  expect((await heard(rollouts, cp1, 'e1', 'e2')).turn.do).toBe('go');
+  expect(rollouts.goingDown(cluster.name)).toEqual(['cp1']);
+  expect(open().goingDown(cluster.name)).toEqual(['cp1']);
+  await heard(rollouts, cp1, 'e2', 'e2');
+  expect(rollouts.goingDown(cluster.name)).toEqual([]);
 });
 
 test('a member that is leaving counts until etcd has removed it, although no document names it', async () => {

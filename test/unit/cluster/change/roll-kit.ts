@@ -22,6 +22,7 @@ import type { RollOrder } from '../../../../src/cluster/change/roll/order.ts';
 import { type Roll, type RollDeps, roll } from '../../../../src/cluster/change/roll/roll.ts';
 import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
 import type { MachineSeen } from '../../../../src/cluster/change/step.ts';
+import type { LeavingMember } from '../../../../src/cluster/etcd/leaving.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { resolved } from '../kit.ts';
@@ -74,6 +75,9 @@ export class RolledCluster {
   /** What a jump of the boot host's clock has added. */
   jumped = 0;
   closed: string | undefined;
+  /** Members that are leaving etcd, and those that have left it. */
+  leaving: () => readonly LeavingMember[] = () => [];
+  readonly left = new Set<string>();
   /** Asked before and after turns; those of a server that starts again are set again. */
   hooks: Hooks = NO_HOOKS;
   readonly clock: Clock = {
@@ -146,7 +150,12 @@ export class RolledCluster {
     this.rollouts = openRollouts({
       clock,
       events: { record: () => undefined },
-      askNow: asked(clock, (name) => this.isUp(this.of(name))),
+      askNow: async (resolved) => {
+        const answers = await asked(clock, (name) => this.isUp(this.of(name)))(resolved);
+        return { ...answers, etcd: new Set([...answers.etcd].filter((name) => !this.left.has(name))) };
+      },
+      leaving: () => this.leaving(),
+      losing: () => this.leaving().flatMap(({ name, due }) => (due ? [name] : [])),
       givenTurns: this.turns.opened(),
       leftOut: () => this.record.without,
     });

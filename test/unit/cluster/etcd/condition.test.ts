@@ -110,7 +110,11 @@ test('each trouble names the member and the command that ends it, and alarms hol
 });
 
 /** Orders the cure; resolves with its steps, or the reason why it failed. */
-async function reclaimed(etcd: FullEtcd): Promise<readonly string[]> {
+async function reclaimed(
+  etcd: FullEtcd,
+  goingDown: () => readonly string[] = () => [],
+  mute = new Set<string>(),
+): Promise<readonly string[]> {
   const steps: ReclaimStep[] = [];
   // Time passes at once.
   const clock: Clock = {
@@ -121,7 +125,7 @@ async function reclaimed(etcd: FullEtcd): Promise<readonly string[]> {
     },
   };
   const { signal } = new AbortController();
-  const rest = { cluster: 'one', members: MEMBERS, quota: etcd.quota, etcd, clock, signal };
+  const rest = { cluster: 'one', members: MEMBERS, quota: etcd.quota, etcd, clock, signal, goingDown, mute };
   const failed = await reclaim({ ...rest, note: (step) => steps.push(step) }).then(
     () => [],
     (error: Error) => [error.message],
@@ -161,6 +165,26 @@ test('the cure does not begin while a member does not answer, or data are corrup
   corrupt.alarms.push({ member: 'id-m3', name: 'CORRUPT' });
   expect(await reclaimed(corrupt)).toEqual([expect.stringMatching(/^m3: alarm CORRUPT/)]);
   expect([...silent.calls, ...corrupt.calls]).toEqual([]);
+});
+
+test('the cure waits for members that may restart, and names the one that does not answer meanwhile', async () => {
+  const etcd = FullEtcd.full();
+  const mute = new Set<string>();
+  const seen: string[] = [];
+  const defragment = etcd.defragment.bind(etcd);
+  etcd.defragment = async (member) => {
+    seen.push([...mute].join());
+    await defragment(member);
+  };
+  let waits = 20;
+  const goingDown = () => {
+    expect(mute.size).toBe(0);
+    return waits-- > 0 ? ['m3', 'w7'] : [];
+  };
+  expect((await reclaimed(etcd, goingDown, mute)).at(-1)).toBe('reclaimed');
+  expect(waits).toBeLessThan(0);
+  expect(seen).toEqual(['m2', 'm3', 'm1']);
+  expect(mute.size).toBe(0);
 });
 
 test('the routine chooses one member that holds much free space, never while anything else is wrong', () =>

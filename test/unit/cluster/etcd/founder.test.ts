@@ -73,6 +73,7 @@ class PlayedEtcd implements EtcdGateway {
 }
 
 function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
+  const goingDown: string[] = [];
   const clock = new ImpatientClock();
   const events: Readonly<Record<string, unknown>>[] = [];
   const founder = createFounder({
@@ -88,6 +89,7 @@ function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
     },
     gateway: () => etcd,
   });
+  founder.begin(() => goingDown);
   const record = async () => {
     const found = await store.get(KEYS.founding.key('one'));
     return found && decodeFounding(found.key, found.value);
@@ -106,7 +108,7 @@ function world(store: Store = openMemoryStore(), etcd = new PlayedEtcd()) {
       ...facts,
     });
   };
-  return { store, etcd, clock, founder, record, ask, events };
+  return { store, etcd, clock, founder, record, ask, events, goingDown };
 }
 
 const SERVING: Partial<MemberFacts> = { etcd: { wal: 'present', health: 'serving' } };
@@ -253,6 +255,7 @@ test('a restarted server continues a replacement from the state of etcd', async 
   const calls = etcd.calls.length;
   const next = world(store, etcd);
   await next.founder.resume();
+  next.founder.begin(() => []);
   await eventually(async () => (await record())!.replacing?.stage === 'start');
   expect(etcd.calls).toHaveLength(calls);
   await next.founder.close();
@@ -296,6 +299,43 @@ test('members are taken out one at a time, dead ones first, and never so that th
   await founder.close();
 });
 
+test('no member is taken out while another one may restart, and the status says so', async () => {
+  const { etcd, founder, record, goingDown } = await founded();
+  goingDown.push('m2', 'w1');
+  const departing = { machine: 'm3', node: false, clear: false, drainUntil: 0 };
+  await founder.leave('one', MEMBERS.slice(0, 2), [departing]);
+  await founder.passed('one', 'm3', 'drain');
+  await eventually(async () => (await founder.status('one', MEMBERS)).waiting !== undefined);
+  expect((await founder.status('one', MEMBERS)).waiting).toBe(
+    'without m3 etcd would have no quorum while m2 may restart at any moment',
+  );
+  expect(etcd.calls).toEqual([]);
+  goingDown.length = 0;
+  await eventually(async () => (await record())!.former !== undefined);
+  expect(etcd.calls).toEqual(['remove id-m3']);
+  await founder.close();
+});
+
+test('a server that starts changes no etcd before it knows which machines may restart', async () => {
+  const { etcd, founder, record, store } = await founded();
+  await founder.close();
+  const before = (await record())!;
+  const member = '10.0.0.3';
+  const m3 = { stage: 'drain', since: 0, member, node: false, clear: false, drainUntil: 0 };
+  const leaving = { m3 };
+  await store.commit([{ key: KEYS.founding.key('one'), put: JSON.stringify({ ...before, leaving }) }]);
+  const unready = { store, clock: new ImpatientClock(), log: silentLog, events: { record: () => {} } };
+  const next = createFounder({ ...unready, gateway: () => etcd });
+  await next.resume();
+  await next.passed('one', 'm3', 'drain');
+  for (let n = 0; n < 20; n++) await new Promise((done) => setImmediate(done));
+  expect(etcd.calls).toEqual([]);
+  next.begin(() => []);
+  await eventually(async () => (await record())!.former !== undefined);
+  expect(etcd.calls).toEqual(['remove id-m3']);
+  await next.close();
+});
+
 test('a reset includes machines that were still leaving', async () => {
   const { founder, record } = await founded();
   await founder.leave('one', MEMBERS, [{ machine: 'w1', node: true, clear: true, drainUntil: 0 }]);
@@ -318,6 +358,7 @@ test('a restarted server carries out an order that was stored before', async () 
   await store.commit([{ key: KEYS.founding.key('one'), put: JSON.stringify({ ...before, leaving }) }]);
   const next = world(store, etcd);
   await next.founder.resume();
+  next.founder.begin(() => []);
   await eventually(async () => (await record())!.former !== undefined);
   expect(etcd.calls).toEqual(['remove id-m3']);
   await next.founder.close();

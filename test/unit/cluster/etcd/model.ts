@@ -396,7 +396,7 @@ export class Model {
     const record = this.#record;
     if (!record || record.reset || record.restoring) return;
     const members = this.#clusters.get(record.id)?.members;
-    const removal = nextRemoval(record, this.#view());
+    const removal = nextRemoval(record, this.#view(), []);
     const step = removal && removal.do !== 'wait' ? removal : nextStep(record, this.#view());
     if (step.do === 'wait') return;
     this.trace.push(`executor (replacing ${record.replacing?.member ?? 'none'}): ${step.do}`);

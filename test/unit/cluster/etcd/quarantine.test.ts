@@ -51,7 +51,10 @@ function ordered(record: FoundingRecord, departure: typeof QUARANTINE | typeof R
 test('a member in quarantine is removed from etcd, and the record says why it leaves', () => {
   const record = ordered(RECORD, QUARANTINE);
   expect(record.leaving!.cp2).toMatchObject({ stage: 'drain', node: false, quarantine: true });
-  expect(nextRemoval(withStage(record, 'cp2', 'etcd'), view(...NAMES))).toEqual({ do: 'remove', id: '1' });
+  expect(nextRemoval(withStage(record, 'cp2', 'etcd'), view(...NAMES), [])).toEqual({
+    do: 'remove',
+    id: '1',
+  });
   expect(decodeFounding('founding/blue', encodeFounding(record))).toEqual(record);
 });
 

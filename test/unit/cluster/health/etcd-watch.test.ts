@@ -22,7 +22,7 @@ async function world(etcd: FullEtcd) {
   const clock = new ManualClock();
   const events: NewEvent[] = [];
   const gauges = new Map<string, number>();
-  const state = { busy: undefined as string | undefined };
+  const state = { busy: undefined as string | undefined, goingDown: [] as string[] };
   const watch = startEtcdWatch({
     founder: { records: () => [{ cluster: 'one', id: 'f', founded: { at: 0, by: 'm1' } } as never] },
     clusters: { get: () => ({ resolved: one }) as never },
@@ -32,6 +32,7 @@ async function world(etcd: FullEtcd) {
     clock,
     log: silentLog,
     busy: () => state.busy,
+    goingDown: () => state.goingDown,
     closed: () => undefined,
   });
   close = () => watch.close();
@@ -93,6 +94,22 @@ test('the routine defragments one member at a time, ten minutes apart, the leade
   clock.advance(duration('10m'));
   await pass(2);
   expect(etcd.calls).toEqual(['defragment m2', 'defragment m3', 'defragment m1']);
+});
+
+test('nothing is defragmented while a member may restart', async () => {
+  const etcd = FullEtcd.full();
+  const { clock, state, watch, pass } = await world(etcd);
+  state.goingDown = ['m3'];
+  await expect(watch.reclaim('one')).rejects.toThrow('m3 may restart at any moment');
+  etcd.alarms = [];
+  for (const { name } of MEMBERS) etcd.inUse.set(name, 50 * MIB);
+  clock.advance(duration('10m'));
+  await pass(3);
+  expect(etcd.calls).toEqual([]);
+  state.goingDown = ['w1'];
+  await pass();
+  expect(etcd.calls).toEqual(['defragment m2']);
+  expect(watch.mute('one')).toEqual([]);
 });
 
 test('an order to reclaim space ends with its steps, and is refused while a change is under way', async () => {

@@ -349,6 +349,17 @@ test('a member that the change restarts, and one that leaves, are no faults', ()
   ]);
 });
 
+test('a member that is not taken out yet says what it waits for, which is no fault', () => {
+  const leaver = { since: 0, member: '10.0.0.3', node: true, clear: false, drainUntil: 0 };
+  const record = (stage: 'drain' | 'etcd') => ({ ...RECORD, leaving: { m3: { ...leaver, stage } } });
+  const says = (stage: 'drain' | 'etcd') =>
+    etcd([member(1), member(2), member(3)], { record: record(stage), waiting: 'm2 may restart' })
+      .filter(({ ok }) => ok)
+      .map(({ subject, says: text }) => `${subject} ${text}`);
+  expect(says('etcd')).toContain('m3 it is not taken out of etcd yet: m2 may restart');
+  expect(says('drain').join()).not.toContain('may restart');
+});
+
 test('each controller manager and scheduler has a line, and one that ended has its last words', () => {
   const ready = { health: 'ready', revision: '-' } as const;
   const runs = { 'kube-controller-manager': '1.36.3', 'kube-scheduler': '1.36.3' };
