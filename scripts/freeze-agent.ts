@@ -9,7 +9,7 @@
  */
 import { gzipSync } from 'node:zlib';
 import { AGENT_SCRIPTS } from '../src/agent/scripts/scripts.files.ts';
-import { tar } from '../src/agent/wire/tar.ts';
+import { tar } from '../src/artifacts/tar.ts';
 
 const entries = Object.entries(AGENT_SCRIPTS).map(([name, text]) => ({ name, content: Buffer.from(text) }));
 process.stdout.write(gzipSync(tar(entries), { level: 9 }));

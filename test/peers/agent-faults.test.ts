@@ -7,7 +7,8 @@ import fs from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { encodePlan } from '../../src/agent/wire/encode-plan.ts';
 import type { PlanLine } from '../../src/agent/wire/plan.ts';
-import { tar } from '../../src/agent/wire/tar.ts';
+import { tar } from '../../src/artifacts/tar.ts';
+
 import { Machine, Planner, put, SHELLS, type Shell } from './agent-kit.ts';
 
 let planner: Planner;

@@ -16,7 +16,8 @@ import { decodeFacts } from '../../src/agent/wire/decode-facts.ts';
 import { encodePlan } from '../../src/agent/wire/encode-plan.ts';
 import type { AgentFacts } from '../../src/agent/wire/facts.ts';
 import type { Plan, PlanLine } from '../../src/agent/wire/plan.ts';
-import { tar } from '../../src/agent/wire/tar.ts';
+import { tar } from '../../src/artifacts/tar.ts';
+
 import { ManualClock } from '../../src/base/clock.ts';
 import type { Millis } from '../../src/base/duration.ts';
 import { readCsr } from '../../src/pki/csr.ts';

@@ -3,7 +3,7 @@
  * the agent's name on the machine, in facts and in the header that asks for it. Pure.
  */
 import { createHash } from 'node:crypto';
-import { tar } from '../wire/tar.ts';
+import { tar } from '../../artifacts/tar.ts';
 import { AGENT_SCRIPTS, BOOT_SCRIPT } from './scripts.files.ts';
 
 export interface AgentBundle {

@@ -3,6 +3,8 @@
  * and answers with a plan.
  */
 import { createHash } from 'node:crypto';
+
+import { tar } from '../../artifacts/tar.ts';
 import { mustKnowTime } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -15,6 +17,7 @@ import { printable } from '../../machines/identity.ts';
 import type { Inventories } from '../../machines/inventories.ts';
 import { plainAddress } from '../../machines/reports.ts';
 import type { Life } from '../../store/life.ts';
+
 import {
   type AuthenticateDeps,
   authenticate,
@@ -38,12 +41,12 @@ import type {
   LaterKeysGuard,
 } from '../wire/protocol.ts';
 import type { RevisionClaims } from '../wire/revision-claim.ts';
-import { tar } from '../wire/tar.ts';
 import { linesFor } from '../wire/versions.ts';
 import { dataKey } from './data-key.ts';
 import { heard, MAX_CODE } from './heard.ts';
 import { factsOfThisLife, mustServe, RESTORED_PLAN, revisionHeader } from './life-gate.ts';
 import { createSnapshotApi, type SnapshotApi } from './snapshot-api.ts';
+
 import type { Witness } from './witness.ts';
 
 /** Finds the files of the first configuration that a machine gets in a session, by name. */

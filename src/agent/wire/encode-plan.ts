@@ -1,7 +1,7 @@
 /** Encodes plans as tar; see ../README.md. Pure. */
 import { createHash } from 'node:crypto';
+import { type TarEntry, tar } from '../../artifacts/tar.ts';
 import type { Plan, PlanContent, PlanLine } from './plan.ts';
-import { type TarEntry, tar } from './tar.ts';
 
 const sha256 = (octets: Uint8Array | string): string => createHash('sha256').update(octets).digest('hex');
 

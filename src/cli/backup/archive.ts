@@ -3,7 +3,7 @@
  * as a stream, because the files of images are larger than memory.
  */
 import { z } from 'zod';
-import { TAR_END, tarHeader, tarPadding } from '../../artifacts/tar.ts';
+import { readTarHeader, TAR_BLOCK, TAR_END, tarHeader, tarPadding } from '../../artifacts/tar.ts';
 import { MusterError } from '../../base/errors.ts';
 
 const description = z.strictObject({
@@ -28,8 +28,6 @@ const NAME =
   /^(?:backup\.json|muster\.db|vault\.key|assets\/[0-9a-f]{64}|config\/(?:[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*\/)*[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*)$/;
 
 export const isBackupName = (name: string): boolean => NAME.test(name);
-
-const BLOCK = 512;
 
 /** A file of an archive; its content must be read before the next file is asked for. */
 export interface ArchivedFile {
@@ -100,9 +98,11 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
   const octets = new Octets(source);
   const seen = new Set<string>();
   for (;;) {
-    const header = await octets.exactly(BLOCK);
-    if (header.every((octet) => octet === 0)) break;
-    const { name, size } = readHeader(header);
+    const header = readTarHeader(await octets.exactly(TAR_BLOCK));
+    if (header?.nullBlock) break;
+    if (header?.type !== 'File') throw fault('this is no backup of Muster, or it was changed');
+    const [name, size] = [header.path!, header.size!];
+    if (!isBackupName(name)) throw fault(`the backup has a file with the name ${JSON.stringify(name)}`);
     if (seen.has(name)) throw fault(`the backup has ${name} twice`);
     if (seen.size === 0 && name !== DESCRIPTION) throw fault('this is no backup of Muster');
     seen.add(name);
@@ -119,20 +119,8 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
     if (left > 0) for await (const _ of content());
     await octets.exactly(tarPadding(size).length);
   }
-  if (!(await octets.exactly(BLOCK)).every((octet) => octet === 0)) throw fault('the backup has no end');
-  while ((await octets.some(BLOCK)).length > 0);
-}
-
-function readHeader(header: Buffer): { readonly name: string; readonly size: number } {
-  const text = (from: number, to: number): string => header.toString('latin1', from, to).split('\0')[0]!;
-  const prefix = text(345, 500);
-  const name = prefix === '' ? text(0, 100) : `${prefix}/${text(0, 100)}`;
-  const size = text(124, 136).trim();
-  const sum = header.reduce((total, octet, at) => total + (at >= 148 && at < 156 ? 32 : octet), 0);
-  if (!/^[0-7]{1,11}$/.test(size) || Number.parseInt(text(148, 156), 8) !== sum || header[156] !== 48)
-    throw fault('this is no backup of Muster, or it was changed');
-  if (!isBackupName(name)) throw fault(`the backup has a file with the name ${JSON.stringify(name)}`);
-  return { name, size: Number.parseInt(size, 8) };
+  if (!(await octets.exactly(TAR_BLOCK)).every((octet) => octet === 0)) throw fault('the backup has no end');
+  while ((await octets.some(TAR_BLOCK)).length > 0);
 }
 
 /** The largest description, in octets; 100,000 assets fit. */

@@ -1,4 +1,5 @@
 /** Machines from a table of comma-separated values (RFC 4180). Pure. */
+import { CsvError, parse } from 'csv-parse/sync';
 import { MusterError } from '../../base/errors.ts';
 
 /** Columns that a table may have; `name` and `mac` it must have. */
@@ -13,56 +14,32 @@ export interface Draft {
   readonly spec: object;
 }
 
+const QUOTES: Readonly<Record<string, string>> = {
+  CSV_QUOTE_NOT_CLOSED: 'a quote does not end',
+  CSV_INVALID_CLOSING_QUOTE: 'text follows a closing quote; double quotes inside of fields',
+  INVALID_OPENING_QUOTE: 'a quote is inside of a field; quote the whole field',
+};
+
 /**
  * Splits a table into rows of fields. Fields may be quoted, and a quoted field may hold commas,
- * line breaks and doubled quotes.
+ * line breaks and doubled quotes. Rows without any value are left out.
  *
  * @throws {MusterError} E_USAGE for a quote that does not end, or stands inside of a field
  */
 export function csvRows(text: string): readonly (readonly string[])[] {
-  const rows: string[][] = [];
-  let row: string[] = [];
-  let at = text.startsWith('\ufeff') ? 1 : 0;
-  const line = (): number => text.slice(0, at).split('\n').length;
-  while (at < text.length) {
-    let field = '';
-    if (text[at] === '"') {
-      for (;;) {
-        const end = text.indexOf('"', at + 1);
-        if (end < 0) throw new MusterError('E_USAGE', `line ${line()}: a quote does not end`);
-        field += text.slice(at + 1, end);
-        at = end + 1;
-        if (text[at] !== '"') break;
-        field += '"';
-      }
-      if (at < text.length && !/[,\r\n]/.test(text[at]!))
-        throw new MusterError(
-          'E_USAGE',
-          `line ${line()}: text follows a closing quote; double quotes inside of fields`,
-        );
-    } else {
-      const end = /[,\r\n]/.exec(text.slice(at))?.index ?? text.length - at;
-      field = text.slice(at, at + end).trim();
-      at += end;
-      if (field.includes('"'))
-        throw new MusterError(
-          'E_USAGE',
-          `line ${line()}: a quote is inside of a field; quote the whole field`,
-        );
-    }
-    row.push(field);
-    if (text[at] === ',') {
-      at++;
-      if (at === text.length) row.push('');
-      continue;
-    }
-    if (text[at] === '\r') at++;
-    if (text[at] === '\n') at++;
-    if (row.some((one) => one !== '')) rows.push(row);
-    row = [];
+  try {
+    const rows = parse(text, {
+      bom: true,
+      trim: true,
+      record_delimiter: ['\r\n', '\n', '\r'],
+      relax_column_count: true,
+      skip_empty_lines: true,
+    });
+    return rows.filter((row) => row.some((one) => one !== ''));
+  } catch (error) {
+    if (!(error instanceof CsvError)) throw error;
+    throw new MusterError('E_USAGE', `line ${error.lines}: ${QUOTES[error.code] ?? error.message}`);
   }
-  if (row.length > 0) rows.push(row);
-  return rows;
 }
 
 const listOf = (text: string): readonly string[] => text.split(/[\s;]+/).filter((one) => one !== '');

@@ -1,7 +1,8 @@
 /** `muster pki export`: copies all keys into one file that a passphrase opens. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { tar } from '../../agent/wire/tar.ts';
+
+import { tar } from '../../artifacts/tar.ts';
 import { MusterError } from '../../base/errors.ts';
 import { ageDecrypt, ageEncrypt } from '../../pki/age.ts';
 import { type ExportedScope, generationsOf } from '../../pki/exported.ts';

@@ -2,7 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import { arch, cpus, networkInterfaces, release, totalmem } from 'node:os';
 import { gzipSync } from 'node:zlib';
-import { tar } from '../../agent/wire/tar.ts';
+
+import { tar } from '../../artifacts/tar.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';

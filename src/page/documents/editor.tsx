@@ -1,4 +1,5 @@
 /** A document as YAML: its faults in place, the difference, the consequences, and its change. */
+import { structuredPatch } from 'diff';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Consequences } from '../../api/consequences.ts';
 import type { ProfileChange } from '../../api/profile-changes.ts';
@@ -8,7 +9,6 @@ import { ask, Problem, part, request } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { commands, ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
-import { differences, shortened } from './lines.ts';
 
 interface EditorProps {
   readonly plural: string;
@@ -139,21 +139,21 @@ function Faults({ error, area }: FaultsProps) {
 }
 
 function Difference({ before, checked }: { readonly before: string; readonly checked: Checked }) {
-  const lines = shortened(differences(before, checked.text));
-  const marks = { same: ' ', removed: '-', added: '+' } as const;
+  const [old, now] = [before, checked.text].map((text) => text.replace(/([^\n])$/, '$1\n'));
+  const { hunks } = structuredPatch('', '', old!, now!, undefined, undefined, { context: 3 });
+  const classes: Readonly<Record<string, string>> = { ' ': 'same', '-': 'removed', '+': 'added' };
   return (
     <section aria-label="What changes" class="stack">
       <h2>What changes</h2>
       <pre class="diff">
-        {lines.map((line, n) =>
-          line === undefined ? (
-            <span key={`${n}`} class="dim">
-              {' …\n'}
-            </span>
-          ) : (
-            <span key={`${n}`} class={line.kind}>{`${marks[line.kind]} ${line.text}\n`}</span>
-          ),
-        )}
+        {hunks.map(({ oldStart, lines }) => (
+          <span key={oldStart}>
+            {oldStart > 1 && <span class="dim">{' …\n'}</span>}
+            {lines.map((line, n) => (
+              <span key={`${n}`} class={classes[line[0]!]}>{`${line[0]} ${line.slice(1)}\n`}</span>
+            ))}
+          </span>
+        ))}
       </pre>
       {checked.profiles.map(({ from = 'none', to = 'none', machines }) => (
         <p key={`${from} ${to}`} class="note warn">

@@ -41,6 +41,21 @@ describe('a tar archive', () => {
     expect(out).toMatch(/usr\/link -> run$/m);
   });
 
+  it('holds names that ustar has no place for', async () => {
+    const name = `${'größer/'.repeat(50)}file`;
+    const octets = Buffer.concat([
+      tarHeader({ path: name, type: 'file', mode: 0o644, size: 1 }),
+      Buffer.from('x'),
+      tarPadding(1),
+      tarHeader({ path: 'link', type: 'symlink', mode: 0o777, size: 0, to: name }),
+      TAR_END,
+    ]);
+    const members = await listed(octets);
+    expect(members).toMatchObject([{ path: name, size: 1 }, { to: name }]);
+    execFileSync('tar', ['-xf', '-', '-C', directory], { input: octets });
+    expect(readFileSync(path.join(directory, 'link'), 'utf8')).toBe('x');
+  });
+
   it.each(['gnu', 'pax', 'ustar'])('of GNU tar in format %s is read with long names', async (format) => {
     const deep = path.join(directory, 'd', ...Array.from({ length: 3 }, (_, n) => `${n}`.repeat(40)));
     mkdirSync(deep, { recursive: true });

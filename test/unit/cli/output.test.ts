@@ -83,7 +83,7 @@ describe('names of kinds', () => {
 });
 
 describe('diff', () => {
-  const lines = (text: string): string[] => text.split('');
+  const lines = (text: string): string => text.replace(/./g, '$&\n');
 
   it('is empty for equal texts', () => {
     expect(unifiedDiff(lines('abc'), lines('abc'), 'a', 'b')).toBe('');
@@ -96,14 +96,14 @@ describe('diff', () => {
   });
 
   it('shows a new text as additions only', () => {
-    expect(unifiedDiff([], lines('ab'), '/dev/null', 'new')).toBe(
+    expect(unifiedDiff('', lines('ab'), '/dev/null', 'new')).toBe(
       '--- /dev/null\n+++ new\n@@ -0,0 +1,2 @@\n+a\n+b\n',
     );
   });
 
   it('keeps changes that are far from each other in hunks of their own', () => {
-    const old = Array.from({ length: 30 }, (_, n) => `line ${n}`);
-    const changed = old.map((line, n) => (n === 3 || n === 25 ? `${line}!` : line));
+    const old = Array.from({ length: 30 }, (_, n) => `line ${n}\n`).join('');
+    const changed = old.replace(/line (?:3|25)$/gm, '$&!');
     expect(unifiedDiff(old, changed, 'a', 'b').match(/^@@/gm)).toHaveLength(2);
   });
 });

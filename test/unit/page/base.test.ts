@@ -7,7 +7,6 @@ import { Frames } from '../../../src/page/base/frames.ts';
 import { ALLOWS, allowed } from '../../../src/page/base/may.ts';
 import { readPlace, writePlace } from '../../../src/page/base/route.ts';
 import { age, span } from '../../../src/page/base/times.ts';
-import { differences } from '../../../src/page/documents/lines.ts';
 import { mark, ticks } from '../../../src/page/machine/scale.ts';
 
 test('the page knows the same roles as the server', () => {
@@ -79,21 +78,6 @@ test('times are short and carry their unit', () => {
     '4 min 10 s',
     '3 h 20 min',
   ]);
-});
-
-test('the difference of two texts gives both texts back', () => {
-  const text = fc
-    .array(fc.constantFrom('a', 'b', 'c: 1', ''))
-    .map((lines) => lines.map((one) => `${one}\n`).join(''));
-  fc.assert(
-    fc.property(text, text, (before, after) => {
-      const lines = differences(before, after);
-      const side = (gone: 'removed' | 'added'): string =>
-        lines.flatMap((one) => (one.kind === gone ? [] : [`${one.text}\n`])).join('');
-      expect(side('added')).toBe(before);
-      expect(side('removed')).toBe(after);
-    }),
-  );
 });
 
 test('marks on a line of time are at round times and never more than asked for', () => {

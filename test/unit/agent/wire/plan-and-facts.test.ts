@@ -9,7 +9,7 @@ import { decodeFacts, FACTS_LIMIT, withoutSecrets } from '../../../../src/agent/
 import { encodePlan, UnsayablePlan } from '../../../../src/agent/wire/encode-plan.ts';
 import { probeName } from '../../../../src/agent/wire/evidence.ts';
 import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
-import { tar } from '../../../../src/agent/wire/tar.ts';
+import { tar } from '../../../../src/artifacts/tar.ts';
 
 const of = (...lines: readonly PlanLine[]) => encodePlan({ lines, pollSeconds: 10 });
 const put = (at: string, text: string): PlanLine => ({ do: 'put', mode: 0o644, path: at, content: { text } });
