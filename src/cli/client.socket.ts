@@ -192,7 +192,8 @@ export function connectApi(
 }
 
 function requestTo(target: Target, options: RequestOptions): ClientRequest {
-  if (typeof target === 'string') return http.request({ ...options, socketPath: target });
+  // A kept connection would have ended meanwhile, where a command works for seconds in between.
+  if (typeof target === 'string') return http.request({ ...options, socketPath: target, agent: false });
   const { url, authority, session, certificate, key } = target;
   const { hostname, port } = new URL(url);
   return process.getBuiltinModule('node:https').request({

@@ -12,13 +12,13 @@ const CHUNK = 64 * 1024;
 const TAG = 16;
 
 /** Encrypts one piece with a nonce of 12 octets; the tag is at the end. */
-export function sealPiece(key: Uint8Array, nonce: Uint8Array, octets: Uint8Array): Buffer {
+function sealPiece(key: Uint8Array, nonce: Uint8Array, octets: Uint8Array): Buffer {
   const made = createCipheriv(CIPHER, key, nonce, { authTagLength: TAG });
   return Buffer.concat([made.update(octets), made.final(), made.getAuthTag()]);
 }
 
 /** Decrypts what {@link sealPiece} has made. Throws when key or nonce differ, or it was changed. */
-export function openPiece(key: Uint8Array, nonce: Uint8Array, octets: Uint8Array): Buffer {
+function openPiece(key: Uint8Array, nonce: Uint8Array, octets: Uint8Array): Buffer {
   const made = createDecipheriv(CIPHER, key, nonce, { authTagLength: TAG });
   made.setAuthTag(octets.subarray(-TAG));
   return Buffer.concat([made.update(octets.subarray(0, -TAG)), made.final()]);
@@ -70,17 +70,15 @@ class Chunks {
   }
 }
 
-export type { Chunks };
-
 /** Encrypts a stream. A key must be used for one stream only. */
 export const streamSealer = (key: Uint8Array): Chunks =>
   new Chunks(CHUNK, (chunk, nonce) => sealPiece(key, nonce, chunk));
 
 /** Decrypts a stream; `push` and `end` throw when it was changed, cut, or has another key. */
-export const streamOpener = (key: Uint8Array): Chunks =>
+const streamOpener = (key: Uint8Array): Chunks =>
   new Chunks(CHUNK + TAG, (chunk, nonce) => openPiece(key, nonce, chunk));
 
-/** The plaintext of a sealed stream, in pieces. Throws as {@link streamOpener}. */
+/** The plaintext of a sealed stream, in pieces. Throws when it was changed or has another key. */
 export async function* openedStream(
   key: Uint8Array,
   sealed: AsyncIterable<Uint8Array>,
@@ -88,14 +86,4 @@ export async function* openedStream(
   const opener = streamOpener(key);
   for await (const part of sealed) yield* opener.push(part);
   yield opener.end();
-}
-
-/** The sealed form of a stream, in pieces. */
-export async function* sealedStream(
-  key: Uint8Array,
-  plain: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Buffer> {
-  const sealer = streamSealer(key);
-  for await (const part of plain) yield* sealer.push(part);
-  yield sealer.end();
 }

@@ -2,8 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
-import { ageOpen, ageSeal, type Locks } from '../../pki/age.ts';
-import { readRecipient } from '../../pki/age-keys.ts';
+import { ageOpen, ageSeal, type Locks, readRecipient } from '../../pki/age.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { sizeText } from '../output.ts';

@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../../base/errors.ts';
-import { readRecipient } from '../../pki/age-keys.ts';
+import { readRecipient } from '../../pki/age.ts';
 import { EXIT, type Io } from '../io.ts';
 
 interface ScheduleOptions {
