@@ -18,6 +18,7 @@ import { openJoinTokens } from '../src/cluster/joining/tokens.ts';
 import { openAppliedObjects } from '../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../src/cluster/plan/desired-objects.ts';
 import { createPlanner } from '../src/cluster/plan/planner.ts';
+import { NO_SUPPLIES } from '../src/cluster/plan/supplies.ts';
 import { followClusters } from '../src/cluster/resolve/resolved-clusters.ts';
 import { createEventLog } from '../src/events/log.ts';
 import { MEMBERS, orderOf, writeDocuments } from '../src/lab/simulated/documents.files.ts';
@@ -125,6 +126,13 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
     present: openPresentObjects(undefined, () => 'bench'),
     tokens: await openJoinTokens({ store, secrets, clock, events, log }),
     newFilesystem: randomUUID,
+    departures: { departing: () => undefined, gone: async () => undefined },
+    releases: { of: () => undefined, heard: async () => undefined, reset: async () => undefined },
+    running: () => undefined,
+    allowed: (one) => ({ resolved: one }),
+    supplies: () => NO_SUPPLIES,
+    given: { value: () => undefined, tag: () => undefined },
+    orders: [],
   });
   const ask = async (machine: BenchMachine, requests: boolean): Promise<number> => {
     const identity = { machine: machine.name, serial: '1', address: machine.address };

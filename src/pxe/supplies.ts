@@ -4,8 +4,7 @@
  */
 import type { ArtifactBook } from '../artifacts/book.ts';
 import { contains, formatIpv4, parseIpv4 } from '../base/ipv4.ts';
-import type { PlannerDeps } from '../cluster/plan/planner.ts';
-import { binaryLines, type Supplies } from '../cluster/plan/supplies.ts';
+import { binaryLines, NO_SUPPLIES, type SuppliesFor } from '../cluster/plan/supplies.ts';
 import type { Roster } from '../machines/roster.ts';
 import { machinePath } from './http/routes.ts';
 import type { ServedNetwork } from './network.ts';
@@ -18,22 +17,15 @@ interface SuppliesDeps {
   readonly agentPort: () => number | undefined;
 }
 
-const NOTHING: Supplies = { binaries: [], mirrors: [], digestOf: () => undefined };
-
 /**
  * Returns what a machine is supplied with. A machine without an address on a served network gets
  * nothing, because no address is known at which it could reach this host.
  */
-export function createSupplies({
-  networks,
-  roster,
-  book,
-  agentPort,
-}: SuppliesDeps): NonNullable<PlannerDeps['supplies']> {
+export function createSupplies({ networks, roster, book, agentPort }: SuppliesDeps): SuppliesFor {
   return (resolved, machine) => {
     const addresses = machine.addresses.flatMap((text) => parseIpv4(text) ?? []);
     const network = networks().find(({ subnet }) => addresses.some((address) => contains(subnet, address)));
-    if (network === undefined) return NOTHING;
+    if (network === undefined) return NO_SUPPLIES;
     const host = formatIpv4(network.serverAddress);
     const port = agentPort();
     const arch = roster.get(machine.name)?.status.seen?.arch ?? 'x86_64';

@@ -38,7 +38,7 @@ import type { EtcdWatch } from '../cluster/health/etcd-watch.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
 import type { ResolvedCluster } from '../cluster/model/resolved-cluster.ts';
-import type { PlannerDeps } from '../cluster/plan/planner.ts';
+import type { SuppliesFor } from '../cluster/plan/supplies.ts';
 import type { Required } from '../cluster/resolve/artifacts.ts';
 import { windowsOf } from '../cluster/resolve/maintenance.ts';
 import type { ResolvedClusters } from '../cluster/resolve/resolved-clusters.ts';
@@ -49,7 +49,7 @@ import { openRolling } from './rolls.ts';
 import type { State } from './state.ts';
 
 interface ChangesOf {
-  readonly supplies: NonNullable<PlannerDeps['supplies']>;
+  readonly supplies: SuppliesFor;
   readonly snapshots: Snapshots;
   readonly clusters: ResolvedClusters;
   readonly kubes: (cluster: string, address: string) => Kube;

@@ -35,7 +35,7 @@ function linesOf(resolved: ResolvedCluster, machine: ClusterMachine): readonly P
     objects: machine.roles.includes('control-plane')
       ? objectsPart(machine, bundleOf(resolved, 'CA'), [])
       : undefined,
-  }).lines;
+  });
 }
 
 /** What a line is about, and its content; undefined for lines that change nothing by themselves. */

@@ -13,7 +13,7 @@ import { runsKubelet } from './checks.ts';
 import { directory, hold } from './lines.ts';
 import { RUNTIMES } from './runtime.ts';
 
-type DataPart =
+export type DataPart =
   /** Nothing can be done until an operator acts. */
   | { readonly state: 'held'; readonly lines: readonly PlanLine[] }
   /** The machine carries out these lines and polls again. */

@@ -60,7 +60,7 @@ const UNITS = [
 
 const MANIFESTS = ['etcd', 'kube-apiserver', 'kube-controller-manager', 'kube-scheduler'] as const;
 
-interface DeparturePlan extends Plan {
+export interface DeparturePlan extends Plan {
   /** The machine reports that it has done everything. */
   readonly gone: boolean;
 }

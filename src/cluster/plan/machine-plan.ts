@@ -21,13 +21,14 @@ import { MANIFEST_DIRECTORY, manifestFiles } from './manifests.ts';
 import type { ObjectsPart } from './objects-unit.ts';
 import { prefetchLines } from './prefetch-unit.ts';
 import { readAtStart } from './reads.ts';
-import type { RestartDecision, Revisions, Rolled } from './restarts.ts';
+import type { Revisions, Rolled, Turn } from './restarts.ts';
 import { runtimeLines } from './runtime.ts';
 import { ETCD_PROGRAM } from './supplies.ts';
 import { systemLines } from './system.ts';
 import { virtualAddressLines } from './virtual-address.ts';
 
-export interface PlanOf {
+/** What the plan of a machine is put together from. */
+export interface PlanParts {
   readonly resolved: ResolvedCluster;
   readonly machine: ClusterMachine;
   /** Lines that mount the data filesystem; empty when there is none. */
@@ -44,58 +45,39 @@ export interface PlanOf {
   readonly objects?: ObjectsPart | undefined;
   /** What the machine has to do at this moment, besides running as planned. */
   readonly orders?: readonly PlanLine[] | undefined;
-  /**
-   * Why nothing may be started on this machine now; the machine configures its system nevertheless.
-   */
-  readonly preflight?: { readonly code: string; readonly text: string } | undefined;
   /** What the machine asks its own listeners, see probes.ts. */
   readonly probes?: readonly PlanLine[] | undefined;
   /** Images that the machine fetches ahead of their use; absent while no upgrade is under way. */
   readonly ahead?: readonly string[] | undefined;
-  /** Called once to decide what may be restarted now; absent when everything may. */
-  readonly restart?: ((wanted: Revisions) => RestartDecision) | undefined;
-}
-
-export interface MachinePlan {
-  readonly lines: readonly PlanLine[];
-  /**
-   * Whether the machine should poll again soon: it waits for its turn to restart, or has its turn
-   * now.
-   */
-  readonly soon: boolean;
 }
 
 /**
  * Puts the plan of a machine in order.
  *
+ * @param turn Which programs may be restarted now; without it all of them may.
  * @example
- * const { lines } = planLines({ resolved, machine, data: [], pki: [] });
+ * const lines = planLines({ resolved, machine, data: [], pki: [] });
  * lines.at(-1); // { do: 'step', step: 'units' }
  */
-export function planLines(input: PlanOf): MachinePlan {
-  const { resolved, machine, data, etcd, binaries = [], objects, preflight } = input;
-  const { logins, reports = [], holds = [] } = input.logins ?? {};
+export function planLines(
+  parts: PlanParts,
+  programs: Programs = programsOf(parts),
+  turn?: Turn,
+): readonly PlanLine[] {
+  const { resolved, machine, etcd, binaries = [], objects } = parts;
+  const { logins, reports = [], holds = [] } = parts.logins ?? {};
   const kubernetes = runsKubelet(machine);
-  const system = [
-    ...data,
-    ...(etcd?.lines ?? []),
-    ...checkLines(resolved, machine, data),
-    ...(machine.roles.includes('etcd') ? maskDistributionsEtcd : []),
-    ...systemLines(resolved, machine, kubernetes),
-    step('system'),
-  ];
-  if (preflight) return { lines: [...system, hold(preflight.code, preflight.text)], soon: false };
-  const pki = input.pki.map(lineOf);
   const runtime = kubernetes ? runtimeLines(resolved, binaries, logins) : undefined;
-  const address = virtualAddressLines(resolved, machine, pki);
-  const apiserver = apiserverLines(resolved, machine);
-  const started = startedLines(input, [...pki, ...apiserver]);
-  const { kubelet, balancer } = started;
-  const lines = [
-    ...system,
+  const address = virtualAddressLines(resolved, machine, programs.pki);
+  const mayRestart = (program: Rolled): boolean => turn?.do !== 'wait' || !turn.changes.includes(program);
+  const kubelet = mayRestart('kubelet') ? programs.kubelet : undefined;
+  const balancer = mayRestart('haproxy') ? programs.balancer : undefined;
+  const manifests = programs.manifests.filter(({ pod }) => mayRestart(pod));
+  return [
+    ...systemPart(parts),
     ...directories(machine),
-    ...pki,
-    ...(input.probes ?? []),
+    ...programs.pki,
+    ...(parts.probes ?? []),
     step('certificates'),
     ...skewLines(resolved, machine),
     ...binaries,
@@ -104,24 +86,35 @@ export function planLines(input: PlanOf): MachinePlan {
     ...(address?.files ?? []),
     ...(kubernetes ? imagesLines(resolved, machine) : []),
     ...(kubelet?.files ?? []),
-    ...apiserver,
-    ...started.manifests,
+    ...programs.apiserver,
+    ...manifests.map(({ path, mode, text }) => put(path, text, mode)),
     ...(objects?.files ?? []),
     step('files'),
-    ...started.service,
+    ...(programs.service && mayRestart('etcd') ? programs.service.lines : []),
     ...(runtime ? [runtime.run] : []),
     ...(balancer ? [balancer.run] : []),
     ...(address ? [address.run] : []),
     ...(kubelet ? [kubelet.run] : []),
     step('units'),
-    ...(input.ahead && kubernetes ? prefetchLines(resolved, input.ahead) : []),
+    ...(parts.ahead && kubernetes ? prefetchLines(resolved, parts.ahead) : []),
     ...(objects ? [objects.run, step('objects')] : []),
-    ...(input.orders ?? []),
+    ...(parts.orders ?? []),
     ...(etcd?.hold ? [hold(etcd.hold.code, etcd.hold.text)] : []),
-    ...(started.waits === undefined ? [] : [hold('waiting-for-turn', started.waits)]),
+    ...(turn?.do === 'wait' ? [hold('waiting-for-turn', turn.text)] : []),
     ...(runtime ? holds : []),
   ];
-  return { lines, soon: started.soon };
+}
+
+/** The lines before those of programs: disks, checks, and the system's settings. */
+export function systemPart({ resolved, machine, data, etcd }: PlanParts): readonly PlanLine[] {
+  return [
+    ...data,
+    ...(etcd?.lines ?? []),
+    ...checkLines(resolved, machine, data),
+    ...(machine.roles.includes('etcd') ? maskDistributionsEtcd : []),
+    ...systemLines(resolved, machine, runsKubelet(machine)),
+    step('system'),
+  ];
 }
 
 /**
@@ -134,7 +127,7 @@ export function heldLines({
   etcd,
   binaries = [],
   logins,
-}: Pick<PlanOf, 'resolved' | 'data' | 'etcd' | 'binaries' | 'logins'>): readonly PlanLine[] {
+}: Pick<PlanParts, 'resolved' | 'data' | 'etcd' | 'binaries' | 'logins'>): readonly PlanLine[] {
   const { lines = [], restore, hold: why } = etcd ?? {};
   const runtime = runtimeLines(resolved, binaries, logins?.logins);
   return [
@@ -164,56 +157,47 @@ function directories(machine: ClusterMachine): readonly PlanLine[] {
   ];
 }
 
-/** Files that have to be in place, and the line that then runs or reloads the unit. */
-interface Unit {
-  readonly files: readonly PlanLine[];
-  readonly run: PlanLine;
-}
-
-interface Started {
-  readonly manifests: readonly PlanLine[];
-  readonly service: readonly PlanLine[];
-  readonly kubelet?: Unit;
-  readonly balancer?: Unit;
-  /** Why something is not restarted yet; absent when nothing waits. */
-  readonly waits?: string;
-  readonly soon: boolean;
-}
-
 /**
- * Lines for static pods, kubelet, the balancer, and etcd where it is a service. A program that has
- * to wait for its turn gets no lines, so that it keeps running unchanged.
+ * The programs of a machine that restart in turns (static pods, kubelet, the balancer, and etcd
+ * where it is a service), and the files that they read. A program that waits for its turn gets no
+ * lines, so that it keeps running unchanged.
  */
-function startedLines(input: PlanOf, files: readonly PlanLine[]): Started {
-  const { resolved, machine, etcd, binaries = [] } = input;
+export interface Programs {
+  readonly pki: readonly PlanLine[];
+  readonly apiserver: readonly PlanLine[];
+  readonly manifests: ReturnType<typeof manifestFiles>;
+  readonly service: ReturnType<typeof etcdService>;
+  readonly kubelet: ReturnType<typeof kubeletPart> | undefined;
+  readonly balancer: ReturnType<typeof balancerPart>;
+  /** What each of them starts with. */
+  readonly wanted: Revisions;
+}
+
+/** The programs of a machine as its plan would start them if all of them might restart now. */
+export function programsOf(parts: PlanParts): Programs {
+  const { resolved, machine, etcd, binaries = [] } = parts;
+  const pki = parts.pki.map(lineOf);
+  const apiserver = apiserverLines(resolved, machine);
+  const files = [...pki, ...apiserver];
   const reads = (pod: string) => digestOf(files, (path) => readAtStart(resolved, pod, path));
   const founding = resolved.etcd.runs === 'pod' ? etcd?.founding : undefined;
   const manifests = manifestFiles(resolved, machine, founding, reads);
-  const service = etcdService(input, files);
+  const service = etcdService(parts, files);
   const kubelet = runsKubelet(machine) ? kubeletPart(resolved, machine, [...files, ...binaries]) : undefined;
   const balancer = balancerPart(resolved, machine, files);
   const wanted: Revisions = {
     ...Object.fromEntries(manifests.map(({ pod, revision }) => [pod, revision])),
-    ...service?.wanted,
+    ...(service && { etcd: service.revision }),
     ...(kubelet && { kubelet: kubelet.revision }),
     ...(balancer?.revision !== undefined && { haproxy: balancer.revision }),
   };
-  const { turn, soon = false } = (Object.keys(wanted).length > 0 ? input.restart?.(wanted) : undefined) ?? {};
-  const goes = (pod: Rolled): boolean => turn?.do !== 'wait' || !turn.changes.includes(pod);
-  return {
-    manifests: manifests.filter(({ pod }) => goes(pod)).map(({ path, mode, text }) => put(path, text, mode)),
-    service: service !== undefined && goes('etcd') ? service.lines : [],
-    ...(kubelet && goes('kubelet') && { kubelet }),
-    ...(balancer && goes('haproxy') && { balancer }),
-    ...(turn?.do === 'wait' && { waits: turn.text }),
-    soon,
-  };
+  return { pki, apiserver, manifests, service, kubelet, balancer, wanted };
 }
 
 function etcdService(
-  { resolved, machine, etcd, binaries = [] }: PlanOf,
+  { resolved, machine, etcd, binaries = [] }: PlanParts,
   files: readonly PlanLine[],
-): { readonly lines: readonly PlanLine[]; readonly wanted: Revisions } | undefined {
+): { readonly lines: readonly PlanLine[]; readonly revision: string } | undefined {
   if (resolved.etcd.runs !== 'service' || etcd?.founding === undefined) return undefined;
   const reads = put('/flags', etcdReads(resolved, machine));
   const digest = digestOf(
@@ -223,6 +207,6 @@ function etcdService(
   const revision = digest.slice(0, 16);
   return {
     lines: [etcdServiceLine(resolved, machine, revision), { do: 'run', unit: ETCD_SERVICE, digest }],
-    wanted: { etcd: revision },
+    revision,
   };
 }

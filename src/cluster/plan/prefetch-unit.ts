@@ -24,9 +24,9 @@ const FREE_MIB = 1024;
 export function aheadImages(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
-  supplies: { readonly digestOf: (reference: string) => string | undefined } | undefined,
+  { digestOf }: { readonly digestOf: (reference: string) => string | undefined },
 ): readonly string[] {
-  const pinned = supplies ? pinImages(resolved, supplies.digestOf) : resolved;
+  const pinned = pinImages(resolved, digestOf);
   return [...podImages(pinned, machine), pinned.images.pause].map(nameInContainerd);
 }
 

@@ -22,7 +22,7 @@ export function previewText(
     address: addressOf(member),
   }));
   const founding = { state: 'existing', token: '[of the founding]', members } as const;
-  const { lines } = planLines({
+  const lines = planLines({
     resolved,
     machine,
     data: [],

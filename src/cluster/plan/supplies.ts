@@ -31,6 +31,11 @@ export interface Supplies {
   readonly digestOf: (reference: string) => string | undefined;
 }
 
+export const NO_SUPPLIES: Supplies = { binaries: [], mirrors: [], digestOf: () => undefined };
+
+/** Finds what this boot host supplies to a machine. */
+export type SuppliesFor = (resolved: ResolvedCluster, machine: ClusterMachine) => Supplies;
+
 const PROGRAMS = '/usr/local/bin';
 /**
  * The directory for etcd's archive, which has one directory, named after its version and

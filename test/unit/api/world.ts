@@ -59,6 +59,7 @@ import {
 import { openAddons } from '../../../src/cluster/objects/addons/library.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
+import { NO_SUPPLIES } from '../../../src/cluster/plan/supplies.ts';
 import { checkWith } from '../../../src/cluster/resolve/check-documents.ts';
 import { windowsOf } from '../../../src/cluster/resolve/maintenance.ts';
 import type { Releases } from '../../../src/cluster/resolve/release.ts';
@@ -299,6 +300,7 @@ export async function openWorld(
         kubes,
         releases,
         snapshots,
+        supplies: () => NO_SUPPLIES,
         closed: closedForUpgrades,
         down: async () => new Map(),
         hooks: NO_HOOKS,

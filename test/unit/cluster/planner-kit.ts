@@ -11,9 +11,11 @@ import { silentLog } from '../../../src/base/log.ts';
 import { openRollouts } from '../../../src/cluster/change/rollouts.ts';
 import { openJoinTokens } from '../../../src/cluster/joining/tokens.ts';
 import { openAppliedObjects } from '../../../src/cluster/objects/applied.ts';
+import type { PlannerDeps } from '../../../src/cluster/plan/collect.ts';
 import { openPresentObjects } from '../../../src/cluster/plan/desired-objects.ts';
 import type { EtcdPart } from '../../../src/cluster/plan/etcd-part.ts';
-import { type ClusterPlanner, createPlanner, type PlannerDeps } from '../../../src/cluster/plan/planner.ts';
+import { type ClusterPlanner, createPlanner } from '../../../src/cluster/plan/planner.ts';
+import { NO_SUPPLIES } from '../../../src/cluster/plan/supplies.ts';
 import { followClusters } from '../../../src/cluster/resolve/resolved-clusters.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { requestText } from '../../../src/lab/simulated/keys.ts';
@@ -67,6 +69,20 @@ export const machineDocument = (name: string, addresses: readonly string[]): Doc
 /** What the founding says unless a test says otherwise: all members may start. */
 export const granted = async (): Promise<EtcdPart> => ({ lines: [], founding: FOUNDING });
 
+/** A boot host where nobody leaves, nothing is upgraded and nothing is supplied. */
+export const QUIET: Pick<
+  PlannerDeps,
+  'departures' | 'releases' | 'running' | 'allowed' | 'supplies' | 'given' | 'orders'
+> = {
+  departures: { departing: () => undefined, gone: async () => undefined },
+  releases: { of: () => undefined, heard: async () => undefined, reset: async () => undefined },
+  running: () => undefined,
+  allowed: (resolved) => ({ resolved }),
+  supplies: () => NO_SUPPLIES,
+  given: { value: () => undefined, tag: () => undefined },
+  orders: [],
+};
+
 export async function rig(
   options: {
     readonly spec?: Partial<KubernetesSpec>;
@@ -95,6 +111,7 @@ export async function rig(
   const clusters = followClusters(known.catalog, followMemberships(known.catalog));
   const applied = openAppliedObjects({ store, clock, log: silentLog });
   const planner = createPlanner({
+    ...QUIET,
     catalog: known.catalog,
     clusters,
     pki,

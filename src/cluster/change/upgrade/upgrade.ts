@@ -7,8 +7,8 @@ import type { Snapshots } from '../../backup/snapshots.ts';
 import { firstReady, type Kube } from '../../kube.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
 import { runsKubelet } from '../../plan/checks.ts';
-import type { PlannerDeps } from '../../plan/planner.ts';
 import { aheadImages, imagesList } from '../../plan/prefetch-unit.ts';
+import type { SuppliesFor } from '../../plan/supplies.ts';
 import type { Releases } from '../../resolve/release.ts';
 import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import type { Windows } from '../../resolve/windows.ts';
@@ -30,7 +30,7 @@ export interface UpgradeDeps {
   readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly releases: Releases;
-  readonly supplies?: PlannerDeps['supplies'];
+  readonly supplies: SuppliesFor;
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'verify'>;
   /** Why no machine may be changed now, by the maintenance windows of its cluster. */
   readonly closed: Windows['closedForUpgrades'];
@@ -188,7 +188,7 @@ function listsOf(
   return Object.fromEntries(
     to.machines.map((machine) => [
       machine.name,
-      runsKubelet(machine) ? imagesList(aheadImages(to, machine, supplies?.(to, machine))) : '',
+      runsKubelet(machine) ? imagesList(aheadImages(to, machine, supplies(to, machine))) : '',
     ]),
   );
 }

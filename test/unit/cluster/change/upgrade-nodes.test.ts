@@ -11,6 +11,7 @@ import { type Preflight, preflightFaults } from '../../../../src/cluster/change/
 import { upgrade } from '../../../../src/cluster/change/upgrade/upgrade.ts';
 import { CORDONED } from '../../../../src/cluster/health/observe.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
+import { NO_SUPPLIES } from '../../../../src/cluster/plan/supplies.ts';
 import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/resolve/release.ts';
 import { resolved } from '../kit.ts';
 import { hook, NO_HOOKS, PlayedHooks } from './hooks-kit.ts';
@@ -144,6 +145,7 @@ class AtWorkers {
         of: () => ({ release: releaseOf(FROM), fixed: fixedOf(FROM), machines: machines() }),
       } as never,
       snapshots: {} as never,
+      supplies: () => NO_SUPPLIES,
       down: async () => new Map(),
       closed: (_cluster, _who, now) => (now ? undefined : this.closed),
       hooks,

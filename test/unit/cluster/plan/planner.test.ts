@@ -1,16 +1,13 @@
 /** From an agent's facts to the plan of its machine. */
 
-import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
-import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { openRollouts } from '../../../../src/cluster/change/rollouts.ts';
-import { partOf } from '../../../../src/cluster/etcd/etcd-plan.ts';
 import { openPresentObjects } from '../../../../src/cluster/plan/desired-objects.ts';
 import type { EtcdPart } from '../../../../src/cluster/plan/etcd-part.ts';
 import { factsOf } from '../../pki/kit.ts';
-import { clusterDocument, granted, machineDocument, rig, settle, TestMachine } from '../planner-kit.ts';
+import { clusterDocument, machineDocument, QUIET, rig, settle, TestMachine } from '../planner-kit.ts';
 import { asked, PlayedTurns } from '../turns-kit.ts';
 
 const EXTERNAL = {
@@ -131,22 +128,6 @@ test('an image that arrives here is named by its digest from then on, and only i
   expect(changed).toEqual([expect.stringContaining(`registry.k8s.io/kube-scheduler:v1.36.3@${here}"`)]);
 });
 
-test('the etcd of a distribution is stopped and masked on members, and nowhere else', async () => {
-  const { planner } = await rig(EXTERNAL);
-  const masked = {
-    do: 'link',
-    to: '/dev/null',
-    path: '/etc/systemd/system/etcd.service',
-    onlyIfAbsent: false,
-  };
-  for (const name of ['e1', 'cp1', 'w1']) {
-    const { lines } = await settle(planner, new TestMachine(name));
-    const at = lines.findIndex((line) => line.do === 'link' && line.path === masked.path);
-    if (name !== 'e1') expect([name, at]).toEqual([name, -1]);
-    else expect(lines.slice(at - 1, at + 1)).toEqual([{ do: 'stop', unit: 'etcd.service' }, masked]);
-  }
-});
-
 /**
  * The apiserver's revision that a plan puts down; undefined when it leaves the manifest as it is.
  */
@@ -201,54 +182,6 @@ test('a restart of API servers reaches one control plane after the other; foundi
   expect(revisionIn((await poll('cp3')).lines)).toBeUndefined();
 });
 
-const polled = (planner: Awaited<ReturnType<typeof rig>>['planner'], name: string, facts: AgentFacts) =>
-  planner.plan({ machine: name, serial: '1', address: '10.0.0.1' }, facts);
-
-test.for([
-  [2 * 3_600_000, 'Its clock is 2 hours ahead: set it in the firmware, or name timeServers.'],
-  [-10 * 365 * 86_400_000, 'Its clock is 10 years behind: set it in the firmware, or name timeServers.'],
-  [-6 * 60_000, 'Its clock is 6 minutes behind: set it in the firmware, or name timeServers.'],
-] as const)(
-  'a machine whose clock is off by %i ms is held with the reason before anything is started',
-  async ([off, text]) => {
-    const { planner, clock } = await rig({ spec: { timeServers: ['time.example'] } });
-    const machine = new TestMachine('cp1');
-    await settle(planner, machine);
-    const { lines } = await polled(planner, 'cp1', machine.facts({ clock: clock.now() + off }));
-    expect(lines.at(-1)).toEqual({ do: 'hold', code: 'clock', text });
-    expect(lines.filter((line) => line.do === 'run')).toMatchObject([{ unit: 'systemd-timesyncd.service' }]);
-    expect(textAt(lines, '/etc/systemd/timesyncd.conf.d/90-muster.conf')).toContain('NTP=time.example\n');
-  },
-);
-
-test('a clock that is off by minutes, or on a machine that runs, holds nobody', async () => {
-  const { planner, clock } = await rig();
-  const machine = new TestMachine('cp1');
-  await settle(planner, machine);
-  for (const changes of [{ clock: clock.now() - 240_000 }, { clock: 0, applied: 'f'.repeat(64) }]) {
-    const { lines } = await polled(planner, 'cp1', machine.facts(changes));
-    expect(lines.filter((line) => line.do === 'hold')).toEqual([]);
-  }
-});
-
-test('of two machines with one machine-id the second is held, until the first is not heard any more', async () => {
-  const { planner, clock } = await rig();
-  const [first, second] = [new TestMachine('cp1'), new TestMachine('cp2')];
-  await settle(planner, first);
-  await settle(planner, second);
-  const ask = async (machine: TestMachine) => {
-    const facts = machine.facts({ machineId: 'a'.repeat(32), clock: clock.now() });
-    return (await polled(planner, machine.name, facts)).lines.filter((line) => line.do === 'hold');
-  };
-  expect(await ask(first)).toEqual([]);
-  expect(await ask(second)).toMatchObject([
-    { code: 'machine-id', text: expect.stringContaining('cp1 has the same machine-id') },
-  ]);
-  expect(await ask(first)).toEqual([]);
-  clock.advance(duration('46s'));
-  expect(await ask(second)).toEqual([]);
-});
-
 test('the same facts give the same plan, with the same certificates', async () => {
   const { planner, pki } = await rig();
   const machine = new TestMachine('cp1');
@@ -264,6 +197,7 @@ test('a restarted server gives the same certificates for the same keys', async (
   const first = await settle(one.planner, machine);
   const { createPlanner } = await import('../../../../src/cluster/plan/planner.ts');
   const again = createPlanner({
+    ...QUIET,
     catalog: one.known.catalog,
     clusters: one.clusters,
     applied: one.applied,
@@ -368,16 +302,6 @@ test('a Cluster that became faulty holds its machines with the reason', async ()
   ]);
 });
 
-test.for([
-  ['no-data-disk', { state: 'unused' }],
-  ['no-data-disk', { state: 'none', detail: 'serial=A' }],
-  ['no-data-disk', { state: 'several', detail: '/dev/vdb /dev/vdc' }],
-  ['foreign-disk', { state: 'foreign', device: '/dev/vdb', detail: 'ext4' }],
-] as const)('a member of etcd is held with %s when its disk is %o', async ([code, disk]) => {
-  const { planner } = await rig();
-  expect((await settle(planner, new TestMachine('cp1', disk))).lines).toMatchObject([{ do: 'hold', code }]);
-});
-
 test('no key of a cluster is made for a member that the founding stops', async () => {
   const stop: EtcdPart = { lines: [], hold: { code: 'data-without-record', text: 'Lost.', stop: true } };
   const { planner, pki, store } = await rig({ etcd: async () => stop });
@@ -386,88 +310,6 @@ test('no key of a cluster is made for a member that the founding stops', async (
   const plan = await settle(planner, new TestMachine('cp1'));
   expect(plan.lines.at(-1)).toMatchObject({ do: 'hold', code: 'data-without-record' });
   expect(await pki.isFounded('golden')).toBe(false);
-});
-
-test('another etcd binary restarts only the service; a static pod does not care', async () => {
-  let sha256 = 'a'.repeat(64);
-  const program = (): PlanLine[] => [
-    {
-      do: 'unpack',
-      directory: '/usr/local/lib/muster/etcd',
-      url: `http://10.0.0.1/assets/${sha256}`,
-      sha256,
-    },
-  ];
-  for (const [runs, units] of [
-    ['service', ['muster-etcd.service']],
-    ['pod', []],
-  ] as const) {
-    const { planner } = await rig({
-      spec: { etcd: { runs } },
-      supplies: () => ({ binaries: program(), mirrors: [], digestOf: () => undefined }),
-    });
-    const machine = new TestMachine('cp1');
-    const started = async () =>
-      (await settle(planner, machine)).lines.flatMap((line) =>
-        line.do === 'run' ? [[line.unit, line.digest] as const] : [],
-      );
-    const before = new Map(await started());
-    sha256 = runs === 'service' ? 'b'.repeat(64) : 'c'.repeat(64);
-    const changed = (await started()).filter(([unit, digest]) => before.get(unit) !== digest);
-    expect(changed.map(([unit]) => unit)).toEqual(units);
-  }
-});
-
-const RESTORING = { member: 'cp1', address: '10.0.0.11', filesystem: 'F', id: 'f2', from: 'f1', at: 0 };
-
-test.for([
-  ['pod', 'containerd', ['remove', 'stop kubelet.service', 'run containerd.service', 'restore-etcd', 'hold']],
-  ['pod', 'cri-o', ['remove', 'stop kubelet.service', 'run crio.service', 'restore-etcd', 'hold']],
-  ['service', 'containerd', ['remove', 'stop muster-etcd.service', 'restore-etcd', 'hold']],
-] as const)(
-  'to restore etcd that is a %s under %s, nothing is started but what its programs need',
-  async ([runs, runtime, want]) => {
-    const { planner } = await rig({
-      spec: { runtime, etcd: { runs } },
-      etcd: async (resolved, machine) => partOf(resolved, machine, { do: 'restore', restoring: RESTORING }),
-    });
-    const { lines } = await settle(planner, new TestMachine('cp1'));
-    const said = lines.flatMap((line) => {
-      if (line.do === 'run' || line.do === 'stop') return [`${line.do} ${line.unit}`];
-      return ['remove', 'restore-etcd', 'hold'].includes(line.do) ? [line.do] : [];
-    });
-    expect(said).toEqual(want);
-    expect(lines.at(-1)).toMatchObject({ do: 'hold', code: 'restoring' });
-    const restore = lines.find((line) => line.do === 'restore-etcd');
-    expect(restore).toMatchObject({
-      from: 'f1',
-      to: 'f2',
-      member: 'cp1',
-      address: '10.0.0.11',
-      program: 'etcdutl',
-    });
-    expect(restore?.image).toBe(runs === 'pod' ? 'registry.k8s.io/etcd:3.6.8-0' : undefined);
-  },
-);
-
-test('a restore names the image as containerd has it from kubelet, and the same containerd keeps running', async () => {
-  let restoring = false;
-  const digest = `sha256:${'5'.repeat(64)}`;
-  const { planner } = await rig({
-    supplies: () => ({ binaries: [], mirrors: [], digestOf: () => digest }),
-    etcd: async (resolved, machine) =>
-      restoring ? partOf(resolved, machine, { do: 'restore', restoring: RESTORING }) : granted(),
-  });
-  const machine = new TestMachine('cp1');
-  const containerd = (lines: readonly PlanLine[]) =>
-    lines.filter((line) => line.do === 'run' && line.unit === 'containerd.service');
-  const before = await settle(planner, machine);
-  expect(textAt(before.lines, '/etc/kubernetes/manifests/etcd.yaml')).toContain(`etcd:3.6.8-0@${digest}`);
-  restoring = true;
-  const { lines } = await settle(planner, machine);
-  expect(lines.find((line) => line.do === 'restore-etcd')?.image).toBe(`registry.k8s.io/etcd@${digest}`);
-  expect(containerd(lines)).toHaveLength(1);
-  expect(containerd(lines)).toEqual(containerd(before.lines));
 });
 
 test('a worker waits for the keys that the first member of etcd brings about', async () => {
@@ -479,28 +321,6 @@ test('a worker waits for the keys that the first member of etcd brings about', a
   await settle(planner, new TestMachine('cp1'));
   expect(await pki.isFounded('golden')).toBe(true);
   expect((await settle(planner, worker)).lines.length).toBeGreaterThan(20);
-});
-
-test('a member that waits for others is prepared but for etcd, and then held', async () => {
-  const wait: EtcdPart = { lines: [], hold: { code: 'waiting-for-members', text: 'Two.', stop: false } };
-  const { planner } = await rig({ etcd: async () => wait });
-  const { lines } = await settle(planner, new TestMachine('cp1'));
-  const paths = lines.flatMap((line) => (line.do === 'put' ? [line.path] : []));
-  expect(paths).toContain('/etc/kubernetes/manifests/kube-apiserver.yaml');
-  expect(paths).not.toContain('/etc/kubernetes/manifests/etcd.yaml');
-  expect(lines.at(-1)).toMatchObject({ do: 'hold', code: 'waiting-for-members' });
-});
-
-test('a worker whose data disk is marked by another machine is held before anything is put there', async () => {
-  const { planner } = await rig();
-  await settle(planner, new TestMachine('cp1'));
-  const worker = new TestMachine('w1');
-  await settle(planner, worker);
-  const swapped = new TestMachine('w2', worker.disk);
-  swapped.marker = { cluster: 'golden', founding: 'none', member: 'none', machine: 'w1' };
-  const { lines } = await settle(planner, swapped);
-  expect(lines.at(-1)).toMatchObject({ do: 'hold', code: 'foreign-marker' });
-  expect(lines.filter((line) => line.do === 'put')).toEqual([]);
 });
 
 test('a request that is none is recorded, and asked for again after a while', async () => {
@@ -530,100 +350,4 @@ test('a key whose request is of another key gets no certificate', async () => {
   const facts = machine.facts({ pins, requests: other.facts().requests });
   const plan = await planner.plan({ machine: 'cp1', serial: '1', address: '10.0.0.11' }, facts);
   expect(plan.lines.filter((line) => line.do === 'request')).toMatchObject([{ leaf: 'apiserver' }]);
-});
-
-test('units start after everything that they read, and their digests cover it', async () => {
-  const { planner, known } = await rig();
-  const machine = new TestMachine('cp1');
-  const digest = (lines: readonly PlanLine[], unit: string) =>
-    lines.flatMap((line) => (line.do === 'run' && line.unit === unit ? [line.digest] : []))[0];
-  const before = (await settle(planner, machine)).lines;
-  const last = Math.max(...before.map((line, n) => (line.do.startsWith('put') ? n : 0)));
-  expect(before.findIndex(({ do: what }) => what === 'run')).toBeGreaterThan(last);
-  known.put(clusterDocument({ overrides: { kubelet: { config: { maxPods: 50 } } } }));
-  const after = (await settle(planner, machine)).lines;
-  expect(digest(after, 'kubelet.service')).not.toBe(digest(before, 'kubelet.service'));
-  expect(digest(after, 'containerd.service')).toBe(digest(before, 'containerd.service'));
-});
-
-const VIRTUAL = { endpoint: '10.0.0.10', sans: [] };
-
-test('with kube-vip a static pod holds the address by a lock in etcd, and sees no key of a CA', async () => {
-  const { planner, known } = await rig({
-    spec: { ...VIRTUAL, virtualAddress: { by: 'kube-vip', interface: 'eth0' } },
-  });
-  const machine = new TestMachine('cp1');
-  const { lines } = await settle(planner, machine);
-  const path = '/etc/kubernetes/manifests/kube-vip.yaml';
-  const { spec } = load(textAt(lines, path)!) as {
-    spec: {
-      containers: { args: string[]; env: { name: string; value: string }[]; image: string }[];
-      volumes: { hostPath: unknown }[];
-    };
-  };
-  const [{ args, env, image }] = spec.containers as [(typeof spec.containers)[0]];
-  expect(args).toContain('--leaderElectionType=etcd');
-  expect(args).toContain('--etcdEndpoints=127.0.0.1:2379');
-  expect(env).toContainEqual({ name: 'vip_leaseduration', value: '15' });
-  expect(env).toContainEqual({ name: 'address', value: '10.0.0.10' });
-  expect(image).toMatch(/kube-vip:v/);
-  expect(spec.volumes.map(({ hostPath }) => hostPath)).toEqual(
-    ['etcd/ca-bundle.crt', 'apiserver-etcd-client.crt', 'apiserver-etcd-client.key'].map((name) => ({
-      path: `/etc/kubernetes/pki/${name}`,
-      type: 'File',
-    })),
-  );
-  expect(lines).toContainEqual({ do: 'stop', unit: 'muster-address.service' });
-  const slow = { flags: { etcd: { 'election-timeout': '5000', 'heartbeat-interval': '500' } } };
-  known.put(
-    clusterDocument({
-      ...VIRTUAL,
-      virtualAddress: { by: 'kube-vip', interface: 'eth0' },
-      overrides: slow,
-    }),
-  );
-  expect(textAt((await settle(planner, machine)).lines, path)).toMatch(/vip_leaseduration\n +value: "25"/);
-  known.put(clusterDocument({ ...VIRTUAL, virtualAddress: { interface: 'eth0' } }));
-  expect((await settle(planner, machine)).lines).toContainEqual({ do: 'remove', path });
-});
-
-test('an endpoint with another port has a balancer on every control plane, which keepalived checks and which stops with that port', async () => {
-  const { planner, known } = await rig({
-    spec: { ...VIRTUAL, endpoint: '10.0.0.10:443', virtualAddress: { interface: 'eth0' } },
-  });
-  const machine = new TestMachine('cp2');
-  const { lines } = await settle(planner, machine);
-  const config = textAt(lines, '/etc/muster/balancer.cfg');
-  expect(config).toContain('  bind *:443\n');
-  for (const n of [1, 2, 3]) expect(config).toContain(`  server cp${n} 10.0.0.1${n}:6443\n`);
-  expect(textAt(lines, '/etc/systemd/system/muster-balancer.service')).toContain('CAP_NET_BIND_SERVICE');
-  expect(textAt(lines, '/etc/muster/keepalived.conf')).toContain('https://127.0.0.1:443/readyz"');
-  expect(lines).toContainEqual({ do: 'check', check: 'port', of: ['443', 'haproxy'] });
-  const at = (unit: string) => lines.findIndex((line) => line.do === 'reload' && line.unit === unit);
-  expect(at('muster-balancer.service')).toBeGreaterThan(0);
-  expect(at('muster-address.service')).toBeGreaterThan(at('muster-balancer.service'));
-  const worker = await settle(planner, new TestMachine('w1'));
-  expect(textAt(worker.lines, '/etc/muster/balancer.cfg')).toContain('  bind 127.0.0.1:6443\n');
-  expect(textAt(worker.lines, '/etc/systemd/system/muster-balancer.service')).not.toContain('Ambient');
-
-  known.put(clusterDocument({ ...VIRTUAL, virtualAddress: { interface: 'eth0' } }));
-  const after = (await settle(planner, machine)).lines;
-  expect(after).toContainEqual({ do: 'stop', unit: 'muster-balancer.service' });
-  expect(textAt(after, '/etc/muster/keepalived.conf')).toContain('https://127.0.0.1:6443/readyz"');
-});
-
-test('control planes hold the virtual address in turn, each asking its own apiserver and knowing the others', async () => {
-  const { planner } = await rig({
-    spec: { ...VIRTUAL, virtualAddress: { interface: 'eth0' } },
-  });
-  const { lines } = await settle(planner, new TestMachine('cp2'));
-  const config = textAt(lines, '/etc/muster/keepalived.conf');
-  expect(config).toContain('unicast_src_ip 10.0.0.12');
-  expect(config).toContain('  unicast_peer {\n    10.0.0.11\n    10.0.0.13\n  }');
-  expect(config).toContain('10.0.0.10/32 dev eth0');
-  expect(lines).toContainEqual(expect.objectContaining({ do: 'reload', unit: 'muster-address.service' }));
-  const worker = await settle(planner, new TestMachine('w1', { state: 'unused' }));
-  expect(worker.lines.filter((line) => line.do === 'reload')).toMatchObject([
-    { unit: 'muster-balancer.service' },
-  ]);
 });

@@ -74,7 +74,7 @@ test('another binary restarts only the unit that runs it', async () => {
       name === 'kubelet'
         ? ([{ do: 'fetch', mode: 0o755, path: '/usr/local/bin/kubelet', url: 'http://h', sha256 }] as const)
         : ([{ do: 'unpack', directory: '/usr/local', url: 'http://h', sha256 }] as const);
-    const { lines } = planLines({ resolved: FULL, machine: worker, data: [], pki: [], binaries });
+    const lines = planLines({ resolved: FULL, machine: worker, data: [], pki: [], binaries });
     return new Map(lines.flatMap((line) => (line.do === 'run' ? [[line.unit, line.digest] as const] : [])));
   };
   for (const name of ['kubelet', 'containerd'] as const) {
