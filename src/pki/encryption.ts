@@ -109,8 +109,7 @@ const keyRecord = z.strictObject({
 const keysetRecord = z.strictObject({
   v: z.literal(1),
   primary: z.string(),
-  /** Absent, as older versions wrote it: none. */
-  made: z.array(keyRecord).default([]),
+  made: z.array(keyRecord),
   trusted: z.array(keyRecord),
   distrusted: z.array(keyRecord),
 });
@@ -130,7 +129,7 @@ export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault
   return JSON.stringify({
     v: 1,
     primary: keyset.primary,
-    ...(keyset.made.length > 0 && { made: keyset.made.map(stored) }),
+    made: keyset.made.map(stored),
     trusted: keyset.trusted.map(stored),
     distrusted: keyset.distrusted.map(stored),
   });
@@ -171,16 +170,15 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
  */
 export function rewrapEncryption(record: string, value: string, vault: Vault): string | undefined {
   const read = readKeyset(record, value);
-  const { made, ...rest } = read;
-  if ([...made, ...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))
+  if ([...read.made, ...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))
     return undefined;
   const again = (stored: z.output<typeof keyRecord>) => ({
     ...stored,
     sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
   });
   return JSON.stringify({
-    ...rest,
-    ...(made.length > 0 && { made: made.map(again) }),
+    ...read,
+    made: read.made.map(again),
     trusted: read.trusted.map(again),
     distrusted: read.distrusted.map(again),
   });

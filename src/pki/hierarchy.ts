@@ -62,7 +62,7 @@ export interface Authority {
     readonly roles: readonly Role[];
     /**
      * The machines get the key, because a program of Kubernetes signs with it. Otherwise only the
-     * boot host has it, and a machine removes the file that an older Muster gave it.
+     * boot host has it, and a machine removes a file of kubeadm with it.
      */
     readonly signsThere: boolean;
   };

@@ -26,8 +26,7 @@ const keysetRecord = z.strictObject({
   v: z.literal(1),
   name: z.enum([...AUTHORITY_NAMES, 'sa']),
   primary: z.string(),
-  /** Absent, as older versions wrote it: none. */
-  made: z.array(generationRecord).default([]),
+  made: z.array(generationRecord),
   trusted: z.array(generationRecord),
   distrusted: z.array(generationRecord),
 });
@@ -73,7 +72,7 @@ export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): strin
     v: 1,
     name: keyset.name,
     primary: keyset.primary,
-    ...(keyset.made.length > 0 && { made: keyset.made.map(generation) }),
+    made: keyset.made.map(generation),
     trusted: keyset.trusted.map(generation),
     distrusted: keyset.distrusted.map(generation),
   });
@@ -125,18 +124,18 @@ export function decodeKeyset(record: string, value: string, vault: Vault): Keyse
 export function rewrapKeyset(record: string, value: string, vault: Vault): string | undefined {
   const read = keysetRecord.safeParse(json(record, value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);
-  const { made, ...rest } = read.data;
-  const all = [...made, ...rest.trusted, ...rest.distrusted];
+  const { made, trusted, distrusted } = read.data;
+  const all = [...made, ...trusted, ...distrusted];
   if (all.every(({ sealed }) => sealed.kid === vault.primary)) return undefined;
   const again = (stored: z.output<typeof generationRecord>) => ({
     ...stored,
     sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
   });
   return JSON.stringify({
-    ...rest,
-    ...(made.length > 0 && { made: made.map(again) }),
-    trusted: rest.trusted.map(again),
-    distrusted: rest.distrusted.map(again),
+    ...read.data,
+    made: made.map(again),
+    trusted: trusted.map(again),
+    distrusted: distrusted.map(again),
   });
 }
 

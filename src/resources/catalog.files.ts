@@ -117,7 +117,7 @@ class MergedCatalog implements LiveCatalog {
       this.#files = before;
       this.#takeFiles(new Map(), { isFirst: true });
     }
-    this.#takeFiles(changes, { isFirst: true, isUpgrade: kept.isUpgrade });
+    this.#takeFiles(changes, { isFirst: true });
   }
 
   get<K extends Kind>(kind: K, name: string): Entry<K> | undefined {
@@ -307,11 +307,7 @@ class MergedCatalog implements LiveCatalog {
    */
   #takeFiles(
     changes: FileChanges,
-    {
-      isFirst = false,
-      isUpgrade = false,
-      confirm = [],
-    }: { readonly isFirst?: boolean; readonly isUpgrade?: boolean } & Pick<ChangeOptions, 'confirm'>,
+    { isFirst = false, confirm = [] }: { readonly isFirst?: boolean } & Pick<ChangeOptions, 'confirm'>,
   ): void {
     const api = new Map<DocumentId, Document>();
     for (const kind of KIND_NAMES)
@@ -323,7 +319,6 @@ class MergedCatalog implements LiveCatalog {
       changes,
       api,
       known: this.#faultsBetween(),
-      isUpgrade,
       confirm,
       extra: (set) => this.#extra(set),
     });

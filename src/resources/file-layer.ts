@@ -85,11 +85,6 @@ interface ReconcileInput {
   readonly api: ReadonlyMap<DocumentId, Document>;
   /** Errors that existed before; no new version caused them. */
   readonly known: readonly CrossFault[];
-  /**
-   * Whether an older Muster put files into force of which nothing is kept. What only this version
-   * refuses then stays in force, with its faults.
-   */
-  readonly isUpgrade?: boolean;
   /** Clusters whose names the operator repeated, to accept what changes in them. */
   readonly confirm?: readonly string[];
   /** Further checks (that every configuration renders). */
@@ -125,7 +120,6 @@ const REFUSED: readonly ErrorCode[] = ['E_SCHEMA', 'E_CLUSTER'];
 export function reconcile(input: ReconcileInput): Reconciled {
   const versions = firstVersions(input);
   const known = new Set(input.known.flatMap((one) => [faultKey(one), wordedKey(one)]));
-  const mayStay = new Set([...HELD, ...(input.isUpgrade ? REFUSED : [])]);
   let first: readonly CrossFault[] | undefined;
   for (;;) {
     const isFirst = first === undefined;
@@ -143,7 +137,7 @@ export function reconcile(input: ReconcileInput): Reconciled {
     first ??= cross;
     const blame = new Blame(versions, input.before);
     for (const { fault, file, placed } of duplicates) blame.add([file], fault, placed);
-    for (const error of errors) blameForCross(blame, versions, where, { known, faulty, mayStay, error });
+    for (const error of errors) blameForCross(blame, versions, where, { known, faulty, error });
     if (blame.carryOut()) continue;
     return {
       files: new Map(
@@ -330,12 +324,10 @@ function blameForCross(
   {
     known,
     faulty,
-    mayStay,
     error,
   }: {
     readonly known: ReadonlySet<string>;
     readonly faulty: ReadonlySet<string>;
-    readonly mayStay: ReadonlySet<ErrorCode>;
     readonly error: CrossFault;
   },
 ): void {
@@ -347,7 +339,7 @@ function blameForCross(
   if ([...HELD, ...REFUSED].includes(error.fault.code) && known.has(wordedKey(error))) return;
   if (parties.length > 0) {
     const party = parties[0]!;
-    const isRemovable = !mayStay.has(error.fault.code);
+    const isRemovable = !HELD.includes(error.fault.code);
     const fault =
       waits === undefined ? error.fault : { ...error.fault, message: `${error.document}: ${waits}` };
     const files = parties.map((one) => one!.file);

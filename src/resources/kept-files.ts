@@ -17,8 +17,6 @@ const MAX_PATH = 900;
 export interface KeptFiles {
   /** By path below the directory, the texts that were in force when this was opened. */
   readonly texts: ReadonlyMap<string, string>;
-  /** Whether machines were served before files were kept: by an older Muster. */
-  readonly isUpgrade: boolean;
   /** Keeps the versions in force. A text that cannot be stored is logged and left out. */
   keep(files: Files): Promise<void>;
 }
@@ -35,13 +33,11 @@ export async function openKeptFiles(
     if (path === undefined || text === undefined) log.warn({ key }, 'a stored record cannot be read');
     else texts.set(path, text);
   }
-  const isUpgrade = texts.size === 0 && (await store.list(KEYS.machine.prefix())).records.length > 0;
   const stored = new Map(texts);
   const pathOf = (file: string): string => relative(directory, file).split(sep).join('/');
 
   return {
     texts,
-    isUpgrade,
     async keep(files) {
       const writes: Write[] = [];
       const now = new Set<string>();

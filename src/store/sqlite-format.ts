@@ -1,11 +1,11 @@
 /**
- * Tables of the store in SQLite, and the migrations from older formats.
+ * Tables of the store in SQLite.
  *
  * Every change is appended to `change`. Its id is made of its revision and its position in the
  * commit, so that all commits write to the end of one B-tree, whatever their keys are. `record`
  * only refers to the current change of each key. Watchers resume from `change` as well. Compared
- * with rows that contain the value (format 1), this made twice as many commits per second with a
- * seventh of the p99, because fewer pages are written.
+ * with rows that contain the value, this made twice as many commits per second with a seventh of
+ * the p99, because fewer pages are written.
  */
 
 /** `PRAGMA application_id` of our files: "Must". */
@@ -17,46 +17,19 @@ export const APPLICATION_ID = 0x4d757374;
  */
 export const CHANGES_PER_REVISION = 128;
 
+/** The format that this version reads and writes, as `PRAGMA user_version`. */
+export const FORMAT = 1;
+
 /**
- * Each step migrates a file from the format before to `to`. A new file goes through all steps, so
- * that each table is described once and a new file cannot differ from a migrated one.
+ * The tables of a new file. Values are in the order of their changes; in `meta`, `compacted` is the
+ * last revision without history.
  */
-export interface Migration {
-  readonly to: number;
-  readonly about: string;
-  readonly sql: string;
-}
-
-export const MIGRATIONS: readonly Migration[] = [
-  {
-    to: 1,
-    about: 'The value is in the row of its key; no history.',
-    sql: `
-      CREATE TABLE record(key TEXT PRIMARY KEY, value TEXT NOT NULL, revision INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-      CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-      INSERT INTO meta VALUES('revision', 0);
-    `,
-  },
-  {
-    to: 2,
-    about:
-      'Values are in the order of their changes, with history; `compacted` is the last revision without history.',
-    sql: `
-      ALTER TABLE record RENAME TO record_1;
-      CREATE TABLE change(id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT) STRICT;
-      CREATE TABLE record(key TEXT PRIMARY KEY, change INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-      INSERT INTO change
-        SELECT revision * 128 + row_number() OVER (PARTITION BY revision ORDER BY key) - 1, key, value FROM record_1;
-      INSERT INTO record SELECT key, id FROM change;
-      INSERT INTO meta SELECT 'compacted', value FROM meta WHERE key = 'revision';
-      DELETE FROM meta WHERE key = 'revision';
-      DROP TABLE record_1;
-    `,
-  },
-];
-
-/** The format that this version reads and writes. */
-export const FORMAT = MIGRATIONS.at(-1)!.to;
+export const TABLES = `
+  CREATE TABLE change(id INTEGER PRIMARY KEY, key TEXT NOT NULL, value TEXT) STRICT;
+  CREATE TABLE record(key TEXT PRIMARY KEY, change INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  INSERT INTO meta VALUES('compacted', 0);
+`;
 
 /**
  * With `synchronous=FULL` a commit is on the disk when it returns, also in WAL mode. Automatic

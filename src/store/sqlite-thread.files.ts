@@ -12,10 +12,10 @@ import type { ReadReply, ReadRequest, StoreThreadData, ThreadReply, ThreadReques
 function serve(data: StoreThreadData, reply: (message: ThreadReply) => void): void {
   let records: SqliteRecords;
   try {
-    const { db, migratedFrom } = openDatabase(data.path);
+    const db = openDatabase(data.path);
     if (data.maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${data.maxPages}`);
     records = new SqliteRecords(db, data.keptRevisions);
-    reply({ ready: { revision: records.revision, ...(migratedFrom !== undefined && { migratedFrom }) } });
+    reply({ ready: { revision: records.revision } });
   } catch (error) {
     reply({ failed: threadError(error) });
     parentPort!.close();

@@ -78,7 +78,7 @@ const MAX_BREAKDOWNS = 3;
 const BREAKDOWN_SPAN_MS = 60_000;
 
 /**
- * Opens the store; creates or migrates the file. Only one process can have it open.
+ * Opens the store; creates the file if it does not exist. Only one process can have it open.
  *
  * @throws {MusterError} E_STORE_NEWER when a newer version of Muster wrote the file; E_STORE_IN_USE
  *   when another process has it open; E_STORE_DAMAGED when it is not a store; E_STORE_OPEN
@@ -182,13 +182,7 @@ class SqliteStore implements FileStore {
     return promise;
   }
 
-  #opened(ready: { readonly revision: number; readonly migratedFrom?: number }): void {
-    const { path, log } = this.#options;
-    if (ready.migratedFrom !== undefined)
-      log.info(
-        { path, from: ready.migratedFrom },
-        'store migrated; a copy of the old file is in PATH.format-N',
-      );
+  #opened(ready: { readonly revision: number }): void {
     const before = this.#head;
     this.#head = ready.revision;
     // If a thread failed, the history contains the commits that it wrote but did not report.

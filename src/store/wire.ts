@@ -68,7 +68,7 @@ export type ReadReply =
   | { readonly error: ThreadError };
 
 export type ThreadReply =
-  | { readonly ready: { readonly revision: number; readonly migratedFrom?: number } }
+  | { readonly ready: { readonly revision: number } }
   | { readonly failed: ThreadError }
   | { readonly outcomes: readonly Outcome[]; readonly reads: readonly ReadReply[] };
 

@@ -197,9 +197,9 @@ test('a program that watches the files, as API server and kubelet do, is told of
   watcher.close();
 });
 
-test('plain files that an older plan or kubeadm wrote over a pair are mended by the next plan', async () => {
+test('plain files that kubeadm wrote over a pair are mended by the next plan', async () => {
   await apply([given('1')]);
-  // A kept plan of an older Muster.
+  // A plan that puts files over the links.
   await apply([put(CERTIFICATE, 'generation 2\n'), put(KEY, 'generation 2\n', 0o600)]);
   expect(machine.read(CERTIFICATE)).toBe('generation 2\n');
   expect(machine.read(KEY)).toBe('generation 2\n');

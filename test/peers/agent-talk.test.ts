@@ -221,7 +221,7 @@ test('the time in a first configuration of an earlier boot is ignored', async ()
 test('the agent reports the highest revision that the server ever sent, also after a restart', async () => {
   await machine.poll();
   const sent = (revision: number) => `${revision}.${'a'.repeat(43)}`;
-  // A server of an earlier version sends no proof, and a revision without one is worth nothing.
+  // A revision without a proof is worth nothing.
   for (const revision of ['99', sent(41), sent(7), 'x', `${sent(55)};x`, '60.', '61.a.b']) {
     planner.answers.push({ status: 204, headers: { 'Muster-Revision': revision } });
     await machine.poll();

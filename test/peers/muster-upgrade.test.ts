@@ -1,7 +1,7 @@
 /**
- * Muster is upgraded and rolled back, as docs/install.md says: a server starts on the store of an
- * older format, and the version before refuses a store of a newer one, until the backup from before
- * the upgrade is restored. The newer version is played by its mark in the store.
+ * An upgrade of Muster is rolled back, as docs/install.md says: the version before refuses a store
+ * of a newer format, until the backup from before the upgrade is restored. The newer version is
+ * played by its mark in the store.
  */
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -80,24 +80,6 @@ const names = async (kind: string): Promise<readonly string[]> => {
   const { items } = await connectApi(socket).call<{ readonly items: readonly Shown[] }>('GET', `/v1/${kind}`);
   return items.map(({ metadata }) => metadata.name);
 };
-
-test('a server starts on the store of an older format, and keeps that store', async () => {
-  const db = new DatabaseSync(path.join(state, 'muster.db'));
-  db.exec(fs.readFileSync(path.join(ROOT, 'test/golden/store/format-1.sql'), 'utf8'));
-  db.close();
-  await serve();
-  expect(log).toContain('"ready:');
-  const copy = new DatabaseSync(path.join(state, 'muster.db.format-1'), { readOnly: true });
-  expect(copy.prepare('PRAGMA user_version').get()).toEqual({ user_version: 1 });
-  copy.close();
-  const file = path.join(dir, 'kept.yaml');
-  fs.writeFileSync(file, PROFILE);
-  await muster('apply', '-f', file);
-  await stop();
-  // The next start has nothing to convert.
-  await serve();
-  expect(await names('profiles')).toEqual(['kept']);
-}, 120_000);
 
 test('the version before refuses a newer store and says so, and works again with the backup from before the upgrade', async () => {
   await serve();

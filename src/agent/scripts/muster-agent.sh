@@ -27,7 +27,7 @@ LC_ALL=C
 export LC_ALL
 unset SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE CURL_HOME OPENSSL_CONF
 
-version=7
+version=1
 parts='base within serial identity tpm crypt approval talk clock versions facts inventory
   evidence plan files pairs fetch units data etcddisk etcd snapshot image kept upgrade'
 

@@ -25,7 +25,7 @@ put_pair() {
   fi
   note_change "$3" || return 1
   if [ -f "$pair.crt" ] && [ ! -L "$pair.crt" ] && [ -f "$pair.key" ] && [ ! -L "$pair.key" ]; then
-    # An older agent, or kubeadm, wrote plain files. Links to copies of them replace them first.
+    # kubeadm wrote plain files. Links to copies of them replace them first.
     try write-failed turn_pair "$pair.crt" "$pair.key" || return 1
   elif [ ! -s "$pair_home/current/$pair_name.crt" ] || [ ! -s "$pair_home/current/$pair_name.key" ]
   then

@@ -83,7 +83,7 @@ take_header() {
 }
 
 # Remembers the revision of the server's store in header_value, NUMBER.PROOF, if its number is
-# higher than that of the one in `revision`, or if that one has no proof (an older server sent it).
+# higher than that of the one in `revision`.
 take_revision() {
   case $header_value in
     *[!A-Za-z0-9._-]* | *.*.*) return 0 ;;
@@ -91,9 +91,7 @@ take_revision() {
     *) return 0 ;;
   esac
   is_number "${header_value%%.*}" || return 0
-  case $revision in
-    *.*) [ "${header_value%%.*}" -gt "${revision%%.*}" ] || return 0 ;;
-  esac
+  [ "${header_value%%.*}" -gt "${revision%%.*}" ] || return 0
   revision=$header_value
   write_line "$identity/revision" "$revision"
 }

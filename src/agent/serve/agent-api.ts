@@ -41,7 +41,6 @@ import type {
   LaterKeysGuard,
 } from '../wire/protocol.ts';
 import type { RevisionClaims } from '../wire/revision-claim.ts';
-import { linesFor } from '../wire/versions.ts';
 import { dataKey } from './data-key.ts';
 import { heard, MAX_CODE } from './heard.ts';
 import { factsOfThisLife, mustServe, RESTORED_PLAN, revisionHeader } from './life-gate.ts';
@@ -217,7 +216,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       // The renewal comes first, so that a line that ends the plan does not prevent it.
       const renewed = restored ? [] : await renewal(deps, current, shown, facts);
       const lines = [...(restored ? [] : trustLines(deps, facts)), ...renewed, ...wanted.lines];
-      const plan = { ...wanted, lines: linesFor(facts.agent, lines) };
+      const plan = { ...wanted, lines };
       const { digest, tar: body } = encodePlan(plan);
       const headers = {
         'retry-after': String(Math.min(Math.max(0, plan.pollSeconds), POLL_AT_LEAST / 1000)),

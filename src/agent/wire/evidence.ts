@@ -80,7 +80,7 @@ export interface Evidence {
   readonly tokens: ReadonlyMap<string, number>;
   /**
    * Key → UIDs of pods with tokens of it, at most {@link MAX_TOKEN_PODS}. Absent: all tokens are of
-   * one key, or the agent is older.
+   * one key.
    */
   readonly tokenPods?: ReadonlyMap<string, readonly string[]>;
 }

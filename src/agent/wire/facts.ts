@@ -142,7 +142,7 @@ export interface RefusedAgent {
 export interface AgentFacts {
   /** Version of the agent script. */
   readonly agent: string;
-  /** SHA-256 of the agent's bundle; absent: an agent that cannot be upgraded in place. */
+  /** SHA-256 of the agent's bundle; absent: its configuration names none. */
   readonly build?: string;
   /** Absent: the machine refused none. */
   readonly refused?: RefusedAgent;
@@ -163,7 +163,7 @@ export interface AgentFacts {
   readonly etcd: EtcdFacts;
   /** Absent: none is running here. */
   readonly apiserver?: ApiserverFacts;
-  /** What the machine observes of its programs; absent: none runs, or the agent is older. */
+  /** What the machine observes of its programs; absent: none runs. */
   readonly evidence?: Evidence;
   /** The selector by which the machine looks for its data disk; absent: it has none. */
   readonly dataSelector?: string;
@@ -175,7 +175,7 @@ export interface AgentFacts {
   readonly prefetched?: PrefetchedFacts;
   /** What the machine is made of; agents send it once an hour. */
   readonly inventory?: Inventory;
-  /** SHA-256 of the CA file by which the agent checks this boot host; absent: an older agent. */
+  /** SHA-256 of the CA file by which the agent checks this boot host; absent: it cannot read it. */
   readonly trust?: string;
   /** kubelet has a client certificate, from whichever CA. */
   readonly joined?: true;

@@ -36,7 +36,7 @@ const releaseRecord = z.strictObject({
     runtime: z.string(),
     etcdTopology: z.string(),
     endpoint: z.string(),
-    virtualAddresses: z.array(z.string()).optional(),
+    virtualAddresses: z.array(z.string()),
   }),
 });
 

@@ -5,7 +5,6 @@
  */
 import { WATCHED_PROGRAMS } from '../../agent/wire/evidence.ts';
 import type { AgentFacts } from '../../agent/wire/facts.ts';
-import { REPORTS_PROGRAMS } from '../../agent/wire/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { EventSink, NewEvent } from '../../events/event.ts';
@@ -163,7 +162,7 @@ export function openRollouts({
       const why = free.changes.length > 0 ? waits(resolved.name, machine.name) : undefined;
       const turn: Turn = why === undefined ? free : { do: 'wait', changes: free.changes, text: why };
       const given = turn.do === 'go' ? wanted : without(wanted, turn.changes, before?.given ?? {});
-      const has = rolledOn(machine, facts, wanted);
+      const has = rolledOn(machine, wanted);
       const settled = isSettled({ has, pods, given });
       const turned = !settled && (before?.turned === true || (turn.do === 'go' && turn.changes.length > 0));
       const waiting = waitingOf(before?.waiting, turn, wanted, now);
@@ -301,20 +300,16 @@ const turnedBefore = (name: string, given: Revisions, at: Millis): Known => ({
   has: ROLLED.filter((pod) => given[pod] !== undefined),
 });
 
-/** The programs without which the cluster stops, and which every agent reports. */
+/** The programs without which the cluster stops. */
 const carriedBy = ({ roles }: ClusterMachine): readonly Rolled[] => [
   ...(roles.includes('etcd') ? (['etcd'] as const) : []),
   ...(roles.includes('control-plane') ? (['kube-apiserver'] as const) : []),
 ];
 
-/**
- * The programs that the machine has to run and whose state its agent reports. An older agent
- * reports only those that carry the cluster, and nothing waits for the others there.
- */
-function rolledOn(machine: ClusterMachine, { agent }: AgentFacts, wanted: Revisions): readonly Rolled[] {
+/** The programs that the machine has to run. */
+function rolledOn(machine: ClusterMachine, wanted: Revisions): readonly Rolled[] {
   const carried = carriedBy(machine);
-  const reports = Number(agent) >= REPORTS_PROGRAMS;
-  return ROLLED.filter((pod) => carried.includes(pod) || (reports && wanted[pod] !== undefined));
+  return ROLLED.filter((pod) => carried.includes(pod) || wanted[pod] !== undefined);
 }
 
 /** `wanted`, with the earlier revisions of the programs in `changes`. */

@@ -13,9 +13,7 @@ export interface ApplierStatus {
    * applying it.
    */
   readonly state: 'applied' | 'given' | 'unasked';
-  /**
-   * When the machine got the bundle, ms since 1970; absent when an older version of Muster gave it.
-   */
+  /** When the machine got the bundle, ms since 1970; absent before it asked. */
   readonly since?: number | undefined;
   /** kubectl's message when it last failed. */
   readonly says?: string | undefined;

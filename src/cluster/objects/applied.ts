@@ -23,10 +23,8 @@ const record = z.strictObject({
    */
   bootId: z.string(),
   done: z.boolean(),
-  /**
-   * When it was first given for this bundle, ms since 1970. Records of older versions lack this.
-   */
-  since: z.number().optional(),
+  /** When it was first given for this bundle, ms since 1970. */
+  since: z.number(),
   /** kubectl's message when the API last refused the objects; absent once they are applied. */
   says: z.string().optional(),
 });
@@ -55,7 +53,7 @@ export function applying(
   const common = { v: 1, digest, bootId, since: before?.since ?? now } as const;
   if (!hasKey)
     return before?.bootId === bootId ? { state: 'done', write: { ...common, done: true } } : { state: 'due' };
-  const same = before?.bootId === bootId && before.since !== undefined && before.says === objects;
+  const same = before?.bootId === bootId && before.says === objects;
   if (same) return { state: 'due' };
   return { state: 'due', write: { ...common, done: false, ...(objects !== undefined && { says: objects }) } };
 }

@@ -37,8 +37,6 @@ interface CertificateOrder {
   readonly generation?: string | undefined;
   /** See lifetimeOf of hierarchy.ts. */
   readonly lifetime?: Millis | undefined;
-  /** Whether the machine's agent can replace a key. */
-  readonly replacesKeys?: boolean;
 }
 
 /** What certificates are judged by. */
@@ -105,11 +103,7 @@ export function openCertificates({ pki, clock }: { readonly pki: Pki; readonly c
     async get(scope, rules, order) {
       const key = keyOf(order.holder.name, order.leaf, order.pin, order.generation);
       const { newest: known, keySince } = (await ledgerOf(scope)).get(key) ?? {};
-      if (
-        known &&
-        order.replacesKeys &&
-        needsNewKey(rules.renewals, { ...known, issuedAt: keySince! }, clock.now())
-      )
+      if (known && needsNewKey(rules.renewals, { ...known, issuedAt: keySince! }, clock.now()))
         return 'new-key';
       if (known && stillGood(known, rules, order, clock)) return known;
       const publicKey =

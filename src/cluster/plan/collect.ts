@@ -5,7 +5,6 @@
 import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { PlanLine } from '../../agent/wire/plan.ts';
 import type { AgentIdentity } from '../../agent/wire/protocol.ts';
-import { REPORTS_PROGRAMS } from '../../agent/wire/versions.ts';
 import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Secret } from '../../base/secret.ts';
@@ -153,9 +152,8 @@ export function openCollector(
     const digest = present?.part.digest;
     const due =
       digest !== undefined && (await deps.applied.isDue(resolved.name, machine.name, digest, facts));
-    // An agent that reports no evidence asks no listener.
-    const asks = Number(facts.agent) >= REPORTS_PROGRAMS && rehearsal?.quiet !== true;
-    const probing = asks ? probingOf(machine, keys.keysets, keys.encryption) : { probes: [] };
+    const probing =
+      rehearsal?.quiet === true ? { probes: [] } : probingOf(machine, keys.keysets, keys.encryption);
     const { held, probes, missing } = await leavesFor({ certificates, events }, poll, keys, due, probing);
     if (missing)
       return { ...of, lacks: 'certificates', before: [...data.lines, ...(etcd?.lines ?? [])], missing };

@@ -3,7 +3,6 @@
  */
 import type { ProbeName } from '../../agent/wire/evidence.ts';
 import type { AgentFacts } from '../../agent/wire/facts.ts';
-import { REPLACES_KEYS } from '../../agent/wire/versions.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { EventSink, Reason } from '../../events/event.ts';
 import { readCsr } from '../../pki/csr.ts';
@@ -72,7 +71,6 @@ export async function leavesFor(
       publicKey,
       generation,
       lifetime: resolved.pki.leafLifetime,
-      replacesKeys: !(Number(facts.agent) < REPLACES_KEYS),
     };
     return certificates.get(resolved.name, keys, { ...order, pin }).catch((error: unknown) => {
       limited = whyLimited(error);

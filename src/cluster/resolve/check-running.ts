@@ -95,7 +95,7 @@ const FIXED_RULES: readonly FixedRule[] = [
   {
     path: 'virtualAddress.addresses',
     survivable: true,
-    why: ({ virtualAddresses: had = [] }, { virtualAddresses: will = [] }) => {
+    why: ({ virtualAddresses: had }, { virtualAddresses: will }) => {
       const lost = had.filter((address) => !will.includes(address));
       return lost.length === 0
         ? undefined

@@ -22,8 +22,7 @@ export interface Fixed {
   readonly runtime: string;
   readonly etcdTopology: string;
   readonly endpoint: string;
-  /** Absent in what an older Muster noted. */
-  readonly virtualAddresses?: readonly string[] | undefined;
+  readonly virtualAddresses: readonly string[];
 }
 
 export interface RunningMachine {

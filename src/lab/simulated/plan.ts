@@ -147,7 +147,7 @@ async function perform(what: string, words: readonly string[], of: Performing): 
       return undefined;
     }
     case 'put-pair': {
-      const own = has.keys.get(fourth)?.pem;
+      const own = plan.files.get(`files/${fourth}`)?.toString('utf8') ?? has.keys.get(fourth)?.pem;
       if (own === undefined) return { code: 'no-key', text: fourth };
       has.files.set(third, content(second));
       has.files.set(keyPathOf(third), own);
@@ -179,7 +179,9 @@ async function perform(what: string, words: readonly string[], of: Performing): 
     case 'step':
       has.step = first;
       return undefined;
-    // Disks and the host are not simulated: these lines always succeed.
+    // Disks, listeners and the host are not simulated: these lines always succeed.
+    case 'probe':
+    case 'read-encryption':
     case 'guard-left':
     case 'bind':
     case 'directory':

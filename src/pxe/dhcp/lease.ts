@@ -28,7 +28,7 @@ export interface Lease {
   /** When the present state began. */
   readonly since: Millis;
   readonly expires: Millis;
-  /** When `expires` was set; absent in older records, in which it is `since`. */
+  /** When `expires` was set; absent: at `since`. */
   readonly at?: Millis;
   /** Option 61 of the last request, hexadecimal; echoed, never used as identity. */
   readonly clientId?: string;

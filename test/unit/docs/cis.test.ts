@@ -5,8 +5,8 @@
 import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
-import type { PlanLine } from '../../../src/agent/wire/plan.ts';
-import { linesFor } from '../../../src/agent/wire/versions.ts';
+import { keyPathOf, type PlanLine } from '../../../src/agent/wire/plan.ts';
+import { MODES } from '../../../src/pki/hierarchy.ts';
 import type { Document } from '../../../src/resources/kinds.ts';
 import { rig, settle, TestMachine } from '../cluster/planner-kit.ts';
 
@@ -36,10 +36,12 @@ async function planned(): Promise<readonly PlanLine[]> {
 }
 
 const lines = await planned();
-const written = (path: string): Loose =>
-  lines
-    .flatMap((line) => linesFor('5', [line]))
-    .find((line) => (line.do === 'put' || line.do === 'put-with-key') && line.path === path);
+/** A pair is two files: the certificate, and the key with its own mode. */
+const files = lines.flatMap((line): readonly Loose[] => {
+  if (line.do === 'put' || line.do === 'put-with-key') return [line];
+  return line.do === 'put-pair' ? [line, { path: keyPathOf(line.path), mode: MODES.key }] : [];
+});
+const written = (path: string): Loose => files.find((file) => file.path === path);
 const mode = (path: string, most: number): boolean => {
   const found = written(path);
   return found !== undefined && (found.mode & ~most) === 0;

@@ -100,15 +100,6 @@ test('a document that only a newer Muster refuses stays in force, and its fault 
   expect(await once(macs, newer)).toEqual(['52:54:00:00:00:01']);
 });
 
-test('the first start of a Muster that keeps files refuses nothing of what an older one served', async () => {
-  write('a.yaml', machine('a', '01'));
-  const look = (one: LiveCatalog) => [shown(one).length, codes(one)];
-  expect(await once(look, newer)).toEqual([0, ['E_CLUSTER']]);
-  await store.commit([{ key: KEYS.machine.key('a'), put: '{"v":1}' }]);
-  expect(await once(look, newer)).toEqual([1, ['E_CLUSTER']]);
-  expect(await once(look, newer)).toEqual([1, ['E_CLUSTER']]);
-});
-
 test('a configuration directory that moved is the same one', async () => {
   write('a.yaml', machine('a', '01'));
   await once(codes);

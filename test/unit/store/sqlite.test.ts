@@ -6,8 +6,7 @@ import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { MusterError } from '../../../src/base/errors.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
-import { FORMAT, MIGRATIONS } from '../../../src/store/sqlite-format.ts';
-import { openDatabase } from '../../../src/store/sqlite-open.files.ts';
+import { FORMAT } from '../../../src/store/sqlite-format.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { StoreThreadData, ThreadRequest } from '../../../src/store/wire.ts';
 import { codeOf, openAt, take, temporaryDirectory } from './stores.ts';
@@ -117,58 +116,6 @@ describe('a store file', () => {
 });
 
 describe('opening', () => {
-  const makeOld = async () => {
-    const db = new DatabaseSync(path);
-    db.exec(await readFile('test/golden/store/format-1.sql', 'utf8'));
-    db.close();
-  };
-
-  test('migrates a store of format 1, keeps a copy of it, and continues from its revision', async () => {
-    await makeOld();
-    const store = await openAt(path);
-    const { records, revision } = await store.list('');
-    expect(revision).toBe(9);
-    expect(records.map(({ key, revision }) => [key, revision])).toEqual([
-      ['document/Machine/rack1-node1', 3],
-      ['lease/rack/10.77.0.20', 7],
-      ['machine/rack1-node1', 8],
-      ['session/AAAAAAAAAAAAAAAAAAAAAA', 7],
-    ]);
-    expect(records[2]!.value).toBe('{"v":1,"phase":"booting","note":"é 😀"}');
-    // Format 1 had no history: a watcher lists again.
-    expect(await codeOf(take(store.watch('', 8, never), 1))).toBe('E_STORE_COMPACTED');
-    const update = { key: 'lease/rack/10.77.0.20', put: '{"v":1}', expect: 7 };
-    expect(await store.commit([update])).toEqual({ ok: true, revision: 10 });
-    await store.close();
-    const copy = new DatabaseSync(`${path}.format-1`, { readOnly: true });
-    expect(copy.prepare('SELECT count(*) AS n FROM record').get()).toEqual({ n: 4 });
-    copy.close();
-  });
-
-  test('gives a migrated and a new file the same tables', async () => {
-    await makeOld();
-    const tables = (file: string) => {
-      const { db } = openDatabase(file);
-      const rows = db.prepare('SELECT name, sql FROM sqlite_schema ORDER BY name').all();
-      db.close();
-      return rows;
-    };
-    expect(tables(path)).toEqual(tables(join(directory, 'fresh.sqlite')));
-  });
-
-  test('does not change the file when a migration fails', async () => {
-    await makeOld();
-    const broken = [...MIGRATIONS, { to: FORMAT + 1, about: 'broken', sql: 'DROP TABLE no_such_table' }];
-    expect(() => openDatabase(path, broken)).toThrow('no_such_table');
-    const store = await openAt(path);
-    expect((await store.list('')).records).toHaveLength(4);
-    await store.close();
-  });
-
-  test('applies one migration for each format', () => {
-    expect(MIGRATIONS.map((migration) => migration.to)).toEqual(MIGRATIONS.map((_, i) => i + 1));
-  });
-
   test('refuses a newer store and does not change it', async () => {
     const store = await openAt(path);
     await store.commit([{ key: 'a', put: '1' }]);

@@ -20,14 +20,14 @@ export interface MachineAgent {
   readonly name: string;
   /** It runs etcd or an API server. */
   readonly carries: boolean;
-  /** SHA-256 of the bundle that it last reported; absent: not known, or too old to be upgraded. */
+  /** SHA-256 of the bundle that it last reported; absent: it has not reported one. */
   readonly build?: string;
   readonly refused?: Pick<RefusedAgent, 'digest' | 'attempt' | 'text'>;
 }
 
 export const AGENT_STATES = {
   current: 'It runs the agent of this version of Muster.',
-  'at-boot': 'Its agent cannot be upgraded in place; the machine gets the new one with its next boot.',
+  'at-boot': 'It has not reported which agent it runs; it gets the new one when it boots.',
   refused: 'It did not keep the new agent and runs the old one.',
   paused: 'An operator paused the upgrade of agents.',
   stopped: 'Another machine did not keep the new agent, so no more machines get it.',

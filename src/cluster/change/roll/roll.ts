@@ -1,7 +1,6 @@
 /** The roll as a kind of change: what the boot host does to the machines that have their turn. */
 import type { AgentFacts } from '../../../agent/wire/facts.ts';
 import type { PlanLine } from '../../../agent/wire/plan.ts';
-import { REBOOTS } from '../../../agent/wire/versions.ts';
 import { expectedText } from '../../../base/error-text.ts';
 import { firstReady, type Kube } from '../../kube.ts';
 import {
@@ -92,12 +91,12 @@ export function roll(deps: RollDeps): Roll {
       return order.groups && record ? deps.down(record, machines) : new Map();
     },
 
-    async line(resolved, machine, { bootId, agent }) {
+    async line(resolved, machine, { bootId }) {
       const { name } = machine;
       const record = deps.record(resolved.name);
       if (record === undefined || record.route === 'back' || !underWay(record).includes(name))
         return undefined;
-      if (record.order.machines[name]?.bootId !== bootId || Number(agent) < REBOOTS) return undefined;
+      if (record.order.machines[name]?.bootId !== bootId) return undefined;
       if (!drained.has(record, name) && !ordered.has(record, name)) return undefined;
       // Another machine may have gone down since this one was drained.
       if (!(await deps.rollouts.reboots(resolved, machine, bootId, record.order))) return undefined;

@@ -1,5 +1,4 @@
 /** `muster cluster roll`: checks an order and begins the roll, or says what it would do. */
-import { REBOOTS } from '../../../agent/wire/versions.ts';
 import { type Fault, firstOf, MusterError } from '../../../base/errors.ts';
 import type { AgentStatus } from '../../../machines/machine.ts';
 import type { Catalog } from '../../../resources/catalog.ts';
@@ -259,14 +258,5 @@ function machineFaults(
   stopped: { readonly text: string } | undefined,
 ): readonly Fault[] {
   if (agent === undefined) return [fault(`${name}: no agent of it has reported, so nothing can reboot it`)];
-  return [
-    ...(Number(agent.version) < REBOOTS
-      ? [
-          fault(
-            `${name}: its agent is too old to reboot it; \`muster cluster agents\` says when it gets a newer one`,
-          ),
-        ]
-      : []),
-    ...(stopped ? [fault(`${name} would not boot: ${stopped.text}`)] : []),
-  ];
+  return stopped ? [fault(`${name} would not boot: ${stopped.text}`)] : [];
 }

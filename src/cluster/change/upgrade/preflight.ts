@@ -54,11 +54,7 @@ function unheard({ from, running, without, roles: changing }: Preflight): readon
       ];
       return !without.includes(name) && needs.some((program) => versions[program] === undefined);
     })
-    .map(({ name }) =>
-      fault(
-        `${name}: its agent does not report which versions run; an agent of an earlier Muster learns it when the machine boots again`,
-      ),
-    );
+    .map(({ name }) => fault(`${name}: its agent does not report which versions run`));
 }
 
 /** The name of an artifact without its version. */

@@ -6,7 +6,7 @@ import fs from 'node:fs';
 import { load, loadAll } from 'js-yaml';
 import { expect, test } from 'vitest';
 import { millis } from '../../../../src/base/duration.ts';
-import { applying, readApplied } from '../../../../src/cluster/objects/applied.ts';
+import { applying } from '../../../../src/cluster/objects/applied.ts';
 import { bundleOf, manifestText } from '../../../../src/cluster/objects/bundle.ts';
 import { kubeProxyObjects } from '../../../../src/cluster/objects/kube-proxy.ts';
 import { componentHash } from '../../../../src/cluster/objects/kubeadm.ts';
@@ -258,11 +258,4 @@ test('kubectl’s error is stored when it changes, and removed when the objects 
   expect(applying(told.write, 'D', refused, later)).toEqual({ state: 'due' });
   expect(applying(told.write, 'D', boot('b', 'applier'), later).write).toEqual(write);
   expect(applying(told.write, 'D', boot('b'), later).write).toEqual({ ...write, done: true });
-});
-
-test('a record of a version that wrote no time is read, and gets one while it is not done', () => {
-  const old = { v: 1, digest: 'D', bootId: 'b', done: false } as const;
-  expect(readApplied(JSON.stringify(old))).toEqual(old);
-  expect(applying(old, 'D', boot('b', 'applier'), later).write).toEqual({ ...old, since: later });
-  expect(applying({ ...old, done: true }, 'D', boot('b'), later)).toEqual({ state: 'done' });
 });

@@ -1,6 +1,7 @@
 /** From an agent's facts to the plan of its machine. */
 
 import { expect, test } from 'vitest';
+import { type Evidence, WATCHED_PROGRAMS } from '../../../../src/agent/wire/evidence.ts';
 import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { openRollouts } from '../../../../src/cluster/change/rollouts.ts';
@@ -136,11 +137,28 @@ const revisionIn = (lines: readonly PlanLine[]): string | undefined =>
     textAt(lines, '/etc/kubernetes/manifests/kube-apiserver.yaml') ?? '',
   )?.[1];
 
+/** The programs besides etcd and API server, as they run after a plan. */
+const evidenceAfter = (lines: readonly PlanLine[]): Evidence => ({
+  ...{ listeners: new Map(), tokens: new Map() },
+  programs: new Map(
+    WATCHED_PROGRAMS.flatMap((program) => {
+      const text = lines.flatMap((line) =>
+        'path' in line && 'content' in line && 'text' in line.content && line.path.includes(program)
+          ? [line.content.text]
+          : [],
+      );
+      const revision = /MUSTER_REVISION(?:=|\s+value: "?)([0-9a-f]+)/.exec(text.join('\n'))?.[1];
+      return revision === undefined ? [] : [[program, { health: 'ready', revision }] as const];
+    }),
+  ),
+});
+
 test('a restart of API servers reaches one control plane after the other; founding does not wait', async () => {
   const { planner, known, clock } = await rig();
   const names = ['cp1', 'cp2', 'cp3'] as const;
   const machines = new Map(names.map((name) => [name, new TestMachine(name)]));
   const running = new Map<string, string>();
+  const evidence = new Map<string, Evidence>();
   const poll = async (name: (typeof names)[number]) => {
     const revision = running.get(name);
     const facts = machines.get(name)!.facts({
@@ -148,6 +166,7 @@ test('a restart of API servers reaches one control plane after the other; foundi
       ...(revision !== undefined && {
         etcd: { wal: 'present', health: 'serving' },
         apiserver: { health: 'ready', revision },
+        evidence: evidence.get(name)!,
       }),
     });
     return planner.plan({ machine: name, serial: '1', address: '10.0.0.1' }, facts);
@@ -156,6 +175,7 @@ test('a restart of API servers reaches one control plane after the other; foundi
     const { lines } = await settle(planner, machines.get(name)!);
     expect(lines.filter((line) => line.do === 'hold')).toEqual([]);
     running.set(name, revisionIn(lines)!);
+    evidence.set(name, evidenceAfter(lines));
   }
   // All run, and the server is no longer new.
   clock.advance(duration('1m'));

@@ -30,11 +30,7 @@ const certificates = (lines: readonly PlanLine[]) =>
 
 async function cluster() {
   const of = await rig();
-  const polled = async (name: string, agent = '3') => {
-    const machine = new TestMachine(name);
-    machine.said = { agent };
-    return (await settle(of.planner, machine)).lines;
-  };
+  const polled = async (name: string) => (await settle(of.planner, new TestMachine(name))).lines;
   await polled('cp1');
   const make = async (name: 'ca' | 'etcd-ca' | 'front-proxy-ca' | 'encryption') => {
     const { generation } = await of.pki.transition('golden', name, { do: 'make' });
@@ -69,7 +65,6 @@ test('the same probes are put down with every poll, until they near their end', 
   const { polled, make, clock, planner } = await cluster();
   await make('ca');
   const machine = new TestMachine('w1');
-  machine.said = { agent: '3' };
   const serials = async () =>
     [...certificates((await settle(planner, machine)).lines).values()].map(
       ({ serialNumber }) => serialNumber,
@@ -119,12 +114,4 @@ test('API servers are asked for their encryption by a client whose CA they trust
   expect(await asks()).toEqual([`front-proxy-ca.${before}`]);
   await pki.transition('golden', 'front-proxy-ca', { do: 'distrust', generation: before });
   expect(await asks()).toEqual([`front-proxy-ca.${next}`]);
-});
-
-test('an agent that knows no probes is not asked for keys of them', async () => {
-  const { polled, make } = await cluster();
-  await make('ca');
-  const lines = await polled('cp2', '2');
-  expect(probing(lines)).toEqual([]);
-  expect(certificates(lines).size).toBe(0);
 });

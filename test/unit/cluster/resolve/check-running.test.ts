@@ -58,8 +58,6 @@ test('virtual addresses that a founded cluster loses need its name', () => {
   expect(codes(held(['10.0.0.10']), ['10.0.0.10'])).toEqual([]);
   expect(codes(held(['10.0.0.10']), ['10.0.0.99'])).toEqual(lost);
   expect(codes(held(['10.0.0.10']), undefined)).toEqual(lost);
-  // An older Muster noted none.
-  expect(codes({ virtualAddresses: undefined }, ['10.0.0.99'])).toEqual([]);
 });
 
 test('what runs counts, whatever the release says: a control plane that slept, an API server ahead', () => {
