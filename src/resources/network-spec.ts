@@ -4,7 +4,7 @@ import { dhcpOptions } from './dhcp-options.ts';
 import { cidrText, domainName, duration, ipv4Text, loaderName, name, trust } from './fields.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
-/** How a reply to PXE firmware is built (docs/decisions/0010). */
+/** How a reply to PXE firmware is built (src/pxe/dhcp/README.md). */
 export const pxeOptions = z.strictObject({
   style: z.enum(['bypass', 'binl']).optional().meta({
     description:

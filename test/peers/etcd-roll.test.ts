@@ -2,7 +2,7 @@
  * A new image reaches the members of etcd one after the other: with the shipped boot host, the real
  * agent, real etcd, and a client that writes all the time. Rebooting a machine ends its namespaces,
  * and it boots from the network again. See
- * docs/decisions/0124-rolls-are-changes.md.
+ * src/cluster/change/README.md.
  */
 import { createHash } from 'node:crypto';
 import fs from 'node:fs';

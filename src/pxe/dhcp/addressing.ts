@@ -48,7 +48,7 @@ export function takesElsewhere(query: Query): MemoryChange {
 /**
  * Where a reply is sent (RFC 2131 §4.1). A client without an address is answered by broadcast
  * whatever its flag says: a unicast would need an entry in the ARP table, and all firmware that was
- * tried (EDK2, iPXE, U-Boot, SeaBIOS) accepts the broadcast. See decision 0008.
+ * tried (EDK2, iPXE, U-Boot, SeaBIOS) accepts the broadcast (README.md).
  */
 export function addressed(query: Query, packet: DhcpPacket, kind: 'reply' | 'nak'): Reply {
   const maximum = maximumFor(query.packet);

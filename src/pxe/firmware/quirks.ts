@@ -184,7 +184,7 @@ export const QUIRKS = {
   'unicast-that-cannot-arrive': {
     what: 'iPXE, U-Boot and the Raspberry Pi leave the broadcast flag clear although they have no address; EDK2 always sets it.',
     answer:
-      'Muster answers a client without an address by broadcast, whatever the flag says (decision 0008).',
+      'Muster answers a client without an address by broadcast, whatever the flag says (`src/pxe/dhcp/README.md`).',
     source: 'EDK2 source; Muster captures of iPXE and U-Boot; RFC 2131 §4.1 allows it',
     test: `${HANDLE}: a client is answered by broadcast even when it asks for unicast, and by unicast when it has an address`,
   },
