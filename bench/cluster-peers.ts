@@ -6,7 +6,8 @@ import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { AUTHORITIES, AUTHORITY_NAMES, leafOf } from '../src/pki/hierarchy.ts';
+import { AUTHORITIES, leafOf } from '../src/pki/hierarchy.ts';
+import { AUTHORITY_NAMES } from '../src/pki/keysets.ts';
 import { ARTIFACTS } from '../test/artifacts.ts';
 import type { BenchMachine } from './cluster-planner.ts';
 

@@ -10,7 +10,7 @@ import { X509Certificate } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { ChangeView } from '../src/api/operations/changes.ts';
-import { ROTATED } from '../src/cluster/change/rotation/order.ts';
+import { ROTATED } from '../src/pki/keysets.ts';
 import { ARTIFACTS } from '../test/artifacts.ts';
 import { CLUSTER, DEBIAN_13, type Machine, type Rack, until, withRack } from '../test/peers/etcd/rack.ts';
 import { rotationOf, starts } from '../test/peers/etcd/rotation.ts';

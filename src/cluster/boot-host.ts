@@ -3,9 +3,10 @@
  * starts; their private keys are never stored.
  */
 import type { Clock } from '../base/clock.ts';
-import { type AuthorityName, leafOf } from '../pki/hierarchy.ts';
+import { leafOf } from '../pki/hierarchy.ts';
 import { PrivateKey } from '../pki/keys.ts';
 import { trustBundle } from '../pki/keyset.ts';
+import type { AuthorityName } from '../pki/keysets.ts';
 import type { Keysets, Pki } from '../pki/pki.ts';
 import type { IssuedCertificate } from '../pki/records.ts';
 import { KEYS } from '../store/keys.ts';

@@ -1,10 +1,10 @@
 /** Keysets from the keys of a cluster that another tool made, for example kubeadm. Pure. */
 import type { Millis } from '../base/duration.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
-import type { KeysetName } from './hierarchy.ts';
 import { readImported } from './imported.ts';
 import { PrivateKey } from './keys.ts';
 import { foundKeyset, generationId, type Keyset } from './keyset.ts';
+import { type AdoptedKeyset, isAuthority } from './keysets.ts';
 
 /** A key pair in PEM; the key of service accounts has no certificate. */
 export interface AdoptedPair {
@@ -12,9 +12,7 @@ export interface AdoptedPair {
   readonly certificate?: string;
 }
 
-/** The keysets that a cluster has. */
-export const ADOPTED = ['ca', 'etcd-ca', 'front-proxy-ca', 'sa'] as const satisfies readonly KeysetName[];
-export type AdoptedKeys = Readonly<Record<(typeof ADOPTED)[number], AdoptedPair>>;
+export type AdoptedKeys = Readonly<Record<AdoptedKeyset, AdoptedPair>>;
 
 /**
  * A keyset whose first generation is that pair. A CA is checked as one that `muster pki import`
@@ -23,13 +21,9 @@ export type AdoptedKeys = Readonly<Record<(typeof ADOPTED)[number], AdoptedPair>
  * @throws {MusterError} E_CA_IMPORT, which names the keyset and says what is wrong with the pair;
  *   the path of its fault is `certificate` or `key`
  */
-export function adoptedKeyset(
-  name: (typeof ADOPTED)[number],
-  { key, certificate }: AdoptedPair,
-  now: Millis,
-): Keyset {
+export function adoptedKeyset(name: AdoptedKeyset, { key, certificate }: AdoptedPair, now: Millis): Keyset {
   try {
-    if (name === 'sa') {
+    if (!isAuthority(name)) {
       const own = PrivateKey.fromPem(key);
       const publicKey = own.publicKey();
       return foundKeyset(name, { id: generationId(publicKey), createdAt: now, key: own, publicKey });
@@ -38,7 +32,7 @@ export function adoptedKeyset(
     return foundKeyset(name, readImported(certificate, key, now).generation);
   } catch (cause) {
     if (!(cause instanceof MusterError)) throw cause;
-    const path = name === 'sa' ? 'key' : cause.faults[0]?.path;
+    const path = isAuthority(name) ? cause.faults[0]?.path : 'key';
     const fault: Fault = { code: 'E_CA_IMPORT', message: cause.message, ...(path && { path }) };
     throw new MusterError('E_CA_IMPORT', `${name}: ${cause.message}`, { cause, faults: [fault] });
   }

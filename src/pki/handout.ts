@@ -5,10 +5,8 @@ import { Secret } from '../base/secret.ts';
 import { ENCRYPTION, type EncryptionKeyset, encryptionConfig } from './encryption.ts';
 import {
   AUTHORITIES,
-  AUTHORITY_NAMES,
   BOOTSTRAP_KUBECONFIG,
   type Delivery,
-  type KeysetName,
   KUBELET_CLIENT,
   type LeafName,
   leafOf,
@@ -19,6 +17,7 @@ import {
 } from './hierarchy.ts';
 import type { PrivateKey } from './keys.ts';
 import { type Keyset, primaryOf, signingPair, trustBundle, verifiers } from './keyset.ts';
+import { AUTHORITY_NAMES, type KeysetName } from './keysets.ts';
 import { type Credential, kubeconfigText } from './kubeconfig.ts';
 
 type FileContent =

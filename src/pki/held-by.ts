@@ -4,7 +4,8 @@
  */
 import type { Millis } from '../base/duration.ts';
 import { ENCRYPTION } from './encryption.ts';
-import { AUTHORITIES, AUTHORITY_NAMES, type Role, SERVICE_ACCOUNT } from './hierarchy.ts';
+import { AUTHORITIES, type Role, SERVICE_ACCOUNT } from './hierarchy.ts';
+import { AUTHORITY_NAMES } from './keysets.ts';
 import type { IssuedCertificate } from './records.ts';
 
 export interface HeldKey {

@@ -4,6 +4,7 @@
  * the differences with their reasons.
  */
 import type { Millis } from '../base/duration.ts';
+import type { AuthorityName } from './keysets.ts';
 import type { AlternativeNames, Purpose, SubjectName } from './x509.ts';
 
 const HOUR = 3_600_000;
@@ -26,21 +27,6 @@ export const KUBERNETES_DIRECTORY = '/etc/kubernetes';
 export const BOOTSTRAP_KUBECONFIG = `${KUBERNETES_DIRECTORY}/bootstrap-kubelet.conf`;
 /** Files that only kube-apiserver reads: for encryption, audit and admission. */
 export const APISERVER_DIRECTORY = `${KUBERNETES_DIRECTORY}/apiserver`;
-
-/** The CAs of a cluster, and Muster's own transport CA. */
-export const AUTHORITY_NAMES = ['ca', 'etcd-ca', 'front-proxy-ca', 'transport-ca'] as const;
-export type AuthorityName = (typeof AUTHORITY_NAMES)[number];
-/** Keysets: the CAs, and the key that signs service-account tokens. */
-export type KeysetName = AuthorityName | 'sa';
-/** The keysets of every cluster. */
-export const CLUSTER_KEYSETS = [
-  'ca',
-  'etcd-ca',
-  'front-proxy-ca',
-  'sa',
-] as const satisfies readonly KeysetName[];
-/** Muster's own keysets, for all clusters. */
-export const MUSTER_KEYSETS = ['transport-ca'] as const satisfies readonly KeysetName[];
 
 /**
  * Roles of a certificate holder. A control plane with stacked etcd has both `control-plane` and

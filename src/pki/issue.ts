@@ -2,11 +2,9 @@
 import type { Millis } from '../base/duration.ts';
 import {
   AUTHORITIES,
-  type AuthorityName,
   BACK_DATED,
   type ClusterNames,
   type Holder,
-  type KeysetName,
   type LeafName,
   leafOf,
   lifetimeOf,
@@ -14,6 +12,7 @@ import {
 } from './hierarchy.ts';
 import { type KeyAlgorithm, PrivateKey, type PublicKey } from './keys.ts';
 import { type Bridge, type Generation, generationId, type Keyset, signingPairOf } from './keyset.ts';
+import { type AuthorityName, isAuthority, type KeysetName } from './keysets.ts';
 import {
   type CertificateFacts,
   type IssuedPem,
@@ -38,7 +37,7 @@ export async function newGeneration(name: KeysetName, options: GenerationOptions
   const key = await PrivateKey.generate(options.algorithm);
   const publicKey = key.publicKey();
   const generation = { id: generationId(publicKey), createdAt: options.now, publicKey, key };
-  if (name === 'sa') return generation;
+  if (!isAuthority(name)) return generation;
   const { pem } = await selfSign(authorityFacts(name, publicKey, options), key);
   return { ...generation, certificate: pem };
 }

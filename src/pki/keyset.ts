@@ -18,8 +18,8 @@
  */
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
-import type { KeysetName } from './hierarchy.ts';
 import type { PrivateKey, PublicKey } from './keys.ts';
+import type { KeysetName } from './keysets.ts';
 
 /** The part that every generation has, whatever its key is for. */
 export interface Aged {

@@ -8,7 +8,7 @@ import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import type { Store, StoredRecord, Write } from '../store/store.ts';
-import { ADOPTED, type AdoptedKeys, adoptedKeyset } from './adopted.ts';
+import { type AdoptedKeys, adoptedKeyset } from './adopted.ts';
 import { type DataKeys, openDataKeys } from './data-keys.ts';
 import {
   decodeEncryption,
@@ -17,18 +17,7 @@ import {
   foundEncryption,
   newEncryptionKey,
 } from './encryption.ts';
-import {
-  type AuthorityName,
-  CLUSTER_KEYSETS,
-  type ClusterNames,
-  type Holder,
-  isOfMachines,
-  isProbe,
-  type KeysetName,
-  type LeafName,
-  leafOf,
-  MUSTER_KEYSETS,
-} from './hierarchy.ts';
+import { type ClusterNames, type Holder, isOfMachines, isProbe, type LeafName, leafOf } from './hierarchy.ts';
 import { issueLeaf, newGeneration } from './issue.ts';
 import { IssueLimit } from './issue-limit.ts';
 import type { KeyAlgorithm, PublicKey } from './keys.ts';
@@ -41,6 +30,7 @@ import {
   primaryOf,
   signingPairOf,
 } from './keyset.ts';
+import { ADOPTED, type AuthorityName, CLUSTER_KEYSETS, type KeysetName, MUSTER_KEYSETS } from './keysets.ts';
 import { pruneLedger } from './prune.ts';
 import { decodeIssued, decodeKeyset, encodeIssued, encodeKeyset, type IssuedCertificate } from './records.ts';
 import { orderRenewal, type RenewalOrder, renewalsOf } from './renewals.ts';

@@ -6,9 +6,10 @@ import { z } from 'zod';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS } from '../store/keys.ts';
-import { AUTHORITY_NAMES, LEAF_NAMES, type LeafName } from './hierarchy.ts';
+import { LEAF_NAMES, type LeafName } from './hierarchy.ts';
 import { PrivateKey, PublicKey } from './keys.ts';
 import { type Generation, generationId, type Keyset, keysetFault } from './keyset.ts';
+import { AUTHORITY_NAMES, KEYSET_NAMES } from './keysets.ts';
 import type { Envelope, Vault } from './vault.ts';
 
 const millis = z.int().transform((value) => value as Millis);
@@ -24,7 +25,7 @@ const generationRecord = z.strictObject({
 
 const keysetRecord = z.strictObject({
   v: z.literal(1),
-  name: z.enum([...AUTHORITY_NAMES, 'sa']),
+  name: z.enum(KEYSET_NAMES),
   primary: z.string(),
   made: z.array(generationRecord),
   trusted: z.array(generationRecord),

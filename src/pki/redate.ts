@@ -2,9 +2,10 @@
 import { X509Certificate } from 'node:crypto';
 import { type Clock, mustKnowTime } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
-import { AUTHORITIES, type KeysetName } from './hierarchy.ts';
+import { AUTHORITIES } from './hierarchy.ts';
 import { certifiedAgain, type GenerationOptions } from './issue.ts';
 import type { Generation, Keyset } from './keyset.ts';
+import { isAuthority, type KeysetName } from './keysets.ts';
 import type { Keysets, Pki } from './pki.ts';
 import { readAuthority } from './x509.ts';
 
@@ -15,11 +16,11 @@ const generationsOf = ({ made, trusted, distrusted }: Keyset): readonly Generati
 ];
 
 const isFromFuture = (name: KeysetName, { certificate }: Generation, now: Millis): boolean =>
-  name !== 'sa' && certificate !== undefined && readAuthority(certificate).notBefore > now;
+  isAuthority(name) && certificate !== undefined && readAuthority(certificate).notBefore > now;
 
 /** Whether Muster made the CA: only then it makes another certificate for it. */
 function isOurs(name: KeysetName, { certificate }: Generation): boolean {
-  if (name === 'sa' || certificate === undefined) return false;
+  if (!isAuthority(name) || certificate === undefined) return false;
   const ours = new X509Certificate(certificate).subject === `CN=${AUTHORITIES[name].commonName}`;
   return readAuthority(certificate).selfIssued && ours;
 }
@@ -42,7 +43,7 @@ export const notYetValid = (keysets: Keysets, now: Millis): readonly KeysetName[
 async function redated(keyset: Keyset, options: GenerationOptions): Promise<Keyset> {
   const { name } = keyset;
   const again = async (one: Generation): Promise<Generation> =>
-    name !== 'sa' && isOurs(name, one) && isFromFuture(name, one, options.now)
+    isAuthority(name) && isOurs(name, one) && isFromFuture(name, one, options.now)
       ? certifiedAgain(name, one, options)
       : one;
   return {

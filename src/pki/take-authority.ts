@@ -1,7 +1,7 @@
 /** Makes a CA that an operator brought the one that signs, or that a rotation leads to. */
 import { type Clock, mustKnowTime } from '../base/clock.ts';
-import type { AuthorityName } from './hierarchy.ts';
 import { foundKeyset, type Generation } from './keyset.ts';
+import type { AuthorityName } from './keysets.ts';
 import type { Pki } from './pki.ts';
 
 /**

@@ -4,7 +4,6 @@
  */
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
-import type { KeysetName } from './hierarchy.ts';
 import { newGeneration, withBridges } from './issue.ts';
 import {
   type Aged,
@@ -20,6 +19,7 @@ import {
   trust,
   trustAgain,
 } from './keyset.ts';
+import type { KeysetName } from './keysets.ts';
 import { readAuthority } from './x509.ts';
 
 export type RotatedKeyset = KeysetName | 'encryption';

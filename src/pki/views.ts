@@ -2,11 +2,13 @@
  * Keys and certificates as `muster pki status`, API and page show them. None contains a private
  * key.
  */
+
 import type { Millis } from '../base/duration.ts';
 import type { EncryptionKeyset } from './encryption.ts';
 import type { MachineFile } from './handout.ts';
 import { discoveryHash } from './keys.ts';
 import type { Aged, Keyset, KeysetOf } from './keyset.ts';
+import { keysetRow, type RotatedName } from './keysets.ts';
 import {
   type AlarmLevel,
   alarmOf,
@@ -44,7 +46,7 @@ export interface GenerationView {
 }
 
 interface KeysetView {
-  readonly name: string;
+  readonly name: RotatedName;
   readonly generations: readonly GenerationView[];
 }
 
@@ -83,7 +85,7 @@ const ticketsView = ({ id, before }: TicketSecrets): KeysetView => ({
 });
 
 function generations<G extends Aged>(
-  keyset: KeysetOf<string, G>,
+  keyset: KeysetOf<RotatedName, G>,
   more: (one: G) => Partial<GenerationView>,
 ): KeysetView {
   const view = (state: (one: G) => GenerationView['state']) => (one: G) => ({
@@ -184,7 +186,7 @@ const endingView = (ending: Ending, now: Millis) => {
 };
 
 export interface PkiStatusView {
-  readonly keysets: readonly KeysetView[];
+  readonly keysets: readonly (KeysetView & { readonly about: string })[];
   readonly certificates: readonly CertificateView[];
   /** What is renewed or ends within the time that was asked for, the first one first. */
   readonly forecast: readonly ForecastView[];
@@ -216,7 +218,7 @@ export function pkiStatusView(
       ...keysets.map((keyset) => keysetView(keyset, keys, now)),
       ...(keys.encryption ? [encryptionView(keys.encryption)] : []),
       ...(keys.tickets ? [ticketsView(keys.tickets)] : []),
-    ],
+    ].map((view) => ({ about: keysetRow(view.name).about, ...view })),
     certificates: keys.issued
       .toSorted((a, b) => a.notAfter - b.notAfter || (a.serial < b.serial ? -1 : 1))
       .map((one) => certificateView(one, now, keys.standing(one))),

@@ -87,7 +87,7 @@ export const KEYS = {
   keyset: keys('pki/SCOPE/keyset/NAME', {
     room: 'pki',
     holds:
-      'the generations of one key pair (ca, etcd-ca, front-proxy-ca, sa; transport-ca), private keys sealed; SCOPE is a cluster or `_muster`',
+      'the generations of one key pair, private keys sealed; NAME is one that `muster pki status` shows, SCOPE is a cluster or `_muster`',
   }),
   encryption: keys('pki/SCOPE/encryption', {
     room: 'pki',

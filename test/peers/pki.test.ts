@@ -9,7 +9,6 @@ import { PKI_DEVIATIONS, type PkiDeviation } from '../../src/pki/deviations.ts';
 import { handout } from '../../src/pki/handout.ts';
 import {
   AUTHORITIES,
-  AUTHORITY_NAMES,
   LEAF_NAMES,
   type LeafName,
   leafOf,
@@ -20,6 +19,7 @@ import {
 import { newGeneration } from '../../src/pki/issue.ts';
 import { KEY_ALGORITHMS, PrivateKey } from '../../src/pki/keys.ts';
 import { addTrusted, distrust, promote, signingPair, trustBundle } from '../../src/pki/keyset.ts';
+import { AUTHORITY_NAMES } from '../../src/pki/keysets.ts';
 import { MUSTER_SCOPE } from '../../src/store/keys.ts';
 import { CP1, factsOf, temporary, verifyFaults, type World, world } from '../unit/pki/kit.ts';
 

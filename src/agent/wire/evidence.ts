@@ -4,6 +4,7 @@
  * each program runs, which keys its pods' tokens have. A step of a change is done when this says
  * so. A machine is believed about itself only. Pure.
  */
+import { PROBED_KEYSETS, type ProbedKeyset } from '../../pki/keysets.ts';
 
 /** The listeners of a machine that a rotation of keys changes. */
 export const LISTENERS = {
@@ -23,10 +24,6 @@ interface Listener {
   /** The CAs whose clients it accepts. */
   readonly accepts: readonly ProbedKeyset[];
 }
-
-/** The CAs of which a machine has probe certificates. */
-export const PROBED_KEYSETS = ['ca', 'etcd-ca', 'front-proxy-ca'] as const;
-export type ProbedKeyset = (typeof PROBED_KEYSETS)[number];
 
 export type ListenerName = keyof typeof LISTENERS;
 export const LISTENER_NAMES = Object.keys(LISTENERS) as readonly ListenerName[];
@@ -94,7 +91,7 @@ export const MAX_PROBES = 12;
 
 /** A key identifier: 20 octets, or as long as an imported CA made it. */
 const KEY_ID = /^([0-9a-f]{2}){1,64}$/;
-const PROBE = /^(ca|etcd-ca|front-proxy-ca)\.[0-9a-f]{16}$/;
+const PROBE = new RegExp(`^(${PROBED_KEYSETS.join('|')})\\.[0-9a-f]{16}$`);
 const REVISION = /^(-|[0-9a-f]{1,64})$/;
 /** A static pod's UID has no dashes. */
 const UID = /^[0-9a-f-]{32,36}$/;

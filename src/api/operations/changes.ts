@@ -312,8 +312,7 @@ export const CHANGES = [
     {
       access: 'administer',
       second: 'emergency',
-      summary:
-        "Rotates keys of a cluster, or as cluster `_muster` Muster's own: `transport-ca`, `ticket-secret`.",
+      summary: "Rotates keys of a cluster, or as cluster `_muster` Muster's own.",
       query: z.strictObject({ dryRun }),
       body: z.strictObject({
         keysets: z.array(z.string()).min(1).meta({ description: 'Keysets, or `all` alone.' }),

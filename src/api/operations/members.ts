@@ -1,4 +1,5 @@
 /** Members of clusters: founding, machines that come and go, reset, restore, adoption. */
+
 import { z } from 'zod';
 import { duration, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -8,6 +9,7 @@ import type { Membership } from '../../cluster/change/membership.ts';
 import type { FoundingOrders } from '../../cluster/etcd/commands.ts';
 import type { FoundingRecord } from '../../cluster/etcd/founding.ts';
 import type { AdoptedKeys } from '../../pki/adopted.ts';
+import { ADOPTED, type AdoptedKeyset } from '../../pki/keysets.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { confirmed } from '../confirmed.ts';
 import { confirm, fault, names, texts, time, truth } from '../contract/contract.ts';
@@ -144,6 +146,11 @@ const pair = z.strictObject({
   key: z.string().meta({ description: 'PEM.' }),
   certificate: z.string().optional().meta({ description: 'PEM.' }),
 });
+/** The keys of a cluster that kubeadm made. */
+const adoptedPairs = Object.fromEntries(ADOPTED.map((name) => [name, pair])) as Record<
+  AdoptedKeyset,
+  typeof pair
+>;
 
 const shown = (record: FoundingRecord) => ({ record: foundingView(record) });
 
@@ -277,9 +284,7 @@ export const MEMBERS = [
     {
       access: 'administer',
       summary: 'Takes over the keys of a cluster that kubeadm made, which counts as founded then.',
-      body: z
-        .strictObject({ confirm, ca: pair, 'etcd-ca': pair, 'front-proxy-ca': pair, sa: pair })
-        .meta({ description: 'It is secret.' }),
+      body: z.strictObject({ confirm, ...adoptedPairs }).meta({ description: 'It is secret.' }),
       answer: ordered,
     },
     async ({ params: { name }, body }, { founding, pki }: Pick<Deps, 'founding' | 'pki'>) => {

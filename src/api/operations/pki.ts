@@ -1,4 +1,5 @@
 /** Keys and certificates: status, export, import, renewal, and the vault that seals them. */
+
 import { z } from 'zod';
 import { pkiStandings } from '../../agent/serve/pki-standings.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -12,6 +13,7 @@ import type { Exports } from '../../pki/exported.ts';
 import { exportScope } from '../../pki/exported.ts';
 import { isOfMachines, isProbe, LEAF_NAMES } from '../../pki/hierarchy.ts';
 import { readImported } from '../../pki/imported.ts';
+import { IMPORTED_KEYSETS } from '../../pki/keysets.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { takeAuthority } from '../../pki/take-authority.ts';
 import { pkiStatusView, type TicketSecrets } from '../../pki/views.ts';
@@ -64,7 +66,9 @@ const scope = z
   .strictObject({
     scope: z.string(),
     of: z.enum(['cluster', 'muster']),
-    keysets: z.array(z.strictObject({ name: z.string(), generations: z.array(generation) })),
+    keysets: z.array(
+      z.strictObject({ name: z.string(), about: z.string(), generations: z.array(generation) }),
+    ),
     certificates: z.array(
       z.strictObject({
         serial: z.string(),
@@ -119,9 +123,6 @@ const exported = z.strictObject({
     }),
   ),
 });
-
-/** The CAs of a cluster that can be brought. */
-const IMPORTED_KEYSETS = ['ca', 'etcd-ca', 'front-proxy-ca'] as const;
 
 /** How far `muster pki status` looks ahead by default. */
 const WITHIN = duration('90d');

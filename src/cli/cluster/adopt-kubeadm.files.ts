@@ -3,8 +3,9 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { ADOPTED, type AdoptedKeys, adoptedKeyset } from '../../pki/adopted.ts';
+import { type AdoptedKeys, adoptedKeyset } from '../../pki/adopted.ts';
 import { PrivateKey, PublicKey } from '../../pki/keys.ts';
+import { ADOPTED, isAuthority, KEYSETS } from '../../pki/keysets.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { foreignYaml } from '../import/inventory.ts';
 import { writtenFaults } from '../import/written.ts';
@@ -20,14 +21,6 @@ interface AdoptKubeadmOptions extends ServerOptions {
   readonly confirm?: string;
 }
 
-/** The files of each keyset below the directory `pki`, without their endings. */
-const FILES = {
-  ca: 'ca',
-  'etcd-ca': 'etcd/ca',
-  'front-proxy-ca': 'front-proxy-ca',
-  sa: 'sa',
-} as const satisfies Record<(typeof ADOPTED)[number], string>;
-
 const CONFIG = 'kubeadm-config.yaml';
 
 function textOf(file: string): string {
@@ -40,9 +33,9 @@ function textOf(file: string): string {
 
 function keysIn(directory: string): AdoptedKeys {
   const pairs = ADOPTED.map((name) => {
-    const at = path.join(directory, FILES[name]);
+    const at = path.join(directory, KEYSETS[name].adoptedFrom);
     const key = textOf(`${at}.key`);
-    const pair = name === 'sa' ? { key } : { key, certificate: textOf(`${at}.crt`) };
+    const pair = isAuthority(name) ? { key, certificate: textOf(`${at}.crt`) } : { key };
     // What cannot be used is refused before anything is sent.
     try {
       adoptedKeyset(name, pair, millis(Date.now()));

@@ -1,9 +1,11 @@
 /** The verbs `muster pki rotate` and `muster pki rotation`. */
+
 import type { Given } from '../../api/contract/request.ts';
 import type { Answer } from '../../api/operations.ts';
 import { counted } from '../../base/counted.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ChangePreview } from '../../cluster/change/preview.ts';
+import { breakable, breaksOf } from '../../pki/keysets.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -70,17 +72,6 @@ interface DistrustOptions extends Options {
   readonly without?: readonly string[];
 }
 
-/** What breaks when a keyset's old keys end at once. */
-const BREAKS: Readonly<Record<string, string>> = {
-  ca: 'kubelets, controller managers and schedulers until they have restarted with new certificates; pods until they have read the new CA; every kubeconfig of a user, for good',
-  'etcd-ca': 'clients of etcd that have no new certificate; members restart one after the other',
-  'front-proxy-ca': 'aggregated APIs for a moment',
-  sa: 'every token of a pod, until its kubelet has renewed it; tokens in Secrets, for good',
-  'transport-ca':
-    'agents that do not report within 45 seconds, until their machines boot; `muster login` everywhere',
-  'ticket-secret': 'machines that boot at this moment, until they boot again',
-};
-
 /**
  * `muster pki distrust`: ends the old keys at once, because they are in the wrong hands.
  *
@@ -106,9 +97,8 @@ export async function distrust(
   };
   if (confirm !== name) {
     io.out(previewText(await previewOf(client, asked)));
-    const ended = Object.keys(BREAKS).filter((one) => OWN_KEYS.includes(one) === (name === OWN));
-    for (const one of keysets.includes('all') ? ended : keysets)
-      io.out(`${one} cuts off: ${BREAKS[one] ?? 'what uses it'}\n`);
+    const ended = keysets.includes('all') ? breakable(name === OWN ? 'muster' : 'cluster') : keysets;
+    for (const one of ended) io.out(`${one} cuts off: ${breaksOf(one) ?? 'what uses it'}\n`);
     throw new MusterError(
       'E_USAGE',
       `this ends the old keys at once, and cannot be taken back; if that is right, add --confirm ${name}`,
@@ -119,8 +109,6 @@ export async function distrust(
   io.out(`${commandOf(cluster)} shows how far it is\n`);
   return EXIT.ok;
 }
-
-const OWN_KEYS: readonly string[] = ['transport-ca', 'ticket-secret'];
 
 const ORDERS = {
   pause: 'POST /v1/clusters/:name/rotation/pause',

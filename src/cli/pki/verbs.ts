@@ -1,5 +1,7 @@
-/** Registers `muster kubeconfig`, `muster pki status` and `muster pki export`. */
+/** Registers `muster kubeconfig` and the verbs of `muster pki`. */
+
 import { type Command, Option } from 'commander';
+import { breakable, IMPORTED_KEYSETS, OWN_ROTATED, ROTATED } from '../../pki/keysets.ts';
 import type { Io } from '../io.ts';
 import { type Finish, notEmpty, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
@@ -117,7 +119,7 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
       )
       .argument(
         '<keyset...>',
-        'of a cluster: ca, etcd-ca, front-proxy-ca, sa, encryption; of Muster itself: transport-ca, ticket-secret; or all',
+        `of a cluster: ${ROTATED.join(', ')}; of Muster itself: ${OWN_ROTATED.join(', ')}; or all`,
       )
       .option('--cluster <name>', "name of the Cluster; without it, Muster's own keys are rotated", notEmpty)
       .option('--dry-run', 'only say what would happen: steps, restarts, minutes, the point of no return')
@@ -132,7 +134,7 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
     rotate,
     ['muster pki rotate all --cluster blue --dry-run', 'see what a rotation of all keys would do'],
     ['muster pki rotate etcd-ca --cluster blue --pause-before distrust', 'stop before the old CA ends'],
-    ['muster pki rotate transport-ca', 'replace the CA by which agents and the boot host believe each other'],
+    ['muster pki rotate transport-ca', 'replace the CA by which agents and the boot host trust each other'],
   );
   const distrust = withServer(
     pki
@@ -143,7 +145,7 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
       )
       .argument(
         '<keyset...>',
-        'of a cluster: ca, etcd-ca, front-proxy-ca, sa; of Muster itself: transport-ca, ticket-secret; or all',
+        `of a cluster: ${breakable('cluster').join(', ')}; of Muster itself: ${breakable('muster').join(', ')}; or all`,
       )
       .option('--cluster <name>', "name of the Cluster; without it, Muster's own keys end", notEmpty)
       .option('--now', 'do it at once')
@@ -190,7 +192,7 @@ const registerAuthorities: Register = (pki, io, finish) => {
         'Takes a CA of yours, self-signed or intermediate, with its private key. It signs at once if the keyset has signed nothing yet, for example before the cluster is founded; otherwise after the next rotation of the keyset. Give the certificate of the CA alone: it is trusted itself, and nothing above it.',
       )
       .argument('<cluster>', 'name of the Cluster')
-      .argument('<keyset>', 'ca, etcd-ca or front-proxy-ca')
+      .argument('<keyset>', IMPORTED_KEYSETS.join(', '))
       .requiredOption('--certificate <file>', 'its certificate in PEM', notEmpty)
       .requiredOption('--key <file>', 'its private key in PEM, without a passphrase', notEmpty),
   ).action(async (cluster: string, keyset: string, options) =>

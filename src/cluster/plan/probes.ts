@@ -7,7 +7,6 @@ import {
   LISTENER_NAMES,
   LISTENERS,
   type ListenerName,
-  type ProbedKeyset,
   type ProbeName,
   probeName,
 } from '../../agent/wire/evidence.ts';
@@ -15,15 +14,9 @@ import { type PlanLine, probePath } from '../../agent/wire/plan.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';
 import type { LeafName } from '../../pki/hierarchy.ts';
 import { allGenerations } from '../../pki/keyset.ts';
+import { KEYSETS, type ProbedKeyset } from '../../pki/keysets.ts';
 import type { Keysets } from '../../pki/pki.ts';
 import { addressOf, type ClusterMachine, type ClusterRole } from '../model/resolved-cluster.ts';
-
-/** The leaf of each CA's probes. */
-const PROBE_LEAVES = {
-  ca: 'probe',
-  'etcd-ca': 'etcd-probe',
-  'front-proxy-ca': 'front-proxy-probe',
-} as const satisfies Readonly<Record<ProbedKeyset, LeafName>>;
 
 /** The machines that have each listener; it is at their own address, or at loopback alone. */
 const PLACES: Readonly<
@@ -61,7 +54,7 @@ const listenersOf = ({ roles }: ClusterMachine): readonly ListenerName[] =>
 const wanted = (keyset: ProbedKeyset, generation: string): WantedProbe => ({
   name: probeName(keyset, generation),
   keyset,
-  leaf: PROBE_LEAVES[keyset],
+  leaf: KEYSETS[keyset].probedBy,
   generation,
 });
 

@@ -9,18 +9,9 @@ import { Dialog } from '../parts/dialog.tsx';
 import { ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
 
-/** What each keyset is for. The server refuses others. */
-const ABOUT: Readonly<Record<string, string>> = {
-  ca: 'the CA of Kubernetes: API servers, kubelets, administrators',
-  'etcd-ca': 'the CA of etcd',
-  'front-proxy-ca': 'the CA of extension API servers',
-  sa: 'signs tokens of service accounts',
-  encryption: 'encrypts Secrets in etcd',
-};
-
 interface RotateProps {
   readonly cluster: string;
-  readonly keysets: readonly string[];
+  readonly keysets: readonly { readonly name: string; readonly about: string }[];
 }
 
 export function Rotate({ cluster, keysets }: RotateProps) {
@@ -36,7 +27,6 @@ export function Rotate({ cluster, keysets }: RotateProps) {
 }
 
 function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () => void }) {
-  const known = keysets.filter((name) => name in ABOUT);
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const [careful, setCareful] = useState(true);
   const [preview, setPreview] = useState<ChangePreview | undefined>(undefined);
@@ -68,7 +58,7 @@ function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () 
       <form onSubmit={look}>
         <fieldset class="plain" disabled={preview !== undefined}>
           <legend>Which keys get a successor?</legend>
-          {known.map((name) => (
+          {keysets.map(({ name, about }) => (
             <label key={name} class="check">
               <input
                 type="checkbox"
@@ -77,7 +67,7 @@ function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () 
                   setChosen(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name])
                 }
               />
-              {name} <span class="dim">{ABOUT[name]}</span>
+              {name} <span class="dim">{about}</span>
             </label>
           ))}
         </fieldset>

@@ -58,7 +58,7 @@ function Scope({ status, whole }: { readonly status: ScopeStatus; readonly whole
         )}
         {of === 'cluster' && may('administer', scope) && (
           <span class="push">
-            <Rotate cluster={scope} keysets={keysets.map(({ name }) => name)} />
+            <Rotate cluster={scope} keysets={keysets} />
           </span>
         )}
       </header>

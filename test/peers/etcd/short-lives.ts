@@ -4,7 +4,8 @@
  */
 import { duration } from '../../../src/base/duration.ts';
 import { PKI_TIMES } from '../../../src/cluster/resolve/check.ts';
-import { AUTHORITIES, type AuthorityName } from '../../../src/pki/hierarchy.ts';
+import { AUTHORITIES } from '../../../src/pki/hierarchy.ts';
+import type { AuthorityName } from '../../../src/pki/keysets.ts';
 
 /** CA → how long it lives. */
 export type Lives = Readonly<Partial<Record<AuthorityName, string>>>;

@@ -10,7 +10,6 @@ import tls from 'node:tls';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
-import { AUTHORITY_NAMES, type AuthorityName } from '../../../src/pki/hierarchy.ts';
 import { newGeneration, noRoomForBridge, withBridges } from '../../../src/pki/issue.ts';
 import { type KeyAlgorithm, PrivateKey } from '../../../src/pki/keys.ts';
 import {
@@ -22,6 +21,7 @@ import {
   primaryOf,
   promote,
 } from '../../../src/pki/keyset.ts';
+import { AUTHORITY_NAMES, type AuthorityName } from '../../../src/pki/keysets.ts';
 import { generationsByKeyId } from '../../../src/pki/transitions.ts';
 import { issuerKeyIdOf, readAuthority, selfSign } from '../../../src/pki/x509.ts';
 import { MUSTER_SCOPE } from '../../../src/store/keys.ts';

@@ -9,13 +9,13 @@ import type { Held } from '../../../src/pki/handout.ts';
 import {
   type ClusterNames,
   type Holder,
-  type KeysetName,
   LEAF_NAMES,
   type LeafName,
   leafOf,
 } from '../../../src/pki/hierarchy.ts';
 import { type KeyAlgorithm, PrivateKey } from '../../../src/pki/keys.ts';
 import type { Keyset } from '../../../src/pki/keyset.ts';
+import type { KeysetName } from '../../../src/pki/keysets.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { MUSTER_SCOPE } from '../../../src/store/keys.ts';

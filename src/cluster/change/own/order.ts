@@ -1,10 +1,6 @@
 /** What is ordered of a rotation of Muster's own keys, and what its steps observe. */
 import { z } from 'zod';
 
-/** Muster's own keys that can be rotated. */
-export const OWN_ROTATED = ['transport-ca', 'ticket-secret'] as const;
-export type OwnRotated = (typeof OWN_ROTATED)[number];
-
 export const ownOrder = z.strictObject({
   /** The transport CA; absent: it stays as it is. */
   ca: z

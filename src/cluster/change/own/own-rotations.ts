@@ -2,6 +2,7 @@
 import type { TicketKeys } from '../../../agent/identity/ticket-keys.ts';
 import { MusterError } from '../../../base/errors.ts';
 import { allGenerations } from '../../../pki/keyset.ts';
+import { OWN_ROTATED, type OwnRotated } from '../../../pki/keysets.ts';
 import type { Pki } from '../../../pki/pki.ts';
 import { MUSTER_SCOPE } from '../../../store/keys.ts';
 import type { Changes } from '../changes.ts';
@@ -10,7 +11,7 @@ import { previewOf } from '../preview.ts';
 import { type ChangeProgress, progressIn } from '../progress.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { RotateRequest, Rotations } from '../rotation/rotations.ts';
-import { OWN_ROTATED, type OwnOrder, type OwnRotated } from './order.ts';
+import type { OwnOrder } from './order.ts';
 import { transportCa } from './own-rotation.ts';
 
 interface OwnRotationsDeps {

@@ -7,13 +7,13 @@
 import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis } from '../../../base/duration.ts';
 import { type Aged, type Generation, type KeysetOf, primaryOf } from '../../../pki/keyset.ts';
+import { ROTATED, type Rotated } from '../../../pki/keysets.ts';
 import type { Pki } from '../../../pki/pki.ts';
 import { readAuthority } from '../../../pki/x509.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../../joining/rounds.ts';
 import type { ResolvedCluster } from '../../model/resolved-cluster.ts';
 import type { Changes } from '../changes.ts';
 import type { ChangeRecord } from '../record.ts';
-import { ROTATED, type Rotated } from './order.ts';
 import type { Rotations } from './rotations.ts';
 
 interface ByAgeDeps {

@@ -5,14 +5,9 @@
  * Files that were written prove nothing: a listener shows its issuer, a probe certificate is
  * accepted or refused, an API server says which configuration it has loaded.
  */
-import {
-  type Evidence,
-  LISTENERS,
-  type ListenerName,
-  type ProbedKeyset,
-  probeName,
-} from '../../../agent/wire/evidence.ts';
+import { type Evidence, LISTENERS, type ListenerName, probeName } from '../../../agent/wire/evidence.ts';
 import { firstFew } from '../../../base/first-few.ts';
+import type { ProbedKeyset } from '../../../pki/keysets.ts';
 import type { ClusterRole } from '../../model/resolved-cluster.ts';
 import { done, held, type MachineSeen, type Step, type StepInput, type Verdict, waiting } from '../step.ts';
 import type { RotatedKeyset, RotationOrder, RotationSeen } from './order.ts';

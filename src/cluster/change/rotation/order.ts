@@ -1,6 +1,7 @@
 /** What is ordered of a rotation, and what its steps observe of the cluster as a whole. */
 import { z } from 'zod';
 import type { Millis } from '../../../base/duration.ts';
+import { ROTATED } from '../../../pki/keysets.ts';
 import type { KeysetState, NamedGeneration } from '../../../pki/transitions.ts';
 
 /** How much one API server refused in a time. */
@@ -11,10 +12,6 @@ export interface Counted {
   /** Connections that ended in the TLS handshake. */
   readonly handshakes: number;
 }
-
-/** The keysets of a cluster that can be rotated. */
-export const ROTATED = ['ca', 'etcd-ca', 'front-proxy-ca', 'sa', 'encryption'] as const;
-export type Rotated = (typeof ROTATED)[number];
 
 const keyset = z.strictObject({
   name: z.enum(ROTATED),

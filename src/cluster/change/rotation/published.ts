@@ -2,8 +2,10 @@
  * The ConfigMaps through which a cluster publishes its CAs. Kubernetes writes them; one of them the
  * rotation has to correct, because API servers only ever add to it.
  */
+
 import { fieldsOf, listOf, textOf } from '../../../base/foreign-json.ts';
 import { trustBundle } from '../../../pki/keyset.ts';
+import { keysetRow, type PublishedAs } from '../../../pki/keysets.ts';
 import type { Keysets } from '../../../pki/pki.ts';
 import { ifThere, type Kube } from '../../kube.ts';
 
@@ -45,16 +47,16 @@ export const sameBundle = (a: string, b: string): boolean => a.trim() === b.trim
 const AUTHENTICATION = '/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication';
 
 /** What aggregated API servers and the scheduler trust, by the keys of that ConfigMap. */
-export interface PublishedTrust {
-  readonly 'client-ca-file': string;
-  readonly 'requestheader-client-ca-file': string;
-}
+export type PublishedTrust = Readonly<Record<PublishedAs, string>>;
 
 /** What the ConfigMap has to hold for these keys. */
-export const publishedBy = (keysets: Keysets): PublishedTrust => ({
-  'client-ca-file': trustBundle(keysets.get('ca')!),
-  'requestheader-client-ca-file': trustBundle(keysets.get('front-proxy-ca')!),
-});
+export const publishedBy = (keysets: Keysets): PublishedTrust =>
+  Object.fromEntries(
+    [...keysets.values()].flatMap((keyset) => {
+      const { publishedAs } = keysetRow(keyset.name);
+      return publishedAs === undefined ? [] : [[publishedAs, trustBundle(keyset)]];
+    }),
+  ) as PublishedTrust;
 
 /** Whether the ConfigMap holds exactly these bundles. */
 export async function trustIsPublished(kube: Kube, trust: PublishedTrust): Promise<boolean> {

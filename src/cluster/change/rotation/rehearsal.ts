@@ -4,6 +4,7 @@
  * do, the old keys are trusted again there. Pure.
  */
 import { duration, type Millis } from '../../../base/duration.ts';
+import { keysetRow } from '../../../pki/keysets.ts';
 import { type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
 import type { Rehearsal } from '../../plan/running-change.ts';
 import type { ChangeRecord } from '../record.ts';
@@ -17,12 +18,9 @@ const AGAIN_AFTER = duration('5m');
 /** Name by which operators leave the rehearsal out. */
 export const REHEARSAL = 'rehearsal';
 
-/** Keysets by which an API server accepts its clients. */
-const OF_CLIENTS: readonly string[] = ['ca', 'front-proxy-ca', 'sa'];
-
 /** Whether the rotation rehearses the end of the old keys. */
 export const rehearses = ({ keysets, emergency, leave }: RotationOrder): boolean =>
-  emergency !== true && !leave.includes(REHEARSAL) && keysets.some(({ name }) => OF_CLIENTS.includes(name));
+  emergency !== true && !leave.includes(REHEARSAL) && keysets.some(({ name }) => keysetRow(name).ofClients);
 
 /** The control plane that rehearses; undefined when all are left out. */
 export const rehearserOf = (resolved: ResolvedCluster, without: readonly string[]): string | undefined =>

@@ -2,6 +2,7 @@
  * `muster pki rotate` and `muster pki rotation`: checks an order and begins the rotation, or says
  * what it would do.
  */
+
 import type { Clock } from '../../../base/clock.ts';
 import { MusterError } from '../../../base/errors.ts';
 import { noRoomForBridge } from '../../../pki/issue.ts';
@@ -12,6 +13,7 @@ import {
   type Keyset,
   type KeysetOf,
 } from '../../../pki/keyset.ts';
+import { keysetRow, ROTATED, type Rotated } from '../../../pki/keysets.ts';
 import type { Pki } from '../../../pki/pki.ts';
 import { readAuthority } from '../../../pki/x509.ts';
 import type { FoundingStatus } from '../../etcd/status.ts';
@@ -22,7 +24,7 @@ import type { AnyKind } from '../kind.ts';
 import { type ChangePreview, previewOf } from '../preview.ts';
 import { type ChangeProgress, progressIn } from '../progress.ts';
 import type { ChangeRecord } from '../record.ts';
-import { ROTATED, type Rotated, type RotatedKeyset, type RotationOrder, rotationOrder } from './order.ts';
+import { type RotatedKeyset, type RotationOrder, rotationOrder } from './order.ts';
 
 export interface RotateRequest {
   /** Names of keysets, or `all` alone. */
@@ -74,9 +76,6 @@ export interface Rotations {
     by: string,
   ): Promise<ChangeProgress>;
 }
-
-/** The CAs that programs trust only from their start on, so that a bridge saves a restart. */
-const BRIDGED: readonly string[] = ['etcd-ca', 'front-proxy-ca'];
 
 /**
  * Makes the operators' orders about rotations.
@@ -183,7 +182,7 @@ async function keysetsOf(
         known: allGenerations(keyset)
           .filter((one) => one.id === keyset.primary || !keyset.made.includes(one) || hasEnded(one, clock))
           .map(({ id }) => id),
-        bridged: BRIDGED.includes(name) && hasRoom(keysets.get(name as 'ca')!, clock),
+        bridged: keysetRow(name).bridged === true && hasRoom(keysets.get(name as 'ca')!, clock),
       };
     });
 }

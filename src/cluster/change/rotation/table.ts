@@ -18,6 +18,7 @@
  * depends on it; then it is forgotten.
  */
 import { duration } from '../../../base/duration.ts';
+import { type KeysetRow, keysetRow, type Restarting, type Rotated } from '../../../pki/keysets.ts';
 import type { ClusterRole } from '../../model/resolved-cluster.ts';
 import type { ChangeTable, Route, Scope, Step } from '../step.ts';
 import {
@@ -33,7 +34,7 @@ import {
   tokensRenewed,
   trustPublished,
 } from './evidence.ts';
-import type { Rotated, RotationOrder, RotationSeen } from './order.ts';
+import type { RotationOrder, RotationSeen } from './order.ts';
 import { rehearsedWell, rehearsesHere, watchedBefore } from './rehearsal.ts';
 
 type RotationStep = Step<RotationOrder, RotationSeen>;
@@ -41,14 +42,14 @@ type RotationStep = Step<RotationOrder, RotationSeen>;
 const EVERYWHERE: Scope = { on: 'machines', roles: ['control-plane', 'etcd', 'worker'], atOnce: 'all' };
 const BOOT_HOST: Scope = { on: 'boot-host' };
 
-const rotates = ({ keysets }: RotationOrder, ...names: readonly Rotated[]): boolean =>
-  keysets.some(({ name }) => names.includes(name));
+const rotates = ({ keysets }: RotationOrder, wanted: Rotated): boolean =>
+  keysets.some(({ name }) => name === wanted);
 
-/** Programs that restart because of these keysets, by the roles of a machine. */
-const restartsOf =
-  (programs: Partial<Readonly<Record<Rotated, readonly string[]>>>, { keysets }: RotationOrder) =>
+/** Programs that restart in a step because of these keysets, by the roles of a machine. */
+const restartsIn =
+  (step: Restarting, { keysets }: RotationOrder) =>
   (roles: readonly ClusterRole[]): readonly string[] => {
-    const all = keysets.flatMap(({ name }) => programs[name] ?? []);
+    const all = keysets.flatMap(({ name }) => keysetRow(name).restarts?.[step] ?? []);
     return [...new Set(all)].filter((program) => roles.some((role) => RUNS[role].includes(program)));
   };
 
@@ -72,7 +73,7 @@ const trust = (order: RotationOrder): RotationStep => ({
   scope: EVERYWHERE,
   acts: true,
   takes: { total: duration('1m'), eachTurn: duration('30s') },
-  restarts: restartsOf({ ca: ['kubelet', 'kube-controller-manager'], sa: ['kube-apiserver'] }, order),
+  restarts: restartsIn('trust', order),
   machine: firstNotDone(carriedOut, accepts('both', { published: true }), encryptionLoaded),
   ...(rotates(order, 'ca') && { whole: rootCaPublished }),
 });
@@ -83,7 +84,7 @@ const issue = (order: RotationOrder): RotationStep => ({
   scope: EVERYWHERE,
   acts: true,
   takes: { total: duration('1m'), eachTurn: duration('30s') },
-  restarts: restartsOf({ ca: ['kubelet'], sa: ['kube-apiserver', 'kube-controller-manager'] }, order),
+  restarts: restartsIn('issue', order),
   machine: firstNotDone(carriedOut, issuedBy('to'), encryptionLoaded),
 });
 
@@ -122,15 +123,7 @@ const distrust = (order: RotationOrder): RotationStep => ({
   acts: true,
   noReturn: true,
   takes: { total: duration('1m'), eachTurn: duration('30s') },
-  restarts: restartsOf(
-    {
-      ca: ['kubelet', 'kube-controller-manager'],
-      'etcd-ca': ['etcd', 'kube-apiserver'],
-      'front-proxy-ca': ['kube-controller-manager'],
-      sa: ['kube-apiserver'],
-    },
-    order,
-  ),
+  restarts: restartsIn('distrust', order),
   machine: firstNotDone(carriedOut, issuedBy('to'), accepts('new', { published: false }), encryptionLoaded),
   ...(rotates(order, 'ca') && { whole: rootCaPublished }),
 });
@@ -197,7 +190,8 @@ const forgetNew = (): RotationStep => ({
 });
 
 function forward(order: RotationOrder): Route<RotationOrder, RotationSeen> {
-  const publishes = rotates(order, 'ca', 'front-proxy-ca') ? [publish()] : [];
+  const has = (fits: (row: KeysetRow) => unknown) => order.keysets.some(({ name }) => fits(keysetRow(name)));
+  const publishes = has(({ publishedAs }) => publishedAs) ? [publish()] : [];
   if (order.emergency) return [generate(), replace(order), ...publishes, forget()];
   const trusts = order.keysets.some(({ bridged }) => !bridged);
   return [
@@ -205,7 +199,7 @@ function forward(order: RotationOrder): Route<RotationOrder, RotationSeen> {
     ...(trusts ? [trust(order)] : []),
     issue(order),
     ...(rotates(order, 'encryption') ? [rewrite()] : []),
-    ...(rotates(order, 'ca', 'front-proxy-ca', 'sa') ? [search(), rehearse()] : []),
+    ...(has(({ ofClients }) => ofClients) ? [search(), rehearse()] : []),
     distrust(order),
     ...publishes,
     forget(),

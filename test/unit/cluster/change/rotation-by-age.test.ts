@@ -3,8 +3,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { keysetsDue, rotateIfDue } from '../../../../src/cluster/change/rotation/by-age.ts';
-import { ROTATED } from '../../../../src/cluster/change/rotation/order.ts';
 import { allGenerations } from '../../../../src/pki/keyset.ts';
+import { ROTATED } from '../../../../src/pki/keysets.ts';
 import { world } from '../../pki/kit.ts';
 import { Cluster } from './rotation-kit.ts';
 
