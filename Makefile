@@ -91,6 +91,10 @@ page: dist/page/index.html ## Build the web page into dist/page
 dist/page/index.html: package-lock.json vite.config.ts $(shell find src/page -type f) | node_modules
 	@npm run --silent build:page -- --logLevel warn
 
+.PHONY: hooks
+hooks: ## Have git check the titles of commits in this checkout
+	@git config core.hooksPath scripts/hooks
+
 .PHONY: docs
 docs: node_modules ## Write the generated pages: ports, errors, metrics, events, reference, schemas
 	@$(NODE) scripts/docs.ts

@@ -44,7 +44,7 @@ export async function serve(options: ServeOptions): Promise<void> {
     const state = await openState(options, common, closing, ended.reject);
     closing.defer(await followClock(common, state));
     const boot = createBoot(options, common, state, closing);
-    // Before the first listener opens: who has an answer may already stop the server.
+    // Set before the first listener opens, because a client that got an answer may stop the server.
     for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => ended.resolve());
     // Listeners let the requests under way finish, all at the same time.
     const listeners: CloseListener[] = [];

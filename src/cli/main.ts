@@ -8,8 +8,7 @@ import { EXIT, errorText, type Io } from './io.ts';
 
 /**
  * Ends the process when its output can no longer be written. It ends without an error when the
- * reader closed its end (`muster get …
- * head -1`), otherwise with an error.
+ * reader closed its end, as `head -1` does, otherwise with an error.
  */
 function endWhenReaderLeaves(stream: NodeJS.WriteStream): void {
   stream.on('error', (cause: NodeJS.ErrnoException) => {

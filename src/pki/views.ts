@@ -191,8 +191,8 @@ export interface PkiStatusView {
   /** What is renewed or ends within the time that was asked for, the first one first. */
   readonly forecast: readonly ForecastView[];
   /**
-   * What ends first of what a cluster needs if its boot host stays away: so long the cluster can do
-   * without. Absent for Muster's own keys.
+   * The first thing that ends while the boot host stays away and that the cluster needs: until then
+   * it works without. Absent for Muster's own keys.
    */
   readonly withoutBootHost?: Omit<ForecastView, 'at' | 'does'> & { readonly leftSeconds: number };
 }

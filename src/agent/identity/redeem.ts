@@ -184,7 +184,7 @@ function hold(
   return { kind: 'hold', hold: 'approval', nonce: waits.nonce };
 }
 
-/** Why a machine does not go on whose key waits. */
+/** What a machine waits for while its key is not approved. */
 export const waitingReason = (machine: string): Reason => ({
   code: 'approval',
   text: `Its key waits for an operator: \`muster machine approve ${machine} CODE\`, with the code on its console.`,

@@ -1,8 +1,4 @@
-/**
- * The verbs `muster artifacts ls
- * verify
- * rm`.
- */
+/** The verbs `muster artifacts ls`, `verify` and `rm`. */
 import type { Answer } from '../../api/operations.ts';
 import { type Artifact, artifactName, filesOf } from '../../artifacts/book.ts';
 import { MusterError } from '../../base/errors.ts';

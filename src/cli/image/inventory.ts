@@ -1,8 +1,4 @@
-/**
- * The verbs `muster image ls
- * verify
- * rm`.
- */
+/** The verbs `muster image ls`, `verify` and `rm`. */
 import type { AssetView, UploadView } from '../../api/operations/assets.ts';
 import type { Shown } from '../../api/shown.ts';
 import { MusterError } from '../../base/errors.ts';

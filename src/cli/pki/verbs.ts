@@ -1,5 +1,4 @@
 /** Registers `muster kubeconfig` and the verbs of `muster pki`. */
-
 import { type Command, Option } from 'commander';
 import { breakable, IMPORTED_KEYSETS, OWN_ROTATED, ROTATED } from '../../pki/keysets.ts';
 import type { Io } from '../io.ts';
@@ -37,7 +36,7 @@ export const registerPki: Register = (program, io, finish) => {
     ],
     [
       'muster kubeconfig blue --exec > blue.kubeconfig',
-      'the same without a secret in the file: kubectl calls muster, as whom you are logged in',
+      'the same without a secret in the file: kubectl asks muster, as the operator who is logged in',
     ],
   );
   const pki = program

@@ -324,8 +324,7 @@ function verdictOf<Order, Seen>(
 
 /**
  * For how long the step has had neither new evidence nor a new turn, and no hook has let a machine
- * begin. A clock that jumps, or a
- * server that has just started, makes it shorter and never longer.
+ * begin. A clock that jumps, or a server that has just started, makes it shorter and never longer.
  */
 function stillSince<Order, Seen>(
   { since, evidence, turns, turnedAt = since }: ChangeRecord<Order>,

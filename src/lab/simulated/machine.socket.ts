@@ -116,8 +116,9 @@ nic eno2 02:00:5c:00:00:ff 0 0 simulated
 const MOST_FAILURES = 8;
 /** A machine that does not settle within this many plans makes no progress. */
 const MOST_POLLS = 400;
-/** After its firmware gave up, a machine starts over this much later, and so often at most. */
+/** A machine whose firmware gave up starts over after this time. */
 const OVER_AGAIN_SECONDS = 5;
+/** How often a machine starts over at most. */
 const MOST_STARTS = 10;
 
 export class SimulatedMachine {

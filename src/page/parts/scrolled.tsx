@@ -1,7 +1,7 @@
 /** A long text in a box of its own. */
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
-/** So many pixels above its end a reader is at the end. */
+/** A reader within this many pixels of the end counts as being at the end. */
 const NEAR_END = 24;
 
 /** A text that grows stays where it is, unless the reader is at its end: then it stays there. */

@@ -1,6 +1,6 @@
 /**
  * The steps of a rotation of Muster's own keys: the transport CA, by which agents and the agents'
- * listener believe each other, and the secret from which tickets are derived. Pure.
+ * listener authenticate each other, and the secret from which tickets are derived. Pure.
  *
  * generate → trust → issue → tickets → distrust → forget → end-tickets
  *

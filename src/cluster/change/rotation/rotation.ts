@@ -261,7 +261,7 @@ const ACTS: Readonly<Record<string, (deps: RotationDeps, at: At) => Promise<Rota
     }
     return { ...order, keysets };
   },
-  // Who has the old CA's key may have those of the machines as well: they all make new ones.
+  // The thief of the old CA's key may have the machines' keys as well, so all make new ones.
   async replace(deps, at) {
     const states = await statesOf(deps.pki, at.cluster, await deps.pki.keysets(at.cluster));
     const signsAlready = at.order.keysets.every(({ name, to }) => states.get(name)?.primary === to);
