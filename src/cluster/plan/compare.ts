@@ -4,12 +4,9 @@
  * documents issues them again only where names change.
  */
 import type { PlanLine } from '../../agent/wire/plan.ts';
-import { addressOf, type ClusterMachine, type ResolvedCluster, withRole } from '../model/resolved-cluster.ts';
-import { bundleOf } from '../objects/bundle.ts';
-import { previewLogins } from './logins.ts';
-import { planLines } from './machine-plan.ts';
+import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { MANIFEST_DIRECTORY } from './manifests.ts';
-import { objectsPart } from './objects-unit.ts';
+import { previewLines } from './preview.ts';
 import { ROLLED } from './restarts.ts';
 
 /** What changes on machines that change alike. */
@@ -19,23 +16,6 @@ export interface PlanDifference {
   readonly files: readonly string[];
   /** Static pods and units that restart. */
   readonly restarts: readonly string[];
-}
-
-/** The lines of a machine of a founded cluster. */
-function linesOf(resolved: ResolvedCluster, machine: ClusterMachine): readonly PlanLine[] {
-  const members = withRole(resolved, 'etcd').map((one) => ({ name: one.name, address: addressOf(one) }));
-  const isMember = machine.roles.includes('etcd');
-  return planLines({
-    resolved,
-    machine,
-    data: [],
-    etcd: isMember ? { lines: [], founding: { state: 'existing', token: 'founding', members } } : undefined,
-    pki: [],
-    logins: previewLogins(resolved),
-    objects: machine.roles.includes('control-plane')
-      ? objectsPart(machine, bundleOf(resolved, 'CA'), [])
-      : undefined,
-  });
 }
 
 /** What a line is about, and its content; undefined for lines that change nothing by themselves. */
@@ -78,7 +58,7 @@ export function comparePlans(before: ResolvedCluster, after: ResolvedCluster): r
   for (const machine of after.machines) {
     const old = before.machines.find(({ name }) => name === machine.name);
     if (old === undefined) continue;
-    const difference = differenceOf(linesOf(before, old), linesOf(after, machine));
+    const difference = differenceOf(previewLines(before, old), previewLines(after, machine));
     if (difference.files.length === 0 && difference.restarts.length === 0) continue;
     const key = JSON.stringify(difference);
     const known = found.get(key)?.machines ?? [];

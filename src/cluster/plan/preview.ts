@@ -8,33 +8,34 @@ import { planLines } from './machine-plan.ts';
 import { objectsPart } from './objects-unit.ts';
 
 /**
- * All lines in order, each followed by its content. Certificates, keys and kubeconfigs are left
- * out; etcd is shown as it starts after the founding.
+ * The lines of a machine of a founded cluster, without certificates and keys. etcd is shown as it
+ * starts after the founding.
  */
-export function previewText(
+export function previewLines(
   resolved: ResolvedCluster,
   machine: ClusterMachine,
   addons: readonly RenderedAddon[] = [],
-): string {
-  const isMember = machine.roles.includes('etcd');
-  const members = withRole(resolved, 'etcd').map((member) => ({
-    name: member.name,
-    address: addressOf(member),
-  }));
+): readonly PlanLine[] {
+  const members = withRole(resolved, 'etcd').map((one) => ({ name: one.name, address: addressOf(one) }));
   const founding = { state: 'existing', token: '[of the founding]', members } as const;
-  const lines = planLines({
+  return planLines({
     resolved,
     machine,
     data: [],
-    etcd: isMember ? { lines: [], founding } : undefined,
+    etcd: machine.roles.includes('etcd') ? { lines: [], founding } : undefined,
     pki: [],
     logins: previewLogins(resolved),
     objects: machine.roles.includes('control-plane')
       ? objectsPart(machine, bundleOf(resolved, '[CA of the cluster]'), addons)
       : undefined,
   });
-  return lines.map((line) => `${shownLine(line)}\n`).join('');
 }
+
+/** These lines in order, each followed by its content. */
+export const previewText = (...of: Parameters<typeof previewLines>): string =>
+  previewLines(...of)
+    .map((line) => `${shownLine(line)}\n`)
+    .join('');
 
 /** A line as words, with the text of its file indented below it unless that is secret. */
 function shownLine(line: PlanLine): string {
