@@ -3,11 +3,11 @@ SHELL := /bin/sh
 export PATH := $(PATH):/usr/sbin:/sbin
 NODE := node_modules/.bin/node
 # What runs when, and why: test/stages.ts.
-# The parts of the stages `peers` and `peers-long`; the longest come first. Four run concurrently,
+# The parts of the stages `peers` and `peers-long`, the longest ones first. Four run concurrently,
 # because their programs wait for each other most of the time.
-PEERS := peers-others attacks peers-etcd peers-page
-PEERS_LONG := long-etcd long-agent long-members long-peers long-changes
-PEERS_ALL := $(PEERS_LONG) $(PEERS)
+PEERS_ALL := long-etcd long-agent long-members long-peers peers-others peers-etcd attacks long-changes peers-page
+PEERS_LONG := $(filter long-%,$(PEERS_ALL))
+PEERS := $(filter-out long-%,$(PEERS_ALL))
 comma := ,
 empty :=
 parts = $(subst $(empty) $(empty),$(comma),$(1))
