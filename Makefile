@@ -5,7 +5,8 @@ NODE := node_modules/.bin/node
 # What runs when, and why: test/stages.ts.
 # The parts of the stages `peers` and `peers-long`, the longest ones first. Four run concurrently,
 # because their programs wait for each other most of the time.
-PEERS_ALL := long-etcd long-agent long-members long-peers peers-others peers-etcd attacks long-changes peers-page
+PEERS_ALL := long-etcd long-agent long-members peers-others peers-etcd attacks long-changes \
+	long-peers peers-net peers-page
 PEERS_LONG := $(filter long-%,$(PEERS_ALL))
 PEERS := $(filter-out long-%,$(PEERS_ALL))
 comma := ,

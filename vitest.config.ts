@@ -8,6 +8,8 @@ process.env.NODE_COMPILE_CACHE ??= path.join(import.meta.dirname, '.cache/compil
 
 const peer = (names: readonly string[]) => names.map((name) => `test/peers/${name}.test.ts`);
 
+/** What machines speak with the boot host, in a part of its own: these tests wait most. */
+const NET = peer(['dhcp', 'tftp', 'http']);
 /** The racks of etcd that `make test` runs. */
 const ETCD = peer(['etcd-founding', 'etcd-rotation', 'etcd-upgrade']);
 const TORTURE_FILES = peer(Object.keys(TORTURE));
@@ -83,9 +85,10 @@ export default defineConfig({
       { test: { name: 'fuzz-short', include: [FUZZ], env: { MUSTER_FUZZ_SHARE: '4' }, ...withoutRoot } },
       peers('peers-others', {
         include: ['test/peers/**/*.test.ts'],
-        exclude: [...ETCD, ...TORTURE_FILES, ...PARTS.flatMap(({ files }) => files)],
+        exclude: [...NET, ...ETCD, ...TORTURE_FILES, ...PARTS.flatMap(({ files }) => files)],
         ...RETRY,
       }),
+      peers('peers-net', { include: NET, ...RETRY }),
       peers('peers-etcd', { include: ETCD }),
       peers('peers-page', { include: ['test/page/**/*.test.ts'], ...RETRY }),
       peers('attacks', { include: ['test/attacks/**/*.test.ts'] }),

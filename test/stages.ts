@@ -29,8 +29,6 @@ export const LONG: Readonly<Record<LongPart, Readonly<Record<string, Long>>>> = 
     'agent-tpm': { seconds: 27, finds: 'a key that leaves its TPM' },
   },
   'long-peers': {
-    dhcp: { seconds: 110, finds: 'a client, relay or server of another project that is served wrongly' },
-    tftp: { seconds: 75, finds: 'a TFTP client whose blocks roll over' },
     deb: { seconds: 51, finds: 'a package that does not install or start' },
     bridges: { seconds: 49, finds: 'an old CA that a bridge does not keep valid' },
     'first-cluster': { seconds: 43, finds: 'a step of docs/first-cluster.md that does not work' },
