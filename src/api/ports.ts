@@ -148,6 +148,12 @@ export const PLACES: readonly Place[] = [
     what: 'Store, assets, event journal (`--state`).',
   },
   {
+    path: '/var/lib/muster/judged/',
+    mode: '0750',
+    owner: 'muster',
+    what: 'Programs of clusters that are asked about their values; may be deleted at any time.',
+  },
+  {
     path: '/var/lib/muster/audit/',
     mode: '0700',
     owner: 'muster',

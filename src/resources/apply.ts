@@ -58,6 +58,9 @@ export interface Plan {
    * Warnings about the changed documents; after a deletion, about all documents that it affects.
    */
   readonly warnings: readonly Fault[];
+  /** All documents as they are after the change, and the changed ones. */
+  readonly set: CandidateSet;
+  readonly touched: ReadonlySet<DocumentId>;
 }
 
 /** Documents to create or replace (`put`) and documents to delete (`drop`), as one change. */
@@ -114,7 +117,17 @@ export function plan(
     ...(drop.length > 0 ? cross : cross.filter(ofThese)),
     ...config.filter((one) => ofThese(one) || (one.other && touched.has(one.other))),
   ].filter((one) => !isError(one));
-  return { results, warnings: warnings.map((one) => one.fault) };
+  return { results, warnings: warnings.map((one) => one.fault), set, touched };
+}
+
+/**
+ * The plan with the warnings of a late check.
+ *
+ * @throws {MusterError} with the code of the first fault, when the check refuses the change
+ */
+export function withLate({ warnings, ...plan }: Plan, late: readonly CrossFault[]): Plan {
+  refuse(late.filter(({ severity }) => severity === 'error').map(({ fault }) => fault));
+  return { ...plan, warnings: [...warnings, ...late.map(({ fault }) => fault)] };
 }
 
 const NOTHING: Read = { documents: [], remnants: [], faults: [], faulty: [] };

@@ -9,7 +9,7 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { EventSink } from '../events/event.ts';
 import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
-import { fileOwned, type Plan, plan, type Read, readValues, together } from './apply.ts';
+import { fileOwned, type Plan, plan, type Read, readValues, together, withLate } from './apply.ts';
 import { type CandidateSet, type CrossFault, type DocumentId, idOf } from './candidate.ts';
 import type {
   ApplyResult,
@@ -17,6 +17,7 @@ import type {
   ChangeOptions,
   ConfigCheck,
   Entry,
+  LateCheck,
   LiveCatalog,
   Origin,
   Target,
@@ -52,6 +53,8 @@ interface CatalogOptions {
   readonly signal?: AbortSignal;
   /** Checks that configurations render. Without it only schemas and references are checked. */
   readonly checkConfig?: ConfigCheck;
+  /** Checks changes of the API once more, as the last check. */
+  readonly checkLate?: LateCheck;
 }
 
 /**
@@ -243,7 +246,9 @@ class MergedCatalog implements LiveCatalog {
 
   async #apply(put: Read, options: ChangeOptions): Promise<ApplyResult> {
     this.#refuseTooMany(put.documents.length, options);
-    const planned = this.#plan({ put }, options);
+    const checked = this.#plan({ put }, options);
+    const late = await this.#options.checkLate?.(checked.set, checked.touched);
+    const planned = withLate(checked, late ?? []);
     const writes: Write[] = [];
     for (const { kind, name, action, after } of planned.results) {
       const entry = this.#view.get(kind, name) as Entry | undefined;

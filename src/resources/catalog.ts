@@ -128,3 +128,12 @@ export type ConfigCheck = (
   candidates: CandidateSet,
   changed: ReadonlySet<DocumentId> | undefined,
 ) => readonly CrossFault[];
+
+/**
+ * Checks a change that all other checks accept, and may take seconds (`src/cluster/judge`). Later
+ * changes wait for it.
+ */
+export type LateCheck = (
+  candidates: CandidateSet,
+  changed: ReadonlySet<DocumentId>,
+) => Promise<readonly CrossFault[]>;

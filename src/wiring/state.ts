@@ -2,12 +2,16 @@
 import { join } from 'node:path';
 import { openAgents } from '../agent/serve/agents.ts';
 import { createWitness } from '../agent/serve/witness.ts';
-import { openArtifactBook } from '../artifacts/book.ts';
+import { type ArtifactBook, openArtifactBook } from '../artifacts/book.ts';
 import type { Log } from '../base/log.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { openSnapshotFiles, type SnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
 import { openReleases } from '../cluster/change/releases.ts';
 import { openJoinTokens } from '../cluster/joining/tokens.ts';
+import { runConfined } from '../cluster/judge/confine.files.ts';
+import { createJudge } from '../cluster/judge/judge.ts';
+import { judgeWith } from '../cluster/judge/late-check.ts';
+import { openPrograms } from '../cluster/judge/programs.files.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
 import { checkWith } from '../cluster/resolve/check-documents.ts';
 import { createActing } from '../events/actor.ts';
@@ -24,10 +28,11 @@ import { openPki } from '../pki/pki.ts';
 import { openSecrets } from '../pki/secrets.ts';
 import type { Vault } from '../pki/vault.ts';
 import { startVault } from '../pki/vault-key.files.ts';
-import { openAssets } from '../pxe/assets/assets.files.ts';
+import { type Assets, openAssets } from '../pxe/assets/assets.files.ts';
 import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
 import { openLeaseBook } from '../pxe/dhcp/leases.ts';
 import { openCatalog } from '../resources/catalog.files.ts';
+import type { LateCheck } from '../resources/catalog.ts';
 import { secretCheck } from '../resources/check-secrets.ts';
 import { PKI_PREFIX } from '../store/keys.ts';
 import { openLife } from '../store/life.ts';
@@ -87,6 +92,9 @@ export async function openState(
   closing.defer(() => security.close());
   const checkSecrets = secretCheck((name, key) => given.value(name, key) !== undefined);
   const releases = await openReleases({ store, log });
+  const loaderDirectories = options.loaders;
+  const assets = await openAssets({ directory: join(options.state, 'assets'), loaderDirectories, log });
+  const artifacts = await openArtifactBook(store);
   const check = checkWith(releases);
   const catalog = await openCatalog({
     ...(options.config === undefined ? {} : { directory: options.config }),
@@ -100,20 +108,15 @@ export async function openState(
       ...check(candidates, changed),
       ...checkSecrets(candidates, changed),
     ],
+    checkLate: judging(options, artifacts, assets),
   });
   closing.defer(() => catalog.close());
   const memberships = followMemberships(catalog);
   closing.defer(() => memberships.close());
   const secretUsers = followSecretUsers(catalog, memberships);
   closing.defer(() => secretUsers.close());
-  const assets = await openAssets({
-    directory: join(options.state, 'assets'),
-    loaderDirectories: options.loaders,
-    log,
-  });
   closing.defer(watchSpace({ directory: options.state, metrics, clock, log }));
   const snapshotFiles = await openSnapshots(options.state, vault, log);
-  const artifacts = await openArtifactBook(store);
   const addons = openAddons(assets.read);
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
@@ -161,6 +164,12 @@ export async function openState(
     snapshotFiles,
     life,
   };
+}
+
+/** Asks the programs that this boot host has about the values of Clusters. */
+function judging({ state }: ServeOptions, book: ArtifactBook, assets: Assets): LateCheck {
+  const program = openPrograms({ book, assets, directory: join(state, 'judged') });
+  return judgeWith(createJudge({ program, run: runConfined }));
 }
 
 async function openStartVault(options: ServeOptions, store: Pick<Store, 'list'>, log: Log): Promise<Vault> {

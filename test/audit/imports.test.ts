@@ -38,6 +38,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
     '.',
     'objects',
     'plan',
+    'judge',
     'etcd',
     'backup',
     'joining',

@@ -6,7 +6,7 @@ import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { loadAll } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
-import { judgeBinaries } from '../../src/cli/cluster/binaries.files.ts';
+import { askBinaries } from '../../src/cli/cluster/check.files.ts';
 import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS } from '../../src/cluster/components/flags.ts';
 import type { ResolvedCluster } from '../../src/cluster/model/resolved-cluster.ts';
 import { resolveCluster } from '../../src/cluster/resolve/resolve.ts';
@@ -73,7 +73,7 @@ const ACCEPTED: Readonly<Record<string, Partial<KubernetesSpec>>> = {
 };
 
 async function refused(cluster: ResolvedCluster): Promise<readonly string[]> {
-  const verdicts = await judgeBinaries(cluster, bin);
+  const verdicts = await askBinaries(cluster, bin);
   expect(verdicts.filter(({ says }) => says === 'taken').length).toBeGreaterThan(0);
   return verdicts
     .filter(({ says, component }) => says === 'refused' && (component !== 'etcd' || hasEtcd()))

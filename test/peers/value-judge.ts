@@ -9,8 +9,7 @@ import https from 'node:https';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { dump, load } from 'js-yaml';
-import { judgeBinaries } from '../../src/cli/cluster/binaries.files.ts';
-import type { KubernetesComponent } from '../../src/cluster/components/flags.ts';
+import { askBinaries } from '../../src/cli/cluster/check.files.ts';
 import type { ResolvedCluster } from '../../src/cluster/model/resolved-cluster.ts';
 import { MINORS } from '../../src/cluster/model/versions.ts';
 import { resolved } from '../unit/cluster/kit.ts';
@@ -256,8 +255,8 @@ export class ValueJudge {
           }
         : { flags: { ...flags, kubelet: { ...flags.kubelet, ...value } } }),
     } as ResolvedCluster;
-    const verdicts = await judgeBinaries(wrong, this.#placed.bin, ['kubelet' as KubernetesComponent]);
-    const bad = verdicts.find(({ says }) => says !== 'taken');
+    const verdicts = await askBinaries(wrong, this.#placed.bin, 'kubelet');
+    const bad = verdicts.find(({ says }) => says === 'refused');
     return { starts: bad === undefined, words: bad?.text.replace(/\s+/g, ' ').slice(0, 400) ?? '' };
   }
 

@@ -85,9 +85,15 @@ const daemonSet = (resolved: ResolvedCluster): KubeObject =>
     spec: { updateStrategy: { type: 'RollingUpdate' } },
   });
 
+/** The files of kube-proxy's ConfigMap, by name. */
+export const kubeProxyFiles = (resolved: ResolvedCluster): Readonly<Record<string, string>> => ({
+  'config.conf': proxyConfiguration(resolved),
+  'kubeconfig.conf': kubeconfig,
+});
+
 /** The objects of kube-proxy: its configuration, permissions and DaemonSet. */
 export function kubeProxyObjects(resolved: ResolvedCluster): readonly KubeObject[] {
-  const data = { 'config.conf': proxyConfiguration(resolved), 'kubeconfig.conf': kubeconfig };
+  const data = kubeProxyFiles(resolved);
   return [
     serviceAccount('kube-proxy', SYSTEM),
     bindCluster('kubeadm:node-proxier', 'system:node-proxier', account('kube-proxy', SYSTEM)),
