@@ -152,6 +152,10 @@ export const KEYS = {
     holds:
       "what the hooks of a cluster answered in a machine's last turn in an upgrade or roll, and since when they are asked",
   }),
+  etcdSpace: keys('etcd-space/CLUSTER', {
+    room: 'cluster',
+    holds: 'that the space of etcd is being reclaimed, so that a server that starts goes on with it',
+  }),
   turn: keys('turn/CLUSTER/MACHINE', {
     room: 'cluster',
     holds:

@@ -88,12 +88,12 @@ export async function openClusters(
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
   const reads = (cluster: string, member: MemberAddress) => gateway(cluster).reads(member);
-  const more = { founding, supplies, snapshots, watch, boot: boot.service };
-  const changesOf = { clusters, kubes, reads, founder, ...more };
-  const changes = await openClusterChanges(common, state, changesOf, closing);
+  const of = { clusters, kubes, reads, founder, founding, supplies, snapshots, watch, boot: boot.service };
+  const changes = await openClusterChanges(common, state, of, closing);
   changing.is = (cluster) => changes.running(cluster) !== undefined;
   changing.goingDown = changes.rollouts.goingDown;
   founder.begin(changing.goingDown);
+  await watch.resume();
   const planner = createPlanner({
     ...{ catalog, clusters, pki, events, clock },
     running: changes.running,
@@ -253,12 +253,21 @@ function snapshotsOf(
 function startWatch(
   of: Pick<Founded, 'founder' | 'clusters'> & { readonly gateway: (cluster: string) => Etcd },
   { metrics, clock, log }: Common,
-  { events, catalog }: State,
+  { events, catalog, store }: State,
   closing: AsyncDisposableStack,
   changing: { readonly is: (cluster: string) => boolean; readonly goingDown: GoingDown },
 ): EtcdWatch {
   const watch = startEtcdWatch({
-    ...{ founder: of.founder, clusters: of.clusters, gateway: of.gateway, metrics, events, clock, log },
+    ...{
+      founder: of.founder,
+      clusters: of.clusters,
+      gateway: of.gateway,
+      metrics,
+      events,
+      store,
+      clock,
+      log,
+    },
     goingDown: (cluster) => changing.goingDown(cluster),
     busy: (cluster) => whyEtcdIsLeftAlone(of.founder, changing.is(cluster), cluster),
     closed: windowsOf({ catalog, clock }).closed,

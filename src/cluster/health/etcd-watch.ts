@@ -7,8 +7,9 @@ import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Metrics } from '../../base/metrics.ts';
-import { apart, beforeChange } from '../../base/rehearsal.ts';
+import { beforeChange } from '../../base/rehearsal.ts';
 import type { EventSink, Reason } from '../../events/event.ts';
+import type { Store } from '../../store/store.ts';
 import {
   dueForDefragmentation,
   type EtcdCondition,
@@ -25,7 +26,6 @@ import type { MemberAddress } from '../etcd/founding.ts';
 import {
   defragmentOne,
   type ReclaimStep,
-  reclaim,
   reclaimStep,
   whyDefragmentationWaits,
   whyNotReclaimed,
@@ -33,11 +33,13 @@ import {
 import type { EtcdMaintenance } from '../etcd/views.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../joining/rounds.ts';
 import { noCluster, type ResolvedClusters } from '../resolve/resolved-clusters.ts';
+import { createReclaimOrders, type ReclaimOrder } from './reclaim-orders.ts';
 
 interface EtcdWatchDeps extends RoundsDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly gateway: (cluster: string) => EtcdMaintenance;
   readonly metrics: Pick<Metrics, 'set'>;
+  readonly store: Pick<Store, 'list' | 'commit'>;
   readonly events: EventSink;
   readonly clock: Clock;
   /** Why members of etcd are left alone now: a change or a replacement; undefined: they are not. */
@@ -55,13 +57,7 @@ export interface SpaceReport {
   /** Why the order would be refused now. */
   readonly refused?: string;
   /** The last order since this server started. */
-  readonly order?: Order;
-}
-
-interface Order {
-  readonly steps: readonly ReclaimStep[];
-  /** Absent while it is being carried out. */
-  readonly ended?: 'reclaimed' | 'failed';
+  readonly order?: ReclaimOrder;
 }
 
 export interface EtcdWatch {
@@ -82,6 +78,8 @@ export interface EtcdWatch {
    *   done now
    */
   reclaim(cluster: string): Promise<void>;
+  /** Goes on with the orders that were under way when the server before this one ended. */
+  resume(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -111,13 +109,11 @@ const keyOf = ({ code, subject }: Trouble): string => `${code} ${subject}`;
 export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
   const { clusters, gateway, metrics, events, clock } = deps;
   const last = new Map<string, EtcdCondition>();
-  const orders = new Map<string, Order>();
   const mutes = new Map<string, Set<string>>();
   const waitsFor = (cluster: string, members: readonly MemberAddress[]) =>
     whyDefragmentationWaits(members, deps.goingDown(cluster));
   const others = (cluster: string) => othersOf(deps, mutes, cluster);
   const stopping = new AbortController();
-  let working: Promise<void> = Promise.resolve();
 
   const look = async (cluster: string, members: readonly MemberAddress[]): Promise<EtcdCondition> => {
     const quota = quotaOf(clusters.get(cluster)?.resolved?.flags.etcd['quota-backend-bytes']);
@@ -127,16 +123,19 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
   };
   const record = (cluster: string, reason: Reason): void =>
     events.record({ kind: 'cluster.etcd', subject: `Cluster/${cluster}`, reason });
+  const orders = createReclaimOrders({
+    ...{ store: deps.store, clock, gateway, others, record, signal: stopping.signal },
+    ended: look,
+  });
 
   const round = async (cluster: string, members: readonly MemberAddress[], kept: Kept): Promise<void> => {
     const condition = await look(cluster, members);
     const found = troublesIn(cluster, condition);
     measure(metrics, cluster, condition, found);
     for (const reason of news(kept, found, condition)) record(cluster, reason);
-    const order = orders.get(cluster);
-    const why =
-      deps.busy(cluster) ?? deps.closed(cluster) ?? whyDefragmentationWaits(members, deps.goingDown(cluster));
-    const waits = (order && !order.ended) || why !== undefined;
+    orders.goOn({ cluster, members, quota: condition.quota });
+    const why = deps.busy(cluster) ?? deps.closed(cluster) ?? waitsFor(cluster, members);
+    const waits = orders.isUnderWay(cluster) || why !== undefined;
     const due = waits ? undefined : dueNow(cluster, condition, kept, clock.monotonic());
     if (due === undefined) return;
     kept.defragmented.set(due.name, clock.monotonic());
@@ -168,26 +167,9 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
       whyNotReclaimed(cluster, condition) ??
       waitsFor(cluster, members) ??
       (alarmed ? undefined : deps.busy(cluster));
-    const order = orders.get(cluster);
+    const order = orders.of(cluster);
     return { cluster, condition, troubles, ...(refused && { refused }), ...(order && { order }) };
   };
-  const carryOut = async (cluster: string, members: readonly MemberAddress[], quota: number) => {
-    const note = (step: ReclaimStep, ended?: Order['ended']): void => {
-      const steps = [...(orders.get(cluster)?.steps ?? []), step];
-      orders.set(cluster, { steps, ...(ended && { ended }) });
-      record(cluster, step);
-    };
-    const { signal } = stopping;
-    await reclaim({
-      ...{ cluster, members, quota, clock, signal, ...others(cluster) },
-      etcd: gateway(cluster),
-      note: (step) => note(step, step.code === 'reclaimed' ? 'reclaimed' : undefined),
-    }).catch((error: unknown) =>
-      note(reclaimStep('failed', { why: error instanceof Error ? error.message : String(error) }), 'failed'),
-    );
-    await look(cluster, members);
-  };
-
   return {
     look,
     reads(cluster, member) {
@@ -206,19 +188,16 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
     async reclaim(cluster) {
       const { refused, condition } = await space(cluster);
       if (refused !== undefined) throw new MusterError('E_ETCD_SPACE', `${cluster}: ${refused}`);
-      const order = orders.get(cluster);
-      if (order && !order.ended)
+      if (orders.isUnderWay(cluster))
         throw new MusterError('E_ETCD_SPACE', `${cluster}: the space of etcd is being reclaimed already`);
       beforeChange(`reclaim the space of etcd of ${cluster}`);
-      orders.set(cluster, { steps: [] });
-      const members = membersIn(deps, cluster);
-      const work = apart(() => carryOut(cluster, members, condition.quota));
-      working = Promise.all([working, work]).then(() => undefined);
+      await orders.begin({ cluster, members: membersIn(deps, cluster), quota: condition.quota });
     },
+    resume: () => orders.resume(),
     async close() {
       stopping.abort();
       await rounds.close();
-      await working;
+      await orders.close();
     },
   };
 }

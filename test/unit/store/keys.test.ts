@@ -41,6 +41,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'change/CLUSTER',
     'clock',
     'document/KIND/NAME',
+    'etcd-space/CLUSTER',
     'file/PATH…',
     'founding/CLUSTER',
     'hook/CLUSTER/MACHINE',

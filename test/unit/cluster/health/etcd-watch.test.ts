@@ -5,6 +5,8 @@ import { duration } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { startEtcdWatch } from '../../../../src/cluster/health/etcd-watch.ts';
 import type { NewEvent } from '../../../../src/events/event.ts';
+import { KEYS } from '../../../../src/store/keys.ts';
+import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { FullEtcd, MEMBERS, MIB } from '../etcd/full-etcd.ts';
 import { resolved } from '../kit.ts';
 
@@ -18,7 +20,7 @@ const one = {
 let close: () => Promise<void> = async () => {};
 afterEach(() => close());
 
-async function world(etcd: FullEtcd) {
+async function world(etcd: FullEtcd, store = openMemoryStore()) {
   const clock = new ManualClock();
   const events: NewEvent[] = [];
   const gauges = new Map<string, number>();
@@ -29,7 +31,7 @@ async function world(etcd: FullEtcd) {
     gateway: () => etcd,
     metrics: { set: (name, { trouble }, value) => void gauges.set(`${name} ${trouble ?? ''}`.trim(), value) },
     events: { record: (event) => void events.push(event) },
-    clock,
+    ...{ clock, store },
     log: silentLog,
     busy: () => state.busy,
     goingDown: () => state.goingDown,
@@ -110,6 +112,27 @@ test('nothing is defragmented while a member may restart', async () => {
   await pass();
   expect(etcd.calls).toEqual(['defragment m2']);
   expect(watch.mute('one')).toEqual([]);
+});
+
+test('a server that starts goes on with an order, and an order that has ended is forgotten', async () => {
+  const etcd = FullEtcd.full();
+  const store = openMemoryStore();
+  const before = await world(etcd, store);
+  const defragment = etcd.defragment.bind(etcd);
+  etcd.defragment = () => Promise.reject(new Error('the connection was cut'));
+  await before.watch.reclaim('one');
+  await before.watch.close();
+  etcd.defragment = defragment;
+  const next = await world(etcd, store);
+  await next.watch.resume();
+  await expect(next.watch.reclaim('one')).rejects.toThrow('is being reclaimed already');
+  next.clock.advance(ROUND);
+  await vi.waitFor(async () => {
+    next.clock.advance(duration('1s'));
+    expect((await next.watch.space('one')).order).toMatchObject({ ended: 'reclaimed' });
+  });
+  await vi.waitFor(async () => expect((await store.list(KEYS.etcdSpace.prefix())).records).toEqual([]));
+  expect(etcd.alarms).toEqual([]);
 });
 
 test('an order to reclaim space ends with its steps, and is refused while a change is under way', async () => {
