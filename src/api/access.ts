@@ -77,7 +77,7 @@ export type AccessDecision =
   | { readonly do: 'refuse'; readonly text: string };
 
 /** The cluster or machine that a path names; undefined for a route about the whole site. */
-export function subjectOfRoute(
+function subjectOfRoute(
   { path, within }: Pick<Guarded, 'path' | 'within'>,
   params: Readonly<Record<string, string>>,
 ): { readonly cluster: string } | { readonly machine: string } | undefined {

@@ -12,7 +12,7 @@ const PROBLEM = 'application/problem+json';
  * The name of an operation for generated clients: `GET /v1/clusters/:name/backups` becomes
  * `getClustersByNameBackups`.
  */
-export function operationId({ method, path }: Pick<Row, 'method' | 'path'>): string {
+function operationId({ method, path }: Pick<Row, 'method' | 'path'>): string {
   const words = path
     .replace(/^\/v1/, '')
     .split(/[/.-]/)

@@ -30,7 +30,7 @@ interface Deps {
   readonly agents: ServedAgents;
 }
 
-export const CLUSTER_STATES = [
+const CLUSTER_STATES = [
   'incomplete',
   'not-founded',
   'founding',

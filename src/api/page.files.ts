@@ -14,7 +14,7 @@ import type { ApiResponse, Handler, Route } from './handler.ts';
  * Only files of this server, no script or style within a document, and no frame of another site
  * around it. The page sends requests to this server only.
  */
-export const PAGE_HEADERS = {
+const PAGE_HEADERS = {
   'content-security-policy': [
     "default-src 'none'",
     "script-src 'self'",

@@ -19,7 +19,7 @@ const FAULTS_OF_THE_PROGRAM: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether the error is a fault of Muster's program, whose text is not for operators. */
-export const isUnexpected = (error: unknown): boolean =>
+const isUnexpected = (error: unknown): boolean =>
   !(error instanceof Error) || FAULTS_OF_THE_PROGRAM.has(error.name) || error.message === '';
 
 /** What operators read instead of the text of an unexpected error. */

@@ -73,11 +73,6 @@ export function cidr(text: string): Cidr {
   return network;
 }
 
-/** Formats a network, e.g. `10.77.0.0/24`. */
-export function formatCidr(network: Cidr): string {
-  return `${formatIpv4(network.base)}/${network.prefix}`;
-}
-
 /** The netmask of a prefix length (0–32) as an address. */
 export function netmask(prefix: number): Ipv4 {
   return (prefix === 0 ? 0 : (0xffffffff << (32 - prefix)) >>> 0) as Ipv4;

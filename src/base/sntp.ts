@@ -1,7 +1,7 @@
 /** Requests and answers of SNTP version 4 (RFC 4330, section 4). Pure. */
 
 /** Octets of a packet without extensions. */
-export const SNTP_OCTETS = 48;
+const SNTP_OCTETS = 48;
 /** Seconds between 1900, where NTP begins to count, and 1970. */
 const EPOCH_S = 2_208_988_800;
 const ERA_S = 2 ** 32;

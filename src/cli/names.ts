@@ -4,7 +4,7 @@ import { didYouMean } from '../base/suggest.ts';
 import { type Kind, PLURAL } from '../resources/kinds.ts';
 
 /** Short names of kinds, like kubectl's `po` and `svc`. */
-export const SHORT_NAMES: Readonly<Record<Kind, string>> = {
+const SHORT_NAMES: Readonly<Record<Kind, string>> = {
   Network: 'net',
   Image: 'img',
   Cluster: 'cl',

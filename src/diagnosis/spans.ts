@@ -53,7 +53,7 @@ const attributes = (fields: Fields): readonly Attribute[] =>
   );
 
 /** The trace of a boot has an id that is made of these, so that each boot has one trace. */
-export const traceOfBoot = (machine: string, boot: string): string => hex(`boot ${machine} ${boot}`, 16);
+const traceOfBoot = (machine: string, boot: string): string => hex(`boot ${machine} ${boot}`, 16);
 
 /**
  * The trace of a boot: one span for the whole, one for each stage, and what happened as events of

@@ -29,7 +29,7 @@ export interface Verdict {
 const MAX_EVIDENCE = 5;
 
 /** The page that explains all verdicts. */
-export const DIAGNOSIS_PAGE = 'docs/diagnosis.md';
+const DIAGNOSIS_PAGE = 'docs/diagnosis.md';
 
 /**
  * The verdicts that fit a boot; those that are certain come first, and otherwise in the order of

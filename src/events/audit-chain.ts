@@ -33,7 +33,7 @@ export interface AuditEntry extends AuditContent {
 }
 
 /** Entries that the log makes about itself. */
-export const AUDIT_KINDS = {
+const AUDIT_KINDS = {
   'audit.opened': 'The server started and continues the log.',
   'audit.checkpoint': 'All entries up to here are signed.',
   'audit.removed': 'The oldest segment is removed, because the log has reached its limit.',
@@ -60,7 +60,7 @@ export const GENESIS = '0'.repeat(64);
 /** There are never more entries than this between two checkpoints. */
 export const CHECKPOINT_EVERY = 256;
 /** A longer line is not an entry. */
-export const MAX_LINE = 64 * 1024;
+const MAX_LINE = 64 * 1024;
 
 const HASH = /^[0-9a-f]{64}$/;
 const SIGNATURE = /^[A-Za-z0-9_-]{86}$/;

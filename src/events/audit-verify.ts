@@ -13,7 +13,7 @@ import {
 } from './audit-chain.ts';
 
 /** What is wrong with a log, by the kind of damage. */
-export const AUDIT_FAULTS = {
+const AUDIT_FAULTS = {
   unreadable: 'A line is not an entry.',
   changed: 'The content of an entry was changed.',
   replaced: 'An entry does not follow the one before it.',
@@ -47,7 +47,7 @@ export interface AuditVerdict {
   readonly notes: readonly string[];
 }
 
-export const MAX_PROBLEMS = 100;
+const MAX_PROBLEMS = 100;
 
 export interface AuditVerifier {
   /** Takes the next line; `place` says where it is, such as `FILE:12`. */

@@ -29,7 +29,7 @@ const KINDS: ReadonlySet<EventKind> = new Set([
 ]);
 
 /** Whether packets and unauthenticated requests cause events of this kind. */
-export const isPacketKind = (kind: EventKind): boolean =>
+const isPacketKind = (kind: EventKind): boolean =>
   KINDS.has(kind) || /^(dhcp|boot|tftp|asset|report)\./.test(kind);
 
 /** An address, or the name that a machine without a document gets from its MAC. */

@@ -73,7 +73,7 @@ export interface SecurityLog {
   close(): Promise<void>;
 }
 
-export const DEFAULT_LIMIT_BYTES = 256 * 1024 * 1024;
+const DEFAULT_LIMIT_BYTES = 256 * 1024 * 1024;
 /** Entries gather for so long before they are written, unless somebody waits for them. */
 const GATHER: Millis = millis(200);
 /** After the disk refused entries they are tried again this often. */

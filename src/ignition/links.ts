@@ -68,7 +68,7 @@ export function linksOf(interfaces: readonly NodeInterface[]): readonly Link[] {
 }
 
 /** Whether another link is built on this one. */
-export const carries = ({ master, vlans }: Link): boolean => master !== undefined || vlans.length > 0;
+const carries = ({ master, vlans }: Link): boolean => master !== undefined || vlans.length > 0;
 
 /** Whether the link asks DHCPv4. */
 export const asksDhcp4 = (link: Link): boolean =>

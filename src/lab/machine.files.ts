@@ -160,7 +160,7 @@ async function hollow(path: string, octets: number): Promise<void> {
 }
 
 /** The SHA-256 of a file, in hexadecimal digits. */
-export async function sha256(path: string): Promise<string> {
+async function sha256(path: string): Promise<string> {
   const hash = createHash('sha256');
   for await (const piece of createReadStream(path)) hash.update(piece as Buffer);
   return hash.digest('hex');

@@ -15,7 +15,7 @@ import type { Scenario } from './scenario.ts';
  * The environment variable that names a directory of binaries and images, because a test must not
  * download them.
  */
-export const GIVEN = 'MUSTER_ARTIFACTS';
+const GIVEN = 'MUSTER_ARTIFACTS';
 /** How long the import may take: it hashes gigabytes of images twice. */
 const LIMIT_MS = 900_000;
 

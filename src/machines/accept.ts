@@ -118,7 +118,7 @@ function claimedOf({ name, status }: Pick<Member, 'name' | 'status'>, { macs = [
  *
  * @throws {MusterError} E_USAGE when no address is left, or for one that it never claimed.
  */
-export function documentOf(
+function documentOf(
   member: Pick<Member, 'name' | 'status'>,
   options: AcceptOptions & { readonly name: string },
   catalog: Pick<LiveCatalog, 'list'>,

@@ -9,7 +9,7 @@ import { plainLog } from './reports.ts';
 /** How many characters of a line are kept. */
 export const MAX_LINE = 1000;
 /** How many octets of lines one request may bring. */
-export const MAX_LINES_OCTETS = 32 * 1024;
+const MAX_LINES_OCTETS = 32 * 1024;
 
 /** What a machine sends of its console at once. */
 export interface ConsolePart {

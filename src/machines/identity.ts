@@ -1,7 +1,7 @@
 /** What a machine reports about itself, made comparable. */
 import { type Mac, parseMac } from '../base/mac.ts';
 import type { Identity } from './machine.ts';
-import { isFleetingMac, isPlaceholderSerial, isUsableMac, PLACEHOLDER_UUIDS } from './placeholders.ts';
+import { isPlaceholderSerial, PLACEHOLDER_UUIDS } from './placeholders.ts';
 
 /**
  * How many addresses of one machine are kept, so that a hostile request cannot grow a record.
@@ -105,12 +105,4 @@ export function readIdentity(fields: IdentityFields): Identity {
     ...(product ? { product } : {}),
     ...(assetTag ? { assetTag } : {}),
   };
-}
-
-/**
- * The hardware addresses of `macs` that may enter a document: those that the machine booted from,
- * and others that identify it and do not change from boot to boot.
- */
-export function lastingMacs(macs: readonly Mac[], booted: readonly Mac[]): readonly Mac[] {
-  return macs.filter((mac) => isUsableMac(mac) && (booted.includes(mac) || !isFleetingMac(mac)));
 }

@@ -67,7 +67,7 @@ const ONE_YEAR = (365 * DAY) as Millis;
 /** Agents renew their certificates at half of this, see src/agent/identity/renewal.ts. */
 export const AGENT_LIFETIME = (30 * DAY) as Millis;
 /** Probes are made while a rotation looks for evidence, and again when they end. */
-export const PROBE_LIFETIME = (4 * HOUR) as Millis;
+const PROBE_LIFETIME = (4 * HOUR) as Millis;
 
 export const AUTHORITIES: Readonly<Record<AuthorityName, Authority>> = {
   ca: {

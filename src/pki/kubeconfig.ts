@@ -1,7 +1,7 @@
 /** Kubeconfigs as values, and as the text that kubectl and the components read. */
 import type { Secret } from '../base/secret.ts';
 import { type Plain, yamlText } from '../base/yaml-text.ts';
-import { type PrivateKey, REDACTED } from './keys.ts';
+import type { PrivateKey } from './keys.ts';
 
 export type Credential =
   /** Embedded, as kubeadm does it; `kubeadm certs` reads only these. */
@@ -92,11 +92,4 @@ function document(config: Kubeconfig, user: Record<string, Plain>): Plain {
 export function kubeconfigText(config: Kubeconfig): string {
   const text = yamlText(document(config, userFields(config.credential)));
   return config.credential.kind === 'own-key' ? `${text}      client-key-data: ` : text;
-}
-
-/** A kubeconfig as a value for display, with a placeholder for its secret. */
-export function kubeconfigView(config: Kubeconfig): unknown {
-  const secret = { embedded: 'client-key-data', token: 'token' }[config.credential.kind as string];
-  const fields = userFields(config.credential);
-  return document(config, secret === undefined ? fields : { ...fields, [secret]: REDACTED });
 }

@@ -5,7 +5,7 @@ import { MAX_OPERATIONS, type Store } from '../store/store.ts';
 import { decodeIssued, type IssuedCertificate } from './records.ts';
 
 /** How long the ledger shows a certificate that has ended. */
-export const KEPT_AFTER_END = duration('7d');
+const KEPT_AFTER_END = duration('7d');
 
 /** What two certificates have in common of which the newer one replaces the older. */
 const kindOf = ({ leaf, to }: IssuedCertificate): string => `${leaf} ${to}`;

@@ -5,7 +5,6 @@
 
 import type { Millis } from '../base/duration.ts';
 import type { EncryptionKeyset } from './encryption.ts';
-import type { MachineFile } from './handout.ts';
 import { discoveryHash } from './keys.ts';
 import type { Aged, Keyset, KeysetOf } from './keyset.ts';
 import { keysetRow, type RotatedName } from './keysets.ts';
@@ -234,22 +233,4 @@ export function pkiStatusView(
       },
     }),
   };
-}
-
-/** A file's path and mode (octal), with the origin of its content instead of the content. */
-export function machineFileView(file: MachineFile): {
-  readonly path: string;
-  readonly mode: string;
-  readonly content: string;
-} {
-  const { path, mode, content } = file;
-  const shown = {
-    text: 'public',
-    secret: 'secret',
-    link: `link to ${content.kind === 'link' ? content.to : ''}`,
-    absent: 'taken away',
-    pair: 'public, and next to it the key',
-    'with-own-key': 'public, and a key made on the machine',
-  }[content.kind];
-  return { path, mode: mode.toString(8).padStart(4, '0'), content: shown };
 }

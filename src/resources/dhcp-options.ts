@@ -138,7 +138,7 @@ const route = z.strictObject({
   via: ipv4Text.meta({ description: 'Address of the gateway.' }),
 });
 
-export const dhcpOption = z
+const dhcpOption = z
   .strictObject({
     option: z.union([z.int(), z.string()]).meta({
       description: 'Number (1 to 254) or name of the option, e.g. 119 or "domain-search".',

@@ -31,7 +31,7 @@ const range = <S extends z.ZodType>(value: S, read: (value: z.output<S>) => numb
 
 const counted = range(z.int().min(0).max(100_000).meta({ description: 'A whole number.' }), Number);
 /** A malformed size has an issue of its own. */
-export const sizeRange = range(size, (text) => parseSize(text) ?? 0);
+const sizeRange = range(size, (text) => parseSize(text) ?? 0);
 const speedRange = range(speed, (text) => parseSpeed(text) ?? 0);
 
 /** Which disks of an inventory are meant; disks at USB only where `transport` says so. */

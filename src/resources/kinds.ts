@@ -17,7 +17,7 @@ import { webhookSpec } from './webhook-spec.ts';
 
 export const API_VERSION = 'muster/v1';
 
-export const selector = z
+const selector = z
   .strictObject({
     arch: z.enum(['x86_64', 'aarch64']).meta({ description: 'Architecture of the machine.' }),
     firmware: z.enum(['bios', 'uefi']).meta({ description: 'Firmware of the machine.' }),

@@ -31,7 +31,7 @@ function interfaceNameFault(text: string): string | undefined {
   return TAKEN_NAMES.has(text) ? `"${text}" is not free as an interface name` : undefined;
 }
 
-export const interfaceName = z.string().superRefine((text, context) => {
+const interfaceName = z.string().superRefine((text, context) => {
   const message = interfaceNameFault(text);
   if (message !== undefined) context.addIssue({ code: 'custom', message });
 });
@@ -211,7 +211,7 @@ const flag = (description: string) =>
     .optional()
     .meta({ description: `${description} Default true.` });
 
-export const nodeInterface = z
+const nodeInterface = z
   .strictObject({
     mac: mac.optional().meta({
       description:

@@ -238,10 +238,6 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
 
 const WHOLE_CONFIG = at('the first configuration of machines', '{timezone: Europe/Berlin}');
 
-/** How to give a new field a place; tests say it. */
-export const HOW_TO_PLACE =
-  'say in src/resources/places.ts where the field lands: a row {KIND}.{path}, or of config in CONFIG_PLACES';
-
 interface Found {
   readonly place: Place;
   /** How many steps of the path the row has that was found. */

@@ -165,5 +165,4 @@ export const registries = z
   });
 
 export type RegistrySpec = z.output<typeof registry>;
-export type RegistryMirror = z.output<typeof mirror>;
 export type RegistryLogin = z.output<typeof login>;

@@ -20,7 +20,7 @@ export interface Trust {
 }
 
 /** The strictest of several tiers; of equals the first. `asked` has at least one element. */
-export function strictest(asked: readonly [Trust, ...Trust[]]): Trust {
+function strictest(asked: readonly [Trust, ...Trust[]]): Trust {
   return asked.reduce((so, one) => (TRUST_TIERS.indexOf(one.tier) > TRUST_TIERS.indexOf(so.tier) ? one : so));
 }
 

@@ -19,7 +19,7 @@ interface QuarantineDeps {
 }
 
 /** The code of the hold, the refusals and the revoked certificate. */
-export const QUARANTINED = 'quarantined';
+const QUARANTINED = 'quarantined';
 
 const MAX_REASON = 300;
 

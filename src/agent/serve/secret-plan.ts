@@ -41,7 +41,7 @@ export function withSecrets(planner: AgentPlanner, deps: SecretPlanDeps): AgentP
  * The lines for one machine. What cannot be brought is held at the end of the plan, so that it
  * stops nothing else. No text of a hold has a value.
  */
-export function secretLines(
+function secretLines(
   { given, configuration }: SecretPlanDeps,
   machine: string,
 ): { readonly lines: readonly PlanLine[]; readonly holds: readonly PlanLine[] } {

@@ -33,7 +33,7 @@ export const LISTENER_NAMES = Object.keys(LISTENERS) as readonly ListenerName[];
  * answered, if only with 403, because the probe has no rights. refused: 401, or the connection was
  * ended. unreachable: nothing answers there, so this says nothing about trust.
  */
-export const ANSWERS = ['accepted', 'refused', 'unreachable'] as const;
+const ANSWERS = ['accepted', 'refused', 'unreachable'] as const;
 export type Answer = (typeof ANSWERS)[number];
 
 /** The name of a probe certificate: its keyset, and the id of the generation that issued it. */
@@ -83,11 +83,11 @@ export interface Evidence {
 }
 
 /** A machine reports at most this many keys of tokens; a rotation has two or three at a time. */
-export const MAX_TOKEN_KEYS = 16;
+const MAX_TOKEN_KEYS = 16;
 /** A machine names at most this many pods for each key. */
 export const MAX_TOKEN_PODS = 16;
 /** A listener is asked with at most this many probe certificates. */
-export const MAX_PROBES = 12;
+const MAX_PROBES = 12;
 
 /** A key identifier: 20 octets, or as long as an imported CA made it. */
 const KEY_ID = /^([0-9a-f]{2}){1,64}$/;

@@ -58,45 +58,6 @@ export const CHECKS = {
 } as const;
 export type CheckName = keyof typeof CHECKS;
 
-/**
- * Why the agent stopped before the end of a plan: codes in addition to the names of checks and the
- * codes of a plan's own `hold` lines.
- */
-export const AGENT_HOLDS = {
-  'bad-plan':
-    'The plan is incomplete, or a part of it does not match its hash; nothing was done. It is fetched again.',
-  'unknown-line':
-    'The plan has a line that this agent does not know; nothing was done. Boot the machine again to give it a newer agent.',
-  'write-failed':
-    'A file or directory could not be written; the text says which and why (a full disk, a read-only system).',
-  'key-failed': 'A key or a request for a certificate could not be made.',
-  'no-key': 'A file needs a key that the machine does not have; its certificate has to be asked for again.',
-  'create-data': 'The disk was not made the data disk: it is no longer as the plan expects it.',
-  'data-key':
-    'The key of the encrypted data filesystem could not be had, or the agent’s certificate could not be written to its header; the text says why.',
-  'data-mount': 'The data filesystem, or a directory of it, could not be mounted.',
-  'no-data-filesystem': 'The plan needs the data filesystem, and it is not mounted.',
-  'foreign-marker': 'The data disk belongs to another cluster, founding, member or machine.',
-  guard: 'A new etcd was not started: the filesystem is another one, or it holds data already.',
-  'etcd-runs': 'etcd still answers, or has its data open, so they were not touched.',
-  'restore-failed':
-    'A copy of etcd’s data could not be replayed or restored; the text says why. The original is as it was.',
-  'snapshot-failed':
-    'A snapshot of etcd could not be taken or sent; the text says why. etcd runs on, and the next snapshot is taken at its time.',
-  'reboot-failed': 'The service manager refused to reboot the machine; the text says why.',
-  'clear-failed': 'A part of the cluster could not be unmounted or removed.',
-  'password-failed': 'The password of a user could not be set; the text says why (there is no such user).',
-  'fetch-failed': 'A file could not be fetched from the boot server; the text says which and why.',
-  'keep-failed':
-    'What the machine needs to start while the boot server is away could not be kept on the data filesystem; the text says why.',
-  'wrong-hash': 'The file from the boot server does not match the hash in the plan. It was deleted.',
-  'unpack-failed': 'An archive could not be unpacked.',
-  'load-failed': 'Kernel settings, modules or the hostname could not be set.',
-  'unit-failed':
-    'A unit could not be enabled, started, reloaded or stopped; the text says why, with the last error of the unit itself.',
-  failed: 'A line of the plan failed without a known reason.',
-} as const;
-
 /** Words of the line `restore-etcd`; see {@link PlanLine}. */
 export interface RestoreLine {
   readonly do: 'restore-etcd';

@@ -45,7 +45,7 @@ export const passwordHash = z.strictObject({
 export type PasswordHash = z.infer<typeof passwordHash>;
 
 /** @throws {MusterError} E_USAGE when the password is too short or too long */
-export function checkPassword(password: string): void {
+function checkPassword(password: string): void {
   const length = [...password].length;
   if (length < MIN_PASSWORD || length > MAX_PASSWORD)
     throw new MusterError(

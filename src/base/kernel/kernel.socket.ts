@@ -353,4 +353,4 @@ export class Kernel {
 }
 
 /** The longest wait; a thread that is to end does so after it. */
-export const MAX_WAIT_MS = 50;
+const MAX_WAIT_MS = 50;

@@ -78,7 +78,7 @@ async function examine(segment: Segment, options: DoctorOptions): Promise<readon
 const COLORS: Readonly<Record<State, Color>> = { ok: 'green', warn: 'yellow', fail: 'red', unknown: 'cyan' };
 
 /** Findings as text, grouped by network. */
-export function findingsText(findings: readonly Finding[], color: boolean): string {
+function findingsText(findings: readonly Finding[], color: boolean): string {
   let group: string | undefined;
   const lines = findings.flatMap((finding, index) => {
     const { network, check, state, text, remedy } = finding;

@@ -60,7 +60,7 @@ export function subjectOf(text: string): string {
 }
 
 /** One event as a line; with the date when `now` (ms since 1970) is on another day. */
-export function eventLine(event: EventView, color: boolean, now: number): string {
+function eventLine(event: EventView, color: boolean, now: number): string {
   const bad = /failed|held|conflict|invalid|exhausted|disbelieved|refused|nak/.test(event.kind);
   const message = eventMessage(event).replace(/[\x00-\x1f\x7f-\x9f]/g, '?');
   const line = [

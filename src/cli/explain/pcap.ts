@@ -23,7 +23,7 @@ export type Capture =
   | { readonly ok: false; readonly why: string };
 
 /** Frames after this number are not read; a capture of boots has hundreds. */
-export const MAX_FRAMES = 1_000_000;
+const MAX_FRAMES = 1_000_000;
 
 const PCAP_MICROS = 0xa1b2c3d4;
 const PCAP_NANOS = 0xa1b23c4d;

@@ -53,7 +53,7 @@ async function uploads(client: ApiClient): Promise<readonly UploadView[]> {
 }
 
 /** The files of an image, each with its part: `kernel`, `initrd` or `root`. */
-export function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
+function partsOf(image: ImageSpec): readonly { readonly part: string; readonly sha256: string }[] {
   const initrds = image.initrds ?? [];
   return [
     { part: 'kernel', sha256: image.kernel.sha256 },
@@ -63,7 +63,7 @@ export function partsOf(image: ImageSpec): readonly { readonly part: string; rea
 }
 
 /** The lines of `muster image ls`: images, each with which of its files the server has. Pure. */
-export function imageLines(
+function imageLines(
   documents: readonly ImageDocument[],
   stored: ReadonlyMap<string, Pick<AssetView, 'size'>>,
 ): readonly ImageLine[] {

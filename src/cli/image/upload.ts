@@ -115,7 +115,7 @@ async function sendAll(
  * Splits a stream into streams of `size` octets; the last one may be shorter. Each stream must be
  * read to its end before the next one begins.
  */
-export async function* inPieces(
+async function* inPieces(
   octets: AsyncIterable<Uint8Array>,
   size: number,
 ): AsyncIterable<AsyncIterable<Uint8Array>> {

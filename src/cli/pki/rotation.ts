@@ -177,7 +177,7 @@ export function print(view: ChangeView, format: 'table' | 'json' | 'yaml', io: I
 const MARKS = { done: 'done', now: '  ->', next: '', 'rolled-back': 'back' } as const;
 
 /** A rotation as text: a line for each step, then what is waited for. */
-export function rotationText(view: ChangeView): string {
+function rotationText(view: ChangeView): string {
   const lines = [
     `${view.kind} of ${shownName(view.cluster)}, ordered by ${view.by}, ${timeText(view.at)}: ${stateOf(view)}`,
   ];

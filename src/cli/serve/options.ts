@@ -4,7 +4,7 @@ import { MusterError } from '../../base/errors.ts';
 import { DEFAULT_SOCKET } from '../../base/paths.ts';
 import { suggest } from '../../base/suggest.ts';
 
-export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Host and port of a TCP listener. */

@@ -5,7 +5,7 @@ import type { Snapshot } from './snapshot.ts';
 /**
  * After a snapshot that failed, the next attempt waits this long, or `every` if that is shorter.
  */
-export const RETRY_AFTER = duration('10m');
+const RETRY_AFTER = duration('10m');
 
 interface Known {
   /** When the newest snapshot was taken; undefined when there is none. */

@@ -105,12 +105,6 @@ export function resumeChange<Order>(record: ChangeRecord<Order>, { by }: Occasio
   return { record: rest, notes: [{ code: 'resumed', text: `${by} resumed it at the step ${record.step}.` }] };
 }
 
-/** The step before which a change can still be taken back; undefined when there is none. */
-export const pointOfNoReturn = <Order, Seen>(
-  table: ChangeTable<Order, Seen>,
-  order: Order,
-): string | undefined => table.forward(order).find(({ noReturn }) => noReturn)?.name;
-
 /** Why a change cannot be taken back; undefined when it can. */
 export function whyNotBack<Order, Seen>(
   record: ChangeRecord<Order>,

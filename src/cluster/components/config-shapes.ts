@@ -18,7 +18,7 @@ const flushTime = (value: Value): number => {
 };
 
 /** The types of a configuration's fields. `what` completes the message "expected …". */
-export const FIELD_TYPES = {
+const FIELD_TYPES = {
   text: { holds: isText, what: 'a text; quote it' },
   duration: {
     holds: (value) => isText(value) && isGoDuration(value),

@@ -33,7 +33,7 @@ const DEPENDENCIES: ReadonlyMap<string, ReadonlyMap<string, readonly string[]>> 
 const GROUPS = { alpha: 'AllAlpha', beta: 'AllBeta' } as const;
 
 /** The settings in a text like `A=true,B=false`, of which each may name the component "kube". */
-export function settingsIn(text: string): GateSettings {
+function settingsIn(text: string): GateSettings {
   const found = new Map<string, boolean>();
   for (const part of text.split(',')) {
     const [, gate = '', on = ''] = /^\s*(?:kube:)?([^=]*)=(.*)$/s.exec(part) ?? [];

@@ -45,7 +45,7 @@ export interface EtcdCondition {
 }
 
 /** The quota of an etcd that is started without `quota-backend-bytes`. */
-export const DEFAULT_QUOTA = 2 * 2 ** 30;
+const DEFAULT_QUOTA = 2 * 2 ** 30;
 
 /**
  * The quota by the flag `quota-backend-bytes`: 0 means the default, and a negative one that there

@@ -26,7 +26,7 @@ export function whyNotReclaimed(cluster: string, condition: EtcdCondition): stri
   return corrupt && `${corrupt.subject}: ${corrupt.says}; ${corrupt.fix}`;
 }
 
-export const RECLAIM_STEPS = {
+const RECLAIM_STEPS = {
   compacted: 'etcd was compacted to revision {revision}: watches from before it list their objects again.',
   defragmented: '{member} was defragmented: {before} MiB became {after} MiB.',
   disarmed: 'Alarm NOSPACE of {member} was disarmed.',

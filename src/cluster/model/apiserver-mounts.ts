@@ -26,7 +26,7 @@ export function apiserverMounts({ flags }: Pick<ResolvedCluster, 'flags'>): read
 }
 
 /** The host's directory with the CAs of its distribution, in every static pod that speaks TLS. */
-export const HOST_CAS = '/etc/ssl/certs';
+const HOST_CAS = '/etc/ssl/certs';
 
 /** Directories of the host from which a static pod of the control plane can read files. */
 export function mountedDirectories(

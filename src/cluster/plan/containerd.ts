@@ -67,7 +67,7 @@ export function containerdConfig(resolved: ResolvedCluster, logins: readonly Log
 }
 
 /** Whether the path of a mirror names the place of the registry's API itself. */
-export const hasApiPath = (url: string): boolean => /\/v2(\/|$)/.test(new URL(url).pathname);
+const hasApiPath = (url: string): boolean => /\/v2(\/|$)/.test(new URL(url).pathname);
 
 /** One place that containerd asks, as keys of a table of hosts.toml. */
 function hostKeys(url: string, authority: string): readonly string[] {
@@ -91,7 +91,7 @@ const mirrorHosts = (mirrors: readonly string[]): string =>
  * last, and without one the registry itself: so the last mirror is the server where the registry is
  * never asked.
  */
-export function registryHosts(cluster: Cluster): ReadonlyMap<string, string> {
+function registryHosts(cluster: Cluster): ReadonlyMap<string, string> {
   const access = accessByHost(cluster);
   return new Map(
     cluster.registries.map((one) => {

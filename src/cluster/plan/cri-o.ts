@@ -127,7 +127,7 @@ function authorities(cluster: Cluster): readonly PlanLine[] {
 }
 
 /** The logins as containers-auth.json(5) writes them. */
-export function crioLogins(logins: readonly Login[]): string {
+function crioLogins(logins: readonly Login[]): string {
   const auths = logins.map(({ host, username, password }) => [
     host,
     { auth: Buffer.from(`${username}:${password}`).toString('base64') },

@@ -219,8 +219,7 @@ const annotated = (pod: StaticPod, reads: string | undefined): StaticPod =>
 export const REVISION = 'MUSTER_REVISION';
 
 /** A short digest of a text: the first 16 digits of its SHA-256. */
-export const revisionOf = (text: string): string =>
-  createHash('sha256').update(text).digest('hex').slice(0, 16);
+const revisionOf = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 16);
 
 /** The pod with what the Cluster adds to it. */
 function added(pod: StaticPod, more: PodAddition | undefined): StaticPod {

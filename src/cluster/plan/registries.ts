@@ -53,7 +53,7 @@ export function accessByHost({
 }
 
 /** The file with the CA of a host that has its own. */
-export const authorityPath = (host: string): string => `/etc/muster/registries/${host}.crt`;
+const authorityPath = (host: string): string => `/etc/muster/registries/${host}.crt`;
 
 /** The lines that write CAs of registries and mirrors. */
 export const authorityLines = (cluster: Cluster): readonly PlanLine[] =>

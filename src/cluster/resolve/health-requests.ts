@@ -8,7 +8,7 @@ import { API_PORT } from '../model/ports.ts';
 import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 
 /** The paths that are asked. */
-export const HEALTH_PATHS = ['/livez', '/readyz'] as const;
+const HEALTH_PATHS = ['/livez', '/readyz'] as const;
 
 /** Go's strconv.ParseBool, for values that are false. */
 const FALSE = /^(0|f|F|false|FALSE|False)$/;

@@ -7,7 +7,7 @@
  */
 import { compareVersions, minorOf, parseVersion } from '../model/versions.ts';
 
-export const SKEWED = [
+const SKEWED = [
   'etcd',
   'kube-apiserver',
   'kube-controller-manager',

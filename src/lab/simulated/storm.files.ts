@@ -25,7 +25,7 @@ export interface StormRun {
 }
 
 /** Writes a file of {@link LOADER_BYTES} for each loader that Muster knows. */
-export function writeLoaders(directory: string): void {
+function writeLoaders(directory: string): void {
   mkdirSync(directory, { recursive: true });
   const octets = Buffer.alloc(LOADER_BYTES, 'a loader that no machine runs\n');
   for (const name of loaderNames()) writeFileSync(join(directory, name), octets);
@@ -59,7 +59,7 @@ export function writePlot(file: string, svg: string): void {
 /** Clock ticks of /proc a second, on every architecture of Linux. */
 const TICKS = 100;
 
-export function useOf(pid: number): ServerUse {
+function useOf(pid: number): ServerUse {
   const peak = /^VmHWM:\s+([0-9]+) kB/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
   return {

@@ -36,7 +36,7 @@ export interface Call {
   readonly signal?: AbortSignal;
 }
 
-export function address(path: string, query: Call['query'] = {}): string {
+function address(path: string, query: Call['query'] = {}): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined);
   const text = new URLSearchParams(given.map(([key, value]) => [key, String(value)])).toString();
   return text === '' ? path : `${path}?${text}`;
@@ -90,7 +90,7 @@ async function problemOf(response: Response): Promise<Problem> {
 }
 
 /** Begins a text with a capital letter, unless it begins with a name, path or field. */
-export const sentence = (text: string): string =>
+const sentence = (text: string): string =>
   /^[a-z]+( |,)/.test(text) ? text.charAt(0).toUpperCase() + text.slice(1) : text;
 
 /**

@@ -8,7 +8,7 @@ import { Order } from '../parts/order.tsx';
 import { useOrder, useResource } from '../parts/use.ts';
 
 /** `3.2 MiB` */
-export const size = (octets: number): string =>
+const size = (octets: number): string =>
   octets < 1024 * 1024 ? `${(octets / 1024).toFixed(1)} KiB` : `${(octets / 1024 / 1024).toFixed(1)} MiB`;
 
 export function Snapshots({ cluster }: { readonly cluster: string }) {

@@ -84,7 +84,7 @@ function latest(machine: Shown, asked: number): Shown {
 }
 
 /** Fetches all machines and clusters. */
-export async function loadMachines(): Promise<void> {
+async function loadMachines(): Promise<void> {
   const asked = now();
   try {
     const [machines, clusters] = await Promise.all([

@@ -114,7 +114,7 @@ export function rowOf(machine: Shown, memberships: Memberships): Row {
 }
 
 /** `node-9` → `node-00000009`. */
-export const orderOf = (name: string): string => name.replace(/[0-9]+/g, (digits) => digits.padStart(8, '0'));
+const orderOf = (name: string): string => name.replace(/[0-9]+/g, (digits) => digits.padStart(8, '0'));
 
 /** What the address of the page says about the list. */
 export interface Filter {

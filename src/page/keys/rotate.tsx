@@ -103,7 +103,7 @@ function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () 
   );
 }
 
-export function Preview({ preview: { steps, minutes, restarts } }: { readonly preview: ChangePreview }) {
+function Preview({ preview: { steps, minutes, restarts } }: { readonly preview: ChangePreview }) {
   return (
     <section aria-label="What it would do">
       <p>

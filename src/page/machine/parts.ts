@@ -40,7 +40,7 @@ export const PLAIN_CLAIM =
   'What follows came from the discovery system over plain HTTP: whoever is on the segment may have written it.';
 
 /** The switch port that LLDP names: `tor-1 port Ethernet7`. */
-export function neighbourText({ neighbour }: Card): string | undefined {
+function neighbourText({ neighbour }: Card): string | undefined {
   if (neighbour === undefined) return undefined;
   const port = neighbour.port ?? neighbour.portDescription;
   return [neighbour.system ?? neighbour.chassis, port && `port ${port}`].filter(Boolean).join(' ');

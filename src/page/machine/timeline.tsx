@@ -38,7 +38,7 @@ interface VerdictsProps extends Pick<TimelineView, 'verdicts'> {
   /** The boot has succeeded, so this is what delayed it. */
   readonly over: boolean;
 }
-export function Verdicts({ verdicts, over }: VerdictsProps) {
+function Verdicts({ verdicts, over }: VerdictsProps) {
   return (
     <>
       {verdicts.map(({ code, title, certainty, evidence, remedy }) => (

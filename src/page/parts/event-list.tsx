@@ -14,7 +14,7 @@ export const textOf = ({ reason, fields, actor }: Pick<Listed, 'reason' | 'field
 };
 
 /** Where the subject of an event is shown. */
-export function subjectPlace({
+function subjectPlace({
   kind: of,
   subject,
 }: Pick<Listed, 'kind' | 'subject'>): readonly string[] | undefined {

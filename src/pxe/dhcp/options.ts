@@ -32,7 +32,7 @@ const kind = <C extends number>(code: C, name: string, type: OptionType, source:
   ({ code, name, type, source }) as const;
 
 /** All options that Muster reads, writes or prints by name. */
-export const OPTIONS = {
+const OPTIONS = {
   subnetMask: kind(1, 'subnet-mask', 'ip', 'RFC 2132 §3.3'),
   routers: kind(3, 'routers', 'ips', 'RFC 2132 §3.5'),
   dns: kind(6, 'domain-name-servers', 'ips', 'RFC 2132 §3.8'),

@@ -9,7 +9,7 @@ export interface Answer {
 }
 
 /** How long a machine waits before it asks again for something that is not ready. */
-export const RETRY_AFTER_SECONDS = 5;
+const RETRY_AFTER_SECONDS = 5;
 
 export const TEXT = 'text/plain; charset=utf-8';
 

@@ -4,18 +4,15 @@ import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
 import { explainKind, isFieldOf } from '../../../src/cli/explain/kind.ts';
 import { KINDS, type Kind } from '../../../src/resources/kinds.ts';
-import {
-  CONFIG_PLACES,
-  defaultIn,
-  HOW_TO_PLACE,
-  isPlaced,
-  PLACES,
-  placeOf,
-} from '../../../src/resources/places.ts';
+import { CONFIG_PLACES, defaultIn, isPlaced, PLACES, placeOf } from '../../../src/resources/places.ts';
 import { resourcePages, settings } from '../../../src/resources/reference.ts';
 import { schemaAt } from '../../../src/resources/walk.ts';
 
 const kinds = Object.keys(KINDS) as Kind[];
+
+/** How to give a new field a place. */
+const HOW_TO_PLACE =
+  'say in src/resources/places.ts where the field lands: a row {KIND}.{path}, or of config in CONFIG_PLACES';
 
 test('every setting of every kind says where it lands', () => {
   const lacking = settings()

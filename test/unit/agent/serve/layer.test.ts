@@ -11,7 +11,7 @@ import {
   settingsText,
 } from '../../../../src/agent/serve/layer.ts';
 import { layerRequest, settingsFor } from '../../../../src/agent/serve/machine-layer.ts';
-import { AGENT_HOLDS, CHECKS } from '../../../../src/agent/wire/plan.ts';
+import { CHECKS } from '../../../../src/agent/wire/plan.ts';
 import { withoutComments } from '../../../../src/base/script-text.files.ts';
 import { expand } from '../../../../src/ignition/template.ts';
 import { nodeConfig } from '../../../../src/resources/nodeconfig.ts';
@@ -122,13 +122,17 @@ test('settings that the agent would misread are refused', () => {
 });
 
 test('the tables have exactly the hold codes and checks of the scripts', () => {
+  const [, table] = fs
+    .readFileSync(path.join(SOURCE, '../README.md'), 'utf8')
+    .split('| code | why the agent stopped');
+  const described = [...table!.split('\n\n')[0]!.matchAll(/^\| `([a-z-]+)` \|/gm)].map((row) => row[1]!);
   const commands = ['muster-boot.sh', 'muster-check.sh', 'muster-disk.sh'];
   const scripts = scriptNames
     .filter((name) => !commands.includes(name))
     .map(shipped)
     .join('');
   const codes = [...scripts.matchAll(/\b(?:try|hold) ([a-z][a-z-]+) /g)].map((found) => found[1]!);
-  expect([...new Set(codes)].sort()).toEqual(Object.keys(AGENT_HOLDS).sort());
+  expect([...new Set(codes)].sort()).toEqual(described.sort());
   const checks = [...source('muster-check.sh').matchAll(/^ {2}([a-z0-9-]+)\)/gm)].map((found) => found[1]!);
   expect(checks.sort()).toEqual(Object.keys(CHECKS).sort());
 });
