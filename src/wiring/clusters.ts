@@ -134,7 +134,7 @@ export async function openClusters(
 
   /** Opens the agents' listener, which also serves the registry of container images. */
   const listen = async (opened: (close: CloseListener) => void): Promise<void> => {
-    await agents.listen({
+    await agents.serve({
       host: '0.0.0.0',
       port: options.agentPort,
       planner: agentPlanner(changes.paced(planner.plan), state, boot, clusters),

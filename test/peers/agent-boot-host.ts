@@ -27,6 +27,7 @@ import { openSecrets } from '../../src/pki/secrets.ts';
 import { newVaultKey, type Vault, vaultFrom } from '../../src/pki/vault.ts';
 import type { ScriptAnswer } from '../../src/pxe/boot.ts';
 import type { LiveCatalog } from '../../src/resources/catalog.ts';
+import { NOBODY } from '../unit/agent/nobody.ts';
 import * as boot from '../unit/pxe/boot/world.ts';
 
 export const CP1_MAC = '52:54:00:aa:00:11' as Mac;
@@ -154,7 +155,8 @@ export async function open(
     asked.push({ identity, facts });
     return state.plan;
   };
-  await agents.listen({
+  await agents.serve({
+    ...NOBODY,
     host: LOOPBACK,
     port: 0,
     planner: withSecrets(planner, {

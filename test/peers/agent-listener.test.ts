@@ -1,4 +1,5 @@
 /** The listener for agents: its certificate and protocols, its limits, and its answers to noise. */
+
 import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
@@ -14,6 +15,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import { NOBODY } from '../unit/agent/nobody.ts';
 import * as pki from '../unit/pki/kit.ts';
 import { type AgentBootHost, CP1_MAC, LOOPBACK, open } from './agent-boot-host.ts';
 
@@ -81,6 +83,7 @@ describe('the listener for agents', () => {
     const secrets = openSecrets({ store, vault: vaultFrom(newVaultKey(), 'test') });
     const certificate = await serverCertificate({ pki: keys, secrets, clock }, [LOOPBACK]);
     const server = await startAgentServer({
+      ...NOBODY,
       listen: { host: '0.0.0.0', port: 0 },
       certificate,
       api: {} as AgentApi,
@@ -124,6 +127,7 @@ describe('the listener for agents', () => {
     // Interfaces may appear late after a restart; that must not cause another certificate.
     expect((await make()).certificate).toBe(certificate.certificate);
     const server = await startAgentServer({
+      ...NOBODY,
       listen: { host: LOOPBACK, port: 0 },
       certificate,
       api: {

@@ -73,31 +73,29 @@ interface AgentApiDeps extends RedeemDeps, AuthenticateDeps {
   readonly log: Log;
   readonly planner: AgentPlanner;
   /** Told about every poll that was answered with a plan. */
-  readonly planned?: PlannedPoll | undefined;
+  readonly planned: PlannedPoll;
   /** The store's revision now. */
   readonly revision: () => Promise<number>;
-  /** The life of the store; absent: it was never restored. */
-  readonly life?: Pick<Life, 'number' | 'state' | 'detail' | 'seen' | 'isAhead'> | undefined;
+  readonly life: Pick<Life, 'number' | 'state' | 'detail' | 'seen' | 'isAhead'>;
   /** Tells revisions that machines were sent from revisions that they invented. */
   readonly claims: RevisionClaims;
   /** The first configuration of a machine's boot session; undefined when that is not known. */
-  readonly configuration?: ConfigurationOf | undefined;
+  readonly configuration: ConfigurationOf;
   /** The addresses that are a machine's own. */
   readonly ownAddresses: (machine: string) => ReadonlySet<string>;
   /** Keeps what machines report of their parts. */
-  readonly inventories?: Pick<Inventories, 'take'> | undefined;
-  /** Keeps what machines print on their consoles; absent: nobody does. */
-  readonly consoles?: Pick<Consoles, 'take'> | undefined;
+  readonly inventories: Pick<Inventories, 'take'>;
+  /** Keeps what machines print on their consoles. */
+  readonly consoles: Pick<Consoles, 'take'>;
   /** Compares the checkpoints that machines remember with the security log. */
-  readonly witness?: Witness | undefined;
+  readonly witness: Witness;
   /** Told the clocks of the machines. */
   readonly witnesses: ClockWitnesses;
-  /** Snapshots of etcd; absent: nobody takes any. */
-  readonly snapshots?: AgentSnapshots | undefined;
-  /** Which agent machines run; absent: none is upgraded. */
-  readonly builds?: AgentBuilds | undefined;
-  /** Holds clusters whose keys are later than this store's; absent: none is held. */
-  readonly laterKeys?: LaterKeysGuard | undefined;
+  readonly snapshots: AgentSnapshots;
+  /** Which agent machines run. */
+  readonly builds: AgentBuilds;
+  /** Holds clusters whose keys are later than this store's. */
+  readonly laterKeys: LaterKeysGuard;
   /** Id of the transport CA's generation that signs. */
   readonly primary: () => string;
   /** PEM of all trusted generations. */
@@ -185,7 +183,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         return value;
       };
       const [ticket, tpm, proof] = ['ticket', 'tpm', 'proof'].map((name) => form.get(name));
-      mustServe(deps.life?.state);
+      mustServe(deps.life.state);
       const request = { session: field('session'), ticket, csr: field('csr'), tpm, proof, address };
       return redeemAnswer(await redeem(deps, request), deps.waiting.size);
     },
@@ -198,15 +196,15 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const read = decodeFacts(form);
       if (!read.ok) throw new MusterError('E_USAGE', `the facts: ${read.text}`);
       deps.witnesses.heard(member.name, { at: read.facts.clock, movedMs: read.facts.clockMoved ?? 0 });
-      if (hasEnded(deps, shown)) mustServe(deps.life?.state);
+      if (hasEnded(deps, shown)) mustServe(deps.life.state);
       if (hasEnded(deps, shown)) return renewEnded(deps, record, shown, read.facts, address);
       const facts = await factsOfThisLife(deps, liars, member.name, read.facts);
       await heard(deps, member, facts, address);
-      if (facts.inventory) void deps.inventories?.take(member.name, facts.inventory);
+      if (facts.inventory) void deps.inventories.take(member.name, facts.inventory);
       const revision = await deps.revision();
       if (shown.serial === record.next?.serial) await deps.identities.renewed(record.machine);
-      const restored = deps.life?.state === 'restored';
-      const held = await deps.laterKeys?.heard(
+      const restored = deps.life.state === 'restored';
+      const held = await deps.laterKeys.heard(
         member.name,
         facts,
         isAhead(deps, facts, revision, member.name),
@@ -226,12 +224,12 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
         // A machine that has seen a higher revision than the store has now shows the planner that
         // the store was rolled back.
         ...revisionHeader(deps, member.name, Math.max(revision, facts.seenRevision ?? 0)),
-        ...deps.witness?.hear(member.name, facts.seenCheckpoint),
+        ...deps.witness.hear(member.name, facts.seenCheckpoint),
         ...(!restored && (await agentHeader(deps, member.name))),
       };
       const applied = digest === facts.applied;
       const { listener } = shown;
-      deps.planned?.(identity.machine, { facts, since, applied, ...(listener && { listener }) });
+      deps.planned(identity.machine, { facts, since, applied, ...(listener && { listener }) });
       return applied ? { status: 204, headers } : { status: 200, contentType: TAR, body, headers };
     },
 
@@ -242,7 +240,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
       const origin = URL.parse(form.get('url') ?? '');
       if (session === '' || !origin || !/^https?:$/.test(origin.protocol))
         throw new MusterError('E_USAGE', 'the form lacks session, or url is not an http:// URL');
-      const files = deps.configuration?.(member.name, session, origin.origin);
+      const files = deps.configuration(member.name, session, origin.origin);
       if (files === undefined)
         throw new MusterError('E_NOT_FOUND', 'the configuration of this boot session is not known any more');
       const entries = Object.entries(files).map(([name, text]) => ({ name, content: Buffer.from(text) }));
@@ -258,7 +256,7 @@ export function createAgentApi(deps: AgentApiDeps): AgentApi {
 
     async bundle(body, certificate, peer) {
       authenticate(deps, certificate, plainAddress(peer));
-      const bundle = deps.builds?.bundle(readForm(body).get('digest') ?? '');
+      const bundle = deps.builds.bundle(readForm(body).get('digest') ?? '');
       if (bundle === undefined) throw new MusterError('E_NOT_FOUND', 'there is no such agent here');
       return { status: 200, contentType: TAR, body: bundle, headers: {} };
     },
@@ -294,13 +292,13 @@ async function takeConsole(
   const { session } = member.status;
   const given = { boot: form.get('boot'), lines: form.get('lines') };
   const part = consolePart(given, session === undefined ? [] : [session]);
-  const kept = await deps.consoles?.take(member.name, part);
+  const kept = await deps.consoles.take(member.name, part);
   return { status: kept === false ? 429 : 204, headers: {} };
 }
 
 /** The header that names the agent which the machine may take. */
 async function agentHeader({ builds }: AgentApiDeps, machine: string): Promise<Record<string, string>> {
-  const offered = await builds?.offer(machine);
+  const offered = await builds.offer(machine);
   return offered === undefined ? {} : { 'muster-agent': offered };
 }
 
@@ -327,7 +325,7 @@ const isAhead = (
   machine: string,
 ): boolean =>
   seenRevision > revision ||
-  (claim !== undefined && claims.believed(machine, claim) && life?.isAhead(claim.revision) === true);
+  (claim !== undefined && claims.believed(machine, claim) && life.isAhead(claim.revision));
 
 /**
  * The line that gives a machine the transport CA's generations of now, if it reports that it trusts

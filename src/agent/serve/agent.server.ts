@@ -35,17 +35,17 @@ interface AgentServerOptions {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly limits?: Partial<HttpLimits>;
-  /** Whether an address may ask for a first certificate. Default: every address may. */
-  readonly admits?: (address: string) => boolean;
+  /** Whether an address may ask for a first certificate. */
+  readonly admits: (address: string) => boolean;
   /** What is known of an address; strangers get no connection of the reserve. */
-  readonly standing?: (address: string) => Standing;
+  readonly standing: (address: string) => Standing;
   /** Called with the address of every request whose certificate is an agent's. */
-  readonly heard?: (address: string) => void;
+  readonly heard: (address: string) => void;
   /**
    * Answers requests that no route of agents takes: resolves to the status sent, or to undefined
    * when nothing was sent. Never rejects.
    */
-  readonly others?: Others;
+  readonly others: Others;
 }
 
 export type Others = (request: IncomingMessage, response: ServerResponse) => Promise<number | undefined>;
@@ -118,8 +118,7 @@ export async function startAgentServer(options: AgentServerOptions): Promise<Age
   });
   server.on('tlsClientError', () => count(options.metrics, 'handshake', 0));
   server.on('clientError', (_error, socket) => socket.destroy());
-  const { standing } = options;
-  limitConnections(server, limits, log, standing && ((address) => standing(plainAddress(address))));
+  limitConnections(server, limits, log, (address) => options.standing(plainAddress(address)));
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => reject(listenError(error, options.listen)));
     server.listen({ ...options.listen, backlog: LISTEN_BACKLOG }, resolve);
@@ -169,7 +168,7 @@ async function handle(
   const path = (request.url ?? '').split('?')[0];
   const route = (Object.keys(AGENT_ROUTES) as Route[]).find((name) => AGENT_ROUTES[name].path === path);
   if (route === undefined) {
-    const status = await options.others?.(request, response);
+    const status = await options.others(request, response);
     if (status !== undefined) {
       count(options.metrics, 'others', status);
       return;
@@ -198,7 +197,7 @@ async function answerTo(
   if (request.method !== method)
     return textAnswer(405, `E_METHOD: this route takes ${method}.`, { allow: method });
   const address = request.socket.remoteAddress ?? '';
-  if (route === 'redeem' && admits?.(plainAddress(address)) === false) {
+  if (route === 'redeem' && !admits(plainAddress(address))) {
     response.shouldKeepAlive = false;
     throw new MusterError('E_SOURCE', `${plainAddress(address)} is in no subnet that this boot host serves`);
   }
@@ -216,7 +215,7 @@ async function answerTo(
   }
   if (route === 'redeem') return api.redeem(body, address);
   const answer = await api[route](body, shownBy(request.socket as TLSSocket, served), address);
-  heard?.(plainAddress(address));
+  heard(plainAddress(address));
   return answer;
 }
 

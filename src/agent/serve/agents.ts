@@ -33,8 +33,8 @@ import { type AgentRecord, type Identities, openIdentities } from '../identity/i
 import { waitingReason } from '../identity/redeem.ts';
 import { type KnownTpm, knownTpm } from '../identity/redeem-tpm.ts';
 import { type TicketKeys, ticketKeysOnDemand } from '../identity/ticket-keys.ts';
-import { createTpmChallenges } from '../identity/tpm-challenges.ts';
-import { createWaiting } from '../identity/waiting.ts';
+import { createTpmChallenges, type TpmChallenges } from '../identity/tpm-challenges.ts';
+import { createWaiting, type Waiting } from '../identity/waiting.ts';
 import { createWithdrawals } from '../identity/withdrawal.ts';
 import type { Plan } from '../wire/plan.ts';
 import type { AgentBuilds, AgentPlanner, AgentSnapshots, LaterKeysGuard } from '../wire/protocol.ts';
@@ -60,22 +60,21 @@ export interface AgentsDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** The life of the store; absent: it was never restored. */
-  readonly life?: Life;
+  readonly life: Pick<Life, 'number' | 'state' | 'detail' | 'seen' | 'isAhead'>;
   /** Other hosts that may become the boot host; agents ask them when this one does not answer. */
-  readonly standby?: readonly string[];
-  /** Keeps what machines print on their consoles; absent: nobody does. */
-  readonly consoles?: Consoles;
-  /** Compares what agents remember of the security log with it; absent: nobody does. */
-  readonly witness?: Witness;
+  readonly standby: readonly string[];
+  /** Keeps what machines print on their consoles. */
+  readonly consoles: Pick<Consoles, 'take'>;
+  /** Compares what agents remember of the security log with it. */
+  readonly witness: Witness;
   /** Told the clocks of the machines. */
   readonly witnesses: ClockWitnesses;
   /** Called with the settings of every layer that is made; tests read tickets from them. */
   readonly made?: (settings: AgentSettings) => void;
 }
 
-/** What is known only when machines are served. */
-interface AgentsListen {
+/** Whom agents are served for, and with: the boots, the clusters, the addresses of this host. */
+export interface AgentPeers {
   readonly host: string;
   readonly port: number;
   readonly planner: AgentPlanner;
@@ -89,28 +88,27 @@ interface AgentsListen {
   readonly addresses: () => readonly string[];
   /** What is known of a boot session that carries a ticket. */
   readonly ticketed: (session: string) => TicketFacts | undefined;
-  /** Whether an address may ask for a first certificate. Default: every address may. */
-  readonly admits?: (address: string) => boolean;
-  /** What is known of an address. Default: every address counts as this host's. */
-  readonly standing?: (address: string) => Standing;
+  /** Whether an address may ask for a first certificate. */
+  readonly admits: (address: string) => boolean;
+  /** What is known of an address. */
+  readonly standing: (address: string) => Standing;
   /** Called with the address of every request whose certificate is an agent's. */
-  readonly heard?: (address: string) => void;
+  readonly heard: (address: string) => void;
   /** Answers requests that are not an agent's: the registry. */
-  readonly others?: Others;
+  readonly others: Others;
   /** The addresses that are a machine's own. */
   readonly ownAddresses: (machine: string) => ReadonlySet<string>;
   /** What a machine's boot disk gets; see {@link ConfigurationOf}. */
-  readonly configuration?: ConfigurationOf;
-  /** Snapshots of etcd; absent: nobody takes any. */
-  readonly snapshots?: AgentSnapshots;
-  /** Which agent machines run; absent: none is upgraded. */
-  readonly builds?: AgentBuilds;
-  /** Holds clusters whose keys are later than this store's; absent: none is held. */
-  readonly laterKeys?: LaterKeysGuard;
+  readonly configuration: ConfigurationOf;
+  readonly snapshots: AgentSnapshots;
+  /** Which agent machines run. */
+  readonly builds: AgentBuilds;
+  /** Holds clusters whose keys are later than this store's. */
+  readonly laterKeys: LaterKeysGuard;
   /** Told about every poll that was answered with a plan. */
-  readonly planned?: PlannedPoll;
+  readonly planned: PlannedPoll;
   /** The cluster that a machine has still to leave, although no Cluster names it any more. */
-  readonly leaving?: (machine: string) => string | undefined;
+  readonly leaving: (machine: string) => string | undefined;
 }
 
 /** The part that the boot service uses. */
@@ -153,12 +151,12 @@ export interface Agents extends AgentBoot {
   /** What agents report of their machines' parts. */
   readonly inventories: Inventories;
   /**
-   * Listens as soon as there is a cluster.
+   * Takes the peers, and listens as soon as there is a cluster.
    *
    * @throws {MusterError} E_PORT_IN_USE or E_SOCKET_OPEN when there is a cluster now and the port
    * cannot be opened
    */
-  listen(options: AgentsListen): Promise<void>;
+  serve(peers: AgentPeers): Promise<void>;
   /** Checks addresses, clusters and the certificate now instead of at the next interval. */
   refresh(): Promise<void>;
   /** Reads the transport CA again: agents and listener use what a rotation has changed. */
@@ -193,77 +191,51 @@ const PRUNE_EVERY = duration('1d');
 
 const notUp = (): MusterError => new MusterError('E_AGENT_WAIT', 'the listener for agents is not up yet');
 
-/** @throws {MusterError} E_AGENT_WAIT before {@link Agents.listen} */
-function listened(options: AgentsListen | undefined): AgentsListen {
-  if (options === undefined) throw notUp();
-  return options;
-}
-
 /**
  * Opens the part that serves agents: reads their identities from the store. The listener opens with
- * {@link Agents.listen}.
+ * {@link Agents.serve}.
  */
 export async function openAgents(deps: AgentsDeps): Promise<Agents> {
-  const { store, secrets, memberships, secretUsers, clock, log } = deps;
-  const identities = await openIdentities({ store, log });
+  const { memberships, secretUsers, clock, log } = deps;
+  const identities = await openIdentities(deps);
   const inventories = await openInventories(deps);
   supposeReady(deps, identities);
+  let peers: AgentPeers | undefined;
+  let tickets: Tickets | undefined;
+  let server: AgentServer | undefined;
   // A machine that has still to leave its cluster gets plans until it has left.
   const agentCluster = (machine: string): string | undefined =>
-    memberships.roleGiver(machine) ?? options?.leaving?.(machine);
+    memberships.roleGiver(machine) ?? peers?.leaving(machine);
   const hasAgent = (machine: string): boolean =>
     agentCluster(machine) !== undefined || secretUsers.mayUse(machine);
   const withdrawals = createWithdrawals({ ...deps, identities, hasAgent });
   const transport = createTransport(deps);
-  const waiting = createWaiting(clock);
-  const challenges = createTpmChallenges(clock);
-
-  let options: AgentsListen | undefined;
-  let tickets: Tickets | undefined;
-  let server: AgentServer | undefined;
-  let approve: Agents['approve'] = () => Promise.reject(notUp());
-  const certificates = followCertificate(transport, clock);
-  const ticketKeys = ticketKeysOnDemand({ secrets, clock });
-  const authority = (): string => transport.certificate?.authority ?? '';
-  const start = async (listen: AgentsListen): Promise<void> => {
-    tickets ??= createTickets((await ticketKeys()).all);
-    const { host, port, ticketed } = listen;
-    approve = (machine, code) =>
-      approveMachine(
-        { ...deps, tickets: tickets!, identities, waiting, challenges, ticketed, authority },
-        machine,
-        code,
-      );
-    const api = createAgentApi({
-      ...deps,
-      ...listen,
-      tickets,
-      identities,
-      inventories,
-      waiting,
-      challenges,
-      trusted: transport.trusted,
-      primary: transport.primary,
-      authority,
-      hasAgent,
-      claims: createRevisionClaims(await secrets.key('revisions')),
-      revision: async () => (await store.list(KEYS.founding.prefix())).revision,
-    });
-    const { certificate } = await transport.refresh(listen.addresses());
-    server = await startAgentServer({ ...deps, ...listen, api, listen: { host, port }, certificate });
-    log.info({ agents: server.port }, 'listening for agents');
+  const known: Known = {
+    identities,
+    inventories,
+    transport,
+    hasAgent,
+    waiting: createWaiting(clock),
+    challenges: createTpmChallenges(clock),
+    ticketKeys: ticketKeysOnDemand(deps),
+    authority: () => transport.certificate?.authority ?? '',
   };
-
+  const { waiting, challenges, ticketKeys, authority } = known;
+  const certificates = followCertificate(transport, clock);
   const withdraw = atMostEvery(LOOK_EVERY, clock, withdrawals.look);
   const prune = atMostEvery(PRUNE_EVERY, clock, () => pruneLedgers(deps));
   const round = async (): Promise<void> => {
-    if (options === undefined) return;
+    if (peers === undefined) return;
     await withdraw();
     await prune();
     if (tickets) await (await ticketKeys()).prune();
     if (memberships.size === 0 && secretUsers.size === 0) return;
-    if (server === undefined) return start(options);
-    const certificate = await certificates.changed(options.addresses());
+    if (server === undefined) {
+      tickets ??= createTickets((await ticketKeys()).all);
+      server = await openListener(deps, known, peers, tickets);
+      return;
+    }
+    const certificate = await certificates.changed(peers.addresses());
     if (certificate) server.renew(certificate);
   };
   const failed = (error: string): void => log.error({ error }, 'agents cannot be listened to; trying again');
@@ -279,18 +251,21 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     },
     agentCluster,
     hasAgent,
-    inline: async (machine) => listened(options).inline(machine),
+    async inline(machine) {
+      if (peers === undefined) throw notUp();
+      return peers.inline(machine);
+    },
     alarm: (machine, reason, address) => raiseAlarm(deps, machine, reason, address),
     layer(request) {
       const { certificate } = transport;
-      if (certificate === undefined || options === undefined || tickets === undefined) throw notUp();
-      const { standby = [] } = deps;
-      const port = server?.port ?? options.port;
+      if (certificate === undefined || peers === undefined || tickets === undefined) throw notUp();
+      const { standby, made } = deps;
+      const port = server?.port ?? peers.port;
       const host = { authority: certificate.authority, tickets, port, now: timeToTell(clock), standby };
-      return hostLayer(request, host, deps.made);
+      return hostLayer(request, host, made);
     },
-    async listen(given) {
-      options = given;
+    async serve(given) {
+      peers = given;
       await rounds.now();
       rounds.start();
     },
@@ -306,7 +281,15 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
     tpm: (machine) => knownTpm({ ...deps, identities }, machine),
     waits: (machine) => (waiting.of(machine).length === 0 ? undefined : waitingReason(machine)),
     waiting: (asked) => waitingKeys({ waiting, authority }, asked),
-    approve: (machine, code) => approve(machine, code),
+    async approve(machine, code) {
+      if (peers === undefined || tickets === undefined) throw notUp();
+      const { ticketed } = peers;
+      return approveMachine(
+        { ...deps, tickets, identities, waiting, challenges, ticketed, authority },
+        machine,
+        code,
+      );
+    },
     rearm: (name, { keep }) => rearmMachine({ ...deps, identities }, name, { keep }),
     async close() {
       for (const one of unsubscribe) one();
@@ -314,6 +297,45 @@ export async function openAgents(deps: AgentsDeps): Promise<Agents> {
       await server?.close();
     },
   };
+}
+
+/** What is known of agents before anybody is served. */
+interface Known extends Pick<Agents, 'identities' | 'inventories' | 'hasAgent' | 'ticketKeys'> {
+  readonly transport: Transport;
+  readonly waiting: Waiting;
+  readonly challenges: TpmChallenges;
+  /** PEM of all trusted generations. */
+  readonly authority: () => string;
+}
+
+/**
+ * Opens the listener.
+ *
+ * @throws {MusterError} E_PORT_IN_USE or E_SOCKET_OPEN when the port cannot be opened
+ */
+async function openListener(
+  deps: AgentsDeps,
+  known: Known,
+  peers: AgentPeers,
+  tickets: Tickets,
+): Promise<AgentServer> {
+  const { store, secrets, log } = deps;
+  const { transport, ticketKeys: _, ...asked } = known;
+  const api = createAgentApi({
+    ...deps,
+    ...asked,
+    ...peers,
+    tickets,
+    trusted: transport.trusted,
+    primary: transport.primary,
+    claims: createRevisionClaims(await secrets.key('revisions')),
+    revision: async () => (await store.list(KEYS.founding.prefix())).revision,
+  });
+  const { certificate } = await transport.refresh(peers.addresses());
+  const { host, port } = peers;
+  const server = await startAgentServer({ ...deps, ...peers, api, listen: { host, port }, certificate });
+  log.info({ agents: server.port }, 'listening for agents');
+  return server;
 }
 
 /** Reads the listener's certificate again when addresses change, and once in a while. */

@@ -9,8 +9,7 @@ import type { RevisionClaims } from '../wire/revision-claim.ts';
 interface Gate {
   readonly claims: RevisionClaims;
   readonly log: Log;
-  /** Absent: the store was never restored. */
-  readonly life?: Pick<Life, 'number' | 'state' | 'detail' | 'seen'> | undefined;
+  readonly life: Pick<Life, 'number' | 'state' | 'detail' | 'seen'>;
 }
 
 /**
@@ -18,7 +17,7 @@ interface Gate {
  *
  * @throws {MusterError} E_AGENT_WAIT in every other state
  */
-export function mustServe(state: LifeState | undefined): void {
+export function mustServe(state: LifeState): void {
   if (state === 'restored')
     throw new MusterError(
       'E_AGENT_WAIT',
@@ -60,9 +59,9 @@ export async function factsOfThisLife(
     liars.add(machine);
     return facts;
   }
-  if ((await life?.seen(machine, claim.revision)) === 'superseded') mustServe('superseded');
+  if ((await life.seen(machine, claim.revision)) === 'superseded') mustServe('superseded');
   const seen = partsOf(claim.revision);
-  return seen.life === (life?.number ?? 0) ? { ...facts, seenRevision: seen.revision } : facts;
+  return seen.life === life.number ? { ...facts, seenRevision: seen.revision } : facts;
 }
 
 /**
@@ -75,6 +74,6 @@ export const revisionHeader = (
   machine: string,
   revision: number,
 ): Readonly<Record<string, string>> =>
-  life?.state === 'restored'
+  life.state === 'restored'
     ? {}
-    : { 'muster-revision': claims.of(machine, lifeRevision(life?.number ?? 0, revision)) };
+    : { 'muster-revision': claims.of(machine, lifeRevision(life.number, revision)) };

@@ -37,13 +37,9 @@ export interface SnapshotApi<C> {
  * @throws {MusterError} nothing itself; {@link SnapshotApi} documents what the handlers throw
  */
 export function createSnapshotApi<C>(
-  snapshots: AgentSnapshots | undefined,
+  snapshots: AgentSnapshots,
   machineOf: (certificate: C, peer: string) => string,
 ): SnapshotApi<C> {
-  const taken = (): AgentSnapshots => {
-    if (snapshots === undefined) throw new MusterError('E_NOT_FOUND', 'no snapshots are taken here');
-    return snapshots;
-  };
   const number = (given: URLSearchParams | ReadonlyMap<string, string>, name: string): number => {
     const text = given.get(name) ?? '';
     if (!/^[0-9]{1,15}$/.test(text)) throw new MusterError('E_USAGE', `${name} is not a number of octets`);
@@ -53,7 +49,7 @@ export function createSnapshotApi<C>(
     async snapshotPart(query, body, certificate, peer) {
       const machine = machineOf(certificate, peer);
       const part = { offset: number(query, 'offset'), expected: number(query, 'expected') };
-      await taken().take(machine, { id: query.get('id') ?? '', ...part }, body);
+      await snapshots.take(machine, { id: query.get('id') ?? '', ...part }, body);
       return { status: 200, headers: {} };
     },
     async snapshotEnd(body, certificate, peer) {
@@ -61,12 +57,12 @@ export function createSnapshotApi<C>(
       const form = readForm(body);
       const [id = '', status = ''] = ['id', 'status'].map((name) => form.get(name));
       const etcd = printable(form.get('etcd') ?? '', MAX_VERSION);
-      await taken().end(machine, { id, status, etcd, size: number(form, 'size') });
+      await snapshots.end(machine, { id, status, etcd, size: number(form, 'size') });
       return { status: 204, headers: {} };
     },
     async snapshotGet(body, certificate, peer) {
       const machine = machineOf(certificate, peer);
-      const given = await taken().give(machine, readForm(body).get('id') ?? '');
+      const given = await snapshots.give(machine, readForm(body).get('id') ?? '');
       return { status: 200, contentType: 'application/octet-stream', body: given, headers: {} };
     },
   };

@@ -90,6 +90,7 @@ import { secretCheck } from '../../../src/resources/check-secrets.ts';
 import { openLife } from '../../../src/store/life.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
+import { ALONE } from '../agent/nobody.ts';
 import { NO_HOOKS } from '../cluster/change/hooks-kit.ts';
 import { checkedRoutes } from './contract-check.ts';
 
@@ -240,6 +241,7 @@ export async function openWorld(
   });
   const pki = openPki({ store, vault, clock });
   const agents = await openAgents({
+    ...ALONE,
     store,
     pki,
     secrets,

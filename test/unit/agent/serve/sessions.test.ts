@@ -10,6 +10,7 @@ import { openSecrets } from '../../../../src/pki/secrets.ts';
 import { type ServerCertificate, serverCertificate } from '../../../../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../../../../src/pki/vault.ts';
 import { world } from '../../pki/kit.ts';
+import { NOBODY } from '../nobody.ts';
 
 const LOOPBACK = '127.0.0.1';
 
@@ -47,6 +48,7 @@ test.for(['TLSv1.2', 'TLSv1.3'] as const)(
     const secrets = openSecrets({ store, vault: vaultFrom(newVaultKey(), 'test') });
     const certificate = await serverCertificate({ pki, secrets, clock }, [LOOPBACK]);
     server = await startAgentServer({
+      ...NOBODY,
       listen: { host: LOOPBACK, port: 0 },
       certificate,
       api: {} as AgentApi,

@@ -26,6 +26,7 @@ import type { LiveCatalog } from '../../../../src/resources/catalog.ts';
 import type { Kind } from '../../../../src/resources/kinds.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
+import { ALONE } from '../../agent/nobody.ts';
 
 export const HASH = (digit: string): string => digit.repeat(64);
 
@@ -148,6 +149,7 @@ export async function world(
   const inventories = await openInventories({ store, clock, log, roster });
   const unfollow = forgetDeleted(inventories, { catalog, roster, log });
   const agents = await kept.agents?.({
+    ...ALONE,
     store,
     catalog,
     memberships,
