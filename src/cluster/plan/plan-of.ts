@@ -117,17 +117,14 @@ export function planOf(input: PlanInput): Planned {
     case 'document':
       return held([], 'not-accepted', `${input.machine} is not accepted: nothing is written to its disks.`);
     case 'cluster':
-      return { waits: ['No Cluster names it.'], lines: [], pollSeconds: POLL.idle };
+      return planned([], POLL.idle, 'No Cluster names it.');
     case 'sound cluster':
       return held([], 'cluster-faulty', input.why);
-    case 'membership': {
-      const { lines, pollSeconds } = input.plan;
-      return { waits: holdsOf(lines), lines, pollSeconds };
-    }
+    case 'membership':
+      return planned(input.plan.lines, input.plan.pollSeconds);
     default: {
-      const planned = stepOf(input);
-      const { upgrading } = input;
-      return upgrading ? { ...planned, pollSeconds: Math.min(planned.pollSeconds, POLL.soon) } : planned;
+      const step = stepOf(input);
+      return input.upgrading ? { ...step, pollSeconds: Math.min(step.pollSeconds, POLL.soon) } : step;
     }
   }
 }
@@ -137,17 +134,12 @@ function stepOf(input: Extract<PlanInput, OfCluster>): Planned {
   switch (input.lacks) {
     case 'disk': {
       const { state, lines } = input.data;
-      if (state === 'held') return { waits: holdsOf(lines), lines, pollSeconds: POLL.held };
-      return {
-        waits: ['Its filesystems are made and mounted first.'],
-        lines,
-        pollSeconds: next(input.facts),
-      };
+      return state === 'held'
+        ? planned(lines, POLL.held)
+        : planned(lines, next(input.facts), 'Its filesystems are made and mounted first.');
     }
-    case 'etcd': {
-      const lines = heldLines(input.parts);
-      return { waits: holdsOf(lines), lines, pollSeconds: input.parts.etcd?.pollSeconds ?? POLL.held };
-    }
+    case 'etcd':
+      return planned(heldLines(input.parts), input.parts.etcd?.pollSeconds ?? POLL.held);
     case 'keys':
       return input.clockDoubt === undefined
         ? held(input.data, 'waiting-for-members', NO_KEYS, POLL.soon)
@@ -165,15 +157,12 @@ function certificatesPlan({
   facts,
 }: Extract<PlanInput, { lacks: 'certificates' }>): Planned {
   if ('limited' in missing) return held(before, missing.limited.code, missing.limited.text);
-  const { algorithm, refused } = missing;
-  const requests = [...missing.leaves].map(([leaf, replaces]): PlanLine => {
+  const { algorithm, leaves, refused } = missing;
+  const requests = [...leaves].map(([leaf, replaces]): PlanLine => {
     return { do: 'request', leaf, algorithm, ...(replaces !== undefined && { replaces }) };
   });
-  return {
-    waits: [`It has to request certificates: ${[...missing.leaves.keys()].join(', ')}.`],
-    lines: [...before, ...requests],
-    pollSeconds: refused ? POLL.held : next(facts),
-  };
+  const why = `It has to request certificates: ${[...leaves.keys()].join(', ')}.`;
+  return planned([...before, ...requests], refused ? POLL.held : next(facts), why);
 }
 
 /** The plan of a machine that lacks nothing. */
@@ -191,30 +180,36 @@ function wholePlan({
     ? [...systemPart(parts), hold(preflight.code, preflight.text)]
     : planLines(parts, programs, restart?.turn);
   const waits = [
-    ...(preflight ? [preflight.text] : []),
-    ...(etcd?.hold ? [etcd.hold.text] : []),
-    ...(restart?.soon ? [restart.turn.do === 'wait' ? restart.turn.text : 'Its programs restart.'] : []),
+    ...(restart?.soon && restart.turn.do === 'go' ? ['Its programs restart.'] : []),
     ...orders.map((order) => `It was ordered to do now: ${order.do}.`),
     ...(facts.applied === undefined ? ['It has carried out no whole plan since it booted.'] : []),
     ...(facts.hold ? [`It did not carry out the last plan: ${facts.hold.text}`] : []),
   ];
+  const soon = waits.length > 0 || etcd?.hold !== undefined || restart?.soon === true;
   const often = of.changing ? changing(resolved) : POLL.settled;
-  const pollSeconds = etcd?.pollSeconds ?? (waits.length > 0 ? POLL.soon : often);
+  const pollSeconds = etcd?.pollSeconds ?? (soon ? POLL.soon : often);
   // Missing add-ons hold the plan only at its end, and a hold of etcd takes precedence.
-  if (addons === undefined || etcd?.hold !== undefined) return { waits, lines, pollSeconds };
-  return {
-    waits: [...waits, addons.text],
-    lines: [...lines, hold(addons.code, addons.text)],
-    pollSeconds: Math.max(pollSeconds, POLL.held),
-  };
+  return addons === undefined || etcd?.hold !== undefined
+    ? planned(lines, pollSeconds, ...waits)
+    : held(lines, addons.code, addons.text, Math.max(pollSeconds, POLL.held), ...waits);
 }
 
+/** A plan that waits for what its holds say, and for what is said besides. */
+const planned = (
+  lines: readonly PlanLine[],
+  pollSeconds: number,
+  ...besides: readonly string[]
+): Planned => ({
+  waits: [...lines.flatMap((line) => (line.do === 'hold' ? [line.text] : [])), ...besides],
+  lines,
+  pollSeconds,
+});
+
+/** A plan that ends in a hold. */
 const held = (
   before: readonly PlanLine[],
   code: string,
   text: string,
   pollSeconds: number = POLL.held,
-): Planned => ({ waits: [text], lines: [...before, hold(code, text)], pollSeconds });
-
-const holdsOf = (lines: readonly PlanLine[]): readonly string[] =>
-  lines.flatMap((line) => (line.do === 'hold' ? [line.text] : []));
+  ...besides: readonly string[]
+): Planned => planned([...before, hold(code, text)], pollSeconds, ...besides);

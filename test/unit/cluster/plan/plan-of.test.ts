@@ -1,4 +1,5 @@
 /** The plan that follows from what was gathered, and what a machine waits for. */
+import fc from 'fast-check';
 import { load } from 'js-yaml';
 import { expect, test } from 'vitest';
 import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
@@ -113,6 +114,35 @@ test('a machine that lacks nothing asks seldom, and soon while it waits for othe
   expect(textAt(waits.lines, '/etc/kubernetes/manifests/kube-scheduler.yaml')).toBeDefined();
   const addons = { code: 'addon-missing', text: 'No file.' };
   expect(waiting(planOf({ ...input, addons }))).toEqual([30, 'No file.']);
+});
+
+test('whatever comes together, the same input gives the same plan, and all of its holds are told', () => {
+  const maybe = <T>(value: T) => fc.option(fc.constant(value), { nil: undefined });
+  const text = 'cp2 is changed first.';
+  const turns = [{ do: 'go', changes: ['etcd'] } as const, { do: 'wait', changes: ['etcd'], text } as const];
+  const anything = fc.record({
+    preflight: maybe({ code: 'clock', text: 'Its clock.' }),
+    restart: fc.option(fc.record({ turn: fc.constantFrom(...turns), soon: fc.constant(true) }), {
+      nil: undefined,
+    }),
+    addons: maybe({ code: 'addon-missing', text: 'No file.' }),
+    changing: fc.boolean(),
+    upgrading: fc.boolean(),
+    failed: maybe({ code: 'failed', text: 'x' }),
+    etcd: maybe({ lines: [], hold: { code: 'no-quorum', text: 'Two.', stop: false } }),
+  });
+  const ready = whole(CLUSTER, 'cp1');
+  fc.assert(
+    fc.property(anything, ({ failed, etcd, ...some }) => {
+      const facts = { ...SETTLED.facts, ...(failed && { hold: failed }) };
+      const input = { ...(etcd ? whole(CLUSTER, 'cp1', { etcd }) : ready), ...some, facts };
+      const plan = planOf(input);
+      expect(planOf(input)).toEqual(plan);
+      for (const line of plan.lines) if (line.do === 'hold') expect(plan.waits).toContain(line.text);
+      if (plan.waits.length === 0) expect(plan.lines.at(-1)).toEqual({ do: 'step', step: 'units' });
+    }),
+    { numRuns: 30 },
+  );
 });
 
 test.for([
