@@ -256,6 +256,9 @@ function firstVersions({ before, changes }: ReconcileInput): Map<string, Version
     const old = before.get(file);
     const change = changes.get(file);
     if (change === undefined) versions.set(file, { ...old!, remnants: [], fresh: false });
+    // A file that was written again with the text that is in force has not changed.
+    else if (old?.whole && change !== 'gone' && 'text' in change && change.text === old.text)
+      versions.set(file, { ...old, remnants: [], faults: [], faulty: [], fresh: false });
     else if (change === 'gone')
       versions.set(file, { documents: [], remnants: [], whole: true, faults: [], faulty: [], fresh: true });
     else {

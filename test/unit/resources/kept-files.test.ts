@@ -150,6 +150,18 @@ test('whatever happens to files, restarts leave the same documents in force as r
       };
       expect(await run(true)).toEqual(await run(false));
     }),
-    { numRuns: 40 },
+    {
+      numRuns: 40,
+      // A file that is written again as it was, beside one that says the same.
+      examples: [
+        [
+          [
+            ['b.yaml', WORKER, false],
+            ['a.yaml', WORKER, false],
+            ['b.yaml', WORKER, true],
+          ],
+        ],
+      ],
+    },
   );
 });
