@@ -5,11 +5,12 @@ import type { AgentFacts } from '../src/agent/wire/facts.ts';
 import { ManualClock } from '../src/base/clock.ts';
 import { duration, type Millis } from '../src/base/duration.ts';
 import { silentLog } from '../src/base/log.ts';
+import { createChangeOrders } from '../src/cluster/change/change-orders.ts';
 import { openChanges } from '../src/cluster/change/changes.ts';
 import { anyKind } from '../src/cluster/change/kind.ts';
 import { listenersOf } from '../src/cluster/change/rotation/evidence.ts';
+import { rotationOrders } from '../src/cluster/change/rotation/prepare.ts';
 import { rotation } from '../src/cluster/change/rotation/rotation.ts';
-import { createRotations } from '../src/cluster/change/rotation/rotations.ts';
 import type { FoundingStatus } from '../src/cluster/etcd/status.ts';
 import { resolveCluster } from '../src/cluster/resolve/resolve.ts';
 import { MEMBERS, orderOf } from '../src/lab/simulated/documents.files.ts';
@@ -18,7 +19,7 @@ import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';
 import { openMemoryStore } from '../src/store/memory.ts';
 
 const NAME = 'rack';
-const ALL = { keysets: ['all'], pauseBefore: [], without: [], leave: [], emergency: false };
+const ALL = { kind: 'rotation', keysets: ['all'] };
 
 /** A founded cluster with this many machines, whose keys can be rotated. */
 export async function openRotations(machines: number) {
@@ -41,14 +42,17 @@ export async function openRotations(machines: number) {
   const clusters = { get: () => ({ resolved, faults: [] }) as never };
   const kubes = () => () => Promise.reject(new Error('no API server'));
   const storedValues = () => Promise.reject(new Error('no etcd'));
-  const kind = anyKind(rotation({ pki, clusters, clock, kubes, storedValues }));
+  const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
+  const kind = anyKind({
+    ...rotation({ pki, clusters, clock, kubes, storedValues }),
+    ...rotationOrders({ pki, clusters, founding, clock }),
+  });
   const events = { record: () => {} } as never;
   const changes = await openChanges({
     ...{ store, clock, log: silentLog, events, clusters, kinds: [kind] },
     settled: () => true,
   });
-  const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
-  const rotations = createRotations({ changes, kind, pki, clusters, founding, clock });
+  const rotations = createChangeOrders(changes);
   return {
     /** Seconds of one preview. */
     async preview(): Promise<number> {
@@ -59,7 +63,7 @@ export async function openRotations(machines: number) {
     },
     /** Milliseconds of one look at the step in which every machine trusts both generations. */
     async look(): Promise<number> {
-      await rotations.rotate(NAME, { ...ALL, keysets: ['ca'] }, 'bench');
+      await rotations.begin(NAME, { ...ALL, keysets: ['ca'] }, 'bench');
       await changes.look(NAME);
       clock.advance(duration('6s'));
       const ca = (await pki.keysets(NAME)).get('ca')!;

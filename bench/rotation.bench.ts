@@ -61,7 +61,7 @@ async function withRack<T>(run: (rack: Rack) => Promise<T>): Promise<T> {
 }
 
 const shown = (host: BootHost): ChangeView =>
-  JSON.parse(host.muster('pki', 'rotation', '--own', '-o', 'json')) as ChangeView;
+  JSON.parse(host.muster('change', '_muster', '-o', 'json')) as ChangeView;
 
 /** Waits until the rotation has ended or is at a step; resolves to the seconds since `began`. */
 async function until(host: BootHost, step: 'end' | string, began: number): Promise<number> {
@@ -74,9 +74,9 @@ async function until(host: BootHost, step: 'end' | string, began: number): Promi
   throw new Error(`not at ${step}: ${JSON.stringify(shown(host).waiting)}`);
 }
 
-const rotate = (host: BootHost, ...more: string[]): number => {
+const order = (host: BootHost, ...more: string[]): number => {
   const began = performance.now();
-  host.muster('pki', ...more);
+  host.muster(...more);
   return began;
 };
 
@@ -99,10 +99,10 @@ function isAccepted({ certificate, kept }: MachineResult): Promise<boolean> {
 
 async function planned(): Promise<Record<string, number>> {
   return withRack(async ({ host, fleet }) => {
-    const minutes = (await until(host, 'end', rotate(host, 'rotate', 'transport-ca'))) / 60;
-    rotate(host, 'rotate', 'transport-ca', '--pause-before', 'distrust');
+    const minutes = (await until(host, 'end', order(host, 'pki', 'rotate', 'transport-ca'))) / 60;
+    order(host, 'pki', 'rotate', 'transport-ca', '--pause-before', 'distrust');
     await until(host, 'distrust', performance.now());
-    const back = await until(host, 'end', rotate(host, 'rotation', '--own', 'rollback'));
+    const back = await until(host, 'end', order(host, 'change', '_muster', 'roll-back'));
     return { minutes, back, lost: (await fleet.end()).length };
   });
 }
@@ -116,7 +116,7 @@ async function emergency(): Promise<Record<string, number>> {
       keep: true,
       until: 'ticket',
     });
-    const began = rotate(host, 'distrust', 'transport-ca', '--now', '--confirm', 'muster');
+    const began = order(host, 'pki', 'distrust', 'transport-ca', '--now', '--confirm', 'muster');
     while (await isAccepted(machines[0]!)) await pause(250);
     const refused = (performance.now() - began) / 1000;
     return { refused, cutOff: (await fleet.end()).length };

@@ -6,7 +6,7 @@ import type { KnownTpm } from '../agent/identity/redeem-tpm.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
-import type { Rolls } from '../cluster/change/roll/rolls.ts';
+import type { ImageOf } from '../cluster/change/roll/images.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { Reason } from '../events/event.ts';
@@ -24,7 +24,7 @@ interface Deps {
   readonly leases: LeaseBook;
   readonly preview: RunningBootService;
   readonly founding: FoundingOrders;
-  readonly rolls: Rolls;
+  readonly imageOf: ImageOf;
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'of'>;
   readonly agents: ServedAgents;
@@ -55,7 +55,7 @@ export interface Outlook {
   /** For a machine with an agent: which one it runs, which it shall run, and what is due. */
   readonly build?: ReturnType<Deps['builds']['of']>;
   /** For a machine of a cluster: the image that it runs, and the one that it would boot. */
-  readonly image?: ReturnType<Deps['rolls']['image']>;
+  readonly image?: ReturnType<ImageOf>;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
@@ -70,16 +70,16 @@ export function machineOutlook(
     roster,
     agents,
     builds,
-    rolls,
+    imageOf,
     leases,
-  }: Pick<Deps, 'preview' | 'roster' | 'agents' | 'builds' | 'rolls' | 'leases'>,
+  }: Pick<Deps, 'preview' | 'roster' | 'agents' | 'builds' | 'imageOf' | 'leases'>,
 ): Outlook {
   const outlook = preview.outlook(name);
   const trust = preview.trust(name);
   const waits = agents.waits(name);
   const tpm = agents.tpm(name);
   const build = builds.of(name);
-  const image = build && rolls.image(name);
+  const image = build && imageOf(name);
   const lease = leasedAddress(roster.get(name), leases);
   return {
     ...(outlook && { outlook }),
@@ -87,7 +87,7 @@ export function machineOutlook(
     ...(waits && { waits }),
     ...(tpm && { tpm }),
     ...(build && { build }),
-    ...(image && { image }),
+    ...(image && (image.runs ?? image.wants) !== undefined && { image }),
     ...(lease !== undefined && { lease }),
   };
 }

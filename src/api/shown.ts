@@ -1,7 +1,7 @@
 /** Documents as the API shows them: the operator's text, and `status`, what the server knows. */
 
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
-import type { Rolls } from '../cluster/change/roll/rolls.ts';
+import type { ImageOf } from '../cluster/change/roll/images.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Inventories } from '../machines/inventories.ts';
 import type { KnownMachine } from '../machines/machine.ts';
@@ -32,7 +32,7 @@ interface Deps {
   readonly inventories: Inventories;
   readonly preview: RunningBootService;
   readonly founding: FoundingOrders;
-  readonly rolls: Rolls;
+  readonly imageOf: ImageOf;
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'of'>;
   readonly agents: ServedAgents;
@@ -40,7 +40,7 @@ interface Deps {
 
 export type ShownDeps = Pick<
   Deps,
-  'catalog' | 'roster' | 'inventories' | 'preview' | 'agents' | 'builds' | 'rolls' | 'leases' | 'founding'
+  'catalog' | 'roster' | 'inventories' | 'preview' | 'agents' | 'builds' | 'imageOf' | 'leases' | 'founding'
 >;
 
 /** A machine's status as the API shows it; `profile` is the named or selected one. */

@@ -10,6 +10,7 @@ import { registerAddons } from './addon/verbs.ts';
 import { registerArtifacts } from './artifacts/verbs.ts';
 import { registerAudit } from './audit/verbs.ts';
 import { registerBackup } from './backup/verbs.ts';
+import { registerChange } from './change/verbs.ts';
 import { registerCluster } from './cluster/verbs.ts';
 import { registerCompletion } from './completion/verbs.ts';
 import { registerDoctor } from './doctor/verbs.ts';
@@ -33,7 +34,7 @@ import { commandHint, usageText } from './usage.ts';
 const TREE: readonly (readonly [heading: string, ...registers: readonly Register[]])[] = [
   ['Documents:', registerDocuments, registerImport, registerSecrets],
   ['Machines:', registerExplain, registerMachine, registerEvents],
-  ['Clusters:', registerCluster, registerPki, registerAddons],
+  ['Clusters:', registerCluster, registerChange, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
   ['Server:', registerServer, registerDoctor, registerBackup, registerAudit],
   ['Operators:', registerLogin],

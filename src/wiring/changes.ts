@@ -3,32 +3,37 @@ import { randomUUID } from 'node:crypto';
 import { AGENT_BUNDLE } from '../agent/scripts/bundle.ts';
 import type { PlannedPoll } from '../agent/serve/agent-api.ts';
 import type { AgentPlanner } from '../agent/wire/protocol.ts';
+import type { Clock } from '../base/clock.ts';
 import { postAndRead } from '../base/post.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { openBuilds } from '../cluster/change/agents/builds.ts';
 import { createAskNow } from '../cluster/change/answers.ts';
+import { createChangeOrders } from '../cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
 import { createFindDown } from '../cluster/change/down.ts';
 import { openGivenTurns } from '../cluster/change/given-turns.ts';
-import { openHooks } from '../cluster/change/hooks/hooks.ts';
-import { anyKind } from '../cluster/change/kind.ts';
+import { type Hooks, openHooks } from '../cluster/change/hooks/hooks.ts';
+import { type AnyKind, anyKind } from '../cluster/change/kind.ts';
 import { openLaterKeys } from '../cluster/change/later-keys.ts';
 import { ownRotation } from '../cluster/change/own/own-rotation.ts';
-import { createOwnRotations, withOwn } from '../cluster/change/own/own-rotations.ts';
 import { withOwnPace } from '../cluster/change/own/pace.ts';
+import { ownOrders } from '../cluster/change/own/prepare.ts';
 import type { ChangeRecord } from '../cluster/change/record.ts';
 import { startRestored } from '../cluster/change/restored.ts';
+import { createImageOf, type ImageOf } from '../cluster/change/roll/images.ts';
 import type { RollOrder } from '../cluster/change/roll/order.ts';
+import { rollOrders } from '../cluster/change/roll/prepare.ts';
+import { roll } from '../cluster/change/roll/roll.ts';
 import { openRollouts } from '../cluster/change/rollouts.ts';
 import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
+import { rotationOrders } from '../cluster/change/rotation/prepare.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
-import { createRotations } from '../cluster/change/rotation/rotations.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { underWayOf } from '../cluster/change/under-way.ts';
 import { followDocuments } from '../cluster/change/upgrade/follow.ts';
 import type { UpgradeOrder } from '../cluster/change/upgrade/order.ts';
+import { upgradeOrders } from '../cluster/change/upgrade/prepare.ts';
 import { upgrade } from '../cluster/change/upgrade/upgrade.ts';
-import { createUpgrades, type Upgrades } from '../cluster/change/upgrade/upgrades.ts';
 import { allowedVersions } from '../cluster/change/upgrade/versions.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Founder } from '../cluster/etcd/founder.ts';
@@ -41,11 +46,13 @@ import type { ResolvedCluster } from '../cluster/model/resolved-cluster.ts';
 import type { SuppliesFor } from '../cluster/plan/supplies.ts';
 import type { Required } from '../cluster/resolve/artifacts.ts';
 import { windowsOf } from '../cluster/resolve/maintenance.ts';
+import type { Running } from '../cluster/resolve/release.ts';
 import type { ResolvedClusters } from '../cluster/resolve/resolved-clusters.ts';
+import type { Windows } from '../cluster/resolve/windows.ts';
+import type { AgentStatus } from '../machines/machine.ts';
 import { MUSTER_SCOPE } from '../store/keys.ts';
 import type { Boot } from './boot.ts';
 import type { Common } from './common.ts';
-import { openRolling } from './rolls.ts';
 import type { State } from './state.ts';
 
 interface ChangesOf {
@@ -58,6 +65,7 @@ interface ChangesOf {
   readonly founder: Pick<Founder, 'records'>;
   readonly founding: Pick<FoundingOrders, 'status'>;
   readonly watch: Pick<EtcdWatch, 'holds' | 'mute'>;
+  readonly health: Pick<Health, 'look'>;
   /** What machines would boot. */
   readonly boot: Pick<Boot['service'], 'outlook' | 'wantedImage'>;
 }
@@ -66,7 +74,7 @@ interface ChangesOf {
 export async function openClusterChanges(
   { clock, log, metrics, signal }: Common,
   { store, events, pki, life, releases, catalog, artifacts, roster, agents, given }: State,
-  { clusters, kubes, reads, founder, founding, watch, supplies, snapshots, boot }: ChangesOf,
+  { clusters, kubes, reads, founder, founding, watch, health, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
   // The rollouts ask what a change does, and the changes whether a machine runs as planned.
@@ -83,7 +91,6 @@ export async function openClusterChanges(
   });
   const storedValues = createStoredValues({ pki, clock, signal });
   const rotating = rotation({ pki, clusters, kubes, storedValues, clock });
-  const kind = anyKind(rotating);
   const underWay = <Order>(cluster: string, of: string): ChangeRecord<Order> | undefined => {
     const found = changes.record(cluster);
     return found?.kind === of && !found.ended ? (found as ChangeRecord<Order>) : undefined;
@@ -97,21 +104,31 @@ export async function openClusterChanges(
   });
   const windows = windowsOf({ catalog, clock });
   const down = createFindDown({ clusters, kubes, rebooting: rollouts.rebooting, clock });
-  const { rolling, ...rollsOf } = openRolling(
-    {
-      ...{ windows, clusters, kubes, founding, boot, rollouts, down, hooks },
-      record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
-    },
-    { roster, catalog, releases },
-  );
+  const agent = (machine: string) => roster.get(machine)?.status.agent;
+  const rolling = roll({
+    ...{ clusters, kubes, rollouts, down, hooks, closed: windows.closed, wants: boot.wantedImage },
+    bootId: (machine) => agent(machine)?.bootId,
+    record: (cluster) => underWay<RollOrder>(cluster, 'roll'),
+  });
+  const imageOf = createImageOf({
+    ...{ running: releases, wants: boot.wantedImage },
+    imageName: (root) =>
+      catalog.list('Image').find(({ document }) => document.spec.root?.sha256 === root)?.document.metadata
+        .name,
+  });
   const closed = windows.closedForUpgrades;
   const upgrading = upgrade({ clusters, kubes, releases, supplies, snapshots, record, closed, down, hooks });
-  const upgradeKind = anyKind(upgrading, hooks);
   const { settled } = rollouts;
   const agentsNow = () => believedAgents(agents, roster);
   const ownMachines = () => agentsNow().map(({ machine }) => machine);
   const { trustChanged, ticketKeys } = agents;
-  const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow }));
+  const own = ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow });
+  const kinds = kindsOf(
+    { rotating, own, upgrading, rolling },
+    { catalog, clusters, kubes, health, pki, ticketKeys, founding, agent, imageOf, boot, windows, clock },
+    { running: releases, has: hasIn(artifacts) },
+    hooks,
+  );
   const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
   const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
   const restored = await startRestored({
@@ -129,15 +146,14 @@ export async function openClusterChanges(
     clusters,
     holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster) ?? watch.holds(cluster),
     ownMachines,
-    kinds: [kind, upgradeKind, rollsOf.kind, ownKind],
+    kinds,
     settled,
   });
   closing.defer(() => changes.close());
   changes.start();
-  const own = createOwnRotations({ changes, kind: ownKind, pki, ticketKeys, machines: ownMachines });
-  const rotations = createRotations({ changes, kind, pki, clusters, founding: founding.status, clock });
+  const orders = createChangeOrders(changes);
   const byAge = startRotationsByAge({
-    ...{ founder, clusters, pki, changes, rotations, clock, log },
+    ...{ founder, clusters, pki, orders, clock, log },
     serves: () => life.state === 'usual',
     closed: windows.closed,
   });
@@ -148,6 +164,8 @@ export async function openClusterChanges(
     changes.heard(MUSTER_SCOPE, machine, poll);
   };
   const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
+  const followed = { catalog, clusters, running: releases, orders, events, log, underWay: record };
+  closing.defer(followDocuments(followed));
   return {
     rollouts,
     builds,
@@ -161,28 +179,12 @@ export async function openClusterChanges(
       upgrade: record,
       mayBegin: upgrading.mayBegin,
     }),
-    /** Makes the orders of upgrades, and follows the documents. */
-    upgrades(health: Health): Upgrades {
-      const orders = {
-        ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
-        ...{ has: hasIn(artifacts), closed },
-      };
-      const upgrades = createUpgrades(orders);
-      closing.defer(
-        followDocuments({
-          ...{ catalog, clusters, running: releases, upgrades, events, log },
-          underWay: record,
-        }),
-      );
-      return upgrades;
-    },
-    rotations: withOwn(rotations, own),
+    ...{ orders, imageOf },
     paced: (planner: AgentPlanner) =>
       withOwnPace(planner, { running: changes.running, machines: ownMachines }),
     laterKeys,
     restored: (cluster: string) => restored.holds(cluster)?.message,
     reboot: rolling.line,
-    rolls: (health: Health) => rollsOf.rolls(changes, health),
   };
 }
 
@@ -191,6 +193,47 @@ const losingOf = (founder: ChangesOf['founder'], watch: ChangesOf['watch']) => (
   ...watch.mute(cluster),
   ...leavingMembers(founder.records(), cluster).flatMap(({ name, due }) => (due ? [name] : [])),
 ];
+
+/** All kinds of change: how each is carried out, and how it is ordered. */
+function kindsOf(
+  work: {
+    readonly rotating: ReturnType<typeof rotation>;
+    readonly own: ReturnType<typeof ownRotation>;
+    readonly upgrading: ReturnType<typeof upgrade>;
+    readonly rolling: ReturnType<typeof roll>;
+  },
+  of: Pick<ChangesOf, 'clusters' | 'kubes' | 'health' | 'founding' | 'boot'> &
+    Pick<State, 'catalog' | 'pki'> &
+    Pick<State['agents'], 'ticketKeys'> & {
+      readonly agent: (machine: string) => AgentStatus | undefined;
+      readonly imageOf: ImageOf;
+      readonly windows: Windows;
+      readonly clock: Clock;
+    },
+  { running, has }: { readonly running: Running; readonly has: (one: Required) => boolean },
+  hooks: Hooks,
+): readonly AnyKind[] {
+  const { boot, windows, founding } = of;
+  const ordered = { ...of, running, has, founding: founding.status };
+  return [
+    anyKind({ ...work.rotating, ...rotationOrders(ordered) }),
+    anyKind({ ...work.own, ...ownOrders(of) }),
+    anyKind(
+      { ...work.upgrading, ...upgradeOrders({ ...ordered, closed: windows.closedForUpgrades }) },
+      hooks,
+    ),
+    anyKind(
+      {
+        ...work.rolling,
+        ...rollOrders({
+          ...{ ...ordered, closed: windows.closed },
+          ...{ stopped: boot.outlook, wants: boot.wantedImage },
+        }),
+      },
+      hooks,
+    ),
+  ];
+}
 
 /** The agents that have a certificate, of machines that are believed. */
 const believedAgents = (agents: State['agents'], roster: State['roster']) =>

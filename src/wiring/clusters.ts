@@ -21,7 +21,7 @@ import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
 import { createGateways, type Etcd } from '../cluster/etcd/gateway.socket.ts';
 import { type EtcdWatch, startEtcdWatch } from '../cluster/health/etcd-watch.ts';
-import { createHealth } from '../cluster/health/health.ts';
+import { createHealth, type Health } from '../cluster/health/health.ts';
 import { type HealthMetrics, measureHealth } from '../cluster/health/health-metrics.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
 import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
@@ -88,8 +88,10 @@ export async function openClusters(
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
   const reads = (cluster: string, member: MemberAddress) => gateway(cluster).reads(member);
+  // The health of clusters tells of their changes, and changes ask for it only when one is ordered.
+  const look: Health['look'] = (...asked) => health.look(...asked);
   const of = { clusters, kubes, reads, founder, founding, supplies, snapshots, watch, boot: boot.service };
-  const changes = await openClusterChanges(common, state, of, closing);
+  const changes = await openClusterChanges(common, state, { ...of, health: { look } }, closing);
   changing.is = (cluster) => changes.running(cluster) !== undefined;
   changing.goingDown = changes.rollouts.goingDown;
   founder.begin(changing.goingDown);
@@ -158,10 +160,7 @@ export async function openClusters(
   };
   return {
     ...{ founding, snapshots, health, membership, watch },
-    rotations: changes.rotations,
-    laterKeys: changes.laterKeys,
-    upgrades: changes.upgrades(health),
-    rolls: changes.rolls(health),
+    ...{ changes: changes.orders, imageOf: changes.imageOf, laterKeys: changes.laterKeys },
     builds: changes.builds,
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),
     resolved: (cluster: string) => clusters.get(cluster)?.resolved,

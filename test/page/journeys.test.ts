@@ -218,7 +218,7 @@ test('an administrator sees the cluster, and what a rotation of its CA would do'
   expect(await barriers(page)).toEqual([]);
   await page.getByRole('main').getByRole('link', { name: 'rack', exact: true }).click();
   await page.getByText('founded', { exact: false }).first().waitFor();
-  for (const tab of ['Members', 'Health', 'Changes', 'Snapshots']) {
+  for (const tab of ['Members', 'Health', 'Change', 'Snapshots']) {
     await page.getByRole('link', { name: tab, exact: true }).click();
     await page.getByText('Loading', { exact: false }).waitFor({ state: 'detached' });
     await shoot(page, `cluster-${tab.toLowerCase()}`);

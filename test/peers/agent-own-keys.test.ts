@@ -11,11 +11,11 @@ import { afterEach, expect, test } from 'vitest';
 import { duration } from '../../src/base/duration.ts';
 import { silentLog } from '../../src/base/log.ts';
 import type { Mac } from '../../src/base/mac.ts';
+import { type ChangeOrders, createChangeOrders } from '../../src/cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../../src/cluster/change/changes.ts';
 import { anyKind } from '../../src/cluster/change/kind.ts';
 import { ownRotation } from '../../src/cluster/change/own/own-rotation.ts';
-import { createOwnRotations } from '../../src/cluster/change/own/own-rotations.ts';
-import type { RotateRequest, Rotations } from '../../src/cluster/change/rotation/rotations.ts';
+import { ownOrders } from '../../src/cluster/change/own/prepare.ts';
 import { primaryOf } from '../../src/pki/keyset.ts';
 import { MUSTER_SCOPE } from '../../src/store/keys.ts';
 import { document, IMAGE, machine as machineDocument, NETWORK, WORKER } from '../unit/pxe/boot/world.ts';
@@ -44,19 +44,13 @@ const DOCUMENTS = [
   }),
 ];
 
-const REQUEST: RotateRequest = {
-  keysets: ['transport-ca'],
-  pauseBefore: [],
-  without: [],
-  leave: [],
-  emergency: false,
-};
+const REQUEST = { kind: 'own-rotation', keysets: ['transport-ca'] };
 
 /** A boot host with the engine of changes. */
 interface Host {
   boot: AgentBootHost;
   changes: Changes;
-  own: Rotations;
+  own: ChangeOrders;
 }
 
 let host: Host;
@@ -67,7 +61,8 @@ async function opened(boot: AgentBootHost): Promise<Host> {
   const { agents, pki } = boot;
   const { trustChanged, ticketKeys } = agents;
   const believed = () => agents.identities.list().filter(({ revoked }) => revoked === undefined);
-  const kind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: believed }));
+  const own = ownRotation({ pki, trustChanged, ticketKeys, agents: believed });
+  const kind = anyKind({ ...own, ...ownOrders({ pki, ticketKeys }) });
   const ownMachines = () => believed().map(({ machine }) => machine);
   const changes = await openChanges({
     ...{ store: boot.store, clock: boot.clock, log: silentLog, events: boot.events },
@@ -81,7 +76,7 @@ async function opened(boot: AgentBootHost): Promise<Host> {
   return {
     boot,
     changes,
-    own: createOwnRotations({ changes, kind, pki, ticketKeys, machines: ownMachines }),
+    own: createChangeOrders(changes),
   };
 }
 
@@ -197,7 +192,7 @@ test('the transport CA is replaced: agents lose no poll, also over a restart of 
   // Its configuration is of the time before the rotation, and its agent asks in the middle of it.
   const slow = await configured('w2');
 
-  await host.own.rotate('', { ...REQUEST, without: ['w1'] }, 'test');
+  await host.own.begin(MUSTER_SCOPE, { ...REQUEST, without: ['w1'] }, 'test');
   await until('issue', [cp1]);
   expect(certificates(cp1.read('/etc/muster/ca.crt'))).toHaveLength(2);
   await restart();
@@ -241,9 +236,9 @@ test.for(['issue', 'distrust'])(
   async (step) => {
     const all = await start(['cp1', 'w1']);
     const old = primaryOf(await transportCa());
-    await host.own.rotate('', { ...REQUEST, pauseBefore: ['distrust'] }, 'test');
+    await host.own.begin(MUSTER_SCOPE, { ...REQUEST, pauseBefore: ['distrust'] }, 'test');
     await until(step, all);
-    await host.own.rollBack('', 'test');
+    await host.own.rollBack(MUSTER_SCOPE, { by: 'test' });
     await until('rolled-back', all);
     const keyset = await transportCa();
     expect([keyset.primary, keyset.made, keyset.distrusted]).toEqual([old.id, [], []]);
@@ -263,7 +258,7 @@ test('an emergency refuses the old transport CA within a minute; agents that ask
     w1.read(`/var/lib/muster/agent/${name}`),
   ) as [string, string];
   const began = host.boot.clock.monotonic();
-  await host.own.rotate('', { ...REQUEST, emergency: true }, 'test');
+  await host.own.begin(MUSTER_SCOPE, { ...REQUEST, emergency: MUSTER_SCOPE }, 'test');
   await looked();
   host.boot.clock.advance(duration('30s'));
   await polls(cp1);
@@ -282,7 +277,7 @@ test('an emergency refuses the old transport CA within a minute; agents that ask
 test('after the secret of tickets was replaced, a machine that boots with an old ticket joins, and one with a new ticket too; the old secret ends with the longest boot', async () => {
   await start([]);
   const before = await configured('w1');
-  await host.own.rotate('', { ...REQUEST, keysets: ['ticket-secret'] }, 'test');
+  await host.own.begin(MUSTER_SCOPE, { ...REQUEST, keysets: ['ticket-secret'] }, 'test');
   expect(await looked()).toBe('end-tickets');
   await restart();
   const after = await configured('w2');

@@ -33,8 +33,8 @@ async function fullAndCured(rack: Rack): Promise<void> {
     rack.state,
   );
   await takeSnapshot(rack);
-  const rotation = JSON.stringify({ keysets: 'sa' });
-  const refused = await callApi(rack.host.socket, 'POST', '/v1/clusters/one/rotation', rotation);
+  const rotation = JSON.stringify({ kind: 'rotation', keysets: ['sa'] });
+  const refused = await callApi(rack.host.socket, 'POST', '/v1/clusters/one/change', rotation);
   expect(refused).toMatchObject({ status: 409, text: expect.stringContaining('alarm NOSPACE') });
 
   const preview = await rack.muster('cluster', 'reclaim-space', 'one');

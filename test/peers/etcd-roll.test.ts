@@ -64,7 +64,7 @@ function poweredOnAgain(rack: Rack): { readonly order: string[]; stop(): Promise
 }
 
 const rollOf = async (rack: Rack): Promise<ChangeView> =>
-  JSON.parse((await callApi(rack.host.socket, 'GET', '/v1/clusters/one/roll')).text) as ChangeView;
+  JSON.parse((await callApi(rack.host.socket, 'GET', '/v1/clusters/one/change')).text) as ChangeView;
 
 test('a new image reaches one member of etcd after the other, and no write is lost', {
   timeout: 1_200_000,
@@ -80,7 +80,7 @@ test('a new image reaches one member of etcd after the other, and no write is lo
     );
     await Promise.all(rack.all.map((machine) => machine.powerOn()));
     await rack.healthy();
-    const order = ['cluster', 'roll', 'one', 'start', '--outdated'];
+    const order = ['cluster', 'roll', 'one', '--outdated'];
     const early = await rack.muster(...order);
     expect(early).toMatchObject({ code: 1, output: expect.stringContaining('every machine runs the image') });
     rack.writer.start();

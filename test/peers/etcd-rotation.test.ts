@@ -112,7 +112,7 @@ test.concurrent(
       await (await follower(rack)).cycle();
       await rack.healthy();
       const before = rack.all.map(starts);
-      const { code, output } = await rack.muster('pki', 'rotation', 'one', 'rollback');
+      const { code, output } = await rack.muster('change', 'one', 'roll-back');
       expect(code, output).toBe(0);
       expect((await reaches(rack)).ended?.as).toBe('rolled-back');
       expect(rack.all.map(starts)).toEqual(before);

@@ -55,7 +55,7 @@ test('an edited version of etcd reaches one member after the other, after a snap
       rack.state,
     );
 
-    const refused = await rack.muster('cluster', 'upgrade', 'one', 'start');
+    const refused = await rack.muster('cluster', 'upgrade', 'one');
     expect(refused.output).toMatch(/E_UPGRADE/);
 
     const file = join(rack.host.home, 'config/all.yaml');
@@ -68,10 +68,10 @@ test('an edited version of etcd reaches one member after the other, after a snap
       'the upgrade is complete',
       async () => {
         mixtures.add((await versions(rack)).join(' '));
-        const view = await get<ChangeView>(rack, 'upgrade');
+        const view = await get<ChangeView>(rack, 'change');
         return view.ended && view;
       },
-      async () => `${(await rack.muster('cluster', 'upgrade', 'one')).output}\n${await rack.state()}`,
+      async () => `${(await rack.muster('change', 'one')).output}\n${await rack.state()}`,
     );
     expect(ended.ended).toMatchObject({ as: 'done' });
     expect(ended.steps.map(({ name, state }) => `${name} ${state}`)).toEqual([

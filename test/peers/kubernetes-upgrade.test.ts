@@ -41,12 +41,12 @@ describe.skipIf(ARTIFACTS === undefined || FORMER_ARTIFACTS === undefined)(
         .join('\n');
     const state = async (): Promise<string> =>
       [
-        (await of.rack.muster('cluster', 'upgrade', 'one')).output,
+        (await of.rack.muster('change', 'one')).output,
         (await of.rack.muster('cluster', 'status', 'one')).output,
         logs(),
         of.rack.host.log(),
       ].join('\n');
-    const view = (): Promise<ChangeView> => get<ChangeView>(of.rack, 'upgrade');
+    const view = (): Promise<ChangeView> => get<ChangeView>(of.rack, 'change');
     const upgrade = async (...words: string[]): Promise<void> => {
       const { code, output } = await of.rack.muster('cluster', 'upgrade', 'one', ...words);
       expect(code, output).toBe(0);
@@ -97,7 +97,8 @@ describe.skipIf(ARTIFACTS === undefined || FORMER_ARTIFACTS === undefined)(
       const before = timeline.starts('kube-apiserver');
       await upgrade('--to', of.to, '--until', 'etcd');
       await reaches('it pauses', ({ paused }) => paused !== undefined);
-      await upgrade('rollback');
+      const back = await of.rack.muster('change', 'one', 'roll-back');
+      expect(back.code, back.output).toBe(0);
       const { ended } = await reaches('it was taken back', (now) => now.ended !== undefined);
       expect(ended).toMatchObject({ as: 'rolled-back' });
       expect(timeline.starts('kube-apiserver')).toBe(before);
@@ -119,7 +120,7 @@ describe.skipIf(ARTIFACTS === undefined || FORMER_ARTIFACTS === undefined)(
         state,
       );
       await reaches('the first API server is new', () => timeline.has('kube-apiserver', of.to));
-      const refused = await of.rack.muster('cluster', 'upgrade', 'one', 'rollback');
+      const refused = await of.rack.muster('change', 'one', 'roll-back');
       expect(refused).toMatchObject({ code: 1, output: expect.stringContaining('E_CHANGE') });
       await of.rack.host.restart();
       await reaches('the managers', ({ step }) => step === 'managers');

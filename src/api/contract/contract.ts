@@ -143,15 +143,6 @@ export const rehearsed = ({ query }: RouteContract) => (query ?? z.strictObject(
 /** RFC 3339 in UTC. */
 export const time = z.iso.datetime({ precision: 3 }).meta({ description: 'RFC 3339, in UTC.' });
 export const texts = z.record(z.string(), z.string());
-/** A list of names in a body. */
-export const names = (about: string) =>
-  z
-    .array(z.string().min(1))
-    .refine((all) => new Set(all).size === all.length, 'names one twice')
-    .default([])
-    .meta({ description: about });
-/** A switch in a body. */
-export const truth = (about: string) => z.boolean().default(false).meta({ description: about });
 /** What repeats a name, for an order that may lose data. */
 export const confirm = z.string().optional().meta({ description: 'The cluster’s name, repeated.' });
 

@@ -1,29 +1,27 @@
-/** Changes of running clusters: rotations of keys, upgrades, rolls, and the agents of machines. */
+/** Changes of running clusters, whatever their kind, and the agents of machines. */
 import { z } from 'zod';
-import { MusterError } from '../../base/errors.ts';
+import { names } from '../../base/body.ts';
 import type { ClusterAgents } from '../../cluster/change/agents/builds.ts';
-import type { LaterKeys } from '../../cluster/change/later-keys.ts';
+import type { ChangeOrders } from '../../cluster/change/change-orders.ts';
 import type { ChangeProgress } from '../../cluster/change/progress.ts';
-import type { Rolls } from '../../cluster/change/roll/rolls.ts';
-import type { Rotations } from '../../cluster/change/rotation/rotations.ts';
-import type { Upgrades } from '../../cluster/change/upgrade/upgrades.ts';
+import type { ChangeRequest } from '../../cluster/change/request.ts';
+import { REQUESTS } from '../../cluster/change/requests.ts';
 import { actorText } from '../../events/actor.ts';
 import type { Actions } from '../actions.ts';
-import { agentOfMachine, imagesOfMachine } from '../contract/changes.ts';
-import { dryRun, fault, names, type Parsed, texts, time, truth } from '../contract/contract.ts';
+import { agentOfMachine } from '../contract/changes.ts';
+import { dryRun, fault, type Parsed, texts, time } from '../contract/contract.ts';
 import type { ApiRequest } from '../handler.ts';
 import { operation } from '../operation.ts';
 import { withTimestamps } from '../times.ts';
 
 interface ChangeDeps {
-  readonly rotations: Rotations;
-  readonly laterKeys: Pick<LaterKeys, 'accept'>;
-  readonly upgrades: Upgrades;
-  readonly rolls: Rolls;
+  readonly changes: ChangeOrders;
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'show' | 'pause' | 'resume' | 'retry'>;
   readonly actions: Pick<Actions, 'actor'>;
 }
+
+const kind = z.string().meta({ description: 'For example `rotation`, `upgrade` or `roll`.' });
 
 const step = z.strictObject({
   name: z.string(),
@@ -40,7 +38,7 @@ const change = z
   .strictObject({
     cluster: z.string(),
     id: z.string(),
-    kind: z.string().meta({ description: '`rotation`, `upgrade`, `roll` or `own-rotation`.' }),
+    kind,
     by: z.string(),
     at: time,
     order: z.unknown().meta({ description: 'What was ordered; its form depends on the kind.' }),
@@ -55,47 +53,33 @@ const change = z
       .meta({ description: 'Machine → what it has shown in this step.' }),
     without: z.array(z.string()),
     notBack: z.string().optional().meta({ description: 'Why it cannot be rolled back.' }),
+    wayBack: z.array(z.string()).meta({ description: 'What a roll-back would do.' }),
     ended: z.strictObject({ at: time, as: z.enum(['done', 'rolled-back']) }).optional(),
   })
   .meta({ id: 'Change' });
 
-const preview = {
-  steps: z.array(
-    z.strictObject({
-      name: z.string(),
-      sentence: z.string(),
-      restarts: z.record(z.string(), z.array(z.string())),
-      minutes: z.number(),
-      noReturn: z.boolean(),
-    }),
-  ),
-  minutes: z.number(),
-  restarts: z.record(z.string(), z.int()),
-};
-const rotationPreview = z.strictObject(preview).meta({ id: 'RotationPreview' });
-const hooks = z.array(z.string()).meta({ description: 'The hooks of the Cluster that it would ask.' });
-const waits = z.string().optional().meta({
-  description: 'When machines get their turn, if they would have to wait for a maintenance window now.',
-});
-const upgradePreview = z
-  .strictObject({
-    ...{ ...preview, from: z.string(), to: z.string(), faults: z.array(fault) },
-    waits: z.string().optional().meta({
-      description: 'Before which step it would wait for a maintenance window now, and until when.',
-    }),
-    hooks,
-  })
-  .meta({ id: 'UpgradePreview' });
 export type ChangeView = Parsed<z.output<typeof change>>;
-const rollPreview = z
+
+const preview = z
   .strictObject({
-    ...preview,
-    machines: z.array(imagesOfMachine.extend({ machine: z.string() })),
-    faults: z.array(fault),
-    waits,
-    hooks,
+    kind,
+    steps: z.array(
+      z.strictObject({
+        name: z.string(),
+        sentence: z.string(),
+        restarts: z.record(z.string(), z.array(z.string())),
+        minutes: z.number(),
+        noReturn: z.boolean(),
+      }),
+    ),
+    minutes: z.number(),
+    restarts: z.record(z.string(), z.int()),
+    faults: z.array(fault).meta({ description: 'What prevents it.' }),
+    about: texts.meta({ description: 'Machine or cluster → what the change is about.' }),
+    waits: z.string().optional().meta({ description: 'For what it would have to wait now.' }),
+    hooks: z.array(z.string()).meta({ description: 'The hooks of the Cluster that it would ask.' }),
   })
-  .meta({ id: 'RollPreview' });
+  .meta({ id: 'ChangePreview' });
 
 const agents = z
   .strictObject({
@@ -108,11 +92,9 @@ const agents = z
   })
   .meta({ id: 'ClusterAgents' });
 
-const pauseBefore = names('Steps before which it pauses.');
-const without = names('Machines that are not waited for.');
-const leave = names('Things that are left behind.');
-const maxUnavailable = z.int().min(1).max(100).optional().meta({
-  description: 'How many workers may be changed at the same time; absent: as many as the groups allow.',
+/** The change that was seen. */
+const id = z.string().optional().meta({
+  description: 'The id of the change that is meant: another one is not touched. Absent: any.',
 });
 
 /** Converts a change to what is shown. */
@@ -137,7 +119,102 @@ const byOf = (
   deps: Pick<ChangeDeps, 'actions'>,
 ) => actorText(deps.actions.actor(peer, principal));
 
+type Orders = Pick<ChangeDeps, 'changes' | 'actions'>;
+
+/** Who orders something of the change that is under way. */
+const orderedBy = (
+  asked: Pick<ApiRequest, 'peer' | 'principal'> & { readonly body: { readonly id?: string | undefined } },
+  deps: Orders,
+) => ({ by: byOf(asked, deps), id: asked.body.id });
+
+/** The operations of changes, for these kinds. */
+export const changeOperations = <
+  const R extends readonly [z.ZodObject<{ kind: z.ZodLiteral }>, ...z.ZodObject<{ kind: z.ZodLiteral }>[]],
+>(
+  requests: R,
+) =>
+  [
+    operation(
+      'GET /v1/clusters/:name/change',
+      {
+        access: 'view',
+        summary:
+          "Shows the change of a cluster, or as cluster `_muster` of Muster's own keys, that is under way, or the last one.",
+        answer: change,
+      },
+      ({ params }, { changes }: Pick<ChangeDeps, 'changes'>) => changeView(changes.show(params.name)),
+    ),
+    operation(
+      'POST /v1/clusters/:name/change',
+      {
+        access: 'administer',
+        second: 'emergency',
+        summary:
+          "Begins a change of a cluster: a rotation of its keys, an upgrade, a roll of its machines; or, as cluster `_muster`, a rotation of Muster's own keys.",
+        query: z.strictObject({ dryRun }),
+        body: z.discriminatedUnion('kind', requests),
+        answer: z.union([change, preview]),
+      },
+      async (asked, deps: Orders) => {
+        const { name } = asked.params;
+        const request = asked.body as ChangeRequest;
+        return asked.query.dryRun
+          ? deps.changes.preview(name, request)
+          : changeView(await deps.changes.begin(name, request, byOf(asked, deps)));
+      },
+    ),
+    operation(
+      'POST /v1/clusters/:name/change/pause',
+      {
+        access: 'administer',
+        summary: 'Pauses a change: nothing else restarts, and no other step begins.',
+        body: z.strictObject({ id }),
+        answer: change,
+      },
+      async (asked, deps: Orders) =>
+        changeView(await deps.changes.pause(asked.params.name, orderedBy(asked, deps))),
+    ),
+    operation(
+      'POST /v1/clusters/:name/change/resume',
+      {
+        access: 'administer',
+        summary: 'Continues a paused change.',
+        body: z.strictObject({ id }),
+        answer: change,
+      },
+      async (asked, deps: Orders) =>
+        changeView(await deps.changes.resume(asked.params.name, orderedBy(asked, deps))),
+    ),
+    operation(
+      'POST /v1/clusters/:name/change/roll-back',
+      {
+        access: 'administer',
+        summary: 'Takes a change back, step by step, until its point of no return.',
+        body: z.strictObject({ id }),
+        answer: change,
+      },
+      async (asked, deps: Orders) =>
+        changeView(await deps.changes.rollBack(asked.params.name, orderedBy(asked, deps))),
+    ),
+    operation(
+      'POST /v1/clusters/:name/change/leave-out',
+      {
+        access: 'administer',
+        summary: 'Waits no longer for machines, or leaves behind what depends on what the change ends.',
+        body: z.strictObject({
+          id,
+          without: names('Machines that are not waited for.'),
+          leave: names('Things that are left behind.'),
+        }),
+        answer: change,
+      },
+      async (asked, deps: Orders) =>
+        changeView(await deps.changes.leaveOut(asked.params.name, asked.body, orderedBy(asked, deps))),
+    ),
+  ] as const;
+
 export const CHANGES = [
+  ...changeOperations(REQUESTS),
   operation(
     'GET /v1/clusters/:name/agents',
     {
@@ -172,230 +249,5 @@ export const CHANGES = [
     },
     (asked, deps: Pick<ChangeDeps, 'builds' | 'actions'>) =>
       deps.builds.retry(asked.params.name, byOf(asked, deps)),
-  ),
-  operation(
-    'GET /v1/clusters/:name/upgrade',
-    {
-      access: 'view',
-      summary: 'Shows the upgrade of a cluster that is under way, or the last one: steps and evidence.',
-      answer: change,
-    },
-    ({ params }, { upgrades }: Pick<ChangeDeps, 'upgrades'>) => changeView(upgrades.show(params.name)),
-  ),
-  operation(
-    'POST /v1/clusters/:name/upgrade',
-    {
-      access: 'administer',
-      summary: 'Upgrades a cluster; without "to", to what its document asks for.',
-      query: z.strictObject({ dryRun }),
-      body: z.strictObject({
-        to: z.string().min(1).optional(),
-        pauseBefore,
-        without,
-        maxUnavailable,
-        now: truth('Also outside of the maintenance windows.'),
-      }),
-      answer: z.union([change, upgradePreview]),
-    },
-    async (asked, deps: Pick<ChangeDeps, 'upgrades' | 'actions'>) =>
-      asked.query.dryRun
-        ? deps.upgrades.preview(asked.params.name, asked.body)
-        : changeView(await deps.upgrades.begin(asked.params.name, asked.body, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/upgrade/pause',
-    { access: 'administer', summary: 'Pauses the upgrade: no other machine gets its turn.', answer: change },
-    async (asked, deps: Pick<ChangeDeps, 'upgrades' | 'actions'>) =>
-      changeView(await deps.upgrades.pause(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/upgrade/resume',
-    { access: 'administer', summary: 'Continues a paused upgrade.', answer: change },
-    async (asked, deps: Pick<ChangeDeps, 'upgrades' | 'actions'>) =>
-      changeView(await deps.upgrades.resume(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/upgrade/roll-back',
-    {
-      access: 'administer',
-      summary: 'Takes the upgrade back, until the first API server of another minor version has started.',
-      answer: change,
-    },
-    async (asked, deps: Pick<ChangeDeps, 'upgrades' | 'actions'>) =>
-      changeView(await deps.upgrades.rollBack(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/upgrade/leave-out',
-    {
-      access: 'administer',
-      summary: 'Waits no longer for workers.',
-      body: z.strictObject({ without }),
-      answer: change,
-    },
-    async (asked, deps: Pick<ChangeDeps, 'upgrades' | 'actions'>) =>
-      changeView(await deps.upgrades.leaveOut(asked.params.name, asked.body.without, byOf(asked, deps))),
-  ),
-  operation(
-    'GET /v1/clusters/:name/roll',
-    {
-      access: 'view',
-      summary: 'Shows the roll of a cluster that is under way, or the last one: steps and evidence.',
-      answer: change,
-    },
-    ({ params }, { rolls }: Pick<ChangeDeps, 'rolls'>) => changeView(rolls.show(params.name)),
-  ),
-  operation(
-    'POST /v1/clusters/:name/roll',
-    {
-      access: 'administer',
-      summary: 'Reboots machines of a cluster one after the other: drained, and back before the next one.',
-      query: z.strictObject({ dryRun }),
-      body: z.strictObject({
-        machines: names('Machines; none: all of the cluster.'),
-        outdated: truth('Only machines that run another image than they would boot.'),
-        now: truth('Also outside of the maintenance windows.'),
-        without,
-        maxUnavailable,
-      }),
-      answer: z.union([change, rollPreview]),
-    },
-    async (asked, deps: Pick<ChangeDeps, 'rolls' | 'actions'>) =>
-      asked.query.dryRun
-        ? deps.rolls.preview(asked.params.name, asked.body)
-        : changeView(await deps.rolls.begin(asked.params.name, asked.body, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/roll/pause',
-    { access: 'administer', summary: 'Pauses the roll: no other machine reboots.', answer: change },
-    async (asked, deps: Pick<ChangeDeps, 'rolls' | 'actions'>) =>
-      changeView(await deps.rolls.pause(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/roll/resume',
-    { access: 'administer', summary: 'Continues a paused roll.', answer: change },
-    async (asked, deps: Pick<ChangeDeps, 'rolls' | 'actions'>) =>
-      changeView(await deps.rolls.resume(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/roll/cancel',
-    {
-      access: 'administer',
-      summary: 'Ends the roll: no other machine reboots, and drained nodes take pods again.',
-      answer: change,
-    },
-    async (asked, deps: Pick<ChangeDeps, 'rolls' | 'actions'>) =>
-      changeView(await deps.rolls.cancel(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/roll/leave-out',
-    {
-      access: 'administer',
-      summary: 'Waits no longer for machines.',
-      body: z.strictObject({ without }),
-      answer: change,
-    },
-    async (asked, deps: Pick<ChangeDeps, 'rolls' | 'actions'>) =>
-      changeView(await deps.rolls.leaveOut(asked.params.name, asked.body.without, byOf(asked, deps))),
-  ),
-  operation(
-    'GET /v1/clusters/:name/rotation',
-    {
-      access: 'view',
-      summary:
-        "Shows the rotation of a cluster's keys that is under way, or the last one: steps and evidence.",
-      answer: change,
-    },
-    ({ params }, { rotations }: Pick<ChangeDeps, 'rotations'>) => changeView(rotations.show(params.name)),
-  ),
-  operation(
-    'POST /v1/clusters/:name/rotation',
-    {
-      access: 'administer',
-      second: 'emergency',
-      summary: "Rotates keys of a cluster, or as cluster `_muster` Muster's own.",
-      query: z.strictObject({ dryRun }),
-      body: z.strictObject({
-        keysets: z.array(z.string()).min(1).meta({ description: 'Keysets, or `all` alone.' }),
-        pauseBefore,
-        without,
-        leave,
-        emergency: z.string().optional().meta({
-          description: 'The cluster’s name, repeated: the old keys end at once.',
-        }),
-      }),
-      answer: z.union([change, rotationPreview]),
-    },
-    async (asked, deps: Pick<ChangeDeps, 'rotations' | 'actions'>) => {
-      const { name } = asked.params;
-      const { emergency, ...rest } = asked.body;
-      // What cannot be taken back is confirmed by the cluster's name.
-      if (emergency !== undefined && emergency !== name)
-        throw new MusterError(
-          'E_USAGE',
-          `to end keys of ${name} at once, repeat its name: {"emergency": "${name}"}`,
-        );
-      const request = { ...rest, emergency: emergency !== undefined };
-      return asked.query.dryRun
-        ? deps.rotations.preview(name, request)
-        : changeView(await deps.rotations.rotate(name, request, byOf(asked, deps)));
-    },
-  ),
-  operation(
-    'POST /v1/clusters/:name/rotation/pause',
-    {
-      access: 'administer',
-      summary: 'Pauses the rotation: nothing else restarts, and no other step begins.',
-      answer: change,
-    },
-    async (asked, deps: Pick<ChangeDeps, 'rotations' | 'actions'>) =>
-      changeView(await deps.rotations.pause(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/rotation/resume',
-    { access: 'administer', summary: 'Continues a paused rotation.', answer: change },
-    async (asked, deps: Pick<ChangeDeps, 'rotations' | 'actions'>) =>
-      changeView(await deps.rotations.resume(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/rotation/roll-back',
-    {
-      access: 'administer',
-      summary: 'Takes the rotation back: the old keys sign again, and the new ones are forgotten.',
-      answer: change,
-    },
-    async (asked, deps: Pick<ChangeDeps, 'rotations' | 'actions'>) =>
-      changeView(await deps.rotations.rollBack(asked.params.name, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/rotation/leave-out',
-    {
-      access: 'administer',
-      summary: 'Waits no longer for machines, or leaves behind what depends on old keys.',
-      body: z.strictObject({ without, leave }),
-      answer: change,
-    },
-    async (asked, deps: Pick<ChangeDeps, 'rotations' | 'actions'>) =>
-      changeView(await deps.rotations.leaveOut(asked.params.name, asked.body, byOf(asked, deps))),
-  ),
-  operation(
-    'POST /v1/clusters/:name/rotation/accept',
-    {
-      access: 'administer',
-      summary: 'Lets the keys of a restored store count, although machines have later ones.',
-      body: z.strictObject({
-        confirm: z.string().meta({ description: 'The cluster’s name, repeated.' }),
-      }),
-      answer: z.strictObject({ cluster: z.string(), accepted: z.literal(true) }),
-    },
-    async (asked, deps: Pick<ChangeDeps, 'laterKeys' | 'actions'>) => {
-      const { name } = asked.params;
-      if (asked.body.confirm !== name)
-        throw new MusterError(
-          'E_USAGE',
-          `this puts the keys of this store back on the machines of ${name}, which interrupts it; repeat its name: {"confirm"}`,
-        );
-      await deps.laterKeys.accept(name, byOf(asked, deps));
-      return { cluster: name, accepted: true as const };
-    },
   ),
 ] as const;

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
-import type { Rolls } from '../../cluster/change/roll/rolls.ts';
+import type { ImageOf } from '../../cluster/change/roll/images.ts';
 import type { EtcdWatch } from '../../cluster/health/etcd-watch.ts';
 import type { Health } from '../../cluster/health/health.ts';
 import type { ResolvedCluster } from '../../cluster/model/resolved-cluster.ts';
@@ -33,7 +33,7 @@ interface Deps {
   readonly etcdSpace: Pick<EtcdWatch, 'space' | 'reclaim'>;
   /** What founded clusters run. */
   readonly running: Pick<Running, 'of'>;
-  readonly rolls: Rolls;
+  readonly imageOf: ImageOf;
   readonly health: Health;
   /** The machines of a cluster with their roles; undefined while its document is incomplete. */
   readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'keys' | 'machines' | 'versions'> | undefined;
@@ -207,7 +207,7 @@ export const CLUSTERS = [
         ),
       }),
     },
-    ({ params: { name: cluster } }, { running, rolls }: Pick<Deps, 'running' | 'rolls'>) => {
+    ({ params: { name: cluster } }, { running, imageOf }: Pick<Deps, 'running' | 'imageOf'>) => {
       const known = running.of(cluster);
       if (known === undefined)
         throw new MusterError(
@@ -220,7 +220,7 @@ export const CLUSTERS = [
         version: release.version,
         versions: release.versions,
         machines: [...machines].map(([name, { member: _member, macs: _macs, ...one }]) => {
-          const { machine: _, ...images } = rolls.image(name) ?? { machine: name, outdated: false };
+          const { machine: _, ...images } = imageOf(name);
           return { name, ...one, images };
         }),
       };

@@ -1,6 +1,7 @@
 /** Orders about machines beyond their documents: add, accept, rearm, approve, quarantine. */
 import { z } from 'zod';
 import type { Agents } from '../../agent/serve/agents.ts';
+import { names } from '../../base/body.ts';
 import type { Fault } from '../../base/errors.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { QuarantinedMembers } from '../../cluster/change/quarantined-member.ts';
@@ -13,7 +14,7 @@ import type { ReasonCode } from '../../pxe/decide/decision.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { API_VERSION } from '../../resources/kinds.ts';
 import { checkJoins } from '../access.ts';
-import { fault, labelledPart, listOf, names, on, type Parsed, time, word } from '../contract/contract.ts';
+import { fault, labelledPart, listOf, on, type Parsed, time, word } from '../contract/contract.ts';
 import { applied, knownMachine, trust } from '../contract/documents.ts';
 import { findMachine, labelsOf, macOf } from '../find-machine.ts';
 import { partOf } from '../listing.ts';

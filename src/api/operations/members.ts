@@ -1,6 +1,7 @@
 /** Members of clusters: founding, machines that come and go, reset, restore, adoption. */
 
 import { z } from 'zod';
+import { names, truth } from '../../base/body.ts';
 import { duration, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { trustKeysOf } from '../../cluster/backup/readers.ts';
@@ -12,7 +13,7 @@ import type { AdoptedKeys } from '../../pki/adopted.ts';
 import { ADOPTED, type AdoptedKeyset } from '../../pki/keysets.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { confirmed } from '../confirmed.ts';
-import { confirm, fault, names, texts, time, truth } from '../contract/contract.ts';
+import { confirm, fault, texts, time } from '../contract/contract.ts';
 import { operation } from '../operation.ts';
 import { foundingView } from '../times.ts';
 

@@ -2,12 +2,15 @@
 
 import { z } from 'zod';
 import { pkiStandings } from '../../agent/serve/pki-standings.ts';
+import { truth } from '../../base/body.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
-import type { Rotations } from '../../cluster/change/rotation/rotations.ts';
+import type { ChangeOrders } from '../../cluster/change/change-orders.ts';
+import type { LaterKeys } from '../../cluster/change/later-keys.ts';
 import type { ResolvedCluster } from '../../cluster/model/resolved-cluster.ts';
+import { actorText } from '../../events/actor.ts';
 import type { EventLog } from '../../events/event.ts';
 import type { Exports } from '../../pki/exported.ts';
 import { exportScope } from '../../pki/exported.ts';
@@ -19,7 +22,8 @@ import { takeAuthority } from '../../pki/take-authority.ts';
 import { pkiStatusView, type TicketSecrets } from '../../pki/views.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { MUSTER_SCOPE } from '../../store/keys.ts';
-import { fault, listOf, on, type Parsed, type Part, part, time, truth, word } from '../contract/contract.ts';
+import type { Actions } from '../actions.ts';
+import { fault, listOf, on, type Parsed, type Part, part, time, word } from '../contract/contract.ts';
 import type { Daemon } from '../daemon.ts';
 import { partOf } from '../listing.ts';
 import { operation, reply } from '../operation.ts';
@@ -27,7 +31,9 @@ import type { ServedAgents } from '../served-agents.ts';
 
 interface Deps {
   readonly catalog: LiveCatalog;
-  readonly rotations: Rotations;
+  readonly changes: Pick<ChangeOrders, 'record'>;
+  readonly laterKeys: Pick<LaterKeys, 'accept'>;
+  readonly actions: Pick<Actions, 'actor'>;
   /** The machines of a cluster with their roles; undefined while its document is incomplete. */
   readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'keys' | 'machines' | 'versions'> | undefined;
   readonly pki: Pki;
@@ -41,7 +47,7 @@ interface Deps {
   readonly clock: Clock;
 }
 
-type PkiDeps = Pick<Deps, 'pki' | 'agents' | 'clock' | 'rotations' | 'catalog'>;
+type PkiDeps = Pick<Deps, 'pki' | 'agents' | 'clock' | 'changes' | 'catalog'>;
 
 /** The name of Muster's own keys in lists of clusters. */
 const OWN = 'muster';
@@ -156,8 +162,8 @@ async function ticketSecrets(agents: PkiDeps['agents']): Promise<TicketSecrets> 
   return { id: keys.id(), before: keys.before() };
 }
 
-function rotationOf(scope: string, { rotations }: PkiDeps): ScopeStatus['rotation'] {
-  const { kind, ended, step, paused, holding } = rotations.underWay(scope) ?? {};
+function rotationOf(scope: string, { changes }: PkiDeps): ScopeStatus['rotation'] {
+  const { kind, ended, step, paused, holding } = changes.record(scope) ?? {};
   if (step === undefined || ended || !kind?.endsWith('rotation')) return undefined;
   return { step, state: paused ? 'paused' : holding ? 'held' : 'running' };
 }
@@ -313,6 +319,27 @@ export const PKI = [
       const fields = { keyset: body.keyset, generation: generation.id, signs };
       deps.events.record({ kind: 'pki.imported', subject: `Cluster/${cluster}`, fields });
       return { cluster, ...fields, notes };
+    },
+  ),
+  operation(
+    'POST /v1/pki/:cluster/accept',
+    {
+      access: 'administer',
+      summary: 'Lets the keys of a restored store count, although machines have later ones.',
+      body: z.strictObject({
+        confirm: z.string().meta({ description: 'The cluster’s name, repeated.' }),
+      }),
+      answer: z.strictObject({ cluster: z.string(), accepted: z.literal(true) }),
+    },
+    async (asked, deps: Pick<Deps, 'laterKeys' | 'actions'>) => {
+      const { cluster } = asked.params;
+      if (asked.body.confirm !== cluster)
+        throw new MusterError(
+          'E_USAGE',
+          `this puts the keys of this store back on the machines of ${cluster}, which interrupts it; repeat its name: {"confirm"}`,
+        );
+      await deps.laterKeys.accept(cluster, actorText(deps.actions.actor(asked.peer, asked.principal)));
+      return { cluster, accepted: true as const };
     },
   ),
   operation(

@@ -126,10 +126,9 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
       .command('upgrade')
       .summary('upgrade Kubernetes, etcd and the container runtime of a running cluster')
       .description(
-        'Upgrades a running cluster step by step, each step when its evidence is there: a snapshot of etcd, images, etcd, API servers, controller managers and schedulers, control planes, add-ons, workers. With --to it edits the version in the document; with `start` it begins what the document asks for. Without either it shows how far the upgrade is.',
+        'Upgrades a running cluster step by step, each step when its evidence is there: a snapshot of etcd, images, etcd, API servers, controller managers and schedulers, control planes, add-ons, workers. With --to it edits the version in the document; without, it begins what the document asks for. `muster change` shows how far it is.',
       )
       .argument('<cluster>', 'name of the Cluster')
-      .argument('[order]', 'start, pause, resume or rollback')
       .option('--to <version>', 'the version of Kubernetes to go to')
       .option('--dry-run', 'check, and show the steps')
       .option('--until <part>', 'pause after this part: etcd, control-plane or canary')
@@ -140,24 +139,23 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
       )
       .option('--now', 'also outside of the maintenance windows, if those hold upgrades')
       .addOption(outputOption('table', 'json', 'yaml')),
-  ).action(async (name: string, order: string | undefined, options) =>
-    finish(await (await import('./upgrade.ts')).upgrade(name, order, options, io)),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./change.ts')).upgrade(name, options, io)),
   );
   withExamples(
     upgrade,
     ['muster cluster upgrade blue --to 1.36.3 --dry-run', 'check, and see the steps'],
     ['muster cluster upgrade blue --to 1.36.3 --until control-plane', 'upgrade all but the workers'],
-    ['muster cluster upgrade blue resume', 'continue with the workers'],
+    ['muster change blue resume', 'continue with the workers'],
   );
   const roll = withServer(
     cluster
       .command('roll')
       .summary('reboot the machines of a running cluster one after the other')
       .description(
-        'Reboots machines with `start`: each is drained, reboots, and takes pods again before the next one; one worker first, then control planes and members of etcd one at a time, then the other workers. Machines boot the image that their profile names. Without an order it shows how far the roll is.',
+        'Reboots machines: each is drained, reboots, and takes pods again before the next one; one worker first, then control planes and members of etcd one at a time, then the other workers. Machines boot the image that their profile names. `muster change` shows how far it is.',
       )
       .argument('<cluster>', 'name of the Cluster')
-      .argument('[order]', 'start, pause, resume or cancel')
       .option('--machines <machine...>', 'only these machines (default: all)')
       .option('--outdated', 'only machines that run another image than they would boot')
       .option('--now', 'also outside of the maintenance windows of the Cluster')
@@ -168,14 +166,14 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
         'how many workers are down at a time (default: as many as nodes[].maxUnavailable allows together, or 1)',
       )
       .addOption(outputOption('table', 'json', 'yaml')),
-  ).action(async (name: string, order: string | undefined, options) =>
-    finish(await (await import('./roll.ts')).roll(name, order, options, io)),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./change.ts')).roll(name, options, io)),
   );
   withExamples(
     roll,
     ['muster cluster roll blue --outdated --dry-run', 'see which machines run an older image'],
-    ['muster cluster roll blue start --outdated', 'bring the new image to these machines'],
-    ['muster cluster roll blue start --machines w1 w2', 'reboot two machines'],
+    ['muster cluster roll blue --outdated', 'bring the new image to these machines'],
+    ['muster cluster roll blue --machines w1 w2', 'reboot two machines'],
   );
 }
 

@@ -27,7 +27,7 @@ const CLUSTER_THEN_MACHINES: readonly Source[] = ['clusters', 'machines'];
  * Sources of the arguments of each command, by position; the last source counts for all further
  * arguments.
  */
-const ARGUMENTS: Readonly<Record<string, readonly Source[] | readonly (readonly string[])[]>> = {
+const ARGUMENTS: Readonly<Record<string, readonly (Source | readonly string[])[]>> = {
   validate: ['file'],
   get: ['kinds', 'named'],
   delete: ['kinds', 'named'],
@@ -50,8 +50,12 @@ const ARGUMENTS: Readonly<Record<string, readonly Source[] | readonly (readonly 
   'cluster restore': ['clusters'],
   'cluster call-off': CLUSTER_THEN_MACHINES,
   'cluster adopt': CLUSTER_THEN_MACHINES,
+  'cluster upgrade': ['clusters'],
+  'cluster roll': ['clusters'],
+  change: ['clusters', ['pause', 'resume', 'roll-back', 'leave-out', 'watch'], 'machines'],
   kubeconfig: ['clusters'],
   'pki status': ['clusters'],
+  'pki accept': ['clusters'],
   'addon ls': ['clusters'],
   'addon show': ['catalogue'],
   'addon pin': ['catalogue'],
@@ -147,8 +151,9 @@ async function candidates(
   if (children.length > 0) return children;
   const sources = ARGUMENTS[path];
   if (sources === undefined) return [...flags, '--help'];
-  const source = sources[Math.min(given.length, sources.length - 1)]!;
-  if (typeof source !== 'string') return given.length === 0 ? source : [];
+  const at = Math.min(given.length, sources.length - 1);
+  const source = sources[at]!;
+  if (typeof source !== 'string') return given.length === at ? source : [];
   // An argument that is not variadic takes one word only.
   const most = command.registeredArguments;
   if (given.length >= most.length && !most.at(-1)?.variadic) return [...flags, '--help'];

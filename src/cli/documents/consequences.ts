@@ -57,7 +57,7 @@ function nextBootLines(cluster: string, { machines, changes, image }: Consequenc
   const chosen = machines.length > MOST_MACHINES ? '' : ` --machines ${machines.join(' ')}`;
   return [
     `  ${firstFew(machines, MOST_MACHINES)}: nothing changes before the next boot, then: ${what.join(', ')};`,
-    `    muster cluster roll ${cluster} start${chosen} drains and reboots one after the other,`,
+    `    muster cluster roll ${cluster}${chosen} drains and reboots one after the other,`,
     '    and what a machine keeps outside of its data disk is lost with the reboot',
   ];
 }

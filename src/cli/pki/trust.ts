@@ -4,6 +4,7 @@ import { parseDuration, seconds, spanText, toMillis } from '../../base/duration.
 import { MusterError } from '../../base/errors.ts';
 import type { LeafName } from '../../pki/hierarchy.ts';
 import type { CertificateView, ForecastView, GenerationView } from '../../pki/views.ts';
+import { MUSTER_SCOPE } from '../../store/keys.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io, socketPath } from '../io.ts';
 import { currentContext } from '../login/contexts.files.ts';
@@ -92,7 +93,7 @@ function aloneText({ scope, withoutBootHost: first }: ScopeStatus): string {
 function rotationText({ scope, of, rotation }: ScopeStatus): string {
   if (rotation === undefined) return '';
   const { step, state } = rotation;
-  const where = `muster pki rotation ${of === 'muster' ? '--own' : scope}`;
+  const where = `muster change ${of === 'muster' ? MUSTER_SCOPE : scope}`;
   return `Keys of ${scope} are being rotated, at the step ${step}${state === 'running' ? '' : ` (${state})`}: ${where}\n`;
 }
 

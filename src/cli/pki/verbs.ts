@@ -2,7 +2,15 @@
 import { type Command, Option } from 'commander';
 import { breakable, IMPORTED_KEYSETS, OWN_ROTATED, ROTATED } from '../../pki/keysets.ts';
 import type { Io } from '../io.ts';
-import { type Finish, notEmpty, outputOption, type Register, withExamples, withServer } from '../register.ts';
+import {
+  CONFIRM,
+  type Finish,
+  notEmpty,
+  outputOption,
+  type Register,
+  withExamples,
+  withServer,
+} from '../register.ts';
 
 export const registerPki: Register = (program, io, finish) => {
   const kubeconfig = withServer(
@@ -114,7 +122,7 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
       .command('rotate')
       .summary('replace keys of a cluster, or of Muster itself, while all runs')
       .description(
-        'Replaces keys of a running cluster: makes new ones, has every machine trust them, issues every certificate again, and ends the old ones. Each step waits for what machines were seen to do. `muster pki rotation` shows how far it is.',
+        'Replaces keys of a running cluster: makes new ones, has every machine trust them, issues every certificate again, and ends the old ones. Each step waits for what machines were seen to do. `muster change` shows how far it is.',
       )
       .argument(
         '<keyset...>',
@@ -127,7 +135,7 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
       .option(...LEAVE)
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (keysets: readonly string[], options) =>
-    finish(await (await import('./rotation.ts')).rotate(keysets, options, io)),
+    finish(await (await import('./rotate.ts')).rotate(keysets, options, io)),
   );
   withExamples(
     rotate,
@@ -151,35 +159,28 @@ function rotationVerbs(pki: Command, io: Io, finish: Finish): void {
       .option('--confirm <cluster>', 'repeat the name of the Cluster, or `muster`, to carry it out')
       .option(...WITHOUT),
   ).action(async (keysets: readonly string[], options) =>
-    finish(await (await import('./rotation.ts')).distrust(keysets, options, io)),
+    finish(await (await import('./rotate.ts')).distrust(keysets, options, io)),
   );
   withExamples(distrust, [
     'muster pki distrust ca --cluster blue --now',
     'say what would break, and change nothing',
   ]);
-  const rotation = withServer(
+  const accept = withServer(
     pki
-      .command('rotation')
-      .summary('show a rotation, pause it, resume it, or roll it back')
+      .command('accept')
+      .summary('let the keys of a restored store count')
       .description(
-        'Shows the steps of the rotation that is under way, or of the last one, and what it waits for. With an order it pauses, resumes or rolls it back. A rotation can be rolled back until the old keys end.',
+        'Lets the keys of a restored store count, although the keys of the cluster were rotated after the backup: machines get the keys of this store again, which interrupts the cluster.',
       )
-      .argument('[cluster]', 'name of the Cluster; not with --own')
-      .argument('[order]', 'pause, resume, rollback; accept, for a store from before a rotation')
-      .option('--own', "the rotation of Muster's own keys")
-      .option('--confirm <cluster>', 'with accept: repeat the name of the Cluster', notEmpty)
-      .option(...WITHOUT)
-      .option(...LEAVE)
-      .addOption(outputOption('table', 'json', 'yaml')),
-  ).action(async (cluster: string | undefined, order: string | undefined, options) =>
-    finish(await (await import('./rotation.ts')).rotation(cluster, order, options, io)),
+      .argument('<cluster>', 'name of the Cluster')
+      .option(...CONFIRM),
+  ).action(async (cluster: string, options) =>
+    finish(await (await import('./rotate.ts')).accept(cluster, options, io)),
   );
-  withExamples(
-    rotation,
-    ['muster pki rotation blue', 'see how far a rotation is, and what it waits for'],
-    ['muster pki rotation blue rollback', 'have the old keys sign again, and forget the new ones'],
-    ['muster pki rotation --own pause', "pause the rotation of Muster's own keys"],
-  );
+  withExamples(accept, [
+    'muster pki accept blue --confirm blue',
+    'go on with the keys of this store, where there is no later backup',
+  ]);
 }
 
 const registerAuthorities: Register = (pki, io, finish) => {

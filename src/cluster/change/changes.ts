@@ -17,7 +17,7 @@ import type { Store, Write } from '../../store/store.ts';
 import type { RunningChange, RunningChangeOf } from '../plan/running-change.ts';
 import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
 import type { Move, Note } from './engine.ts';
-import type { AnyKind } from './kind.ts';
+import type { AnyKind, ChangedMachine } from './kind.ts';
 import {
   leaveOut,
   type NewChange,
@@ -61,6 +61,14 @@ export interface HeardPoll {
   readonly listener?: string;
 }
 
+/** What a change no longer waits for. */
+export interface LeftOut {
+  /** Machines. */
+  readonly without: readonly string[];
+  /** What depends on what the change ends, by the names that the change shows. */
+  readonly leave: readonly string[];
+}
+
 export interface Changes {
   /**
    * Begins a change.
@@ -74,9 +82,8 @@ export interface Changes {
   resume(cluster: string, by: string): Promise<ChangeRecord>;
   /** @throws {MusterError} E_CHANGE also when the change has passed its point of no return */
   rollBack(cluster: string, by: string): Promise<ChangeRecord>;
-  leaveOut(cluster: string, machines: readonly string[], by: string): Promise<ChangeRecord>;
-  /** Replaces what was ordered, for example with more objects that may be left behind. */
-  amend(cluster: string, to: (order: unknown) => unknown, by: string): Promise<ChangeRecord>;
+  /** Waits no longer for machines, and leaves things behind. */
+  leaveOut(cluster: string, what: LeftOut, by: string): Promise<ChangeRecord>;
   /** The change that is under way, or the last one; from memory. */
   record(cluster: string): ChangeRecord | undefined;
   /** Machine → what it is waited for; `` is the cluster as a whole. */
@@ -84,7 +91,10 @@ export interface Changes {
   readonly running: RunningChangeOf;
   /** Notes what a machine reported. */
   heard(cluster: string, machine: string, poll: HeardPoll): void;
-  kindOf(record: ChangeRecord): AnyKind;
+  /** @throws {MusterError} E_CHANGE for a kind that this version of Muster does not know */
+  kindOf(of: Pick<ChangeRecord, 'kind'>): AnyKind;
+  /** The machines of a cluster; undefined while its documents are incomplete. */
+  machinesOf(cluster: string): readonly ChangedMachine[] | undefined;
   /** Does what is due for a cluster's change now, as it is done once a second anyway. */
   look(cluster: string): Promise<void>;
   /** Continues the changes that are under way, and carries out those that begin later. */
@@ -120,29 +130,6 @@ export async function openChanges(deps: ChangesDeps): Promise<Changes> {
   const changes = new RunningChanges(deps);
   await changes.read();
   return changes;
-}
-
-/** The orders for a change that is under way. */
-export type ChangeOrders = Pick<Changes, 'pause' | 'resume' | 'rollBack' | 'leaveOut' | 'amend'>;
-
-/**
- * The orders for changes of one kind: an order to pause an upgrade does not reach a rotation.
- *
- * @throws {MusterError} its methods: E_CHANGE as well while a change of another kind is under way
- */
-export function ordersFor(changes: Changes, kind: string): ChangeOrders {
-  const checked = (cluster: string): Changes => {
-    const record = changes.record(cluster);
-    if (record === undefined || record.ended || record.kind === kind) return changes;
-    throw new MusterError('E_CHANGE', `${cluster}: no ${kind} is under way, but a ${record.kind} is`);
-  };
-  return {
-    pause: async (cluster, by) => checked(cluster).pause(cluster, by),
-    resume: async (cluster, by) => checked(cluster).resume(cluster, by),
-    rollBack: async (cluster, by) => checked(cluster).rollBack(cluster, by),
-    leaveOut: async (cluster, machines, by) => checked(cluster).leaveOut(cluster, machines, by),
-    amend: async (cluster, to, by) => checked(cluster).amend(cluster, to, by),
-  };
 }
 
 class RunningChanges implements Changes {
@@ -185,7 +172,7 @@ class RunningChanges implements Changes {
       const before = this.#kept.get(cluster);
       const occasion = { by, now: this.#deps.clock.now() };
       const id = `${kind}-${new Date(occasion.now).toISOString().replaceAll(/[-:]|\.\d+/g, '')}`;
-      const ordered = this.#kind(kind).begin({ ...change, id }, before?.record, occasion);
+      const ordered = this.kindOf(change).begin({ ...change, id }, before?.record, occasion);
       const past: Write[] = before
         ? [{ key: KEYS.pastChange.key(cluster, before.record.id), put: encodeChange(before.record) }]
         : [];
@@ -205,15 +192,11 @@ class RunningChanges implements Changes {
     return this.#order(cluster, by, (record, occasion) => this.kindOf(record).rollBack(record, occasion));
   }
 
-  leaveOut(cluster: string, machines: readonly string[], by: string): Promise<ChangeRecord> {
-    return this.#order(cluster, by, (record, occasion) => leaveOut(record, machines, occasion));
-  }
-
-  amend(cluster: string, to: (order: unknown) => unknown, by: string): Promise<ChangeRecord> {
-    return this.#order(cluster, by, (record) => ({
-      record: { ...record, order: to(record.order) },
-      notes: [],
-    }));
+  leaveOut(cluster: string, { without, leave }: LeftOut, by: string): Promise<ChangeRecord> {
+    return this.#order(cluster, by, (record, occasion) => {
+      const order = leave.length === 0 ? record.order : this.kindOf(record).leave(record, leave);
+      return leaveOut({ ...record, order }, without, occasion);
+    });
   }
 
   record(cluster: string): ChangeRecord | undefined {
@@ -245,8 +228,16 @@ class RunningChanges implements Changes {
     this.#heard.set(`${cluster} ${machine}`, { ...poll, at: this.#deps.clock.monotonic() });
   }
 
-  kindOf({ kind }: ChangeRecord): AnyKind {
-    return this.#kind(kind);
+  kindOf({ kind }: Pick<ChangeRecord, 'kind'>): AnyKind {
+    const found = this.#deps.kinds.find(({ name }) => name === kind);
+    if (found) return found;
+    throw new MusterError('E_CHANGE', `this version of Muster does not know changes of the kind ${kind}`);
+  }
+
+  machinesOf(cluster: string): readonly ChangedMachine[] | undefined {
+    if (cluster === MUSTER_SCOPE)
+      return this.#deps.ownMachines?.().map((name) => ({ name, roles: [] })) ?? [];
+    return this.#deps.clusters.get(cluster)?.resolved?.machines;
   }
 
   async look(cluster: string): Promise<void> {
@@ -256,12 +247,6 @@ class RunningChanges implements Changes {
   async close(): Promise<void> {
     this.#stopping.abort();
     await Promise.all(this.#loops.values());
-  }
-
-  #kind(name: string): AnyKind {
-    const found = this.#deps.kinds.find((one) => one.name === name);
-    if (found) return found;
-    throw new MusterError('E_CHANGE', `this version of Muster does not know changes of the kind ${name}`);
   }
 
   #order(
@@ -410,16 +395,10 @@ class RunningChanges implements Changes {
     }
   }
 
-  #machinesOf(cluster: string): readonly Pick<MachineSeen, 'name' | 'roles'>[] | undefined {
-    if (cluster === MUSTER_SCOPE)
-      return (this.#deps.ownMachines?.() ?? []).map((name) => ({ name, roles: [] }));
-    return this.#deps.clusters.get(cluster)?.resolved?.machines;
-  }
-
   /** Undefined while the cluster's documents are incomplete. */
   #machines(cluster: string, { actedAt }: Kept): readonly MachineSeen[] | undefined {
     const now = this.#deps.clock.monotonic();
-    return this.#machinesOf(cluster)?.map(({ name, roles }): MachineSeen => {
+    return this.machinesOf(cluster)?.map(({ name, roles }): MachineSeen => {
       const heard = this.#heard.get(`${cluster} ${name}`);
       const settled = this.#deps.settled(cluster, name);
       const isFresh = heard !== undefined && heard.since >= actedAt + PLANS_LAG;

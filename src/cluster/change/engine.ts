@@ -14,6 +14,7 @@ import { nextTurns, whyGroupIsFull } from './groups.ts';
 import type { ChangeRecord, Evidence } from './record.ts';
 import {
   type ChangeTable,
+  CLUSTER,
   done,
   type Gate,
   type Hold,
@@ -345,7 +346,7 @@ const stalled = ({ name }: MachineSeen, text: string): Verdict => ({
   hold: {
     code: 'machine-stalled',
     text: `${name} has shown nothing new for 15 minutes: ${text}.`,
-    remedy: `\`muster explain ${name}\` and the logs of the program on it say why. The change continues by itself when it is repaired; a worker can be left out with --without ${name}.`,
+    remedy: `\`muster explain ${name}\` and the logs of the program on it say why. The change continues by itself when it is repaired; a worker can be left out: \`muster change ${CLUSTER} leave-out ${name}\`.`,
   },
 });
 
@@ -354,7 +355,7 @@ const silence = ({ name }: MachineSeen): Verdict => ({
   hold: {
     code: 'machine-silent',
     text: `${name} does not report.`,
-    remedy: `Power it on, or leave it out with --without ${name}.`,
+    remedy: `Power it on, or leave it out: \`muster change ${CLUSTER} leave-out ${name}\`.`,
   },
 });
 
@@ -387,12 +388,13 @@ function settle<Order>(record: ChangeRecord<Order>, looked: Looked, now: number)
 }
 
 function holdingOf<Order>(
-  { holding }: ChangeRecord<Order>,
+  { holding, cluster }: ChangeRecord<Order>,
   hold: Hold | undefined,
   now: number,
 ): ChangeRecord['holding'] {
   if (hold === undefined) return undefined;
-  return holding?.code === hold.code && holding.text === hold.text ? holding : { at: now, ...hold };
+  if (holding?.code === hold.code && holding.text === hold.text) return holding;
+  return { at: now, ...hold, remedy: hold.remedy.replaceAll(CLUSTER, cluster) };
 }
 
 /** The record at the beginning of the next step, or at the end of the change. */

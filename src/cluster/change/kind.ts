@@ -1,17 +1,20 @@
 /**
- * A kind of change: its pure table, and the functions with which the boot host does its part of the
- * steps and looks at the cluster as a whole.
+ * A kind of change: how it is ordered, its pure table, and the functions with which the boot host
+ * does its part of the steps and looks at the cluster as a whole. Nothing else differs between
+ * kinds.
  */
 import type { z } from 'zod';
 import type { Millis } from '../../base/duration.ts';
-import { MusterError } from '../../base/errors.ts';
+import { type Fault, MusterError } from '../../base/errors.ts';
 import type { HookTime } from '../../resources/hook-spec.ts';
+import type { ClusterMachine } from '../model/resolved-cluster.ts';
 import type { Rehearsal } from '../plan/running-change.ts';
 import type { Down } from './down.ts';
 import { advance, hasTurn, type Move, stepOf } from './engine.ts';
 import type { Hooks } from './hooks/hooks.ts';
 import { begin, type NewChange, type Occasion, type Ordered, rollBack, whyNotBack } from './orders.ts';
 import type { ChangeRecord } from './record.ts';
+import type { ChangeRequest } from './request.ts';
 import type { ChangeTable, Gate, MachineSeen, Step } from './step.ts';
 
 /** A step of a change, as the functions of its kind get it. */
@@ -24,7 +27,54 @@ export interface AtStep<Order> {
   readonly without: readonly string[];
 }
 
-export interface ChangeKind<Order, Seen> extends ChangeTable<Order, Seen> {
+/** A machine as steps and orders take it. */
+export type ChangedMachine = Pick<ClusterMachine, 'name' | 'roles'>;
+
+/** What becomes of a request. */
+export interface Prepared<Order> {
+  readonly order: Order;
+  /** What prevents it; with one of them it does not begin. */
+  readonly faults: readonly Fault[];
+  /** The machines of the preview; absent: those that the cluster has now. */
+  readonly machines?: readonly ChangedMachine[];
+  /** The machines that are not waited for; absent: those of the request. */
+  readonly without?: readonly string[];
+  /** What it is about, for the preview: machine or cluster → a sentence. */
+  readonly about?: Readonly<Record<string, string>>;
+  /** For what it would have to wait now, as a sentence. */
+  readonly waits?: string | undefined;
+  /** The hooks that it would ask. */
+  readonly hooks?: readonly string[];
+  /** What has to be done before it begins, for example an edit of the document. */
+  readonly commit?: () => Promise<void>;
+}
+
+/** How a kind of change is ordered. */
+export interface ChangeOrdered<Order, Request extends ChangeRequest> {
+  /** The body that orders one. */
+  readonly request: z.ZodType<Request>;
+  /** It changes Muster itself, the cluster `_muster`; absent: a cluster. */
+  readonly own?: true;
+  /**
+   * Makes an order of a request; changes nothing.
+   *
+   * @throws {MusterError} where there is no order to show, for example for an unknown keyset
+   */
+  readonly prepare: (cluster: string, request: Request) => Promise<Prepared<Order>>;
+  /** Why a machine cannot be left out; absent: each can. */
+  readonly mustStay?: (cluster: string, machine: ChangedMachine) => string | undefined;
+  /** The order that leaves these things behind; absent: nothing of it can be left behind. */
+  readonly leave?: (order: Order, things: readonly string[]) => Order;
+  /** What has to be done when it is rolled back, besides the steps. */
+  readonly tookBack?: (cluster: string, order: Order) => Promise<void>;
+}
+
+export interface ChangeKind<Order, Seen, Request extends ChangeRequest>
+  extends ChangeWork<Order, Seen>,
+    ChangeOrdered<Order, Request> {}
+
+/** How a kind of change is carried out. */
+export interface ChangeWork<Order, Seen> extends ChangeTable<Order, Seen> {
   readonly name: string;
   /** The stored form of its order. */
   readonly schema: z.ZodType<Order>;
@@ -53,6 +103,13 @@ export type StepOutline = Required<
 /** A kind of change whose types only it knows. */
 export interface AnyKind {
   readonly name: string;
+  readonly own: boolean;
+  /** @throws {MusterError} what the kind's `prepare` throws */
+  prepare(cluster: string, request: ChangeRequest): Promise<Prepared<unknown>>;
+  mustStay(cluster: string, machine: ChangedMachine): string | undefined;
+  /** @throws {MusterError} E_USAGE when nothing of this kind can be left behind */
+  leave(record: ChangeRecord, things: readonly string[]): unknown;
+  tookBack(record: ChangeRecord): Promise<void>;
   begin(change: NewChange<unknown>, before: ChangeRecord | undefined, occasion: Occasion): Ordered<unknown>;
   rollBack(record: ChangeRecord, occasion: Occasion): Ordered<unknown>;
   whyNotBack(record: ChangeRecord): string | undefined;
@@ -75,7 +132,10 @@ export interface AnyKind {
  * @param hooks Those that are asked in its turns; absent: it has none.
  * @throws {MusterError} E_CHANGE (its functions) when the stored order is not of a known version
  */
-export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>, hooks?: Hooks): AnyKind {
+export function anyKind<Order, Seen, Request extends ChangeRequest>(
+  kind: ChangeKind<Order, Seen, Request>,
+  hooks?: Hooks,
+): AnyKind {
   const read = <R extends Pick<ChangeRecord, 'kind' | 'order'>>(record: R): R & { readonly order: Order } => {
     const order = kind.schema.safeParse(record.order);
     if (!order.success)
@@ -95,6 +155,14 @@ export function anyKind<Order, Seen>(kind: ChangeKind<Order, Seen>, hooks?: Hook
   });
   return {
     name: kind.name,
+    own: kind.own === true,
+    prepare: (cluster, request) => kind.prepare(cluster, kind.request.parse(request)),
+    mustStay: (cluster, machine) => kind.mustStay?.(cluster, machine),
+    leave(record, things) {
+      if (kind.leave) return kind.leave(read(record).order, things);
+      throw new MusterError('E_USAGE', `nothing is left behind by changes of the kind ${kind.name}`);
+    },
+    tookBack: async (record) => kind.tookBack?.(record.cluster, read(record).order),
     begin: (change, before, occasion) =>
       begin({ ...change, order: kind.schema.parse(change.order) }, kind, before, occasion),
     rollBack: (record, occasion) => rollBack(read(record), kind, occasion),

@@ -147,7 +147,7 @@ const heldPlan = (record: LaterRecord): Plan => ({
 function textOf({ cluster, machine, what, key, accepted }: LaterRecord): string {
   if (accepted)
     return `${accepted.by} decided that the keys of this store count for ${cluster}, although ${machine} has later ones.`;
-  return `The keys of ${cluster} were rotated after the backup from which this store was restored: ${what} on ${machine} is of the key ${key.slice(0, 16)}, which this store does not know. Machines run on, and nothing of ${cluster} is planned or changed. Restore a later backup; or, if there is none, \`muster pki rotation ${cluster} accept --confirm ${cluster}\` puts this store's keys back on all machines, which interrupts the cluster.`;
+  return `The keys of ${cluster} were rotated after the backup from which this store was restored: ${what} on ${machine} is of the key ${key.slice(0, 16)}, which this store does not know. Machines run on, and nothing of ${cluster} is planned or changed. Restore a later backup; or, if there is none, \`muster pki accept ${cluster} --confirm ${cluster}\` puts this store's keys back on all machines, which interrupts the cluster.`;
 }
 
 /**

@@ -30,19 +30,17 @@ export interface NewChange<Order> {
 }
 
 /** Muster's own keys are of no cluster. */
-const shownScope = (cluster: string): string => (cluster === MUSTER_SCOPE ? 'muster' : cluster);
+export const shownScope = (cluster: string): string => (cluster === MUSTER_SCOPE ? 'muster' : cluster);
 
 const refuse = (text: string): never => {
   throw new MusterError('E_CHANGE', text);
 };
 
-/** @throws {MusterError} E_CHANGE while the change that a cluster had last is under way */
-export function refuseSecond(cluster: string, before: ChangeRecord | undefined): void {
-  if (before && !before.ended)
-    refuse(
-      `${shownScope(cluster)}: the ${before.kind} that ${before.by} ordered is under way, at the step ${before.step}`,
-    );
-}
+/** Why no change can begin while the one that a cluster had last is under way; else undefined. */
+export const whySecond = (cluster: string, before: ChangeRecord | undefined): string | undefined =>
+  before && !before.ended
+    ? `${shownScope(cluster)}: the ${before.kind} that ${before.by} ordered is under way, at the step ${before.step}`
+    : undefined;
 
 /**
  * Begins a change.
@@ -56,7 +54,8 @@ export function begin<Order, Seen>(
   before: ChangeRecord | undefined,
   { by, now }: Occasion,
 ): Ordered<Order> {
-  refuseSecond(cluster, before);
+  const second = whySecond(cluster, before);
+  if (second !== undefined) refuse(second);
   const route = table.forward(order);
   const names = route.map(({ name }) => name);
   const unknown = pauseBefore.find((name) => !names.includes(name));
@@ -152,6 +151,7 @@ export function rollBack<Order, Seen>(
 /**
  * Leaves machines out: nothing waits for them any more.
  *
+ * @param record with the order that counts from now on
  * @throws {MusterError} E_CHANGE when the change has ended
  */
 export function leaveOut<Order>(

@@ -1,8 +1,8 @@
 /** What a change would do: its steps, which machines restart what, and how long it takes. Pure. */
 import { duration, type Millis } from '../../base/duration.ts';
-import type { ClusterMachine } from '../model/resolved-cluster.ts';
+import type { Fault } from '../../base/errors.ts';
 import { roundsOf } from './groups.ts';
-import type { StepOutline } from './kind.ts';
+import type { ChangedMachine, StepOutline } from './kind.ts';
 import { isFor } from './step.ts';
 
 export interface StepPreview {
@@ -15,7 +15,19 @@ export interface StepPreview {
   readonly noReturn: boolean;
 }
 
-export interface ChangePreview {
+/** What a change would do, and what prevents it. */
+export interface ChangePreview extends StepsPreview {
+  readonly kind: string;
+  readonly faults: readonly Fault[];
+  /** Machine or cluster → what the change is about. */
+  readonly about: Readonly<Record<string, string>>;
+  /** For what it would have to wait now, as a sentence. */
+  readonly waits?: string;
+  /** The hooks that it would ask. */
+  readonly hooks: readonly string[];
+}
+
+interface StepsPreview {
   readonly steps: readonly StepPreview[];
   /** Expected, without the waits for operators and for tokens that have to end. */
   readonly minutes: number;
@@ -30,9 +42,9 @@ const ONE_POLL = duration('10s');
 
 export function previewOf(
   steps: readonly StepOutline[],
-  machines: readonly Pick<ClusterMachine, 'name' | 'roles'>[],
+  machines: readonly ChangedMachine[],
   without: readonly string[],
-): ChangePreview {
+): StepsPreview {
   const shown = steps.map((step) => stepPreview(step, machines, without));
   const restarts: Record<string, number> = {};
   for (const names of shown.flatMap((step) => Object.values(step.restarts)))
@@ -44,7 +56,7 @@ const rounded = (minutes: number): number => Math.round(minutes * 10) / 10;
 
 function stepPreview(
   { name, sentence, scope, takes, restarts, noReturn }: StepOutline,
-  machines: readonly Pick<ClusterMachine, 'name' | 'roles'>[],
+  machines: readonly ChangedMachine[],
   without: readonly string[],
 ): StepPreview {
   const found: Record<string, string[]> = {};

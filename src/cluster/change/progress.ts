@@ -1,5 +1,4 @@
 /** How far a change is, for operators: its steps, what is waited for, and the evidence. Pure. */
-import type { Changes } from './changes.ts';
 import type { AnyKind } from './kind.ts';
 import type { ChangeRecord, Evidence } from './record.ts';
 
@@ -39,15 +38,12 @@ export interface ChangeProgress {
   readonly without: readonly string[];
   /** Why it cannot be rolled back; absent when it can. */
   readonly notBack?: string;
+  /** What a roll-back would do: the sentences of its steps; empty when it cannot be rolled back. */
+  readonly wayBack: readonly string[];
   readonly ended?: { readonly at: number; readonly as: 'done' | 'rolled-back' };
 }
 
-/** How far a change of a running server is. */
-export const progressIn = (
-  changes: Pick<Changes, 'kindOf' | 'waiting'>,
-  record: ChangeRecord,
-): ChangeProgress => progressOf(record, changes.kindOf(record), changes.waiting(record.cluster));
-
+/** How far a change is. */
 export function progressOf(
   record: ChangeRecord,
   kind: AnyKind,
@@ -95,6 +91,7 @@ export function progressOf(
     ...(paused && { paused }),
     ...(holding && { holding }),
     ...(notBack !== undefined && { notBack }),
+    wayBack: notBack === undefined ? kind.steps({ ...record, route: 'back' }).map((one) => one.sentence) : [],
     ...(ended && { ended }),
   };
 }

@@ -21,6 +21,9 @@ export interface Hold {
   readonly remedy: string;
 }
 
+/** Stands for the cluster's name in a remedy: tables do not know it, and the engine fills it in. */
+export const CLUSTER = '<cluster>';
+
 /** What a machine, or the cluster as a whole, shows about a step. */
 export type Verdict =
   /** `evidence`: what was observed; kept in the record and in the report. */

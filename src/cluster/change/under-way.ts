@@ -41,7 +41,7 @@ export function underWayOf(
     id: record.id,
     kind: record.kind,
     says: `${titleOf(record, releases)}${back}: step ${record.step} for ${ageText(Math.max(0, now - record.since))}, ${waits}`,
-    shows: `muster cluster ${VERBS[record.kind] ?? record.kind} ${cluster}`,
+    shows: `muster change ${cluster}`,
     ...(holding && !paused && { remedy: holding.remedy }),
     // What takes too long is a fault again; the engine then holds the change.
     restarts: (machine) => (holding ? [] : restarts(machine)),
@@ -51,9 +51,6 @@ export function underWayOf(
         : [],
   };
 }
-
-/** The verbs that show a change, where they differ from its kind. */
-const VERBS: Readonly<Record<string, string>> = { rotation: 'rotate' };
 
 const releasesOf = ({ kind, order }: ChangeRecord): readonly Release[] => {
   const read = kind === 'upgrade' ? upgradeOrder.safeParse(order) : undefined;

@@ -1,4 +1,4 @@
-/** Changes of a cluster (an upgrade, a rotation, a roll): their steps, evidence, and orders. */
+/** The change of a cluster, whatever its kind: its steps, evidence, and orders. */
 import type { ChangeView } from '../../api/operations/changes.ts';
 import { ask, Problem } from '../base/http.ts';
 import { may } from '../base/session.ts';
@@ -8,73 +8,21 @@ import { Badge } from '../parts/badge.tsx';
 import { commands, ProblemNote } from '../parts/note.tsx';
 import { Order } from '../parts/order.tsx';
 import { useResource } from '../parts/use.ts';
+import { stateOf, titleOf } from './shown-change.ts';
 
-type ChangeName = 'upgrade' | 'rotation' | 'roll';
-type ChangeOrder =
-  | `POST /v1/clusters/:name/${ChangeName}/${'pause' | 'resume'}`
-  | `POST /v1/clusters/:name/${'upgrade' | 'rotation'}/roll-back`
-  | 'POST /v1/clusters/:name/roll/cancel';
-
-interface Kind {
-  /** The last part of its path. */
-  readonly name: ChangeName;
-  readonly title: string;
-  /** The order that takes it back, and its label. */
-  readonly back: readonly [order: ChangeOrder, label: string];
-  readonly backText: string;
-}
-
-const backText = 'The steps that are done are taken back, one after the other.';
-const KINDS: readonly Kind[] = [
-  {
-    name: 'upgrade',
-    title: 'Upgrade',
-    back: ['POST /v1/clusters/:name/upgrade/roll-back', 'Roll back'],
-    backText,
-  },
-  {
-    name: 'rotation',
-    title: 'Rotation of keys',
-    back: ['POST /v1/clusters/:name/rotation/roll-back', 'Roll back'],
-    backText,
-  },
-  {
-    name: 'roll',
-    title: 'Reboot of machines',
-    back: ['POST /v1/clusters/:name/roll/cancel', 'Cancel'],
-    backText: 'No other machine reboots; a node that is being drained takes pods again.',
-  },
-];
-
-export const Changes = ({ cluster }: { readonly cluster: string }) => (
-  <div class="stack">
-    {KINDS.map((kind) => (
-      <OneChange key={kind.name} cluster={cluster} kind={kind} />
-    ))}
-  </div>
-);
-
-interface ChangeProps {
-  readonly cluster: string;
-  readonly kind: Kind;
-}
-
-function OneChange({ cluster, kind }: ChangeProps) {
-  const { title } = kind;
+export function Change({ cluster }: { readonly cluster: string }) {
   const { value, error, reload } = useResource(
-    `GET /v1/clusters/:name/${kind.name}`,
+    'GET /v1/clusters/:name/change',
     { params: { name: cluster } },
     (event) => event.kind === 'cluster.change',
   );
   const never = error instanceof Problem && error.status === 404;
   return (
-    <section class="card" aria-label={title}>
+    <section class="card" aria-label="Change">
       <header class="head">
-        <h2>{title}</h2>
+        <h2>{value ? titleOf(value) : 'Change'}</h2>
         {value && <State change={value} />}
-        {value && !value.ended && may('administer', cluster) && (
-          <Orders change={value} kind={kind} done={reload} />
-        )}
+        {value && !value.ended && may('administer', cluster) && <Orders change={value} done={reload} />}
       </header>
       {never && <p class="dim">There was none yet.</p>}
       {!never && <ProblemNote error={error} />}
@@ -95,54 +43,41 @@ function State({ change }: { readonly change: ChangeView }) {
   );
 }
 
-function stateOf({ ended, paused, holding, back }: ChangeView): readonly [Tone, string] {
-  if (ended) return [ended.as === 'done' ? 'good' : 'calm', `${ended.as} ${moment(ended.at)}`];
-  if (paused) return ['warn', `paused by ${paused.by}`];
-  if (holding) return ['bad', 'held'];
-  return ['busy', back ? 'rolling back' : 'under way'];
-}
-
 interface OrdersProps {
   readonly change: ChangeView;
-  readonly kind: Kind;
   readonly done: () => void;
 }
-function Orders({ change, kind, done }: OrdersProps) {
-  const { title, back, backText } = kind;
-  const [order, label] = back;
-  const params = { name: change.cluster };
-  const give = (what: ChangeOrder) => async (): Promise<void> => {
-    await ask(what, { params });
+function Orders({ change, done }: OrdersProps) {
+  const { cluster, id, wayBack } = change;
+  const title = titleOf(change);
+  const give = (order: 'pause' | 'resume' | 'roll-back') => async (): Promise<void> => {
+    await ask(`POST /v1/clusters/:name/change/${order}`, { params: { name: cluster }, body: { id } });
     done();
   };
   return (
     <div class="line push">
       {change.paused ? (
-        <Order
-          label="Resume"
-          title={`Resume: ${title}`}
-          give={give(`POST /v1/clusters/:name/${kind.name}/resume`)}
-        >
+        <Order label="Resume" title={`Resume: ${title}`} give={give('resume')}>
           <p>It continues with the step that is next, once the evidence of the present one is there.</p>
         </Order>
       ) : (
-        <Order
-          label="Pause"
-          title={`Pause: ${title}`}
-          give={give(`POST /v1/clusters/:name/${kind.name}/pause`)}
-        >
+        <Order label="Pause" title={`Pause: ${title}`} give={give('pause')}>
           <p>What is under way on a machine is finished. Nothing else restarts, and no other step begins.</p>
         </Order>
       )}
       {!change.back && (
         <Order
-          label={label}
-          title={`${label}: ${title}`}
+          label="Roll back"
+          title={`Roll back: ${title}`}
           danger
           disabled={change.notBack !== undefined}
-          give={give(order)}
+          give={give('roll-back')}
         >
-          <p>{backText}</p>
+          <ul>
+            {wayBack.map((sentence) => (
+              <li key={sentence}>{sentence}</li>
+            ))}
+          </ul>
         </Order>
       )}
     </div>

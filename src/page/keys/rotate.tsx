@@ -1,13 +1,15 @@
 /** The wizard of a rotation: choose keysets, read what it would do, and begin. */
 import { useState } from 'preact/hooks';
-import type { Body } from '../../api/operations.ts';
-import type { ChangePreview } from '../../cluster/change/preview.ts';
+import type { Answer, Body } from '../../api/operations.ts';
 import { ask } from '../base/http.ts';
 import { go } from '../base/place.ts';
 import { count } from '../base/times.ts';
 import { Dialog } from '../parts/dialog.tsx';
 import { ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
+
+type Request = Extract<Body<'POST /v1/clusters/:name/change'>, { readonly kind: 'rotation' }>;
+type Preview = Extract<Answer<'POST /v1/clusters/:name/change'>, { readonly minutes: number }>;
 
 interface RotateProps {
   readonly cluster: string;
@@ -29,29 +31,29 @@ export function Rotate({ cluster, keysets }: RotateProps) {
 function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () => void }) {
   const [chosen, setChosen] = useState<readonly string[]>([]);
   const [careful, setCareful] = useState(true);
-  const [preview, setPreview] = useState<ChangePreview | undefined>(undefined);
+  const [preview, setPreview] = useState<Preview | undefined>(undefined);
   const { busy, error, run } = useOrder();
   const params = { name: cluster };
-  const order = (): Body<'POST /v1/clusters/:name/rotation'> => {
+  const order = (): Request => {
     const from = preview?.steps.find(({ noReturn }) => noReturn)?.name;
-    return { keysets: chosen, ...(careful && from !== undefined && { pauseBefore: [from] }) };
+    return {
+      kind: 'rotation',
+      keysets: chosen,
+      ...(careful && from !== undefined && { pauseBefore: [from] }),
+    };
   };
   const look = (event: Event): void => {
     event.preventDefault();
-    void run(async () =>
-      setPreview(
-        (await ask('POST /v1/clusters/:name/rotation', {
-          params,
-          query: { dryRun: true },
-          body: { keysets: chosen },
-        })) as ChangePreview,
-      ),
-    );
+    void run(async () => {
+      const body = { kind: 'rotation', keysets: chosen } as const;
+      const answer = await ask('POST /v1/clusters/:name/change', { params, query: { dryRun: true }, body });
+      if ('minutes' in answer) setPreview(answer);
+    });
   };
   const begin = (): void =>
     void run(async () => {
-      await ask('POST /v1/clusters/:name/rotation', { params, body: order() });
-      go(['clusters', cluster], { tab: 'changes' });
+      await ask('POST /v1/clusters/:name/change', { params, body: order() });
+      go(['clusters', cluster], { tab: 'change' });
     });
   return (
     <Dialog title={`Rotate keys of ${cluster}`} close={close} wide>
@@ -72,7 +74,7 @@ function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () 
           ))}
         </fieldset>
         <ProblemNote error={error} />
-        {preview && <Preview preview={preview} />}
+        {preview && <Shown preview={preview} />}
         {preview?.steps.some(({ noReturn }) => noReturn) && (
           <label class="check">
             <input type="checkbox" checked={careful} onChange={() => setCareful(!careful)} />
@@ -103,13 +105,18 @@ function Wizard({ cluster, keysets, close }: RotateProps & { readonly close: () 
   );
 }
 
-function Preview({ preview: { steps, minutes, restarts } }: { readonly preview: ChangePreview }) {
+function Shown({ preview: { steps, minutes, restarts, faults } }: { readonly preview: Preview }) {
   return (
     <section aria-label="What it would do">
       <p>
         {count(steps.length, 'step')}, about {count(Math.max(1, Math.round(minutes)), 'minute')}. Programs
         restart on {count(Object.keys(restarts).length, 'machine')}; the cluster keeps serving.
       </p>
+      {faults.map(({ message }) => (
+        <p key={message} class="warn">
+          It cannot begin: {message}
+        </p>
+      ))}
       <ol class="steps">
         {steps.map((step) => (
           <li key={step.name}>

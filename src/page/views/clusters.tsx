@@ -3,7 +3,7 @@ import type { Shown } from '../../api/shown.ts';
 import type { ClusterSpec } from '../../resources/kinds.ts';
 
 import { place } from '../base/place.ts';
-import { Changes } from '../cluster/change.tsx';
+import { Change } from '../cluster/change.tsx';
 import { Health, Members } from '../cluster/health.tsx';
 import { Snapshots } from '../cluster/snapshots.tsx';
 import { allRows } from '../fleet/machines.ts';
@@ -78,7 +78,7 @@ function ClusterCard({ cluster: { metadata, spec, status } }: { readonly cluster
 const TABS = [
   ['members', 'Members'],
   ['health', 'Health'],
-  ['changes', 'Changes'],
+  ['change', 'Change'],
   ['snapshots', 'Snapshots'],
 ] as const;
 
@@ -117,7 +117,7 @@ function OneCluster({ name }: { readonly name: string }) {
       <Tabs label={`Views of ${name}`} tabs={TABS} />
       {tab === 'members' && <Members cluster={name} />}
       {tab === 'health' && <Health cluster={name} />}
-      {tab === 'changes' && <Changes cluster={name} />}
+      {tab === 'change' && <Change cluster={name} />}
       {tab === 'snapshots' && <Snapshots cluster={name} />}
     </>
   );

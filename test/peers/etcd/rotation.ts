@@ -5,7 +5,7 @@ import type { Machine, Rack } from './rack.ts';
 
 /** The rotation of the rack's cluster that is under way, or the last one. */
 export async function rotationOf(rack: Rack): Promise<ChangeView> {
-  const { text } = await callApi(rack.host.socket, 'GET', '/v1/clusters/one/rotation');
+  const { text } = await callApi(rack.host.socket, 'GET', '/v1/clusters/one/change');
   return JSON.parse(text) as ChangeView;
 }
 

@@ -17,13 +17,31 @@ afterAll(() => world.close());
 const wrongFor = (schema: z.ZodType): unknown =>
   [5, 'text', true, [{}], { wrong: 1 }].find((value) => !schema.safeParse(value).success);
 
-/** An operation, and a field of its body or query. */
+/** The objects that a schema takes: one, or one for each value that tells them apart. */
+const formsOf = (schema: unknown): readonly z.ZodObject[] =>
+  schema instanceof z.ZodObject
+    ? [schema]
+    : schema instanceof z.ZodDiscriminatedUnion
+      ? (schema.options as z.ZodObject[])
+      : [];
+
+/** The fields of a form that tell it apart. */
+const literalsOf = ({ shape }: z.ZodObject): object =>
+  Object.fromEntries(
+    Object.entries(shape).flatMap(([field, one]) =>
+      one instanceof z.ZodLiteral ? [[field, one.value] as const] : [],
+    ),
+  );
+
+/** An operation, a field of its body or query, and what tells the form with this field apart. */
 const fieldsOf = (what: 'body' | 'query') =>
-  OPERATIONS.flatMap(({ key, contract }) => {
-    const schema = what in contract ? (contract as Record<string, unknown>)[what] : undefined;
-    if (!(schema instanceof z.ZodObject)) return [];
-    return Object.entries(schema.shape).map(([field, shape]) => [key, field, shape as z.ZodType] as const);
-  });
+  OPERATIONS.flatMap(({ key, contract }) =>
+    formsOf(what in contract ? (contract as Record<string, unknown>)[what] : undefined).flatMap((form) =>
+      Object.entries(form.shape).map(
+        ([field, shape]) => [key, field, shape as z.ZodType, literalsOf(form)] as const,
+      ),
+    ),
+  );
 
 const refusal = (key: string, given: object): Promise<MusterError> => {
   const [method = '', pattern = ''] = key.split(' ');
@@ -34,11 +52,13 @@ const refusal = (key: string, given: object): Promise<MusterError> => {
 };
 
 it('a field of a wrong type in a body is refused with its path', async () => {
-  const fields = fieldsOf('body').map(([key, field, shape]) => [key, field, wrongFor(shape)] as const);
+  const fields = fieldsOf('body').map(
+    ([key, field, shape, form]) => [key, field, wrongFor(shape), form] as const,
+  );
   expect(fields.length).toBeGreaterThan(50);
-  for (const [key, field, wrong] of fields) {
+  for (const [key, field, wrong, form] of fields) {
     if (wrong === undefined) continue;
-    const { code, faults } = await refusal(key, { body: { json: { [field]: wrong } } });
+    const { code, faults } = await refusal(key, { body: { json: { ...form, [field]: wrong } } });
     const paths = faults.map((one) => one.path?.split(/[.[]/)[0]);
     expect([key, code, paths]).toEqual([key, 'E_USAGE', expect.arrayContaining([field])]);
   }

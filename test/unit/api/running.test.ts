@@ -102,7 +102,9 @@ test('the versions that run are shown, and an unknown cluster is said to be one'
 
 test('an upgrade of a cluster that is not healthy is refused with every reason, and changes no document', async () => {
   const order = (body: object, query = {}) =>
-    world.client.call('POST', '/v1/clusters/blue/upgrade', { query, body: { json: body } });
+    world.client.call('POST', '/v1/clusters/blue/change', {
+      ...{ query, body: { json: { kind: 'upgrade', ...body } } },
+    });
   await expect(order({ to: '1.37.0' })).rejects.toMatchObject({ code: 'E_CLUSTER' });
   await expect(order({ to: '1.34.9' })).rejects.toMatchObject({ code: 'E_SKEW' });
   await expect(order({ to: '1.35.6' })).rejects.toMatchObject({ code: 'E_UPGRADE' });
@@ -110,7 +112,7 @@ test('an upgrade of a cluster that is not healthy is refused with every reason, 
   await expect(order({ to: '1.36.3' })).rejects.toMatchObject({ code: 'E_UPGRADE' });
   expect(world.deps.resolved('blue')).toMatchObject({ kubernetes: { version: '1.35.6' } });
   const preview = await order({ to: '1.36.3' }, { dryRun: 'true' });
-  expect(preview).toMatchObject({ from: '1.35.6', to: '1.36.3' });
+  expect(preview).toMatchObject({ about: { blue: 'Kubernetes 1.35.6 to 1.36.3' } });
   const { steps, faults } = preview as unknown as {
     steps: { name: string; noReturn: boolean }[];
     faults: { message: string }[];
@@ -195,7 +197,7 @@ test('a dry run shows which running machines boot what else, and how it is broug
   });
   expect(consequencesText(consequences!)).toBe(`cluster/blue:
   cp1: nothing changes before the next boot, then: image (old becomes new);
-    muster cluster roll blue start --machines cp1 drains and reboots one after the other,
+    muster cluster roll blue --machines cp1 drains and reboots one after the other,
     and what a machine keeps outside of its data disk is lost with the reboot
 `);
 });

@@ -222,12 +222,11 @@ test("Muster's own keys are rotated without naming a cluster; the status of keys
   expect(unconfirmed.err).toContain('add --confirm muster');
   const begun = await muster('pki', 'rotate', 'transport-ca', '--pause-before', 'generate');
   expect(begun.out).toContain('own-rotation of muster, ordered by');
-  expect(begun.out).toContain('muster pki rotation --own shows how far it is');
+  expect(begun.out).toContain('muster change _muster shows how far it is');
   expect((await muster('pki', 'status')).out).toContain(
-    'Keys of muster are being rotated, at the step generate (paused): muster pki rotation --own',
+    'Keys of muster are being rotated, at the step generate (paused): muster change _muster',
   );
-  expect((await muster('pki', 'rotation', '--own', 'rollback')).out).toContain('rolling back');
-  expect((await muster('pki', 'rotation')).err).toContain('say --own');
+  expect((await muster('change', '_muster', 'roll-back')).out).toContain('rolling back');
 });
 
 test('the list of machines shows an alarm until the machine is rearmed', async () => {

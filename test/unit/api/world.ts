@@ -17,7 +17,7 @@ import type { ProviderLogins } from '../../../src/api/accounts/provider-logins.t
 import { createActions } from '../../../src/api/actions.ts';
 import { type ApiDeps, startApi } from '../../../src/api/api.server.ts';
 import type { Route } from '../../../src/api/handler.ts';
-import { ROUTES } from '../../../src/api/operations.ts';
+import { type OperationDeps, ROUTES } from '../../../src/api/operations.ts';
 import { PendingOrders } from '../../../src/api/pending-orders.ts';
 import { openArtifactBook } from '../../../src/artifacts/book.ts';
 import { ManualClock } from '../../../src/base/clock.ts';
@@ -32,24 +32,26 @@ import { createCopies, nameOfCopy } from '../../../src/cluster/backup/copies.fil
 import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.files.ts';
 import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
 import { openBuilds } from '../../../src/cluster/change/agents/builds.ts';
+import { createChangeOrders } from '../../../src/cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../../../src/cluster/change/changes.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
-import { anyKind } from '../../../src/cluster/change/kind.ts';
+import { type AnyKind, anyKind } from '../../../src/cluster/change/kind.ts';
 import { openLaterKeys } from '../../../src/cluster/change/later-keys.ts';
 import { createMembership } from '../../../src/cluster/change/membership.ts';
 import { ownRotation } from '../../../src/cluster/change/own/own-rotation.ts';
-import { createOwnRotations, withOwn } from '../../../src/cluster/change/own/own-rotations.ts';
+import { ownOrders } from '../../../src/cluster/change/own/prepare.ts';
 import { createQuarantinedMembers } from '../../../src/cluster/change/quarantined-member.ts';
 import { openReleases } from '../../../src/cluster/change/releases.ts';
+import { createImageOf } from '../../../src/cluster/change/roll/images.ts';
+import { rollOrders } from '../../../src/cluster/change/roll/prepare.ts';
 import { roll } from '../../../src/cluster/change/roll/roll.ts';
-import { createRolls } from '../../../src/cluster/change/roll/rolls.ts';
+import { rotationOrders } from '../../../src/cluster/change/rotation/prepare.ts';
 import { rotation } from '../../../src/cluster/change/rotation/rotation.ts';
-import { createRotations } from '../../../src/cluster/change/rotation/rotations.ts';
+import { upgradeOrders } from '../../../src/cluster/change/upgrade/prepare.ts';
 import { upgrade } from '../../../src/cluster/change/upgrade/upgrade.ts';
-import { createUpgrades } from '../../../src/cluster/change/upgrade/upgrades.ts';
 import { foundingOrders } from '../../../src/cluster/etcd/commands.ts';
 import { createFounder } from '../../../src/cluster/etcd/founder.ts';
-import { createHealth } from '../../../src/cluster/health/health.ts';
+import { createHealth, type Health } from '../../../src/cluster/health/health.ts';
 import {
   clusterEndpoint,
   userCredential,
@@ -164,6 +166,8 @@ export async function openWorld(
     clientAuthority,
     provider,
     name = '127.0.0.1',
+    kinds = [],
+    routes = ROUTES,
   }: {
     readonly lacking?: ReadonlySet<string>;
     readonly https?: boolean;
@@ -173,6 +177,9 @@ export async function openWorld(
     readonly provider?: (clock: ManualClock) => ProviderLogins;
     /** The name of the page. */
     readonly name?: string;
+    /** More kinds of change, for which `routes` has the operations. */
+    readonly kinds?: readonly AnyKind[];
+    readonly routes?: readonly Route<OperationDeps>[];
   } = {},
 ): Promise<World> {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-api-'));
@@ -292,45 +299,46 @@ export async function openWorld(
     events,
   });
   const storedValues = () => Promise.reject(new Error('no etcd here'));
-  const kind = anyKind(rotation({ pki, clusters, kubes, storedValues, clock }));
   const settled = () => undefined;
   const { closed, closedForUpgrades } = windowsOf({ catalog, clock });
-  const upgradeKind = anyKind(
-    upgrade({
-      ...{
-        clusters,
-        kubes,
-        releases,
-        snapshots,
-        supplies: () => NO_SUPPLIES,
-        closed: closedForUpgrades,
-        down: async () => new Map(),
-        hooks: NO_HOOKS,
-      },
-      record: () => undefined,
-    }),
-  );
   const { trustChanged, ticketKeys } = agents;
-  const ownKind = anyKind(ownRotation({ pki, trustChanged, ticketKeys, agents: agents.identities.list }));
   const ownMachines = () => agents.identities.list().map(({ machine }) => machine);
-  const rollKind = anyKind(
-    roll({
-      ...{ clusters, kubes },
-      bootId: () => undefined,
-      wants: boot.wantedImage,
-      rollouts: { whyStays: async () => undefined, reboots: async () => true },
-      down: async () => new Map(),
-      closed,
-      hooks: NO_HOOKS,
-      record: () => undefined,
+  const agent = (machine: string) => roster.get(machine)?.status.agent;
+  const { wantedImage: wants } = boot;
+  const imageOf = createImageOf({ running: releases, wants, imageName: () => undefined });
+  const turns = { clusters, kubes, down: async () => new Map(), hooks: NO_HOOKS, record: () => undefined };
+  const look: Health['look'] = (...of) => health.look(...of);
+  const common = { catalog, clusters, running: releases, health: { look } };
+  const { status } = founding;
+  const allKinds = [
+    anyKind({
+      ...rotation({ pki, clusters, kubes, storedValues, clock }),
+      ...rotationOrders({ pki, clusters, founding: status, clock }),
     }),
-  );
-  const kinds = [kind, upgradeKind, rollKind, ownKind];
+    anyKind({
+      ...upgrade({ ...turns, releases, snapshots, supplies: () => NO_SUPPLIES, closed: closedForUpgrades }),
+      ...upgradeOrders({ ...common, kubes, has: () => true, closed: closedForUpgrades }),
+    }),
+    anyKind({
+      ...ownRotation({ pki, trustChanged, ticketKeys, agents: agents.identities.list }),
+      ...ownOrders({ pki, ticketKeys }),
+    }),
+    anyKind({
+      ...roll({
+        ...{ ...turns, wants, closed, bootId: () => undefined },
+        rollouts: { whyStays: async () => undefined, reboots: async () => true },
+      }),
+      ...rollOrders({
+        ...{ ...common, agent, wants, closed, imageOf, founding: status, stopped: boot.outlook },
+      }),
+    }),
+    ...kinds,
+  ];
   const clusterOf = (machine: string) => clusters.clusterOf(machine)?.resolved?.name;
   const life = await openLife({ store, clock, log });
   const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
   const { holds } = laterKeys;
-  const engine = { store, clock, log, events, clusters, kinds, settled, holds, ownMachines };
+  const engine = { store, clock, log, events, clusters, kinds: allKinds, settled, holds, ownMachines };
   const changes = await openChanges(engine);
   changes.start();
   const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
@@ -397,24 +405,9 @@ export async function openWorld(
     running: releases,
     waiting: departures.waiting,
     laterKeys,
-    rotations: withOwn(
-      createRotations({ changes, kind, pki, clusters, founding: founding.status, clock }),
-      createOwnRotations({ changes, kind: ownKind, pki, ticketKeys, machines: ownMachines }),
-    ),
+    changes: createChangeOrders(changes),
+    imageOf,
     health,
-    upgrades: createUpgrades({
-      ...{ changes, kind: upgradeKind, catalog, clusters, running: releases, kubes, health },
-      has: () => true,
-      closed: closedForUpgrades,
-    }),
-    rolls: createRolls({
-      ...{ changes, kind: rollKind, catalog, clusters, running: releases, health, founding: founding.status },
-      agent: (machine) => roster.get(machine)?.status.agent,
-      stopped: boot.outlook,
-      wants: boot.wantedImage,
-      closed,
-      imageName: () => undefined,
-    }),
     builds,
     addons: openAddons(async () => undefined),
     quarantine: {
@@ -466,7 +459,7 @@ export async function openWorld(
     },
   };
   const socket = path.join(directory, 'run', 'muster.sock');
-  const checked = checkedRoutes(ROUTES);
+  const checked = checkedRoutes(routes);
   const pair = https
     ? await serverCertificate({ pki, secrets, clock, listener: 'operators' }, ['127.0.0.1'])
     : undefined;

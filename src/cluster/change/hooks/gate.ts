@@ -86,7 +86,7 @@ const OPEN: Gate = { is: 'open' };
 export function gateOf(
   hooks: readonly HookSpec[],
   kept: KeptGate | undefined,
-  { cluster, kind }: Turn,
+  { cluster }: Turn,
   { name }: Pick<Machine, 'name'>,
   when: HookTime,
   waited: number,
@@ -101,7 +101,7 @@ export function gateOf(
     return { is: 'waiting', text: `its hook ${hooks[0]!.name} is asked` };
   const { state, reason = '', attempt } = known;
   const limit = by.within ?? DEFAULT_WITHIN;
-  const again = `\`muster cluster ${kind} ${cluster} pause\` and then \`resume\``;
+  const again = `\`muster change ${cluster} pause\` and then \`resume\``;
   const without = 'taking the hook out of the Cluster lets the change continue without it';
   if (state === 'failed')
     return {

@@ -1,5 +1,9 @@
 /** What is ordered of a rotation of Muster's own keys, and what its steps observe. */
 import { z } from 'zod';
+import { emergency, keysets, requestFor } from '../request.ts';
+
+export const ownRequest = requestFor('own-rotation', { keysets, emergency });
+export type OwnRequest = z.output<typeof ownRequest>;
 
 export const ownOrder = z.strictObject({
   /** The transport CA; absent: it stays as it is. */

@@ -6,7 +6,7 @@ import { type Keyset, trustBundle } from '../../../pki/keyset.ts';
 import type { Pki } from '../../../pki/pki.ts';
 import { type KeysetState, stateOf, type Transition } from '../../../pki/transitions.ts';
 import { MUSTER_SCOPE } from '../../../store/keys.ts';
-import type { ChangeKind } from '../kind.ts';
+import type { ChangeWork } from '../kind.ts';
 import { type OwnOrder, type OwnSeen, ownOrder } from './order.ts';
 import { OWN_ROTATION } from './table.ts';
 
@@ -19,7 +19,7 @@ export interface OwnRotationDeps {
   readonly agents: () => readonly Pick<AgentRecord, 'machine' | 'generation'>[];
 }
 
-export function ownRotation(deps: OwnRotationDeps): ChangeKind<OwnOrder, OwnSeen> {
+export function ownRotation(deps: OwnRotationDeps): ChangeWork<OwnOrder, OwnSeen> {
   return {
     ...OWN_ROTATION,
     name: 'own-rotation',

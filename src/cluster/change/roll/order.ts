@@ -1,7 +1,17 @@
 /** What a roll was ordered to do, as its record keeps it, and what is observed meanwhile. */
 import { z } from 'zod';
+import { names, truth } from '../../../base/body.ts';
 import { workerGroup } from '../groups.ts';
 import type { NodeSeen } from '../nodes.ts';
+import { maxUnavailable, now, requestFor } from '../request.ts';
+
+export const rollRequest = requestFor('roll', {
+  machines: names('Machines; none: all of the cluster.'),
+  outdated: truth('Only machines that run another image than they would boot.'),
+  maxUnavailable,
+  now,
+});
+export type RollRequest = z.output<typeof rollRequest>;
 
 export const rollOrder = z.strictObject({
   /** Machine → how it was when the roll was ordered. */

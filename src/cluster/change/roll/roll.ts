@@ -14,7 +14,7 @@ import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import type { Windows } from '../../resolve/windows.ts';
 import type { FindDown } from '../down.ts';
 import type { Hooks } from '../hooks/hooks.ts';
-import type { AtStep, ChangeKind } from '../kind.ts';
+import type { AtStep, ChangeWork } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon, uncordonAll } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { Rollouts } from '../rollouts.ts';
@@ -43,7 +43,7 @@ export interface RollDeps {
   readonly record: (cluster: string) => ChangeRecord<RollOrder> | undefined;
 }
 
-export interface Roll extends ChangeKind<RollOrder, RollSeen> {
+export interface Roll extends ChangeWork<RollOrder, RollSeen> {
   /** The line that reboots a machine whose turn it is; undefined when it has to keep running. */
   line(resolved: ResolvedCluster, machine: ClusterMachine, facts: AgentFacts): Promise<PlanLine | undefined>;
 }

@@ -17,7 +17,7 @@ import {
   type Judge as JudgeOf,
   settledAgain,
 } from '../judges.ts';
-import { type ChangeTable, done, held, type Step, waiting } from '../step.ts';
+import { type ChangeTable, CLUSTER, done, held, type Step, waiting } from '../step.ts';
 import { REBOOTS_WITHIN } from '../turn.ts';
 import type { RollOrder, RollSeen } from './order.ts';
 
@@ -49,7 +49,7 @@ const runsImage: Judge = ({ name, facts }, { order, cluster }) => {
   return held(
     'other-image',
     `${name} has booted, but not the image ${image}.`,
-    `\`muster explain ${name}\` says what it booted and why. The roll continues when it has booted the image that its profile names; --without ${name} leaves it out.`,
+    `\`muster explain ${name}\` says what it booted and why. The roll continues when it has booted the image that its profile names; \`muster change ${CLUSTER} leave-out ${name}\` leaves it out.`,
   );
 };
 

@@ -4,6 +4,7 @@
  * the same steps on the same evidence, is held for the same reasons, and an operator can pause it
  * or roll it back.
  */
+import type { z } from 'zod';
 import type { Clock } from '../../../base/clock.ts';
 import { duration, type Millis } from '../../../base/duration.ts';
 import { type Aged, type Generation, type KeysetOf, primaryOf } from '../../../pki/keyset.ts';
@@ -12,15 +13,14 @@ import type { Pki } from '../../../pki/pki.ts';
 import { readAuthority } from '../../../pki/x509.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../../joining/rounds.ts';
 import type { ResolvedCluster } from '../../model/resolved-cluster.ts';
-import type { Changes } from '../changes.ts';
+import type { ChangeOrders } from '../change-orders.ts';
 import type { ChangeRecord } from '../record.ts';
-import type { Rotations } from './rotations.ts';
+import type { rotationRequest } from './order.ts';
 
 interface ByAgeDeps {
   readonly clock: Clock;
   readonly pki: Pick<Pki, 'keysets' | 'encryption'>;
-  readonly changes: Pick<Changes, 'record'>;
-  readonly rotations: Pick<Rotations, 'rotate'>;
+  readonly orders: Pick<ChangeOrders, 'record' | 'begin'>;
   /** Why no rotation may begin by itself now, by the maintenance windows of the cluster. */
   readonly closed: (cluster: string) => string | undefined;
   /** Whether this server may act; a restored one may not, until it is known to be the only one. */
@@ -52,7 +52,7 @@ export const startRotationsByAge = (deps: ByAgeDeps & RoundsDeps): Rounds =>
 /**
  * Begins a rotation of a cluster's keys if one is due.
  *
- * @throws {MusterError} what {@link Rotations.rotate} throws; the next round tries again
+ * @throws {MusterError} what {@link ChangeOrders.begin} throws; the next round tries again
  */
 export async function rotateIfDue(
   deps: ByAgeDeps,
@@ -60,14 +60,11 @@ export async function rotateIfDue(
 ): Promise<void> {
   if (pki.rotateAfter === undefined || !deps.serves() || deps.closed(name) !== undefined) return;
   const now = deps.clock.now();
-  if (isQuiet(deps.changes.record(name), pki.rotateAfter, now)) return;
+  if (isQuiet(deps.orders.record(name), pki.rotateAfter, now)) return;
   const keysets = keysetsDue(await agesOf(deps.pki, name, pki.rotateAfter), now);
   if (keysets.length === 0) return;
-  await deps.rotations.rotate(
-    name,
-    { keysets, pauseBefore: [], without: [], leave: [], emergency: false },
-    'muster',
-  );
+  const request: z.input<typeof rotationRequest> = { kind: 'rotation', keysets: [...keysets] };
+  await deps.orders.begin(name, request, 'muster');
 }
 
 /** Whether nothing may begin by itself: a change is under way, or was taken back lately. */

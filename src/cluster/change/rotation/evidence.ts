@@ -9,7 +9,16 @@ import { type Evidence, LISTENERS, type ListenerName, probeName } from '../../..
 import { firstFew } from '../../../base/first-few.ts';
 import type { ProbedKeyset } from '../../../pki/keysets.ts';
 import type { ClusterRole } from '../../model/resolved-cluster.ts';
-import { done, held, type MachineSeen, type Step, type StepInput, type Verdict, waiting } from '../step.ts';
+import {
+  CLUSTER,
+  done,
+  held,
+  type MachineSeen,
+  type Step,
+  type StepInput,
+  type Verdict,
+  waiting,
+} from '../step.ts';
 import type { RotatedKeyset, RotationOrder, RotationSeen } from './order.ts';
 
 type Input = StepInput<RotationOrder, RotationSeen>;
@@ -195,7 +204,7 @@ export const tokensRenewed: Judge = ({ name, roles, facts }, { order, cluster })
   const leave =
     open.length > 0 ? `--leave pod/${open[0]} or --leave tokens/${name}` : `--leave tokens/${name}`;
   return waiting(
-    `${old} tokens in its pods${named} are still of the old key; kubelet renews them within an hour, or leave them behind with ${leave}`,
+    `${old} tokens in its pods${named} are still of the old key; kubelet renews them within an hour, or leave them behind: leave-out ${leave}`,
   );
 };
 
@@ -238,6 +247,6 @@ export const nothingLeft = (input: Input): Verdict =>
     return held(
       'leftovers',
       `These still depend on the old keys: ${firstFew(left.map(({ name, text }) => `${name} (${text})`))}.`,
-      `Change them, or leave them behind with --leave ${left[0]!.name}.`,
+      `Change them, or leave them behind: \`muster change ${CLUSTER} leave-out --leave ${left[0]!.name}\`.`,
     );
   });

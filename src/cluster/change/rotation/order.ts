@@ -1,8 +1,17 @@
 /** What is ordered of a rotation, and what its steps observe of the cluster as a whole. */
 import { z } from 'zod';
+import { names } from '../../../base/body.ts';
 import type { Millis } from '../../../base/duration.ts';
 import { ROTATED } from '../../../pki/keysets.ts';
 import type { KeysetState, NamedGeneration } from '../../../pki/transitions.ts';
+import { emergency, keysets, requestFor } from '../request.ts';
+
+export const rotationRequest = requestFor('rotation', {
+  keysets,
+  leave: names('Things that are left behind.'),
+  emergency,
+});
+export type RotationRequest = z.output<typeof rotationRequest>;
 
 /** How much one API server refused in a time. */
 export interface Counted {

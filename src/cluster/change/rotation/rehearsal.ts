@@ -8,7 +8,7 @@ import { keysetRow } from '../../../pki/keysets.ts';
 import { type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
 import type { Rehearsal } from '../../plan/running-change.ts';
 import type { ChangeRecord } from '../record.ts';
-import { done, held, type MachineSeen, type StepInput, type Verdict, waiting } from '../step.ts';
+import { CLUSTER, done, held, type MachineSeen, type StepInput, type Verdict, waiting } from '../step.ts';
 import type { Counted, RotationOrder, RotationSeen } from './order.ts';
 
 /** For how long the API server is watched, where the Cluster does not say it. */
@@ -195,7 +195,7 @@ export function rehearsedWell({ order, cluster }: Input): Verdict {
     return held(
       'rehearsal-failed',
       `While the API server of ${machine} did not trust the old keys, it refused ${failed}. It trusts them again.`,
-      `Its audit log names the clients with their addresses. Give them new credentials; the rehearsal is repeated every five minutes. Or do without it: --leave ${REHEARSAL}.`,
+      `Its audit log names the clients with their addresses. Give them new credentials; the rehearsal is repeated every five minutes. Or do without it: \`muster change ${CLUSTER} leave-out --leave ${REHEARSAL}\`.`,
     );
   if (machine === undefined || lasts === undefined || now === undefined)
     return waiting(`the API server${of(machine)} is not watched yet${why(cluster)}`);

@@ -22,7 +22,7 @@ import { firstReady, type Kube } from '../../kube.ts';
 import { addressOf, type ResolvedCluster, withRole } from '../../model/resolved-cluster.ts';
 import { pkiRoles } from '../../resolve/certificate-names.ts';
 import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
-import type { AtStep, ChangeKind } from '../kind.ts';
+import type { AtStep, ChangeWork } from '../kind.ts';
 import type { MachineSeen } from '../step.ts';
 import { type Needle, needleOf, tokenNeedle } from './leftovers.ts';
 import { type RotatedKeyset, type RotationOrder, type RotationSeen, rotationOrder } from './order.ts';
@@ -63,7 +63,7 @@ const COSTLY_EVERY = duration('3s');
 const SEARCH_EVERY = duration('15s');
 
 /** Rotations of clusters' keys, and what else has to be known of them. */
-export interface Rotation extends ChangeKind<RotationOrder, RotationSeen> {
+export interface Rotation extends ChangeWork<RotationOrder, RotationSeen> {
   /**
    * Whether a rotation of etcd's CA is under way whose old CA has ended, as of the last look:
    * members that were not restarted yet trust no other.

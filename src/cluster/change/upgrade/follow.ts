@@ -7,15 +7,15 @@ import type { Catalog } from '../../../resources/catalog.ts';
 import { askedFor, sameRelease } from '../../resolve/mixed.ts';
 import { type Release, type Running, releaseOf } from '../../resolve/release.ts';
 import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
+import type { ChangeOrders } from '../change-orders.ts';
 import type { ChangeRecord } from '../record.ts';
 import type { UpgradeOrder } from './order.ts';
-import type { Upgrades } from './upgrades.ts';
 
 interface FollowDeps {
   readonly catalog: Pick<Catalog, 'list' | 'subscribe'>;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly running: Running;
-  readonly upgrades: Pick<Upgrades, 'begin'>;
+  readonly orders: Pick<ChangeOrders, 'begin'>;
   /** The upgrade of a cluster that is under way. */
   readonly underWay: (cluster: string) => ChangeRecord<UpgradeOrder> | undefined;
   readonly events: EventSink;
@@ -25,7 +25,7 @@ interface FollowDeps {
 /**
  * Follows the documents. Only an edit of the versions is an order: a newer Muster with other
  * defaults upgrades nothing by itself. What prevents the upgrade is an event, and `muster cluster
- * upgrade NAME start` tries again.
+ * upgrade NAME` tries again.
  *
  * @returns A function that ends it.
  */
@@ -54,7 +54,7 @@ async function begin(
   cluster: string,
   textOf: ReturnType<typeof errorTexts>,
 ): Promise<void> {
-  const { clusters, running, upgrades, underWay, log } = deps;
+  const { clusters, running, orders, underWay, log } = deps;
   const known = running.of(cluster);
   const resolved = clusters.get(cluster)?.resolved;
   if (known === undefined || resolved === undefined) return;
@@ -63,7 +63,7 @@ async function begin(
   if (before) return warnUnless(deps, before, wanted);
   if (sameRelease(known.release, wanted)) return;
   try {
-    await upgrades.begin(cluster, { pauseBefore: [], without: [], now: false }, 'its document');
+    await orders.begin(cluster, { kind: 'upgrade' }, 'its document');
   } catch (error) {
     // `muster cluster upgrade --to` edits the document, and begins the upgrade itself.
     const now = underWay(cluster);
@@ -84,7 +84,7 @@ function warnUnless(deps: FollowDeps, { cluster, order }: ChangeRecord<UpgradeOr
   refused(
     deps,
     cluster,
-    `The upgrade to ${order.to.version} continues, although the document asks for ${wanted.version} now. When it has ended, \`muster cluster upgrade ${cluster} start\` goes there; \`muster cluster upgrade ${cluster} rollback\` takes it back first.`,
+    `The upgrade to ${order.to.version} continues, although the document asks for ${wanted.version} now. When it has ended, \`muster cluster upgrade ${cluster}\` goes there; \`muster change ${cluster} roll-back\` takes it back first.`,
   );
 }
 

@@ -3,6 +3,16 @@ import { z } from 'zod';
 import type { Release } from '../../resolve/release.ts';
 import { workerGroup } from '../groups.ts';
 import type { NodeSeen } from '../nodes.ts';
+import { maxUnavailable, now, requestFor } from '../request.ts';
+
+export const upgradeRequest = requestFor('upgrade', {
+  to: z.string().min(1).optional().meta({
+    description: 'The version to go to; absent: what the document of the Cluster asks for.',
+  }),
+  maxUnavailable,
+  now,
+});
+export type UpgradeRequest = z.output<typeof upgradeRequest>;
 
 const texts = z.record(z.string(), z.string());
 const release = z.strictObject({ version: z.string(), versions: texts, images: texts });

@@ -14,7 +14,7 @@ import type { ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import type { Windows } from '../../resolve/windows.ts';
 import type { FindDown } from '../down.ts';
 import type { Hooks } from '../hooks/hooks.ts';
-import type { AtStep, ChangeKind } from '../kind.ts';
+import type { AtStep, ChangeWork } from '../kind.ts';
 import { drainRound, type NodeSeen, takeBack, uncordon } from '../nodes.ts';
 import type { ChangeRecord } from '../record.ts';
 import {
@@ -44,7 +44,7 @@ export interface UpgradeDeps {
 
 type At = AtStep<UpgradeOrder>;
 
-export interface Upgrade extends ChangeKind<UpgradeOrder, UpgradeSeen> {
+export interface Upgrade extends ChangeWork<UpgradeOrder, UpgradeSeen> {
   /**
    * Whether a machine that has its turn may begin: its hooks let it, and its node is drained where
    * the step drains.
@@ -67,7 +67,7 @@ export function upgrade(deps: UpgradeDeps): Upgrade {
   return {
     ...UPGRADE,
     name: 'upgrade',
-    schema: upgradeOrder as unknown as ChangeKind<UpgradeOrder, UpgradeSeen>['schema'],
+    schema: upgradeOrder as unknown as ChangeWork<UpgradeOrder, UpgradeSeen>['schema'],
     mayBegin: (cluster, machine) =>
       drainsIn(deps.record(cluster)?.step ?? '')
         ? isDrained(cluster, machine)

@@ -7,9 +7,11 @@ import { UNEXPECTED } from '../../../../src/base/error-text.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { type Changes, openChanges } from '../../../../src/cluster/change/changes.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
+import type { ChangeRequest } from '../../../../src/cluster/change/request.ts';
 import { done, waiting } from '../../../../src/cluster/change/step.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
+import { NOT_ORDERED } from './not-ordered.ts';
 
 const resolved = { machines: [{ name: 'cp1', roles: ['control-plane'], addresses: ['10.0.0.1'] }] };
 const STEP = { name: 'one', sentence: '', scope: { on: 'boot-host' }, takes: {} } as const;
@@ -21,7 +23,8 @@ async function server(
   look: () => Promise<boolean>,
   act: (step: string) => Promise<object> = async () => ({}),
 ) {
-  const kind = anyKind<object, boolean>({
+  const kind = anyKind<object, boolean, ChangeRequest>({
+    ...NOT_ORDERED,
     name: 'try',
     schema: z.object({}),
     forward: () => [

@@ -10,10 +10,11 @@ import type { TicketKeys } from '../../../../src/agent/identity/ticket-keys.ts';
 import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
+import { createChangeOrders } from '../../../../src/cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../../../../src/cluster/change/changes.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { ownRotation } from '../../../../src/cluster/change/own/own-rotation.ts';
-import { createOwnRotations } from '../../../../src/cluster/change/own/own-rotations.ts';
+import { ownOrders } from '../../../../src/cluster/change/own/prepare.ts';
 import { bridgesBehind, type Keyset, primaryOf, trustBundle } from '../../../../src/pki/keyset.ts';
 import { MUSTER_SCOPE } from '../../../../src/store/keys.ts';
 import { type World, world } from '../../pki/kit.ts';
@@ -46,18 +47,18 @@ class Model {
   keyset = async (): Promise<Keyset> => (await this.#world.pki.keysets(MUSTER_SCOPE)).get('transport-ca')!;
 
   kind() {
-    return anyKind(
-      ownRotation({
-        pki: this.#world.pki,
-        trustChanged: async () => {
-          if (!this.dies) return;
-          this.dies = false;
-          throw new Error('the boot host died');
-        },
-        ticketKeys: async () => NO_TICKETS,
-        agents: () => this.agents.map(({ name, recorded }) => ({ machine: name, generation: recorded })),
-      }),
-    );
+    const { pki } = this.#world;
+    const ticketKeys = async () => NO_TICKETS;
+    const own = ownRotation({
+      ...{ pki, ticketKeys },
+      trustChanged: async () => {
+        if (!this.dies) return;
+        this.dies = false;
+        throw new Error('the boot host died');
+      },
+      agents: () => this.agents.map(({ name, recorded }) => ({ machine: name, generation: recorded })),
+    });
+    return anyKind({ ...own, ...ownOrders({ pki, ticketKeys }) });
   }
 
   async start(): Promise<void> {
@@ -106,6 +107,7 @@ class Model {
 }
 
 const NAMES = ['m1', 'm2', 'm3'];
+const REQUEST = { kind: 'own-rotation', keysets: ['transport-ca'] };
 type Act =
   | { readonly do: 'ask' | 'boot'; readonly who: number }
   | { readonly do: 'restart' | 'die' | 'back' };
@@ -125,21 +127,7 @@ test('whatever happens in whatever order, no agent and listener ever lack a comm
       await model.start();
       for (const name of NAMES) await model.boots(name);
       const old = (await model.keyset()).primary;
-      const own = createOwnRotations({
-        changes: model.changes,
-        kind: model.kind(),
-        pki: of.pki,
-        ticketKeys: async () => NO_TICKETS,
-        machines: () => NAMES,
-      });
-      const request = {
-        keysets: ['transport-ca'],
-        pauseBefore: [],
-        without: [],
-        leave: [],
-        emergency: false,
-      };
-      await own.rotate('', request, 'test');
+      await createChangeOrders(model.changes).begin(MUSTER_SCOPE, REQUEST, 'test');
       const look = () => model.changes.look(MUSTER_SCOPE);
       for (const [n, act] of happens.entries()) {
         of.clock.advance(duration('6s'));
@@ -174,37 +162,32 @@ test('a machine that is off holds the rotation with the remedy, and can be left 
   const model = new Model(of);
   await model.start();
   for (const name of NAMES) await model.boots(name);
-  const own = createOwnRotations({
-    changes: model.changes,
-    kind: model.kind(),
-    pki: of.pki,
-    ticketKeys: async () => NO_TICKETS,
-    machines: () => NAMES,
-  });
-  const request = { keysets: ['transport-ca'], pauseBefore: [], without: [], leave: [], emergency: false };
-  expect((await own.preview('', request)).steps.map(({ name }) => name)).toEqual([
+  const own = createChangeOrders(model.changes);
+  expect((await own.preview(MUSTER_SCOPE, REQUEST)).steps.map(({ name }) => name)).toEqual([
     ...['generate', 'trust', 'issue', 'distrust', 'forget'],
   ]);
-  await own.rotate('', request, 'test');
+  await own.begin(MUSTER_SCOPE, REQUEST, 'test');
   for (let n = 0; n < 60; n++) {
     of.clock.advance(duration('6s'));
     for (const agent of model.agents.slice(1)) await model.asks(agent);
     await model.changes.look(MUSTER_SCOPE);
   }
-  const { holding } = own.show('');
+  const { holding } = own.show(MUSTER_SCOPE);
   expect([holding?.code, holding?.remedy]).toEqual([
     'machine-silent',
-    'Power it on, or leave it out with --without m1.',
+    'Power it on, or leave it out: `muster change _muster leave-out m1`.',
   ]);
-  await own.leaveOut('', { without: ['m1'], leave: [] }, 'test');
+  await own.leaveOut(MUSTER_SCOPE, { without: ['m1'], leave: [] }, { by: 'test' });
   for (let n = 0; n < 20; n++) {
     of.clock.advance(duration('6s'));
     for (const agent of model.agents.slice(1)) await model.asks(agent);
     await model.changes.look(MUSTER_SCOPE);
   }
-  expect(own.show('').ended?.as).toBe('done');
-  await expect(own.rotate('', { ...request, keysets: ['ca'] }, 'test')).rejects.toThrow('name the cluster');
-  await expect(own.rotate('', { ...request, without: ['m9'] }, 'test')).rejects.toThrow(
+  expect(own.show(MUSTER_SCOPE).ended?.as).toBe('done');
+  await expect(own.begin(MUSTER_SCOPE, { ...REQUEST, keysets: ['ca'] }, 'test')).rejects.toThrow(
+    'name the cluster',
+  );
+  await expect(own.begin(MUSTER_SCOPE, { ...REQUEST, without: ['m9'] }, 'test')).rejects.toThrow(
     'm9 is not a machine',
   );
   await model.changes.close();

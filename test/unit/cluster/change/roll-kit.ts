@@ -27,6 +27,7 @@ import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/mo
 import { resolved } from '../kit.ts';
 import { asked, decided, PlayedTurns } from '../turns-kit.ts';
 import { NO_HOOKS } from './hooks-kit.ts';
+import { NOT_ORDERED } from './not-ordered.ts';
 
 /** Ms between two looks of the boot host. */
 export const TICK = 10_000 as Millis;
@@ -175,7 +176,7 @@ export class RolledCluster {
       record: () => (this.record.ended ? undefined : this.record),
     };
     this.rolling = roll(deps);
-    this.kind = anyKind(this.rolling, hooks);
+    this.kind = anyKind({ ...this.rolling, ...NOT_ORDERED }, hooks);
   }
 
   #occasion(): Occasion {

@@ -20,8 +20,8 @@ async function ageing(rotateAfter?: string, lives?: Millis) {
   /** Lets the time pass; then the boot host looks at the age of the keys. */
   const passes = async (span: Millis): Promise<void> => {
     clock.leap(span);
-    const { changes, rotations } = cluster;
-    const deps = { pki, clock, changes, rotations, serves: () => true, closed: () => windows.closed };
+    const { orders } = cluster;
+    const deps = { pki, clock, orders, serves: () => true, closed: () => windows.closed };
     await rotateIfDue(deps, cluster.spec);
   };
   return { cluster, passes, windows };
@@ -65,7 +65,7 @@ test('after a rotation was rolled back the next one begins by itself only later'
   const { cluster, passes } = await ageing('30d');
   await passes(duration('31d'));
   const { id } = cluster.changes.record('golden')!;
-  await cluster.rotations.rollBack('golden', 'root');
+  await cluster.orders.rollBack('golden', { by: 'root' });
   await cluster.finish();
   await passes(duration('2d'));
   expect(cluster.changes.record('golden')).toMatchObject({ id, ended: { as: 'rolled-back' } });

@@ -18,12 +18,12 @@ import { temporary } from '../../pki/kit.ts';
 import { MACHINES, resolved } from '../kit.ts';
 import { Cluster } from './rotation-kit.ts';
 
-const CA = { keysets: ['ca'], pauseBefore: [], without: [], leave: [], emergency: false };
+const CA = { kind: 'rotation', keysets: ['ca'] };
 
 async function rotating(step: string, request = CA): Promise<Cluster> {
   const cluster = await Cluster.open();
   await cluster.settle();
-  await cluster.rotations.rotate('golden', request, 'root');
+  await cluster.orders.begin('golden', request, 'root');
   for (let n = 0; n < 100 && at(cluster) !== step; n++) await cluster.tick(cluster.machines);
   expect(at(cluster)).toBe(step);
   return cluster;
@@ -33,7 +33,7 @@ const at = (cluster: Cluster): string => cluster.changes.record('golden')!.step;
 
 async function ends(cluster: Cluster): Promise<void> {
   await cluster.finish();
-  expect(cluster.rotations.show('golden').ended?.as).toBe('done');
+  expect(cluster.orders.show('golden').ended?.as).toBe('done');
   expect(allGenerations((await cluster.world.pki.keysets('golden')).get('ca')!)).toHaveLength(1);
   await cluster.changes.close();
 }
@@ -126,7 +126,7 @@ test('a clock that jumps by 91 days in the middle ends no step and breaks none',
 
 test('a second rotation is refused while one is under way, and says which it is', async () => {
   const cluster = await rotating('issue');
-  await expect(cluster.rotations.rotate('golden', { ...CA, keysets: ['sa'] }, 'ann')).rejects.toThrow(
+  await expect(cluster.orders.begin('golden', { ...CA, keysets: ['sa'] }, 'ann')).rejects.toThrow(
     'golden: the rotation that root ordered is under way, at the step issue',
   );
   await ends(cluster);
@@ -135,9 +135,7 @@ test('a second rotation is refused while one is under way, and says which it is'
 test('a CA without room for a bridge is replaced with one more step, in which everything trusts its successor first', async () => {
   const cluster = await Cluster.open();
   const names = async () =>
-    (await cluster.rotations.preview('golden', { ...CA, keysets: ['etcd-ca'] })).steps.map(
-      ({ name }) => name,
-    );
+    (await cluster.orders.preview('golden', { ...CA, keysets: ['etcd-ca'] })).steps.map(({ name }) => name);
   expect(await names()).not.toContain('trust');
   const narrow = pathLengthZero();
   // openssl used the clock of this host, which may be seconds ahead of the test's by now.
@@ -167,7 +165,7 @@ test('an imported CA that has ended before its rotation is not used: a new one i
   const ours = await newGeneration('ca', { now: cluster.world.clock.now(), lifetime: lifetime as Millis });
   await cluster.world.pki.transition('golden', 'ca', { do: 'make', given: ours });
   cluster.world.clock.leap(duration('11d'));
-  await cluster.rotations.rotate('golden', CA, 'root');
+  await cluster.orders.begin('golden', CA, 'root');
   await cluster.finish();
   const { primary } = (await cluster.world.pki.keysets('golden')).get('ca')!;
   expect(primary).not.toBe(ours.id);

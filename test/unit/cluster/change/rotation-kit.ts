@@ -16,12 +16,13 @@ import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
+import { type ChangeOrders, createChangeOrders } from '../../../../src/cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../../../../src/cluster/change/changes.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { openRollouts, type Rollouts } from '../../../../src/cluster/change/rollouts.ts';
 import { listenersOf } from '../../../../src/cluster/change/rotation/evidence.ts';
+import { rotationOrders } from '../../../../src/cluster/change/rotation/prepare.ts';
 import { type Rotation, rotation } from '../../../../src/cluster/change/rotation/rotation.ts';
-import { createRotations, type Rotations } from '../../../../src/cluster/change/rotation/rotations.ts';
 import { keyIdOfTokens } from '../../../../src/cluster/change/rotation/token-key.ts';
 import type { FoundingStatus } from '../../../../src/cluster/etcd/status.ts';
 import type { KubeAnswer, KubeCall } from '../../../../src/cluster/kube.ts';
@@ -269,7 +270,7 @@ export class Cluster {
   /** Whether every server so far was killed at its start. */
   changes!: Changes;
   rotation!: Rotation;
-  rotations!: Rotations;
+  orders!: ChangeOrders;
   rollouts!: Rollouts;
   /** What extension-apiserver-authentication holds of client CAs. */
   published: Ids;
@@ -320,7 +321,8 @@ export class Cluster {
         path === '/metrics' ? this.metrics(address) : this.kube(address, path, call),
       storedValues: async () => this.secrets.map((key) => Buffer.from(`k8s:enc:secretbox:v1:${key}:x`)),
     });
-    const kind = anyKind(this.rotation);
+    const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
+    const kind = anyKind({ ...this.rotation, ...rotationOrders({ pki, clusters, founding, clock }) });
     this.changes = await openChanges({
       store,
       clock,
@@ -331,8 +333,7 @@ export class Cluster {
       settled: this.rollouts.settled,
     });
     this.changes.start();
-    const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
-    this.rotations = createRotations({ changes: this.changes, kind, pki, clusters, founding, clock });
+    this.orders = createChangeOrders(this.changes);
   }
 
   /** The machines that an operator has left out. */

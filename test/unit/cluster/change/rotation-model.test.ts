@@ -11,15 +11,15 @@ import { allGenerations } from '../../../../src/pki/keyset.ts';
 import { casesOf } from './cases.ts';
 import { Cluster, type JumpingClock } from './rotation-kit.ts';
 
-const ALL = { keysets: ['all'], pauseBefore: [], without: [], leave: [], emergency: false };
+const ALL = { kind: 'rotation', keysets: ['all'] };
 
 test('all keysets are rotated together: etcd restarts once, API servers three times, and nobody loses anybody', async () => {
   const cluster = await Cluster.open();
   await cluster.settle();
   const before = await cluster.world.pki.keysets('golden');
-  await cluster.rotations.rotate('golden', ALL, 'root');
+  await cluster.orders.begin('golden', ALL, 'root');
   await cluster.finish();
-  const { ended, steps } = cluster.rotations.show('golden');
+  const { ended, steps } = cluster.orders.show('golden');
   expect(ended?.as).toBe('done');
   expect(steps.map(({ name }) => name)).toEqual([
     'generate',
@@ -49,7 +49,7 @@ test('etcd restarts once and API servers once for the CAs and the encryption key
   const cluster = await Cluster.open();
   await cluster.settle();
   const keysets = ['ca', 'etcd-ca', 'front-proxy-ca', 'encryption'];
-  await cluster.rotations.rotate('golden', { ...ALL, keysets }, 'root');
+  await cluster.orders.begin('golden', { ...ALL, keysets }, 'root');
   await cluster.finish();
   const [plane] = cluster.machines;
   expect(plane!.restarts).toEqual({ etcd: 1, api: 1 });
@@ -61,7 +61,7 @@ test('a rotation leads to the CA that an operator imported', async () => {
   await cluster.settle();
   const ours = await newGeneration('ca', { now: cluster.world.clock.now() });
   await cluster.world.pki.transition('golden', 'ca', { do: 'make', given: ours });
-  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca'] }, 'root');
+  await cluster.orders.begin('golden', { ...ALL, keysets: ['ca'] }, 'root');
   await cluster.finish();
   const keyset = (await cluster.world.pki.keysets('golden')).get('ca')!;
   expect(allGenerations(keyset).map(({ id }) => id)).toEqual([ours.id]);
@@ -74,11 +74,11 @@ test.for(['trust', 'rewrite', 'rehearse', 'distrust'])(
     const cluster = await Cluster.open();
     await cluster.settle();
     const before = await cluster.world.pki.keysets('golden');
-    await cluster.rotations.rotate('golden', { ...ALL, pauseBefore: [step] }, 'root');
+    await cluster.orders.begin('golden', { ...ALL, pauseBefore: [step] }, 'root');
     for (let n = 0; n < 300 && !cluster.changes.record('golden')?.paused; n++)
       await cluster.tick(cluster.machines);
     expect(cluster.changes.record('golden')).toMatchObject({ step, paused: { by: '--pause-before' } });
-    await cluster.rotations.rollBack('golden', 'root');
+    await cluster.orders.rollBack('golden', { by: 'root' });
     await cluster.finish();
     expect(cluster.changes.record('golden')?.ended?.as).toBe('rolled-back');
     const after = await cluster.world.pki.keysets('golden');
@@ -95,7 +95,7 @@ test('if a client fails in the rehearsal, the old keys are trusted again, and th
   await cluster.settle();
   const old = (await cluster.world.pki.keysets('golden')).get('ca')!.primary;
   cluster.oldClient = old;
-  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca', 'sa'] }, 'root');
+  await cluster.orders.begin('golden', { ...ALL, keysets: ['ca', 'sa'] }, 'root');
   const until = async (holds: () => boolean): Promise<void> => {
     for (let n = 0; n < 600 && !holds(); n++) await cluster.tick(cluster.machines);
     expect(cluster.changes.record('golden')).toSatisfy(holds);
@@ -122,16 +122,16 @@ test('an operator goes on although the rehearsal failed, or without one', async 
   const cluster = await Cluster.open();
   await cluster.settle();
   cluster.oldClient = (await cluster.world.pki.keysets('golden')).get('ca')!.primary;
-  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca'] }, 'root');
+  await cluster.orders.begin('golden', { ...ALL, keysets: ['ca'] }, 'root');
   for (let n = 0; n < 300 && !cluster.changes.record('golden')?.holding; n++)
     await cluster.tick(cluster.machines);
-  await cluster.rotations.leaveOut('golden', { without: [], leave: ['rehearsal'] }, 'root');
+  await cluster.orders.leaveOut('golden', { without: [], leave: ['rehearsal'] }, { by: 'root' });
   await cluster.finish();
   expect(cluster.changes.record('golden')?.ended?.as).toBe('done');
   cluster.oldClient = (await cluster.world.pki.keysets('golden')).get('ca')!.primary;
-  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['ca'], leave: ['rehearsal'] }, 'root');
+  await cluster.orders.begin('golden', { ...ALL, keysets: ['ca'], leave: ['rehearsal'] }, 'root');
   await cluster.finish();
-  expect(cluster.rotations.show('golden').steps.find(({ name }) => name === 'rehearse')?.text).toBe(
+  expect(cluster.orders.show('golden').steps.find(({ name }) => name === 'rehearse')?.text).toBe(
     'there was no rehearsal, as ordered',
   );
   await cluster.changes.close();
@@ -140,8 +140,8 @@ test('an operator goes on although the rehearsal failed, or without one', async 
 test('Secrets are written again by an API server that has the new key, not by one that was left out', async () => {
   const cluster = await Cluster.open();
   await cluster.settle();
-  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['encryption'] }, 'root');
-  await cluster.rotations.leaveOut('golden', { without: ['cp1'], leave: [] }, 'root');
+  await cluster.orders.begin('golden', { ...ALL, keysets: ['encryption'] }, 'root');
+  await cluster.orders.leaveOut('golden', { without: ['cp1'], leave: [] }, { by: 'root' });
   // cp1 answers first, and does not look at its encryption keys.
   cluster.machines[0]!.looks = Number.POSITIVE_INFINITY;
   await cluster.finish();
@@ -196,10 +196,10 @@ async function happens(cluster: Cluster, { what, which, takes }: Event): Promise
   if (what === 'agent') machine.killed = true;
   if (what === 'pass') cluster.world.clock.leap(duration('7m'));
   if (what === 'clock') (cluster.world.clock as JumpingClock).jumped += (takes - 4) * duration('1d');
-  if (what === 'pause') await order(() => cluster.rotations.pause('golden', 'root'));
-  if (what === 'resume') await order(() => cluster.rotations.resume('golden', 'root'));
+  if (what === 'pause') await order(() => cluster.orders.pause('golden', { by: 'root' }));
+  if (what === 'resume') await order(() => cluster.orders.resume('golden', { by: 'root' }));
   if (what === 'leave out' && (which > 2 || !cluster.leftOut.some((one) => one.startsWith('cp'))))
-    await order(() => cluster.rotations.leaveOut('golden', { without: [name], leave: [] }, 'root'));
+    await order(() => cluster.orders.leaveOut('golden', { without: [name], leave: [] }, { by: 'root' }));
 }
 
 test('whatever fails and whatever is ordered, nobody loses anybody, and the rotation ends', async () => {
@@ -210,12 +210,12 @@ test('whatever fails and whatever is ordered, nobody loses anybody, and the rota
       async (events, back) => {
         const cluster = await Cluster.open();
         await cluster.settle();
-        await cluster.rotations.rotate('golden', ALL, 'root');
+        await cluster.orders.begin('golden', ALL, 'root');
         for (const [n, one] of events.entries()) {
           await happens(cluster, one);
           if (n === back)
-            await cluster.rotations
-              .rollBack('golden', 'root')
+            await cluster.orders
+              .rollBack('golden', { by: 'root' })
               .catch((error: { code?: string }) => expect(error.code).toBe('E_CHANGE'));
           await cluster.tick(
             one.asks.map((n) => cluster.machines[n]!),
@@ -236,9 +236,9 @@ test('in an emergency the old CAs end in one step, and members of etcd still res
   const cluster = await Cluster.open();
   await cluster.settle();
   const before = await cluster.world.pki.keysets('golden');
-  await cluster.rotations.rotate('golden', { ...ALL, keysets: ['etcd-ca'], emergency: true }, 'root');
+  await cluster.orders.begin('golden', { ...ALL, keysets: ['etcd-ca'], emergency: 'golden' }, 'root');
   await cluster.finish();
-  const { ended, steps } = cluster.rotations.show('golden');
+  const { ended, steps } = cluster.orders.show('golden');
   expect([ended?.as, ...steps.map(({ name }) => name)]).toEqual(['done', 'generate', 'replace', 'forget']);
   const after = await cluster.world.pki.keysets('golden');
   expect(allGenerations(after.get('etcd-ca')!)).toHaveLength(1);
@@ -246,9 +246,9 @@ test('in an emergency the old CAs end in one step, and members of etcd still res
   // The thief of the CA's key may have those of machines.
   expect(await cluster.world.pki.renewals('golden')).toMatchObject([{ newKeys: true }]);
   await expect(
-    cluster.rotations.rotate('golden', { ...ALL, keysets: ['encryption'], emergency: true }, 'root'),
+    cluster.orders.begin('golden', { ...ALL, keysets: ['encryption'], emergency: 'golden' }, 'root'),
   ).rejects.toThrow('cannot end at once');
-  const all = await cluster.rotations.rotate('golden', { ...ALL, emergency: true }, 'root');
+  const all = await cluster.orders.begin('golden', { ...ALL, emergency: 'golden' }, 'root');
   expect((all.order as RotationOrder).keysets.map(({ name }) => name)).toEqual([
     ...['ca', 'etcd-ca', 'front-proxy-ca', 'sa'],
   ]);

@@ -6,7 +6,7 @@ import { MAX_TOKEN_PODS } from '../../../../src/agent/wire/evidence.ts';
 import type { AgentFacts } from '../../../../src/agent/wire/facts.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
-import { previewText } from '../../../../src/cli/pki/rotation.ts';
+import { previewText } from '../../../../src/cli/change/change.ts';
 import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { previewOf } from '../../../../src/cluster/change/preview.ts';
 import {
@@ -48,6 +48,7 @@ import { type Kube, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
 import { world } from '../../pki/kit.ts';
 import { resolved } from '../kit.ts';
+import { NOT_ORDERED } from './not-ordered.ts';
 
 const OLD = '0'.repeat(16);
 const NEW = '1'.repeat(16);
@@ -370,7 +371,8 @@ test('what is left over holds the step with the command that leaves it behind', 
     is: 'held',
     hold: {
       code: 'leftovers',
-      remedy: 'Change them, or leave them behind with --leave configmap/web/trust.',
+      remedy:
+        'Change them, or leave them behind: `muster change <cluster> leave-out --leave configmap/web/trust`.',
     },
   });
   expect(nothingLeft(inputOf({ ...order, leave: ['configmap/web/trust'] }, { leftovers })).is).toBe('done');
@@ -400,7 +402,7 @@ test('a step of no return has a part of the boot host, so that a pause before it
 
 test('the preview says what restarts where, and from where on there is no way back', () => {
   const kind = anyKind({
-    ...ROTATION,
+    ...{ ...ROTATION, ...NOT_ORDERED },
     name: 'rotation',
     schema: rotationOrder,
     act: async ({ order }) => order,
@@ -413,7 +415,7 @@ test('the preview says what restarts where, and from where on there is no way ba
     [],
   );
   expect(preview.restarts).toEqual({ cp1: 2, cp2: 2, cp3: 2 });
-  expect(previewText(preview)).toContain(
+  expect(previewText({ kind: 'rotation', faults: [], about: {}, hooks: [], ...preview })).toContain(
     [
       '--- It cannot be rolled back from here on.',
       'distrust    Nothing trusts the old keys any more. (about 2.7 min)',

@@ -133,7 +133,7 @@ test('a document that is changed again while an upgrade runs moves nothing, and 
     catalog,
     clusters: { get: () => ({ resolved: resolved({ version }), faults: [] }) as never },
     running: { of: () => ({ release: ORDER.from, machines: new Map() }) } as never,
-    upgrades: { begin: () => Promise.reject(new Error('not asked')) },
+    orders: { begin: () => Promise.reject(new Error('not asked')) },
     underWay: () => recordAt('apiservers'),
     events: { record: (event) => void events.push(event) },
     log: silentLog,
@@ -152,7 +152,7 @@ test('a document that is changed again while an upgrade runs moves nothing, and 
     subject: 'Cluster/golden',
     reason: {
       code: 'upgrade-refused',
-      text: 'The upgrade to 1.36.3 continues, although the document asks for 1.36.2 now. When it has ended, `muster cluster upgrade golden start` goes there; `muster cluster upgrade golden rollback` takes it back first.',
+      text: 'The upgrade to 1.36.3 continues, although the document asks for 1.36.2 now. When it has ended, `muster cluster upgrade golden` goes there; `muster change golden roll-back` takes it back first.',
     },
   });
   end();

@@ -15,6 +15,7 @@ import { NO_SUPPLIES } from '../../../../src/cluster/plan/supplies.ts';
 import { fixedOf, type RunningMachine, releaseOf } from '../../../../src/cluster/resolve/release.ts';
 import { resolved } from '../kit.ts';
 import { hook, NO_HOOKS, PlayedHooks } from './hooks-kit.ts';
+import { NOT_ORDERED } from './not-ordered.ts';
 
 /** An API with the node w1. */
 class Played {
@@ -151,7 +152,7 @@ class AtWorkers {
       hooks,
       record: () => this.record,
     });
-    this.kind = anyKind(this.upgrading, hooks);
+    this.kind = anyKind({ ...this.upgrading, ...NOT_ORDERED }, hooks);
     const order = { from: releaseOf(FROM), to: releaseOf(TO), maxUnavailable: 1, canary: 'w1', ...more };
     const change = { cluster: 'golden', kind: 'upgrade', order, pauseBefore: [], without: [] };
     const begun = this.kind.begin({ ...change, id: 'u1' }, undefined, { by: 'test', now: 0 });

@@ -42,6 +42,7 @@ import { forbiddenPairs, type Instance, pairText, stepFault } from '../../../../
 import type { Upgraded } from '../../../../src/cluster/resolve/windows.ts';
 import { resolved } from '../kit.ts';
 import { casesOf } from './cases.ts';
+import { NOT_ORDERED } from './not-ordered.ts';
 
 const SPEC = resolved();
 
@@ -242,7 +243,7 @@ class Cluster {
       machines: machines.map(({ name, roles }) => ({ ...spec.machines[0]!, name, roles })),
     };
     const kind = anyKind({
-      ...UPGRADE,
+      ...{ ...UPGRADE, ...NOT_ORDERED },
       name: 'upgrade',
       schema: upgradeOrder as never,
       act: async (at: { order: UpgradeOrder }) => at.order,

@@ -1,4 +1,4 @@
-/** `muster cluster roll` and its routes, over the socket of a server. */
+/** `muster cluster roll` and `muster change`, over the socket of a server. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/wire/facts.ts';
 import type { ResolvedCluster } from '../../../src/cluster/model/resolved-cluster.ts';
@@ -64,8 +64,10 @@ const factsOf = (name: string): AgentFacts => ({
 const roll = (...args: readonly string[]) =>
   run(['cluster', 'roll', 'blue', ...args], { socket: world.socket });
 
+const change = (...args: readonly string[]) => run(['change', 'blue', ...args], { socket: world.socket });
+
 const call = (json: object, query = {}) =>
-  world.client.call('POST', '/v1/clusters/blue/roll', { query, body: { json } });
+  world.client.call('POST', '/v1/clusters/blue/change', { query, body: { json: { kind: 'roll', ...json } } });
 
 /** Begins a roll of the workers, past the checks that only a healthy cluster passes. */
 const begun = () =>
@@ -83,90 +85,74 @@ const begun = () =>
 test('a dry run shows the machines with their images, the steps, the window, the hooks, and what prevents the roll', async () => {
   const { code, out } = await roll('--dry-run', '--outdated');
   expect(code).toBe(1);
-  const lines = out.split('\n').map((line) => line.split(/ {2,}/));
-  expect(lines).toContainEqual(['MACHINE', 'RUNS', 'WOULD BOOT']);
-  expect(lines).toContainEqual(['cp1', 'cccccccccccc', 'new']);
-  expect(lines).toContainEqual(['w2', 'cccccccccccc', 'new']);
-  expect(lines.map(([first]) => first)).not.toContain('w1');
+  expect(out).toContain('cp1: it runs cccccccccccc, and would boot new\n');
+  expect(out).toContain('w2: it runs cccccccccccc, and would boot new\n');
+  expect(out).not.toMatch(/^w1: /m);
   expect(out).toMatch(/^canary +The worker w2 is drained and reboots/m);
   expect(out).toContain('It asks the hook ceph before the turn of each machine, which waits for it for 10m');
   expect(out).toMatch(/No machine reboots yet: the maintenance window .+ opens at /);
   expect(out).toContain('REFUSED: cp1: no agent of it has reported, so nothing can reboot it');
   expect((await roll('--dry-run', '--now')).out).not.toContain('maintenance window');
   expect(JSON.parse((await roll('--dry-run', '-o', 'json')).out)).toMatchObject({
-    machines: [
-      { machine: 'cp1', outdated: true },
-      { machine: 'w1', runs: 'new', wants: 'new', outdated: false },
-      { machine: 'w2', outdated: true },
-    ],
+    about: { cp1: expect.stringContaining('would boot new'), w1: 'it runs new' },
   });
   expect(world.changes.record('blue')).toBeUndefined();
 });
 
 test('a roll is refused with its reason, and nothing begins', async () => {
   const refusal = async (...args: string[]) => (await roll(...args)).err;
-  expect(await refusal()).toContain('the machines of "blue" were never rolled');
-  expect(await refusal('stop')).toContain('the orders are start, pause, resume, cancel');
-  expect(await refusal('start')).toContain('its etcd is not founded yet');
-  expect(await refusal('start', '--machines', 'w9')).toContain('w9 is not a machine of blue');
-  expect(await refusal('start', '--machines', 'w1', '--outdated')).toContain('runs the image');
-  expect(await refusal('start', '--machines', 'w1', '--without', 'w1')).toContain('no machine is left');
-  expect(await refusal('start', '--max-unavailable', '0')).toContain(
+  expect((await change()).err).toContain('blue had no change yet');
+  expect((await change('stop')).err).toContain('the orders are pause, resume, roll-back, leave-out, watch');
+  expect((await change('pause', 'w1')).err).toContain('only leave-out takes machines');
+  expect((await change('leave-out')).err).toContain('name the machines that are left out');
+  expect(await refusal()).toContain('its etcd is not founded yet');
+  expect(await refusal('--machines', 'w9')).toContain('w9 is not a machine of blue');
+  expect(await refusal('--machines', 'w1', '--outdated')).toContain('runs the image');
+  expect(await refusal('--machines', 'w1', '--without', 'w1')).toContain('no machine is left');
+  expect(await refusal('--max-unavailable', '0')).toContain(
     'maxUnavailable: this value is too small; at least 1',
   );
-  for (const order of ['pause', 'resume', 'cancel'] as const)
-    expect(await refusal(order)).toContain('E_CHANGE');
+  for (const order of ['pause', 'resume', 'roll-back'] as const)
+    expect((await change(order)).err).toContain('E_CHANGE');
   await expect(call({ outdated: 'maybe' })).rejects.toMatchObject({ code: 'E_USAGE' });
   await expect(call({ more: 'x' })).rejects.toMatchObject({ code: 'E_USAGE' });
   expect(world.changes.record('blue')).toBeUndefined();
 });
 
-test('a roll is shown, paused, resumed and cancelled', async () => {
+test('a change is shown, paused, resumed, rolled back and followed', async () => {
   await begun();
-  expect((await roll()).out).toContain('The worker w1 is drained and reboots');
-  expect(await roll('pause')).toMatchObject({ code: 0, out: expect.stringContaining('paused') });
+  expect((await change()).out).toContain('The worker w1 is drained and reboots');
+  expect(await change('pause')).toMatchObject({ code: 0, out: expect.stringContaining('paused') });
   expect(world.changes.record('blue')?.paused).toBeDefined();
-  expect((await roll('resume')).code).toBe(0);
+  expect((await change('resume')).code).toBe(0);
   expect(world.changes.record('blue')?.paused).toBeUndefined();
-  expect((await roll('cancel')).code).toBe(0);
+  expect((await change('roll-back')).code).toBe(0);
   expect(world.changes.record('blue')).toMatchObject({ route: 'back', step: 'release' });
-  expect((await roll('cancel')).code).not.toBe(0);
+  expect((await change('roll-back')).code).not.toBe(0);
+  await world.changes.look('blue');
+  expect(await change('watch')).toMatchObject({ code: 1, out: expect.stringContaining('rolled back') });
 });
 
 test('machines are left out of a roll that is under way, if they belong to the cluster', async () => {
   await begun();
-  expect(JSON.parse((await roll('--without', 'w2', '-o', 'json')).out)).toMatchObject({ without: ['w2'] });
-  expect((await roll('--without', 'w9')).err).toContain('w9 is not a machine of blue');
+  expect(JSON.parse((await change('leave-out', 'w2', '-o', 'json')).out)).toMatchObject({ without: ['w2'] });
+  expect((await change('leave-out', 'w9')).err).toContain('w9 is not a machine of blue');
+  expect((await change('leave-out', '--leave', 'pod/a')).err).toContain('nothing is left behind');
   expect(world.changes.record('blue')?.without).toEqual(['w2']);
-  expect((await roll('start')).err).toContain('the roll that root ordered is under way');
+  expect((await roll()).err).toContain('the roll that root ordered is under way');
 });
 
-test('orders of a roll do not reach another change', async () => {
-  const sa = { name: 'sa', from: 'old', known: ['old'], bridged: false };
-  const order = { keysets: [sa], leave: [] };
-  const change = { cluster: 'blue', kind: 'rotation', order, pauseBefore: [], without: [] };
-  await world.changes.begin(change, 'root');
-  for (const of of ['pause', 'resume', 'cancel'])
-    expect((await roll(of)).err).toContain('no roll is under way, but a rotation is');
-  expect((await roll('--without', 'w1')).err).toContain('no roll is under way, but a rotation is');
-  expect((await roll()).err).toContain('were never rolled');
-  expect(world.changes.record('blue')).toMatchObject({ kind: 'rotation', route: 'forward', without: [] });
-  expect(world.changes.record('blue')?.paused).toBeUndefined();
-});
-
-test('orders of an upgrade and of a rotation do not reach a roll', async () => {
-  await begun();
-  for (const kind of ['upgrade', 'rotation'])
-    for (const order of ['pause', 'resume', 'roll-back', 'leave-out'])
-      await expect(
-        world.client.call('POST', `/v1/clusters/blue/${kind}/${order}`, {
-          body: { json: order === 'leave-out' ? { without: ['w1'] } : {} },
-        }),
-      ).rejects.toMatchObject({ code: 'E_CHANGE', message: `blue: no ${kind} is under way, but a roll is` });
-  for (const kind of ['upgrade', 'rotation'])
-    await expect(world.client.call('GET', `/v1/clusters/blue/${kind}`)).rejects.toMatchObject({
-      code: 'E_NOT_FOUND',
+test('an order that names the change which was seen does not reach another one', async () => {
+  const { id } = await begun();
+  const pause = (seen: string) =>
+    world.client.ask('POST /v1/clusters/:name/change/pause', {
+      params: { name: 'blue' },
+      body: { id: seen },
     });
-  expect(world.changes.record('blue')).toMatchObject({ route: 'forward', without: [] });
+  await expect(pause('upgrade-1')).rejects.toMatchObject({
+    code: 'E_CHANGE',
+    message: `blue: the change upgrade-1 is not under way any more; the last one is ${id}`,
+  });
   expect(world.changes.record('blue')?.paused).toBeUndefined();
+  expect(await pause(id)).toMatchObject({ id, paused: { by: expect.any(String) } });
 });
