@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { createGzip, type Gzip } from 'node:zlib';
 import express from 'express';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
@@ -268,7 +269,7 @@ function appOf<D extends ServerDeps>(
     // Express threw it, e.g. for a path with an invalid percent escape.
     const status = (error as { status?: number }).status;
     const known = status !== undefined && status < 500;
-    const problem = problemOf(known ? new MusterError('E_USAGE', (error as Error).message) : error);
+    const problem = problemOf(known ? new MusterError('E_USAGE', messageOf(error)) : error);
     void send(res, problemResponse(problem));
   });
   return app;

@@ -6,6 +6,7 @@ import fs from 'node:fs';
 import type http from 'node:http';
 import net from 'node:net';
 import path from 'node:path';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { OPERATORS_GROUP } from '../base/paths.ts';
@@ -99,7 +100,7 @@ function giveToOperators(file: string, log: Log): void {
     fs.chownSync(file, -1, group);
   } catch (error) {
     log.warn(
-      { socket: file, group: OPERATORS_GROUP, err: (error as Error).message },
+      { socket: file, group: OPERATORS_GROUP, err: messageOf(error) },
       'the socket could not be given to the group of operators; only its owner may use it',
     );
   }

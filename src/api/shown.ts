@@ -19,6 +19,7 @@ import {
   type MachineSpec,
   type WebhookSpec,
 } from '../resources/kinds.ts';
+import { type Membership, membershipsIn } from '../resources/membership.ts';
 import { covers, type Principal } from './access.ts';
 import type { Parsed } from './contract/contract.ts';
 import { briefOutlook, clusterOutlook, imageOutlook, machineOutlook, type Outlook } from './outlook.ts';
@@ -43,8 +44,14 @@ export type ShownDeps = Pick<
   'catalog' | 'roster' | 'inventories' | 'preview' | 'agents' | 'builds' | 'imageOf' | 'leases' | 'founding'
 >;
 
-/** A machine's status as the API shows it; `profile` is the named or selected one. */
-type MachineShown = StatusView & { readonly profile?: string };
+/** What documents say of a machine: its profile, named or selected, and the cluster it is in. */
+interface Placed {
+  readonly profile?: string;
+  readonly member?: Membership;
+}
+
+/** A machine's status as the API shows it. */
+type MachineShown = StatusView & Placed;
 
 /**
  * A document as the API shows it: the operator's text, and under `status` what the server knows of
@@ -61,34 +68,41 @@ export interface ShownDocument {
 /** The same as a client has it. */
 export type Shown = Parsed<ShownDocument>;
 
+const membershipsOf = ({ catalog }: ShownDeps): ReadonlyMap<string, Membership> =>
+  membershipsIn(catalog.list('Cluster').map(({ document }) => document));
+
 /**
- * Returns a function from a machine to the name of its profile: the one that its document names, or
- * the one that selects it. Profiles are listed only once.
+ * Returns a function from a machine to the profile that its document names, or that selects it, and
+ * its membership. Profiles and Clusters are listed only once.
  */
-function selection({ catalog, inventories }: ShownDeps): (member: Member) => string | undefined {
+function placing(deps: ShownDeps): (member: Member) => Placed {
+  const { catalog, inventories } = deps;
+  const memberships = membershipsOf(deps);
   const profiles = catalog
     .list('Profile')
     .map(({ document }) => ({ name: document.metadata.name, spec: document.spec }));
   return (member) => {
     const found = selectionOf({ profiles: () => profiles, inventories }, member, member.status.seen.network);
-    return found.kind === 'selected' ? found.profile.name : undefined;
+    const membership = memberships.get(member.name);
+    return {
+      ...(found.kind === 'selected' && { profile: found.profile.name }),
+      ...(membership && { member: membership }),
+    };
   };
 }
 
 function statusOf(
   name: string,
   { roster }: ShownDeps,
-  selected: (member: Member) => string | undefined,
+  placed: (member: Member) => Placed,
 ): MachineShown | undefined {
   const member = roster.get(name);
-  if (member === undefined) return undefined;
-  const profile = selected(member);
-  return { ...statusView(roster.view(member).status), ...(profile === undefined ? {} : { profile }) };
+  return member && { ...statusView(roster.view(member).status), ...placed(member) };
 }
 
-export function shown(entry: Entry, deps: ShownDeps, selected = selection(deps)): ShownDocument {
+export function shown(entry: Entry, deps: ShownDeps, placed = placing(deps)): ShownDocument {
   const status =
-    entry.document.kind === 'Machine' ? statusOf(entry.document.metadata.name, deps, selected) : {};
+    entry.document.kind === 'Machine' ? statusOf(entry.document.metadata.name, deps, placed) : {};
   const more = outlookOf(entry.document, deps);
   return { ...entry.document, status: { ...status, ...more, origin: entry.origin } };
 }
@@ -126,12 +140,16 @@ function outlookOf(document: Document, deps: ShownDeps): Outlook {
   }
 }
 
-export function shownUnwritten({ name, status }: KnownMachine, deps: ShownDeps): ShownDocument {
+export function shownUnwritten(
+  { name, status }: KnownMachine,
+  deps: ShownDeps,
+  member = membershipsOf(deps).get(name),
+): ShownDocument {
   return {
     apiVersion: API_VERSION,
     kind: 'Machine',
     metadata: { name },
-    status: { ...statusView(status), ...machineOutlook(name, deps) },
+    status: { ...statusView(status), ...(member && { member }), ...machineOutlook(name, deps) },
   };
 }
 
@@ -145,12 +163,12 @@ export function namesOf(kind: Kind, { catalog, roster }: ShownDeps): string[] {
 
 /** Returns a function from a name to the document or the machine that was seen, as it is shown. */
 export function showing(kind: Kind, deps: ShownDeps): (name: string) => ShownDocument | undefined {
-  const selected = selection(deps);
+  const placed = placing(deps);
   return (name) => {
     const entry = deps.catalog.get(kind, name);
-    if (entry) return shown(entry, deps, selected);
+    if (entry) return shown(entry, deps, placed);
     const member = kind === 'Machine' ? deps.roster.get(name) : undefined;
-    return member && shownUnwritten(deps.roster.view(member), deps);
+    return member && shownUnwritten(deps.roster.view(member), deps, placed(member).member);
   };
 }
 
@@ -161,12 +179,11 @@ export function showing(kind: Kind, deps: ShownDeps): (name: string) => ShownDoc
  */
 export function showingBriefly(deps: ShownDeps): (name: string) => ShownDocument | undefined {
   const whole = showing('Machine', deps);
-  const selected = selection(deps);
+  const placed = placing(deps);
   return (name) => {
     const member = deps.roster.get(name);
     if (member?.entry === undefined) return whole(name);
     const { metadata, spec } = member.entry.document;
-    const profile = selected(member);
     return {
       apiVersion: API_VERSION,
       kind: 'Machine',
@@ -174,7 +191,7 @@ export function showingBriefly(deps: ShownDeps): (name: string) => ShownDocument
       spec: briefSpec(spec),
       status: {
         ...briefStatus(member.status),
-        ...(profile !== undefined && { profile }),
+        ...placed(member),
         ...briefOutlook(name, deps),
       },
     };

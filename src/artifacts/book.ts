@@ -7,6 +7,7 @@
  *     artifact/manifest/ADDON/SHA256        ManifestArtifact
  */
 import { z } from 'zod';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { KEYS } from '../store/keys.ts';
 import { MAX_OPERATIONS, type Store, type Write } from '../store/store.ts';
@@ -209,7 +210,7 @@ function decode(key: string, value: string): Artifact {
     if (v !== 1) throw new MusterError('E_ARTIFACT', `version ${v} of its shape is not known here`);
     return checkArtifact(artifact);
   } catch (cause) {
-    throw new MusterError('E_ARTIFACT', `record ${key}: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_ARTIFACT', `record ${key}: ${messageOf(cause)}`, { cause });
   }
 }
 

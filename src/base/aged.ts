@@ -1,4 +1,13 @@
-/** A map ordered by the age of its entries. */
+/** Maps that forget their oldest entries: a bound for small ones, and a map ordered by age. */
+
+/**
+ * Sets a key of a map that keeps at most `most` entries: a new key takes the place of the oldest.
+ * For maps that rarely lose entries; {@link AgedMap} is for those that lose one for each that comes.
+ */
+export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, most: number): void {
+  if (map.size >= most && !map.has(key)) map.delete(map.keys().next().value!);
+  map.set(key, value);
+}
 
 interface Place<K, V> {
   readonly key: K;

@@ -91,8 +91,8 @@ function counted(votes: readonly ClockVote[]): readonly number[] {
   ];
 }
 
-/** How far the host's clock is from another time, in words. */
-function apart(offMs: number): string {
+/** How far a clock is from another time, in words. */
+export function apartText(offMs: number): string {
   return `${spanText(Math.abs(offMs) as Millis)} ${offMs > 0 ? 'ahead' : 'behind'}`;
 }
 
@@ -142,7 +142,7 @@ function byMachines(input: ClockInput): ClockVerdict | undefined {
   return doubt(
     'machines',
     offMs,
-    `${who} have another time: this host's clock is ${apart(offMs)}`,
+    `${who} have another time: this host's clock is ${apartText(offMs)}`,
     true,
     time,
   );
@@ -156,7 +156,7 @@ function byServers(input: ClockInput): ClockVerdict | undefined {
   const agreed = largestGroup(against);
   const time = agreed.length > 1 && agreed.length * 2 > servers.length ? median(agreed) : continued;
   const offMs = wall - median(agreed);
-  const text = `${against.length} of ${servers.length} time servers have another time: this host's clock is ${apart(offMs)}`;
+  const text = `${against.length} of ${servers.length} time servers have another time: this host's clock is ${apartText(offMs)}`;
   return doubt('time-servers', offMs, text, true, time);
 }
 
@@ -168,18 +168,18 @@ function alone(input: ClockInput): ClockVerdict {
   const followed = synchronized === true && settled && counted(input.machines).length === 0;
   const step = stepOf(input);
   if (step !== 0 && !followed) {
-    const text = `this host's clock was set ${apart(step)} while the server ran, and nothing confirms that`;
+    const text = `this host's clock was set ${apartText(step)} while the server ran, and nothing confirms that`;
     return doubt('stepped', step, text, true, continued);
   }
   if (step === 0 && continued !== undefined && continuedProved) return { proved: true, by: 'passed' };
   if (stored === undefined) return { proved: true, by: 'nobody' };
   const since = wall - stored;
   if (since < -CONTRADICTS) {
-    const text = `this host's clock is ${apart(since)} the newest time in the store`;
+    const text = `this host's clock is ${apartText(since)} the newest time in the store`;
     return doubt('behind-store', since, text, false, stored);
   }
   if (since <= CONTRADICTS || followed) return { proved: true, by: 'store' };
-  const text = `this host's clock is ${apart(since)} of the newest time in the store, and nothing confirms that`;
+  const text = `this host's clock is ${apartText(since)} of the newest time in the store, and nothing confirms that`;
   // By a time that is too early nothing ends that has not ended.
   return doubt('unproved', since, text, false, stored);
 }

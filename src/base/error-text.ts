@@ -7,6 +7,9 @@
 import { ERRORS } from './errors.ts';
 import type { Log } from './log.ts';
 
+/** The message of whatever was thrown. */
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
 const FAULTS_OF_THE_PROGRAM: ReadonlySet<string> = new Set([
   'AssertionError',
   'EvalError',
@@ -28,7 +31,7 @@ export const UNEXPECTED = `${ERRORS.E_INTERNAL.title.replace(/\.$/, '')} (E_INTE
 /** The text of an expected error; throws an unexpected one again, for a caller that has a log. */
 export function expectedText(error: unknown): string {
   if (isUnexpected(error)) throw error;
-  return (error as Error).message;
+  return messageOf(error);
 }
 
 /** What is logged of one kind of error, before further ones are not. */
@@ -48,7 +51,7 @@ const REMEMBERED = 100;
 export function errorTexts(log: Pick<Log, 'error'>): (error: unknown, about: object) => string {
   const logged = new Set<string>();
   return (error, about) => {
-    if (!isUnexpected(error)) return (error as Error).message;
+    if (!isUnexpected(error)) return messageOf(error);
     const stack = error instanceof Error ? (error.stack ?? error.name) : String(error);
     if (!logged.has(stack) && logged.size < REMEMBERED) {
       logged.add(stack);

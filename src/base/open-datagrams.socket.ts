@@ -1,5 +1,7 @@
 /** Chooses how datagrams are received and sent: by direct system calls, or by `node:dgram`. */
+
 import type { Datagrams } from './datagrams.ts';
+import { messageOf } from './error-text.ts';
 import { ipv4 } from './ipv4.ts';
 import { Kernel } from './kernel/kernel.socket.ts';
 import type { Descriptor } from './kernel/memory.socket.ts';
@@ -39,7 +41,7 @@ export function openDatagrams({
     metrics.set('muster_datagrams_native', {}, 1);
     return { datagrams: nativeDatagrams(kernel), kernel };
   } catch (error) {
-    return without((error as Error).message);
+    return without(messageOf(error));
   }
 }
 

@@ -9,6 +9,7 @@
  */
 import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
+import { messageOf } from './error-text.ts';
 import type { Log } from './log.ts';
 
 /** The process at the other end of a unix socket, as the kernel recorded it when it connected. */
@@ -97,7 +98,7 @@ export function openSystemCalls({
     if (parent !== process.ppid) throw new Error(`getppid() gave ${parent}, not ${process.ppid}`);
     return systemCalls(ffi, libc);
   } catch (error) {
-    const cause = (error as Error).message;
+    const cause = messageOf(error);
     log.warn(
       { cause },
       'system calls cannot be used: the uid of operators is not known, and files cost more processor time',

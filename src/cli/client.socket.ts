@@ -6,6 +6,7 @@ import { type Args, requestOf } from '../api/contract/request.ts';
 import type { Answer, OperationKey } from '../api/operations.ts';
 import { errorOfProblem } from '../api/problem.ts';
 import { duration, type Millis, parseDuration, spanText } from '../base/duration.ts';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { type Io, socketPath } from './io.ts';
 import { type Context, currentContext } from './login/contexts.files.ts';
@@ -217,7 +218,7 @@ function readOwn(file: string): string {
   try {
     return process.getBuiltinModule('node:fs').readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new MusterError('E_UNREADABLE', `${file} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_UNREADABLE', `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }
 

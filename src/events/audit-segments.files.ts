@@ -5,6 +5,7 @@
  */
 import { type FileHandle, mkdir, open, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { syncDirectory } from '../base/replace-file.files.ts';
 import { type AuditEntry, readEntry } from './audit-chain.ts';
 
 const SEGMENT = /^audit-([0-9]{12,15})\.jsonl$/;
@@ -197,14 +198,5 @@ export class AuditSegments {
     } finally {
       for (const { file } of files) await file.close();
     }
-  }
-}
-
-async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
   }
 }

@@ -9,6 +9,7 @@ import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/pro
 import { join } from 'node:path';
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
+import { messageOf } from '../base/error-text.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { EVENT_KINDS, type MusterEvent } from './event.ts';
@@ -185,7 +186,7 @@ class Journal implements EventJournal {
     this.#failing = true;
     const { log, directory } = this.#options;
     log.error(
-      { code: 'E_EVENT_JOURNAL', directory, cause: (error as Error).message },
+      { code: 'E_EVENT_JOURNAL', directory, cause: messageOf(error) },
       'events are not written to the journal',
     );
   }

@@ -2,6 +2,7 @@
  * The growing end of the security log, without its files: makes entries, signs checkpoints, and
  * keeps the newest entries for those who list or follow them.
  */
+import { setBounded } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import {
   type AuditContent,
@@ -117,8 +118,7 @@ export class SecurityChain {
     if (checkpoint === undefined) return;
     const { sequence, hash, signature } = checkpoint;
     this.#checkpoint = { sequence, hash, signature };
-    this.#known.set(sequence, hash);
-    if (this.#known.size > KNOWN_CHECKPOINTS) this.#known.delete(this.#known.keys().next().value!);
+    setBounded(this.#known, sequence, hash, KNOWN_CHECKPOINTS);
   }
 
   /**

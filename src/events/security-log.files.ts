@@ -6,8 +6,10 @@
  * A disk that takes nothing stops nothing: entries wait in memory, and are counted when they are
  * dropped.
  */
+
 import type { Clock } from '../base/clock.ts';
 import { type Millis, millis } from '../base/duration.ts';
+import { messageOf } from '../base/error-text.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { AuditContent, AuditEntry, ChainPlace, Checkpoint } from './audit-chain.ts';
@@ -320,10 +322,7 @@ class FileSecurityLog implements SecurityLog {
     if (this.#failing) return;
     this.#failing = true;
     const { log, directory } = this.#options;
-    log.error(
-      { code: 'E_AUDIT_LOG', directory, cause: (error as Error).message },
-      'the security log is not written',
-    );
+    log.error({ code: 'E_AUDIT_LOG', directory, cause: messageOf(error) }, 'the security log is not written');
   }
 
   async checkpoint(): Promise<Checkpoint | undefined> {

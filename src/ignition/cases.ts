@@ -6,7 +6,7 @@ import { cidr, contains, ipv4 } from '../base/ipv4.ts';
 import { type NamedProfile, type Selectable, selectable } from '../machines/select.ts';
 import { type CandidateSet, type DocumentId, idOf } from '../resources/candidate.ts';
 import type { Document } from '../resources/kinds.ts';
-import { clusterOfMachine, clustersByMachine } from '../resources/membership.ts';
+import { clusterOfMachine, membershipsIn } from '../resources/membership.ts';
 import type { Parts } from './input.ts';
 
 /** The parts of one way to boot; the machine has a document. */
@@ -35,7 +35,7 @@ export function casesIn(candidates: CandidateSet): CasesOf {
     .map(({ document }) => ({ name: document.metadata.name, spec: document.spec }));
   const byNetwork = profiles.some(({ spec }) => spec.selector?.network !== undefined);
 
-  const roles = clustersByMachine([...candidates.Cluster.values()].map(({ document }) => document));
+  const roles = membershipsIn([...candidates.Cluster.values()].map(({ document }) => document));
 
   const placesOf = ({ spec }: Document<'Machine'>) => {
     const address = spec.addresses?.find((text) => !text.includes(':'));
@@ -60,7 +60,7 @@ export function casesIn(candidates: CandidateSet): CasesOf {
     const clusterOf = (name: string | undefined) =>
       name === undefined ? undefined : candidates.Cluster.get(name)?.document;
     const cluster = clusterOf(clusterOfMachine(machine.metadata.name, machine, roles));
-    const agentCluster = clusterOf(roles.get(machine.metadata.name));
+    const agentCluster = clusterOf(roles.get(machine.metadata.name)?.cluster);
     const places = placesOf(machine);
     const once = named !== undefined ? [named] : byNetwork ? undefined : selectedOf(machine, undefined);
     return places.flatMap((network) =>

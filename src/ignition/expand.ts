@@ -2,6 +2,7 @@
  * Expands every template of a merged configuration. A fault names the field of the document that
  * the value came from.
  */
+import { setBounded } from '../base/aged.ts';
 import type { Fault } from '../base/errors.ts';
 import { pathText } from '../resources/document.ts';
 import { type NodeConfig, nodeConfig } from '../resources/nodeconfig.ts';
@@ -85,8 +86,7 @@ function compiled(text: string): Template {
   let template = memoLongTexts.get(text);
   if (!template) {
     template = compile(text);
-    if (memoLongTexts.size >= REMEMBERED) memoLongTexts.delete(memoLongTexts.keys().next().value!);
-    memoLongTexts.set(text, template);
+    setBounded(memoLongTexts, text, template, REMEMBERED);
   }
   return template;
 }

@@ -3,6 +3,7 @@
  * no field for.
  */
 import { CORE_SCHEMA, defineScalarTag, NOT_RESOLVED } from 'js-yaml';
+import { setBounded } from '../base/aged.ts';
 import type { Fault } from '../base/errors.ts';
 import { fieldsOf } from '../base/foreign-json.ts';
 import { NO_SECRET_HERE, secretReference } from '../resources/secret-spec.ts';
@@ -134,8 +135,7 @@ function parsed(text: string): Parsed {
   let result = memoParsed.get(text);
   if (!result) {
     result = parse(text);
-    if (memoParsed.size >= REMEMBERED) memoParsed.delete(memoParsed.keys().next().value!);
-    memoParsed.set(text, result);
+    setBounded(memoParsed, text, result, REMEMBERED);
   }
   return result;
 }

@@ -6,6 +6,7 @@
 import { execFileSync } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 
 const INSIDE = 'MUSTER_LAB_INSIDE';
@@ -51,14 +52,14 @@ export function enterNamespace(
   try {
     if (tap) accessSync(TUN, constants.R_OK | constants.W_OK);
   } catch (cause) {
-    throw new MusterError('E_LAB_NAMESPACE', `${TUN}: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_LAB_NAMESPACE', `${TUN}: ${messageOf(cause)}`, { cause });
   }
   const flags = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc'];
   if (process.getuid?.() !== 0) flags.unshift('--user', '--map-root-user');
   try {
     execFileSync(unshare, [...flags, 'true'], { stdio: 'pipe' });
   } catch (cause) {
-    throw new MusterError('E_LAB_NAMESPACE', `unshare ${flags.join(' ')}: ${(cause as Error).message}`, {
+    throw new MusterError('E_LAB_NAMESPACE', `unshare ${flags.join(' ')}: ${messageOf(cause)}`, {
       cause,
     });
   }

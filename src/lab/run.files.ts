@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { load } from 'js-yaml';
 import type { EventView } from '../api/times.ts';
 import { systemClock } from '../base/clock.ts';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
 import { openClusters } from './clusters.ts';
@@ -58,13 +59,13 @@ export async function loadScenario(file: string): Promise<Scenario> {
   try {
     text = await readFile(file, 'utf8');
   } catch (cause) {
-    throw new MusterError('E_UNREADABLE', `${file}: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_UNREADABLE', `${file}: ${messageOf(cause)}`, { cause });
   }
   let value: unknown;
   try {
     value = load(text);
   } catch (cause) {
-    throw new MusterError('E_YAML', `${file}: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_YAML', `${file}: ${messageOf(cause)}`, { cause });
   }
   return readScenario(value, file);
 }

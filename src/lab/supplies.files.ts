@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { withGiven } from './given.ts';
 import type { BootHost } from './muster.files.ts';
@@ -76,6 +77,6 @@ export async function ofGivenVersion(scenario: Scenario): Promise<Scenario> {
       ),
     };
   } catch (cause) {
-    throw new MusterError('E_YAML', `${file}: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_YAML', `${file}: ${messageOf(cause)}`, { cause });
   }
 }

@@ -1,4 +1,5 @@
 /** One machine of a rack while it runs: its box, and everything that was observed of it. */
+import { messageOf } from '../base/error-text.ts';
 import type { MusterEvent } from '../events/event.ts';
 import { readFacts } from './facts.ts';
 import type { Box } from './machine.files.ts';
@@ -104,7 +105,7 @@ export class WatchedMachine {
       await this.box.powerOn();
     } catch (error) {
       this.busy = false;
-      this.addStep(`cannot be switched on: ${(error as Error).message}`);
+      this.addStep(`cannot be switched on: ${messageOf(error)}`);
     }
     // Progress counts only from now on: a disk may have been copied before the machine ran.
     this.progressAt = Date.now();

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
+import { messageOf } from '../base/error-text.ts';
 import type { Log } from '../base/log.ts';
 import type { Catalog } from '../resources/catalog.ts';
 import { KEYS } from '../store/keys.ts';
@@ -122,7 +123,7 @@ export async function openInventories(deps: {
     try {
       await keep(one);
     } catch (error) {
-      log.warn({ machine: one.machine, cause: (error as Error).message }, 'an inventory was not stored');
+      log.warn({ machine: one.machine, cause: messageOf(error) }, 'an inventory was not stored');
     }
   };
   const forget = async (machine: string): Promise<void> => {
@@ -207,7 +208,7 @@ export function forgetDeleted(
     try {
       await done;
     } catch (error) {
-      log.warn({ machine, cause: (error as Error).message }, 'an inventory was not deleted');
+      log.warn({ machine, cause: messageOf(error) }, 'an inventory was not deleted');
     }
   };
   const ends = [

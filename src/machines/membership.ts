@@ -4,7 +4,7 @@
  * too.
  */
 import type { Catalog } from '../resources/catalog.ts';
-import { clusterOfMachine, clustersByMachine } from '../resources/membership.ts';
+import { clusterOfMachine, membershipsIn } from '../resources/membership.ts';
 
 export interface Memberships {
   /** How many machines have a role in a Kubernetes cluster, all clusters together. */
@@ -30,7 +30,7 @@ export interface Memberships {
  */
 export function followMemberships(catalog: Catalog): Memberships {
   const listeners = new Set<() => void>();
-  const read = () => clustersByMachine(catalog.list('Cluster').map(({ document }) => document));
+  const read = () => membershipsIn(catalog.list('Cluster').map(({ document }) => document));
   let roles = read();
   const unsubscribe = catalog.subscribe((changes) => {
     if (changes.every(({ kind }) => kind !== 'Cluster')) return;
@@ -41,7 +41,7 @@ export function followMemberships(catalog: Catalog): Memberships {
     get size() {
       return roles.size;
     },
-    roleGiver: (machine) => roles.get(machine),
+    roleGiver: (machine) => roles.get(machine)?.cluster,
     clusterOf: (machine) => clusterOfMachine(machine, catalog.get('Machine', machine)?.document, roles),
     subscribe(listener) {
       listeners.add(listener);

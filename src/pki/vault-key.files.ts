@@ -4,6 +4,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../base/errors.ts';
+import { syncDirectorySync } from '../base/replace-file.files.ts';
 import { newVaultKey, type Vault, vaultFrom } from './vault.ts';
 
 /** The name of the systemd credential: `LoadCredentialEncrypted=muster-vault-key` in the unit. */
@@ -113,22 +114,12 @@ export function createVaultKey(file: string): boolean {
     } finally {
       fs.closeSync(handle);
     }
-    syncDirectory(path.dirname(file));
+    syncDirectorySync(path.dirname(file));
     return true;
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code === 'EEXIST') return false;
     throw new MusterError('E_VAULT_KEY', `${file} cannot be made: ${(cause as NodeJS.ErrnoException).code}`, {
       cause,
     });
-  }
-}
-
-/** Syncs the directory, so that the file's name survives a power cut as its content does. */
-function syncDirectory(directory: string): void {
-  const handle = fs.openSync(directory, 'r');
-  try {
-    fs.fsyncSync(handle);
-  } finally {
-    fs.closeSync(handle);
   }
 }

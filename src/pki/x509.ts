@@ -3,6 +3,7 @@ import { randomBytes, sign } from 'node:crypto';
 import { promisify } from 'node:util';
 import { AsnConvert, OctetString } from '@peculiar/asn1-schema';
 import * as asn from '@peculiar/asn1-x509';
+import { setBounded } from '../base/aged.ts';
 import type { Millis } from '../base/duration.ts';
 import { parseIp } from '../base/ip.ts';
 import { element, TAG } from './der.ts';
@@ -303,8 +304,7 @@ export function readAuthority(pem: string): AuthorityCertificate {
   const known = memoAuthorities.get(pem);
   if (known !== undefined) return known;
   const read = parsedAuthority(pem);
-  if (memoAuthorities.size >= REMEMBERED) memoAuthorities.delete(memoAuthorities.keys().next().value!);
-  memoAuthorities.set(pem, read);
+  setBounded(memoAuthorities, pem, read, REMEMBERED);
   return read;
 }
 

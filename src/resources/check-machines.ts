@@ -22,7 +22,7 @@ import {
 } from './candidate.ts';
 import { isHost, type NetworkView } from './check-networks.ts';
 import type { BootDiskSpec, DataDiskSpec, Document, MachineSpec } from './kinds.ts';
-import { etcdMembers } from './membership.ts';
+import { etcdMembers, type Membership } from './membership.ts';
 import { staticAddresses } from './static-addresses.ts';
 import { endorsementPin } from './tpm-spec.ts';
 import { type Trust, trustAsked } from './trust.ts';
@@ -120,7 +120,7 @@ export interface MachineContext {
   readonly networkOf: (address: Ipv4) => NetworkView | undefined;
   readonly claims: Claims;
   /** By machine name: the Cluster that gives it a role. */
-  readonly roles: ReadonlyMap<string, string>;
+  readonly roles: ReadonlyMap<string, Membership>;
   readonly reserving: Set<NetworkView>;
   readonly merged: MergedFaults;
   readonly found: CrossFault[];
@@ -158,7 +158,7 @@ function checkTrust(
 ): void {
   const { document } = machine;
   const { spec, metadata } = document;
-  const role = roles.get(metadata.name);
+  const role = roles.get(metadata.name)?.cluster;
   if (role === undefined || isFaulty(candidates, 'Profile', spec.profile ?? '')) return;
   const profile = candidates.Profile.get(spec.profile ?? '')?.document;
   const clusters = [role, spec.cluster].map((name) => candidates.Cluster.get(name ?? '')?.document);
@@ -247,7 +247,7 @@ function checkDisks(
   { candidates, roles, found, merged }: MachineContext,
 ): void {
   const { spec, metadata } = machine.document;
-  const cluster = spec.cluster ?? roles.get(metadata.name);
+  const cluster = spec.cluster ?? roles.get(metadata.name)?.cluster;
   if (cluster === undefined) return;
   const profile = candidates.Profile.get(spec.profile ?? '');
   const writers = [machine, profile, candidates.Cluster.get(cluster)];
@@ -288,10 +288,10 @@ function* etcdFaults(
   { layers, data, boot, image }: MachineDisks,
   name: string,
   candidates: CandidateSet,
-  roles: ReadonlyMap<string, string>,
+  roles: ReadonlyMap<string, Membership>,
 ): Iterable<string> {
   const etcd = narrowestDisk('etcdDisk', layers);
-  const cluster = candidates.Cluster.get(roles.get(name) ?? '')?.document;
+  const cluster = candidates.Cluster.get(roles.get(name)?.cluster ?? '')?.document;
   if (etcd === undefined || cluster === undefined) return;
   if (!etcdMembers(cluster).includes(name)) {
     if (layers[0]?.etcdDisk !== undefined)

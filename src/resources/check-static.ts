@@ -14,7 +14,7 @@ import {
 } from './candidate.ts';
 import { checkPlace, type MachineContext } from './check-machines.ts';
 import type { NetworkView } from './check-networks.ts';
-import { clusterOfMachine } from './membership.ts';
+import { clusterOfMachine, type Membership } from './membership.ts';
 import { learnsAddresses, replaces, type StaticAddress, staticAddresses } from './static-addresses.ts';
 
 /** Machines that repeat an address which is in no Network; the first one has it by itself. */
@@ -156,7 +156,7 @@ export function checkSharedStatic(
 function usersOf(
   given: ReadonlyMap<string, unknown>,
   machines: ReadonlyMap<string, Candidate<'Machine'>>,
-  roles: ReadonlyMap<string, string>,
+  roles: ReadonlyMap<string, Membership>,
 ): ReadonlyMap<string, readonly Candidate<'Machine'>[]> {
   const users = new Map<string, Candidate<'Machine'>[]>([...given.keys()].map((key) => [key, []]));
   for (const machine of machines.values()) {

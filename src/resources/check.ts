@@ -22,7 +22,7 @@ import {
 } from './check-networks.ts';
 import { checkSharedStatic, checkStatic, reportRepeats } from './check-static.ts';
 import type { ProfileSpec } from './kinds.ts';
-import { clustersByMachine } from './membership.ts';
+import { type Membership, membershipsIn } from './membership.ts';
 import { secretsOf } from './secret-references.ts';
 
 /** Checks all documents. `candidates` contains each name at most once. */
@@ -85,8 +85,8 @@ function checkEach(
   reportMerged(context.merged, of.found);
 }
 
-const rolesIn = ({ Cluster }: CandidateSet): ReadonlyMap<string, string> =>
-  clustersByMachine([...Cluster.values()].map(({ document }) => document));
+const rolesIn = ({ Cluster }: CandidateSet): ReadonlyMap<string, Membership> =>
+  membershipsIn([...Cluster.values()].map(({ document }) => document));
 
 function checkProfile(profile: Candidate<'Profile'>, candidates: CandidateSet, found: CrossFault[]): void {
   const { spec }: { readonly spec: ProfileSpec } = profile.document;

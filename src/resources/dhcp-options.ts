@@ -23,29 +23,54 @@ const TYPES = [
 ] as const;
 type Type = (typeof TYPES)[number];
 
-/** The options that can be named; IANA's registry of BOOTP parameters has the names. */
-const KNOWN: readonly (readonly [number, string, Type])[] = [
+/**
+ * Options with their names, after IANA's registry of BOOTP parameters. Those with a type can be
+ * given by an operator; the others are in {@link SET_BY_MUSTER} or of the protocol.
+ */
+const KNOWN: readonly (readonly [code: number, name: string, type?: Type])[] = [
+  [1, 'subnet-mask'],
   [2, 'time-offset', 'int32'],
   [3, 'routers', 'ips'],
   [4, 'time-servers', 'ips'],
   [6, 'domain-name-servers', 'ips'],
   [7, 'log-servers', 'ips'],
   [9, 'lpr-servers', 'ips'],
+  [12, 'host-name'],
+  [13, 'boot-file-size'],
   [15, 'domain-name', 'text'],
   [17, 'root-path', 'text'],
   [19, 'ip-forwarding', 'flag'],
   [23, 'default-ip-ttl', 'uint8'],
   [26, 'interface-mtu', 'uint16'],
+  [28, 'broadcast-address'],
   [40, 'nis-domain', 'text'],
   [41, 'nis-servers', 'ips'],
   [42, 'ntp-servers', 'ips'],
   [43, 'vendor-specific', 'suboptions'],
   [44, 'netbios-name-servers', 'ips'],
   [46, 'netbios-node-type', 'uint8'],
+  [50, 'requested-address'],
+  [51, 'lease-time'],
+  [52, 'overload'],
+  [53, 'message-type'],
+  [54, 'server-identifier'],
+  [55, 'parameter-request-list'],
+  [56, 'message'],
+  [57, 'maximum-message-size'],
+  [58, 'renewal-time'],
+  [59, 'rebinding-time'],
+  [60, 'vendor-class'],
+  [61, 'client-identifier'],
   [66, 'tftp-server-name', 'text'],
   [67, 'bootfile-name', 'text'],
   [69, 'smtp-servers', 'ips'],
   [72, 'www-servers', 'ips'],
+  [77, 'user-class'],
+  [81, 'client-fqdn'],
+  [82, 'relay-agent-information'],
+  [93, 'client-architecture'],
+  [94, 'client-network-interface'],
+  [97, 'client-machine-identifier'],
   [100, 'posix-timezone', 'text'],
   [101, 'tz-timezone', 'text'],
   [108, 'ipv6-only-preferred', 'uint32'],
@@ -56,6 +81,7 @@ const KNOWN: readonly (readonly [number, string, Type])[] = [
   [125, 'vendor-identifying', 'hex'],
   [138, 'capwap-controllers', 'ips'],
   [150, 'tftp-server-addresses', 'ips'],
+  [175, 'ipxe-encapsulated'],
   [209, 'pxelinux-config-file', 'text'],
   [210, 'pxelinux-path-prefix', 'text'],
   [249, 'ms-classless-static-routes', 'routes'],
@@ -198,6 +224,9 @@ export function codeOf(option: number | string): number | undefined {
   return KNOWN.find(([, name]) => name === option)?.[0];
 }
 
+/** The name of an option; undefined for one that has none here. */
+export const optionName = (code: number): string | undefined => KNOWN.find(([known]) => known === code)?.[1];
+
 type Octets =
   | { readonly code: number; readonly octets: Buffer; readonly fault?: undefined }
   | { readonly fault: { readonly field: 'option' | 'type' | 'value'; readonly message: string } };
@@ -209,7 +238,7 @@ export function octetsOf({ option, type, value }: Pick<DhcpOption, 'option' | 't
   });
   const code = codeOf(option);
   if (code === undefined) {
-    const names = KNOWN.map(([, name]) => name);
+    const names = KNOWN.flatMap(([, name, its]) => (its === undefined ? [] : [name]));
     return fault(
       'option',
       `there is no option "${option}"${didYouMean(String(option), names) || '; write its number'}`,

@@ -12,6 +12,7 @@ import { join } from 'node:path';
 import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '../base/clock.ts';
 import { millis } from '../base/duration.ts';
+import { messageOf } from '../base/error-text.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
 import { decodeText } from './yaml.ts';
@@ -130,7 +131,7 @@ function unreadable(path: string, cause: unknown): MusterError {
   return new MusterError('E_UNREADABLE', `${path}: ${reason(cause)}`, { cause });
 }
 
-const reason = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause));
+const reason = (cause: unknown): string => messageOf(cause);
 
 /**
  * Editors write several times and rename. A change is read when the directory was quiet for this

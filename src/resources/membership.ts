@@ -16,24 +16,36 @@ export function etcdMembers({ spec }: { readonly spec: ClusterSpec }): readonly 
 
 type ClusterDocument = Pick<Document<'Cluster'>, 'metadata'> & { readonly spec: ClusterSpec };
 
+/** The Cluster that gives a machine a role, and the role. */
+export interface Membership {
+  readonly cluster: string;
+  readonly role: 'control plane' | 'worker' | 'etcd';
+}
+
 /**
- * By machine name, the name of the Cluster that gives it a role. If several Clusters do, which
- * `muster apply` refuses, the first one.
+ * By machine name, its membership. If several Clusters give it a role, which `muster apply`
+ * refuses, that of the first one.
  */
-export function clustersByMachine(clusters: Iterable<ClusterDocument>): ReadonlyMap<string, string> {
-  const found = new Map<string, string>();
-  for (const { metadata, spec } of clusters)
-    for (const name of spec.kubernetes ? machineNames(spec.kubernetes) : [])
-      if (!found.has(name)) found.set(name, metadata.name);
+export function membershipsIn(clusters: Iterable<ClusterDocument>): ReadonlyMap<string, Membership> {
+  const found = new Map<string, Membership>();
+  for (const { metadata, spec } of clusters) {
+    const { controlPlanes = [], workers = [], etcd } = spec.kubernetes ?? {};
+    const add = (role: Membership['role'], names: readonly string[]): void => {
+      for (const name of names) if (!found.has(name)) found.set(name, { cluster: metadata.name, role });
+    };
+    add('control plane', controlPlanes);
+    add('worker', workers);
+    add('etcd', etcd?.machines ?? []);
+  }
   return found;
 }
 
 /**
  * Name of the Cluster whose configuration a machine gets: the one that its document names,
- * otherwise the one that gives it a role. `roles`: the result of {@link clustersByMachine}.
+ * otherwise the one that gives it a role. `roles`: the result of {@link membershipsIn}.
  */
 export const clusterOfMachine = (
   name: string,
   machine: Document<'Machine'> | undefined,
-  roles: ReadonlyMap<string, string>,
-): string | undefined => machine?.spec.cluster ?? roles.get(name);
+  roles: ReadonlyMap<string, Membership>,
+): string | undefined => machine?.spec.cluster ?? roles.get(name)?.cluster;

@@ -18,6 +18,7 @@ import {
   type Schema,
   YAMLException,
 } from 'js-yaml';
+import { messageOf } from '../base/error-text.ts';
 import type { Fault, SourceSpot } from '../base/errors.ts';
 import { conflictAfter, endsConflict, slipIn } from './slips.ts';
 import { type Written, writtenScalars } from './yaml-written.ts';
@@ -199,7 +200,7 @@ function yamlFault(error: unknown, lines: Lines, chunk: string, from: number): F
     return { code: 'E_YAML', message: hintOf(reason), at };
   }
   const offset = error instanceof Refused ? error.offset : 0;
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   return { code: 'E_YAML', message, at: lines.spot(from + offset) };
 }
 

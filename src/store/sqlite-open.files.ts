@@ -1,8 +1,10 @@
 /** Opens the file of a store: creates a new one, refuses files that are not a store of Muster. */
-import { closeSync, fsyncSync, openSync } from 'node:fs';
+import { closeSync, openSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { messageOf } from '../base/error-text.ts';
 import { type ErrorCode, MusterError } from '../base/errors.ts';
+import { syncDirectorySync } from '../base/replace-file.files.ts';
 import { APPLICATION_ID, FORMAT, PRAGMAS, TABLES } from './sqlite-format.ts';
 
 /**
@@ -41,9 +43,7 @@ export function openDatabase(path: string): DatabaseSync {
  */
 function createFile(path: string): void {
   closeSync(openSync(path, 'a', 0o600));
-  const directory = openSync(dirname(path), 'r');
-  fsyncSync(directory);
-  closeSync(directory);
+  syncDirectorySync(dirname(path));
 }
 
 /** The format of the file; 0 when it is new. */
@@ -74,7 +74,7 @@ const OPENING: Readonly<Record<number, ErrorCode>> = {
 function openingError(error: unknown, path: string): MusterError {
   if (error instanceof MusterError) return error;
   const code = OPENING[primaryCode(error) ?? 0] ?? 'E_STORE_OPEN';
-  return new MusterError(code, `${path}: ${(error as Error).message}`, { cause: error });
+  return new MusterError(code, `${path}: ${messageOf(error)}`, { cause: error });
 }
 
 /** SQLite's primary result code of an error of node:sqlite; undefined for other errors. */

@@ -3,6 +3,7 @@
  * (sqlite-thread.files.ts).
  */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { prefixEnd } from './limits.ts';
 import { CHANGES_PER_REVISION, STATEMENTS } from './sqlite-format.ts';
@@ -317,7 +318,7 @@ function prepareAll(db: DatabaseSync): Statements {
 function writingError(cause: unknown): ThreadError {
   const code = primaryCode(cause);
   const damaged = code === 11 || code === 26; // SQLITE_CORRUPT, SQLITE_NOTADB
-  return { code: damaged ? 'E_STORE_DAMAGED' : 'E_STORE_WRITE', message: (cause as Error).message };
+  return { code: damaged ? 'E_STORE_DAMAGED' : 'E_STORE_WRITE', message: messageOf(cause) };
 }
 
 function thrownByThread(error: ThreadError): MusterError {

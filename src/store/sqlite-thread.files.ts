@@ -3,6 +3,7 @@
  * starts it.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { openDatabase } from './sqlite-open.files.ts';
 import { SqliteRecords } from './sqlite-records.files.ts';
@@ -55,7 +56,7 @@ function answer(records: SqliteRecords, request: ReadRequest): ReadReply {
 function threadError(error: unknown) {
   return error instanceof MusterError
     ? { code: error.code, message: error.message }
-    : { code: 'E_INTERNAL' as const, message: (error as Error).message };
+    : { code: 'E_INTERNAL' as const, message: messageOf(error) };
 }
 
 if (!isMainThread) serve(workerData as StoreThreadData, (message) => parentPort!.postMessage(message));

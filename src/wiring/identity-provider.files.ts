@@ -5,6 +5,7 @@ import { openProvider } from '../api/accounts/provider.socket.ts';
 import { ProviderLogins } from '../api/accounts/provider-logins.ts';
 import { decodeProvider } from '../api/accounts/provider-settings.ts';
 import type { Clock } from '../base/clock.ts';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { Secret } from '../base/secret.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
@@ -42,7 +43,7 @@ function read(file: string, forbidden: number): string {
     ({ mode } = statSync(file));
     text = readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new MusterError('E_UNREADABLE', `--oidc: ${file} cannot be read: ${(cause as Error).message}`, {
+    throw new MusterError('E_UNREADABLE', `--oidc: ${file} cannot be read: ${messageOf(cause)}`, {
       cause,
     });
   }

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { hostname, networkInterfaces } from 'node:os';
 import type { TlsPair } from '../api/api.server.ts';
 import { duration } from '../base/duration.ts';
+import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { serverCertificate } from '../pki/server-certificate.ts';
@@ -92,7 +93,7 @@ function read(file: string): string {
   try {
     return readFileSync(file, 'utf8');
   } catch (cause) {
-    throw new MusterError('E_UNREADABLE', `${file} cannot be read: ${(cause as Error).message}`, { cause });
+    throw new MusterError('E_UNREADABLE', `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }
 

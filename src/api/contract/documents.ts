@@ -79,6 +79,10 @@ export const knownMachine = z.strictObject({
 /** Columns that are computed when a document is shown. */
 const outlook = {
   profile: z.string().optional().meta({ description: 'The profile that it names, or that selects it.' }),
+  member: z
+    .strictObject({ cluster: z.string(), role: z.enum(['control plane', 'worker', 'etcd']) })
+    .optional()
+    .meta({ description: 'The Cluster that gives it a role in Kubernetes, and the role.' }),
   outlook: reason.optional().meta({ description: 'Why the machine would be held if it booted now.' }),
   trust: trust.optional(),
   waits: reason.optional().meta({ description: 'Why its agent waits for an operator.' }),

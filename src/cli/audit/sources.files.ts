@@ -4,6 +4,7 @@
 import { createReadStream } from 'node:fs';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import { segmentStart } from '../../events/audit-segments.files.ts';
 
@@ -13,7 +14,7 @@ export interface AuditFile {
 }
 
 const failed = (path: string, error: unknown): MusterError =>
-  new MusterError('E_AUDIT_FILE', `${path}: ${(error as Error).message}`, { cause: error });
+  new MusterError('E_AUDIT_FILE', `${path}: ${messageOf(error)}`, { cause: error });
 
 /**
  * The files to read, oldest first.

@@ -4,6 +4,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { once } from 'node:events';
 import { get } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { messageOf } from '../../base/error-text.ts';
 import { ANY, formatIpv4 } from '../../base/ipv4.ts';
 import { MESSAGE, OPTION } from '../../pxe/dhcp/options.ts';
 import { addressOption, BROADCAST_FLAG, decode, encode, messageType } from '../../pxe/dhcp/packet.ts';
@@ -28,7 +29,7 @@ export async function askForOffers(broadcast: string): Promise<readonly Offer[] 
     const { code } = error as NodeJS.ErrnoException;
     if (code === 'EACCES') return 'root only may ask: run it with sudo';
     if (code === 'EADDRINUSE') return 'another program of this host has UDP port 68 for itself';
-    return (error as Error).message;
+    return messageOf(error);
   } finally {
     socket.close();
   }
@@ -86,7 +87,7 @@ export async function fetchByTftp(
     });
     return await Promise.race([promise, late]);
   } catch (error) {
-    return { ok: false, text: (error as Error).message };
+    return { ok: false, text: messageOf(error) };
   } finally {
     socket.close();
   }
@@ -103,7 +104,7 @@ export async function askByHttp(url: string): Promise<{ readonly ok: boolean; re
     await once(asking, 'response');
     return { ok: true, text: `${url} answers` };
   } catch (error) {
-    return { ok: false, text: `${url}: ${(error as Error).message}` };
+    return { ok: false, text: `${url}: ${messageOf(error)}` };
   } finally {
     asking.on('error', () => {}).destroy();
   }

@@ -1,6 +1,7 @@
 /** `muster import csv` and `muster import kubespray`: write documents, and change nothing else. */
 import fs from 'node:fs';
 import path from 'node:path';
+import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import { EXIT, type Io } from '../io.ts';
 import { yamlText } from '../output.ts';
@@ -89,7 +90,7 @@ function groupVariables(directory: string, skipped: string[]): Record<string, st
     try {
       Object.assign(found, scalarsOf(foreignYaml(textOf(file), file)));
     } catch (error) {
-      skipped.push(`${(error as Error).message}; this file is not translated`);
+      skipped.push(`${messageOf(error)}; this file is not translated`);
     }
   }
   return found;

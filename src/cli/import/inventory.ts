@@ -1,5 +1,6 @@
 /** Reads inventories of Ansible, as INI or YAML: hosts with their variables, and groups. Pure. */
 import { load } from 'js-yaml';
+import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 
 export interface Inventory {
@@ -133,7 +134,7 @@ export function foreignYaml(text: string, file: string): unknown {
   try {
     return load(text);
   } catch (cause) {
-    throw new MusterError('E_YAML', `${file}: ${(cause as Error).message.split('\n')[0]}`, { cause });
+    throw new MusterError('E_YAML', `${file}: ${messageOf(cause).split('\n')[0]}`, { cause });
   }
 }
 

@@ -5,8 +5,10 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parsed } from '../../base/foreign-json.ts';
+import { replaceFile } from '../../base/replace-file.files.ts';
 import type { Io } from '../io.ts';
 
 /** One server. */
@@ -117,11 +119,9 @@ export function keepContext(env: Io['env'], url: string, context: Context | unde
   const value: Contexts = { ...(context && { current: url }), contexts };
   try {
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-    const fresh = `${file}.${process.pid}`;
-    fs.writeFileSync(fresh, `${JSON.stringify(value, undefined, 2)}\n`, { mode: 0o600 });
-    fs.renameSync(fresh, file);
+    replaceFile(file, `${JSON.stringify(value, undefined, 2)}\n`);
   } catch (cause) {
-    throw new MusterError('E_UNREADABLE', `${file} cannot be written: ${(cause as Error).message}`, {
+    throw new MusterError('E_UNREADABLE', `${file} cannot be written: ${messageOf(cause)}`, {
       cause,
     });
   }

@@ -9,6 +9,7 @@ import path from 'node:path';
 import type { Answer } from '../../api/operations.ts';
 import { duration } from '../../base/duration.ts';
 import { parsed } from '../../base/foreign-json.ts';
+import { replaceFile } from '../../base/replace-file.files.ts';
 import { EXEC_API, kubeconfigText } from '../../pki/kubeconfig.ts';
 import type { ApiClient } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -94,9 +95,7 @@ export function decodeCredential(text: string, now: number): Credential | undefi
 function keep(file: string, credential: Credential): void {
   try {
     fs.mkdirSync(path.dirname(file), { recursive: true, mode: 0o700 });
-    const fresh = `${file}.${process.pid}`;
-    fs.writeFileSync(fresh, JSON.stringify(credential), { mode: 0o600 });
-    fs.renameSync(fresh, file);
+    replaceFile(file, JSON.stringify(credential));
   } catch {
     // A home that is read only, for instance.
   }

@@ -1,9 +1,9 @@
 /** `muster pki export`: copies all keys into one file that a passphrase opens. */
 import fs from 'node:fs';
 import path from 'node:path';
-
 import { tar } from '../../artifacts/tar.ts';
 import { MusterError } from '../../base/errors.ts';
+import { syncDirectorySync } from '../../base/replace-file.files.ts';
 import { ageDecrypt, ageEncrypt } from '../../pki/age.ts';
 import { type ExportedScope, generationsOf } from '../../pki/exported.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
@@ -87,10 +87,5 @@ function writeDurably(file: string, octets: Buffer): void {
   } finally {
     fs.rmSync(begun, { force: true });
   }
-  const opened = fs.openSync(directory, 'r');
-  try {
-    fs.fsyncSync(opened);
-  } finally {
-    fs.closeSync(opened);
-  }
+  syncDirectorySync(directory);
 }

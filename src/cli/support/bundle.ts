@@ -3,6 +3,7 @@
  * except for their names and status, because they can hold password hashes and tokens.
  */
 import { createHash } from 'node:crypto';
+import { messageOf } from '../../base/error-text.ts';
 import { VERSION } from '../../base/version.ts';
 import type { ApiClient } from '../client.socket.ts';
 
@@ -54,7 +55,7 @@ export async function collect(
       files.push({ name, text: jsonOf(view(answer)) });
       return answer;
     } catch (error) {
-      files.push({ name: `${name}.error`, text: `${(error as Error).message}\n` });
+      files.push({ name: `${name}.error`, text: `${messageOf(error)}\n` });
       return undefined;
     }
   };

@@ -2,8 +2,8 @@
 import { writeFile } from 'node:fs/promises';
 import { arch, cpus, networkInterfaces, release, totalmem } from 'node:os';
 import { gzipSync } from 'node:zlib';
-
 import { tar } from '../../artifacts/tar.ts';
+import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -33,7 +33,7 @@ export async function support(options: SupportOptions, io: Io): Promise<number> 
   try {
     await writeFile(options.output, gzipSync(tar(entries)), { mode: 0o600, flag: 'wx' });
   } catch (cause) {
-    throw new MusterError('E_USAGE', `${options.output} cannot be made: ${(cause as Error).message}`, {
+    throw new MusterError('E_USAGE', `${options.output} cannot be made: ${messageOf(cause)}`, {
       cause,
     });
   }

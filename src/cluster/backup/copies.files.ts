@@ -1,8 +1,9 @@
 /** Copies of snapshots: in a directory of the boot host, or wherever a program brings them. */
 import { execFile } from 'node:child_process';
-import { copyFile, open, rename, rm } from 'node:fs/promises';
+import { copyFile, open, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { moveDurably } from '../../base/replace-file.files.ts';
 import type { SnapshotCopy } from '../../resources/backup-spec.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { SnapshotFiles } from './snapshot-files.files.ts';
@@ -61,5 +62,5 @@ async function copyDurably(from: string, to: string): Promise<void> {
   } finally {
     await handle.close();
   }
-  await rename(begun, to);
+  await moveDurably(begun, to);
 }

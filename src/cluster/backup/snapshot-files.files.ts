@@ -5,9 +5,11 @@
  */
 import { randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { type FileHandle, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
+import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
+import { moveDurably, replaceDurably } from '../../base/replace-file.files.ts';
 import { KEY_OCTETS, openedStream } from '../../pki/sealed-stream.ts';
 import type { Vault } from '../../pki/vault.ts';
 import { name } from '../../resources/fields.ts';
@@ -75,29 +77,6 @@ const unlessAbsent = async <T>(work: Promise<T>, absent: T): Promise<T> => {
   }
 };
 
-/** Writes a file so that its path has either the old or the new text, whole. */
-export async function replaceFile(file: string, text: string): Promise<void> {
-  const begun = `${file}.new`;
-  const handle = await open(begun, 'w', 0o600);
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(begun, file);
-  await syncDirectory(path.dirname(file));
-}
-
-export async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
 /** Why octets could not be written, with what to do. */
 function writeFault(error: unknown, directory: string): unknown {
   const { code } = error as NodeJS.ErrnoException;
@@ -150,14 +129,14 @@ export async function openSnapshotFiles(deps: SnapshotFilesDeps): Promise<Snapsh
         if (`${snapshot.id}.json` !== name) throw new MusterError('E_SNAPSHOT', `${file} names another id`);
         items.push(snapshot);
       } catch (error) {
-        faults.push((error as Error).message);
+        faults.push(messageOf(error));
       }
     }
     return { items, faults };
   };
 
   const describe: SnapshotFiles['describe'] = (snapshot) =>
-    replaceFile(paths(snapshot).description, encodeSnapshot(snapshot));
+    replaceDurably(paths(snapshot).description, encodeSnapshot(snapshot));
 
   return {
     receive: (cluster, id, expected) => receive(deps, paths({ cluster, id }).data, expected, { describe }),
@@ -253,8 +232,7 @@ async function receive(
       if (fault !== undefined) throw new MusterError('E_SNAPSHOT', `the snapshot is not whole: ${fault}`);
       await file.sync();
       await close();
-      await rename(begun, data);
-      await syncDirectory(path.dirname(data));
+      await moveDurably(begun, data);
       const sealed = vault.seal(sealName(known), key.toString('base64'));
       const snapshot: Snapshot = { v: 1, ...known, size: received.size, sealed };
       await describe(snapshot);

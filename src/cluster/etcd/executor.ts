@@ -3,8 +3,10 @@
  * promoted. Each result is stored before the next step, so a restarted server continues from the
  * record.
  */
+
 import { type Clock, pause } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
+import { messageOf } from '../../base/error-text.ts';
 import type { Log } from '../../base/log.ts';
 import { apart } from '../../base/rehearsal.ts';
 import type { ClusterState } from './cluster-state.ts';
@@ -85,7 +87,7 @@ export class Executor {
       } catch (error) {
         // etcd answers "unhealthy cluster" for seconds after a removal, and "not in sync" until the
         // learner has caught up. Then the executor asks it again.
-        state.waiting = `${step.do}: ${(error as Error).message}`;
+        state.waiting = `${step.do}: ${messageOf(error)}`;
         log.debug({ err: error, cluster }, 'replacing a member: etcd refuses for now');
       }
       await pause(clock, interval, signal);

@@ -3,8 +3,10 @@
  * after the other with the leader last, disarms NOSPACE, and looks whether a write is accepted.
  * Every step can be repeated, so an order that was cut off is given again.
  */
+
 import { type Clock, pause } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
+import { messageOf } from '../../base/error-text.ts';
 import {
   alarmsOf,
   type EtcdCondition,
@@ -110,7 +112,7 @@ export async function reclaim(of: Reclaiming): Promise<void> {
   try {
     await etcd.write(members);
   } catch (error) {
-    throw new Error(`etcd refuses a write all the same: ${(error as Error).message}`, { cause: error });
+    throw new Error(`etcd refuses a write all the same: ${messageOf(error)}`, { cause: error });
   }
   note(reclaimStep('reclaimed', { space: spaceText(after) }));
 }

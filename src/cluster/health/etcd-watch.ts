@@ -5,6 +5,7 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
+import { messageOf } from '../../base/error-text.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
@@ -144,7 +145,7 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
     const of = { members, quota, etcd: gateway(cluster), clock, signal, ...others(cluster) };
     const note = (step: ReclaimStep): void => record(cluster, step);
     await defragmentOne({ ...of, note }, due.name).catch((error: unknown) =>
-      note(reclaimStep('failed', { why: error instanceof Error ? error.message : String(error) })),
+      note(reclaimStep('failed', { why: messageOf(error) })),
     );
   };
 

@@ -3,8 +3,10 @@
  * API's Service and connects to that Service. The result is the pod's termination message, so it
  * can be read from the API without fetching logs.
  */
+
 import type { Clock } from '../../base/clock.ts';
 import { duration } from '../../base/duration.ts';
+import { messageOf } from '../../base/error-text.ts';
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import { type Kube, KubeRefusal } from '../kube.ts';
 import type { ResolvedCluster } from '../model/resolved-cluster.ts';
@@ -145,7 +147,7 @@ async function probeOne(
       if (found) return found;
       says = waitsFor(status);
     } catch (error) {
-      says = error instanceof Error ? error.message : String(error);
+      says = messageOf(error);
       if (isFinal(error)) return { node, says };
     }
     if (clock.monotonic() > end || signal.aborted) return { node, says };

@@ -3,8 +3,10 @@
  * right, and whether another machine has the same machine-id. The machine's own checks are in
  * checks.ts.
  */
+
 import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { Clock } from '../../base/clock.ts';
+import { apartText } from '../../base/clock-judge.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 
 interface PreflightFault {
@@ -22,28 +24,13 @@ const CLOCK_MAY_BE_OFF = duration('5m');
  */
 const HEARD_WITHIN = duration('45s');
 
-const UNITS = [
-  ['year', 365 * 86_400],
-  ['day', 86_400],
-  ['hour', 3_600],
-  ['minute', 60],
-] as const;
-
-/** A time in words, like `3 hours`: in the largest unit that fits, rounded; at least a minute. */
-function inWords(ms: number): string {
-  const seconds = ms / 1000;
-  const [unit, size] = UNITS.find(([, one]) => seconds >= one) ?? UNITS[3];
-  const count = Math.max(1, Math.round(seconds / size));
-  return `${count} ${unit}${count === 1 ? '' : 's'}`;
-}
-
 /** Compares a machine's clock with the boot host's; both are ms since 1970. */
 function clockFault(clock: number, now: number): PreflightFault | undefined {
   const off = clock - now;
   if (Math.abs(off) <= CLOCK_MAY_BE_OFF) return undefined;
   return {
     code: 'clock',
-    text: `Its clock is ${inWords(Math.abs(off))} ${off > 0 ? 'ahead' : 'behind'}: set it in the firmware, or name timeServers.`,
+    text: `Its clock is ${apartText(off)}: set it in the firmware, or name timeServers.`,
   };
 }
 

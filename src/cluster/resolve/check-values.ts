@@ -86,13 +86,13 @@ export function valueFaults(resolved: ResolvedCluster): readonly ValueFault[] {
     const result = schema?.safeParse(value);
     return result === undefined || result.success
       ? []
-      : [{ path, message: result.error.issues.map(messageOf(value)).join('; ') }];
+      : [{ path, message: result.error.issues.map(issueText(value)).join('; ') }];
   });
   return [...found, ...serviceFaults(resolved)];
 }
 
 /** The issue's message; if the value is a list, the faulty item comes before it. */
-const messageOf =
+const issueText =
   (value: Value) =>
   ({ message, path: [item] }: { readonly message: string; readonly path: readonly PropertyKey[] }): string =>
     Array.isArray(value) && typeof item === 'number' ? `"${String(value[item])}": ${message}` : message;

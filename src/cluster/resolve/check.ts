@@ -15,6 +15,7 @@ import { compareVersions, ETCD_MINORS, kubeletGates, minorOf, RELEASES } from '.
 import { policyFaults } from './check-policy.ts';
 import { registryFaults } from './check-registries.ts';
 import { nodePrefix } from './derive.ts';
+import { SKEW_RULES } from './skew.ts';
 import { auditLogFaults, staticPodFaults } from './static-pods.ts';
 
 type Found = ClusterFault[];
@@ -88,9 +89,8 @@ function checkVersions(resolved: ResolvedCluster, found: Found): void {
         `${api} has another minor version than ${resolved.kubernetes.version}; set version instead`,
       ),
     );
-  // https://kubernetes.io/releases/version-skew-policy/
-  const skew = { 'kube-controller-manager': 1, 'kube-scheduler': 1, kubelet: 3, 'kube-proxy': 3 } as const;
-  for (const [what, most] of Object.entries(skew) as [keyof typeof skew, number][]) {
+  for (const { program: what, than, older: most } of SKEW_RULES) {
+    if (than !== 'kube-apiserver' || what === than || what === 'kubectl') continue;
     const older = Number(minorOf(api).split('.')[1]) - Number(minorOf(versions[what]).split('.')[1]);
     if (older < 0 || compareVersions(versions[what].replace(/-.*/, ''), api) > 0)
       found.push(

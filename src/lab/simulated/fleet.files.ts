@@ -7,8 +7,9 @@
  * Exits 1 when a machine did not settle; the result says which and why.
  */
 import { once } from 'node:events';
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
+import { replaceFile } from '../../base/replace-file.files.ts';
 import { DhcpTalk } from './dhcp.socket.ts';
 import { SERVER } from './documents.files.ts';
 import {
@@ -205,10 +206,7 @@ function resultOf(
 if (import.meta.main) {
   const [orders, results] = process.argv.slice(2) as [string, string];
   const order = JSON.parse(readFileSync(orders, 'utf8')) as FleetOrder;
-  const write = (file: string, value: unknown): void => {
-    writeFileSync(`${file}.new`, JSON.stringify(value));
-    renameSync(`${file}.new`, file);
-  };
+  const write = (file: string, value: unknown): void => replaceFile(file, JSON.stringify(value));
   const result = await run(order, {
     settled: (first) => write(results, first),
     lost: (all) => write(`${results}.lost`, all),

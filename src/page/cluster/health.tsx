@@ -2,10 +2,11 @@
 
 import { useState } from 'preact/hooks';
 import type { Answer } from '../../api/operations.ts';
+import { ageText } from '../../base/age.ts';
 
 import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
-import { age, moment } from '../base/times.ts';
+import { moment } from '../base/times.ts';
 import { allRows } from '../fleet/machines.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { commands, Loading, ProblemNote } from '../parts/note.tsx';
@@ -90,7 +91,7 @@ function Assembly({
                 <Link to={['machines', member.name]}>{member.name}</Link>
               </td>
               <td>
-                {member.heardMsAgo === undefined ? 'not yet' : `${age(member.heardMsAgo)} ago`}{' '}
+                {member.heardMsAgo === undefined ? 'not yet' : `${ageText(member.heardMsAgo)} ago`}{' '}
                 {member.silent && <Badge tone="warn">silent</Badge>}
               </td>
               <td>

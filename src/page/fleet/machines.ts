@@ -9,7 +9,7 @@ import type { EventView } from '../../api/times.ts';
 import { coalesce, now, throttle } from '../base/clock.ts';
 import { ask, Problem } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
-import { byName, type Memberships, membershipsOf, type Phase, type Row, rowOf } from './row.ts';
+import { byName, type Phase, type Row, rowOf } from './row.ts';
 
 /** Changes are drawn at once, and not more often than this. */
 const DRAW_EVERY_MS = 80;
@@ -32,7 +32,6 @@ const visible = new Set<string>();
 /** When a machine was last fetched, and when an event last moved its phase. */
 const fetched = new Map<string, number>();
 const moved = new Map<string, number>();
-let memberships: Memberships = new Map();
 
 const drawn = signal(0);
 export const loading = signal(true);
@@ -72,7 +71,7 @@ function put(machine: Shown, asked?: number): void {
   const kept = asked === undefined ? machine : latest(machine, asked);
   shown.set(name, kept);
   if (!rows.has(name)) disorder = true;
-  rows.set(name, rowOf(kept, memberships));
+  rows.set(name, rowOf(kept));
 }
 
 /** An answer may be older than an event that came while it was under way: that phase stays. */
@@ -83,15 +82,11 @@ function latest(machine: Shown, asked: number): Shown {
   return { ...machine, status: { ...machine.status, phase, since } };
 }
 
-/** Fetches all machines and clusters. */
+/** Fetches all machines. */
 async function loadMachines(): Promise<void> {
   const asked = now();
   try {
-    const [machines, clusters] = await Promise.all([
-      ask('GET /v1/:kind', { params: { kind: 'machines' }, query: { brief: true } }),
-      ask('GET /v1/:kind', { params: { kind: 'clusters' } }),
-    ]);
-    memberships = membershipsOf(clusters.items);
+    const machines = await ask('GET /v1/:kind', { params: { kind: 'machines' }, query: { brief: true } });
     const listed = new Set(machines.items.map(({ metadata }) => metadata.name));
     for (const name of shown.keys()) if (!listed.has(name)) forget(name);
     stale.clear();

@@ -1,7 +1,7 @@
 /** A machine as a row of the fleet, filters and orders of rows. Pure. */
 import type { Shown } from '../../api/shown.ts';
 import type { StatusView } from '../../api/times.ts';
-import type { ClusterSpec, MachineSpec } from '../../resources/kinds.ts';
+import type { MachineSpec } from '../../resources/kinds.ts';
 
 export type Phase = StatusView['phase'];
 /** How a value is coloured; its text says the same. */
@@ -44,26 +44,6 @@ export interface Row {
   readonly order: string;
 }
 
-/** Machine → the cluster that names it, and its role there. */
-export type Memberships = ReadonlyMap<string, { readonly cluster: string; readonly role: string }>;
-
-/** The memberships that Cluster documents give. */
-export function membershipsOf(clusters: readonly Shown[]): Memberships {
-  const found = new Map<string, { cluster: string; role: string }>();
-  for (const { metadata, spec } of clusters) {
-    const kubernetes = (spec as ClusterSpec | undefined)?.kubernetes;
-    if (!kubernetes) continue;
-    const lists = [
-      ['control plane', kubernetes.controlPlanes],
-      ['worker', kubernetes.workers],
-      ['etcd', (kubernetes as { etcd?: { machines?: readonly string[] } }).etcd?.machines],
-    ] as const;
-    for (const [role, names] of lists)
-      for (const name of names ?? []) if (!found.has(name)) found.set(name, { cluster: metadata.name, role });
-  }
-  return found;
-}
-
 /** What needs attention, the most urgent first. */
 export function troubleOf({
   alarm,
@@ -83,12 +63,12 @@ export function troubleOf({
 
 const pick = ({ code, text }: { readonly code: string; readonly text: string }) => ({ code, text });
 
-export function rowOf(machine: Shown, memberships: Memberships): Row {
+export function rowOf(machine: Shown): Row {
   const { metadata, status } = machine;
   const spec = machine.spec as MachineSpec | undefined;
   const { name, labels = {} } = metadata;
   const phase = status.phase ?? 'registered';
-  const member = memberships.get(name);
+  const { member } = status;
   const cluster = member?.cluster ?? spec?.cluster ?? '';
   const address = status.lease ?? spec?.addresses?.[0] ?? status.seen?.address ?? '';
   const { manufacturer = '', product = '', serial = '', macs = [] } = status.seen ?? {};

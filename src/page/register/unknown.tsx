@@ -2,9 +2,10 @@
 import { useState } from 'preact/hooks';
 import type { InventoryView } from '../../api/operations/inventory.ts';
 import type { Shown } from '../../api/shown.ts';
+import { ageText } from '../../base/age.ts';
 import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
-import { age, moment } from '../base/times.ts';
+import { moment } from '../base/times.ts';
 import { changed } from '../fleet/machines.ts';
 import { PLAIN_CLAIM, partFacts } from '../machine/parts.ts';
 import { Link } from '../parts/badge.tsx';
@@ -42,11 +43,11 @@ export function Unknown({ machine, parts, profiles, clusters, now }: UnknownProp
           ['Asset tag', seen?.assetTag],
           [
             'First seen',
-            firstSeen && <time title={moment(firstSeen)}>{age(now - Date.parse(firstSeen))} ago</time>,
+            firstSeen && <time title={moment(firstSeen)}>{ageText(now - Date.parse(firstSeen))} ago</time>,
           ],
           [
             'Last seen',
-            lastSeen && <time title={moment(lastSeen)}>{age(now - Date.parse(lastSeen))} ago</time>,
+            lastSeen && <time title={moment(lastSeen)}>{ageText(now - Date.parse(lastSeen))} ago</time>,
           ],
         ]}
       />

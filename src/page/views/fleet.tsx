@@ -1,8 +1,9 @@
 /** All machines: filters, a live table, and racks. */
 import { useMemo, useRef, useState } from 'preact/hooks';
+import { ageText } from '../../base/age.ts';
 import { place, setQuery } from '../base/place.ts';
 import { may } from '../base/session.ts';
-import { age, count, moment } from '../base/times.ts';
+import { count, moment } from '../base/times.ts';
 import { Actions } from '../fleet/actions.tsx';
 import { allRows, fault, loading, show } from '../fleet/machines.ts';
 import { Racks } from '../fleet/racks.tsx';
@@ -65,7 +66,7 @@ const columns = (now: number): readonly Column<Row>[] => [
     label: 'Since',
     sorts: true,
     class: 'wide-only number',
-    cell: ({ since }) => since && <time title={moment(since)}>{age(now - Date.parse(since))}</time>,
+    cell: ({ since }) => since && <time title={moment(since)}>{ageText(now - Date.parse(since))}</time>,
   },
 ];
 

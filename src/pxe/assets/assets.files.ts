@@ -7,11 +7,13 @@
  */
 import { createHash } from 'node:crypto';
 import type { Stats } from 'node:fs';
-import { mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import { mkdir, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
+import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
+import { moveDurably } from '../../base/replace-file.files.ts';
 import type { OpenedAssets, ServedFile } from './assets.ts';
 import { readLoaders } from './loaders.files.ts';
 import {
@@ -131,7 +133,7 @@ export async function openAssets(options: AssetOptions): Promise<Assets> {
   } catch (cause) {
     throw new MusterError(
       'E_ASSET_WRITE',
-      `the asset directory ${directory} cannot be used: ${(cause as Error).message}`,
+      `the asset directory ${directory} cannot be used: ${messageOf(cause)}`,
       { cause },
     );
   }
@@ -246,8 +248,7 @@ class AssetDirectory implements Assets {
     const { size, complete } = await receivePart(partial, upload, this.#hashes, this.#room);
     if (!complete) return { sha256, complete, received: size };
     const path = this.#path('sha256', sha256);
-    await rename(partial, path);
-    await syncDirectory(this.#path('sha256'));
+    await moveDurably(partial, path);
     this.#files.set(sha256, { path, size, modified: (await stat(path)).mtime });
     this.#log.info({ sha256, size }, 'asset stored');
     return { sha256, complete: true, received: size };
@@ -329,15 +330,6 @@ async function clean(directory: string, log: Log): Promise<void> {
   }
 }
 
-async function syncDirectory(path: string): Promise<void> {
-  const directory = await open(path, 'r');
-  try {
-    await directory.sync();
-  } finally {
-    await directory.close();
-  }
-}
-
 /** System errors whose cause an operator has to remove. */
 const DISK_ERRORS = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EACCES', 'EFBIG']);
 
@@ -345,6 +337,6 @@ function writeFailure(error: unknown, directory: string): unknown {
   const code = (error as NodeJS.ErrnoException).code;
   if (error instanceof MusterError || code === undefined || !DISK_ERRORS.has(code)) return error;
   if (isLackOfSpace(error))
-    return new MusterError('E_ASSET_SPACE', `${directory}: ${(error as Error).message}`, { cause: error });
-  return new MusterError('E_ASSET_WRITE', `${directory}: ${(error as Error).message}`, { cause: error });
+    return new MusterError('E_ASSET_SPACE', `${directory}: ${messageOf(error)}`, { cause: error });
+  return new MusterError('E_ASSET_WRITE', `${directory}: ${messageOf(error)}`, { cause: error });
 }

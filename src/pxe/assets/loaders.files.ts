@@ -5,6 +5,7 @@
  */
 import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
+import { messageOf } from '../../base/error-text.ts';
 import type { Log } from '../../base/log.ts';
 import { LOADER_NAME } from '../../resources/fields.ts';
 import type { ServedFile } from './assets.ts';
@@ -27,7 +28,7 @@ export function readLoaders(directories: readonly string[], log: Log): ReadonlyM
       root = realpathSync(directory);
       names = readdirSync(root).sort();
     } catch (error) {
-      log.warn({ directory, error: (error as Error).message }, 'no boot loaders from this directory');
+      log.warn({ directory, error: messageOf(error) }, 'no boot loaders from this directory');
       continue;
     }
     for (const name of names) {
@@ -38,7 +39,7 @@ export function readLoaders(directories: readonly string[], log: Log): ReadonlyM
         if (typeof file === 'string') log.warn({ path, why: file }, 'not served as a boot loader');
         else if (file) found.set(name, file);
       } catch (error) {
-        log.warn({ path, why: (error as Error).message }, 'not served as a boot loader');
+        log.warn({ path, why: messageOf(error) }, 'not served as a boot loader');
       }
     }
   }

@@ -5,6 +5,7 @@
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type FileHandle, open, rm } from 'node:fs/promises';
+import { setBounded } from '../../base/aged.ts';
 import { MusterError } from '../../base/errors.ts';
 import { reserveOf, type Space } from './space.files.ts';
 
@@ -115,9 +116,7 @@ export async function receivePart(
         throw new MusterError('E_ASSET_OFFSET', `more than the ${total} octets came that were announced`);
     }
     if (total !== undefined && size < total) {
-      const oldest = hashes.size >= MAX_HASHES ? hashes.keys().next().value : undefined;
-      if (oldest !== undefined) hashes.delete(oldest);
-      hashes.set(sha256, { hash, size });
+      setBounded(hashes, sha256, { hash, size }, MAX_HASHES);
       return { size, complete: false };
     }
     const actual = hash.digest('hex');

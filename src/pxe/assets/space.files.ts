@@ -5,6 +5,7 @@
 import { statfs } from 'node:fs/promises';
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
+import { messageOf } from '../../base/error-text.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 
@@ -61,7 +62,7 @@ export function watchSpace(parts: {
         );
       low = space.free < reserve;
     } catch (error) {
-      log.debug({ directory, error: (error as Error).message }, 'the free space could not be measured');
+      log.debug({ directory, error: messageOf(error) }, 'the free space could not be measured');
     }
     if (!stopped) cancel = clock.after(MEASURE_EVERY, () => void measure());
   };

@@ -2,9 +2,11 @@
  * First-boot configuration of a boot session: rendered once, and kept while nothing that it depends
  * on changes.
  */
+
 import type { AgentBoot } from '../../agent/serve/agents.ts';
 import { disksOf, getsAgent, layerRequest } from '../../agent/serve/machine-layer.ts';
 import type { Plan } from '../../agent/wire/plan.ts';
+import { setBounded } from '../../base/aged.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Mac } from '../../base/mac.ts';
 import { type Parts, renderInput } from '../../ignition/input.ts';
@@ -84,8 +86,7 @@ export function createConfigurations(deps: ConfigurationDeps): Configurations {
       if (found && found.entry === wanted.member.entry && found.inventory === inventory) return found.result;
       const result = rendered(deps, wanted);
       kept.delete(key);
-      if (kept.size >= KEPT) kept.delete(kept.keys().next().value!);
-      kept.set(key, { entry: wanted.member.entry, inventory, result });
+      setBounded(kept, key, { entry: wanted.member.entry, inventory, result }, KEPT);
       return result;
     },
     documentsChanged: () => kept.clear(),

@@ -11,7 +11,7 @@ import type { Rendered } from '../../ignition/rendered.ts';
 import { type Match, POINTS, type Recognition } from '../../machines/recognition.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { Selection } from '../../machines/select.ts';
-import { clustersByMachine } from '../../resources/membership.ts';
+import { membershipsIn } from '../../resources/membership.ts';
 import { firmwareCodes } from '../firmware/architectures.ts';
 import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline, reservedAddress } from './boot-context.ts';
@@ -319,7 +319,7 @@ function recognisedSteps(examined: Case): readonly ExplainStep[] {
 function clusterSteps({ catalog }: BootContext, { member }: Case): readonly ExplainStep[] {
   if (!member) return [];
   const clusters = catalog.list('Cluster').map(({ document }) => document);
-  const cluster = clustersByMachine(clusters).get(member.name);
+  const cluster = membershipsIn(clusters).get(member.name)?.cluster;
   const spec = clusters.find(({ metadata }) => metadata.name === cluster)?.spec.kubernetes;
   if (!spec) return [];
   const role = spec.controlPlanes.includes(member.name)

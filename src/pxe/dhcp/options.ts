@@ -1,9 +1,11 @@
 /**
- * DHCP options as a table: name, type and source of each. Options that are not in the table pass
- * decoding and encoding as raw octets; the table is for names, printing and fixed sizes.
+ * DHCP options as a table: type and source of each that Muster reads or writes; their names are in
+ * src/resources/dhcp-options.ts. Options that are not in the table pass decoding and encoding as raw
+ * octets; the table is for printing and fixed sizes.
  */
 import { hex } from '../../base/bytes.ts';
 import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
+import { optionName } from '../../resources/dhcp-options.ts';
 
 type OptionType =
   | 'flag'
@@ -22,51 +24,50 @@ type OptionType =
 
 interface OptionKind {
   readonly code: number;
-  readonly name: string;
   readonly type: OptionType;
   /** The document that defines the option. */
   readonly source: string;
 }
 
-const kind = <C extends number>(code: C, name: string, type: OptionType, source: string) =>
-  ({ code, name, type, source }) as const;
+const kind = <C extends number>(code: C, type: OptionType, source: string) =>
+  ({ code, type, source }) as const;
 
 /** All options that Muster reads, writes or prints by name. */
 const OPTIONS = {
-  subnetMask: kind(1, 'subnet-mask', 'ip', 'RFC 2132 §3.3'),
-  routers: kind(3, 'routers', 'ips', 'RFC 2132 §3.5'),
-  dns: kind(6, 'domain-name-servers', 'ips', 'RFC 2132 §3.8'),
-  hostname: kind(12, 'host-name', 'text', 'RFC 2132 §3.14'),
-  bootFileSize: kind(13, 'boot-file-size', 'uint16', 'RFC 2132 §3.15'),
-  domain: kind(15, 'domain-name', 'text', 'RFC 2132 §3.17'),
-  rootPath: kind(17, 'root-path', 'text', 'RFC 2132 §3.19'),
-  mtu: kind(26, 'interface-mtu', 'uint16', 'RFC 2132 §5.1'),
-  broadcast: kind(28, 'broadcast-address', 'ip', 'RFC 2132 §5.3'),
-  ntp: kind(42, 'ntp-servers', 'ips', 'RFC 2132 §8.3'),
-  vendorSpecific: kind(43, 'vendor-specific', 'bytes', 'RFC 2132 §8.4'),
-  requestedAddress: kind(50, 'requested-address', 'ip', 'RFC 2132 §9.1'),
-  leaseTime: kind(51, 'lease-time', 'uint32', 'RFC 2132 §9.2'),
-  overload: kind(52, 'overload', 'uint8', 'RFC 2132 §9.3'),
-  messageType: kind(53, 'message-type', 'message-type', 'RFC 2132 §9.6'),
-  serverId: kind(54, 'server-identifier', 'ip', 'RFC 2132 §9.7'),
-  parameterList: kind(55, 'parameter-request-list', 'codes', 'RFC 2132 §9.8'),
-  message: kind(56, 'message', 'text', 'RFC 2132 §9.9'),
-  maxMessageSize: kind(57, 'maximum-message-size', 'uint16', 'RFC 2132 §9.10'),
-  renewalTime: kind(58, 'renewal-time', 'uint32', 'RFC 2132 §9.11'),
-  rebindingTime: kind(59, 'rebinding-time', 'uint32', 'RFC 2132 §9.12'),
-  vendorClass: kind(60, 'vendor-class', 'text', 'RFC 2132 §9.13'),
-  clientId: kind(61, 'client-identifier', 'bytes', 'RFC 2132 §9.14, RFC 6842'),
-  tftpServerName: kind(66, 'tftp-server-name', 'text', 'RFC 2132 §9.4'),
-  bootFile: kind(67, 'boot-file-name', 'text', 'RFC 2132 §9.5'),
-  userClass: kind(77, 'user-class', 'bytes', 'RFC 3004 (iPXE sends plain text)'),
-  clientFqdn: kind(81, 'client-fqdn', 'bytes', 'RFC 4702'),
-  relayAgent: kind(82, 'relay-agent-information', 'bytes', 'RFC 3046'),
-  architecture: kind(93, 'client-architecture', 'uint16s', 'RFC 4578 §2.1'),
-  networkInterface: kind(94, 'client-network-interface', 'nii', 'RFC 4578 §2.2'),
-  machineId: kind(97, 'client-machine-identifier', 'type-and-uuid', 'RFC 4578 §2.3'),
-  domainSearch: kind(119, 'domain-search', 'bytes', 'RFC 3397'),
-  classlessRoutes: kind(121, 'classless-static-routes', 'bytes', 'RFC 3442'),
-  ipxe: kind(175, 'ipxe-encapsulated', 'bytes', 'iPXE: src/include/ipxe/dhcp.h'),
+  subnetMask: kind(1, 'ip', 'RFC 2132 §3.3'),
+  routers: kind(3, 'ips', 'RFC 2132 §3.5'),
+  dns: kind(6, 'ips', 'RFC 2132 §3.8'),
+  hostname: kind(12, 'text', 'RFC 2132 §3.14'),
+  bootFileSize: kind(13, 'uint16', 'RFC 2132 §3.15'),
+  domain: kind(15, 'text', 'RFC 2132 §3.17'),
+  rootPath: kind(17, 'text', 'RFC 2132 §3.19'),
+  mtu: kind(26, 'uint16', 'RFC 2132 §5.1'),
+  broadcast: kind(28, 'ip', 'RFC 2132 §5.3'),
+  ntp: kind(42, 'ips', 'RFC 2132 §8.3'),
+  vendorSpecific: kind(43, 'bytes', 'RFC 2132 §8.4'),
+  requestedAddress: kind(50, 'ip', 'RFC 2132 §9.1'),
+  leaseTime: kind(51, 'uint32', 'RFC 2132 §9.2'),
+  overload: kind(52, 'uint8', 'RFC 2132 §9.3'),
+  messageType: kind(53, 'message-type', 'RFC 2132 §9.6'),
+  serverId: kind(54, 'ip', 'RFC 2132 §9.7'),
+  parameterList: kind(55, 'codes', 'RFC 2132 §9.8'),
+  message: kind(56, 'text', 'RFC 2132 §9.9'),
+  maxMessageSize: kind(57, 'uint16', 'RFC 2132 §9.10'),
+  renewalTime: kind(58, 'uint32', 'RFC 2132 §9.11'),
+  rebindingTime: kind(59, 'uint32', 'RFC 2132 §9.12'),
+  vendorClass: kind(60, 'text', 'RFC 2132 §9.13'),
+  clientId: kind(61, 'bytes', 'RFC 2132 §9.14, RFC 6842'),
+  tftpServerName: kind(66, 'text', 'RFC 2132 §9.4'),
+  bootFile: kind(67, 'text', 'RFC 2132 §9.5'),
+  userClass: kind(77, 'bytes', 'RFC 3004 (iPXE sends plain text)'),
+  clientFqdn: kind(81, 'bytes', 'RFC 4702'),
+  relayAgent: kind(82, 'bytes', 'RFC 3046'),
+  architecture: kind(93, 'uint16s', 'RFC 4578 §2.1'),
+  networkInterface: kind(94, 'nii', 'RFC 4578 §2.2'),
+  machineId: kind(97, 'type-and-uuid', 'RFC 4578 §2.3'),
+  domainSearch: kind(119, 'bytes', 'RFC 3397'),
+  classlessRoutes: kind(121, 'bytes', 'RFC 3442'),
+  ipxe: kind(175, 'bytes', 'iPXE: src/include/ipxe/dhcp.h'),
 } as const satisfies Record<string, OptionKind>;
 
 type Codes = { readonly [K in keyof typeof OPTIONS]: (typeof OPTIONS)[K]['code'] };
@@ -170,6 +171,6 @@ export function describeOption(
   value: Buffer,
 ): { readonly name: string; readonly text: string } {
   const known = BY_CODE.get(code);
-  if (known === undefined) return { name: `option-${code}`, text: hex(value) };
-  return { name: known.name, text: PRINT[known.type](value) ?? `${hex(value)} (malformed)` };
+  const text = known === undefined ? hex(value) : PRINT[known.type](value);
+  return { name: optionName(code) ?? `option-${code}`, text: text ?? `${hex(value)} (malformed)` };
 }

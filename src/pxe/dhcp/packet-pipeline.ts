@@ -2,8 +2,10 @@
  * Takes a packet from arrival to reply: calls the pure step, carries out its lease changes, counts
  * and records its outcome. It contains no sockets, so tests run the same code as real packets.
  */
+
 import type { Clock } from '../../base/clock.ts';
 import { type Millis, millis } from '../../base/duration.ts';
+import { messageOf } from '../../base/error-text.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Log } from '../../base/log.ts';
 import type { Mac } from '../../base/mac.ts';
@@ -148,7 +150,7 @@ export class PacketPipeline {
         if (result === 'in_flight') step = unanswered(step, 'in_flight');
         if (result !== 'lost' && result !== 'stale') break;
       } catch (error) {
-        const why = error instanceof Error ? error.message : String(error);
+        const why = messageOf(error);
         const promised =
           durable.kind === 'write' && cannotWrite(error) ? this.#handle(datagram, true) : undefined;
         if (promised?.memory?.kind === 'promise') {

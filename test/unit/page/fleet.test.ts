@@ -1,15 +1,7 @@
 /** The list of machines: rows, filters, orders, racks. */
 import { expect, test } from 'vitest';
 import type { Shown } from '../../../src/api/shown.ts';
-import {
-  filtered,
-  filterOf,
-  membershipsOf,
-  racksOf,
-  rowOf,
-  sorted,
-  troubleOf,
-} from '../../../src/page/fleet/row.ts';
+import { filtered, filterOf, racksOf, rowOf, sorted, troubleOf } from '../../../src/page/fleet/row.ts';
 
 const shown = (name: string, more: object = {}, labels: object = {}): Shown =>
   ({
@@ -26,20 +18,23 @@ const shown = (name: string, more: object = {}, labels: object = {}): Shown =>
     },
   }) as unknown as Shown;
 
-const CLUSTER = {
-  metadata: { name: 'blue' },
-  spec: { kubernetes: { controlPlanes: ['node-1'], workers: ['node-10'] } },
-} as unknown as Shown;
-
 const rows = [
   shown(
     'node-10',
-    { phase: 'held', reason: { code: 'boot_loop', text: 'It booted too often.' } },
+    {
+      member: { cluster: 'blue', role: 'worker' },
+      phase: 'held',
+      reason: { code: 'boot_loop', text: 'It booted too often.' },
+    },
     { rack: 'a', unit: '2' },
   ),
   shown('node-9', {}, { rack: 'b', unit: '1' }),
-  shown('node-1', { phase: 'booting' }, { rack: 'a', unit: '10' }),
-].map((one) => rowOf(one, membershipsOf([CLUSTER])));
+  shown(
+    'node-1',
+    { member: { cluster: 'blue', role: 'control plane' }, phase: 'booting' },
+    { rack: 'a', unit: '10' },
+  ),
+].map((one) => rowOf(one));
 const names = (list: readonly { readonly name: string }[]): string[] => list.map(({ name }) => name);
 
 test('machines are in the order of the numbers in their names', () => {
