@@ -2,7 +2,7 @@
 
 /**
  * Sets a key of a map that keeps at most `most` entries: a new key takes the place of the oldest.
- * For maps that rarely lose entries; {@link AgedMap} is for those that lose one for each that comes.
+ * For maps that rarely lose entries; {@link AgedMap} is for those that often do.
  */
 export function setBounded<K, V>(map: Map<K, V>, key: K, value: V, most: number): void {
   if (map.size >= most && !map.has(key)) map.delete(map.keys().next().value!);

@@ -2,7 +2,9 @@
  * Operators' orders to reclaim the space of etcd. An order that has not ended is in the store, so
  * that a server that starts goes on with it: every step can be repeated.
  */
+
 import type { Clock } from '../../base/clock.ts';
+import { messageOf } from '../../base/error-text.ts';
 import { apart } from '../../base/rehearsal.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
@@ -59,7 +61,7 @@ export function createReclaimOrders(deps: ReclaimOrdersDeps) {
     }).catch((error: unknown) => {
       // The next server goes on with it.
       if (signal.aborted) return;
-      note(reclaimStep('failed', { why: error instanceof Error ? error.message : String(error) }), 'failed');
+      note(reclaimStep('failed', { why: messageOf(error) }), 'failed');
     });
     if (orders.get(cluster)?.ended === undefined) return;
     await store.commit([{ key: KEYS.etcdSpace.key(cluster), delete: true }]);

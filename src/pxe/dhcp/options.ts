@@ -1,7 +1,7 @@
 /**
  * DHCP options as a table: type and source of each that Muster reads or writes; their names are in
- * src/resources/dhcp-options.ts. Options that are not in the table pass decoding and encoding as raw
- * octets; the table is for printing and fixed sizes.
+ * src/resources/dhcp-options.ts. Options that are not in the table pass decoding and encoding as
+ * raw octets; the table is for printing and fixed sizes.
  */
 import { hex } from '../../base/bytes.ts';
 import { formatIpv4, type Ipv4 } from '../../base/ipv4.ts';
