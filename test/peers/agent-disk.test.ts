@@ -509,3 +509,26 @@ test('a filesystem of which it cannot be read whether it was finished is not our
   expect(looked).toContain('disk=foreign');
   expect(looked).toContain('cannot be read at sector');
 });
+
+test('a program that hangs while it makes the data filesystem is named, and what it left is no filesystem of ours', async () => {
+  const { machine, disks } = start('serial=S2');
+  disks.add('vdb', 64, 'S2');
+  machine.command('timeout', IMPATIENT);
+  // It has written everything when it hangs, and ends by no SIGTERM.
+  machine.command('mkfs.ext4', '#!/bin/sh\ntrap "" TERM\n/sbin/mkfs.ext4 "$@"\nsleep 600\n');
+  planner.plan([CREATE, MARKER]);
+  await machine.poll(SHELLS[0]);
+  await machine.poll(SHELLS[0]);
+  expect(planner.facts()).toMatchObject({
+    disk: { state: 'blank', device: '/dev/vdb' },
+    hold: {
+      code: 'program-hangs',
+      text: expect.stringContaining('mkfs.ext4 did not end within 1800 seconds'),
+    },
+  });
+  expect(() => askDisk(machine, 'mount', 'serial=S2', UUID)).toThrow('Command failed');
+  for (const name of ['timeout', 'mkfs.ext4']) fs.rmSync(machine.path(`/bin/${name}`));
+  planner.plan([CREATE, MARKER]);
+  expect(await machine.poll(SHELLS[0])).toEqual({ status: 0, said: '' });
+  expect(machine.read('/var/lib/muster/marker')).toBe('lab f1 cp1 cp1\n');
+});

@@ -26,7 +26,10 @@ hold() {
 try() {
   try_code=$1
   shift
-  try_output=$("$@" 2>&1 3>&- 9>&-) || hold "$try_code" "${try_output:-$1 failed}"
+  [ ! -e "$run/hung" ] || rm -f "$run/hung"
+  try_output=$("$@" 2>&1 3>&- 9>&-) && return 0
+  [ ! -e "$run/hung" ] || hold program-hangs "$try_output" || return
+  hold "$try_code" "${try_output:-$1 failed}"
 }
 
 # Sets first_line to the first line of file $1, or to nothing if there is none.

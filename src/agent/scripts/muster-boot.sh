@@ -40,7 +40,7 @@ bios_sector=$root/usr/lib/syslinux/mbr/gptmbr.bin
 
 # Unmounts the disk, writes state $1 and reason $2 to /run/muster/bootdisk, and exits.
 finish() {
-  ! mountpoint -q "$mounted" || umount "$mounted"
+  ! mountpoint -q "$mounted" || write_within 600 umount "$mounted"
   reason=$(printf '%s' "$2" | tr -s '\0-\37\177' ' ' | head -c 300)
   printf '%s %s\n' "$1" "$reason" >"$work/ended" && mv "$work/ended" "$run/bootdisk"
   [ "$1" = kept ]
@@ -109,15 +109,16 @@ prepare_disk() {
 mount_disk() {
   mkdir -p "$mounted"
   # A run that was killed left it mounted.
-  ! mountpoint -q "$mounted" || try umount "$mounted"
-  fsck.vfat -a "$root$partition" >/dev/null 2>&1
+  ! mountpoint -q "$mounted" || try write_within 600 umount "$mounted"
+  write_within 600 fsck.vfat -a "$root$partition" >/dev/null 2>&1
   label=$(within 20 blkid -p -o value -s LABEL "$root$partition" 2>/dev/null)
   [ $? != 124 ] || finish failed "blkid did not end on $partition"
   if [ "$label" = MUSTERBOOT ]; then
-    mount -t vfat -o umask=077 "$root$partition" "$mounted" 2>/dev/null && return 0
+    write_within 300 mount -t vfat -o umask=077 "$root$partition" "$mounted" 2>/dev/null &&
+      return 0
   fi
-  try mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"
-  try mount -t vfat -o umask=077 "$root$partition" "$mounted"
+  try write_within 600 mkfs.vfat -F 32 -n MUSTERBOOT "$root$partition"
+  try write_within 300 mount -t vfat -o umask=077 "$root$partition" "$mounted"
 }
 
 # Puts file $1 on the disk as $2, whole or not at all.
@@ -174,7 +175,8 @@ write_loaders() {
   if ! head -c 440 "$root$device" | cmp -s - "$bios_sector"; then
     try dd if="$bios_sector" of="$root$device" bs=440 count=1 conv=notrunc,fsync status=none
   fi
-  [ -e "$mounted/syslinux/ldlinux.sys" ] || try extlinux --install "$mounted/syslinux"
+  [ -e "$mounted/syslinux/ldlinux.sys" ] ||
+    try write_within 120 extlinux --install "$mounted/syslinux"
   cmp -s "$uefi_loader" "$efi" || try cp "$uefi_loader" "$efi"
 }
 
@@ -270,9 +272,9 @@ keep() {
   fetch_boot_files "$@"
   pack_image_and_seed
   write_configurations
-  try sync -f "$mounted"
+  try write_within 600 sync -f "$mounted"
   remove_old_files
-  try sync -f "$mounted"
+  try write_within 600 sync -f "$mounted"
   finish kept "$device holds what this boot used"
 }
 

@@ -18,10 +18,11 @@ export_token() {
 # the old token or the new one.
 import_token() {
   if within 20 cryptsetup token export --token-id "$1" "$root$device" >/dev/null 2>&1; then
-    cryptsetup token import --token-replace --token-id "$1" --json-file "$2" "$root$device"
+    write_within 120 cryptsetup token import --token-replace --token-id "$1" --json-file "$2" \
+      "$root$device"
   else
-    cryptsetup token import --token-id "$1" --json-file "$2" "$root$device"
-  fi && sync "$root$device"
+    write_within 120 cryptsetup token import --token-id "$1" --json-file "$2" "$root$device"
+  fi && write_within 600 sync "$root$device"
 }
 
 # Prints field $1 of the exported token. Values have no quotes; slashes may be escaped.

@@ -59,7 +59,7 @@ bind_from() {
   make_parent "$1/$2/" || return 1
   make_parent "$root$3/" || return 1
   note_change "$3" || return 1
-  try data-mount mount --bind "$1/$2" "$root$3"
+  try data-mount write_within 60 mount --bind "$1/$2" "$root$3"
 }
 
 # Does plan line `marker CLUSTER FOUNDING MEMBER MACHINE`: records the owner of the data filesystem
@@ -109,7 +109,7 @@ unmount_below() {
       *) continue ;;
     esac
     findmnt -M "$target" >/dev/null || continue
-    umount "$target" || exit 1
+    write_within 600 umount "$target" || exit 1
   done
 }
 

@@ -98,6 +98,7 @@ look() {
   mounted=''
   partition=''
   detail=''
+  unread=''
   [ -n "$selector" ] || return 0
   fitting=
   for block_device in "$root"/sys/block/*; do
@@ -178,6 +179,7 @@ judge() {
     disk=blank
     return 0
   fi
+  [ -z "$unread" ] || return 0
   case $boots:$datas:$others in
     0:0:0) ;;
     1:[01]:0)
@@ -396,7 +398,8 @@ mount_data() {
     open_data || return 1
     node=$mapped_node
   fi
-  mount -t ext4 -o noatime "$node" "$root$mount_point" 2>&1
+  # A journal of 1 GiB is replayed within minutes, also by a slow disk.
+  write_within 900 mount -t ext4 -o noatime "$node" "$root$mount_point" 2>&1
 }
 
 # Prints what look found.

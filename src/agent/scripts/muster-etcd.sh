@@ -41,7 +41,7 @@ end_etcd() {
   kubelet_ran=
   if systemctl is-active --quiet kubelet.service; then
     kubelet_ran=yes
-    try unit-failed systemctl stop kubelet.service || return 1
+    try unit-failed write_within 900 systemctl stop kubelet.service || return 1
   fi
   end_pod "$1" 3
   if [ -n "$kubelet_ran" ]; then

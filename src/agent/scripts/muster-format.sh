@@ -2,12 +2,21 @@
 # Part of muster-disk.sh, which reads it in: writes to a disk that was found to be blank.
 # shellcheck disable=SC2034,SC2154 # variables that the other parts set and read
 
+# How long programs may take. mkfs.ext4 first discards all blocks, which takes some disks minutes,
+# and writes a journal of at most 1 GiB; the rest is written later by the kernel. sfdisk waits for
+# the kernel to read the partitions again.
+MKFS_SECONDS=1800
+SFDISK_SECONDS=120
+SYNC_SECONDS=600
+
 # Overwrites sector $2 of the node with text $1 and zeros: sets the mark, or removes it.
 write_sector() {
+  mkdir -p "$run" || return 1
   {
     printf '%s' "$1"
     head -c $((512 - ${#1})) /dev/zero
-  } | dd of="$node" bs=512 seek="$2" iflag=fullblock conv=notrunc,fsync status=none
+  } >"$run/sector" || return 1
+  write_within 60 dd if="$run/sector" of="$node" bs=512 seek="$2" conv=notrunc,fsync status=none
 }
 
 # Sets the mark and gives the disk a partition table: a boot partition of $1 MiB, which UEFI takes
@@ -15,8 +24,11 @@ write_sector() {
 divide() {
   write_sector "$MARK" "$BEFORE_PARTITIONS" || return 1
   boot_line="start=1MiB, size=$1MiB, type=U, name=MUSTER-BOOT, attrs=LegacyBIOSBootable"
-  printf 'label: gpt\n%s\n%s' "$boot_line" "$2" |
-    sfdisk --quiet --wipe always --wipe-partitions always "$node"
+  printf 'label: gpt\n%s\n%s' "$boot_line" "$2" >"$run/partitions" || return 1
+  # shellcheck disable=SC2016 # the inner shell expands them
+  write_within $SFDISK_SECONDS sh -c \
+    'exec sfdisk --quiet --wipe always --wipe-partitions always "$0" <"$1"' \
+    "$node" "$run/partitions"
 }
 
 # Makes an ext4 filesystem with UUID $1 on node $2; $3 limits its size to so many KiB. With
@@ -29,9 +41,9 @@ make_filesystem() {
     filesystem_node=$mapped_node
     [ -z "$filesystem_kib" ] || filesystem_kib=$((filesystem_kib - HEADER_SECTORS / 2))
   fi
-  mkfs.ext4 -q -F -L "$own_label" -U "$1" "$filesystem_node" \
+  write_within $MKFS_SECONDS mkfs.ext4 -q -F -L "$own_label" -U "$1" "$filesystem_node" \
     ${filesystem_kib:+"${filesystem_kib}k"} || return 1
-  sync "$filesystem_node"
+  write_within $SYNC_SECONDS sync "$filesystem_node"
 }
 
 # Does `create DEVICE UUID LAYOUT`. A disk that was begun as two partitions is finished as two.

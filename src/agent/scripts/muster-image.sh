@@ -11,16 +11,17 @@ uses_crio() {
   [ -S "$root/var/run/crio/crio.sock" ]
 }
 
-# Runs ctr with arguments $1 …, in the namespace of the containers that kubelet made.
+# Runs ctr with arguments $1 …, in the namespace of the containers that kubelet made. A pull of an
+# image of etcd over a slow line takes minutes.
 containerd() {
-  ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
+  write_within 1800 ctr --address "$root/run/containerd/containerd.sock" --namespace k8s.io "$@"
 }
 
 # Runs crictl with arguments $1 …. Its default timeout of two seconds is too short for a pod where
 # much is read from disks for the first time. On failure prints the last line that crictl wrote,
 # which is the reason.
 cri() {
-  crictl --timeout 2m "$@" 2>"$run/crictl.log" && return 0
+  write_within 1800 crictl --timeout 2m "$@" 2>"$run/crictl.log" && return 0
   tail -n 1 "$run/crictl.log" >&2
   return 1
 }
@@ -28,7 +29,7 @@ cri() {
 # Prints the ids of the running containers of static pod etcd-$1.
 pod_containers() {
   if uses_crio; then
-    crictl ps -q --state running --name '^etcd$' \
+    within 30 crictl ps -q --state running --name '^etcd$' \
       --label io.kubernetes.pod.namespace=kube-system \
       --label "io.kubernetes.pod.name=etcd-$1" 2>/dev/null
     return
@@ -45,7 +46,7 @@ pod_containers() {
 # Sends signal $2 to container $1. CRI-O ignores $2: it sends SIGTERM, and SIGKILL after 30 seconds.
 end_container() {
   if uses_crio; then
-    crictl stop --timeout 30 "$1"
+    write_within 120 crictl stop --timeout 30 "$1"
   else
     containerd tasks kill --signal "$2" "$1"
   fi >/dev/null 2>&1
@@ -70,7 +71,7 @@ mount_image() {
 unmount_image() {
   if uses_crio; then
     if findmnt -M "$image_root" >/dev/null; then
-      umount "$image_root" || return 1
+      write_within 600 umount "$image_root" || return 1
     fi
     remove_image_pod || return 1
   elif [ -e "$image_root" ]; then
@@ -110,7 +111,7 @@ CONTAINER
     cri inspect --output go-template --template '{{.info.runtimeSpec.root.path}}' \
       "$image_container"
   ) || return 1
-  mount --bind "$image_files" "$image_root"
+  write_within 60 mount --bind "$image_files" "$image_root"
 }
 
 # Removes the pod that mount_crio_image makes, including one that was left behind when an agent was

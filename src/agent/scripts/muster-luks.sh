@@ -9,6 +9,8 @@ mapped_node=$root/dev/mapper/$mapped_name
 HEADER_SECTORS=32768
 # The number of the token in the header that says how a TPM gives the key back (muster-crypt.sh).
 TPM_TOKEN=1
+# How long cryptsetup may take: it wipes and writes 16 MiB of headers.
+CRYPTSETUP_SECONDS=120
 
 # Sets encrypted to tpm if the header says how a TPM gives the key back, else to boot-host.
 look_at_header() {
@@ -21,20 +23,22 @@ look_at_header() {
 # Makes node $2 a LUKS2 device with UUID $1, whose key is in $key_file, and opens it. The key is 32
 # random octets, so a derivation that takes time and memory would add nothing.
 encrypt() {
-  cryptsetup luksFormat --batch-mode --type luks2 --uuid "$1" --label "$own_label" \
-    --offset $HEADER_SECTORS --pbkdf pbkdf2 --pbkdf-force-iterations 1000 \
-    --key-file "$key_file" "$2" || return 1
+  write_within $CRYPTSETUP_SECONDS cryptsetup luksFormat --batch-mode --type luks2 \
+    --uuid "$1" --label "$own_label" --offset $HEADER_SECTORS \
+    --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file "$key_file" "$2" || return 1
   if [ -n "$token_file" ]; then
-    cryptsetup token import --token-id $TPM_TOKEN --json-file "$token_file" "$2" || return 1
+    write_within $CRYPTSETUP_SECONDS cryptsetup token import --token-id $TPM_TOKEN \
+      --json-file "$token_file" "$2" || return 1
   fi
-  sync "$2"
-  cryptsetup open --type luks2 --key-file "$key_file" "$2" "$mapped_name"
+  write_within 600 sync "$2" || return 1
+  write_within $CRYPTSETUP_SECONDS cryptsetup open --type luks2 --key-file "$key_file" "$2" \
+    "$mapped_name"
 }
 
 # Closes the data filesystem that an earlier run opened and did not finish.
 close_left_over() {
   [ -e "$mapped_node" ] || return 0
-  cryptsetup close "$mapped_name"
+  write_within $CRYPTSETUP_SECONDS cryptsetup close "$mapped_name"
 }
 
 # Opens the encrypted filesystem on $node with $key_file, unless it is open.
@@ -43,5 +47,6 @@ open_data() {
   if [ -z "$key_file" ]; then
     fail "the filesystem on $device is encrypted, and its key is not here"
   fi
-  cryptsetup open --type luks2 --key-file "$key_file" "$node" "$mapped_name" 2>&1
+  write_within $CRYPTSETUP_SECONDS cryptsetup open --type luks2 --key-file "$key_file" \
+    "$node" "$mapped_name" 2>&1
 }

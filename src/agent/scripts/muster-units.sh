@@ -3,13 +3,18 @@
 # follow the files, `load`, `run`, `reload` and `stop`; and `reboot`.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
+# How long systemctl may wait for a unit, which has limits of its own; the manager goes on with the
+# job after systemctl was ended. A module that probes its hardware is loaded within seconds.
+SYSTEMCTL_SECONDS=900
+MODPROBE_SECONDS=120
+
 # Does plan line `load sysctl|modules|hostname DIGEST`: makes the kernel follow the files, once in
 # a boot for each digest.
 load() {
   first_line "$run/loaded.$1"
   [ "$first_line" != "$2" ] || return 0
   case $1 in
-    sysctl) try load-failed sysctl --quiet --system || return 1 ;;
+    sysctl) try load-failed write_within 60 sysctl --quiet --system || return 1 ;;
     modules) load_modules || return 1 ;;
     hostname)
       try load-failed cp "$root/etc/hostname" "$root/proc/sys/kernel/hostname" || return 1
@@ -23,7 +28,9 @@ load_modules() {
   for modules_file in "$root"/etc/modules-load.d/*.conf; do
     while read -r module_name; do
       case $module_name in
-        [a-zA-Z0-9]*) try load-failed modprobe "$module_name" || return 1 ;;
+        [a-zA-Z0-9]*)
+          try load-failed write_within $MODPROBE_SECONDS modprobe "$module_name" || return 1
+          ;;
       esac
     done <"$modules_file"
   done
@@ -32,7 +39,7 @@ load_modules() {
 # Runs systemctl with verb $1 on unit $2. If that fails, prints what systemctl said and the last
 # complaint in the unit's journal: nobody can look into the journal of a live machine later.
 change_unit() {
-  systemctl_output=$(systemctl "$1" "$2" 2>&1) && return 0
+  systemctl_output=$(write_within $SYSTEMCTL_SECONDS systemctl "$1" "$2" 2>&1) && return 0
   journalctl --quiet --no-pager --boot --output cat --lines 200 "_SYSTEMD_UNIT=$2" \
     >"$run/journal" 2>/dev/null
   complaint=$(last_complaint)
@@ -56,7 +63,7 @@ last_complaint() {
 # Makes the service manager read its units again, if a change of them was noted.
 reload_manager() {
   [ -e "$run/daemon-reload" ] || return 0
-  try unit-failed systemctl daemon-reload || return 1
+  try unit-failed write_within $SYSTEMCTL_SECONDS systemctl daemon-reload || return 1
   rm -f "$run/daemon-reload"
 }
 
@@ -74,7 +81,7 @@ run_unit() {
       unit_verb=$1
     fi
   fi
-  try unit-failed systemctl enable --quiet --no-reload "$2" || return 1
+  try unit-failed write_within 120 systemctl enable --quiet --no-reload "$2" || return 1
   try unit-failed change_unit "$unit_verb" "$2" || return 1
   try write-failed write_line "$run/unit.$2" "$3"
 }
@@ -82,10 +89,10 @@ run_unit() {
 # Stops and disables unit $1.
 stop_unit() {
   if systemctl is-active --quiet "$1"; then
-    try unit-failed systemctl stop "$1" || return 1
+    try unit-failed write_within $SYSTEMCTL_SECONDS systemctl stop "$1" || return 1
   fi
   if systemctl is-enabled --quiet "$1" 2>/dev/null; then
-    try unit-failed systemctl disable --quiet --no-reload "$1" || return 1
+    try unit-failed write_within 120 systemctl disable --quiet --no-reload "$1" || return 1
   fi
   rm -f "$run/unit.$1"
 }
@@ -97,6 +104,6 @@ reboot_once() {
   [ "$first_line" = "$1" ] || return 0
   [ -z "$(find "$run/reboot" -mmin -10 2>/dev/null)" ] || return 0
   say 'the boot host orders a reboot'
-  try reboot-failed systemctl reboot || return 1
+  try reboot-failed write_within 120 systemctl reboot || return 1
   try write-failed touch "$run/reboot"
 }

@@ -1,26 +1,29 @@
 #!/bin/sh
-# Part of the agent's scripts, which read it in: runs a program that asks the hardware, so that one
-# that hangs does not stop the agent. Needs coreutils, or busybox.
+# Part of the agent's scripts, which read it in: runs a program that asks or writes to the hardware,
+# so that one that hangs does not stop the agent. Needs coreutils, or busybox.
 # shellcheck disable=SC2154 # variables that other parts set
+
+# The largest file that the program may write, in blocks of 512 octets.
+within_blocks=2048
 
 # Runs program $2 … for at most $1 seconds, without standard input, and prints what it wrote: at
 # most 1 MiB. Fails as the program does; with 124, and a reason on standard error, if it did not
 # end. A program that waits in the kernel ends by no signal. Nothing waits for it or for its output,
 # and it is not started again before it has ended. The program gets neither the plan's lines
-# (descriptor 3) nor the lock (9).
+# (descriptor 3) nor the lock (9). If it did not end, $run/hung says so to `try`.
 within() {
   within_limit=$1
   shift
   if is_stuck "$*"; then
-    echo "$1 still waits in the kernel" >&2
-    return 124
+    hung "$1 still waits in the kernel"
+    return
   fi
   mkdir -p "$run" || return 1
   within_files=$(mktemp -d "$run/within.XXXXXXXX") || return 1
   mkfifo "$within_files/ended" || return 1
   {
     (
-      ulimit -f 2048
+      ulimit -f "$within_blocks"
       exec timeout -k 2 "$within_limit" "$@"
     ) >"$within_files/out" 2>"$within_files/err" &
     echo $! >"$within_files/job"
@@ -36,11 +39,29 @@ within() {
   case $within_status in
     '' | 124 | 137 | 143)
       ! is_there "$within_job" || echo "$within_job $*" >>"$run/stuck"
-      echo "$1 did not end within $within_limit seconds" >&2
-      return 124
+      hung "$1 did not end within $within_limit seconds"
+      return
       ;;
   esac
   return "$within_status"
+}
+
+# Like within, for a program that writes. Its limit is many times what it needs on a slow disk: a
+# program that is ended has not done its work, and what it was to make has to be recognised as
+# unfinished by a mark that is removed last.
+write_within() {
+  within_blocks=unlimited
+  within "$@"
+  written_status=$?
+  within_blocks=2048
+  return "$written_status"
+}
+
+# Notes that a program hung, with text $1, and fails with 124.
+hung() {
+  echo "$1" >&2
+  echo "$1" >"$run/hung"
+  return 124
 }
 
 # Whether a program that was started with the words $1 was left behind and is still there.
@@ -54,7 +75,24 @@ is_stuck() {
 }
 
 # Whether process $1 or one of its group is there: the timeout of coreutils starts a group, that of
-# busybox becomes the program.
+# busybox becomes the program. A zombie has ended; where the first process is no init system, it
+# stays for ever.
 is_there() {
-  kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null
+  kill -0 "$1" 2>/dev/null || kill -0 "-$1" 2>/dev/null || return 1
+  for process_file in /proc/[0-9]*/stat; do
+    read -r process_stat 2>/dev/null <"$process_file" || continue
+    # The name before the last bracket may hold anything; then come state, parent and group.
+    # shellcheck disable=SC2086 # words are wanted
+    is_of_group "$1" "${process_file%/stat}" ${process_stat##*) } && return 0
+  done
+  return 1
+}
+
+# Whether the process of directory $2, of state $3 and group $5, runs and is process $1 or of its
+# group.
+is_of_group() {
+  case $3 in
+    Z | X) return 1 ;;
+  esac
+  [ "$2" = "/proc/$1" ] || [ "$5" = "$1" ]
 }
