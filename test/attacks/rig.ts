@@ -212,7 +212,7 @@ export class Rig {
   ): Promise<readonly Received[]> {
     const client = resolve('test/peers/dhcp-client.ts');
     const hex = payloads.map((payload) => payload.toString('hex'));
-    const words = [process.execPath, client, String(wait), String(port), to, ...hex];
+    const words = [process.execPath, client, String(wait), 'Infinity', String(port), to, ...hex];
     const { stdout, stderr, code } = await inside(place, words);
     if (code !== 0) throw new Error(stderr);
     return lines(stdout).map((line) => {
