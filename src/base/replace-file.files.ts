@@ -1,6 +1,6 @@
 /**
- * Writes files that somebody may read meanwhile: whoever opens such a path finds the old content or
- * the new one, whole. Two levels differ in what a power cut leaves.
+ * Writes files that others may read meanwhile: a reader finds the whole old content or the whole
+ * new one. Two levels differ in what a power cut leaves.
  */
 import fs from 'node:fs';
 import { open, rename } from 'node:fs/promises';

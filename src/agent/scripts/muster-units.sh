@@ -3,8 +3,8 @@
 # follow the files, `load`, `run`, `reload` and `stop`; and `reboot`.
 # shellcheck disable=SC2034,SC2154 # variables that other parts set and read
 
-# How long systemctl may wait for a unit, which has limits of its own; the manager goes on with the
-# job after systemctl was ended. A module that probes its hardware is loaded within seconds.
+# How long systemctl may wait for a unit, which has limits of its own; systemd continues the job
+# after systemctl was ended. A module that probes its hardware is loaded within seconds.
 SYSTEMCTL_SECONDS=900
 MODPROBE_SECONDS=120
 

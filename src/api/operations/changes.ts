@@ -113,7 +113,7 @@ function changeView(progress: ChangeProgress) {
   };
 }
 
-/** Who ordered a change, for its record. */
+/** Names the operator who ordered a change, for its record. */
 const byOf = (
   { peer, principal }: Pick<ApiRequest, 'peer' | 'principal'>,
   deps: Pick<ChangeDeps, 'actions'>,
@@ -121,7 +121,7 @@ const byOf = (
 
 type Orders = Pick<ChangeDeps, 'changes' | 'actions'>;
 
-/** Who orders something of the change that is under way. */
+/** Names the operator of an order and the change that the operator saw. */
 const orderedBy = (
   asked: Pick<ApiRequest, 'peer' | 'principal'> & { readonly body: { readonly id?: string | undefined } },
   deps: Orders,

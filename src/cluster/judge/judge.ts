@@ -2,6 +2,7 @@
  * Asks the components of a cluster whether they take their values: each is started with them, and
  * either ends and says why, or waits for its peers. What a program said is remembered.
  */
+import { setBounded } from '../../base/aged.ts';
 import { type ClusterFault, clusterError, clusterFault } from '../model/fault.ts';
 import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import type { runConfined } from './confine.files.ts';
@@ -54,8 +55,7 @@ export function createJudge({ program, run }: JudgeDeps): Judge {
     if (before !== undefined) return before;
     const said = await askProgram(run, found.file, placed, plain, signal);
     if (said.unasked !== undefined) return said;
-    remembered.set(key, said);
-    if (remembered.size > REMEMBERED) remembered.delete(remembered.keys().next().value!);
+    setBounded(remembered, key, said, REMEMBERED);
     return said;
   };
 
