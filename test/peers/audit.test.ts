@@ -2,10 +2,9 @@
  * The security log of a real server: it names the users that asked, survives floods and kills, and
  * shows when it was changed.
  */
-import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import http from 'node:http';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -13,8 +12,8 @@ import { afterAll, afterEach, beforeAll, expect, it, vi } from 'vitest';
 import { connectApi } from '../../src/cli/client.socket.ts';
 import type { AuditEntry } from '../../src/events/audit-chain.ts';
 import { run } from '../unit/cli/run.ts';
+import { freePort, type ServerProcess, startServer } from './server-process.ts';
 
-const ROOT = path.join(import.meta.dirname, '../..');
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-audit-'));
 const socket = path.join(dir, 'run', 'muster.sock');
 const audit = path.join(dir, 'state', 'audit');
@@ -25,30 +24,15 @@ metadata: {name: lan}
 spec: {subnet: 192.0.2.0/24, dhcp: {mode: "off"}}
 `;
 
-let child: ChildProcess;
-let log = '';
+let server: ServerProcess;
 let port: number;
 
 async function start(): Promise<void> {
-  log = '';
-  child = spawn(
-    process.execPath,
-    [
-      ...[path.join(ROOT, 'src/cli/main.ts'), 'serve', '--config', path.join(dir, 'config')],
-      ...['--state', path.join(dir, 'state'), '--socket', socket, '--http-port', String(port)],
-    ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (text) => (log += text));
-  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 60_000 });
+  server = await startServer([
+    ...['--config', path.join(dir, 'config'), '--state', path.join(dir, 'state')],
+    ...['--socket', socket, '--http-port', String(port)],
+  ]);
 }
-
-const end = (signal: NodeJS.Signals): Promise<void> =>
-  new Promise((resolve) => {
-    if (child.exitCode !== null || child.signalCode !== null) return resolve();
-    child.once('exit', () => resolve());
-    child.kill(signal);
-  });
 
 const muster = (...args: string[]) => run(args, { socket });
 const entries = async (query: Record<string, string> = {}): Promise<readonly AuditEntry[]> =>
@@ -68,14 +52,9 @@ beforeAll(async () => {
   fs.chmodSync(dir, 0o755);
   fs.mkdirSync(path.join(dir, 'config'));
   fs.writeFileSync(path.join(dir, 'config', 'lan.yaml'), NETWORK);
-  port = await new Promise<number>((resolve) => {
-    const probe = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port: free } = probe.address() as net.AddressInfo;
-      probe.close(() => resolve(free));
-    });
-  });
+  port = freePort();
 });
-afterEach(() => end('SIGKILL'));
+afterEach(() => server.end('SIGKILL'));
 afterAll(() => fs.rmSync(dir, { recursive: true, force: true }));
 
 it('names root and nobody by uid and name', async () => {
@@ -91,7 +70,7 @@ it('names root and nobody by uid and name', async () => {
   ]);
   const { out } = await muster('events', '--security');
   expect(out).toMatch(/root \(0\) +reload .*\n.*nobody \(65534\) +reload/);
-  await end('SIGTERM');
+  await server.end('SIGTERM');
 });
 
 /**
@@ -137,7 +116,7 @@ it('50,000 events that hosts of the segment cause displace nothing of it', async
     .reduce((sum, name) => sum + fs.statSync(path.join(audit, name)).size, 0);
   expect(after).toBe(size);
   expect(await muster('audit', 'verify')).toMatchObject({ code: 0, err: '' });
-  await end('SIGTERM');
+  await server.end('SIGTERM');
 }, 300_000);
 
 it('a server that is killed while it writes has every action that it answered, and an unbroken chain', async () => {
@@ -155,7 +134,7 @@ it('a server that is killed while it writes has every action that it answered, a
       }
     });
     await vi.waitFor(() => expect(answered.length).toBeGreaterThan(round * 50 + 40), { interval: 2 });
-    await end('SIGKILL');
+    await server.end('SIGKILL');
     await Promise.all(writers);
   }
   // What a kill leaves at the worst: a line that was written in part.
@@ -174,7 +153,7 @@ it('a server that is killed while it writes has every action that it answered, a
   const exported = path.join(dir, 'log.jsonl');
   fs.writeFileSync(exported, (await muster('audit', 'export')).out);
   expect(await muster('audit', 'verify', exported, '--key', key)).toMatchObject({ code: 0 });
-  await end('SIGTERM');
+  await server.end('SIGTERM');
   expect(await muster('audit', 'verify', audit, '--key', key)).toMatchObject({ code: 0 });
 }, 300_000);
 
@@ -185,7 +164,7 @@ it('a log from which entries were cut while the server was down raises an alarm'
   fs.writeFileSync(file, `${lines.slice(0, -30).join('\n')}\n`);
   await start();
   expect((await entries()).at(-1)).toMatchObject({ kind: 'audit.alarm', reason: { code: 'log_cut' } });
-  expect(log).toContain('E_AUDIT_LOG');
+  expect(server.log()).toContain('E_AUDIT_LOG');
   const { code, out } = await muster('audit', 'verify');
   expect(code).toBe(1);
   expect(out).toMatch(/^missing: entries \d+ to \d+: missing, and no entry says why\n/);

@@ -1,29 +1,20 @@
 /** The server keeps working when its log cannot be written, and ends on request. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { connectApi } from '../../src/cli/client.socket.ts';
+import { freePort, MUSTER } from './server-process.ts';
 
-const ROOT = path.join(import.meta.dirname, '../..');
 const WAIT = { timeout: 20_000, interval: 100 };
 
 let dir: string;
 let port: number;
 let started: ChildProcess | undefined;
 
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const probe = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port: free } = probe.address() as net.AddressInfo;
-      probe.close(() => resolve(free));
-    });
-  });
-
-beforeEach(async () => {
-  port = await freePort();
+beforeEach(() => {
+  port = freePort();
   dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-log-'));
 });
 afterEach(() => {
@@ -37,7 +28,7 @@ afterEach(() => {
 const command = (): string => {
   const words = [
     process.execPath,
-    path.join(ROOT, 'src/cli/main.ts'),
+    MUSTER,
     'serve',
     ...['--state', path.join(dir, 'state'), '--socket', path.join(dir, 'muster.sock')],
     ...['--http-port', String(port)],

@@ -3,28 +3,24 @@
  * of a newer format, until the backup from before the upgrade is restored. The newer version is
  * played by its mark in the store.
  */
-import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Shown } from '../../src/api/shown.ts';
 import { connectApi } from '../../src/cli/client.socket.ts';
 import { FORMAT } from '../../src/store/sqlite-format.ts';
+import { freePort, MUSTER, type ServerProcess, startServer } from './server-process.ts';
 
-const ROOT = path.join(import.meta.dirname, '../..');
-const MUSTER = path.join(ROOT, 'src/cli/main.ts');
 const PROFILE = 'apiVersion: muster/v1\nkind: Profile\nmetadata: {name: kept}\nspec: {boot: hold}\n';
 
 let dir: string;
 let state: string;
 let socket: string;
-let server: ChildProcess | undefined;
-let log: string;
+let server: ServerProcess | undefined;
 
 beforeEach(() => {
   dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-versions-'));
@@ -34,41 +30,15 @@ beforeEach(() => {
 });
 
 afterEach(async () => {
-  await stop();
+  await server?.end();
   fs.rmSync(dir, { recursive: true, force: true });
 });
 
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const probe = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as net.AddressInfo;
-      probe.close(() => resolve(port));
-    });
-  });
-
-/** Starts the server; resolves when it is ready or has ended. */
 async function serve(): Promise<void> {
-  log = '';
-  const child = spawn(
-    process.execPath,
-    [
-      ...[MUSTER, 'serve', '--state', state, '--socket', socket],
-      ...['--http-port', String(await freePort()), '--loaders', dir],
-    ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  server = child;
-  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (text) => (log += text));
-  await vi.waitFor(() => expect(log.includes('"ready:') || child.exitCode !== null).toBe(true), {
-    timeout: 60_000,
-  });
-}
-
-async function stop(): Promise<void> {
-  if (server === undefined || server.exitCode !== null) return;
-  const ended = once(server, 'exit');
-  server.kill('SIGTERM');
-  await ended;
+  server = await startServer([
+    ...['--state', state, '--socket', socket],
+    ...['--http-port', String(freePort()), '--loaders', dir],
+  ]);
 }
 
 const muster = (...args: readonly string[]) =>
@@ -91,23 +61,21 @@ test('the version before refuses a newer store and says so, and works again with
   const recipient = String(execFileSync('age-keygen', ['-y', key])).trim();
   const backup = path.join(dir, 'host.age');
   await muster('backup', 'create', '-o', backup, '--recipient', recipient);
-  await stop();
+  await server?.end();
 
   // The newer version converts the store, and is rolled back.
   const db = new DatabaseSync(path.join(state, 'muster.db'));
   db.exec(`PRAGMA user_version = ${FORMAT + 1}`);
   db.close();
-  await serve();
-  expect(server!.exitCode).not.toBe(0);
-  expect(log).toContain('E_STORE_NEWER');
-  expect(log).toContain(`has format ${FORMAT + 1}; this version knows formats up to ${FORMAT}`);
+  const refused = await serve().catch(String);
+  expect(refused).toContain('E_STORE_NEWER');
+  expect(refused).toContain(`has format ${FORMAT + 1}; this version knows formats up to ${FORMAT}`);
 
   fs.renameSync(state, path.join(dir, 'newer'));
   await muster('backup', 'restore', backup, '--identity', key, '--state', state);
   await serve();
   expect(await names('profiles')).toEqual(['kept']);
   await muster('backup', 'accept', '--confirm');
-  await stop();
+  await server?.end();
   await serve();
-  expect(log).toContain('"ready:');
 }, 180_000);

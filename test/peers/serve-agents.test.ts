@@ -2,16 +2,16 @@
  * The daemon as a process with a cluster: from a machine's first script to its plan, with HTTP,
  * curl and openssl. Boot host and machine have an address each on an interface of this namespace.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { createHash, X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { load } from 'js-yaml';
-import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { connectApi } from '../../src/cli/client.socket.ts';
+import { freePort, type ServerProcess, startServer } from './server-process.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-agents-'));
@@ -54,37 +54,18 @@ metadata: {name: one}
 spec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1]}}
 `;
 
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const probe = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port } = probe.address() as net.AddressInfo;
-      probe.close(() => resolve(port));
-    });
-  });
-
-let child: ChildProcess;
-let log = '';
+let server: ServerProcess;
 
 async function start(http: number, agents: number): Promise<void> {
-  log = '';
-  child = spawn(
-    path.join(ROOT, 'bin/muster'),
+  server = await startServer(
     [
-      ...['serve', '--interface', LINK, '--config', path.join(dir, 'config')],
+      ...['--interface', LINK, '--config', path.join(dir, 'config')],
       ...['--state', path.join(dir, 'state'), '--socket', socket],
       ...['--http-port', String(http), '--agent-port', String(agents)],
     ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    [path.join(ROOT, 'bin/muster')],
   );
-  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (text) => (log += text));
-  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 60_000 });
 }
-
-const kill = (): Promise<void> =>
-  new Promise((resolve) => {
-    child.once('exit', () => resolve());
-    child.kill('SIGKILL');
-  });
 
 beforeAll(() => {
   const ip = (...words: string[]) => execFileSync('ip', words, { stdio: 'ignore' });
@@ -95,7 +76,7 @@ beforeAll(() => {
   ip('link', 'set', LINK, 'up');
 });
 afterAll(async () => {
-  await kill();
+  await server.end('SIGKILL');
   execFileSync('ip', ['link', 'del', LINK]);
   fs.rmSync(dir, { recursive: true, force: true });
 });
@@ -114,7 +95,7 @@ const contentOf = ({ content, encoding = '' }: WrittenFile): string => {
 };
 
 it('the daemon takes a machine of a cluster from its first script to its plan, and continues after it was killed', async () => {
-  const [http, agents] = [await freePort(), await freePort()];
+  const [http, agents] = [freePort(), freePort()];
   fs.mkdirSync(path.join(dir, 'config'));
   fs.writeFileSync(path.join(dir, 'config', 'all.yaml'), DOCUMENTS);
   await start(http, agents);
@@ -171,7 +152,7 @@ it('the daemon takes a machine of a cluster from its first script to its plan, a
   const shown = await client.call<{ status: { agent: { bootId: string } } }>('GET', '/v1/machines/cp1');
   expect(shown.status.agent.bootId).toBe('b1');
 
-  await kill();
+  await server.end('SIGKILL');
   await start(http, agents);
   expect(redeem()).toBe(certificate);
   expect(poll()).toMatch(/^muster-plan 1 /);
@@ -181,5 +162,5 @@ it('the daemon takes a machine of a cluster from its first script to its plan, a
   );
   const own = items.find((one) => one.of === 'muster')!;
   expect(own.certificates.map(({ leaf }) => leaf).sort()).toEqual(['agent', 'muster-server']);
-  expect(log).not.toContain(settings.ticket);
+  expect(server.log()).not.toContain(settings.ticket);
 }, 240_000);

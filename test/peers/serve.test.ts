@@ -2,15 +2,12 @@
  * The daemon as a process: documents change, it reloads and stops, and clients are served without
  * interruption. Files that change while it is down harm no running cluster.
  */
-import { type ChildProcess, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import fs from 'node:fs';
 import http from 'node:http';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Readiness } from '../../src/api/daemon.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createMetrics } from '../../src/base/metrics.ts';
@@ -18,53 +15,29 @@ import { type ApiClient, connectApi } from '../../src/cli/client.socket.ts';
 import { openReleases } from '../../src/cluster/change/releases.ts';
 import { resolveCluster } from '../../src/cluster/resolve/resolve.ts';
 import { openSqliteStore } from '../../src/store/sqlite.files.ts';
+import { freePort, type ServerProcess, startServer } from './server-process.ts';
 
-const ROOT = path.join(import.meta.dirname, '../..');
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-serve-'));
 const config = path.join(dir, 'config');
 const loaders = path.join(dir, 'loaders');
 const state = path.join(dir, 'state');
 const socket = path.join(dir, 'run', 'muster.sock');
 const SIZE = 48 * 1024 * 1024;
-let child: ChildProcess;
+let server: ServerProcess;
 let port: number;
 let client: ApiClient;
-let log = '';
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve) => {
-    const probe = net.createServer().listen(0, '127.0.0.1', () => {
-      const { port: free } = probe.address() as net.AddressInfo;
-      probe.close(() => resolve(free));
-    });
-  });
 
 const profile = (name: string): string =>
   `apiVersion: muster/v1\nkind: Profile\nmetadata: {name: ${name}}\nspec: {boot: hold}\n`;
 
 /** Starts a server, and waits until it is ready. */
 async function serve(): Promise<void> {
-  port = await freePort();
-  log = '';
-  child = spawn(
-    process.execPath,
-    [
-      path.join(ROOT, 'src/cli/main.ts'),
-      'serve',
-      ...['--config', config, '--state', state, '--socket', socket],
-      ...['--http-port', String(port), '--loaders', loaders],
-    ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
-  );
-  for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (text) => (log += text));
+  port = freePort();
+  server = await startServer([
+    ...['--config', config, '--state', state, '--socket', socket],
+    ...['--http-port', String(port), '--loaders', loaders],
+  ]);
   client = connectApi(socket);
-  await vi.waitFor(() => expect(log).toContain('"ready:'), { timeout: 50_000, interval: 20 });
-}
-
-async function stop(): Promise<void> {
-  const ended = once(child, 'exit');
-  child.kill('SIGTERM');
-  await ended;
 }
 
 beforeAll(async () => {
@@ -76,7 +49,7 @@ beforeAll(async () => {
 }, 60_000);
 
 afterAll(() => {
-  child.kill('SIGKILL');
+  server.child.kill('SIGKILL');
   fs.rmSync(dir, { recursive: true, force: true });
 });
 
@@ -125,7 +98,7 @@ describe('muster serve', () => {
     fs.writeFileSync(path.join(config, 'b.yaml'), profile('second'));
     await expect.poll(profiles, { timeout: 10_000 }).toEqual(['first', 'second']);
     fs.writeFileSync(path.join(config, 'c.yaml'), profile('third'));
-    child.kill('SIGHUP');
+    server.child.kill('SIGHUP');
     await expect.poll(profiles, { timeout: 10_000 }).toEqual(['first', 'second', 'third']);
     expect(await transfer.finish()).toBe(WHOLE);
   });
@@ -161,9 +134,9 @@ describe('muster serve', () => {
 
   it('muster serve stops on SIGTERM when current transfers have ended, and accepts no new request meanwhile', async () => {
     const transfer = await begin();
-    const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
-    child.kill('SIGTERM');
-    await expect.poll(() => log, { timeout: 10_000 }).toContain('stopping');
+    const ended = new Promise<number | null>((resolve) => server.child.once('exit', resolve));
+    server.child.kill('SIGTERM');
+    await expect.poll(server.log, { timeout: 10_000 }).toContain('stopping');
     const refused = await fetch(`http://127.0.0.1:${port}/boot.ipxe`).catch((error: unknown) => error);
     expect(refused).toBeInstanceOf(Error);
     expect(await transfer.finish()).toBe(WHOLE);
@@ -216,7 +189,7 @@ describe('files that change while the server is down', () => {
   }
 
   beforeAll(async () => {
-    if (child.exitCode === null) await stop();
+    await server.end();
     fs.writeFileSync(file('b'), profile('second'));
     fs.writeFileSync(
       file('network'),
@@ -225,11 +198,11 @@ describe('files that change while the server is down', () => {
     fs.writeFileSync(file('cluster'), document('Cluster', 'blue', { kubernetes }));
     writeMachines(ALL);
     await serve();
-    await stop();
+    await server.end();
     await found();
   }, 60_000);
 
-  afterEach(() => stop());
+  afterEach(() => server.end());
 
   it.each([
     ['the address of a member of etcd', changed('m2', { addresses: ['10.77.0.22'] }), 'Put 10.77.0.12 back'],
@@ -246,7 +219,7 @@ describe('files that change while the server is down', () => {
     await serve();
     const { faults } = await client.call<{ faults: { message: string }[] }>('POST', '/v1/reload');
     expect(JSON.stringify(faults)).toContain(why);
-    expect(log).toContain(why);
+    expect(server.log()).toContain(why);
     const list = async (kind: string) =>
       (
         await client.call<{ items: { metadata: { name: string }; spec: object }[] }>('GET', `/v1/${kind}`)
