@@ -166,10 +166,13 @@ export async function openState(
   };
 }
 
+/** How long a change of documents waits for the programs of its Clusters. */
+const JUDGED_WITHIN_MS = 5_000;
+
 /** Asks the programs that this boot host has about the values of Clusters. */
 function judging({ state }: ServeOptions, book: ArtifactBook, assets: Assets): LateCheck {
   const program = openPrograms({ book, assets, directory: join(state, 'judged') });
-  return judgeWith(createJudge({ program, run: runConfined }));
+  return judgeWith(createJudge({ program, run: runConfined, withinMs: JUDGED_WITHIN_MS }));
 }
 
 async function openStartVault(options: ServeOptions, store: Pick<Store, 'list'>, log: Log): Promise<Vault> {

@@ -4,16 +4,19 @@
  */
 import { execFile, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
 import { loadAll } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
-import { askBinaries } from '../../src/cli/cluster/check.files.ts';
 import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS } from '../../src/cluster/components/flags.ts';
 import type { ResolvedCluster } from '../../src/cluster/model/resolved-cluster.ts';
 import { resolveCluster } from '../../src/cluster/resolve/resolve.ts';
 import type { Document, KubernetesSpec } from '../../src/resources/kinds.ts';
 import { ARTIFACTS } from '../artifacts.ts';
+import { run } from '../unit/cli/run.ts';
 import { VALUES } from '../unit/cluster/components/flag-examples.ts';
 import { faults, MACHINES, resolved } from '../unit/cluster/kit.ts';
+import { askBinaries } from './ask-binaries.ts';
 
 const bin = `${ARTIFACTS}/bin`;
 // The components of etcd forks lack flags that etcd has, so etcd is judged where it is etcd's own.
@@ -143,6 +146,18 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
     };
     expect(faults({ version: version(), overrides })).toEqual([]);
     expect(await refused(resolved({ version: version(), overrides }))).toEqual([]);
+  });
+
+  test('`muster validate` asks the binaries about the values of a Cluster', async () => {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'muster-validate-'));
+    const text = fs.readFileSync('examples/audit.yaml', 'utf8');
+    fs.writeFileSync(
+      path.join(directory, 'audit.yaml'),
+      text.replace(/^( +version: ).*/m, `$1"${version()}"`),
+    );
+    const { code, err } = await run(['validate', directory, '--with-binaries', bin]);
+    fs.rmSync(directory, { recursive: true });
+    expect({ code, err }).toEqual({ code: 0, err: expect.not.stringContaining('tables of Kubernetes') });
   });
 
   test('what a component refuses is told in its words', async () => {

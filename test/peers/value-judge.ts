@@ -9,11 +9,11 @@ import https from 'node:https';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { dump, load } from 'js-yaml';
-import { askBinaries } from '../../src/cli/cluster/check.files.ts';
 import type { ResolvedCluster } from '../../src/cluster/model/resolved-cluster.ts';
 import { MINORS } from '../../src/cluster/model/versions.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { rig, settle, TestMachine } from '../unit/cluster/planner-kit.ts';
+import { askBinaries } from './ask-binaries.ts';
 import { PlacedPlan } from './placed-plan.ts';
 import { unpacked } from './unpacked.ts';
 

@@ -49,25 +49,6 @@ function healthVerbs(cluster: Command, io: Io, finish: Finish): void {
     finish(await (await import('./health.ts')).status(name, options, io)),
   );
   withExamples(status, ['muster cluster status blue', 'check a cluster']);
-  const check = cluster
-    .command('check')
-    .summary('start the components of a Cluster with their flags, apart from everything')
-    .description(
-      'Starts etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubelet and kube-proxy with the flags and files that a Cluster of the directory gives them, until they have read them. They run without rights and network, and keep nothing. Exit code 0 only if none refuses its values. It needs no server; a server that has these programs asks them by itself at `muster apply`.',
-    )
-    .argument('<cluster>', 'name of the Cluster')
-    .requiredOption('--config <dir>', 'directory of YAML documents')
-    .requiredOption(
-      '--with-binaries <dir>',
-      'directory of the binaries, of the version that the Cluster names',
-    )
-    .action(async (name: string, options) =>
-      finish(await (await import('./check.files.ts')).check(name, options, io)),
-    );
-  withExamples(check, [
-    'muster cluster check blue --config /etc/muster --with-binaries ./bin',
-    'see whether the components take their flags',
-  ]);
   const verify = withServer(
     cluster
       .command('verify')

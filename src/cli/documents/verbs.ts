@@ -1,7 +1,7 @@
 /** Registers `muster validate|apply|diff|get|delete`. */
 import { filenameOption, outputOption, type Register, withExamples, withServer } from '../register.ts';
 
-export const registerDocuments: Register = (program, io, finish) => {
+const registerValidate: Register = (program, io, finish) => {
   const validate = program
     .command('validate')
     .summary('check documents without a server')
@@ -10,10 +10,22 @@ export const registerDocuments: Register = (program, io, finish) => {
     )
     .argument('[directory]', 'directory of YAML documents')
     .addOption(filenameOption())
+    .option(
+      '--with-binaries <dir>',
+      'also ask the programs of Kubernetes and etcd in this directory about the values of Clusters, as a server that has them does at `muster apply`',
+    )
     .action(async (directory: string | undefined, options) =>
       finish(await (await import('./validate.ts')).validate(directory, options, io)),
     );
-  withExamples(validate, ['muster validate /etc/muster', 'check a configuration directory before a reload']);
+  withExamples(
+    validate,
+    ['muster validate /etc/muster', 'check a configuration directory before a reload'],
+    ['muster validate /etc/muster --with-binaries ./bin', 'ask kubelet, kube-apiserver … what they take'],
+  );
+};
+
+export const registerDocuments: Register = (program, io, finish) => {
+  registerValidate(program, io, finish);
 
   const apply = withServer(
     program

@@ -20,6 +20,8 @@ export interface JudgeDeps {
   /** The program of a component; undefined where this host does not have that version. */
   readonly program: (resolved: ResolvedCluster, component: Judged) => Promise<Program | undefined>;
   readonly run: typeof runConfined;
+  /** How long all programs of one request may take together; each takes about a second. */
+  readonly withinMs: number;
 }
 
 export interface Judge {
@@ -30,8 +32,6 @@ export interface Judge {
   judge(clusters: readonly Written[]): Promise<readonly (readonly ClusterFault[])[]>;
 }
 
-/** All programs of one request together; they take about one second each. */
-const TOGETHER_MS = 5_000;
 /** So many programs run at the same time, whatever operators order. */
 const AT_ONCE = 2;
 /** So many verdicts are remembered. */
@@ -40,7 +40,7 @@ const REMEMBERED = 512;
 /** What a component said: nothing when it took its values, its words, or why it was not asked. */
 export type Said = { readonly refuses?: string; readonly unasked?: string };
 
-export function createJudge({ program, run }: JudgeDeps): Judge {
+export function createJudge({ program, run, withinMs }: JudgeDeps): Judge {
   const remembered = new Map<string, Said>();
   const free = createPlaces(AT_ONCE);
 
@@ -86,7 +86,7 @@ export function createJudge({ program, run }: JudgeDeps): Judge {
 
   return {
     async judge(clusters) {
-      const signal = AbortSignal.timeout(TOGETHER_MS);
+      const signal = AbortSignal.timeout(withinMs);
       return Promise.all(clusters.map((one) => faultsOf(one, signal)));
     },
   };

@@ -9,6 +9,7 @@ import type { ArtifactBook } from '../../artifacts/book.ts';
 import { type Arch, forArch, MAX_MANIFEST_BYTES, parseManifest } from '../../artifacts/oci.ts';
 import { hashOfDigest } from '../../artifacts/reference.ts';
 import type { ResolvedCluster } from '../model/resolved-cluster.ts';
+import { runConfined } from './confine.files.ts';
 import type { Program } from './judge.ts';
 import type { Judged } from './placed.ts';
 
@@ -81,6 +82,21 @@ export function openPrograms({ book, assets, directory }: ProgramsDeps) {
     return next;
   };
 }
+
+/** How long a program may take to say its version. */
+const VERSION_WITHIN_MS = 20_000;
+
+/** Finds the programs in a directory that have the minor version of the cluster. */
+export const programsIn =
+  (directory: string) =>
+  async ({ versions }: ResolvedCluster, component: Judged): Promise<Program | undefined> => {
+    const file = path.resolve(directory, component);
+    const said = await runConfined(file, ['--version'], new Map(), AbortSignal.timeout(VERSION_WITHIN_MS));
+    const minor = versions[component].split('.').slice(0, 2).join('.');
+    return said.did === 'end' && / v?(\d+\.\d+)\./.exec(said.output)?.[1] === minor
+      ? { sha256: file, file }
+      : undefined;
+  };
 
 interface Source {
   readonly sha256: string;

@@ -88,11 +88,22 @@ export function resolveCluster(
   spec: KubernetesSpec,
   machines: readonly MachineFacts[],
 ): Resolution {
-  const resolution = resolveOnce(name, spec, machines);
-  return hasError(resolution.faults)
-    ? { ...resolution, faults: withHidden(resolution.faults, name, spec, machines) }
-    : resolution;
+  const asked = JSON.stringify([name, machines]);
+  const known = memoResolutions.get(spec);
+  if (known?.asked === asked) return known.resolution;
+  const once = resolveOnce(name, spec, machines);
+  const resolution = hasError(once.faults)
+    ? { ...once, faults: withHidden(once.faults, name, spec, machines) }
+    : once;
+  memoResolutions.set(spec, { asked, resolution });
+  return resolution;
 }
+
+/** The last result for each document, so that a change is resolved once for all who look at it. */
+const memoResolutions = new WeakMap<
+  KubernetesSpec,
+  { readonly asked: string; readonly resolution: Resolution }
+>();
 
 /** How often settings are left out to find the faults that others hide. */
 const ROUNDS = 8;

@@ -307,6 +307,33 @@ describe('validate', () => {
     });
   });
 
+  it('names the components that are not among the binaries, so that only the tables judged them', async () => {
+    const config = path.join(world.directory, 'cluster');
+    fs.mkdirSync(config);
+    fs.writeFileSync(
+      path.join(config, 'blue.yaml'),
+      `${fs.readFileSync(path.join(world.directory, 'config/all.yaml'), 'utf8')}
+---
+${machine('cp1', '52:54:00:aa:00:11', ', addresses: [10.77.0.11], dataDisk: {serial: data}')}---
+apiVersion: muster/v1
+kind: Cluster
+metadata: {name: blue}
+spec:
+  kubernetes:
+    version: "1.36"
+    endpoint: api.blue.test
+    controlPlanes: [cp1]
+    overrides: {flags: {kube-apiserver: {event-ttl: 2h}}}
+`,
+    );
+    const binaries = path.join(world.directory, 'no-binaries');
+    const { code, err } = await run(['validate', config, '--with-binaries', binaries]);
+    expect(err).toMatch(
+      /blue\.yaml:\d+:\d+: .*kube-apiserver are judged by Muster's tables of Kubernetes 1\.36, not by the programs: kube-apiserver is not here/,
+    );
+    expect(code).toBe(0);
+  });
+
   it('finds a template that names what is not there', async () => {
     const config = path.join(world.directory, 'config');
     const text = machine(

@@ -26,6 +26,7 @@ function judging(answer: (asked: Asked) => Outcome | Promise<Outcome>, deps: Par
       asked.push({ program, flags });
       return answer({ program, flags });
     },
+    withinMs: 5_000,
     ...deps,
   });
   const plain = resolved();

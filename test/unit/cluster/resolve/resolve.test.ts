@@ -14,6 +14,7 @@ import { clusterNames, holderOf } from '../../../../src/cluster/resolve/certific
 import { CLUSTER_DEVIATIONS } from '../../../../src/cluster/resolve/deviations.ts';
 import { parseEndpoint } from '../../../../src/cluster/resolve/endpoint.ts';
 import { PROTECTED_FIELDS, protectedFieldsOf } from '../../../../src/cluster/resolve/protected-fields.ts';
+import { resolveCluster } from '../../../../src/cluster/resolve/resolve.ts';
 import { LEAF_NAMES, leafOf } from '../../../../src/pki/hierarchy.ts';
 import { parseDocuments } from '../../../../src/resources/document.ts';
 import { completed, faults, MACHINES, resolved, SHORT } from '../kit.ts';
@@ -43,6 +44,14 @@ const allLeaves = (value: unknown, path: readonly string[]): string[] =>
   typeof value !== 'object' || value === null || Array.isArray(value)
     ? [path.join('.')]
     : Object.entries(value).flatMap(([key, inner]) => allLeaves(inner, [...path, key]));
+
+test('one document is resolved once, until its machines change', () => {
+  const once = resolveCluster('blue', SHORT, MACHINES);
+  expect(resolveCluster('blue', SHORT, [...MACHINES])).toBe(once);
+  const [cp1, ...others] = MACHINES;
+  const moved = resolveCluster('blue', SHORT, [{ ...cp1!, addresses: ['10.0.0.99'] }, ...others]);
+  expect(moved.resolved!.machines[0]!.addresses).toEqual(['10.0.0.99']);
+});
 
 test('every value of the full specification says where it came from', () => {
   const { resolved: cluster, provenance } = completed();
