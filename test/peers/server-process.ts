@@ -1,4 +1,4 @@
-/** The server as a process of its own, as the command starts it, for tests that stop and kill it. */
+/** The server as a process of its own, started as the command does, for tests that stop it. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
