@@ -10,11 +10,14 @@ const peer = (names: readonly string[]) => names.map((name) => `test/peers/${nam
 
 /** What machines speak with the boot host, in a part of its own: these tests wait most. */
 const NET = peer(['dhcp', 'tftp', 'http']);
+/** The agent's own scripts, with the tools of a machine: these tests compute most. */
+const AGENT = ['test/peers/agent*.test.ts'];
 /** The racks of etcd that `make test` runs. */
 const ETCD = peer(['etcd-founding', 'etcd-rotation', 'etcd-upgrade']);
 const TORTURE_FILES = peer(Object.keys(TORTURE));
 /** The parts of `make peers-long`, with their files. */
 const PARTS = Object.entries(LONG).map(([part, files]) => ({ part, files: peer(Object.keys(files)) }));
+const ELSEWHERE = [...TORTURE_FILES, ...PARTS.flatMap(({ files }) => files)];
 /** Parts whose tests may pass at a second try; those of etcd lose or keep data. */
 const AGAIN: readonly string[] = ['long-agent', 'long-peers'];
 
@@ -85,9 +88,10 @@ export default defineConfig({
       { test: { name: 'fuzz-short', include: [FUZZ], env: { MUSTER_FUZZ_SHARE: '4' }, ...withoutRoot } },
       peers('peers-others', {
         include: ['test/peers/**/*.test.ts'],
-        exclude: [...NET, ...ETCD, ...TORTURE_FILES, ...PARTS.flatMap(({ files }) => files)],
+        exclude: [...NET, ...ETCD, ...AGENT, ...ELSEWHERE],
         ...RETRY,
       }),
+      peers('peers-agent', { include: AGENT, exclude: ELSEWHERE, ...RETRY }),
       peers('peers-net', { include: NET, ...RETRY }),
       peers('peers-etcd', { include: ETCD }),
       peers('peers-page', { include: ['test/page/**/*.test.ts'], ...RETRY }),

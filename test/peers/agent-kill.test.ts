@@ -1,7 +1,7 @@
 /**
  * An agent that is killed at any point and run again ends in the same state. Needs root and
  * scripts/in-namespace.sh. MUSTER_EVERY_EFFECT=1 (`make torture`) kills it before each effect; else
- * it is killed before each eleventh one, and while it restores etcd before each third one.
+ * it is killed before each nineteenth one, and while it restores etcd before each third one.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -202,7 +202,7 @@ interface Case {
   /** More settings for the agent. */
   readonly settings?: Readonly<Record<string, string>>;
   /** One of so many effects has a kill before it; odd, so that each second kill is a power cut. */
-  readonly every: 3 | 11;
+  readonly every: 3 | 19;
   /** Runs before the machine is switched on for the first time. */
   readonly prepare?: (machine: Machine) => void;
   /** Runs after `prepare`, and again after every power cut. */
@@ -267,7 +267,7 @@ test(
   () =>
     killedAnywhere({
       lines,
-      every: 11,
+      every: 19,
       prepare(machine) {
         machine.write('/etc/old', 'old');
         for (const name of ['crt', 'key']) machine.write(`/etc/pair.${name}`, 'plain');
@@ -292,7 +292,7 @@ test(
         { do: 'marker', ...MARKER },
         { do: 'step', step: 'divided' },
       ],
-      every: 11,
+      every: 19,
       disk: 1024,
       settings: { boot: 'serial=S2' },
       prepare: (machine) => machine.write('/proc/cmdline', 'boot=muster\n'),
@@ -318,7 +318,7 @@ test(
         { do: 'marker', ...MARKER },
         { do: 'step', step: 'encrypted' },
       ],
-      every: 11,
+      every: 19,
       disk: 64,
       settings: { encrypt: 'boot-host' },
       whole({ tree }, effects) {
@@ -344,7 +344,7 @@ test(
         { do: 'clear', ...MARKER },
         { do: 'step', step: 'cleared' },
       ],
-      every: 11,
+      every: 19,
       disk: written,
       prepare(machine) {
         // Like a machine of a cluster: the disk is mounted, bound a second time, and has a
