@@ -3,7 +3,7 @@
  * the client and the reference pages are made from it. Pure; imports nothing of the server.
  */
 import { z } from 'zod';
-import type { ErrorCode } from '../../base/errors.ts';
+import { fault, type Parsed, spot, texts, time } from '../../base/body.ts';
 import type { Access } from '../access.ts';
 
 export type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
@@ -60,12 +60,6 @@ type Names<Path extends string> = Path extends `${infer Segment}/${infer Rest}`
 /** The parameters of the path of an operation. */
 export type Params<O extends RouteKey> = { readonly [K in Names<O>]: string };
 
-/** A value as it comes out of JSON, which has no undefined. */
-export type Parsed<T> = T extends string | number | boolean
-  ? T
-  : T extends object
-    ? { readonly [K in keyof T]: Parsed<Exclude<T[K], undefined>> }
-    : T;
 /**
  * A value that an operation may answer with: nothing of it is changed, and where a schema takes
  * more fields, they are not told apart.
@@ -140,9 +134,7 @@ export const isRehearsed = (method: Method, { access, query }: RouteContract): b
 /** The query of a route that the server rehearses. */
 export const rehearsed = ({ query }: RouteContract) => (query ?? z.strictObject({})).extend({ dryRun });
 
-/** RFC 3339 in UTC. */
-export const time = z.iso.datetime({ precision: 3 }).meta({ description: 'RFC 3339, in UTC.' });
-export const texts = z.record(z.string(), z.string());
+export { fault, type Parsed, texts, time };
 /** What repeats a name, for an order that may lose data. */
 export const confirm = z.string().optional().meta({ description: 'The cluster’s name, repeated.' });
 
@@ -152,23 +144,6 @@ export const reason = z
     text: z.string().meta({ description: 'A sentence for people.' }),
   })
   .meta({ id: 'Reason', description: 'Why something was decided.' });
-
-const spot = z.strictObject({ file: z.string(), line: z.int(), column: z.int() });
-
-/** The description is a text, because later versions have other codes. */
-const code = z
-  .string()
-  .meta({ description: 'A code of docs/errors.md.' }) as z.ZodType<string> as z.ZodType<ErrorCode>;
-
-export const fault = z
-  .strictObject({
-    code,
-    message: z.string(),
-    path: z.string().optional().meta({ description: 'The field, e.g. `spec.files[0].mode`.' }),
-    document: z.string().optional().meta({ description: 'The document that holds the field.' }),
-    at: spot.optional(),
-  })
-  .meta({ id: 'Fault' });
 
 /** Where a document is kept. */
 export const origin = z.discriminatedUnion('from', [

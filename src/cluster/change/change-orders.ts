@@ -86,6 +86,13 @@ export function createChangeOrders(changes: Changes): ChangeOrders {
       );
   };
 
+  const ordered =
+    (order: 'pause' | 'resume'): ChangeOrders['pause'] =>
+    async (cluster, by) => {
+      seen(cluster, by);
+      return progress(await changes[order](cluster, by.by));
+    };
+
   return {
     async preview(cluster, request) {
       const {
@@ -135,14 +142,8 @@ export function createChangeOrders(changes: Changes): ChangeOrders {
         `${shownScope(cluster)} had no change yet; \`muster cluster upgrade\`, \`muster cluster roll\` and \`muster pki rotate\` begin one`,
       );
     },
-    async pause(cluster, by) {
-      seen(cluster, by);
-      return progress(await changes.pause(cluster, by.by));
-    },
-    async resume(cluster, by) {
-      seen(cluster, by);
-      return progress(await changes.resume(cluster, by.by));
-    },
+    pause: ordered('pause'),
+    resume: ordered('resume'),
     async rollBack(cluster, by) {
       seen(cluster, by);
       const record = await changes.rollBack(cluster, by.by);

@@ -1,39 +1,42 @@
 /** What a change would do: its steps, which machines restart what, and how long it takes. Pure. */
+import { z } from 'zod';
+import { fault, type Parsed, texts } from '../../base/body.ts';
 import { duration, type Millis } from '../../base/duration.ts';
-import type { Fault } from '../../base/errors.ts';
 import { roundsOf } from './groups.ts';
 import type { ChangedMachine, StepOutline } from './kind.ts';
 import { isFor } from './step.ts';
 
-export interface StepPreview {
-  readonly name: string;
-  readonly sentence: string;
-  /** Program → the machines on which it restarts, in the order of their turns. */
-  readonly restarts: Readonly<Record<string, readonly string[]>>;
-  readonly minutes: number;
-  /** The change cannot be rolled back from this step on. */
-  readonly noReturn: boolean;
-}
+export const kindName = z.string().meta({ description: 'For example `rotation`, `upgrade` or `roll`.' });
 
-/** What a change would do, and what prevents it. */
-export interface ChangePreview extends StepsPreview {
-  readonly kind: string;
-  readonly faults: readonly Fault[];
-  /** Machine or cluster → what the change is about. */
-  readonly about: Readonly<Record<string, string>>;
-  /** For what it would have to wait now, as a sentence. */
-  readonly waits?: string;
-  /** The hooks that it would ask. */
-  readonly hooks: readonly string[];
-}
+const step = z.strictObject({
+  name: z.string(),
+  sentence: z.string(),
+  restarts: z
+    .record(z.string(), z.array(z.string()))
+    .meta({ description: 'Program → the machines on which it restarts, in the order of their turns.' }),
+  minutes: z.number(),
+  noReturn: z.boolean().meta({ description: 'The change cannot be rolled back from this step on.' }),
+});
+type StepPreview = Parsed<z.output<typeof step>>;
 
-interface StepsPreview {
-  readonly steps: readonly StepPreview[];
-  /** Expected, without the waits for operators and for tokens that have to end. */
-  readonly minutes: number;
-  /** Machine → how many programs restart on it in all. */
-  readonly restarts: Readonly<Record<string, number>>;
-}
+/** What a change would do, and what prevents it, as the API shows it. */
+export const changePreview = z
+  .strictObject({
+    kind: kindName,
+    steps: z.array(step),
+    minutes: z.number().meta({
+      description: 'Expected, without the waits for operators and for tokens that have to end.',
+    }),
+    restarts: z.record(z.string(), z.int()).meta({
+      description: 'Machine → how many programs restart on it in all.',
+    }),
+    faults: z.array(fault).meta({ description: 'What prevents it.' }),
+    about: texts.meta({ description: 'Machine or cluster → what the change is about.' }),
+    waits: z.string().optional().meta({ description: 'For what it would have to wait now.' }),
+    hooks: z.array(z.string()).meta({ description: 'The hooks of the Cluster that it would ask.' }),
+  })
+  .meta({ id: 'ChangePreview' });
+export type ChangePreview = Parsed<z.output<typeof changePreview>>;
 
 /** Programs that restart on one machine after the other. */
 const IN_TURN: readonly string[] = ['etcd', 'kube-apiserver'];
@@ -44,7 +47,7 @@ export function previewOf(
   steps: readonly StepOutline[],
   machines: readonly ChangedMachine[],
   without: readonly string[],
-): StepsPreview {
+): Pick<ChangePreview, 'steps' | 'minutes' | 'restarts'> {
   const shown = steps.map((step) => stepPreview(step, machines, without));
   const restarts: Record<string, number> = {};
   for (const names of shown.flatMap((step) => Object.values(step.restarts)))

@@ -1,47 +1,51 @@
 /** How far a change is, for operators: its steps, what is waited for, and the evidence. Pure. */
+import { z } from 'zod';
+import { type Parsed, texts, time } from '../../base/body.ts';
 import type { AnyKind } from './kind.ts';
-import type { ChangeRecord, Evidence } from './record.ts';
+import { kindName } from './preview.ts';
+import type { ChangeRecord } from './record.ts';
 
-export interface StepProgress {
-  readonly name: string;
-  readonly sentence: string;
-  readonly state: 'done' | 'now' | 'next' | 'rolled-back';
-  readonly since?: number;
-  readonly until?: number;
-  /** How many machines have shown the evidence. */
-  readonly machines?: number;
-  readonly text?: string;
-  readonly noReturn: boolean;
-}
+const step = z.strictObject({
+  name: z.string(),
+  sentence: z.string(),
+  state: z.enum(['done', 'now', 'next', 'rolled-back']),
+  since: time.optional(),
+  until: time.optional(),
+  machines: z.int().optional().meta({ description: 'How many machines have shown the evidence.' }),
+  text: z.string().optional(),
+  noReturn: z.boolean().meta({ description: 'The change cannot be rolled back from this step on.' }),
+});
+type StepProgress = Parsed<z.output<typeof step>>;
 
-export interface ChangeProgress {
-  readonly cluster: string;
-  readonly id: string;
-  readonly kind: string;
-  readonly by: string;
-  readonly at: number;
-  readonly order: unknown;
-  readonly back: boolean;
-  readonly steps: readonly StepProgress[];
-  readonly step: string;
-  readonly paused?: { readonly at: number; readonly by: string };
-  readonly holding?: {
-    readonly at: number;
-    readonly code: string;
-    readonly text: string;
-    readonly remedy: string;
-  };
-  /** Machine → what it is waited for; `` is the cluster as a whole. */
-  readonly waiting: Readonly<Record<string, string>>;
-  /** Machine → what it has shown in this step. */
-  readonly evidence: Readonly<Record<string, Evidence>>;
-  readonly without: readonly string[];
-  /** Why it cannot be rolled back; absent when it can. */
-  readonly notBack?: string;
-  /** What a roll-back would do: the sentences of its steps; empty when it cannot be rolled back. */
-  readonly wayBack: readonly string[];
-  readonly ended?: { readonly at: number; readonly as: 'done' | 'rolled-back' };
-}
+/** How far a change is, as the API shows it. */
+export const changeProgress = z
+  .strictObject({
+    cluster: z.string(),
+    id: z.string(),
+    kind: kindName,
+    by: z.string(),
+    at: time,
+    order: z.unknown().meta({ description: 'What was ordered; its form depends on the kind.' }),
+    back: z.boolean().meta({ description: 'It is being rolled back.' }),
+    steps: z.array(step),
+    step: z.string(),
+    paused: z.strictObject({ at: time, by: z.string() }).optional(),
+    holding: z.strictObject({ at: time, code: z.string(), text: z.string(), remedy: z.string() }).optional(),
+    waiting: texts.meta({ description: 'Machine → what it is waited for; `` is the whole cluster.' }),
+    evidence: z
+      .record(z.string(), z.strictObject({ at: time, text: z.string() }))
+      .meta({ description: 'Machine → what it has shown in this step.' }),
+    without: z.array(z.string()),
+    notBack: z.string().optional().meta({ description: 'Why it cannot be rolled back.' }),
+    wayBack: z.array(z.string()).meta({ description: 'What a roll-back would do.' }),
+    ended: z.strictObject({ at: time, as: z.enum(['done', 'rolled-back']) }).optional(),
+  })
+  .meta({ id: 'Change' });
+export type ChangeProgress = Parsed<z.output<typeof changeProgress>>;
+
+const iso = (at: number): string => new Date(at).toISOString();
+/** What happened at a time of the record, with the time as the API shows it. */
+const timed = <T extends { readonly at: number }>(one: T) => ({ ...one, at: iso(one.at) });
 
 /** How far a change is. */
 export function progressOf(
@@ -56,8 +60,8 @@ export function progressOf(
       name: one.step,
       sentence: outline?.sentence ?? '',
       state: route === 'back' && one.route === 'forward' ? 'rolled-back' : 'done',
-      since: one.since,
-      until: one.until,
+      since: iso(one.since),
+      until: iso(one.until),
       machines: one.machines,
       ...(one.text === undefined ? {} : { text: one.text }),
       noReturn: outline?.noReturn ?? false,
@@ -70,7 +74,7 @@ export function progressOf(
       name,
       sentence,
       state: n === 0 ? 'now' : 'next',
-      ...(n === 0 && { since: record.since, machines: Object.keys(evidence).length }),
+      ...(n === 0 && { since: iso(record.since), machines: Object.keys(evidence).length }),
       noReturn,
     }),
   );
@@ -80,18 +84,18 @@ export function progressOf(
     id,
     kind: record.kind,
     by,
-    at,
+    at: iso(at),
     order,
     back: route === 'back',
     steps: [...past, ...coming],
     step,
     waiting: ended || paused ? {} : waiting,
-    evidence,
+    evidence: Object.fromEntries(Object.entries(evidence).map(([machine, one]) => [machine, timed(one)])),
     without,
-    ...(paused && { paused }),
-    ...(holding && { holding }),
+    ...(paused && { paused: timed(paused) }),
+    ...(holding && { holding: timed(holding) }),
     ...(notBack !== undefined && { notBack }),
     wayBack: notBack === undefined ? kind.steps({ ...record, route: 'back' }).map((one) => one.sentence) : [],
-    ...(ended && { ended }),
+    ...(ended && { ended: timed(ended) }),
   };
 }
