@@ -33,6 +33,7 @@ import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';
 import { openCatalog } from '../src/resources/catalog.files.ts';
 import { MUSTER_SCOPE } from '../src/store/keys.ts';
 import { openSqliteStore } from '../src/store/sqlite.files.ts';
+import { QUIET_ROLLOUTS } from '../test/unit/cluster/quiet.ts';
 
 /** On the disk of the checkout, because on a tmpfs every fsync would be free. */
 const DIRECTORY = new URL('../.cache/bench-cluster/', import.meta.url).pathname;
@@ -114,7 +115,7 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
   const planner = createPlanner({
     ...{ catalog, clusters, pki, clock, events },
     restarts: openRollouts({
-      ...{ clock, events },
+      ...{ clock, events, ...QUIET_ROLLOUTS },
       askNow: async () => ({ at: clock.monotonic(), etcd: new Set(), 'kube-apiserver': new Set() }),
       givenTurns: await openGivenTurns({ store, log, clock }),
     }),

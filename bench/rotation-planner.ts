@@ -17,6 +17,7 @@ import { MEMBERS, orderOf } from '../src/lab/simulated/documents.files.ts';
 import { openPki } from '../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';
 import { openMemoryStore } from '../src/store/memory.ts';
+import { QUIET_CHANGES } from '../test/unit/cluster/quiet.ts';
 
 const NAME = 'rack';
 const ALL = { kind: 'rotation', keysets: ['all'] };
@@ -49,7 +50,7 @@ export async function openRotations(machines: number) {
   });
   const events = { record: () => {} } as never;
   const changes = await openChanges({
-    ...{ store, clock, log: silentLog, events, clusters, kinds: [kind] },
+    ...{ ...QUIET_CHANGES, store, clock, log: silentLog, events, clusters, kinds: [kind] },
     settled: () => true,
   });
   const rotations = createChangeOrders(changes);

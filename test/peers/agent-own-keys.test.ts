@@ -18,6 +18,7 @@ import { ownRotation } from '../../src/cluster/change/own/own-rotation.ts';
 import { ownOrders } from '../../src/cluster/change/own/prepare.ts';
 import { primaryOf } from '../../src/pki/keyset.ts';
 import { MUSTER_SCOPE } from '../../src/store/keys.ts';
+import { QUIET_CHANGES } from '../unit/cluster/quiet.ts';
 import { document, IMAGE, machine as machineDocument, NETWORK, WORKER } from '../unit/pxe/boot/world.ts';
 import { type AgentBootHost, LOOPBACK, open } from './agent-boot-host.ts';
 import { Machine, put, SHELLS } from './agent-kit.ts';
@@ -65,6 +66,7 @@ async function opened(boot: AgentBootHost): Promise<Host> {
   const kind = anyKind({ ...own, ...ownOrders({ pki, ticketKeys }) });
   const ownMachines = () => believed().map(({ machine }) => machine);
   const changes = await openChanges({
+    ...QUIET_CHANGES,
     ...{ store: boot.store, clock: boot.clock, log: silentLog, events: boot.events },
     clusters: { get: () => undefined },
     kinds: [kind],

@@ -84,7 +84,13 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', () =
     // Until then the API does not know the token.
     expect(() => worker.run('kubectl', ...asToken(), 'auth', 'whoami')).toThrow(REFUSED);
     running.push(startTokenKeeper(common));
-    running.push(startApprover({ ...common, events: { record: (event) => void events.push(event) } }));
+    running.push(
+      startApprover({
+        ...common,
+        isQuarantined: () => false,
+        events: { record: (event) => void events.push(event) },
+      }),
+    );
     await vi.waitFor(() => expect(secret()).toContain(`bootstrap-token-${token.slice(0, 6)}`), 60_000);
   });
 

@@ -34,14 +34,14 @@ interface ChangesDeps {
   readonly clock: Clock;
   readonly log: Log;
   readonly events: EventSink;
-  readonly metrics?: Metrics;
+  readonly metrics: Metrics;
   /** Whether this server may act; a restored one may not, until it is known to be the only one. */
-  readonly serves?: () => boolean;
-  /** Why nothing of a cluster may be changed now; undefined: it may. Absent: it always may. */
-  readonly holds?: (cluster: string) => Fault | undefined;
+  readonly serves: () => boolean;
+  /** Why nothing of a cluster may be changed now; undefined: it may. */
+  readonly holds: (cluster: string) => Fault | undefined;
   readonly clusters: Pick<ResolvedClusters, 'get'>;
-  /** The machines of a change of the boot host's own keys (`_muster`); without it, none. */
-  readonly ownMachines?: () => readonly string[];
+  /** The machines of a change of the boot host's own keys (`_muster`). */
+  readonly ownMachines: () => readonly string[];
   readonly kinds: readonly AnyKind[];
   /**
    * Whether all programs of a machine that restart in turns run as its newest plan wants them;
@@ -167,7 +167,7 @@ class RunningChanges implements Changes {
   begin(change: Omit<NewChange<unknown>, 'id'>, by: string): Promise<ChangeRecord> {
     const { cluster, kind } = change;
     return this.#inTurn(cluster, async () => {
-      const why = this.#deps.holds?.(cluster);
+      const why = this.#deps.holds(cluster);
       if (why !== undefined) throw new MusterError(why.code, why.message);
       const before = this.#kept.get(cluster);
       const occasion = { by, now: this.#deps.clock.now() };
@@ -235,8 +235,7 @@ class RunningChanges implements Changes {
   }
 
   machinesOf(cluster: string): readonly ChangedMachine[] | undefined {
-    if (cluster === MUSTER_SCOPE)
-      return this.#deps.ownMachines?.().map((name) => ({ name, roles: [] })) ?? [];
+    if (cluster === MUSTER_SCOPE) return this.#deps.ownMachines().map((name) => ({ name, roles: [] }));
     return this.#deps.clusters.get(cluster)?.resolved?.machines;
   }
 
@@ -310,8 +309,8 @@ class RunningChanges implements Changes {
 
   #measure({ cluster, kind, ended, holding }: ChangeRecord): void {
     const { metrics } = this.#deps;
-    metrics?.set('muster_change_under_way', { cluster, kind }, ended ? 0 : 1);
-    metrics?.set('muster_change_held', { cluster, kind }, holding && !ended ? 1 : 0);
+    metrics.set('muster_change_under_way', { cluster, kind }, ended ? 0 : 1);
+    metrics.set('muster_change_held', { cluster, kind }, holding && !ended ? 1 : 0);
   }
 
   /** Works on the cluster's change until it has ended. */
@@ -333,8 +332,8 @@ class RunningChanges implements Changes {
   }
 
   async #tryAdvance(cluster: string): Promise<boolean> {
-    if (this.#deps.serves?.() === false) return false;
-    const why = this.#deps.holds?.(cluster);
+    if (!this.#deps.serves()) return false;
+    const why = this.#deps.holds(cluster);
     if (why !== undefined) {
       const kept = this.#kept.get(cluster);
       if (kept) kept.waiting = { '': why.message };

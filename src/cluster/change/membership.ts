@@ -23,9 +23,9 @@ interface MembershipDeps {
   readonly founder: Pick<Founder, 'leave' | 'records'>;
   readonly departures: Pick<Departures, 'go'>;
   /** Why members of etcd and control planes may not change now; see {@link whyMembersWait}. */
-  readonly membersWait?: (cluster: string) => string | undefined;
+  readonly membersWait: (cluster: string) => string | undefined;
   /** Forgets what removed machines run. */
-  readonly releases?: Pick<Releases, 'forget'>;
+  readonly releases: Pick<Releases, 'forget'>;
   readonly clock: Clock;
 }
 
@@ -129,7 +129,7 @@ export function whyMembersWait(running: RunningChange | undefined): string | und
 
 /** @throws {MusterError} E_CHANGE while a change is under way that restarts members of etcd */
 function checkMembersMayChange({ membersWait }: MembershipDeps, cluster: string): void {
-  const why = membersWait?.(cluster);
+  const why = membersWait(cluster);
   if (why !== undefined) throw new MusterError('E_CHANGE', `${cluster}: ${why}`);
 }
 
@@ -188,7 +188,7 @@ export function createMembership(deps: MembershipDeps): Membership {
         await founder.leave(cluster, resolved ? membersOf(resolved) : [], departing);
       }
       const applied = await apply(deps, cluster, { next, howTo, dryRun: false });
-      for (const machine of machines) await deps.releases?.forget(cluster, machine);
+      for (const machine of machines) await deps.releases.forget(cluster, machine);
       departures.go(cluster);
       return { cluster, ...applied, leaving: record ? machines : [], added };
     },

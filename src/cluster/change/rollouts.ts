@@ -73,19 +73,19 @@ export interface Rollouts extends Restarts {
 interface RolloutsDeps {
   readonly clock: Clock;
   readonly events: EventSink;
-  /** Why a machine gets no turn; absent: it may get one. */
-  readonly waits?: (cluster: string, machine: string) => string | undefined;
+  /** Why a machine gets no turn; undefined: it may get one. */
+  readonly waits: (cluster: string, machine: string) => string | undefined;
   /** Whether the CA that members of etcd trust until they restart has ended. */
-  readonly trustEnded?: (cluster: string) => boolean;
+  readonly trustEnded: (cluster: string) => boolean;
   /** The machines that an operator left out of the change that is under way. */
-  readonly leftOut?: (cluster: string) => readonly string[];
+  readonly leftOut: (cluster: string) => readonly string[];
   /**
    * Members that etcd still counts, although the Cluster's document names their machines no more:
    * without them a quorum would be taken for one of fewer members.
    */
-  readonly leaving?: (cluster: string) => readonly MemberAddress[];
+  readonly leaving: (cluster: string) => readonly MemberAddress[];
   /** Machines whose member of etcd is taken out or defragmented in this moment. */
-  readonly losing?: (cluster: string) => readonly string[];
+  readonly losing: (cluster: string) => readonly string[];
   readonly askNow: AskNow;
   readonly givenTurns: GivenTurns;
 }
@@ -94,11 +94,11 @@ interface RolloutsDeps {
 export function openRollouts({
   clock,
   events,
-  waits = () => undefined,
-  trustEnded = () => false,
-  leftOut = () => [],
-  leaving = () => [],
-  losing = () => [],
+  waits,
+  trustEnded,
+  leftOut,
+  leaving,
+  losing,
   askNow,
   givenTurns,
 }: RolloutsDeps): Rollouts {

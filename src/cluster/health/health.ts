@@ -32,8 +32,8 @@ import { type Circumstances, judgeChange, type UnderWay } from './under-way.ts';
 
 export interface HealthDeps {
   readonly clusters: Pick<ResolvedClusters, 'get' | 'at'>;
-  /** What founded clusters run; without it, all run what their documents say. */
-  readonly running?: Pick<Running, 'of'>;
+  /** What founded clusters run. */
+  readonly running: Pick<Running, 'of'>;
   readonly founding: (cluster: string) => Promise<FoundingStatus>;
   /** What the members of etcd report of themselves; asked only where a founding is recorded. */
   readonly condition: (cluster: string, members: readonly MemberAddress[]) => Promise<EtcdCondition>;
@@ -46,9 +46,9 @@ export interface HealthDeps {
   /** `valid` when this certificate of the machine's agent is in force. */
   readonly certificateState: (machine: string, serial: string) => string;
   /** What is still wrong in a cluster after a snapshot was restored. */
-  readonly restored?: (cluster: string) => string | undefined;
+  readonly restored: (cluster: string) => string | undefined;
   /** Which agents the machines of a cluster run. */
-  readonly agents?: (cluster: string) => AgentsSeen;
+  readonly agents: (cluster: string) => AgentsSeen;
   /** The change of a cluster that is under way. */
   readonly change: (resolved: ResolvedCluster) => UnderWay | undefined;
   /** The programs of a machine that has its turn to restart some of them. */
@@ -109,7 +109,7 @@ export function createHealth(deps: HealthDeps): Health {
  * not reached them before an upgrade, and an upgrade begins only where all is well.
  */
 function released({ clusters, running }: HealthDeps, resolved: ResolvedCluster): ResolvedCluster {
-  const known = running?.of(resolved.name);
+  const known = running.of(resolved.name);
   return (known && clusters.at(resolved.name, known.release)) ?? resolved;
 }
 
@@ -159,7 +159,7 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
   const machines = resolved.machines.filter(({ roles }) => !at.etcdOnly || roles.includes('etcd'));
   const names = new Set(machines.map(({ name }) => name));
   const [founding, issued] = await Promise.all([deps.founding(resolved.name), issuedOf(deps, resolved.name)]);
-  const restored = deps.restored?.(resolved.name);
+  const restored = deps.restored(resolved.name);
   const circumstances = circumstancesOf(deps, resolved, founding, at);
   const findings = [
     ...judgeChange(resolved.name, circumstances.change),
@@ -174,7 +174,7 @@ async function looked(deps: HealthDeps, resolved: ResolvedCluster, at: LookAt): 
       [...names].map((name) => seen(deps, name)),
       circumstances,
     ),
-    ...(deps.agents ? judgeAgents(resolved.name, deps.agents(resolved.name)) : []),
+    ...judgeAgents(resolved.name, deps.agents(resolved.name)),
   ];
   return withClock(deps, resolved.name, findings);
 }

@@ -17,8 +17,8 @@ interface ApproverDeps extends RoundsDeps {
   readonly tokens: Pick<JoinTokens, 'ownerOf'>;
   readonly kubes: (cluster: string, address: string) => Kube;
   readonly events: EventSink;
-  /** Whether a machine is in quarantine; absent: none is. */
-  readonly isQuarantined?: (machine: string) => boolean;
+  /** Whether a machine is in quarantine. */
+  readonly isQuarantined: (machine: string) => boolean;
 }
 
 /** The interval between two rounds; a kubelet repeats its request only after a minute or more. */

@@ -28,7 +28,7 @@ interface NodeKeeperDeps extends RoundsDeps {
   readonly store: Store;
   readonly events: EventSink;
   /** The value of a label that is a fact of a machine; undefined while it is not known. */
-  readonly factOf?: (machine: string, fact: NodeFact) => string | undefined;
+  readonly factOf: (machine: string, fact: NodeFact) => string | undefined;
 }
 
 /**
@@ -110,7 +110,7 @@ function withFacts({ factOf }: NodeKeeperDeps, machine: ClusterMachine): Cluster
   const { name, labels, factLabels } = machine;
   if (factLabels === undefined) return machine;
   const known = Object.entries(factLabels).flatMap(([key, fact]) => {
-    const value = factOf?.(name, fact);
+    const value = factOf(name, fact);
     return value === undefined ? [] : [[key, value] as const];
   });
   return { ...machine, labels: { ...Object.fromEntries(known), ...labels } };

@@ -94,6 +94,7 @@ import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { ALONE } from '../agent/nobody.ts';
 import { NO_HOOKS } from '../cluster/change/hooks-kit.ts';
+import { QUIET_HEALTH } from '../cluster/quiet.ts';
 import { checkedRoutes } from './contract-check.ts';
 
 export interface World {
@@ -338,17 +339,19 @@ export async function openWorld(
   const life = await openLife({ store, clock, log });
   const laterKeys = await openLaterKeys({ store, pki, clusterOf, events, clock, log, life });
   const { holds } = laterKeys;
-  const engine = { store, clock, log, events, clusters, kinds: allKinds, settled, holds, ownMachines };
+  const serves = () => true;
+  const engine = {
+    ...{ store, clock, log, events, metrics, serves },
+    ...{ clusters, kinds: allKinds, settled, holds, ownMachines },
+  };
   const changes = await openChanges(engine);
   changes.start();
   const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   const health = createHealth({
+    ...QUIET_HEALTH,
     agents: (cluster) => builds.show(cluster),
+    running: releases,
     stopped: (machine) => agents.waits(machine) ?? boot.outlook(machine),
-    change: () => undefined,
-    turns: () => [],
-    programs: () => undefined,
-    allowed: (resolved) => ({ resolved }),
     clusters: clusters,
     founding: founding.status,
     condition: async () => CONDITION,
@@ -401,7 +404,10 @@ export async function openWorld(
     consoles,
     preview: boot,
     founding,
-    membership: createMembership({ catalog, clusters: clusters, founder, departures, clock }),
+    membership: createMembership({
+      ...{ catalog, clusters, founder, departures, releases, clock },
+      membersWait: () => undefined,
+    }),
     running: releases,
     waiting: departures.waiting,
     laterKeys,

@@ -26,6 +26,7 @@ import type { Catalog, CatalogChange, Entry } from '../../../src/resources/catal
 import type { Document, Kind, KubernetesSpec } from '../../../src/resources/kinds.ts';
 import { world } from '../pki/kit.ts';
 import { FOUNDING, MACHINES, SHORT } from './kit.ts';
+import { QUIET_ROLLOUTS } from './quiet.ts';
 import { asked, PlayedTurns } from './turns-kit.ts';
 
 /** A catalogue of values. */
@@ -118,6 +119,7 @@ export async function rig(
     clock,
     events: sink,
     restarts: openRollouts({
+      ...QUIET_ROLLOUTS,
       ...{ clock, events: sink, askNow: asked(clock), givenTurns: new PlayedTurns().opened() },
     }),
     applied,

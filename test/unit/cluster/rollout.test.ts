@@ -15,6 +15,7 @@ import type { RestartDecision } from '../../../src/cluster/plan/restarts.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { casesOf } from './change/cases.ts';
 import { resolved } from './kit.ts';
+import { QUIET_ROLLOUTS } from './quiet.ts';
 import { asked, decided, PlayedTurns } from './turns-kit.ts';
 
 const NOW = duration('1h');
@@ -347,6 +348,7 @@ class World {
 
   #open() {
     return openRollouts({
+      ...QUIET_ROLLOUTS,
       clock: this.clock,
       events: { record: (event) => this.events.push(event) },
       askNow: async () => ({
@@ -472,6 +474,7 @@ test('a machine may lose its etcd from its turn until it shows that it has resta
   let losing = ['cp3'];
   const open = () =>
     openRollouts({
+      ...QUIET_ROLLOUTS,
       clock,
       events: { record: () => undefined },
       losing: () => losing,
@@ -510,6 +513,7 @@ test('a member that is leaving counts until etcd has removed it, although no doc
     const cluster = { ...whole, machines: [cp1!, cp2!] };
     const asked: string[] = [];
     const rollouts = openRollouts({
+      ...QUIET_ROLLOUTS,
       clock,
       events: { record: () => undefined },
       leaving: () => (left ? [{ name: 'cp3', address: cp3!.addresses[0]! }] : []),

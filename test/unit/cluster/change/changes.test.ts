@@ -11,6 +11,7 @@ import type { ChangeRequest } from '../../../../src/cluster/change/request.ts';
 import { done, waiting } from '../../../../src/cluster/change/step.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
+import { QUIET_CHANGES } from '../quiet.ts';
 import { NOT_ORDERED } from './not-ordered.ts';
 
 const resolved = { machines: [{ name: 'cp1', roles: ['control-plane'], addresses: ['10.0.0.1'] }] };
@@ -37,6 +38,7 @@ async function server(
   });
   const logged: object[] = [];
   const changes = await openChanges({
+    ...QUIET_CHANGES,
     ...{ store, clock, log: { ...silentLog, error: (fields: object) => void logged.push(fields) } },
     events: { record: () => undefined },
     clusters: { get: () => ({ resolved, faults: [] }) as never },

@@ -9,6 +9,7 @@ import { openRollouts } from '../../../../src/cluster/change/rollouts.ts';
 import { STALLED_AFTER } from '../../../../src/cluster/change/turn.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { resolved } from '../kit.ts';
+import { QUIET_ROLLOUTS } from '../quiet.ts';
 import { asked, decided } from '../turns-kit.ts';
 
 const ONE = { maxUnavailable: 1 };
@@ -18,6 +19,7 @@ test('a reboot and a turn that a server allowed are in the store before they beg
   const clock = new ManualClock();
   const open = async () =>
     openRollouts({
+      ...QUIET_ROLLOUTS,
       ...{ clock, events: { record: () => undefined }, askNow: asked(clock) },
       givenTurns: await openGivenTurns({ store, log: silentLog, clock }),
     });
@@ -38,6 +40,7 @@ test('a machine that has its turn is known with its programs, for five minutes a
   const givenTurns = await openGivenTurns({ store: openMemoryStore(), log: silentLog, clock });
   const spec = resolved();
   const rollouts = openRollouts({
+    ...QUIET_ROLLOUTS,
     ...{ clock, events: { record: () => undefined }, askNow: asked(clock), givenTurns },
   });
   const reports = async (name: string, revision: string, wanted: string, health = 'ready') => {

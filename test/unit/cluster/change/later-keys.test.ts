@@ -18,6 +18,7 @@ import { readAuthority } from '../../../../src/pki/x509.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
 import { CP1, GOLDEN, rotateCompletely } from '../../pki/kit.ts';
+import { QUIET_CHANGES } from '../quiet.ts';
 
 const clock = new ManualClock(Date.now() as Millis);
 const vault = vaultFrom(newVaultKey(), 'test');
@@ -178,6 +179,7 @@ test('while a cluster is held no change of it begins or advances, until an opera
   const { backup, later } = await backupAndLater();
   const { guard, seen } = await guardOf(backup);
   const changes = await openChanges({
+    ...QUIET_CHANGES,
     ...{ store: backup, clock, log: silentLog, events: { record: () => {} } as never },
     clusters: { get: () => undefined },
     kinds: [],

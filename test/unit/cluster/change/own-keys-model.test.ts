@@ -18,6 +18,7 @@ import { ownOrders } from '../../../../src/cluster/change/own/prepare.ts';
 import { bridgesBehind, type Keyset, primaryOf, trustBundle } from '../../../../src/pki/keyset.ts';
 import { MUSTER_SCOPE } from '../../../../src/store/keys.ts';
 import { type World, world } from '../../pki/kit.ts';
+import { QUIET_CHANGES } from '../quiet.ts';
 
 interface Agent {
   readonly name: string;
@@ -65,6 +66,7 @@ class Model {
     await this.changes?.close();
     const { store, clock } = this.#world;
     this.changes = await openChanges({
+      ...QUIET_CHANGES,
       ...{ store, clock, log: silentLog, events: { record: () => {} } },
       clusters: { get: () => undefined },
       kinds: [this.kind()],

@@ -25,6 +25,7 @@ import type { LeavingMember } from '../../../../src/cluster/etcd/leaving.ts';
 import { type Kube, type KubeCall, KubeRefusal } from '../../../../src/cluster/kube.ts';
 import type { ClusterMachine, ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { resolved } from '../kit.ts';
+import { QUIET_ROLLOUTS } from '../quiet.ts';
 import { asked, decided, PlayedTurns } from '../turns-kit.ts';
 import { NO_HOOKS } from './hooks-kit.ts';
 import { NOT_ORDERED } from './not-ordered.ts';
@@ -148,6 +149,7 @@ export class RolledCluster {
       paused: (...of) => this.hooks.paused(...of),
     };
     this.rollouts = openRollouts({
+      ...QUIET_ROLLOUTS,
       clock,
       events: { record: () => undefined },
       askNow: async (resolved) => {

@@ -47,6 +47,7 @@ import type { KubernetesSpec } from '../../../../src/resources/kinds.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { World } from '../../pki/kit.ts';
 import { resolved } from '../kit.ts';
+import { QUIET_CHANGES, QUIET_ROLLOUTS } from '../quiet.ts';
 import { decided, PlayedTurns } from '../turns-kit.ts';
 
 /** A certificate: the generation that signed it, and those that signed its bridges. */
@@ -299,6 +300,7 @@ export class Cluster {
     const { pki, store, clock } = this.world;
     await this.changes?.close();
     this.rollouts = openRollouts({
+      ...QUIET_ROLLOUTS,
       clock,
       events: { record: () => undefined },
       askNow: async () => ({
@@ -324,6 +326,7 @@ export class Cluster {
     const founding = async () => ({ record: { founded: { at: 0, by: 'cp1' } } }) as unknown as FoundingStatus;
     const kind = anyKind({ ...this.rotation, ...rotationOrders({ pki, clusters, founding, clock }) });
     this.changes = await openChanges({
+      ...QUIET_CHANGES,
       store,
       clock,
       log: silentLog,

@@ -11,6 +11,7 @@ import { openPki } from '../../../../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../../../../src/pki/vault.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { completed, FOUNDING, MACHINES } from '../kit.ts';
+import { QUIET_HEALTH } from '../quiet.ts';
 
 const torn = completed(
   {},
@@ -22,11 +23,7 @@ const pki = openPki({ store: openMemoryStore(), vault: vaultFrom(newVaultKey(), 
 
 const looked = (founding: () => Promise<FoundingStatus>) =>
   createHealth({
-    stopped: () => undefined,
-    change: () => undefined,
-    turns: () => [],
-    programs: () => undefined,
-    allowed: (resolved) => ({ resolved }),
+    ...QUIET_HEALTH,
     clusters,
     founding,
     condition: async () => ({ members: [], silent: [], quota: 1 }),

@@ -20,6 +20,7 @@ import { followMemberships } from '../../../../src/machines/membership.ts';
 import { trustBundle } from '../../../../src/pki/keyset.ts';
 import { resolved } from '../kit.ts';
 import { clusterDocument, rig, settle, TestMachine } from '../planner-kit.ts';
+import { QUIET_HEALTH } from '../quiet.ts';
 
 const NOW = millis(1_000_000_000);
 const PATIENCE = duration('5m');
@@ -90,11 +91,7 @@ test('the report has the line: status gives the objects five minutes, verify non
   const { planner, known, pki, clock, store } = await rig();
   await settle(planner, new TestMachine('cp1'));
   const health = createHealth({
-    stopped: () => undefined,
-    change: () => undefined,
-    turns: () => [],
-    programs: () => undefined,
-    allowed: (resolved) => ({ resolved }),
+    ...QUIET_HEALTH,
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     founding: async () => ({ cluster: 'golden', members: [] }),
     condition: async () => ({ members: [], silent: [], quota: 1 }),
@@ -124,11 +121,7 @@ test('an edited version is no fault of machines that have not been upgraded yet'
   await settle(planner, new TestMachine('cp1'));
   const runs = releaseOf(resolved({ version: '1.35.6' }));
   const health = createHealth({
-    stopped: () => undefined,
-    change: () => undefined,
-    turns: () => [],
-    programs: () => undefined,
-    allowed: (resolved) => ({ resolved }),
+    ...QUIET_HEALTH,
     clusters: followClusters(known.catalog, followMemberships(known.catalog)),
     running: { of: () => ({ release: runs, machines: new Map() }) as never },
     founding: async () => ({ cluster: 'golden', members: [] }),

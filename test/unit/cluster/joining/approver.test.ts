@@ -89,6 +89,7 @@ function world(api: Played, records: () => readonly FoundingRecord[] = () => [FO
     founder: { records },
     clusters: { get: (name) => (name === 'golden' ? completed() : undefined) },
     kubes: api.kubes,
+    isQuarantined: () => false,
     tokens: { ownerOf: (cluster, id) => (cluster === 'golden' && id === 'machin' ? 'w1' : undefined) },
     events: { record: (event) => void events.push(event) },
     clock,

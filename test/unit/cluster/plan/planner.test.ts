@@ -9,6 +9,7 @@ import { openPresentObjects } from '../../../../src/cluster/plan/desired-objects
 import type { EtcdPart } from '../../../../src/cluster/plan/etcd-part.ts';
 import { factsOf } from '../../pki/kit.ts';
 import { clusterDocument, machineDocument, QUIET, rig, settle, TestMachine } from '../planner-kit.ts';
+import { QUIET_ROLLOUTS } from '../quiet.ts';
 import { asked, PlayedTurns } from '../turns-kit.ts';
 
 const EXTERNAL = {
@@ -222,6 +223,7 @@ test('a restarted server gives the same certificates for the same keys', async (
     clusters: one.clusters,
     applied: one.applied,
     restarts: openRollouts({
+      ...QUIET_ROLLOUTS,
       ...{ clock: one.clock, events: { record: () => undefined } },
       ...{ askNow: asked(one.clock), givenTurns: new PlayedTurns().opened() },
     }),
