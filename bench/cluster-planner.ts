@@ -106,8 +106,8 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
   );
   const [clock, log, metrics] = [systemClock, silentLog, createMetrics()];
   const store = await openSqliteStore({ path: join(DIRECTORY, 'store.sqlite'), log, metrics });
-  const events = createEventLog({ clock, log, perSubject: 200, subjects: 50_000 });
-  const catalog = await openCatalog({ directory, store, events, log, clock });
+  const events = createEventLog({ metrics: createMetrics(), clock, log, perSubject: 200, subjects: 50_000 });
+  const catalog = await openCatalog({ metrics: createMetrics(), directory, store, events, log, clock });
   const vault = vaultFrom(newVaultKey(), 'bench');
   const pki = openPki({ store, clock, vault });
   const secrets = openSecrets({ store, vault });

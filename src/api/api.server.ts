@@ -200,7 +200,6 @@ function closeServer(server: Server): Promise<void> {
   });
 }
 
-/** The dependencies of the HTTP adapter itself. */
 /** What the server needs of other rooms; src/wiring/operators.ts brings it. */
 export type ApiDeps = OperationDeps & ServerDeps;
 
@@ -209,7 +208,7 @@ interface ServerDeps {
   readonly metrics: Pick<Metrics, 'add'>;
   /** Absent when system calls cannot be used: then the client process is unknown. */
   readonly systemCalls?: SystemCalls | undefined;
-  /** Absent where no route changes anything. */
+  /** Absent where no route changes anything: at the listener of metrics. */
   readonly actions?: Actions | undefined;
 }
 

@@ -4,7 +4,7 @@ import type { ResolvedCluster } from '../cluster/model/resolved-cluster.ts';
 
 interface Deps {
   /** The versions of kubelet that this boot host has for machines. */
-  readonly kubelets?: () => readonly string[] | undefined;
+  readonly kubelets: () => readonly string[];
   /** The machines of a cluster with their roles; undefined while its document is incomplete. */
   readonly resolved: (cluster: string) => Pick<ResolvedCluster, 'keys' | 'machines' | 'versions'> | undefined;
 }
@@ -19,7 +19,7 @@ export function lackingVersions(
   applied: readonly { readonly kind: string; readonly name: string }[],
   { resolved, kubelets }: Pick<Deps, 'resolved' | 'kubelets'>,
 ): readonly Fault[] {
-  const have = new Set(kubelets?.() ?? []);
+  const have = new Set(kubelets());
   if (have.size === 0) return [];
   return applied.flatMap(({ kind, name }): readonly Fault[] => {
     const wanted = kind === 'Cluster' ? resolved(name)?.versions.kubelet : undefined;

@@ -78,7 +78,7 @@ export function limitConnections(
   server: Server,
   limits: HttpLimits,
   log: Log,
-  standing: (address: string) => Standing = () => 'host',
+  standing: (address: string) => Standing,
 ): void {
   server.maxConnections = limits.connections;
   const shares = { host: limits.perClient, machine: limits.perMachine, stranger: limits.perStranger };

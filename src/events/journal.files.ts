@@ -21,7 +21,7 @@ export interface EventJournalOptions {
   readonly directory: string;
   readonly log: Log;
   readonly clock: Clock;
-  readonly metrics?: Metrics;
+  readonly metrics: Metrics;
   /** A segment ends at this size; default 4 MiB. */
   readonly segmentBytes?: number;
   /** Number of segments that are kept, including the newest; default 16, at least 2. */
@@ -192,7 +192,7 @@ class Journal implements EventJournal {
   }
 
   #lost(count: number): void {
-    if (count > 0) this.#options.metrics?.add('muster_event_journal_lost_total', {}, count);
+    if (count > 0) this.#options.metrics.add('muster_event_journal_lost_total', {}, count);
   }
 
   #path(number: number): string {

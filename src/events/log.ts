@@ -14,7 +14,7 @@ import { HeldTexts, type TextHandle } from './texts.ts';
 interface EventLogOptions {
   readonly clock: Clock;
   readonly log: Log;
-  readonly metrics?: Metrics;
+  readonly metrics: Metrics;
   /** In whose name the code runs that records an event; absent: that is not known. */
   readonly acting?: Acting;
   /** Leaves out what packets cause beyond its limits; absent: all is kept. */
@@ -70,7 +70,7 @@ class RingEventLog implements MemoryEventLog {
   record(event: NewEvent): void {
     const { clock, metrics, acting, limit } = this.#options;
     const at = clock.now();
-    metrics?.add('muster_events_total', { kind: event.kind });
+    metrics.add('muster_events_total', { kind: event.kind });
     if (limit !== undefined && !limit.take(event.kind, event.subject, at)) {
       this.#summariseLater(limit);
       return;

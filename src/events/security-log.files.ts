@@ -34,7 +34,7 @@ export interface SecurityLogOptions {
   readonly events: EventLog;
   readonly clock: Clock;
   readonly log: Log;
-  readonly metrics?: Metrics;
+  readonly metrics: Metrics;
   /** The oldest segments are removed beyond this size; default 256 MiB. */
   readonly limitBytes?: number;
   /** A segment ends at this size; default 8 MiB, and at most a quarter of the limit. */
@@ -186,7 +186,7 @@ class FileSecurityLog implements SecurityLog {
     const begun = this.#segments !== undefined;
     if (this.#waiting.length + this.#early.length >= MAX_WAITING) {
       this.#lost++;
-      this.#options.metrics?.add('muster_audit_lost_total');
+      this.#options.metrics.add('muster_audit_lost_total');
       return;
     }
     if (begun) this.#chain.add(content);

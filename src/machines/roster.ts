@@ -49,7 +49,7 @@ interface RosterDeps {
   readonly events: EventSink;
   readonly clock: Clock;
   readonly log: Log;
-  readonly metrics?: Metrics;
+  readonly metrics: Metrics;
 }
 
 /** Reads statuses and sessions from the store, joins them with the documents, and follows both. */
@@ -95,7 +95,7 @@ class MemoryRoster implements Roster {
       if (member.status.phase !== 'discovered') this.#withoutDocument(member);
     this.#unsubscribe = catalog.subscribe((changes) => this.#follow(changes));
     this.#started = true;
-    this.#table.countPhases((phase, count) => metrics?.set('muster_machines', { phase }, count));
+    this.#table.countPhases((phase, count) => metrics.set('muster_machines', { phase }, count));
   }
 
   get size(): number {
@@ -133,13 +133,13 @@ class MemoryRoster implements Roster {
   discover(sighting: Sighting & { readonly bootMac: Mac }): Member | undefined {
     const { clock, metrics } = this.#deps;
     if (!this.#rate.permits(clock.monotonic())) {
-      metrics?.add('muster_table_dropped_total', { table: 'discovery' });
+      metrics.add('muster_table_dropped_total', { table: 'discovery' });
       return undefined;
     }
     this.#rate.spend(clock.monotonic());
     const table = this.#table;
     if (table.discoveredSize >= MAX_DISCOVERED) {
-      metrics?.add('muster_table_dropped_total', { table: 'discovered' });
+      metrics.add('muster_table_dropped_total', { table: 'discovered' });
       const oldest = table.oldestDiscovered()!;
       table.remove(oldest);
       this.#gone({ name: oldest.name });

@@ -145,7 +145,7 @@ export interface Sessions {
 export function createSessions(options: {
   readonly clock: Clock;
   readonly max?: number;
-  readonly metrics?: Pick<Metrics, 'add'>;
+  readonly metrics: Pick<Metrics, 'add'>;
 }): Sessions {
   return new MemorySessions(options.clock, options.max ?? MAX_SESSIONS, options.metrics);
 }
@@ -155,7 +155,7 @@ type Why = NonNullable<BootSession['closed']>['why'];
 class MemorySessions implements Sessions {
   readonly #clock: Clock;
   readonly #max: number;
-  readonly #metrics: Pick<Metrics, 'add'> | undefined;
+  readonly #metrics: Pick<Metrics, 'add'>;
   readonly #all = new Map<string, LiveSession>();
   readonly #named = new Map<string, LiveSession>();
   /** By machine: the session that its next packet belongs to. */
@@ -174,7 +174,7 @@ class MemorySessions implements Sessions {
   /** Sessions whose deadline has passed, not yet returned by `overdue`. */
   readonly #silent: LiveSession[] = [];
 
-  constructor(clock: Clock, max: number, metrics: Pick<Metrics, 'add'> | undefined) {
+  constructor(clock: Clock, max: number, metrics: Pick<Metrics, 'add'>) {
     this.#clock = clock;
     this.#max = max;
     this.#metrics = metrics;
@@ -363,7 +363,7 @@ class MemorySessions implements Sessions {
   #admit(live: LiveSession): void {
     const most = live.given ? Infinity : MAX_TENTATIVE;
     if (this.#all.size >= this.#max || this.#tentative.size >= most) {
-      this.#metrics?.add('muster_table_dropped_total', { table: 'sessions' });
+      this.#metrics.add('muster_table_dropped_total', { table: 'sessions' });
       this.#drop(this.#tentative.oldest()?.value ?? this.#all.values().next().value!);
     }
     this.#all.set(live.session.id, live);

@@ -53,7 +53,7 @@ interface PkiDeps {
   readonly vault: Vault;
   readonly clock: Clock;
   /** How long new CAs and leaves are valid, for tests; as hierarchy.ts says by default. */
-  readonly lifetimes?: { readonly authority?: Millis; readonly leaf?: Millis };
+  readonly lifetimes?: { readonly authority?: Millis };
 }
 
 export type Keysets = ReadonlyMap<KeysetName, Keyset>;
@@ -304,7 +304,7 @@ class StorePki implements Pki {
 
   async issue(
     scope: string,
-    { leaf, holder, cluster, publicKey, also, ...order }: IssueOrder,
+    { leaf, holder, cluster, publicKey, also, lifetime, ...order }: IssueOrder,
   ): Promise<IssuedCertificate> {
     const row = leafOf(leaf);
     this.#mustKnowTimeOf(row);
@@ -313,7 +313,6 @@ class StorePki implements Pki {
       throw new MusterError('E_PKI', `only the primary generation signs "${leaf}"`);
     const { signs, generation, behind } = await this.#signerOf(scope, row.parent, order.generation);
     const now = this.#clock.now();
-    const lifetime = order.lifetime ?? this.#lifetimes.leaf;
     const made = await issueLeaf(signs, { leaf, holder, cluster, publicKey, now, lifetime });
     const issued: IssuedCertificate = {
       serial: made.serial,

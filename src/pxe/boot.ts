@@ -136,19 +136,19 @@ export interface BootService {
    * served once per session, and only to an address of the machine; resolves when that is durable.
    * Undefined for every other document and machine.
    */
-  inline?(session: string, file: ConfigFile, asked: ConfigAsked): Promise<ConfigAnswer> | undefined;
+  inline(session: string, file: ConfigFile, asked: ConfigAsked): Promise<ConfigAnswer> | undefined;
   /** Whether an Image names the file with this hash. Constant time. */
   needs(sha256: string): boolean;
   /** Takes a report of a machine. Resolves when its changes are durable. */
   report(session: string, report: MachineReport, peer: string): Promise<ReportAnswer>;
   /** What a machine in the discovery system does next. In memory and in constant time. */
-  waits?(session: string): DiscoveryAnswer;
+  waits(session: string): DiscoveryAnswer;
   /** Takes what a machine in the discovery system says it is made of. */
-  inventory?(session: string, text: string, peer: string): Promise<InventoryAnswer>;
+  inventory(session: string, text: string, peer: string): Promise<InventoryAnswer>;
   /**
    * Keeps lines of a machine's console. `later`: it sends too much, and has to try again later.
    *
    * @throws {MusterError} E_USAGE or E_TOO_LARGE for a form that is not as it should be
    */
-  console?(session: string, form: ReadonlyMap<string, string>, peer: string): Promise<ConsoleAnswer>;
+  console(session: string, form: ReadonlyMap<string, string>, peer: string): Promise<ConsoleAnswer>;
 }

@@ -48,7 +48,7 @@ interface CatalogOptions {
   readonly events: EventSink;
   readonly log: Log;
   readonly clock: Clock;
-  readonly metrics?: Pick<Metrics, 'set'>;
+  readonly metrics: Pick<Metrics, 'set'>;
   /** Stops watching the directory. */
   readonly signal?: AbortSignal;
   /** Checks that configurations render. Without it only schemas and references are checked. */
@@ -392,6 +392,6 @@ class MergedCatalog implements LiveCatalog {
 
   #count(): void {
     for (const kind of KIND_NAMES)
-      this.#options.metrics?.set('muster_documents', { kind }, this.#view.all()[kind].size);
+      this.#options.metrics.set('muster_documents', { kind }, this.#view.all()[kind].size);
   }
 }

@@ -14,7 +14,7 @@ const EVENT_CHARACTERS = 500;
 export interface FaultReporterDeps {
   readonly log: Log;
   readonly events: EventSink;
-  readonly metrics?: Pick<Metrics, 'set'>;
+  readonly metrics: Pick<Metrics, 'set'>;
 }
 
 /** Faults by the file that contains them, or by the document (`KIND/NAME`) of the API. */
@@ -57,6 +57,6 @@ export class FaultReporter {
       });
     }
     this.#reported = now;
-    metrics?.set('muster_document_faults', {}, now.size);
+    metrics.set('muster_document_faults', {}, now.size);
   }
 }

@@ -28,6 +28,38 @@ test('only the clock and edge files read the time or set timers', () => {
   ).toEqual([]);
 });
 
+/** Optional members of types of dependencies, and where the server really lacks them. */
+const LACKING: Readonly<Record<string, string>> = {
+  'src/agent/serve/agents.ts AgentsDeps.made': 'tests of agents read tickets by it',
+  'src/api/accounts/accounts.ts AccountsDeps.provider': 'without an identity provider',
+  'src/api/accounts/provider.socket.ts ProviderDeps.authority': 'a provider whose CA the system trusts',
+  'src/api/accounts/provider.socket.ts ProviderDeps.secret': 'a public client has none',
+  'src/api/api.server.ts ServerDeps.actions': 'the listener of metrics changes nothing',
+  'src/api/api.server.ts ServerDeps.systemCalls': 'a Node.js without FFI',
+  'src/api/operations/boot-host.ts Deps.page': 'without a listener for browsers',
+  'src/api/operations/log-in.ts Deps.page': 'without a listener for browsers',
+  'src/api/operations/operators.ts Deps.page': 'without a listener for browsers',
+  'src/api/operations/passkeys.ts Deps.page': 'without a listener for browsers',
+  'src/api/operations/pending.ts Deps.pending': 'orders need no second person',
+  'src/api/pending.ts SecondDeps.pending': 'orders need no second person',
+  'src/pki/pki.ts PkiDeps.lifetimes': 'tests end CAs early',
+  'src/pki/server-certificate.ts ServerCertificateDeps.listener': 'the listener of agents',
+  'src/pki/server-certificate.ts ServerCertificateDeps.names': 'agents know addresses only',
+  'src/pxe/http/serve.server.ts ServeDeps.cached': 'a Node.js without FFI',
+};
+
+test('dependencies are optional only where the server really lacks them', () => {
+  const found = sources('src').flatMap((file) =>
+    [...read(file).matchAll(/^(?:export )?(?:interface|type) (\w*Deps)\b[^;{]*\{[\s\S]*?^\}/gm)].flatMap(
+      ([body, name]) =>
+        [...body.matchAll(/^ {2}(?:readonly )?(\w+)\?[:(]/gm)].map(
+          ([, member]) => `${file} ${name}.${member}`,
+        ),
+    ),
+  );
+  expect(found.toSorted()).toEqual(Object.keys(LACKING).toSorted());
+});
+
 test('there are no default exports', () => {
   expect(findings(/^\s*export\s+default\b|\bas default\b/)).toEqual([]);
 });

@@ -4,6 +4,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { systemClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
+import { createMetrics } from '../../src/base/metrics.ts';
 import { attachEventJournal } from '../../src/events/journal.files.ts';
 import { createEventLog } from '../../src/events/log.ts';
 
@@ -21,8 +22,14 @@ afterAll(() => {
 const start = async () => {
   const log = silentLog;
   const clock = systemClock;
-  const events = createEventLog({ clock, log, perSubject: 10_000, subjects: 10 });
-  const journal = await attachEventJournal({ events, directory: `${MOUNT}/events`, log, clock });
+  const events = createEventLog({ metrics: createMetrics(), clock, log, perSubject: 10_000, subjects: 10 });
+  const journal = await attachEventJournal({
+    metrics: createMetrics(),
+    events,
+    directory: `${MOUNT}/events`,
+    log,
+    clock,
+  });
   return { events, journal };
 };
 

@@ -189,9 +189,16 @@ describe.each([400, -400])('a clock that is %i days off for a minute', (days) =>
     const home = path.join(directory, `events-${days}`);
     const run = async (subject: string) => {
       const events = createEventLog({
+        metrics: createMetrics(),
         ...{ clock, log: silentLog, limit: new PacketLimit(), perSubject: 100, subjects: 100 },
       });
-      const journal = await attachEventJournal({ events, directory: home, log: silentLog, clock });
+      const journal = await attachEventJournal({
+        metrics: createMetrics(),
+        events,
+        directory: home,
+        log: silentLog,
+        clock,
+      });
       for (let n = 0; n < 3; n++) events.record({ kind: 'dhcp.offer', subject });
       await journal.close();
       return events.list({}).map((one) => one.subject);

@@ -63,8 +63,8 @@ it('machines without a document', async () => {
   const store = openMemoryStore();
   const metrics = createMetrics();
   const log = silentLog;
-  const events = createEventLog({ clock, log, perSubject: 2, subjects: 100 });
-  const catalog = await openCatalog({ store, events, log, clock });
+  const events = createEventLog({ metrics, clock, log, perSubject: 2, subjects: 100 });
+  const catalog = await openCatalog({ metrics, store, events, log, clock });
   const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   flood(clock, (n) => void roster.discover({ bootMac: invented(n) }));
   expect(roster.size).toBe(MAX_DISCOVERED);

@@ -32,7 +32,7 @@ interface Deps {
   /** Where operators log in, `https://HOST:PORT`; undefined without an HTTPS listener. */
   readonly page?: string | undefined;
   /** The SHA-256 fingerprint of the CA of that listener, if it is Muster's own. */
-  readonly pageAuthority?: () => string | undefined | undefined;
+  readonly pageAuthority: () => string | undefined;
   readonly daemon: Daemon;
 }
 
@@ -74,7 +74,7 @@ export const BOOT_HOST = [
     ) => ({
       version: deps.daemon.version,
       startedAt: timestamp(deps.daemon.startedAt),
-      ...(deps.page !== undefined && { page: { url: deps.page, authority: deps.pageAuthority?.() } }),
+      ...(deps.page !== undefined && { page: { url: deps.page, authority: deps.pageAuthority() } }),
       ...deps.daemon.readiness(),
       faults: deps.catalog.faults(),
       warnings: [

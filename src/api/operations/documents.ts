@@ -41,7 +41,7 @@ interface Deps {
   readonly roster: Roster;
   readonly inventories: Inventories;
   /** The versions of kubelet that this boot host has for machines. */
-  readonly kubelets?: () => readonly string[] | undefined;
+  readonly kubelets: () => readonly string[];
   /** What founded clusters run. */
   readonly running: Pick<Running, 'of'>;
   /** The machines of a cluster with their roles; undefined while its document is incomplete. */

@@ -18,6 +18,7 @@ import { render } from '../../ignition/render.ts';
 import { followMemberships } from '../../machines/membership.ts';
 import { openRoster, type Roster } from '../../machines/roster.ts';
 import type { AssetStore, ServedFile } from '../../pxe/assets/assets.ts';
+import type { BootDeps } from '../../pxe/decide/boot-context.ts';
 import { createBootService, type RunningBootService } from '../../pxe/decide/boot-service.ts';
 import { type LeaseBook, openLeaseBook } from '../../pxe/dhcp/leases.ts';
 import { loaderNames } from '../../pxe/firmware/loaders.ts';
@@ -49,6 +50,20 @@ export interface LocalWorld {
  * host.
  */
 const ALL_THERE: ServedFile = { path: '/', size: 0, modified: new Date(0) };
+/** No machine has reported anything here, and none has booted. */
+export const NO_REPORTS = {
+  consoles: { take: async () => true },
+  leasedAddresses: () => [],
+  leaseHolder: () => undefined,
+  inventories: {
+    get: () => undefined,
+    counting: () => undefined,
+    settle: async () => {},
+    claim: async () => false,
+  },
+  dataDiskOf: () => undefined,
+} satisfies Partial<BootDeps>;
+
 const NO_HASH = '0'.repeat(64);
 
 /**
@@ -66,7 +81,7 @@ export async function openLocal(options: {
   const metrics = createMetrics();
   const store = openMemoryStore();
   const log = silentLog;
-  const events = createEventLog({ clock, log, perSubject: 1000, subjects: 1000 });
+  const events = createEventLog({ clock, log, metrics, perSubject: 1000, subjects: 1000 });
   const stop = new AbortController();
   const documents = await openCatalog({
     directory: options.directory,
@@ -74,6 +89,7 @@ export async function openLocal(options: {
     events,
     log,
     clock,
+    metrics,
     signal: stop.signal,
     checkConfig: checkAll,
   });
@@ -86,7 +102,7 @@ export async function openLocal(options: {
     address: addressIn(document.spec, options.serverAddress),
   }));
   const networks = joinNetworks({ documents: documents.list('Network'), addresses, httpPort: 8080 }).networks;
-  const roster = await openRoster({ store, catalog, events, clock, log });
+  const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const loaders = new Map(loaderNames().map((name) => [name, ALL_THERE]));
   const assets: AssetStore = {
@@ -106,6 +122,7 @@ export async function openLocal(options: {
     events,
     metrics,
     clock,
+    ...NO_REPORTS,
   });
   return {
     catalog,

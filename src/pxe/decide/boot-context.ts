@@ -8,7 +8,7 @@ import type { Clock } from '../../base/clock.ts';
 import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Metrics } from '../../base/metrics.ts';
-import type { EventLog, EventSink } from '../../events/event.ts';
+import type { EventLog } from '../../events/event.ts';
 import type { Render } from '../../ignition/rendered.ts';
 import type { Consoles } from '../../machines/console.files.ts';
 import type { CountingInventory, Inventories } from '../../machines/inventories.ts';
@@ -49,22 +49,22 @@ export interface BootDeps {
   /** The networks that are served, or a function that returns them if they can change. */
   readonly networks: readonly ServedNetwork[] | (() => readonly ServedNetwork[]);
   readonly render: Render;
-  /** With `list`, explanations show the last events. */
-  readonly events: EventSink & Partial<Pick<EventLog, 'list'>>;
+  /** `list`: explanations show the last events. */
+  readonly events: Pick<EventLog, 'record' | 'list'>;
   readonly metrics: Pick<Metrics, 'add'>;
   readonly clock: Clock;
-  /** Machines of clusters. Absent: there are none. */
-  readonly agents?: AgentBoot;
-  /** Keeps what machines print on their consoles; absent: nobody does. */
-  readonly consoles?: Pick<Consoles, 'take'>;
+  /** Machines of clusters. */
+  readonly agents: AgentBoot;
+  /** Keeps what machines print on their consoles. */
+  readonly consoles: Pick<Consoles, 'take'>;
   /** The addresses that a MAC holds leases on now. */
-  readonly leasedAddresses?: (mac: Mac) => readonly string[];
+  readonly leasedAddresses: (mac: Mac) => readonly string[];
   /** The MAC that holds a lease on an address now. */
-  readonly leaseHolder?: (address: string) => Mac | undefined;
-  /** What agents reported of their machines. Absent: nothing. */
-  readonly inventories?: Pick<Inventories, 'get' | 'counting' | 'settle' | 'claim'>;
+  readonly leaseHolder: (address: string) => Mac | undefined;
+  /** What agents reported of their machines. */
+  readonly inventories: Pick<Inventories, 'get' | 'counting' | 'settle' | 'claim'>;
   /** The selector by which a machine of a running cluster found the disk that has its data. */
-  readonly dataDiskOf?: (machine: string) => string | undefined;
+  readonly dataDiskOf: (machine: string) => string | undefined;
 }
 
 /**
@@ -155,14 +155,14 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
   const { leasedAddresses, leaseHolder, inventories, dataDiskOf } = deps;
-  const agents = deps.agents && bootPart(deps.agents);
+  const agents = bootPart(deps.agents);
   const configurations = createConfigurations({
     catalog,
     memberships,
     render,
-    ...(agents && { agents }),
+    agents,
     chosenDataDisk: (machine, disks) => chosenDataDisk({ inventories, dataDiskOf }, machine, disks),
-    inventory: (machine) => inventories?.counting(machine),
+    inventory: (machine) => inventories.counting(machine),
   });
   const answers = new WeakMap<Member, MachineAnswer>();
   let generation = 1;
@@ -195,12 +195,12 @@ export function createBootContext(deps: BootDeps): BootContext {
     events,
     metrics,
     clock,
-    ...(agents && { agents }),
-    ...(leasedAddresses && { leasedAddresses }),
-    ...(leaseHolder && { leaseHolder }),
-    ...(inventories && { inventories }),
-    ...(dataDiskOf && { dataDiskOf }),
-    ...(deps.consoles && { consoles: deps.consoles }),
+    agents,
+    leasedAddresses,
+    leaseHolder,
+    inventories,
+    dataDiskOf,
+    consoles: deps.consoles,
     configurations,
     servedNetworks: () => (typeof networks === 'function' ? networks() : networks),
     profiles: allProfiles,
@@ -223,7 +223,7 @@ export function createBootContext(deps: BootDeps): BootContext {
         found.generation === generation &&
         found.version === member.version &&
         found.network === network &&
-        found.inventory === inventories?.counting(member.name)
+        found.inventory === inventories.counting(member.name)
       )
         return found;
       const made = machineAnswer({ profiles: allProfiles, inventories }, member, network, generation);
@@ -304,7 +304,7 @@ export const isInline = (
   { agents, catalog }: Pick<BootContext, 'agents' | 'catalog'>,
   machine: string,
 ): boolean =>
-  agents?.agentCluster(machine) !== undefined &&
+  agents.agentCluster(machine) !== undefined &&
   deliveryOf(catalog.get('Machine', machine)?.document) === 'inline';
 
 /** The address on this network that the machine's document names. */
@@ -353,7 +353,7 @@ function machineAnswer(
     network,
     generation,
     version: member.version,
-    inventory: selecting.inventories?.counting(member.name),
+    inventory: selecting.inventories.counting(member.name),
     recognised,
     outline: judge(recognised),
     address,

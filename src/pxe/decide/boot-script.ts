@@ -74,7 +74,7 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
   if (fresh && identified.kind === 'conflict')
     conflicting(context, subject, live, identified.machines, verdict);
   // Is called before the first await, so that what was considered is what settles.
-  const settle = () => (prepared.settles && member ? context.inventories?.settle(member.name) : undefined);
+  const settle = () => (prepared.settles && member ? context.inventories.settle(member.name) : undefined);
   if (verdict.kind === 'script' && member && prepared.boot) {
     const [answer] = await Promise.all([
       give(context, live, member, asked, verdict, prepared.boot),

@@ -59,11 +59,11 @@ interface ConfigurationDeps {
   readonly catalog: Catalog;
   readonly memberships: Memberships;
   readonly render: Render;
-  readonly agents?: AgentBoot;
+  readonly agents: AgentBoot;
   /** The data disk that the inventory of a machine decides. */
-  readonly chosenDataDisk?: (machine: string, disks: MachineDisks) => DataDisk | undefined;
+  readonly chosenDataDisk: (machine: string, disks: MachineDisks) => DataDisk | undefined;
   /** The inventory that counts for a machine, the same object as long as it is the same. */
-  readonly inventory?: (machine: string) => object | undefined;
+  readonly inventory: (machine: string) => object | undefined;
 }
 
 /** Opens the configurations of boot sessions; keeps the last {@link KEPT} results. */
@@ -80,9 +80,9 @@ export function createConfigurations(deps: ConfigurationDeps): Configurations {
     of(wanted) {
       if (wanted.plan !== undefined) return rendered(deps, wanted);
       const { session, baseUrl, profile, image, address = '', ticketed } = wanted;
-      const key = `${session} ${baseUrl} ${profile} ${image} ${address} ${ticketed} ${deps.agents?.version ?? 0}`;
+      const key = `${session} ${baseUrl} ${profile} ${image} ${address} ${ticketed} ${deps.agents.version}`;
       const found = kept.get(key);
-      const inventory = deps.inventory?.(wanted.member.name);
+      const inventory = deps.inventory(wanted.member.name);
       if (found && found.entry === wanted.member.entry && found.inventory === inventory) return found.result;
       const result = rendered(deps, wanted);
       kept.delete(key);
@@ -122,7 +122,7 @@ function partsOf({ catalog, memberships, agents }: ConfigurationDeps, wanted: Co
     machine: member.entry?.document,
     profile: documentOf('Profile', profile),
     cluster: documentOf('Cluster', memberships.clusterOf(member.name)),
-    agentCluster: documentOf('Cluster', agents?.agentCluster(member.name)),
+    agentCluster: documentOf('Cluster', agents.agentCluster(member.name)),
     image: documentOf('Image', image),
     network: documentOf('Network', network?.name),
   };
@@ -134,7 +134,7 @@ function agentLayerOf(
   parts: Parts,
   { member, session, baseUrl, ticketed, plan }: ConfigurationOf,
 ): ConfigLayer | ConfigurationResult | undefined {
-  if (agents === undefined || !getsAgent(parts)) return undefined;
+  if (!getsAgent(parts)) return undefined;
   const disks = disksOf(parts);
   const { data, etcd, boot } = disks;
   const { image } = parts;
@@ -144,7 +144,7 @@ function agentLayerOf(
     (etcd && etcdDiskFault(etcd, { data, boot })) ??
     (image && dataDiskFault(etcd, { name: image.metadata.name, ...image.spec }, 'etcdDisk'));
   if (fault !== undefined) return reference(fault);
-  const decided = chosenDataDisk?.(member.name, disks);
+  const decided = chosenDataDisk(member.name, disks);
   const chosen = decided?.ok ? decided.selector : undefined;
   try {
     return agents.layer(

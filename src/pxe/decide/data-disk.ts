@@ -12,9 +12,9 @@ import type { SelectedBy } from './selection.ts';
 /** What the disks of a machine depend on. */
 export interface DisksBy extends Pick<SelectedBy, 'inventories'> {
   readonly catalog: Pick<Catalog, 'get'>;
-  readonly agents?: Pick<AgentBoot, 'agentCluster'> | undefined;
+  readonly agents: Pick<AgentBoot, 'agentCluster'>;
   /** The selector by which a machine of a running cluster found the disk that has its data. */
-  readonly dataDiskOf?: ((machine: string) => string | undefined) | undefined;
+  readonly dataDiskOf: (machine: string) => string | undefined;
 }
 export type MachineDisks = ReturnType<typeof disksOf>;
 
@@ -30,7 +30,7 @@ export function disksFor(context: DisksBy, member: Member, selection: Selection)
   return disksOf({
     machine: member.entry?.document,
     profile: named('Profile', selection.kind === 'selected' ? selection.profile.name : undefined),
-    agentCluster: named('Cluster', context.agents?.agentCluster(member.name)),
+    agentCluster: named('Cluster', context.agents.agentCluster(member.name)),
     ...{ cluster: undefined, image: undefined, network: undefined },
   });
 }
@@ -45,10 +45,10 @@ export function chosenDataDisk(
   { data, etcd, boot }: MachineDisks,
 ): DataDisk | undefined {
   if (data === undefined || !isByInventory(data)) return undefined;
-  const kept = dataDiskOf?.(machine);
+  const kept = dataDiskOf(machine);
   const selector = kept === undefined ? undefined : parseSelector(kept);
   if (selector !== undefined) return { ok: true, selector, because: 'it has the data of the machine' };
-  const known = inventories?.counting(machine);
+  const known = inventories.counting(machine);
   if (known === undefined) return { ok: false, text: 'the machine has not reported its inventory yet' };
   const at = new Date(known.at).toISOString();
   const choice = chooseDisk(known.inventory, data, [etcd, boot]);

@@ -16,8 +16,8 @@ export function inventorySteps(
 ): readonly ExplainStep[] {
   if (selection.kind === 'missing' || !considersInventory(selection, context.profiles())) return [];
   const { name } = member;
-  const counting = context.inventories?.counting(name);
-  const last = context.inventories?.get(name);
+  const counting = context.inventories.counting(name);
+  const last = context.inventories.get(name);
   if (counting === undefined || last === undefined) {
     const { awaiting = [] } = selection;
     const may = awaiting.length === 0 ? '' : `; once it is, ${awaiting.join(' or ')} may select the machine`;

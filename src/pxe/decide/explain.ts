@@ -83,7 +83,7 @@ export function explain(context: BootContext, question: ExplainQuestion): Explan
   const examined = caseOf(context, question);
   const { member, network, prepared, recognition } = examined;
   const answers = answersTo(context, examined);
-  const all = context.events.list?.({ subject: examined.subject }) ?? [];
+  const all = context.events.list({ subject: examined.subject });
   const events = all.slice(-EVENTS_SHOWN);
   const refused = refusal({
     firmware: examined.firmware && answers[firmwareName(examined.firmware)],

@@ -76,7 +76,7 @@ export function verdictOnMac(
 
 /** Whether one of these MACs holds a lease on the address. */
 const holds = ({ leasedAddresses }: BootContext, macs: readonly Mac[], address: string): boolean =>
-  macs.some((mac) => leasedAddresses?.(mac).includes(address));
+  macs.some((mac) => leasedAddresses(mac).includes(address));
 
 /**
  * The verdict for a request that is not its machine's own: always hold. The reason is that of an

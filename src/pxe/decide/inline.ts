@@ -44,7 +44,7 @@ async function serveOnce(
   const refused = async (code: InlineRefusal): Promise<ConfigAnswer> => {
     const reason = { code, text: INLINE_REFUSALS[code] };
     events.record({ kind: 'config.refused', subject, session, reason, fields: { file, address } });
-    if (code === 'served_before') await agents!.alarm(subject, reason, address);
+    if (code === 'served_before') await agents.alarm(subject, reason, address);
     return { ok: false, status: 'gone', why: reason.text, subject };
   };
   const refusal = (): InlineRefusal | undefined => {
@@ -55,7 +55,7 @@ async function serveOnce(
   };
   const first = refusal();
   if (first !== undefined) return refused(first);
-  const plan = await agents!.inline(subject).catch(waitsFor);
+  const plan = await agents.inline(subject).catch(waitsFor);
   if (typeof plan === 'string') return { ok: false, status: 'wait', why: plan, subject };
   // Another request may have come while keys were made.
   const second = refusal();

@@ -69,7 +69,7 @@ export function config(
     return refused('gone', `an image with format ${result.value.format} has no ${file}`);
   // One of these documents contains the ticket, so the ticket's time begins now. Where another
   // server gives the addresses there is no ticket, and the agent has as much time to ask.
-  const ticket = context.agents?.hasAgent(subject) === true && !isInline(context, subject);
+  const ticket = context.agents.hasAgent(subject) === true && !isInline(context, subject);
   if (ticket && file !== 'meta-data' && file !== 'network-config')
     if (context.roster.sessions.ticketed(live)) context.roster.saveLater(live);
   context.events.record({
@@ -183,7 +183,7 @@ export async function takeConsole(
   if (member?.entry === undefined || member.status.quarantine !== undefined) return 'refused';
   if (!speaksFor(context, live, plainAddress(peer))) return 'refused';
   const part = consolePart({ boot: form.get('boot'), lines: form.get('lines') }, [id]);
-  return (await context.consoles?.take(member.name, part)) === false ? 'later' : 'kept';
+  return (await context.consoles.take(member.name, part)) === false ? 'later' : 'kept';
 }
 
 /**

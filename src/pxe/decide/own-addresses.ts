@@ -44,11 +44,10 @@ export function ownAddresses(
   const macs = new Set(counting.macs);
   const own = new Set<string>();
   for (const address of [...(member.entry?.document.spec.addresses ?? []), ...(counting.configured ?? [])]) {
-    const holder = leaseHolder?.(address);
+    const holder = leaseHolder(address);
     if (holder === undefined || macs.has(holder)) own.add(address);
   }
-  if (counting.leases)
-    for (const mac of macs) for (const address of leasedAddresses?.(mac) ?? []) own.add(address);
+  if (counting.leases) for (const mac of macs) for (const address of leasedAddresses(mac)) own.add(address);
   return own;
 }
 
@@ -63,6 +62,6 @@ export function trustedMacs(
   booted: Mac | undefined,
 ): readonly Mac[] {
   const listed = (member.entry?.document.spec.macs ?? []) as Mac[];
-  const secrets = agents?.hasAgent(member.name) === true;
+  const secrets = agents.hasAgent(member.name) === true;
   return booted === undefined || secrets ? listed : [...listed, booted];
 }

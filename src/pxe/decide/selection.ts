@@ -8,7 +8,7 @@ import type { Document } from '../../resources/kinds.ts';
 /** What a machine's profile is selected by, besides its document and what was seen. */
 export interface SelectedBy {
   readonly profiles: () => readonly NamedProfile[];
-  readonly inventories?: Pick<Inventories, 'counting'> | undefined;
+  readonly inventories: Pick<Inventories, 'counting'>;
 }
 
 /**
@@ -35,7 +35,7 @@ export function selectionFor(
     readonly seen: Member['status']['seen'];
   },
   network: string | undefined,
-  inventory: Inventory | undefined = inventories?.counting(name)?.inventory,
+  inventory: Inventory | undefined = inventories.counting(name)?.inventory,
 ): Selection {
   return select(
     {

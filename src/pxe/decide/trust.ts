@@ -31,8 +31,8 @@ interface Asking {
 function askingOf(context: BootContext, member: Member, boot?: BootOf): Asking | undefined {
   const { catalog, agents } = context;
   const { entry, name, status } = member;
-  const cluster = agents?.agentCluster(name);
-  if (entry === undefined || agents?.hasAgent(name) !== true || isInline(context, name)) return undefined;
+  const cluster = agents.agentCluster(name);
+  if (entry === undefined || agents.hasAgent(name) !== true || isInline(context, name)) return undefined;
   const { document } = entry;
   const served = context.servedNetworks();
   const reserved = served.filter((one) => reservedAddress(member, one) !== undefined);
@@ -82,8 +82,8 @@ export function trustSteps(context: BootContext, member: Member | undefined, net
     trust.tier === 'approved'
       ? "the default, because it gets its cluster's keys and another server gives the addresses"
       : 'the default';
-  const tpm = context.agents?.tpm(member!.name);
-  const waits = context.agents?.waits(member!.name);
+  const tpm = context.agents.tpm(member!.name);
+  const waits = context.agents.waits(member!.name);
   return [
     { step: 'trust', result: `${trust.tier} (${trust.from === 'default' ? byDefault : trust.from})` },
     ...(tpm === undefined ? [] : [{ step: 'tpm', result: tpmText(tpm) }]),

@@ -82,7 +82,7 @@ export async function takeInventory(
   const inventory = readInventory(text);
   if (inventory === undefined) return 'unreadable';
   live.inventoryAt = now;
-  if (await inventories?.claim(member.name, inventory))
+  if (await inventories.claim(member.name, inventory))
     events.record({
       kind: 'machine.inventory',
       subject: member.name,

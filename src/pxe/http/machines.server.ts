@@ -30,12 +30,10 @@ export interface MachineHttpOptions extends ServeDeps {
   readonly listen: { readonly fd: number } | { readonly host: string; readonly port: number };
   /** The networks that are served now; they give a machine's network and the base URL for it. */
   readonly networks: () => readonly ServedNetwork[];
-  /** Whether a client's address may connect. Default: every address may. */
-  readonly admits?: (address: string) => boolean;
+  /** Whether a client's address may connect. */
+  readonly admits: (address: string) => boolean;
   /** What is known of a client's address, for the limits of connections. */
-  readonly standing?: (address: string) => Standing;
-  /** While it returns false, every request gets 503 with Retry-After. Default: always ready. */
-  readonly ready?: () => boolean;
+  readonly standing: (address: string) => Standing;
   readonly log: Log;
   readonly limits?: Partial<HttpLimits>;
 }
@@ -80,11 +78,10 @@ export async function startMachineHttp(options: MachineHttpOptions): Promise<Mac
     refuseNoise(error, socket as Socket, options.metrics),
   );
   const { admits, standing } = options;
-  if (admits !== undefined)
-    server.on('connection', (socket) => {
-      if (!admits(plainAddress(socket.remoteAddress))) socket.destroy();
-    });
-  limitConnections(server, limits, log, standing && ((address) => standing(plainAddress(address))));
+  server.on('connection', (socket) => {
+    if (!admits(plainAddress(socket.remoteAddress))) socket.destroy();
+  });
+  limitConnections(server, limits, log, (address) => standing(plainAddress(address)));
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     // The backlog is an argument, because Node ignores the option `backlog` for a descriptor, and
@@ -116,7 +113,7 @@ function handle(
   const done = (status: number) =>
     options.metrics.add('muster_http_requests_total', { route, status: String(status) });
   response.on('error', () => {});
-  const early = refuseEarly(target, request, options);
+  const early = refuseEarly(target, request);
   if (early || target.kind !== 'route') {
     done(send(response, early ?? textAnswer(404, 'E_NOT_FOUND')));
     return;
@@ -144,13 +141,11 @@ function isCrowded(socket: Socket, response: http.ServerResponse): boolean {
   return true;
 }
 
-/** The answer to a request that no route handles: not ready, malformed, unknown path or method. */
+/** The answer to a request that no route handles: malformed, unknown path or method. */
 function refuseEarly(
   target: ReturnType<typeof parseTarget>,
   request: http.IncomingMessage,
-  options: MachineHttpOptions,
 ): Answer | undefined {
-  if (options.ready?.() === false) return wait('not ready yet; ask again');
   switch (target.kind) {
     case 'malformed':
       return textAnswer(400, `E_USAGE: ${target.why}. See docs/ports.md for what is served here.`);
@@ -190,7 +185,7 @@ function contextOf(
   const context: ServeContext = {
     boot,
     assets,
-    ...(subjectOf && { subjectOf }),
+    subjectOf,
     events,
     metrics,
     clock,

@@ -23,7 +23,7 @@ export interface ServeDeps {
   >;
   readonly assets: OpenedAssets;
   /** The machine that has an address, for events about files. */
-  readonly subjectOf?: (
+  readonly subjectOf: (
     address: string,
   ) => { readonly subject: string; readonly session?: string } | undefined;
   readonly events: EventSink;
@@ -126,7 +126,7 @@ async function config(
   context: ServeContext,
 ): Promise<Answer> {
   const answer =
-    (method === 'GET' ? await context.boot.inline?.(session, file, context) : undefined) ??
+    (method === 'GET' ? await context.boot.inline(session, file, context) : undefined) ??
     context.boot.config(session, file, context);
   if (answer.ok) return { status: 200, contentType: answer.contentType, body: answer.body };
   return answer.status === 'wait' ? wait(answer.why) : textAnswer(404, `E_NOT_FOUND: ${answer.why}`);
@@ -158,13 +158,13 @@ async function consoleLines(
 ): Promise<Answer> {
   const body = await readBody(request, context.limits.bodyBytes);
   if (body === undefined) return tooLarge(response, 'a form', context.limits.bodyBytes);
-  const kept = await context.boot.console?.(session, fields(body, { form: true }), context.peer);
+  const kept = await context.boot.console(session, fields(body, { form: true }), context.peer);
   if (kept === 'refused') return textAnswer(409, 'not kept: the boot session or the address is another one');
   return kept === 'later' ? textAnswer(429, 'not kept: too many lines at once') : textAnswer(200, 'kept');
 }
 
 function waits(session: string, { boot }: ServeContext): Answer {
-  const answer = boot.waits?.(session) ?? { do: 'gone' };
+  const answer = boot.waits(session);
   return answer.do === 'gone'
     ? textAnswer(404, 'E_NOT_FOUND: no machine waits in this boot session.')
     : textAnswer(200, `${answer.do} ${answer.name}`);
@@ -178,7 +178,7 @@ async function inventory(
 ): Promise<Answer> {
   const body = await readBody(request, MAX_INVENTORY_OCTETS);
   if (body === undefined) return tooLarge(response, 'an inventory', MAX_INVENTORY_OCTETS);
-  switch (await context.boot.inventory?.(session, body, context.peer)) {
+  switch (await context.boot.inventory(session, body, context.peer)) {
     case 'kept':
       return textAnswer(200, 'kept');
     case 'later':
@@ -277,7 +277,7 @@ async function sent(
   const { status, octets, whole, cut = false } = await sendFile(request, response, reply, context.cached);
   context.metrics.add('muster_http_sent_bytes_total', {}, octets);
   if (whole || cut) {
-    const who = context.subjectOf?.(context.peer);
+    const who = context.subjectOf(context.peer);
     context.events.record({
       kind: whole ? 'asset.served' : 'asset.cut',
       subject: who?.subject ?? context.peer,

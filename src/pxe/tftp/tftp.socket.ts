@@ -57,16 +57,13 @@ export interface TftpOptions {
   readonly datagrams: OpenedDatagrams;
   readonly assets: Pick<AssetStore, 'loader'>;
   /** The networks that are served now; they give the local address of a transfer, and the MTU. */
-  readonly networks?: () => readonly ServedNetwork[];
-  /**
-   * The machine that has an address, for events. Default: no machine is known, and the address is
-   * named.
-   */
-  readonly subjectOf?: (
+  readonly networks: () => readonly ServedNetwork[];
+  /** The machine that has an address, for events. */
+  readonly subjectOf: (
     address: string,
   ) => { readonly subject: string; readonly session?: string } | undefined;
-  /** Whether a client's address may ask on this interface. Default: every address may. */
-  readonly admits?: (address: string, via: string | undefined) => boolean;
+  /** Whether a client's address may ask on this interface. */
+  readonly admits: (address: string, via: string | undefined) => boolean;
   readonly events: EventSink;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -190,7 +187,7 @@ class Server implements TftpServer {
     // Port 0 cannot be answered.
     if (received.port === 0) return;
     const peer: Peer = { address: formatIpv4(received.address), port: received.port };
-    if (this.#options.admits?.(peer.address, listener.interface) === false) return;
+    if (!this.#options.admits(peer.address, listener.interface)) return;
     const network = this.#networkOf(received.address, listener);
     const from = local !== '0.0.0.0' ? local : network ? formatIpv4(network.serverAddress) : local;
     const refusal = this.#refuse(packet);
@@ -333,7 +330,7 @@ class Server implements TftpServer {
   }
 
   #networkOf(address: Ipv4, listener: TftpListener): ServedNetwork | undefined {
-    const networks = this.#options.networks?.() ?? [];
+    const networks = this.#options.networks();
     return (
       networks.find((network) => contains(network.subnet, address)) ??
       networks.find((network) => network.interface !== undefined && network.interface === listener.interface)
@@ -367,7 +364,7 @@ class Server implements TftpServer {
     text: string,
     fields: Readonly<Record<string, string | number>> = {},
   ): void {
-    const who = this.#options.subjectOf?.(peer.address);
+    const who = this.#options.subjectOf(peer.address);
     const { network, ...rest } = fields;
     const file = printable(request.filename);
     this.#options.events.record({

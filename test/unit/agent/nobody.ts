@@ -1,5 +1,5 @@
 /** Peers of agents in tests that are about others of them. */
-import type { AgentPeers, AgentsDeps } from '../../../src/agent/serve/agents.ts';
+import type { AgentBoot, AgentPeers, AgentsDeps } from '../../../src/agent/serve/agents.ts';
 
 /** A store that was never restored. */
 const FIRST_LIFE = {
@@ -32,3 +32,19 @@ export const NOBODY = {
   laterKeys: { heard: async () => undefined },
   leaving: () => undefined,
 } satisfies Partial<AgentPeers>;
+
+const noAgent = (): never => {
+  throw new Error('no machine has an agent here');
+};
+
+/** No machine has an agent. */
+export const NO_AGENTS: AgentBoot = {
+  version: 0,
+  agentCluster: () => undefined,
+  tpm: () => undefined,
+  waits: () => undefined,
+  hasAgent: () => false,
+  inline: noAgent,
+  alarm: noAgent,
+  layer: noAgent,
+};

@@ -28,6 +28,7 @@ import { beforeChange } from '../../../src/base/rehearsal.ts';
 import { openSystemCalls } from '../../../src/base/system-calls.socket.ts';
 import { openUserNames } from '../../../src/base/user-names.files.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import { NO_REPORTS } from '../../../src/cli/documents/local.ts';
 import { createCopies, nameOfCopy } from '../../../src/cluster/backup/copies.files.ts';
 import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.files.ts';
 import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
@@ -192,12 +193,13 @@ export async function openWorld(
   const log = silentLog;
   const store = openMemoryStore();
   const acting = createActing();
-  const events = createEventLog({ clock, log, acting, perSubject: 100, subjects: 100 });
+  const events = createEventLog({ metrics, clock, log, acting, perSubject: 100, subjects: 100 });
   const vault = vaultFrom(newVaultKey(), 'test');
   const secrets = openSecrets({ store, vault });
   const given = await openGivenSecrets({ store, vault, secrets, clock, log });
   const checkSecrets = secretCheck((name, key) => given.value(name, key) !== undefined);
   const security = await openSecurityLog({
+    metrics,
     directory: path.join(directory, 'audit'),
     key: await openAuditKey(secrets),
     head: auditHead(secrets),
@@ -243,6 +245,7 @@ export async function openWorld(
     render,
     // Nobody listens to agents here, so configurations render as `render -f` does.
     agents: previewAgents({ memberships, clock }),
+    ...NO_REPORTS,
     events,
     metrics,
     clock,
@@ -428,6 +431,8 @@ export async function openWorld(
     exports: openExports({ store, pki, clock }),
     endings: { warnings: () => [] },
     resealSnapshots: async () => 0,
+    kubelets: () => [],
+    pageAuthority: () => undefined,
     agents,
     kubeconfig: (cluster, user) => userKubeconfig(person, cluster, user),
     etcdClient: (cluster, user) => userEtcdClient(person, cluster, user),

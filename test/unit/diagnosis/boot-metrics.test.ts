@@ -9,7 +9,13 @@ import { createEventLog } from '../../../src/events/log.ts';
 test('boots are counted by how they end, and those that become ready with their time', async () => {
   const clock = new ManualClock();
   const metrics = createMetrics();
-  const events = createEventLog({ clock, log: silentLog, perSubject: 100, subjects: 100 });
+  const events = createEventLog({
+    metrics: createMetrics(),
+    clock,
+    log: silentLog,
+    perSubject: 100,
+    subjects: 100,
+  });
   const stop = countBoots(events, metrics);
   const report = (session: string, step: string): void =>
     events.record({ kind: 'report.believed', subject: 'node-1', session, fields: { step } });

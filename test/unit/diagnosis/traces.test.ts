@@ -132,7 +132,13 @@ async function world() {
   closing.push(() => server.close());
   const clock = new ManualClock();
   const metrics = createMetrics();
-  const events = createEventLog({ clock, log: silentLog, perSubject: 100, subjects: 10 });
+  const events = createEventLog({
+    metrics: createMetrics(),
+    clock,
+    log: silentLog,
+    perSubject: 100,
+    subjects: 10,
+  });
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   closing.push(startTraces({ endpoint, host: 'boot1', events, post, metrics, clock, log: silentLog }));
   return {

@@ -9,13 +9,26 @@ import { createEventLog } from '../../../src/events/log.ts';
 
 const about = (subject: string): NewEvent => ({ kind: 'boot.decision', subject });
 const make = (sizes: { perSubject?: number; subjects?: number; recent?: number; total?: number } = {}) =>
-  createEventLog({ clock: new ManualClock(), log: silentLog, perSubject: 100, subjects: 100, ...sizes });
+  createEventLog({
+    metrics: createMetrics(),
+    clock: new ManualClock(),
+    log: silentLog,
+    perSubject: 100,
+    subjects: 100,
+    ...sizes,
+  });
 const sequences = (events: readonly MusterEvent[]) => events.map((event) => event.sequence);
 
 describe('the log of events', () => {
   test('gives events a number and a time, and lists them oldest first', () => {
     const clock = new ManualClock();
-    const log = createEventLog({ clock, log: silentLog, perSubject: 10, subjects: 10 });
+    const log = createEventLog({
+      metrics: createMetrics(),
+      clock,
+      log: silentLog,
+      perSubject: 10,
+      subjects: 10,
+    });
     log.record({ kind: 'dhcp.offer', subject: 'm1', session: 's', fields: { address: '10.0.0.2' } });
     clock.advance(millis(5));
     log.record(about('m2'));
@@ -127,6 +140,7 @@ describe('the log of events', () => {
   test('protects other listeners and the caller of record from a listener that throws', () => {
     const errors: object[] = [];
     const log = createEventLog({
+      metrics: createMetrics(),
       clock: new ManualClock(),
       log: { ...silentLog, error: (fields) => void errors.push(fields) },
       perSubject: 10,

@@ -40,7 +40,14 @@ async function start(more: Partial<SecurityLogOptions> = {}) {
   const lines: string[] = [];
   const log = { ...silentLog, error: (_: object, message: string) => void lines.push(message) };
   const acting = createActing();
-  const events = createEventLog({ clock, log, acting, perSubject: 10, subjects: 1_000 });
+  const events = createEventLog({
+    metrics: createMetrics(),
+    clock,
+    log,
+    acting,
+    perSubject: 10,
+    subjects: 1_000,
+  });
   const security = await openSecurityLog({
     directory,
     key,

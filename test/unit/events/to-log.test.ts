@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { type Log, silentLog } from '../../../src/base/log.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { logEvents } from '../../../src/events/to-log.ts';
 
@@ -22,7 +23,13 @@ function collecting(enabled: readonly string[]): { log: Log; lines: Line[] } {
 }
 
 test('a decision is logged with its machine, session and reason', () => {
-  const events = createEventLog({ clock: new ManualClock(), log: silentLog, perSubject: 10, subjects: 10 });
+  const events = createEventLog({
+    metrics: createMetrics(),
+    clock: new ManualClock(),
+    log: silentLog,
+    perSubject: 10,
+    subjects: 10,
+  });
   const { log, lines } = collecting(['info', 'warn']);
   const stop = logEvents(events, log);
   const reason = { code: 'unknown_machine', text: 'No document knows this machine.' };
@@ -43,7 +50,13 @@ test('a decision is logged with its machine, session and reason', () => {
 });
 
 test('every packet is logged at level debug', () => {
-  const events = createEventLog({ clock: new ManualClock(), log: silentLog, perSubject: 10, subjects: 10 });
+  const events = createEventLog({
+    metrics: createMetrics(),
+    clock: new ManualClock(),
+    log: silentLog,
+    perSubject: 10,
+    subjects: 10,
+  });
   const { log, lines } = collecting(['debug', 'info', 'warn']);
   logEvents(events, log);
   events.record({ kind: 'dhcp.ack', subject: 'm-1', network: 'rack' });

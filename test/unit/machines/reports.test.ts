@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
 import { readIdentity, serialKey, uuidKey } from '../../../src/machines/identity.ts';
 import type { BootSession, MachineStatus } from '../../../src/machines/machine.ts';
 import { isUsableMac } from '../../../src/machines/placeholders.ts';
@@ -205,7 +206,7 @@ describe(`200,000 inputs, seed ${SEED}`, () => {
         const one = readSession(stored());
         if (one === undefined) continue;
         read++;
-        const loaded = createSessions({ clock: new ManualClock() });
+        const loaded = createSessions({ metrics: createMetrics(), clock: new ManualClock() });
         loaded.load([one]);
         loaded.sweep();
         if (!Number.isFinite(one.openedAt + one.steps.length + (one.closed?.at ?? 0)))

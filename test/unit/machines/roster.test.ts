@@ -3,6 +3,7 @@ import { ManualClock } from '../../../src/base/clock.ts';
 import { duration, millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { Mac } from '../../../src/base/mac.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { DISCOVERY, MAX_DISCOVERED, openRoster } from '../../../src/machines/roster.ts';
 import { createSessions, MAX_SESSION_AGE, OPENING_WINDOW } from '../../../src/machines/sessions.ts';
@@ -20,9 +21,9 @@ const node = (name: string, ...macs: Mac[]) => ({
 
 async function open(store = openMemoryStore(), clock = new ManualClock()) {
   const log = silentLog;
-  const events = createEventLog({ clock, log, perSubject: 20, subjects: 100_000 });
-  const catalog = await openCatalog({ store, events, log, clock });
-  const roster = await openRoster({ store, catalog, events, clock, log });
+  const events = createEventLog({ metrics: createMetrics(), clock, log, perSubject: 20, subjects: 100_000 });
+  const catalog = await openCatalog({ metrics: createMetrics(), store, events, log, clock });
+  const roster = await openRoster({ metrics: createMetrics(), store, catalog, events, clock, log });
   return { store, clock, events, catalog, roster };
 }
 
@@ -162,7 +163,7 @@ describe('the roster', () => {
 describe('sessions', () => {
   const setup = (max?: number) => {
     const clock = new ManualClock();
-    return { clock, sessions: createSessions({ clock, ...(max ? { max } : {}) }) };
+    return { clock, sessions: createSessions({ metrics: createMetrics(), clock, ...(max ? { max } : {}) }) };
   };
   const of = (machine: string) => ({ machine, mac: mac(1), network: 'rack' });
 
@@ -302,7 +303,7 @@ describe('sessions', () => {
     sessions.mark(live, 'script');
     sessions.set(live, { profile: 'worker', image: 'debian', peer: '10.0.0.1' });
     const opening = sessions.open(of('b'));
-    const again = createSessions({ clock });
+    const again = createSessions({ metrics: createMetrics(), clock });
     again.load([opening.session, live.session]);
     expect(again.current('a')!.session).toEqual(live.session);
     expect(again.isLive(again.current('a')!)).toBe(true);

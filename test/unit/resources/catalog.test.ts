@@ -7,6 +7,7 @@ import { checkedLayer } from '../../../src/agent/serve/machine-layer.ts';
 import { systemClock } from '../../../src/base/clock.ts';
 import { MusterError } from '../../../src/base/errors.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
 import type { NewEvent } from '../../../src/events/event.ts';
 import { configurationCheck } from '../../../src/ignition/check.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
@@ -33,6 +34,7 @@ afterEach(async () => {
 
 async function catalog(checkConfig: ConfigCheck = configurationCheck(checkedLayer)): Promise<LiveCatalog> {
   const one = await openCatalog({
+    metrics: createMetrics(),
     directory,
     store,
     events: { record: (event) => events.push(event) },

@@ -6,6 +6,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import type { ConfigCheck, LiveCatalog } from '../../../src/resources/catalog.ts';
 import { KIND_NAMES } from '../../../src/resources/catalog-view.ts';
@@ -25,6 +26,7 @@ afterEach(() => fs.rmSync(directory, { recursive: true }));
 
 const start = (checkConfig?: ConfigCheck): Promise<LiveCatalog> =>
   openCatalog({
+    metrics: createMetrics(),
     ...{ directory, store, events: { record: () => {} }, log: silentLog, clock: systemClock },
     ...(checkConfig && { checkConfig }),
   });

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
 import { checkAll } from '../../../src/cluster/resolve/check-documents.ts';
 import { followClusters } from '../../../src/cluster/resolve/resolved-clusters.ts';
 import { followMemberships } from '../../../src/machines/membership.ts';
@@ -26,6 +27,7 @@ const read = (file: string) => fs.readFileSync(path.join(ROOT, file), 'utf8');
 
 test('profiles/ works as configuration directory: it has no fault, and no warning except for the image that has to be built', async () => {
   const catalog = await openCatalog({
+    metrics: createMetrics(),
     directory: path.join(ROOT, 'profiles'),
     store: openMemoryStore(),
     events: { record: () => {} },
@@ -44,6 +46,7 @@ test('profiles/ works as configuration directory: it has no fault, and no warnin
 
 test('the example of a cluster is valid together with the rest of profiles/', async () => {
   const catalog = await openCatalog({
+    metrics: createMetrics(),
     directory: path.join(ROOT, 'profiles'),
     store: openMemoryStore(),
     events: { record: () => {} },

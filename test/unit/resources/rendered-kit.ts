@@ -10,6 +10,7 @@ import { ipv4 } from '../../../src/base/ipv4.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import type { Mac } from '../../../src/base/mac.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
+import { NO_REPORTS } from '../../../src/cli/documents/local.ts';
 import { renderAddon } from '../../../src/cluster/objects/addons/addon.ts';
 import { previewLogins } from '../../../src/cluster/plan/logins.ts';
 import { previewText } from '../../../src/cluster/plan/preview.ts';
@@ -69,9 +70,9 @@ async function bootHost(documents: readonly Document[]) {
   const store = openMemoryStore();
   const log = silentLog;
   const metrics = createMetrics();
-  const events = createEventLog({ clock, log, perSubject: 100, subjects: 100 });
+  const events = createEventLog({ metrics: createMetrics(), clock, log, perSubject: 100, subjects: 100 });
   const { catalog } = catalogOf(documents);
-  const roster = await openRoster({ store, catalog, events, clock, log });
+  const roster = await openRoster({ metrics: createMetrics(), store, catalog, events, clock, log });
   const leases = await openLeaseBook({ store, clock, events, metrics });
   const { networks } = joinNetworks({ documents: catalog.list('Network'), addresses: OWN, httpPort: 8080 });
   const loaders = loaderNames();
@@ -90,13 +91,9 @@ async function bootHost(documents: readonly Document[]) {
     events,
     metrics,
     clock,
+    ...NO_REPORTS,
     leasedAddresses: (mac) => (mac === LEASED.mac ? [LEASED.address] : []),
-    inventories: {
-      get: inventoryOf,
-      counting: inventoryOf,
-      settle: async () => {},
-      claim: async () => false,
-    },
+    inventories: { ...NO_REPORTS.inventories, get: inventoryOf, counting: inventoryOf },
   });
   const parts = { networks: () => networks, boot, leases, store, events, metrics, log, clock };
   return { networks, boot, pipeline: new PacketPipeline(parts) };

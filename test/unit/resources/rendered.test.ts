@@ -7,6 +7,7 @@ import { loadAll } from 'js-yaml';
 import { beforeAll, expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import { createMetrics } from '../../../src/base/metrics.ts';
 import { checkAll } from '../../../src/cluster/resolve/check-documents.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
@@ -317,9 +318,22 @@ async function fault(setting: Setting): Promise<string | undefined> {
 
 beforeAll(async () => {
   const clock = new ManualClock();
-  const events = createEventLog({ clock, log: silentLog, perSubject: 100, subjects: 100 });
+  const events = createEventLog({
+    metrics: createMetrics(),
+    clock,
+    log: silentLog,
+    perSubject: 100,
+    subjects: 100,
+  });
   const store = openMemoryStore();
-  catalog = await openCatalog({ store, events, log: silentLog, clock, checkConfig: checkAll });
+  catalog = await openCatalog({
+    metrics: createMetrics(),
+    store,
+    events,
+    log: silentLog,
+    clock,
+    checkConfig: checkAll,
+  });
   await catalog.apply(written);
 });
 

@@ -64,7 +64,13 @@ async function receiver(port = 0) {
 function world(url: string, events: readonly string[], secret: () => string | undefined = () => SECRET) {
   const clock = new ManualClock();
   const metrics = createMetrics();
-  const log = createEventLog({ clock, log: silentLog, perSubject: 10, subjects: 10 });
+  const log = createEventLog({
+    metrics: createMetrics(),
+    clock,
+    log: silentLog,
+    perSubject: 10,
+    subjects: 10,
+  });
   const spec = { url, secret: { valueFrom: { secret: 's', key: 'k' } }, events: [...events] };
   const entry = { document: { apiVersion: 'muster/v1', kind: 'Webhook', metadata: { name: 'hook' }, spec } };
   let changed: (changes: readonly CatalogChange[]) => void = () => {};

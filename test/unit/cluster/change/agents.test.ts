@@ -5,6 +5,7 @@ import { bundleOf } from '../../../../src/agent/scripts/bundle.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
+import { createMetrics } from '../../../../src/base/metrics.ts';
 import { type ClusterAgents, openBuilds } from '../../../../src/cluster/change/agents/builds.ts';
 import { agentTurn, type MachineAgent, type Wanted } from '../../../../src/cluster/change/agents/decide.ts';
 import { judgeAgents } from '../../../../src/cluster/health/judge-agents.ts';
@@ -79,6 +80,7 @@ class World {
   readonly store = openMemoryStore();
   readonly clock = new JumpingClock();
   readonly events = createEventLog({
+    metrics: createMetrics(),
     clock: this.clock,
     log: silentLog,
     perSubject: 100,

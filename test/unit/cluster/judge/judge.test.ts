@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { silentLog } from '../../../../src/base/log.ts';
+import { createMetrics } from '../../../../src/base/metrics.ts';
 import type { Outcome } from '../../../../src/cluster/judge/confine.files.ts';
 import { createJudge, type JudgeDeps } from '../../../../src/cluster/judge/judge.ts';
 import { judgeWith } from '../../../../src/cluster/judge/late-check.ts';
@@ -178,6 +179,7 @@ spec:
 /** A catalogue whose Clusters this judge sees. */
 const judged = ({ judge }: Pick<ReturnType<typeof judging>, 'judge'>) =>
   openCatalog({
+    metrics: createMetrics(),
     store: openMemoryStore(),
     events: { record: () => undefined },
     log: silentLog,

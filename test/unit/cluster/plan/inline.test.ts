@@ -5,6 +5,7 @@ import { encodePlan } from '../../../../src/agent/wire/encode-plan.ts';
 import type { PlanLine } from '../../../../src/agent/wire/plan.ts';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { silentLog } from '../../../../src/base/log.ts';
+import { createMetrics } from '../../../../src/base/metrics.ts';
 import { checkAll } from '../../../../src/cluster/resolve/check-documents.ts';
 import { createEventLog } from '../../../../src/events/log.ts';
 import { PrivateKey } from '../../../../src/pki/keys.ts';
@@ -79,8 +80,15 @@ test('a control plane gets no inline plan, because only an agent can get a grant
 test('documents that want it of a control plane, or with a data disk, are refused with the machine', async () => {
   const clock = new ManualClock();
   const log = silentLog;
-  const events = createEventLog({ clock, log, perSubject: 10, subjects: 10 });
-  const catalog = await openCatalog({ store: openMemoryStore(), events, log, clock, checkConfig: checkAll });
+  const events = createEventLog({ metrics: createMetrics(), clock, log, perSubject: 10, subjects: 10 });
+  const catalog = await openCatalog({
+    metrics: createMetrics(),
+    store: openMemoryStore(),
+    events,
+    log,
+    clock,
+    checkConfig: checkAll,
+  });
   const macs = (n: number) => [`52:54:00:00:00:0${n}`];
   const cp = (more: object) => machine('cp1', macs(1), { addresses: ['10.0.0.11'], ...more });
   const worker = (more: object) => machine('w1', macs(2), { addresses: ['10.0.0.21'], ...more });

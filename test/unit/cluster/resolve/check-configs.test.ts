@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { MusterError } from '../../../../src/base/errors.ts';
 import { silentLog } from '../../../../src/base/log.ts';
+import { createMetrics } from '../../../../src/base/metrics.ts';
 import { checkAll } from '../../../../src/cluster/resolve/check-documents.ts';
 import { openCatalog } from '../../../../src/resources/catalog.files.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
@@ -37,6 +38,7 @@ const documents = (config: object, kubernetes: object = {}, lan = LAN): string =
 /** What applying the documents says: faults, or warnings if it is taken. */
 async function told(text: string): Promise<readonly string[]> {
   const catalog = await openCatalog({
+    metrics: createMetrics(),
     store: openMemoryStore(),
     events: { record: () => undefined },
     log: silentLog,

@@ -3,12 +3,14 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/base/clock.ts';
 import { MusterError } from '../../../../src/base/errors.ts';
 import { silentLog } from '../../../../src/base/log.ts';
+import { createMetrics } from '../../../../src/base/metrics.ts';
 import { checkAll } from '../../../../src/cluster/resolve/check-documents.ts';
 import { openCatalog } from '../../../../src/resources/catalog.files.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 
 const catalog = () =>
   openCatalog({
+    metrics: createMetrics(),
     store: openMemoryStore(),
     events: { record: () => undefined },
     log: silentLog,

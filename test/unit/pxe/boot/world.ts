@@ -8,6 +8,7 @@ import { ipv4 } from '../../../../src/base/ipv4.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import type { Mac } from '../../../../src/base/mac.ts';
 import { createMetrics, type Metrics } from '../../../../src/base/metrics.ts';
+import { NO_REPORTS } from '../../../../src/cli/documents/local.ts';
 import { createEventLog, type MemoryEventLog } from '../../../../src/events/log.ts';
 import { render } from '../../../../src/ignition/render.ts';
 import { forgetDeleted, type Inventories, openInventories } from '../../../../src/machines/inventories.ts';
@@ -26,7 +27,7 @@ import type { LiveCatalog } from '../../../../src/resources/catalog.ts';
 import type { Kind } from '../../../../src/resources/kinds.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
-import { ALONE } from '../../agent/nobody.ts';
+import { ALONE, NO_AGENTS } from '../../agent/nobody.ts';
 
 export const HASH = (digit: string): string => digit.repeat(64);
 
@@ -126,8 +127,8 @@ export async function world(
   const store = kept.store ?? openMemoryStore();
   const log = silentLog;
   const metrics = createMetrics();
-  const events = createEventLog({ clock, log, perSubject: 100, subjects: 50_000 });
-  const catalog = await openCatalog({ store, events, log, clock });
+  const events = createEventLog({ metrics, clock, log, perSubject: 100, subjects: 50_000 });
+  const catalog = await openCatalog({ metrics, store, events, log, clock });
   if (documents.length > 0) await catalog.apply(documents);
   const memberships = followMemberships(catalog);
   const secretUsers = followSecretUsers(catalog, memberships);
@@ -162,7 +163,8 @@ export async function world(
     witnesses: { heard: () => {} },
   });
   const boot = createBootService({
-    ...(agents && { agents }),
+    ...NO_REPORTS,
+    agents: agents ?? NO_AGENTS,
     catalog,
     memberships,
     roster,

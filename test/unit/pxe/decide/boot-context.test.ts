@@ -39,6 +39,9 @@ describe('the boot context', () => {
     agents,
     leasedAddresses: () => [],
     leaseHolder: () => undefined,
+    consoles: unused('consoles'),
+    inventories: unused('inventories'),
+    dataDiskOf: () => undefined,
     // Other parts of the daemon, which must not be reachable from here.
     pki: { secret: 'of all clusters' },
     tokens: { secret: 'of all joining nodes' },
@@ -56,9 +59,12 @@ describe('the boot context', () => {
       'clock',
       'close',
       'configurations',
+      'consoles',
+      'dataDiskOf',
       'decided',
       'events',
       'identify',
+      'inventories',
       'leaseHolder',
       'leasedAddresses',
       'metrics',
@@ -74,7 +80,7 @@ describe('the boot context', () => {
   });
 
   it('holds only the part of the agents that boots use: no identities, no keys', () => {
-    expect(Object.keys(context.agents!).sort()).toEqual([
+    expect(Object.keys(context.agents).sort()).toEqual([
       'agentCluster',
       'alarm',
       'hasAgent',
@@ -84,7 +90,7 @@ describe('the boot context', () => {
       'version',
       'waits',
     ]);
-    expect(context.agents!.version).toBe(7);
-    expect(Object.values(context.agents!)).not.toContain(agents.identities);
+    expect(context.agents.version).toBe(7);
+    expect(Object.values(context.agents)).not.toContain(agents.identities);
   });
 });

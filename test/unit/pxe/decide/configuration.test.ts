@@ -74,6 +74,8 @@ async function inputsOf(documents: readonly object[]) {
     catalog,
     memberships,
     agents: previewAgents({ memberships, clock: new ManualClock(0 as Millis) }),
+    chosenDataDisk: () => undefined,
+    inventory: () => undefined,
     render(input) {
       rendered.push(input);
       return render(input);

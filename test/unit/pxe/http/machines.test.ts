@@ -511,13 +511,6 @@ describe('a client that misbehaves', () => {
 });
 
 describe('the server', () => {
-  it('that is not ready yet answers 503 to everything', async () => {
-    const early = await rig({ ready: () => false });
-    const { status, headers } = await ask(early.port, 'GET', '/boot.ipxe');
-    expect([status, headers['retry-after']]).toEqual([503, '5']);
-    await early.close();
-  });
-
   it('lets a transfer end when it is told to stop, and takes no new connection', async () => {
     const big = await rig({ size: 32 * 1024 * 1024 });
     const socket = net.connect(big.port, '127.0.0.1');

@@ -81,6 +81,10 @@ export async function rig(
   const reports: Rig['reports'] = [];
   const needed = new Set<string>();
   const boot: MachineHttpOptions['boot'] = {
+    inline: () => undefined,
+    waits: () => ({ do: 'gone' }),
+    inventory: async () => 'refused',
+    console: async () => 'refused',
     needs: (hash) => needed.has(hash),
     async script(request) {
       asked.push(request);
@@ -110,6 +114,9 @@ export async function rig(
     boot,
     assets,
     networks: () => [network(port)],
+    subjectOf: () => undefined,
+    admits: () => true,
+    standing: () => 'host',
     events: { record: (event) => events.push(event) },
     metrics,
     log: silentLog,
