@@ -100,6 +100,11 @@ hooks: ## Have git check the titles of commits in this checkout
 docs: node_modules ## Write the generated pages: ports, errors, metrics, events, reference, schemas
 	@$(NODE) scripts/docs.ts
 
+.PHONY: component-tables
+component-tables: node_modules ## Ask the components of a version what they know: MINOR=1.37 BINARIES=DIR SOURCE=DIR
+	@MINOR=$(MINOR) BINARIES=$(BINARIES) SOURCE=$(SOURCE) $(NODE) scripts/ask-components.ts
+	@$(MAKE) --no-print-directory docs
+
 .PHONY: install
 install: node_modules page ## Install command, service and units: DESTDIR=, PREFIX=/usr
 	@DESTDIR="$(DESTDIR)" PREFIX="$(if $(PREFIX),$(PREFIX),/usr)" scripts/install.sh

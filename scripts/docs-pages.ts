@@ -19,6 +19,7 @@ import { KERNEL_ARGUMENTS, MACHINE_ROUTES } from '../src/pxe/http/routes.ts';
 import { resourcePages } from '../src/resources/reference.ts';
 import { apiPage } from './api-page.ts';
 import { aboutOption, commandTree, visibleChildren } from './command-tree.ts';
+import { tablesFile } from './component-tables.ts';
 import { diagnosisPage } from './diagnosis-page.ts';
 import { foundingPage } from './founding-page.ts';
 import { code, generatedFrom, table, wrapped } from './markdown.ts';
@@ -200,6 +201,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/firmware.md', firmwareDocument()],
     ...resourcePages(),
     ...ignitionPages(),
+    tablesFile(),
   ];
   return new Map(generated.map(([file, text]) => [file, file.endsWith('.md') ? wrapped(text) : text]));
 }

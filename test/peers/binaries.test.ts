@@ -8,6 +8,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { loadAll } from 'js-yaml';
 import { describe, expect, test } from 'vitest';
+import { allLines, COMPONENTS, linesOf } from '../../scripts/component-tables.ts';
 import { FLAGS, type FlagInfo, KUBERNETES_COMPONENTS } from '../../src/cluster/components/flags.ts';
 import type { ResolvedCluster } from '../../src/cluster/model/resolved-cluster.ts';
 import { resolveCluster } from '../../src/cluster/resolve/resolve.ts';
@@ -128,6 +129,16 @@ describe.skipIf(ARTIFACTS === undefined)('with the binaries of Kubernetes', { ti
       expect(taken).toEqual([]);
     },
   );
+
+  test('the tables have every flag that a component shows, with its type', () => {
+    const minor = version().split('.').slice(0, 2).join('.');
+    const help = (component: string): string =>
+      execFileSync(`${bin}/${component}`, ['--help'], { encoding: 'utf8', maxBuffer: 2 ** 24 });
+    const inputs = Object.fromEntries(COMPONENTS.map((one) => [`help/${one}`, help(one)]));
+    const shown = linesOf(minor, inputs).filter((line) => line.startsWith('flag '));
+    expect(shown.length).toBeGreaterThan(500);
+    expect(allLines().get(minor)).toEqual(expect.arrayContaining(shown));
+  });
 
   test('a component takes flags that Muster takes, of every form', async () => {
     const overrides = {

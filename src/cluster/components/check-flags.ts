@@ -17,7 +17,6 @@ import {
   KUBERNETES_COMPONENTS,
   type KubernetesComponent,
   known,
-  knownEtcdFlags,
   minorsKnowing,
 } from './flags.ts';
 import { dependencyFaults, gateFaults, gatesTextFaults, gatesVersion, settingsOf } from './gates.ts';
@@ -156,7 +155,7 @@ function tableOf({ versions }: ResolvedCluster, component: KubernetesComponent):
  */
 function namesOf(resolved: ResolvedCluster, component: Component): ReadonlySet<string> | undefined {
   if (component === 'etcd')
-    return ETCD_MINORS.includes(resolved.etcd.minor) ? knownEtcdFlags(resolved.etcd.minor) : undefined;
+    return ETCD_MINORS.includes(resolved.etcd.minor) ? known(ETCD_FLAGS, resolved.etcd.minor) : undefined;
   const minor = tableOf(resolved, component);
   return minor && known(FLAGS[component], minor);
 }
@@ -170,7 +169,7 @@ function unknownFlag(
   const version = component === 'etcd' ? resolved.etcd.minor : minorOf(resolved.versions[component]);
   const others = KUBERNETES_COMPONENTS.some((one) => one === component)
     ? minorsKnowing(FLAGS[component as keyof typeof FLAGS], flag)
-    : ETCD_MINORS.filter((minor) => knownEtcdFlags(minor).has(flag));
+    : ETCD_MINORS.filter((minor) => ETCD_FLAGS.get(flag)?.has(minor));
   const instead = component === 'etcd' ? undefined : insteadOfFlag(component, flag);
   const hints = [
     ...(others.length > 0 ? [`; ${others.join(', ')} ${others.length === 1 ? 'knows' : 'know'} it`] : []),

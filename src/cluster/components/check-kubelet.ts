@@ -8,9 +8,8 @@ import { didYouMean } from '../../base/suggest.ts';
 import { type ClusterFault, clusterError } from '../model/fault.ts';
 import type { ResolvedCluster, Value } from '../model/resolved-cluster.ts';
 import { MINORS, type Minor, minorOf } from '../model/versions.ts';
-import { type ShapeFault, shapeFaults } from './config-shapes.ts';
+import { fieldsOf, type Shape, type ShapeFault, shapeFaults } from './config-shapes.ts';
 import { isGateOn, settingsOf } from './gates.ts';
-import { kubeletFields } from './kubelet-fields.ts';
 import { type EffectiveKubelet, effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { kubeletRuleFaults } from './kubelet-rules.ts';
 
@@ -67,11 +66,19 @@ function dnsFaults(
       ];
 }
 
+/** The fields of each minor version, with their shapes. */
+const FIELDS = new Map(
+  MINORS.map((minor): [Minor, ReadonlyMap<string, Shape>] => [
+    minor,
+    new Map(Object.entries(fieldsOf('kubelet', minor))),
+  ]),
+);
+
 function fieldFaults(minor: Minor, field: string, value: Value): readonly ShapeFault[] {
-  const fields = kubeletFields(minor);
+  const fields = FIELDS.get(minor)!;
   const shape = fields.get(field);
   if (shape !== undefined) return shapeFaults(shape, value, field, 'KubeletConfiguration');
-  const others = MINORS.filter((one) => kubeletFields(one).has(field));
+  const others = MINORS.filter((one) => FIELDS.get(one)!.has(field));
   const hint =
     others.length > 0
       ? `; ${others.join(', ')} ${others.length === 1 ? 'knows' : 'know'} it`

@@ -7,76 +7,14 @@ import { parseIp } from '../../base/ip.ts';
 import { type ClusterFault, clusterError } from '../model/fault.ts';
 import type { ResolvedCluster, Value } from '../model/resolved-cluster.ts';
 import { MINORS, type Minor, minorBefore, minorOf } from '../model/versions.ts';
-import {
-  CLIENT_CONNECTION,
-  fieldAt,
-  LOGGING,
-  LOGGING_GATES,
-  type Shape,
-  shapeFaults,
-} from './config-shapes.ts';
+import { fieldAt, fieldsOf, LOGGING_GATES, shapeFaults } from './config-shapes.ts';
 import { goMilliseconds } from './flag-values.ts';
 import { dependencyFaults, gateFaults, isGateOn, settingsOfMapping } from './gates.ts';
 
 type Config = ResolvedCluster['kubeProxy']['config'];
 
-const SYNC = {
-  masqueradeBit: 'whole',
-  masqueradeAll: 'truth',
-  syncPeriod: 'duration',
-  minSyncPeriod: 'duration',
-} as const;
-
-/** Fields with their shapes; v1alpha1 is the same in 1.34, 1.35 and 1.36. */
-const SHAPE = {
-  bindAddress: 'text',
-  bindAddressHardFail: 'truth',
-  clientConnection: CLIENT_CONNECTION,
-  clusterCIDR: 'text',
-  configSyncPeriod: 'duration',
-  conntrack: {
-    maxPerCore: 'whole',
-    min: 'whole',
-    tcpEstablishedTimeout: 'duration',
-    tcpCloseWaitTimeout: 'duration',
-    tcpBeLiberal: 'truth',
-    udpTimeout: 'duration',
-    udpStreamTimeout: 'duration',
-  },
-  detectLocal: { bridgeInterface: 'text', interfaceNamePrefix: 'text' },
-  detectLocalMode: 'text',
-  enableProfiling: 'truth',
-  featureGates: 'gates',
-  healthzBindAddress: 'text',
-  hostnameOverride: 'text',
-  iptables: { ...SYNC, localhostNodePorts: 'truth' },
-  ipvs: {
-    syncPeriod: 'duration',
-    minSyncPeriod: 'duration',
-    scheduler: 'text',
-    excludeCIDRs: 'texts',
-    strictARP: 'truth',
-    tcpTimeout: 'duration',
-    tcpFinTimeout: 'duration',
-    udpTimeout: 'duration',
-  },
-  logging: LOGGING,
-  metricsBindAddress: 'text',
-  mode: 'text',
-  nftables: SYNC,
-  nodePortAddresses: 'texts',
-  oomScoreAdj: 'whole',
-  portRange: 'text',
-  showHiddenMetricsForVersion: 'text',
-  windowsRunAsService: 'truth',
-  winkernel: {
-    networkName: 'text',
-    sourceVip: 'text',
-    enableDSR: 'truth',
-    rootHnsEndpointName: 'text',
-    forwardHealthCheckVip: 'truth',
-  },
-} as const satisfies Shape;
+/** The fields of each minor version, with their shapes. */
+const SHAPES = new Map(MINORS.map((minor) => [minor, fieldsOf('kube-proxy', minor)]));
 
 /** Fields with a fixed set of values, on Linux. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {
@@ -212,7 +150,9 @@ export function proxyFaults({
         ];
   const told = (field: string, message: string): ClusterFault =>
     clusterError(`overrides.kubeProxy.config.${field}`, message);
-  const shapes = shapeFaults(SHAPE, config, '', 'KubeProxyConfiguration');
+  const own = minorOf(versions['kube-proxy']);
+  const minor = MINORS.find((one) => one === own);
+  const shapes = shapeFaults(SHAPES.get(minor ?? MINORS[0])!, config, '', 'KubeProxyConfiguration');
   if (shapes.length > 0) return shapes.map(({ field, message }) => told(field, message));
   const words = Object.entries(WORDS).flatMap(([field, choices]) => {
     const value = fieldAt(config, field);
@@ -227,8 +167,6 @@ export function proxyFaults({
       ? []
       : [told(field, `expected ${what}`)];
   });
-  const own = minorOf(versions['kube-proxy']);
-  const minor = MINORS.find((one) => one === own);
   const settings = settingsOfMapping(config.featureGates);
   const gated = LOGGING_GATES.flatMap(([field, gate, isUsed]) => {
     const value = fieldAt(config, field) ?? null;

@@ -4,7 +4,9 @@
  */
 import { didYouMean } from '../../base/suggest.ts';
 import type { Value } from '../model/resolved-cluster.ts';
+import type { Minor } from '../model/versions.ts';
 import { goMilliseconds, isGoDuration, isQuantity, isZeroQuantity } from './flag-values.ts';
+import { rowsOf } from './tables.ts';
 
 const isMapping = (value: Value): value is { readonly [key: string]: Value } =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -100,25 +102,28 @@ export function fieldAt(config: { readonly [field: string]: Value }, path: strin
   return here;
 }
 
-const LOG_OPTIONS = { splitStream: 'truth', infoBufferSize: 'quantity' } as const;
+type Fields = { [field: string]: FieldType | Fields };
 
-/** component-base's LoggingConfiguration. */
-export const LOGGING = {
-  format: 'text',
-  flushFrequency: 'flushTime',
-  verbosity: 'whole',
-  vmodule: [{ filePattern: 'text', verbosity: 'whole' }],
-  options: { text: LOG_OPTIONS, json: LOG_OPTIONS },
-} as const satisfies Shape;
+/** The fields of a configuration in a minor version, from the generated table. */
+export function fieldsOf(component: 'kubelet' | 'kube-proxy', minor: Minor): Readonly<Record<string, Shape>> {
+  const all: Fields = {};
+  for (const { name, words, minors } of rowsOf(`field ${component}`))
+    if (minors.includes(minor)) put(all, name.split(/\.|(?=\[\])/), words[0] as FieldType);
+  return listsIn(all) as Readonly<Record<string, Shape>>;
+}
 
-/** component-base's ClientConnectionConfiguration. */
-export const CLIENT_CONNECTION = {
-  kubeconfig: 'text',
-  acceptContentTypes: 'text',
-  contentType: 'text',
-  qps: 'number',
-  burst: 'whole',
-} as const satisfies Shape;
+/** Puts a type at a path of which `[]` is the step into the items of a list. */
+function put(into: Fields, [step = '', ...rest]: readonly string[], type: FieldType): void {
+  const below = rest.length === 0 ? type : (into[step] ?? {});
+  into[step] = below;
+  if (rest.length > 0) put(below as Fields, rest, type);
+}
+
+const listsIn = (shape: FieldType | Fields): Shape => {
+  if (typeof shape === 'string') return shape;
+  const fields = Object.entries(shape).map(([name, of]): [string, Shape] => [name, listsIn(of)]);
+  return fields[0]?.[0] === '[]' ? [fields[0][1]] : Object.fromEntries(fields);
+};
 
 /**
  * The fields below `logging` that need a gate, each with the gate. A component that reads a file

@@ -1,71 +1,11 @@
-/**
- * The controllers of kube-controller-manager (cmd/kube-controller-manager/names), each with the
- * name that it had before 1.28 if it had another one. Both names are taken.
- */
-const NAMES = `
-  bootstrap-signer-controller bootstrapsigner
-  certificatesigningrequest-approving-controller csrapproving
-  certificatesigningrequest-cleaner-controller csrcleaner
-  certificatesigningrequest-signing-controller csrsigning
-  cloud-node-lifecycle-controller cloud-node-lifecycle
-  clusterrole-aggregation-controller clusterrole-aggregation
-  cronjob-controller cronjob
-  daemonset-controller daemonset
-  deployment-controller deployment
-  device-taint-eviction-controller
-  disruption-controller disruption
-  endpoints-controller endpoint
-  endpointslice-controller endpointslice
-  endpointslice-mirroring-controller endpointslicemirroring
-  ephemeral-volume-controller ephemeral-volume
-  garbage-collector-controller garbagecollector
-  horizontal-pod-autoscaler-controller horizontalpodautoscaling
-  job-controller job
-  kube-apiserver-serving-clustertrustbundle-publisher-controller
-  legacy-serviceaccount-token-cleaner-controller legacy-service-account-token-cleaner
-  namespace-controller namespace
-  node-ipam-controller nodeipam
-  node-lifecycle-controller nodelifecycle
-  node-route-controller route
-  persistentvolume-attach-detach-controller attachdetach
-  persistentvolume-binder-controller persistentvolume-binder
-  persistentvolume-expander-controller persistentvolume-expander
-  persistentvolume-protection-controller pv-protection
-  persistentvolumeclaim-protection-controller pvc-protection
-  pod-garbage-collector-controller podgc
-  podcertificaterequest-cleaner-controller
-  podgroup-protection-controller
-  replicaset-controller replicaset
-  replicationcontroller-controller replicationcontroller
-  resourceclaim-controller resource-claim-controller
-  resourcepoolstatusrequest-controller
-  resourcequota-controller resourcequota
-  root-ca-certificate-publisher-controller root-ca-cert-publisher
-  selinux-warning-controller
-  service-ca-certificate-publisher-controller service-ca-cert-publisher
-  service-cidr-controller
-  service-lb-controller service
-  serviceaccount-controller serviceaccount
-  serviceaccount-token-controller serviceaccount-token
-  statefulset-controller statefulset
-  storage-version-migrator-controller svm
-  storageversion-garbage-collector-controller storage-version-gc
-  taint-eviction-controller
-  token-cleaner-controller tokencleaner
-  ttl-after-finished-controller ttl-after-finished
-  ttl-controller ttl
-  validatingadmissionpolicy-status-controller
-  volumeattributesclass-protection-controller
-`;
+/** The controllers of kube-controller-manager, and those that a cluster needs. */
+import { rowsOf } from './tables.ts';
 
-/** Each name → the name of today. */
+/** Each name → the name of today; most had another one before 1.28, and both are taken. */
 export const CONTROLLERS: ReadonlyMap<string, string> = new Map(
-  NAMES.trim()
-    .split('\n')
-    .flatMap((line) => {
-      const [name = '', ...before] = line.trim().split(' ');
-      return [name, ...before].map((one): [string, string] => [one, name]);
-    }),
+  rowsOf('controller').flatMap(({ name, words }) =>
+    [name, ...words].map((one): [string, string] => [one, name]),
+  ),
 );
 
 /**

@@ -8,7 +8,6 @@ import { type ClusterFault, clusterError } from '../model/fault.ts';
 import { CONTROL_PLANE_PORTS } from '../model/ports.ts';
 import type { Component, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { minorOf } from '../model/versions.ts';
-import { apiVersions } from './api-versions.ts';
 import { missingControllers } from './controllers.ts';
 import { ETCD } from './etcd-rules.ts';
 import { type Flag, type FlagRule, isFalse, isTrue, rule, time, whole } from './flag-rule.ts';
@@ -17,6 +16,7 @@ import { GATED } from './gated-flags.ts';
 import { effectiveKubelet, KUBELET_PARTS } from './kubelet-flags.ts';
 import { ADMISSION_CONFIG } from './policies.ts';
 import { SERVERS } from './server-rules.ts';
+import { knownIn } from './tables.ts';
 import { VERSIONS } from './version-rules.ts';
 
 const api = rule('kube-apiserver');
@@ -113,15 +113,17 @@ const GROUPS_OF_ALL = /^api\/(all|ga|beta|alpha|legacy)$/;
 const NEEDED_APIS =
   /^(api\/(all|ga)|(api\/)?v1|(apps|rbac\.authorization\.k8s\.io|certificates\.k8s\.io|coordination\.k8s\.io|discovery\.k8s\.io|networking\.k8s\.io|node\.k8s\.io|scheduling\.k8s\.io|storage\.k8s\.io|policy|apiregistration\.k8s\.io|flowcontrol\.apiserver\.k8s\.io)\/v1)$/;
 
+/** API group → minor version → its versions. An API server ends with one that it does not know. */
+const GROUPS = knownIn('api', (versions) => versions);
+
 const runtimeFault: FlagRule['fault'] = (value, _, { versions }) => {
   const release = minorOf(versions['kube-apiserver']);
-  const minor = Number(release.split('.')[1]);
   for (const part of listed(value)) {
     const [, key = '', on = 'true'] = /^([^=]*)(?:=(.*))?$/.exec(part) ?? [];
     if (on !== '' && goTruth(on) === undefined) return `"${part}": write true or false`;
     const [group = '', version] = key.split('/');
     const isCore = key === 'v1' || key === 'api/v1';
-    const known = apiVersions(group, minor);
+    const known = GROUPS.get(group)?.get(release) ?? [];
     if (!GROUPS_OF_ALL.test(key) && !isCore && (known.length === 0 || version === undefined))
       return `there is no API "${key}"; write GROUP/VERSION like "batch/v1", or api/all`;
     if (version !== undefined && known.length > 0 && !known.includes(version))

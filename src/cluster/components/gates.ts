@@ -5,29 +5,16 @@
 import { didYouMean } from '../../base/suggest.ts';
 import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import { MINORS, type Minor, minorOf } from '../model/versions.ts';
-import { DEPENDENCY_LINES } from './component-tables.generated.ts';
 import { goTruth } from './flag-values.ts';
 import { FEATURE_GATES, type KubernetesComponent, known, minorsKnowing } from './flags.ts';
 import { effectiveKubelet, type KubeletPart } from './kubelet-flags.ts';
+import { knownIn } from './tables.ts';
 
 /** What is set, by the name of the gate. */
 export type GateSettings = ReadonlyMap<string, boolean>;
 
-/** Minor version → gate → the gates without which it cannot be on. */
-const DEPENDENCIES: ReadonlyMap<string, ReadonlyMap<string, readonly string[]>> = new Map(
-  MINORS.map((minor) => [
-    minor,
-    new Map(
-      DEPENDENCY_LINES.trim()
-        .split('\n')
-        .flatMap((line): [string, string[]][] => {
-          const [gate = '', ...words] = line.trim().split(' ');
-          const word = words.find((one) => one.startsWith(`${minor}:`));
-          return word === undefined ? [] : [[gate, word.slice(minor.length + 1).split(',')]];
-        }),
-    ),
-  ]),
-);
+/** Gate → minor version → the gates without which it cannot be on. */
+const DEPENDENCIES = knownIn('needs', ([gates = '']) => gates.split(','));
 
 /** Groups of gates, by the stage whose gates each sets. */
 const GROUPS = { alpha: 'AllAlpha', beta: 'AllBeta' } as const;
@@ -116,9 +103,9 @@ export function dependencyFaults(minor: Minor | undefined, settings: GateSetting
   const isOn = (gate: string): boolean => isGateOn(minor, settings, gate);
   const off = new Map<string, string[]>();
   const found: string[] = [];
-  for (const [gate, needed] of DEPENDENCIES.get(minor) ?? []) {
+  for (const [gate, versions] of DEPENDENCIES) {
     if (!isOn(gate)) continue;
-    for (const one of needed.filter((name) => !isOn(name)))
+    for (const one of (versions.get(minor) ?? []).filter((name) => !isOn(name)))
       if (settings.get(gate) === true)
         found.push(`${gate} needs ${one}, which is off in Kubernetes ${minor}; set ${one} to true as well`);
       else off.set(one, [...(off.get(one) ?? []), gate]);

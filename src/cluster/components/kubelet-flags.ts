@@ -5,6 +5,7 @@
 
 import type { ClusterMachine, ResolvedCluster, Value } from '../model/resolved-cluster.ts';
 import { goMilliseconds, goTruth, listed, wholeNumber } from './flag-values.ts';
+import { rowsOf } from './tables.ts';
 
 type Config = ResolvedCluster['kubelet']['config'];
 type Reader = (text: string) => Value | undefined;
@@ -38,42 +39,12 @@ const READERS = {
     }),
 } as const satisfies Readonly<Record<string, Reader>>;
 
-/** Flags by type, each with its field (cmd/kubelet/app/options, AddKubeletConfigFlags). */
-const FIELDS: Readonly<Record<keyof typeof READERS, string>> = {
-  text: `address address; container-log-max-size containerLogMaxSize; cpu-manager-policy cpuManagerPolicy;
-    hairpin-mode hairpinMode; healthz-bind-address healthzBindAddress; cgroup-root cgroupRoot;
-    kube-reserved-cgroup kubeReservedCgroup; memory-manager-policy memoryManagerPolicy;
-    reserved-cpus reservedSystemCPUs; resolv-conf resolvConf; system-cgroups systemCgroups;
-    system-reserved-cgroup systemReservedCgroup; tls-min-version tlsMinVersion;
-    topology-manager-policy topologyManagerPolicy; topology-manager-scope topologyManagerScope`,
-  truth: `cgroups-per-qos cgroupsPerQOS; enable-server enableServer; fail-swap-on failSwapOn;
-    protect-kernel-defaults protectKernelDefaults; runonce runOnce; serialize-image-pulls serializeImagePulls`,
-  whole: `container-log-max-files containerLogMaxFiles; event-burst eventBurst; event-qps eventRecordQPS;
-    eviction-max-pod-grace-period evictionMaxPodGracePeriod; healthz-port healthzPort;
-    image-gc-high-threshold imageGCHighThresholdPercent; image-gc-low-threshold imageGCLowThresholdPercent;
-    kube-api-burst kubeAPIBurst; kube-api-qps kubeAPIQPS; max-open-files maxOpenFiles; max-pods maxPods;
-    node-status-max-images nodeStatusMaxImages; oom-score-adj oomScoreAdj; pod-max-pids podPidsLimit;
-    pods-per-core podsPerCore; port port; read-only-port readOnlyPort; registry-burst registryBurst;
-    registry-qps registryPullQPS`,
-  duration: `cpu-cfs-quota-period cpuCFSQuotaPeriod; file-check-frequency fileCheckFrequency;
-    http-check-frequency httpCheckFrequency; minimum-image-ttl-duration imageMinimumGCAge;
-    node-status-update-frequency nodeStatusUpdateFrequency; sync-frequency syncFrequency`,
-  texts: `allowed-unsafe-sysctls allowedUnsafeSysctls; cluster-dns clusterDNS;
-    enforce-node-allocatable enforceNodeAllocatable; tls-cipher-suites tlsCipherSuites`,
-  pairs: `cpu-manager-policy-options cpuManagerPolicyOptions; eviction-minimum-reclaim evictionMinimumReclaim;
-    eviction-soft-grace-period evictionSoftGracePeriod; kube-reserved kubeReserved; qos-reserved qosReserved;
-    system-reserved systemReserved; topology-manager-policy-options topologyManagerPolicyOptions`,
-  thresholds: 'eviction-hard evictionHard; eviction-soft evictionSoft',
-  taints: 'register-with-taints registerWithTaints',
-};
-
+/** kubelet's flags that set a field of its configuration. */
 const FLAGS: ReadonlyMap<string, { readonly field: string; readonly reads: Reader }> = new Map(
-  (Object.keys(FIELDS) as (keyof typeof READERS)[]).flatMap((type) =>
-    FIELDS[type].split(';').map((line) => {
-      const [flag = '', field = ''] = line.trim().split(/\s+/);
-      return [flag, { field, reads: READERS[type] }] as const;
-    }),
-  ),
+  rowsOf('sets').map(({ name, words: [field = '', reader = ''] }) => [
+    name,
+    { field, reads: READERS[reader as keyof typeof READERS] },
+  ]),
 );
 
 /** The parts of `kubelet`: for every machine, and what control planes have besides. */

@@ -68,104 +68,15 @@ interface EtcdRelease {
    * where this version of etcd cannot raise them.
    */
   readonly bump: number;
-  /** Names of flags that this version has and the newest has not, or the other way round. */
-  readonly without: readonly string[];
-  readonly additional: readonly string[];
 }
 
 const SERIALIZABLE = '/health?exclude=NOSPACE&serializable=true';
-/** Flags that lost their prefix `experimental-` in 3.6. */
-export const GRADUATED = [
-  'bootstrap-defrag-threshold-megabytes',
-  'compact-hash-check-time',
-  'compaction-batch-limit',
-  'compaction-sleep-interval',
-  'corrupt-check-time',
-  'distributed-tracing-address',
-  'distributed-tracing-instance-id',
-  'distributed-tracing-sampling-rate',
-  'distributed-tracing-service-name',
-  'downgrade-check-time',
-  'enable-distributed-tracing',
-  'max-learners',
-  'memory-mlock',
-  'peer-skip-client-san-verification',
-  'snapshot-catchup-entries',
-  'warning-apply-duration',
-  'warning-unary-request-duration',
-  'watch-progress-notify-interval',
-] as const;
-const EXPERIMENTAL_35 = [
-  'experimental-bootstrap-defrag-threshold-megabytes',
-  'experimental-compact-hash-check-enabled',
-  'experimental-compact-hash-check-time',
-  'experimental-compaction-batch-limit',
-  'experimental-compaction-sleep-interval',
-  'experimental-corrupt-check-time',
-  'experimental-distributed-tracing-address',
-  'experimental-distributed-tracing-instance-id',
-  'experimental-distributed-tracing-sampling-rate',
-  'experimental-distributed-tracing-service-name',
-  'experimental-downgrade-check-time',
-  'experimental-enable-distributed-tracing',
-  'experimental-enable-lease-checkpoint',
-  'experimental-enable-lease-checkpoint-persist',
-  'experimental-initial-corrupt-check',
-  'experimental-max-learners',
-  'experimental-memory-mlock',
-  'experimental-peer-skip-client-san-verification',
-  'experimental-snapshot-catchup-entries',
-  'experimental-stop-grpc-service-on-defrag',
-  'experimental-txn-mode-write-with-shared-buffer',
-  'experimental-warning-apply-duration',
-  'experimental-warning-unary-request-duration',
-  'experimental-watch-progress-notify-interval',
-] as const;
-const V2 = [
-  'enable-v2',
-  'proxy',
-  'proxy-dial-timeout',
-  'proxy-failure-wait',
-  'proxy-read-timeout',
-  'proxy-refresh-interval',
-  'proxy-write-timeout',
-] as const;
-
 export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
   '3.4': {
     flags: { 'experimental-initial-corrupt-check': 'true', logger: 'zap' },
     probes: { liveness: SERIALIZABLE, readiness: '/health', startup: SERIALIZABLE },
     restore: ['etcdctl', 'snapshot', 'restore'],
     bump: 0,
-    without: [
-      ...GRADUATED,
-      'feature-gates',
-      'client-cert-allowed-hostname',
-      'peer-cert-allowed-hostname',
-      'enable-log-rotation',
-      'log-rotation-config-json',
-      'log-format',
-      'listen-client-http-urls',
-      'max-concurrent-streams',
-      'self-signed-cert-validity',
-      'socket-reuse-address',
-      'socket-reuse-port',
-      'tls-max-version',
-      'tls-min-version',
-      'auth-token-ttl',
-    ],
-    additional: [
-      ...V2,
-      'debug',
-      'log-package-levels',
-      'experimental-backend-bbolt-freelist-type',
-      'experimental-compaction-batch-limit',
-      'experimental-corrupt-check-time',
-      'experimental-enable-v2v3',
-      'experimental-initial-corrupt-check',
-      'experimental-peer-skip-client-san-verification',
-      'experimental-watch-progress-notify-interval',
-    ],
   },
   '3.5': {
     flags: {
@@ -175,8 +86,6 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
     probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
     restore: ['etcdutl', 'snapshot', 'restore'],
     bump: 0,
-    without: [...GRADUATED, 'feature-gates'],
-    additional: [...V2, 'v2-deprecation', ...EXPERIMENTAL_35],
   },
   '3.6': {
     flags: { 'feature-gates': 'InitialCorruptCheck=true', 'watch-progress-notify-interval': '5s' },
@@ -184,8 +93,6 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
     restore: ['etcdutl', 'snapshot', 'restore'],
     // More writes than any cluster makes between a backup and its restore.
     bump: 1_000_000_000,
-    without: [],
-    additional: [],
   },
 };
 

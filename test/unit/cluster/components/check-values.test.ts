@@ -3,7 +3,7 @@
  * Cluster is applied.
  */
 import { expect, test } from 'vitest';
-import { kubeletFields } from '../../../../src/cluster/components/kubelet-fields.ts';
+import { fieldsOf } from '../../../../src/cluster/components/config-shapes.ts';
 import { MINORS } from '../../../../src/cluster/model/versions.ts';
 import { parseDocuments } from '../../../../src/resources/document.ts';
 import { faults } from '../kit.ts';
@@ -135,8 +135,8 @@ test('a setting of a later kubelet is refused for an older one', () => {
 });
 
 test('the table of kubelet’s fields is plausible: no field twice, and each version has most', () => {
-  for (const minor of MINORS) expect(kubeletFields(minor).size).toBeGreaterThan(100);
-  expect(kubeletFields('1.34').has('memoryReservationPolicy')).toBe(false);
+  for (const minor of MINORS) expect(Object.keys(fieldsOf('kubelet', minor)).length).toBeGreaterThan(100);
+  expect(fieldsOf('kubelet', '1.34')).not.toHaveProperty('memoryReservationPolicy');
 });
 
 test.for(['AllAlpha=maybe', 'AllAlpha', 'AllAlpha=true,AllBeta'])(

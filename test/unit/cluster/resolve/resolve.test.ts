@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { parseIp } from '../../../../src/base/ip.ts';
-import { FEATURE_GATES, FLAGS, known, knownEtcdFlags } from '../../../../src/cluster/components/flags.ts';
+import { ETCD_FLAGS, FEATURE_GATES, FLAGS, known } from '../../../../src/cluster/components/flags.ts';
 import { COMPONENTS, type ResolvedCluster } from '../../../../src/cluster/model/resolved-cluster.ts';
 import { ETCD_MINORS, ETCD_RELEASES, MINORS, RELEASES } from '../../../../src/cluster/model/versions.ts';
 import { kubeletConfiguration } from '../../../../src/cluster/plan/kubelet.ts';
@@ -177,7 +177,7 @@ test('every flag that Muster decides is one of that component', () => {
     const [, component, flag] = path as [string, (typeof COMPONENTS)[number], string];
     const names =
       component === 'etcd'
-        ? ETCD_MINORS.flatMap((minor) => [...knownEtcdFlags(minor)])
+        ? ETCD_MINORS.flatMap((minor) => [...known(ETCD_FLAGS, minor)])
         : MINORS.flatMap((minor) => [...known(FLAGS[component], minor)]);
     expect(names, component).toContain(flag);
   }
@@ -589,7 +589,8 @@ test('every flag that is given by default is known to that version', () => {
         expect(Object.keys(cluster.flags[component]).length).toBeGreaterThan(4);
     }
   for (const minor of ETCD_MINORS)
-    for (const flag of Object.keys(ETCD_RELEASES[minor].flags)) expect(knownEtcdFlags(minor)).toContain(flag);
+    for (const flag of Object.keys(ETCD_RELEASES[minor].flags))
+      expect(known(ETCD_FLAGS, minor)).toContain(flag);
 });
 
 test('the tables of flags and gates are plausible: no version without', () => {
