@@ -3,6 +3,7 @@
  */
 
 import { MusterError } from '../base/errors.ts';
+import { clusterOfScope } from '../store/keys.ts';
 
 /** What a route needs. Every route names one. */
 export const ACCESS = {
@@ -82,7 +83,7 @@ function subjectOfRoute(
   params: Readonly<Record<string, string>>,
 ): { readonly cluster: string } | { readonly machine: string } | undefined {
   const [, , noun = '', ...rest] = path.split('/');
-  if (noun === 'clusters' && rest[0] === ':name') return { cluster: params.name ?? '' };
+  if (noun === 'clusters' && rest[0] === ':name') return { cluster: clusterOfScope(params.name ?? '') };
   if (noun === 'pki' && rest[0] === ':cluster') return { cluster: params.cluster ?? '' };
   if (noun === 'machines' && rest[0] === ':name') return { machine: params.name ?? '' };
   if (noun === ':kind' && rest[0] === ':name' && within) {

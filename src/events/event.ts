@@ -74,9 +74,7 @@ export const EVENT_KINDS = {
     'A machine has keys that this store does not know: it was restored to before a rotation. The cluster is held until an operator decides.',
   'cluster.restored': 'The CAs and tokens that a restored snapshot of etcd brought back were put right.',
   'cluster.change':
-    'A change of a cluster (a rotation of keys) came to a step, was held, paused, or ended; or a machine has shown the evidence of a step, or waits for a hook.',
-  'cluster.agents':
-    'The upgrade of the agents of a cluster: the reason says which machine is first, or what an operator ordered.',
+    'A change of a cluster, of its agents, or of Muster itself came to a step, was held, paused, or ended; or a machine has shown the evidence of a step, or waits for a hook.',
   'cluster.kubeconfig': 'A kubeconfig was made for a user.',
   'cluster.etcd-client': 'A client certificate of etcd was made for a user.',
   'cluster.join-token':

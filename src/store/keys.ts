@@ -73,6 +73,13 @@ function keys<const Pattern extends string>(
 /** Scope of the PKI records that belong to no cluster. No cluster can have this name. */
 export const MUSTER_SCOPE = '_muster';
 
+const OF_AGENTS = '.agents';
+/** The scope in which the agents of a cluster are upgraded; no cluster has a dot in its name. */
+export const agentsScope = (cluster: string): string => `${cluster}${OF_AGENTS}`;
+/** The cluster of a scope of changes: `blue` for `blue` and for `blue.agents`. */
+export const clusterOfScope = (scope: string): string =>
+  scope.endsWith(OF_AGENTS) ? scope.slice(0, -OF_AGENTS.length) : scope;
+
 /** Each kind of record in the store. No key fits two patterns. */
 export const KEYS = {
   document: keys('document/KIND/NAME', {
@@ -188,11 +195,6 @@ export const KEYS = {
   release: keys('release/CLUSTER', {
     room: 'cluster',
     holds: 'the versions that the machines of a founded cluster may have, and how it was founded',
-  }),
-  agentBuild: keys('agent-build/CLUSTER', {
-    room: 'cluster',
-    holds:
-      'which agent the machines of a cluster shall run, which machine takes it first, and whether that is paused',
   }),
   running: keys('running/CLUSTER/MACHINE', {
     room: 'cluster',

@@ -6,7 +6,8 @@ import type { AgentPlanner } from '../agent/wire/protocol.ts';
 import type { Clock } from '../base/clock.ts';
 import { postAndRead } from '../base/post.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
-import { openBuilds } from '../cluster/change/agents/builds.ts';
+import { type ClusterAgents, createBuilds } from '../cluster/change/agents/builds.ts';
+import { agentUpgrade } from '../cluster/change/agents/kind.ts';
 import { createAskNow } from '../cluster/change/answers.ts';
 import { createChangeOrders } from '../cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../cluster/change/changes.ts';
@@ -123,8 +124,14 @@ export async function openClusterChanges(
   const ownMachines = () => agentsNow().map(({ machine }) => machine);
   const { trustChanged, ticketKeys } = agents;
   const own = ownRotation({ pki, trustChanged, ticketKeys, agents: agentsNow });
+  const builds = createBuilds({
+    ...{ roster, clusters, bundle: AGENT_BUNDLE },
+    get changes() {
+      return changes;
+    },
+  });
   const kinds = kindsOf(
-    { rotating, own, upgrading, rolling },
+    { rotating, own, upgrading, rolling, builds },
     { catalog, clusters, kubes, health, pki, ticketKeys, founding, agent, imageOf, boot, windows, clock },
     { running: releases, has: hasIn(artifacts) },
     hooks,
@@ -163,7 +170,6 @@ export async function openClusterChanges(
     if (cluster !== undefined) changes.heard(cluster, machine, poll);
     changes.heard(MUSTER_SCOPE, machine, poll);
   };
-  const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   const followed = { catalog, clusters, running: releases, orders, events, log, underWay: record };
   closing.defer(followDocuments(followed));
   return {
@@ -201,6 +207,7 @@ function kindsOf(
     readonly own: ReturnType<typeof ownRotation>;
     readonly upgrading: ReturnType<typeof upgrade>;
     readonly rolling: ReturnType<typeof roll>;
+    readonly builds: ClusterAgents;
   },
   of: Pick<ChangesOf, 'clusters' | 'kubes' | 'health' | 'founding' | 'boot'> &
     Pick<State, 'catalog' | 'pki'> &
@@ -218,6 +225,7 @@ function kindsOf(
   return [
     anyKind({ ...work.rotating, ...rotationOrders(ordered) }),
     anyKind({ ...work.own, ...ownOrders(of) }),
+    anyKind(agentUpgrade(work.builds)),
     anyKind(
       { ...work.upgrading, ...upgradeOrders({ ...ordered, closed: windows.closedForUpgrades }) },
       hooks,

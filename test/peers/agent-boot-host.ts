@@ -18,7 +18,11 @@ import type { AgentIdentity, AgentPlanner } from '../../src/agent/wire/protocol.
 import { createRevisionClaims, type RevisionClaims } from '../../src/agent/wire/revision-claim.ts';
 import type { ManualClock } from '../../src/base/clock.ts';
 import type { Mac } from '../../src/base/mac.ts';
-import { type ClusterAgents, openBuilds } from '../../src/cluster/change/agents/builds.ts';
+import { type ClusterAgents, createBuilds } from '../../src/cluster/change/agents/builds.ts';
+import { agentUpgrade } from '../../src/cluster/change/agents/kind.ts';
+import { type ChangeOrders, createChangeOrders } from '../../src/cluster/change/change-orders.ts';
+import { type Changes, openChanges } from '../../src/cluster/change/changes.ts';
+import { anyKind } from '../../src/cluster/change/kind.ts';
 import { followClusters } from '../../src/cluster/resolve/resolved-clusters.ts';
 import type { SecretUsers } from '../../src/machines/secret-users.ts';
 import { type GivenSecrets, openGivenSecrets } from '../../src/pki/given-secrets.ts';
@@ -28,6 +32,7 @@ import { newVaultKey, type Vault, vaultFrom } from '../../src/pki/vault.ts';
 import type { ScriptAnswer } from '../../src/pxe/boot.ts';
 import type { LiveCatalog } from '../../src/resources/catalog.ts';
 import { NOBODY } from '../unit/agent/nobody.ts';
+import { QUIET_CHANGES } from '../unit/cluster/quiet.ts';
 import * as boot from '../unit/pxe/boot/world.ts';
 
 export const CP1_MAC = '52:54:00:aa:00:11' as Mac;
@@ -59,6 +64,7 @@ export interface Answer {
 export interface AgentBootHost extends boot.World {
   /** Which agents machines run, and the bundle that they shall run, which tests change. */
   readonly builds: ClusterAgents;
+  readonly changes: ChangeOrders;
   bundle: AgentBundle;
   readonly agents: Awaited<ReturnType<typeof openAgents>>;
   readonly pki: Pki;
@@ -122,6 +128,7 @@ export async function open(
   let given!: GivenSecrets;
   let users!: SecretUsers;
   let builds!: ClusterAgents;
+  let changes!: Changes;
   const base = await boot.world(kept.base ? [] : documents, {
     ...(kept.clock && { clock: kept.clock }),
     ...(kept.base && {
@@ -135,13 +142,19 @@ export async function open(
       const secrets = openSecrets({ store: parts.store, vault });
       given = await openGivenSecrets({ ...parts, vault, secrets });
       users = parts.secretUsers as SecretUsers;
-      builds = await openBuilds({
-        ...parts,
-        clusters: followClusters(parts.catalog as LiveCatalog, parts.memberships),
+      const clusters = followClusters(parts.catalog as LiveCatalog, parts.memberships);
+      builds = createBuilds({
+        ...{ roster: parts.roster, clusters },
         get bundle() {
           return state.bundle;
         },
+        get changes() {
+          return changes;
+        },
       });
+      const kinds = [anyKind(agentUpgrade(builds))];
+      changes = await openChanges({ ...QUIET_CHANGES, ...parts, clusters, kinds, settled: () => undefined });
+      changes.start();
       agents = await openAgents({
         ...parts,
         pki,
@@ -206,6 +219,7 @@ export async function open(
     };
   };
   const close = async () => {
+    await changes.close();
     await agents.close();
     base.boot.close();
     fs.rmSync(directory, { recursive: true, force: true });
@@ -221,6 +235,7 @@ export async function open(
     asked,
     settings,
     builds,
+    changes: createChangeOrders(changes),
     get bundle() {
       return state.bundle;
     },

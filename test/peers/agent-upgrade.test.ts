@@ -11,6 +11,7 @@ import { AGENT_BUNDLE, type AgentBundle, bundleOf, shortBuild } from '../../src/
 import { AGENT_SCRIPTS, BOOT_SCRIPT, START_SCRIPT } from '../../src/agent/scripts/scripts.files.ts';
 import { settingsText } from '../../src/agent/serve/layer.ts';
 import type { Mac } from '../../src/base/mac.ts';
+import type { AgentsOrder } from '../../src/cluster/change/agents/order.ts';
 import * as boot from '../unit/pxe/boot/world.ts';
 import { type AgentBootHost, LOOPBACK, open } from './agent-boot-host.ts';
 import { Machine, put } from './agent-kit.ts';
@@ -101,6 +102,9 @@ const allRun = (version: string) =>
     `all run ${version}`,
   );
 
+/** The machine that took the present agent first. */
+const firstOf = () => (host.changes.show('one.agents').order as AgentsOrder).first!;
+
 const events = (kind: string) => host.events.list({}).filter((event) => event.kind === kind);
 
 test('a new agent goes to one control plane first and then to all; one that fails is taken back and named, and goes to no other', async () => {
@@ -116,11 +120,12 @@ test('a new agent goes to one control plane first and then to all; one that fail
   const before = host.asked.length;
   host.bundle = agentOf(77);
   await allRun('77');
-  const first = host.builds.show('one').first!;
+  const first = firstOf();
   // Nobody else ran it before the first machine had reported with it.
   const reports = host.asked.slice(before).filter(({ facts }) => facts.agent === '77');
   expect(reports[0]!.identity.machine).toBe(first);
-  expect(events('cluster.agents').map(({ reason }) => reason?.code)).toEqual(['first']);
+  const chosen = events('cluster.change').filter(({ reason }) => reason?.code === 'turn');
+  expect(chosen.map(({ subject }) => subject)).toEqual([first]);
   await until(() => (events('agent.upgraded').length === 3 ? true : undefined), 'three events');
   for (const machine of machines.values()) {
     // The agent notes both as soon as it has read the answer to its first poll.
@@ -142,7 +147,7 @@ test('a new agent goes to one control plane first and then to all; one that fail
     reason: { code: 'silent', text: 'It did not report to the server within 4 seconds.' },
     fields: { agent: shortBuild(SILENT.digest) },
   });
-  expect(silent.subject).toBe(host.builds.show('one').first);
+  expect(silent.subject).toBe(firstOf());
   const states = () =>
     Object.fromEntries(host.builds.show('one').machines.map((one) => [one.machine, one.state]));
   expect(Object.values(states()).sort()).toEqual(['refused', 'stopped', 'stopped']);
@@ -160,7 +165,7 @@ test('a new agent goes to one control plane first and then to all; one that fail
   expect(broken.reason?.text).toBe('It ended three times without a report to the server.');
 
   // Another attempt fails in the same way, and a good agent then reaches all.
-  await host.builds.retry('one', 'anna');
+  await host.changes.begin('one.agents', { kind: 'agent-upgrade' }, 'anna');
   await until(() => events('agent.taken-back')[2], 'the second attempt');
   host.bundle = agentOf(78);
   await allRun('78');

@@ -9,7 +9,6 @@ import { parsed } from '../../src/base/foreign-json.ts';
 import { formatIp, formatIpNetwork, parseIp, parseIpNetwork } from '../../src/base/ip.ts';
 import { formatIpv4, parseCidr, parseIpv4 } from '../../src/base/ipv4.ts';
 import { parseMac } from '../../src/base/mac.ts';
-import { decodeBuildRecord } from '../../src/cluster/change/agents/builds.ts';
 import { decodeChange, decodeStepEvidence } from '../../src/cluster/change/record.ts';
 import { gatewayOf } from '../../src/cluster/etcd/gateway.socket.ts';
 import { decodeFounding } from '../../src/cluster/etcd/record.ts';
@@ -210,12 +209,6 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
     { v: 1, evidence: { cp1: { at: 1, text: 'seen' } } },
     ['E_CHANGE'],
     (text) => decodeStepEvidence('change-evidence/c/1/forward/trust', text),
-  ],
-  [
-    'records of agents',
-    { v: 1, digest: 'a'.repeat(64), attempt: 2, first: 'cp1', pausedBy: 'anna' },
-    [],
-    (text) => decodeBuildRecord(text),
   ],
   ['foundings', FOUNDING, ['E_FOUNDING'], (text) => decodeFounding('founding/c', text)],
   [

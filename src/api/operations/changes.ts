@@ -1,7 +1,6 @@
-/** Changes of running clusters, whatever their kind, and the agents of machines. */
+/** Changes of running clusters, whatever their kind. */
 import { z } from 'zod';
 import { names } from '../../base/body.ts';
-import type { ClusterAgents } from '../../cluster/change/agents/builds.ts';
 import type { ChangeOrders } from '../../cluster/change/change-orders.ts';
 import { changePreview } from '../../cluster/change/preview.ts';
 import { type ChangeProgress, changeProgress } from '../../cluster/change/progress.ts';
@@ -9,30 +8,16 @@ import type { ChangeRequest } from '../../cluster/change/request.ts';
 import { REQUESTS } from '../../cluster/change/requests.ts';
 import { actorText } from '../../events/actor.ts';
 import type { Actions } from '../actions.ts';
-import { agentOfMachine } from '../contract/changes.ts';
 import { dryRun } from '../contract/contract.ts';
 import type { ApiRequest } from '../handler.ts';
 import { operation } from '../operation.ts';
 
 interface ChangeDeps {
   readonly changes: ChangeOrders;
-  /** Which agents the machines of clusters run. */
-  readonly builds: Pick<ClusterAgents, 'show' | 'pause' | 'resume' | 'retry'>;
   readonly actions: Pick<Actions, 'actor'>;
 }
 
 export type ChangeView = ChangeProgress;
-
-const agents = z
-  .strictObject({
-    cluster: z.string(),
-    wanted: z.string(),
-    attempt: z.int(),
-    first: z.string().optional().meta({ description: 'The machine that takes a new agent first.' }),
-    pausedBy: z.string().optional(),
-    machines: z.array(agentOfMachine),
-  })
-  .meta({ id: 'ClusterAgents' });
 
 /** The change that was seen. */
 const id = z.string().optional().meta({
@@ -73,7 +58,7 @@ export const changeOperations = <
       {
         access: 'view',
         summary:
-          "Shows the change of a cluster, or as cluster `_muster` of Muster's own keys, that is under way, or the last one.",
+          "Shows the change of a cluster that is under way, or the last one; as `NAME.agents` that of its agents, as `_muster` that of Muster's own keys.",
         answer: changeProgress,
       },
       ({ params }, { changes }: Pick<ChangeDeps, 'changes'>) => changes.show(params.name),
@@ -84,7 +69,7 @@ export const changeOperations = <
         access: 'administer',
         second: 'emergency',
         summary:
-          "Begins a change of a cluster: a rotation of its keys, an upgrade, a roll of its machines; or, as cluster `_muster`, a rotation of Muster's own keys.",
+          "Begins a change of a cluster: a rotation of its keys, an upgrade, a roll of its machines; as `NAME.agents` an upgrade of its agents, as `_muster` a rotation of Muster's own keys.",
         query: z.strictObject({ dryRun }),
         body: z.discriminatedUnion('kind', requests),
         answer: z.union([changeProgress, changePreview]),
@@ -124,41 +109,4 @@ export const changeOperations = <
     ),
   ] as const;
 
-export const CHANGES = [
-  ...changeOperations(REQUESTS),
-  operation(
-    'GET /v1/clusters/:name/agents',
-    {
-      access: 'view',
-      summary: 'Shows which agent each machine of a cluster runs, which it shall run, and what is due.',
-      answer: agents,
-    },
-    ({ params }, { builds }: Pick<ChangeDeps, 'builds'>) => builds.show(params.name),
-  ),
-  operation(
-    'POST /v1/clusters/:name/agents/pause',
-    {
-      access: 'administer',
-      summary: 'Pauses the upgrade of agents: no other machine gets the new one.',
-      answer: agents,
-    },
-    (asked, deps: Pick<ChangeDeps, 'builds' | 'actions'>) =>
-      deps.builds.pause(asked.params.name, byOf(asked, deps)),
-  ),
-  operation(
-    'POST /v1/clusters/:name/agents/resume',
-    { access: 'administer', summary: 'Continues the upgrade of agents.', answer: agents },
-    (asked, deps: Pick<ChangeDeps, 'builds' | 'actions'>) =>
-      deps.builds.resume(asked.params.name, byOf(asked, deps)),
-  ),
-  operation(
-    'POST /v1/clusters/:name/agents/retry',
-    {
-      access: 'administer',
-      summary: 'Tries again to upgrade the agents of machines that did not keep the new one, one first.',
-      answer: agents,
-    },
-    (asked, deps: Pick<ChangeDeps, 'builds' | 'actions'>) =>
-      deps.builds.retry(asked.params.name, byOf(asked, deps)),
-  ),
-] as const;
+export const CHANGES = changeOperations(REQUESTS);

@@ -7,9 +7,12 @@ export const registerChange: Register = (program, io, finish) => {
       .command('change')
       .summary('show the change of a cluster, pause it, resume it, or roll it back')
       .description(
-        'Shows the steps of the change of a cluster that is under way, or of the last one, and what it waits for: of a rotation of keys, an upgrade, or a roll. With an order it is paused, resumed, rolled back until its point of no return, or followed until it ends; `leave-out` waits no longer for machines. The verbs that begin one are `muster cluster upgrade`, `muster cluster roll`, `muster pki rotate` and `muster pki distrust`.',
+        'Shows the steps of the change of a cluster that is under way, or of the last one, and what it waits for: of a rotation of keys, an upgrade, or a roll; as `NAME.agents`, of an upgrade of its agents. With an order it is paused, resumed, rolled back until its point of no return, or followed until it ends; `leave-out` waits no longer for machines. The verbs that begin one are `muster cluster upgrade`, `muster cluster roll`, `muster cluster upgrade-agents`, `muster pki rotate` and `muster pki distrust`.',
       )
-      .argument('<cluster>', "name of the Cluster; _muster, for Muster's own keys")
+      .argument(
+        '<cluster>',
+        "name of the Cluster; NAME.agents, for its agents; _muster, for Muster's own keys",
+      )
       .argument('[order]', 'pause, resume, roll-back, leave-out or watch')
       .argument('[machine...]', 'with leave-out: machines that are not waited for')
       .option(

@@ -1,5 +1,8 @@
-/** `muster cluster upgrade` and `muster cluster roll`: begin a change, or show what it would do. */
+/**
+ * `muster cluster upgrade`, `roll` and `upgrade-agents`: begin a change, or show what it would do.
+ */
 import { MusterError } from '../../base/errors.ts';
+import { agentsScope } from '../../store/keys.ts';
 import { type BeginOptions, begin } from '../change/change.ts';
 import type { Io } from '../io.ts';
 
@@ -51,4 +54,14 @@ export function roll(cluster: string, options: RollOptions, io: Io): Promise<num
   const { machines, outdated } = options;
   const chosen = { ...(machines && { machines }), ...(outdated && { outdated }) };
   return begin(cluster, { kind: 'roll', ...chosen, ...turns(options) }, options, io);
+}
+
+/** `muster cluster upgrade-agents`: another attempt to bring machines the agent of this Muster. */
+export function upgradeAgents(
+  cluster: string,
+  options: BeginOptions & { readonly paused?: boolean },
+  io: Io,
+): Promise<number> {
+  const pauseBefore = options.paused ? { pauseBefore: ['first'] } : {};
+  return begin(agentsScope(cluster), { kind: 'agent-upgrade', ...pauseBefore }, options, io);
 }

@@ -86,21 +86,23 @@ function runningVerbs(cluster: Command, io: Io, finish: Finish): void {
   withExamples(running, ['muster cluster running blue', 'see which versions the machines run']);
   const agents = withServer(
     cluster
-      .command('agents')
-      .summary('show and upgrade the agents of machines')
+      .command('upgrade-agents')
+      .summary('try again to upgrade the agents of machines')
       .description(
-        'Shows which agent each machine runs, which it shall run, and what is due. Agents follow the version of Muster by themselves: one control plane first, the others when it has reported. A machine whose new agent does not report runs the old one again, and no further machine gets the new one until `retry` orders another attempt.',
+        'Begins another attempt to bring machines the agent of this version of Muster. The first one begins by itself: one control plane takes the agent, the others when it has reported. A machine whose new agent does not report runs the old one again, and no further machine gets the new one until another attempt. `muster change NAME.agents` shows how far it is.',
       )
       .argument('<cluster>', 'name of the Cluster')
-      .argument('[order]', 'pause, resume or retry')
+      .option('--paused', 'no machine takes an agent, also none of a later Muster, until `resume`')
+      .option('--dry-run', 'show which agents the machines run, and what is due')
       .addOption(outputOption('table', 'json', 'yaml')),
-  ).action(async (name: string, order: string | undefined, options) =>
-    finish(await (await import('./agents.ts')).agents(name, order, options, io)),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./change.ts')).upgradeAgents(name, options, io)),
   );
   withExamples(
     agents,
-    ['muster cluster agents blue', 'see which agents the machines run'],
-    ['muster cluster agents blue retry', 'try again where a new agent was taken back'],
+    ['muster cluster upgrade-agents blue --dry-run', 'see which agents the machines run'],
+    ['muster cluster upgrade-agents blue', 'try again where a new agent was taken back'],
+    ['muster change blue.agents pause', 'let no other machine take the new agent'],
   );
   const upgrade = withServer(
     cluster

@@ -3,7 +3,7 @@
  * pause, resume and roll it back, and to leave machines out.
  */
 import { firstOf, MusterError } from '../../base/errors.ts';
-import { MUSTER_SCOPE } from '../../store/keys.ts';
+import { clusterOfScope, MUSTER_SCOPE } from '../../store/keys.ts';
 import { noCluster } from '../resolve/resolved-clusters.ts';
 import type { Changes, LeftOut } from './changes.ts';
 import type { AnyKind, ChangedMachine, Prepared } from './kind.ts';
@@ -52,6 +52,15 @@ export interface ChangeOrders {
   leaveOut(cluster: string, what: LeftOut, by: OrderedBy): Promise<ChangeProgress>;
 }
 
+/** What a scope of changes is: Muster itself, the agents of a cluster, or a cluster. */
+const changedBy = (scope: string): AnyKind['changes'] =>
+  scope === MUSTER_SCOPE ? 'muster' : clusterOfScope(scope) === scope ? 'cluster' : 'agents';
+const WHOSE = {
+  muster: `Muster itself, which is named ${MUSTER_SCOPE}`,
+  agents: 'the agents of a cluster, which are named CLUSTER.agents',
+  cluster: 'a cluster',
+} as const;
+
 /**
  * Makes the orders for changes of all kinds.
  *
@@ -66,16 +75,17 @@ export function createChangeOrders(changes: Changes): ChangeOrders {
     request: ChangeRequest,
   ): Promise<Prepared<unknown> & { readonly kind: AnyKind }> => {
     const kind = changes.kindOf(request);
-    if (kind.own !== (cluster === MUSTER_SCOPE))
+    if (kind.changes !== changedBy(cluster))
       throw new MusterError(
         'E_USAGE',
-        kind.own
-          ? `a change of the kind ${kind.name} is one of Muster itself: its cluster is ${MUSTER_SCOPE}`
-          : `a change of the kind ${kind.name} is one of a cluster, and not of ${MUSTER_SCOPE}`,
+        `a change of the kind ${kind.name} is not one of ${cluster}, but of ${WHOSE[kind.changes]}`,
       );
     refuseMachines(kind, cluster, changes.machinesOf(cluster), request.without ?? []);
     return { kind, ...(await kind.prepare(cluster, request)) };
   };
+
+  const secondOf = (cluster: string, request: ChangeRequest): string | undefined =>
+    changes.kindOf(request).replaces ? undefined : whySecond(cluster, changes.record(cluster));
 
   const seen = (cluster: string, { id }: OrderedBy): void => {
     const record = changes.record(cluster);
@@ -109,7 +119,7 @@ export function createChangeOrders(changes: Changes): ChangeOrders {
       const out = without ?? request.without ?? [];
       const change = { cluster, id: 'preview', kind: kind.name, order, pauseBefore, without: out };
       const { record } = kind.begin(change, undefined, { by: '', now: 0 });
-      const second = whySecond(cluster, changes.record(cluster));
+      const second = secondOf(cluster, request);
       return {
         kind: kind.name,
         ...previewOf(kind.steps(record), machines ?? changes.machinesOf(cluster) ?? [], out),
@@ -120,7 +130,7 @@ export function createChangeOrders(changes: Changes): ChangeOrders {
     },
 
     async begin(cluster, request, by) {
-      const second = whySecond(cluster, changes.record(cluster));
+      const second = secondOf(cluster, request);
       if (second !== undefined) throw new MusterError('E_CHANGE', second);
       const { kind, order, faults, without, commit } = await prepared(cluster, request);
       const [first] = faults;
@@ -172,7 +182,7 @@ function refuseMachines(
     const found = machines.find((one) => one.name === name);
     const why = found
       ? kind.mustStay(cluster, found)
-      : kind.own
+      : kind.changes === 'muster'
         ? `${name} is not a machine whose agent has a certificate`
         : `${name} is not a machine of ${cluster}`;
     if (why !== undefined) throw new MusterError('E_USAGE', why);

@@ -12,7 +12,7 @@ import { type Fault, MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import type { EventSink } from '../../events/event.ts';
-import { KEYS, MUSTER_SCOPE } from '../../store/keys.ts';
+import { clusterOfScope, KEYS, MUSTER_SCOPE } from '../../store/keys.ts';
 import type { Store, Write } from '../../store/store.ts';
 import type { RunningChange, RunningChangeOf } from '../plan/running-change.ts';
 import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
@@ -84,6 +84,8 @@ export interface Changes {
   rollBack(cluster: string, by: string): Promise<ChangeRecord>;
   /** Waits no longer for machines, and leaves things behind. */
   leaveOut(cluster: string, what: LeftOut, by: string): Promise<ChangeRecord>;
+  /** Changes what is ordered of the change that is under way, for example who comes first. */
+  amend(cluster: string, order: unknown, note: Note): Promise<ChangeRecord>;
   /** The change that is under way, or the last one; from memory. */
   record(cluster: string): ChangeRecord | undefined;
   /** Machine → what it is waited for; `` is the cluster as a whole. */
@@ -199,6 +201,10 @@ class RunningChanges implements Changes {
     });
   }
 
+  amend(cluster: string, order: unknown, note: Note): Promise<ChangeRecord> {
+    return this.#order(cluster, 'muster', (record) => ({ record: { ...record, order }, notes: [note] }));
+  }
+
   record(cluster: string): ChangeRecord | undefined {
     return this.#kept.get(cluster)?.record;
   }
@@ -236,7 +242,7 @@ class RunningChanges implements Changes {
 
   machinesOf(cluster: string): readonly ChangedMachine[] | undefined {
     if (cluster === MUSTER_SCOPE) return this.#deps.ownMachines().map((name) => ({ name, roles: [] }));
-    return this.#deps.clusters.get(cluster)?.resolved?.machines;
+    return this.#deps.clusters.get(clusterOfScope(cluster))?.resolved?.machines;
   }
 
   async look(cluster: string): Promise<void> {
@@ -301,7 +307,7 @@ class RunningChanges implements Changes {
   #tell({ cluster, kind, id, step }: ChangeRecord, { code, text, machine }: Note): void {
     this.#deps.events.record({
       kind: 'cluster.change',
-      subject: machine ?? (cluster === MUSTER_SCOPE ? 'muster' : `Cluster/${cluster}`),
+      subject: machine ?? (cluster === MUSTER_SCOPE ? 'muster' : `Cluster/${clusterOfScope(cluster)}`),
       reason: { code, text },
       fields: { change: kind, id, step },
     });

@@ -53,8 +53,8 @@ export interface Prepared<Order> {
 export interface ChangeOrdered<Order, Request extends ChangeRequest> {
   /** The body that orders one. */
   readonly request: z.ZodType<Request>;
-  /** It changes Muster itself, the cluster `_muster`; absent: a cluster. */
-  readonly own?: true;
+  /** What it changes: Muster itself (`_muster`), the agents of a cluster; absent: a cluster. */
+  readonly changes?: 'muster' | 'agents';
   /**
    * Makes an order of a request; changes nothing.
    *
@@ -76,6 +76,8 @@ export interface ChangeKind<Order, Seen, Request extends ChangeRequest>
 /** How a kind of change is carried out. */
 export interface ChangeWork<Order, Seen> extends ChangeTable<Order, Seen> {
   readonly name: string;
+  /** A new one takes the place of one that is under way. */
+  readonly replaces?: true;
   /** The stored form of its order. */
   readonly schema: z.ZodType<Order>;
   /**
@@ -103,7 +105,8 @@ export type StepOutline = Required<
 /** A kind of change whose types only it knows. */
 export interface AnyKind {
   readonly name: string;
-  readonly own: boolean;
+  readonly changes: 'cluster' | 'muster' | 'agents';
+  readonly replaces: boolean;
   /** @throws {MusterError} what the kind's `prepare` throws */
   prepare(cluster: string, request: ChangeRequest): Promise<Prepared<unknown>>;
   mustStay(cluster: string, machine: ChangedMachine): string | undefined;
@@ -155,7 +158,8 @@ export function anyKind<Order, Seen, Request extends ChangeRequest>(
   });
   return {
     name: kind.name,
-    own: kind.own === true,
+    changes: kind.changes ?? 'cluster',
+    replaces: kind.replaces === true,
     prepare: (cluster, request) => kind.prepare(cluster, kind.request.parse(request)),
     mustStay: (cluster, machine) => kind.mustStay?.(cluster, machine),
     leave(record, things) {
@@ -164,7 +168,12 @@ export function anyKind<Order, Seen, Request extends ChangeRequest>(
     },
     tookBack: async (record) => kind.tookBack?.(record.cluster, read(record).order),
     begin: (change, before, occasion) =>
-      begin({ ...change, order: kind.schema.parse(change.order) }, kind, before, occasion),
+      begin(
+        { ...change, order: kind.schema.parse(change.order) },
+        kind,
+        kind.replaces ? undefined : before,
+        occasion,
+      ),
     rollBack: (record, occasion) => rollBack(read(record), kind, occasion),
     whyNotBack: (record) => whyNotBack(read(record), kind),
     act: (record) => kind.act(at(read(record))),

@@ -10,15 +10,21 @@ import { Order } from '../parts/order.tsx';
 import { useResource } from '../parts/use.ts';
 import { stateOf, titleOf } from './shown-change.ts';
 
-export function Change({ cluster }: { readonly cluster: string }) {
+interface ChangeProps {
+  readonly cluster: string;
+  /** What of it changes, for example its agents; absent: the cluster. */
+  readonly of?: string;
+}
+export function Change({ cluster, of }: ChangeProps) {
   const { value, error, reload } = useResource(
     'GET /v1/clusters/:name/change',
-    { params: { name: cluster } },
+    { params: { name: of ?? cluster } },
     (event) => event.kind === 'cluster.change',
   );
   const never = error instanceof Problem && error.status === 404;
+  if (never && of !== undefined) return null;
   return (
-    <section class="card" aria-label="Change">
+    <section class="card" aria-label={value ? titleOf(value) : 'Change'}>
       <header class="head">
         <h2>{value ? titleOf(value) : 'Change'}</h2>
         {value && <State change={value} />}

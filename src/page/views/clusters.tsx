@@ -117,7 +117,12 @@ function OneCluster({ name }: { readonly name: string }) {
       <Tabs label={`Views of ${name}`} tabs={TABS} />
       {tab === 'members' && <Members cluster={name} />}
       {tab === 'health' && <Health cluster={name} />}
-      {tab === 'change' && <Change cluster={name} />}
+      {tab === 'change' && (
+        <>
+          <Change cluster={name} />
+          <Change cluster={name} of={`${name}.agents`} />
+        </>
+      )}
       {tab === 'snapshots' && <Snapshots cluster={name} />}
     </>
   );

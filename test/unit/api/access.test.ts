@@ -57,6 +57,9 @@ describe('a request', () => {
     const add = '/v1/clusters/:name/add-node';
     expect(does('operate', add, { name: 'blue' }, blue)).toBe('answer');
     expect(does('operate', add, { name: 'green' }, blue)).toBe('refuse');
+    const change = '/v1/clusters/:name/change';
+    expect(does('view', change, { name: 'blue.agents' }, blue)).toBe('answer');
+    expect(does('view', change, { name: 'green.agents' }, blue)).toBe('refuse');
     expect(does('operate', '/v1/machines/:name/accept', { name: 'b1' }, blue)).toBe('answer');
     expect(does('operate', '/v1/machines/:name/accept', { name: 'g1' }, blue)).toBe('refuse');
     expect(does('view', '/v1/:kind', { kind: 'clusters' }, blue)).toBe('refuse');

@@ -32,7 +32,8 @@ import { NO_REPORTS } from '../../../src/cli/documents/local.ts';
 import { createCopies, nameOfCopy } from '../../../src/cluster/backup/copies.files.ts';
 import { openSnapshotFiles } from '../../../src/cluster/backup/snapshot-files.files.ts';
 import { createSnapshots } from '../../../src/cluster/backup/snapshots.ts';
-import { openBuilds } from '../../../src/cluster/change/agents/builds.ts';
+import { createBuilds } from '../../../src/cluster/change/agents/builds.ts';
+import { agentUpgrade } from '../../../src/cluster/change/agents/kind.ts';
 import { createChangeOrders } from '../../../src/cluster/change/change-orders.ts';
 import { type Changes, openChanges } from '../../../src/cluster/change/changes.ts';
 import { createDepartures } from '../../../src/cluster/change/departures.ts';
@@ -314,7 +315,14 @@ export async function openWorld(
   const look: Health['look'] = (...of) => health.look(...of);
   const common = { catalog, clusters, running: releases, health: { look } };
   const { status } = founding;
+  const builds = createBuilds({
+    ...{ roster, clusters, bundle: AGENT_BUNDLE },
+    get changes() {
+      return changes;
+    },
+  });
   const allKinds = [
+    anyKind(agentUpgrade(builds)),
     anyKind({
       ...rotation({ pki, clusters, kubes, storedValues, clock }),
       ...rotationOrders({ pki, clusters, founding: status, clock }),
@@ -349,7 +357,6 @@ export async function openWorld(
   };
   const changes = await openChanges(engine);
   changes.start();
-  const builds = await openBuilds({ store, events, log, roster, clusters, bundle: AGENT_BUNDLE });
   const health = createHealth({
     ...QUIET_HEALTH,
     agents: (cluster) => builds.show(cluster),

@@ -1,4 +1,4 @@
-/** `muster cluster roll` and `muster change`, over the socket of a server. */
+/** `muster cluster roll`, `upgrade-agents` and `muster change`, over the socket of a server. */
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { AgentFacts } from '../../../src/agent/wire/facts.ts';
 import type { ResolvedCluster } from '../../../src/cluster/model/resolved-cluster.ts';
@@ -155,4 +155,23 @@ test('an order that names the change which was seen does not reach another one',
   });
   expect(world.changes.record('blue')?.paused).toBeUndefined();
   expect(await pause(id)).toMatchObject({ id, paused: { by: expect.any(String) } });
+});
+
+test('the upgrade of agents is a change of its own beside that of the cluster, and another one replaces it', async () => {
+  const options = { socket: world.socket };
+  const upgrade = (...args: readonly string[]) =>
+    run(['cluster', 'upgrade-agents', 'blue', ...args], options);
+  const change = (...args: readonly string[]) => run(['change', 'blue.agents', ...args], options);
+  expect((await upgrade('--dry-run')).out).toMatch(/^cp1: runs .+\nw1: .+\nw2: .+\nfirst +One control plane/);
+  expect(world.changes.record('blue.agents')).toBeUndefined();
+  expect((await upgrade('--paused')).out).toContain('agent-upgrade of blue.agents, ordered by');
+  expect((await change()).out).toContain('paused before or at first');
+  expect((await change('resume')).out).toContain('at first');
+  expect((await change('leave-out', 'w2')).out).toContain('left out: w2');
+  expect((await change('leave-out', 'w9')).err).toContain('w9 is not a machine of blue.agents');
+  await upgrade();
+  expect(world.changes.record('blue.agents')?.order).toMatchObject({ attempt: 2 });
+  expect((await change('roll-back')).out).toContain('rolling back, at stop');
+  expect(world.changes.record('blue')).toBeUndefined();
+  expect((await run(['change', 'green.agents'], options)).err).toContain('had no change yet');
 });

@@ -1,38 +1,16 @@
 /**
- * Brings the agent of this version of Muster to running machines (decide.ts): keeps one record for
- * each cluster, `agent-build/CLUSTER`, and takes the orders of operators. Which agents run is known
- * from the machines' status, so a restarted server continues.
+ * Brings the agent of this version of Muster to running machines (decide.ts). What is ordered for a
+ * cluster is its change `CLUSTER.agents` (kind.ts). Which agents run is known from the machines'
+ * status, so a restarted server continues.
  */
-import { z } from 'zod';
 import { type AgentBundle, shortBuild } from '../../../agent/scripts/bundle.ts';
 import type { AgentBuilds } from '../../../agent/wire/protocol.ts';
-import { MusterError } from '../../../base/errors.ts';
-import { parsed } from '../../../base/foreign-json.ts';
-import type { Log } from '../../../base/log.ts';
-import type { EventSink } from '../../../events/event.ts';
 import type { Roster } from '../../../machines/roster.ts';
-import { KEYS } from '../../../store/keys.ts';
-import type { Store } from '../../../store/store.ts';
+import { agentsScope } from '../../../store/keys.ts';
 import { noCluster, type ResolvedClusters } from '../../resolve/resolved-clusters.ts';
+import type { Changes } from '../changes.ts';
 import { type AgentTurn, agentTurn, type MachineAgent, type Wanted } from './decide.ts';
-
-const schema = z.strictObject({
-  v: z.literal(1),
-  digest: z.string(),
-  attempt: z.int().min(1),
-  first: z.string().optional(),
-  /** The operator who paused it. */
-  pausedBy: z.string().optional(),
-});
-type BuildRecord = z.output<typeof schema>;
-
-/**
- * Reads a stored record; undefined when it is not of a version known here: the upgrade of agents
- * then begins again with one control plane.
- */
-export function decodeBuildRecord(text: string): BuildRecord | undefined {
-  return schema.safeParse(parsed(text)).data;
-}
+import { AGENT_UPGRADE, type AgentsOrder, agentsOrder } from './order.ts';
 
 /** What a machine runs and what is due for it. */
 export interface AgentOfMachine {
@@ -44,83 +22,68 @@ export interface AgentOfMachine {
 }
 
 export interface AgentsOfCluster {
-  readonly cluster: string;
   /** The first characters of the SHA-256 of the bundle that machines shall run. */
   readonly wanted: string;
-  readonly attempt: number;
-  readonly first?: string;
-  readonly pausedBy?: string;
-  readonly machines: readonly AgentOfMachine[];
+  /** `carries`: it runs etcd or an API server. */
+  readonly machines: readonly (AgentOfMachine & Pick<MachineAgent, 'carries'>)[];
 }
 
 export interface ClusterAgents extends AgentBuilds {
-  /** @throws {MusterError} E_NOT_FOUND for an unknown cluster; the same holds for the orders */
+  /** @throws {MusterError} E_NOT_FOUND for an unknown cluster; the same holds for `next` */
   show(cluster: string): AgentsOfCluster;
   /** What a machine runs and what is due for it; undefined when its agent was never heard. */
   of(machine: string): (AgentOfMachine & Pick<AgentsOfCluster, 'wanted'>) | undefined;
-  pause(cluster: string, by: string): Promise<AgentsOfCluster>;
-  resume(cluster: string, by: string): Promise<AgentsOfCluster>;
-  /** Begins another attempt: machines that did not keep the agent get it again, one first. */
-  retry(cluster: string, by: string): Promise<AgentsOfCluster>;
+  /**
+   * The order of another attempt: machines that did not keep the agent get it again, one first.
+   */
+  next(cluster: string): AgentsOrder;
 }
 
 interface BuildsDeps {
-  readonly store: Store;
-  readonly events: EventSink;
-  readonly log: Log;
+  readonly changes: Pick<Changes, 'record' | 'begin' | 'amend'>;
   readonly roster: Pick<Roster, 'get'>;
   readonly clusters: Pick<ResolvedClusters, 'get' | 'clusterOf'>;
   readonly bundle: AgentBundle;
 }
 
-interface Kept {
-  readonly record: BuildRecord;
-  readonly revision: number | 'absent';
-}
-
-/** Reads the records of all clusters. */
-export async function openBuilds(deps: BuildsDeps): Promise<ClusterAgents> {
-  const kept = new Map<string, Kept>();
-  const { records } = await deps.store.list(KEYS.agentBuild.prefix());
-  for (const { key, value, revision } of records) {
-    const record = decodeBuildRecord(value);
-    const [cluster] = KEYS.agentBuild.parse(key) ?? [];
-    if (cluster !== undefined && record) kept.set(cluster, { record, revision });
-    else deps.log.warn({ key }, 'this record of an upgrade of agents cannot be read and is ignored');
-    if (cluster !== undefined && !record) kept.set(cluster, { record: NONE, revision });
-  }
-  return new Builds(deps, kept);
-}
-
-const NONE: BuildRecord = { v: 1, digest: '', attempt: 1 };
+/** Makes the part that offers agents to machines; it keeps nothing itself. */
+export const createBuilds = (deps: BuildsDeps): ClusterAgents => new Builds(deps);
 
 class Builds implements ClusterAgents {
   readonly #deps: BuildsDeps;
-  readonly #kept: Map<string, Kept>;
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(deps: BuildsDeps, kept: Map<string, Kept>) {
+  constructor(deps: BuildsDeps) {
     this.#deps = deps;
-    this.#kept = kept;
   }
 
   async offer(machine: string): Promise<string | undefined> {
     const cluster = this.#deps.clusters.clusterOf(machine)?.resolved?.name;
+    if (this.#turn(cluster, machine).state !== 'taking') return undefined;
+    if (cluster === undefined) return `${this.#deps.bundle.digest}.1`;
+    // Another poll may have chosen its machine meanwhile.
+    const offered = this.#last.then(() => this.#offerIn(cluster, machine));
+    this.#last = offered.catch(() => undefined);
+    return offered;
+  }
+
+  /** Offers the agent when what the change says of it is durable. */
+  async #offerIn(cluster: string, machine: string): Promise<string | undefined> {
+    const { changes } = this.#deps;
     const turn = this.#turn(cluster, machine);
     if (turn.state !== 'taking') return undefined;
-    const { digest, attempt } = this.#wanted(cluster);
-    const offered = `${digest}.${attempt}`;
-    if (!turn.chosen || cluster === undefined) return offered;
-    // Another poll may have chosen its machine meanwhile.
-    return this.#inTurn(async () => {
-      const again = this.#turn(cluster, machine);
-      if (again.state !== 'taking') return undefined;
-      if (again.chosen) {
-        await this.#write(cluster, { ...this.#record(cluster), first: machine });
-        this.#tell(cluster, 'first', `${machine} takes the agent ${shortBuild(digest)} first.`);
-      }
-      return offered;
-    });
+    const scope = agentsScope(cluster);
+    const { digest, attempt, state } = this.#ordered(cluster);
+    const order: AgentsOrder = { v: 1, digest, attempt };
+    if (state === 'none' || (state === 'ended' && turn.chosen)) {
+      const change = { cluster: scope, kind: AGENT_UPGRADE, order, pauseBefore: [], without: [] };
+      await changes.begin(change, 'muster');
+    }
+    if (turn.chosen) {
+      const text = `It takes the agent ${shortBuild(digest)} first.`;
+      await changes.amend(scope, { ...order, first: machine }, { code: 'turn', text, machine });
+    }
+    return `${digest}.${attempt}`;
   }
 
   bundle(digest: string): Uint8Array | undefined {
@@ -129,112 +92,88 @@ class Builds implements ClusterAgents {
   }
 
   show(cluster: string): AgentsOfCluster {
-    const resolution = this.#deps.clusters.get(cluster);
-    if (resolution === undefined) throw noCluster(cluster);
-    const { machines = [] } = resolution.resolved ?? {};
-    const { digest, attempt, first, pausedBy } = this.#record(cluster);
+    const agents = this.#agents(cluster);
+    const ordered = this.#ordered(cluster);
     return {
-      cluster,
-      wanted: shortBuild(digest),
-      attempt,
-      ...(first !== undefined && { first }),
-      ...(pausedBy !== undefined && { pausedBy }),
-      machines: machines.map(({ name }) => this.#view(cluster, name)),
+      wanted: shortBuild(ordered.digest),
+      machines: agents.map((one) => ({
+        ...viewOf(one, turnOf(one, agents, ordered)),
+        carries: one.carries,
+      })),
     };
   }
 
   of(machine: string): ReturnType<ClusterAgents['of']> {
     if (this.#deps.roster.get(machine)?.status.agent === undefined) return undefined;
     const cluster = this.#deps.clusters.clusterOf(machine)?.resolved?.name;
-    return { ...this.#view(cluster, machine), wanted: shortBuild(this.#deps.bundle.digest) };
+    const view = viewOf(this.#agent(machine, false), this.#turn(cluster, machine));
+    return { ...view, wanted: shortBuild(this.#deps.bundle.digest) };
   }
 
-  pause(cluster: string, by: string): Promise<AgentsOfCluster> {
-    const text = `${by} paused the upgrade of agents.`;
-    return this.#order(cluster, { code: 'paused', text }, (record) => ({ ...record, pausedBy: by }));
+  next(cluster: string): AgentsOrder {
+    this.#agents(cluster);
+    const { digest, attempt, state } = this.#ordered(cluster);
+    return { v: 1, digest, attempt: state === 'none' ? attempt : attempt + 1 };
   }
 
-  resume(cluster: string, by: string): Promise<AgentsOfCluster> {
-    const text = `${by} resumed the upgrade of agents.`;
-    return this.#order(cluster, { code: 'resumed', text }, ({ pausedBy: _, ...record }) => record);
+  /** @throws {MusterError} E_NOT_FOUND */
+  #agents(cluster: string): readonly MachineAgent[] {
+    const resolution = this.#deps.clusters.get(cluster);
+    if (resolution === undefined) throw noCluster(cluster);
+    const { machines = [] } = resolution.resolved ?? {};
+    return machines.map(({ name, roles }) => this.#agent(name, roles.some(isCarrying)));
   }
 
-  retry(cluster: string, by: string): Promise<AgentsOfCluster> {
-    const text = `${by} ordered another attempt to upgrade agents.`;
-    return this.#order(cluster, { code: 'retry', text }, ({ first: _, ...record }) => ({
-      ...record,
-      attempt: record.attempt + 1,
-    }));
-  }
-
-  /** The record for the bundle of this server; that of another bundle counts only as paused. */
-  #record(cluster: string): BuildRecord {
+  /** What is ordered for the agent of this Muster; a pause counts for any agent. */
+  #ordered(cluster: string): Ordered {
     const { digest } = this.#deps.bundle;
-    const { first, ...record } = this.#kept.get(cluster)?.record ?? NONE;
-    return { ...record, digest, ...(record.digest === digest && first !== undefined && { first }) };
-  }
-
-  #wanted(cluster: string | undefined): Wanted {
-    if (cluster === undefined) return { digest: this.#deps.bundle.digest, attempt: 1, paused: false };
-    const { pausedBy, ...record } = this.#record(cluster);
-    return { ...record, paused: pausedBy !== undefined };
+    const record = this.#deps.changes.record(agentsScope(cluster));
+    const order = agentsOrder.safeParse(record?.order).data;
+    const paused = record?.paused !== undefined && record.ended === undefined;
+    if (!record || order?.digest !== digest)
+      return { digest, attempt: 1, paused, state: 'none', without: [] };
+    return {
+      ...order,
+      paused: paused || record.route === 'back',
+      state: record.ended ? 'ended' : 'under way',
+      without: record.without,
+    };
   }
 
   #turn(cluster: string | undefined, machine: string): AgentTurn {
-    if (cluster === undefined && this.#deps.clusters.clusterOf(machine) !== undefined) return INCOMPLETE;
-    const machines =
-      cluster === undefined ? [] : (this.#deps.clusters.get(cluster)?.resolved?.machines ?? []);
-    const agents = machines.map(({ name, roles }) => this.#agent(name, roles.some(isCarrying)));
-    const others = agents.filter(({ name }) => name !== machine);
+    if (cluster !== undefined) {
+      const agents = this.#agents(cluster);
+      const asking = agents.find(({ name }) => name === machine);
+      if (asking) return turnOf(asking, agents, this.#ordered(cluster));
+    } else if (this.#deps.clusters.clusterOf(machine) !== undefined) return INCOMPLETE;
     // A machine outside of clusters carries nothing, and waits for nobody.
-    const asking = agents.find(({ name }) => name === machine) ?? this.#agent(machine, true);
-    return agentTurn(asking, others, this.#wanted(cluster));
+    const { digest } = this.#deps.bundle;
+    return agentTurn(this.#agent(machine, true), [], { digest, attempt: 1, paused: false });
   }
 
   #agent(name: string, carries: boolean): MachineAgent {
     const { build, refused } = this.#deps.roster.get(name)?.status.agent ?? {};
     return { name, carries, ...(build !== undefined && { build }), ...(refused && { refused }) };
   }
-
-  #view(cluster: string | undefined, machine: string): AgentOfMachine {
-    const { build } = this.#agent(machine, false);
-    const { state, text } = this.#turn(cluster, machine);
-    return { machine, state, text, ...(build !== undefined && { runs: shortBuild(build) }) };
-  }
-
-  async #order(
-    cluster: string,
-    reason: { readonly code: string; readonly text: string },
-    change: (record: BuildRecord) => BuildRecord,
-  ): Promise<AgentsOfCluster> {
-    this.show(cluster);
-    await this.#inTurn(() => this.#write(cluster, change(this.#record(cluster))));
-    this.#tell(cluster, reason.code, reason.text);
-    return this.show(cluster);
-  }
-
-  #tell(cluster: string, code: string, text: string): void {
-    this.#deps.events.record({
-      kind: 'cluster.agents',
-      subject: `Cluster/${cluster}`,
-      reason: { code, text },
-    });
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const next = this.#last.then(work, work);
-    this.#last = next;
-    return next;
-  }
-
-  async #write(cluster: string, record: BuildRecord): Promise<void> {
-    const key = KEYS.agentBuild.key(cluster);
-    const expect = this.#kept.get(cluster)?.revision ?? 'absent';
-    const result = await this.#deps.store.commit([{ key, put: JSON.stringify(record), expect }]);
-    if (!result.ok) throw new MusterError('E_CONFLICT', `${key} was changed meanwhile`);
-    this.#kept.set(cluster, { record, revision: result.revision });
-  }
 }
+
+interface Ordered extends Wanted {
+  readonly state: 'none' | 'under way' | 'ended';
+  /** Machines that nobody waits for. */
+  readonly without: readonly string[];
+}
+
+const turnOf = (asking: MachineAgent, agents: readonly MachineAgent[], ordered: Ordered): AgentTurn =>
+  agentTurn(
+    asking,
+    ordered.without.length === 0 ? agents : agents.filter(({ name }) => !ordered.without.includes(name)),
+    ordered,
+  );
+
+const viewOf = ({ name, build }: MachineAgent, { state, text }: AgentTurn): AgentOfMachine => ({
+  ...{ machine: name, state, text },
+  ...(build !== undefined && { runs: shortBuild(build) }),
+});
 
 /** Its cluster's pause, its first machine and failures count as soon as the others are known. */
 const INCOMPLETE: AgentTurn = {

@@ -1,7 +1,7 @@
 /**
  * Decides which machine of a cluster may take the agent of this version of Muster: one control
  * plane first, the others when it has reported with that agent, and none after a machine did not
- * keep it. Pure; decides from what the machines last reported, and from the cluster's record.
+ * keep it. Pure; decides from what the machines last reported, and from the cluster's change.
  */
 import type { RefusedAgent } from '../../../agent/wire/facts.ts';
 
@@ -29,7 +29,7 @@ export const AGENT_STATES = {
   current: 'It runs the agent of this version of Muster.',
   'at-boot': 'It has not reported which agent it runs; it gets the new one when it boots.',
   refused: 'It did not keep the new agent and runs the old one.',
-  paused: 'An operator paused the upgrade of agents.',
+  paused: 'An operator paused the upgrade of agents, or took it back.',
   stopped: 'Another machine did not keep the new agent, so no more machines get it.',
   waits: 'A control plane takes the new agent first, and has not reported with it yet.',
   taking: 'It may take the new agent now.',
@@ -46,15 +46,15 @@ const hasRefused = ({ refused }: MachineAgent, { digest, attempt }: Wanted): boo
 
 /**
  * @param asking The machine that polls.
- * @param others The other machines of its cluster.
+ * @param agents The machines of its cluster that are waited for.
  *
  * @example
  * // No machine has the new agent yet, and cp1 polls: it becomes the first.
  * const wanted = { digest: 'b', attempt: 1, paused: false };
- * agentTurn({ name: 'cp1', carries: true, build: 'a' }, [cp2, w1], wanted);
+ * agentTurn({ name: 'cp1', carries: true, build: 'a' }, [cp1, cp2, w1], wanted);
  * // { state: 'taking', chosen: true, text: 'It may take the new agent now.' }
  */
-export function agentTurn(asking: MachineAgent, others: readonly MachineAgent[], wanted: Wanted): AgentTurn {
+export function agentTurn(asking: MachineAgent, agents: readonly MachineAgent[], wanted: Wanted): AgentTurn {
   const turn = (state: Exclude<keyof typeof AGENT_STATES, 'taking'>, more = ''): AgentTurn => ({
     state,
     text: `${AGENT_STATES[state]}${more}`,
@@ -64,11 +64,11 @@ export function agentTurn(asking: MachineAgent, others: readonly MachineAgent[],
   if (asking.build === undefined) return turn('at-boot');
   if (hasRefused(asking, wanted)) return turn('refused', ` ${asking.refused!.text}`);
   if (wanted.paused) return turn('paused');
-  const stopper = others.find((other) => hasRefused(other, wanted));
+  const stopper = agents.find((one) => hasRefused(one, wanted));
   if (stopper) return turn('stopped', ` It is ${stopper.name}.`);
-  if (others.some(({ carries, build }) => carries && build === wanted.digest)) return take(false);
+  if (agents.some(({ carries, build }) => carries && build === wanted.digest)) return take(false);
   if (wanted.first === asking.name) return take(false);
-  const first = others.find(({ name }) => name === wanted.first);
+  const first = agents.find(({ name }) => name === wanted.first);
   if (first) return turn('waits', ` It is ${first.name}.`);
   // A first machine that has left the cluster is replaced by another one.
   return asking.carries ? take(true) : turn('waits');

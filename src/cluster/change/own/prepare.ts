@@ -22,7 +22,7 @@ interface OwnOrdersDeps {
  */
 export const ownOrders = (deps: OwnOrdersDeps): ChangeOrdered<OwnOrder, OwnRequest> => ({
   request: ownRequest,
-  own: true,
+  changes: 'muster',
   async prepare(cluster, { keysets, emergency: confirmed }) {
     const emergency = isEmergency(cluster, confirmed);
     const names = namesOf(keysets);

@@ -6,13 +6,18 @@ import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createMetrics } from '../../../../src/base/metrics.ts';
-import { type ClusterAgents, openBuilds } from '../../../../src/cluster/change/agents/builds.ts';
+import { type ClusterAgents, createBuilds } from '../../../../src/cluster/change/agents/builds.ts';
 import { agentTurn, type MachineAgent, type Wanted } from '../../../../src/cluster/change/agents/decide.ts';
+import { agentUpgrade } from '../../../../src/cluster/change/agents/kind.ts';
+import { type ChangeOrders, createChangeOrders } from '../../../../src/cluster/change/change-orders.ts';
+import { type Changes, openChanges } from '../../../../src/cluster/change/changes.ts';
+import { anyKind } from '../../../../src/cluster/change/kind.ts';
 import { judgeAgents } from '../../../../src/cluster/health/judge-agents.ts';
 import type { ResolvedClusters } from '../../../../src/cluster/resolve/resolved-clusters.ts';
 import { createEventLog } from '../../../../src/events/log.ts';
 import type { Roster } from '../../../../src/machines/roster.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
+import { QUIET_CHANGES } from '../quiet.ts';
 import { casesOf } from './cases.ts';
 
 const OLD = 'a'.repeat(64);
@@ -73,6 +78,7 @@ class JumpingClock extends ManualClock {
   }
 }
 
+const SCOPE = 'blue.agents';
 const NAMES = ['cp1', 'cp2', 'cp3', 'w1', 'w2'];
 
 /** Three control planes and two workers, whose last reports the test changes. */
@@ -94,6 +100,8 @@ class World {
   /** The documents of the cluster have a fault. */
   incomplete = false;
   builds!: ClusterAgents;
+  changes!: Changes;
+  orders!: ChangeOrders;
 
   /** The cluster as its documents describe it now. */
   #resolution(): { readonly resolved?: object } {
@@ -107,21 +115,37 @@ class World {
   }
 
   async open(): Promise<this> {
-    this.builds = await openBuilds({
-      store: this.store,
-      events: this.events,
-      log: silentLog,
-      roster: {
-        get: (name: string) => ({ status: { agent: this.agents.get(name) } }),
-      } as unknown as Roster,
-      clusters: {
-        get: (name: string) => (name === 'blue' ? this.#resolution() : undefined),
-        clusterOf: (name: string) =>
-          NAMES.includes(name) && !this.out.has(name) ? this.#resolution() : undefined,
-      } as unknown as ResolvedClusters,
+    const clusters = {
+      get: (name: string) => (name === 'blue' ? this.#resolution() : undefined),
+      clusterOf: (name: string) =>
+        NAMES.includes(name) && !this.out.has(name) ? this.#resolution() : undefined,
+    } as unknown as ResolvedClusters;
+    const roster = { get: (name: string) => ({ status: { agent: this.agents.get(name) } }) };
+    const world = this;
+    this.builds = createBuilds({
+      roster: roster as unknown as Roster,
+      clusters,
       bundle: NEW,
+      get changes() {
+        return world.changes;
+      },
     });
+    this.changes = await openChanges({
+      ...{ store: this.store, clock: this.clock, log: silentLog, events: this.events, clusters },
+      ...QUIET_CHANGES,
+      kinds: [anyKind(agentUpgrade(this.builds))],
+      settled: () => undefined,
+    });
+    this.orders = createChangeOrders(this.changes);
     return this;
+  }
+
+  /** An order of the change that is under way; refused when there is none. */
+  async given(order: 'pause' | 'resume' | 'rollBack'): Promise<boolean> {
+    return this.orders[order](SCOPE, { by: 'anna' }).then(
+      () => true,
+      () => false,
+    );
   }
 }
 
@@ -139,7 +163,17 @@ test('under any order of polls, failures, restarts and orders, one control plane
     },
     { weight: 1, arbitrary: fc.record({ do: fc.constant('fails'), who: fc.constantFrom(...NAMES) }) },
     fc.record({
-      do: fc.constantFrom('restart', 'retry', 'pause', 'resume', 'clock', 'fault', 'mend'),
+      do: fc.constantFrom(
+        'restart',
+        'look',
+        'retry',
+        'pause',
+        'resume',
+        'rollBack',
+        'clock',
+        'fault',
+        'mend',
+      ),
       who: fc.constant(''),
     }),
   );
@@ -148,6 +182,7 @@ test('under any order of polls, failures, restarts and orders, one control plane
       const world = await new World().open();
       let attempt = 1;
       let isPaused = false;
+      let isBack = false;
       /** Machines that were offered the agent in this attempt and have not answered. */
       const offered = new Map<string, 'in' | 'out'>();
       const failed = new Set<string>();
@@ -169,12 +204,16 @@ test('under any order of polls, failures, restarts and orders, one control plane
         else if (what === 'off') off.add(who);
         else if (what === 'on') off.delete(who);
         else if (off.has(who)) continue;
-        else if (what === 'pause' || what === 'resume') {
-          await world.builds[what]('blue', 'anna');
-          isPaused = what === 'pause';
+        else if (what === 'look') await world.changes.look(SCOPE);
+        else if (what === 'pause' || what === 'resume' || what === 'rollBack') {
+          const isGiven = await world.given(what);
+          if (what === 'rollBack') isBack ||= isGiven;
+          else if (isGiven) isPaused = what === 'pause';
         } else if (what === 'retry') {
-          await world.builds.retry('blue', 'anna');
-          attempt += 1;
+          if (world.changes.record(SCOPE) !== undefined) attempt += 1;
+          await world.orders.begin(SCOPE, { kind: 'agent-upgrade' }, 'anna');
+          isPaused = false;
+          isBack = false;
           failed.clear();
           offered.clear();
         } else if (what === 'poll') {
@@ -188,7 +227,7 @@ test('under any order of polls, failures, restarts and orders, one control plane
           }
           expect(world.incomplete).toBe(false);
           expect(offer).toBe(`${NEW.digest}.${attempt}`);
-          expect(isPaused || [...failed].some(isIn)).toBe(false);
+          expect(isPaused || isBack || [...failed].some(isIn)).toBe(false);
           offered.set(who, 'in');
           if (!proven) {
             expect(who).toMatch(/^cp/);
@@ -214,12 +253,19 @@ test('with all orders resumed and retried, every machine ends with the new agent
   for (let round = 0; round < 5; round += 1)
     for (const name of NAMES)
       if ((await world.builds.offer(name)) !== undefined) world.agents.set(name, { build: NEW.digest });
+  expect(world.changes.record(SCOPE)!.order).toMatchObject({ attempt: 1, first: 'cp1' });
+  await world.changes.look(SCOPE);
+  expect(world.orders.show(SCOPE)).toMatchObject({
+    steps: [{ sentence: 'cp1 takes the new agent before all others.' }, { text: '5 of 5 machines run it' }],
+    ended: { as: 'done' },
+  });
   expect(world.builds.show('blue')).toMatchObject({
     wanted: NEW.digest.slice(0, 8),
-    first: 'cp1',
     machines: NAMES.map((name) => ({ machine: name, state: 'current', runs: NEW.digest.slice(0, 8) })),
   });
-  expect(world.events.list({}).map(({ reason }) => reason?.code)).toEqual(['first']);
+  expect(world.events.list({}).map(({ reason }) => reason?.code)).toEqual([
+    ...['began', 'turn', 'began', 'done'],
+  ]);
   expect(() => world.builds.show('green')).toThrow(expect.objectContaining({ code: 'E_NOT_FOUND' }));
   expect(world.builds.bundle(OLD)).toBeUndefined();
   expect(world.builds.bundle(NEW.digest)).toEqual(NEW.tar);
