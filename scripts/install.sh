@@ -77,9 +77,11 @@ install -d -m 0755 "$destdir/etc/default"
 
 install -d "$systemd/system" "$systemd/system-generators"
 install -d "$destdir/usr/lib/sysusers.d" "$destdir/usr/lib/tmpfiles.d"
-sed "s#/usr/bin/muster#$prefix/bin/muster#; s#/usr/lib/muster#$prefix/lib/muster#" \
-  systemd/muster.service >"$staging/muster.service"
-install -m 0644 "$staging/muster.service" "$systemd/system/muster.service"
+for unit in muster.service muster-judge.socket muster-judge@.service; do
+  sed "s#/usr/bin/muster#$prefix/bin/muster#; s#/usr/lib/muster#$prefix/lib/muster#g" \
+    "systemd/$unit" >"$staging/$unit"
+  install -m 0644 "$staging/$unit" "$systemd/system/$unit"
+done
 install -m 0755 systemd/muster-generator "$systemd/system-generators/muster-generator"
 install -m 0644 systemd/muster.sysusers "$destdir/usr/lib/sysusers.d/muster.conf"
 install -m 0644 systemd/muster.tmpfiles "$destdir/usr/lib/tmpfiles.d/muster.conf"

@@ -2,7 +2,7 @@
  * The ports, sockets and paths that Muster opens or connects to, their clients, and how to turn
  * them off. docs/ports.md is generated from this table.
  */
-import { DEFAULT_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
+import { DEFAULT_SOCKET, JUDGE_SOCKET, OPERATORS_GROUP } from '../base/paths.ts';
 
 export interface Port {
   readonly where: string;
@@ -54,6 +54,13 @@ export const PORTS: readonly Port[] = [
     who: `operators: root and members of group ${OPERATORS_GROUP}`,
     what: 'The routes for operators below. They need no log-in here: the system says who asks.',
     off: 'cannot be turned off; `--socket` moves it',
+  },
+  {
+    where: `unix socket ${JUDGE_SOCKET} of the package, mode 0660`,
+    protocol: 'one line of JSON each way',
+    who: 'Muster itself, when a Cluster changes',
+    what: 'Starts a program of a cluster, confined, and says whether it takes its values.',
+    off: '`systemctl mask --now muster-judge.socket`',
   },
   {
     where: 'TCP, only if `--metrics-listen HOST:PORT` is given',

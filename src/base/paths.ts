@@ -3,6 +3,9 @@ import { fileURLToPath } from 'node:url';
 
 /** The operators' unix socket. */
 export const DEFAULT_SOCKET = '/run/muster/muster.sock';
+
+/** Where the package's unit listens that runs programs of clusters. */
+export const JUDGE_SOCKET = '/run/muster-judge.sock';
 /** The group whose members may use the operators' socket. */
 export const OPERATORS_GROUP = 'muster';
 

@@ -8,10 +8,10 @@ import type { ServeOptions } from '../cli/serve/options.ts';
 import { openSnapshotFiles, type SnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
 import { openReleases } from '../cluster/change/releases.ts';
 import { openJoinTokens } from '../cluster/joining/tokens.ts';
-import { runConfined } from '../cluster/judge/confine.files.ts';
 import { createJudge } from '../cluster/judge/judge.ts';
 import { judgeWith } from '../cluster/judge/late-check.ts';
 import { openPrograms } from '../cluster/judge/programs.files.ts';
+import { runByUnit } from '../cluster/judge/unit.socket.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
 import { checkWith } from '../cluster/resolve/check-documents.ts';
 import { createActing } from '../events/actor.ts';
@@ -172,7 +172,7 @@ const JUDGED_WITHIN_MS = 5_000;
 /** Asks the programs that this boot host has about the values of Clusters. */
 function judging({ state }: ServeOptions, book: ArtifactBook, assets: Assets): LateCheck {
   const program = openPrograms({ book, assets, directory: join(state, 'judged') });
-  return judgeWith(createJudge({ program, run: runConfined, withinMs: JUDGED_WITHIN_MS }));
+  return judgeWith(createJudge({ program, run: runByUnit(), withinMs: JUDGED_WITHIN_MS }));
 }
 
 async function openStartVault(options: ServeOptions, store: Pick<Store, 'list'>, log: Log): Promise<Vault> {

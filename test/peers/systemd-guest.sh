@@ -42,6 +42,17 @@ done
 paths='s#/usr/bin/muster#/run/inst/usr/bin/muster#; s#=/etc/muster#=/run/config#'
 sed "$paths; /^ConfigurationDirectory/d" \
   /run/inst/usr/lib/systemd/system/muster.service >/run/units/muster.service
+sed 's#/usr/lib/muster/#/run/inst/usr/lib/muster/#g' \
+  '/run/inst/usr/lib/systemd/system/muster-judge@.service' >'/run/units/muster-judge@.service'
+cp /run/inst/usr/lib/systemd/system/muster-judge.socket /run/units/
+cat >/run/ask.ts <<'T'
+import { runByUnit } from '/run/inst/usr/lib/muster/src/cluster/judge/unit.socket.ts';
+const script = 'read -r text </etc/given; echo "$text"; echo /*';
+const within = AbortSignal.timeout(20_000);
+const files = new Map([['/etc/given', 'given']]);
+const { did, output, why } = await runByUnit()('/elsewhere/sh', ['-c', script], files, within);
+console.log(did, (output ?? why).replace(/\n/g, ' '));
+T
 cat >/run/units/probe.service <<'U'
 [Unit]
 DefaultDependencies=no
@@ -80,6 +91,10 @@ answer=$(get)
 # The start ends when operators are served as well: this waits for it.
 systemctl start muster.service
 say 'http starts it' "$answer $(systemctl is-active muster.service)"
+install -D -m 0755 /bin/dash /var/lib/muster/judged/sh
+node=/run/inst/usr/lib/muster/node/bin/node
+say judged "$(setpriv --reuid muster --regid muster --init-groups $node /run/ask.ts 2>&1)"
+say 'judged by strangers' "$(setpriv --reuid 12345 --clear-groups $node /run/ask.ts 2>&1)"
 echo MUSTER_INTERFACE=rack0,rack1 >/run/defaults
 systemctl daemon-reload
 systemctl restart muster.service

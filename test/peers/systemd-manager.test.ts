@@ -57,6 +57,11 @@ describe('the service under systemd', () => {
     expect(fact('reload of nonsense')).not.toBe('0');
   });
 
+  it('a unit without network and rights runs programs of clusters for the service, and for nobody else', () => {
+    expect(fact('judged')).toMatch(/^end given \/dev \/etc( \/lib(64)?)+ \/program \/tmp$/);
+    expect(fact('judged by strangers')).toMatch(/^not-start .*EACCES/);
+  });
+
   it('the stopped service ends cleanly and is started again by the next machine’s request', () => {
     expect(fact('stopped')).toBe('inactive success');
     expect(fact('http starts it')).toBe('200 active');

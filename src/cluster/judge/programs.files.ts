@@ -62,13 +62,16 @@ export function openPrograms({ book, assets, directory }: ProgramsDeps) {
       if (await isThere(file)) return { sha256, file };
       const source = assets.find(sha256)?.path;
       if (source === undefined) continue;
+      // Readable for the unit that runs them, whatever the umask is.
       await mkdir(directory, { recursive: true });
+      await chmod(directory, 0o755);
       const partial = `${file}.partial`;
       const taken = form === 'file' ? copied(source, partial) : unpacked(source, `*/${component}`, partial);
       if (!(await taken)) {
         await rm(partial, { force: true });
         continue;
       }
+      await chmod(partial, 0o755);
       await rename(partial, file);
       await forget(directory);
       return { sha256, file };
@@ -113,14 +116,13 @@ async function isThere(file: string): Promise<boolean> {
 
 async function copied(source: string, target: string): Promise<boolean> {
   await copyFile(source, target);
-  await chmod(target, 0o755);
   return true;
 }
 
 /** Unpacks the first member of an archive that a pattern fits; false if there is none. */
 async function unpacked(archive: string, pattern: string, target: string): Promise<boolean> {
   const words = ['--extract', '--to-stdout', '--occurrence=1', '--wildcards', `--file=${archive}`, pattern];
-  const file = await open(target, 'w', 0o755);
+  const file = await open(target, 'w');
   try {
     const child = spawn('tar', words, {
       stdio: ['ignore', file.fd, 'ignore'],
