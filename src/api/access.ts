@@ -2,6 +2,7 @@
  * Who may use which route: the roles of operators, what each allows, and for which clusters. Pure.
  */
 
+import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { clusterOfScope } from '../store/keys.ts';
 
@@ -61,6 +62,8 @@ export interface Principal {
   readonly name: string;
   /** How it was authenticated. */
   readonly by: 'socket' | 'session' | 'token' | 'certificate';
+  /** How long ago somebody logged in; of a session only. */
+  readonly age?: Millis;
   /** The identity provider's own name for the person, which does not change. */
   readonly subject?: string;
   readonly grants: readonly Grant[];

@@ -2,6 +2,7 @@
 import type { Clock } from '../base/clock.ts';
 import { seconds, toMillis } from '../base/duration.ts';
 import { ERRORS, type ErrorCode } from '../base/errors.ts';
+import { plainAddress } from '../base/ip.ts';
 import type { PeerCredentials } from '../base/system-calls.socket.ts';
 import { type Acting, type Actor, UNKNOWN_ACTOR } from '../events/actor.ts';
 import type { EventSink } from '../events/event.ts';
@@ -20,6 +21,8 @@ export interface Action {
   readonly code?: string | undefined;
   /** What the route does, in a sentence. */
   readonly summary: string;
+  /** Whether what it does cannot be undone: the log is signed at once. */
+  readonly signed?: boolean;
 }
 
 export interface Actions {
@@ -35,12 +38,17 @@ export interface Actions {
    * answer back for longer than {@link LONGEST_WAIT}.
    */
   record(action: Action): Promise<void>;
+  /**
+   * Records that a request for a change was refused before anybody was known. Nothing of the
+   * request itself is kept, and few of one address: anybody who reaches the port may send it.
+   */
+  refused(address: string | undefined, code: string | undefined): void;
 }
 
 export interface ActionDeps {
   readonly acting: Acting;
   readonly events: EventSink;
-  readonly security: Pick<SecurityLog, 'durable'>;
+  readonly security: Pick<SecurityLog, 'checkpoint' | 'durable'>;
   /** The name of a user; undefined when it is not known. */
   readonly userName: (uid: number) => string | undefined;
   readonly clock: Pick<Clock, 'after'>;
@@ -59,22 +67,29 @@ export function createActions({ acting, events, security, userName, clock }: Act
           ? UNKNOWN_ACTOR
           : { uid: peer.uid, user: userName(peer.uid) ?? UNKNOWN_ACTOR.user, pid: peer.pid },
     run: (actor, work) => acting.run(actor, work),
-    async record({ method, route, params, query, status, code, summary }) {
+    async record({ method, route, params, query, status, code, summary, signed }) {
       const asked = query.toString().slice(0, MAX_QUERY);
       const reason =
         code === undefined
           ? { code: status < 400 ? 'done' : 'failed', text: summary }
-          : { code, text: Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode].title : summary };
+          : { code, text: titleOf(code) ?? summary };
       events.record({
         kind: 'operator.action',
         subject: subjectOf(route, params),
         reason,
         fields: { action: `${method} ${route}`, status, ...(asked !== '' && { query: asked }) },
       });
-      await within(clock, security.durable());
+      await within(clock, signed ? security.checkpoint() : security.durable());
+    },
+    refused(address, code = 'E_UNAUTHENTICATED') {
+      const reason = { code, text: titleOf(code) ?? code };
+      events.record({ kind: 'operator.refused', subject: plainAddress(address) || 'unknown', reason });
     },
   };
 }
+
+const titleOf = (code: string): string | undefined =>
+  Object.hasOwn(ERRORS, code) ? ERRORS[code as ErrorCode].title : undefined;
 
 /** What an action is about: a machine by its name, otherwise `KIND/NAME` as in the path. */
 function subjectOf(route: string, params: Readonly<Record<string, string>>): string {

@@ -8,14 +8,17 @@ import type { AddressInfo } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { createGzip, type Gzip } from 'node:zlib';
 import express from 'express';
+import type { Clock } from '../base/clock.ts';
+import { seconds, toMillis } from '../base/duration.ts';
 import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
+import { type ConnectionLimits, limitConnections } from '../base/limits.server.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { rehearse } from '../base/rehearsal.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
 import { decideAccess, EVERYTHING, isForeign, type Principal } from './access.ts';
-import type { Action, Actions } from './actions.ts';
+import type { Actions } from './actions.ts';
 import { type ApiRequest, type ApiResponse, flag, json, type Route } from './handler.ts';
 import { listenOnSocket } from './listen.socket.ts';
 import { HEALTH } from './operations/boot-host.ts';
@@ -75,7 +78,12 @@ export async function startApi(options: {
   const stopping = new AbortController();
   const routes = (options.operations ?? ROUTES).map(withSecond);
   const clusterOf = deps.agents.agentCluster;
-  const operators = createServer(routes, deps, stopping.signal, { authenticate: bySocket(deps), clusterOf });
+  const { clock } = deps;
+  const operators = createServer(routes, deps, stopping.signal, {
+    authenticate: bySocket(deps),
+    clusterOf,
+    clock,
+  });
   const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
   let health: http.Server | undefined;
   let secure: https.Server | undefined;
@@ -85,9 +93,11 @@ export async function startApi(options: {
       await listening(health, listen.metrics, '--metrics-listen');
     }
     if (listen.https) {
-      const access = { authenticate: byAccount(deps), clusterOf };
+      const access = { authenticate: byAccount(deps), clusterOf, clock };
       const app = appOf([...(options.page ?? []), ...routes], deps, stopping.signal, access);
       secure = limited(https.createServer(tlsOptions(listen.https.pair, listen.https.clientAuthority), app));
+      const { accounts, log } = deps;
+      limitConnections(secure, OPERATOR_LIMITS, log, (address) => accounts.standing(address));
       await listening(secure, listen.https, '--operators-listen');
     }
   } catch (error) {
@@ -151,25 +161,35 @@ function certified({ socket }: http.IncomingMessage, now: number): string | unde
   return counts && typeof subject.CN === 'string' ? subject.CN : undefined;
 }
 
-/** A page holds a few connections, and there are few operators. */
-const MAX_CONNECTIONS = 1_000;
+/**
+ * A page holds a few connections, and there are few operators; behind a proxy all of them have one
+ * address, and so has a site's NAT.
+ */
+const OPERATOR_LIMITS: ConnectionLimits = {
+  connections: 1_000,
+  reserved: 400,
+  perClient: 500,
+  perMachine: 300,
+  perStranger: 30,
+};
 
 /** Sets the limits of every listener of operators. */
 function limited<S extends Server>(server: S): S {
   server.headersTimeout = 10_000;
   server.requestTimeout = 300_000;
-  server.maxConnections = MAX_CONNECTIONS;
+  server.maxConnections = OPERATOR_LIMITS.connections;
   return server;
 }
 
 /** Operators log in over HTTPS, and no other site may use their browsers. */
 const byAccount =
   ({ accounts, clock }: Pick<ApiDeps, 'accounts' | 'clock'>): AccessDeps['authenticate'] =>
-  (request) => {
-    const { method = '', headers } = request;
+  (request, _peer, unused = false) => {
+    const { method = '', headers, socket } = request;
     const { cookie, authorization } = headers;
     const certificate = certified(request, clock.now());
-    const principal = accounts.authenticate({ cookie, authorization, certificate });
+    const principal = accounts.authenticate({ cookie, authorization, certificate, unused });
+    if (principal !== undefined && socket.remoteAddress !== undefined) accounts.trust(socket.remoteAddress);
     const byCookie = principal?.by === 'session' && authorization === undefined;
     if (isForeign(method, headers, byCookie))
       throw new MusterError('E_FORBIDDEN', 'the request does not come from the page of this server');
@@ -214,13 +234,16 @@ interface ServerDeps {
 
 /** How a listener finds out who asks, and what limits that. */
 export interface AccessDeps {
-  /** Undefined: nobody is logged in. */
+  /** Undefined: nobody is logged in. `unused`: only looks whether somebody still is. */
   readonly authenticate: (
     request: http.IncomingMessage,
     peer: PeerCredentials | undefined,
+    unused?: boolean,
   ) => Principal | undefined | Promise<Principal | undefined>;
   /** The cluster of a machine; undefined when it has none. */
   readonly clusterOf: (machine: string) => string | undefined;
+  /** Times how often an answer that goes on looks whether what it rests on has ended. */
+  readonly clock: Pick<Clock, 'after'>;
 }
 
 /**
@@ -282,6 +305,7 @@ async function answer<D extends ServerDeps>(
 ): Promise<void> {
   const gone = new AbortController();
   res.once('close', () => gone.abort());
+  const ended = new AbortController();
   const peer = context.deps.systemCalls?.peerCredentials(req.socket);
   const request: ApiRequest = {
     method: req.method,
@@ -290,7 +314,7 @@ async function answer<D extends ServerDeps>(
     headers: req.headers as Record<string, string | undefined>,
     // A handler that stops reading must still be able to answer, so the connection stays open.
     body: req.iterator({ destroyOnReturn: false }),
-    signal: AbortSignal.any([gone.signal, context.stop]),
+    signal: AbortSignal.any([gone.signal, ended.signal, context.stop]),
     ...(peer && { peer }),
     ...(req.socket.remoteAddress !== undefined && { address: req.socket.remoteAddress }),
   };
@@ -299,12 +323,15 @@ async function answer<D extends ServerDeps>(
   // Pieces of a file that is not complete change nothing yet; the last one is recorded.
   const acted = async (status: number, code?: string): Promise<void> => {
     if (route.method === 'GET' || (status === 202 && route.method === 'PUT') || route.unrecorded) return;
+    const known = 'principal' in who && who.principal !== undefined;
+    if (!known && status >= 400) return deps.actions?.refused(request.address, code);
     const { method, path } = req;
     const by = peer ? { uid: peer.uid, pid: peer.pid } : {};
     deps.log.info({ method, path, status, ...by }, 'an operator requested a change');
     const { params, query } = request;
-    const action: Action = { method, route: route.path, params, query, status, code, summary: route.summary };
-    await deps.actions?.record(action);
+    const { path: pattern, summary, second } = route;
+    const signed = status < 400 && second !== undefined;
+    await deps.actions?.record({ method, route: pattern, params, query, status, code, summary, signed });
   };
   const respond = async (): Promise<ApiResponse | undefined> => {
     let response: ApiResponse;
@@ -339,9 +366,40 @@ async function answer<D extends ServerDeps>(
     ? actions.run(actions.actor(peer, 'principal' in who ? who.principal : undefined), respond)
     : respond());
   if (response === undefined) return;
+  const unwatch =
+    access && 'principal' in who && typeof response.body === 'object'
+      ? watch(route, req, peer, who.principal, access, () => ended.abort())
+      : undefined;
   await send(res, response);
+  unwatch?.();
   // Discards what the handler did not read, so that the next request on this connection is found.
   if (!req.readableEnded) req.resume();
+}
+
+/** How soon an answer that goes on ends when its reader may not have it any more. */
+const LOOK_AGAIN = toMillis(seconds(5));
+
+/**
+ * Ends an answer that goes on when the credential with which it was asked for has ended, or the
+ * roles of its owner changed. Returns what ends the watch.
+ */
+function watch(
+  route: Route<never>,
+  request: express.Request,
+  peer: PeerCredentials | undefined,
+  principal: Principal | undefined,
+  access: AccessDeps,
+  end: () => void,
+): () => void {
+  const grants = JSON.stringify(principal?.grants);
+  const look = async (): Promise<void> => {
+    const now = await asker(access, request, peer, true);
+    const same = 'principal' in now && JSON.stringify(now.principal?.grants) === grants;
+    if (same || route.access === 'open') cancel = access.clock.after(LOOK_AGAIN, look);
+    else end();
+  };
+  let cancel = access.clock.after(LOOK_AGAIN, look);
+  return () => cancel();
 }
 
 /** Who asks; an error, which is the answer, when the request may not be sent like this. */
@@ -349,9 +407,10 @@ async function asker(
   access: AccessDeps | undefined,
   request: http.IncomingMessage,
   peer: PeerCredentials | undefined,
+  unused = false,
 ): Promise<{ readonly principal?: Principal } | { readonly error: unknown }> {
   try {
-    const principal = await access?.authenticate(request, peer);
+    const principal = await access?.authenticate(request, peer, unused);
     return principal ? { principal } : {};
   } catch (error) {
     return { error };
@@ -386,9 +445,19 @@ function problemFor(error: unknown, request: ApiRequest, path: string, log: Log)
   return problemOf(error, precondition ? 412 : undefined);
 }
 
+/** What every answer says, unless it says otherwise: it is kept nowhere, and nothing runs in it. */
+const ALWAYS = {
+  'x-content-type-options': 'nosniff',
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'referrer-policy': 'no-referrer',
+} as const;
+
 async function send(res: express.Response, response: ApiResponse): Promise<void> {
   res.status(response.status);
-  res.setHeader('x-content-type-options', 'nosniff');
+  for (const [name, value] of Object.entries(ALWAYS)) res.setHeader(name, value);
+  // A browser that was here once never asks without TLS again.
+  if (res.socket instanceof TLSSocket) res.setHeader('strict-transport-security', 'max-age=31536000');
   for (const [name, value] of Object.entries(response.headers ?? {})) res.setHeader(name, value);
   const { body } = response;
   if (body === undefined || typeof body === 'string') {

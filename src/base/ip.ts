@@ -14,6 +14,10 @@ export interface IpNetwork {
   readonly prefix: number;
 }
 
+/** `::ffff:10.77.0.10`, as a dual-stack socket shows IPv4 peers, as `10.77.0.10`. */
+export const plainAddress = (peer: string | undefined): string =>
+  peer?.startsWith('::ffff:') ? peer.slice(7) : (peer ?? '');
+
 const BITS = { 4: 32, 6: 128 } as const;
 
 /**

@@ -20,7 +20,8 @@ export const LISTEN_BACKLOG = 4096;
 /** What is known of a client's address: this host itself, a machine's, or nothing. */
 export type Standing = 'host' | 'machine' | 'stranger';
 
-export interface HttpLimits {
+/** How many connections a listener has, and for whom. */
+export interface ConnectionLimits {
   readonly connections: number;
   /** The part of `connections` that no stranger gets. */
   readonly reserved: number;
@@ -30,6 +31,9 @@ export interface HttpLimits {
   readonly perMachine: number;
   /** Connections per other address. Firmware and loaders need two. */
   readonly perStranger: number;
+}
+
+export interface HttpLimits extends ConnectionLimits {
   readonly headerBytes: number;
   /** Size of a request's body. */
   readonly bodyBytes: number;
@@ -76,7 +80,7 @@ export const MACHINE_HTTP_LIMITS: HttpLimits = {
  */
 export function limitConnections(
   server: Server,
-  limits: HttpLimits,
+  limits: ConnectionLimits,
   log: Log,
   standing: (address: string) => Standing,
 ): void {

@@ -20,7 +20,8 @@ const AUDIT_FAULTS = {
   missing: 'Entries are missing.',
   moved: 'An entry is not in its place, or is there twice.',
   signature: 'A checkpoint was not signed by a key that is trusted here.',
-  unsigned: 'More entries follow each other without a checkpoint than the server writes.',
+  unsigned:
+    'No entry is signed, or more entries follow each other without a checkpoint than the server writes.',
   cut: 'The log ends before an entry that is known to have existed.',
 } as const;
 
@@ -226,7 +227,13 @@ class Verifier implements AuditVerifier {
       if (sequence < (this.#first?.sequence ?? 0))
         this.#notes.push(`entry ${sequence} is before the first entry, so it could not be compared`);
     }
-    if (this.#unsigned > 0 && this.#last !== undefined)
+    if (this.#signedTo === undefined && this.#first !== undefined && this.#problems.length === 0)
+      this.#found(
+        'unsigned',
+        this.#first.sequence,
+        'no checkpoint signs any entry: whoever wrote the file could have written all of it',
+      );
+    else if (this.#unsigned > 0 && this.#last !== undefined)
       this.#notes.push(
         `${range(last - this.#unsigned + 1, last)}: no checkpoint signs them yet, so whoever wrote the file could have changed them`,
       );

@@ -127,6 +127,8 @@ export const EVENT_KINDS = {
     'A file of the configuration directory is invalid; its last valid version stays in force.',
   'operator.login': 'An operator logged in over HTTPS.',
   'operator.login-refused': 'A log-in was refused.',
+  'operator.refused':
+    'A request for a change was refused, because nobody was logged in with it or it came from another site; the subject is the address that sent it.',
   'operator.action':
     'An operator asked for a change, or for a secret; the fields say what, the reason what became of it.',
   'event.limited':

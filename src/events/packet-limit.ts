@@ -6,6 +6,7 @@ import { type Millis, millis } from '../base/duration.ts';
 import { parseMac } from '../base/mac.ts';
 import type { EventKind } from './event.ts';
 import { EventLimit, type LeftOut } from './event-limit.ts';
+import { REFUSALS } from './security.ts';
 
 /** The limits count in windows of this length. */
 export const PACKET_WINDOW: Millis = millis(600_000);
@@ -26,6 +27,7 @@ const KINDS: ReadonlySet<EventKind> = new Set([
   'machine.conflict',
   'certificate.refused',
   'operator.login-refused',
+  'operator.refused',
 ]);
 
 /** Whether packets and unauthenticated requests cause events of this kind. */
@@ -38,12 +40,16 @@ const isStranger = (subject: string): boolean =>
 
 export class PacketLimit {
   readonly #machines = new EventLimit(() => OF_A_MACHINE, PACKET_WINDOW);
-  readonly #strangers = new EventLimit(() => OF_A_STRANGER, PACKET_WINDOW);
+  readonly #strangers = new EventLimit(
+    (kind) => (kind.startsWith('operator.') ? REFUSALS : OF_A_STRANGER),
+    PACKET_WINDOW,
+  );
 
   /** Counts an event. False when it is left out. */
   take(kind: EventKind, subject: string, now: Millis): boolean {
     if (!isPacketKind(kind)) return true;
-    return (isStranger(subject) ? this.#strangers : this.#machines).take(kind, subject, now);
+    const stranger = kind.startsWith('operator.') || isStranger(subject);
+    return (stranger ? this.#strangers : this.#machines).take(kind, subject, now);
   }
 
   /** Whether something was left out that {@link ended} has not said yet. */

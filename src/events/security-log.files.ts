@@ -80,7 +80,8 @@ const DEFAULT_LIMIT_BYTES = 256 * 1024 * 1024;
 const GATHER: Millis = millis(200);
 /** After the disk refused entries they are tried again this often. */
 const RETRY: Millis = millis(1_000);
-const CHECKPOINT_INTERVAL: Millis = millis(3_600_000);
+/** Nobody can change what is older than this without its showing. */
+const CHECKPOINT_INTERVAL: Millis = millis(60_000);
 /** More entries than this are not held for a disk that takes none. */
 const MAX_WAITING = 20_000;
 
@@ -101,7 +102,7 @@ class FileSecurityLog implements SecurityLog {
   #waiting: { readonly line: string; readonly sequence: number }[] = [];
   #writing: Promise<boolean> | undefined;
   #cancelWrite: (() => void) | undefined;
-  #cancelHour: () => void = () => {};
+  #cancelRound: () => void = () => {};
   #cancelWindow: (() => void) | undefined;
   #unsubscribe: () => void = () => {};
   /** The next line begins a segment. */
@@ -125,7 +126,7 @@ class FileSecurityLog implements SecurityLog {
   async start(): Promise<void> {
     const { events, log, directory } = this.#options;
     this.#unsubscribe = events.subscribe((event) => this.#take(event));
-    this.#everyHour();
+    this.#signRegularly();
     if (!(await this.durable()))
       log.error({ code: 'E_AUDIT_LOG', directory }, 'there is no security log yet');
   }
@@ -147,6 +148,7 @@ class FileSecurityLog implements SecurityLog {
     if (torn > 0) this.#chain.note('audit.torn', { fields: { octets: torn } });
     this.#chain.note('audit.opened', { fields: { key: key.id } });
     for (const content of this.#early.splice(0)) this.#chain.add(content);
+    this.#chain.sign();
     if (cut)
       this.#alarm(
         'log_cut',
@@ -165,10 +167,10 @@ class FileSecurityLog implements SecurityLog {
     events.record({ kind: 'audit.alarm', subject: 'security-log', reason: { code, text } });
   }
 
-  #everyHour(): void {
-    this.#cancelHour = this.#options.clock.after(CHECKPOINT_INTERVAL, () => {
+  #signRegularly(): void {
+    this.#cancelRound = this.#options.clock.after(CHECKPOINT_INTERVAL, () => {
       void this.checkpoint();
-      this.#everyHour();
+      this.#signRegularly();
     });
   }
 
@@ -369,7 +371,7 @@ class FileSecurityLog implements SecurityLog {
 
   async close(): Promise<void> {
     this.#unsubscribe();
-    this.#cancelHour();
+    this.#cancelRound();
     this.#cancelWindow?.();
     this.#sayLeftOut(true);
     await this.checkpoint();

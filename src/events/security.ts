@@ -27,14 +27,16 @@ const ANYBODY: ReadonlySet<string> = new Set<EventKind>([
   'agent.refused',
   'agent.waiting',
   'operator.login-refused',
+  'operator.refused',
 ]);
-const REFUSALS: KindLimit = { perSubject: 20, perKind: 300 };
+/** What anybody who reaches a port may cause in a window. */
+export const REFUSALS: KindLimit = { perSubject: 20, perKind: 300 };
 /** A machine with a certificate causes these; a whole boot with all its steps takes fewer. */
 const OF_A_MACHINE: KindLimit = { perSubject: 200 };
 
 /**
- * The limits of a kind in {@link LIMIT_WINDOW}. What operators do has none: they are few, and each
- * of their actions counts.
+ * The limits of a kind in {@link LIMIT_WINDOW}. What operators who are logged in do has none: they
+ * are few, and each of their actions counts.
  */
 export function securityLimit(kind: string): KindLimit | undefined {
   if (ANYBODY.has(kind)) return REFUSALS;

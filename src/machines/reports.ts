@@ -74,11 +74,6 @@ export function judgeReport(facts: {
 
 const isReportStep = (step: string): step is ReportStep => (REPORT_STEPS as readonly string[]).includes(step);
 
-/** `::ffff:10.77.0.10`, as a dual-stack socket shows IPv4 peers, as `10.77.0.10`. */
-export function plainAddress(peer: string): string {
-  return peer.startsWith('::ffff:') ? peer.slice(7) : peer;
-}
-
 /**
  * A log as text that is safe to print, without escape sequences and control characters; line breaks
  * and tabs stay.

@@ -208,6 +208,10 @@ export const KEYS = {
     room: 'api',
     holds: 'a token of an operator: its hash, roles and end',
   }),
+  operatorSession: keys('operator-session/HASH', {
+    room: 'api',
+    holds: 'a session of an operator who logged in: the hash of its text, whose it is, and its last use',
+  }),
   passkey: keys('passkey/ID', {
     room: 'api',
     holds: 'a passkey of an operator: its public key, and the counter of its last use',

@@ -7,6 +7,7 @@ import { firstLink } from '../api/accounts/first-link.ts';
 import { openOperators } from '../api/accounts/operators.ts';
 import { openPasskeys } from '../api/accounts/passkeys.ts';
 import { Passwords } from '../api/accounts/passwords.ts';
+import { openSessions } from '../api/accounts/sessions.ts';
 import { createActions } from '../api/actions.ts';
 import { startApi } from '../api/api.server.ts';
 import type { Daemon } from '../api/daemon.ts';
@@ -68,6 +69,7 @@ export async function listenToOperators(
     operators: await openOperators({ store, clock, log }),
     passkeys: await openPasskeys({ store, clock, log }),
     passwords: new Passwords(),
+    sessions: await openSessions({ store, clock, log }),
     provider: providerLogins(options, clock),
     clock,
   });

@@ -1,8 +1,8 @@
 """Holds many TCP connections open, from the addresses 10.77.0.FIRST and up.
 
-    connections.py FIRST ADDRESSES EACH SECONDS REQUEST
+    connections.py FIRST ADDRESSES EACH SECONDS REQUEST [PORT]
 
-Each connection to the boot host's port 8080 sends REQUEST (\\r\\n as in a string) and never reads.
+Each connection to the boot host's port (8080) sends REQUEST (\\r\\n as in a string) and never reads.
 Prints `held N`, the number of those that the boot host did not close, and again whenever it has
 closed some. Keeps them for SECONDS.
 """
@@ -13,6 +13,7 @@ import sys
 import time
 
 first, addresses, each, seconds = (int(word) for word in sys.argv[1:5])
+port = int(sys.argv[6]) if len(sys.argv) > 6 else 8080
 request = sys.argv[5].encode().decode("unicode_escape").encode()
 _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -25,7 +26,7 @@ for n in range(each):
         connection.bind((f"10.77.0.{last}", 0))
         connection.settimeout(2)
         try:
-            connection.connect(("10.77.0.1", 8080))
+            connection.connect(("10.77.0.1", port))
             connection.sendall(request)
         except OSError:
             continue

@@ -65,9 +65,9 @@ afterEach(async () => {
 });
 
 /** Connections from the attacker's addresses, until the test ends; resolves when all were tried. */
-async function hold(each: number, request: string): Promise<Daemon> {
+async function hold(each: number, request: string, port = 8080): Promise<Daemon> {
   const numbers = [FIRST, ALIASES, each, 60].map(String);
-  const program = ['python3', resolve('test/attacks/connections.py'), ...numbers, request];
+  const program = ['python3', resolve('test/attacks/connections.py'), ...numbers, request, String(port)];
   const started = await daemon('atk', program, /held \d+/);
   running.add(started);
   return started;
@@ -113,7 +113,7 @@ it('one connection that sends a thousand requests at once is cut', async () => {
   await vi.waitFor(() => expect(heldBy(many)).toBe(0), { timeout: 20_000 });
 });
 
-it('a thousand wrong log-ins a second from forty addresses keep nobody else waiting', async () => {
+it('a thousand wrong log-ins a second from forty addresses keep nobody else waiting, nor do their connections', async () => {
   const url = `https://${OPERATORS}`;
   const { pem: authority } = await shownAuthority(url, AbortSignal.timeout(10_000));
   const client = connectApi({ url, authority });
@@ -133,6 +133,12 @@ it('a thousand wrong log-ins a second from forty addresses keep nobody else wait
     return took.sort((a, b) => a - b);
   };
   const quiet = await several(5);
+  // Connections that send nothing leave places for an address from which somebody logged in.
+  const silent = await hold(30, '', 8444);
+  expect(heldBy(silent)).toBeLessThanOrEqual(600);
+  await several(2);
+  await silent.stop();
+  running.delete(silent);
   const program = [process.execPath, resolve('test/attacks/wrong-log-ins.ts'), BOOT_HOST, '8444'];
   const flood = await daemon('atk', [...program, ...[FIRST, ALIASES, 1000, 12].map(String)], /begun/);
   const under = await several(8);

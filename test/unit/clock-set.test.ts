@@ -71,14 +71,14 @@ const ROWS: readonly Row[] = [
     what: 'the session of an operator',
     lasts: duration('1h'),
     inMemory: true,
-    open({ clock }) {
-      const sessions = new Sessions(clock);
+    open({ clock, store }) {
+      const sessions = new Sessions({ clock, store, log: silentLog });
       let text = '';
       return {
-        make() {
-          text = sessions.begin('ada').text.reveal();
+        async make() {
+          text = (await sessions.begin('ada')).text.reveal();
         },
-        isThere: () => sessions.owner(text) === 'ada',
+        isThere: () => sessions.owner(text)?.owner === 'ada',
       };
     },
   },

@@ -7,8 +7,8 @@
  */
 import type { Clock } from '../../base/clock.ts';
 import { type ErrorCode, MusterError } from '../../base/errors.ts';
+import { plainAddress } from '../../base/ip.ts';
 import type { EventSink, Reason } from '../../events/event.ts';
-import { plainAddress } from '../../machines/reports.ts';
 import type { Roster } from '../../machines/roster.ts';
 import {
   ALARMING,

@@ -9,13 +9,13 @@ import { mustKnowTime } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ClockWitnesses } from '../../base/host-clock.ts';
+import { plainAddress } from '../../base/ip.ts';
 import type { Log } from '../../base/log.ts';
 import type { Consoles } from '../../machines/console.files.ts';
 import { consolePart } from '../../machines/console.ts';
 import { POLL_AT_LEAST } from '../../machines/heartbeats.ts';
 import { printable } from '../../machines/identity.ts';
 import type { Inventories } from '../../machines/inventories.ts';
-import { plainAddress } from '../../machines/reports.ts';
 import type { Life } from '../../store/life.ts';
 
 import {

@@ -11,6 +11,7 @@ import { pipeline } from 'node:stream/promises';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../base/clock.ts';
 import { MusterError } from '../../base/errors.ts';
+import { plainAddress } from '../../base/ip.ts';
 import {
   closeGracefully,
   type HttpLimits,
@@ -21,7 +22,6 @@ import {
 } from '../../base/limits.server.ts';
 import type { Log } from '../../base/log.ts';
 import type { Metrics } from '../../base/metrics.ts';
-import { plainAddress } from '../../machines/reports.ts';
 import type { ServerCertificate } from '../../pki/server-certificate.ts';
 import type { ShownCertificate } from '../identity/authenticate.ts';
 import { AGENT_ROUTES, type AgentApiAnswer } from '../wire/protocol.ts';

@@ -6,6 +6,7 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { Standing } from '../../base/limits.server.ts';
 import type { Secret } from '../../base/secret.ts';
 import { covers, type Grant, type Principal } from '../access.ts';
 import { Attempts, networkOf } from './attempts.ts';
@@ -14,7 +15,7 @@ import { PasskeyLogins } from './passkey-logins.ts';
 import type { Passkeys } from './passkeys.ts';
 import type { Asker, Passwords } from './passwords.ts';
 import type { ProviderLogins } from './provider-logins.ts';
-import { type Owner, Sessions } from './sessions.ts';
+import type { Owner, Sessions } from './sessions.ts';
 
 /**
  * The name of the cookie. Browsers take a cookie with this prefix only over HTTPS and send it only
@@ -27,6 +28,8 @@ interface Credentials {
   readonly authorization?: string | undefined;
   /** The name in a client's certificate that was verified. */
   readonly certificate?: string | undefined;
+  /** Nobody asks by this: a session does not last longer because of it. */
+  readonly unused?: boolean;
 }
 
 export interface LoggedIn {
@@ -39,6 +42,7 @@ export interface AccountsDeps {
   readonly operators: Operators;
   readonly passkeys: Passkeys;
   readonly passwords: Passwords;
+  readonly sessions: Sessions;
   readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   /** The site's identity provider, where it has one. */
   readonly provider?: ProviderLogins | undefined;
@@ -49,17 +53,17 @@ export class Accounts {
   readonly passkeys: Passkeys;
   readonly passkeyLogins: PasskeyLogins;
   readonly provider: ProviderLogins | undefined;
-  readonly #sessions: Sessions;
+  readonly sessions: Sessions;
   readonly #attempts: Attempts;
   readonly #passwords: Passwords;
 
-  constructor({ operators, passkeys, passwords, clock, provider }: AccountsDeps) {
+  constructor({ operators, passkeys, passwords, sessions, clock, provider }: AccountsDeps) {
     this.operators = operators;
     this.passkeys = passkeys;
     this.passkeyLogins = new PasskeyLogins({ passkeys, operators, clock });
     this.provider = provider;
     this.#passwords = passwords;
-    this.#sessions = new Sessions(clock);
+    this.sessions = sessions;
     this.#attempts = new Attempts(clock);
   }
 
@@ -71,16 +75,29 @@ export class Accounts {
     if (token && holder) return principalOf(holder.name, 'token', narrowed(token.grants, holder.grants));
     // Programs send their session as a bearer token.
     const session = bearer ?? sessionIn(credentials.cookie);
-    const owner = session === undefined ? undefined : this.#sessions.owner(session);
-    if (owner !== undefined) return this.#ofSession(owner);
+    const found = session === undefined ? undefined : this.sessions.owner(session, credentials.unused);
+    if (found !== undefined) return this.#ofSession(found.owner, found.age);
     const named =
       credentials.certificate === undefined ? undefined : this.operators.get(credentials.certificate);
     return named && principalOf(named.name, 'certificate', named.grants);
   }
 
+  /**
+   * What a client may take of the listener's connections by its address; one from which somebody
+   * logged in counts as a machine does elsewhere.
+   */
+  standing(address: string): Standing {
+    return this.#attempts.standing(address) === 'trusted' ? 'machine' : 'stranger';
+  }
+
+  /** Notes that somebody who is known asks from this address. */
+  trust(address: string): void {
+    this.#attempts.trust(address);
+  }
+
   /** What an operator may do now; undefined when the account, or the last session, is gone. */
   grantsNow(name: string): readonly Grant[] | undefined {
-    return (this.operators.get(name) ?? this.#sessions.user(name))?.grants;
+    return (this.operators.get(name) ?? this.sessions.user(name))?.grants;
   }
 
   /**
@@ -129,7 +146,7 @@ export class Accounts {
     this.#attempts.succeeded(address, operator.name);
     await this.operators.setPassword(operator.name, hash);
     await this.passkeys.removeAll(operator.name);
-    this.endSessions(operator.name);
+    await this.sessions.endAll(operator.name);
     return this.#begin(operator.name);
   }
 
@@ -158,13 +175,9 @@ export class Accounts {
     this.#limit(address, '');
   }
 
-  logOut(credentials: Credentials): void {
+  async logOut(credentials: Credentials): Promise<void> {
     const session = bearerIn(credentials.authorization) ?? sessionIn(credentials.cookie);
-    if (session !== undefined) this.#sessions.end(session);
-  }
-
-  endSessions(operator: string): void {
-    this.#sessions.endAll(operator);
+    if (session !== undefined) await this.sessions.end(session);
   }
 
   #asker(address: string): Asker {
@@ -181,18 +194,18 @@ export class Accounts {
       );
   }
 
-  #begin(owner: Owner): LoggedIn {
-    const { text, until } = this.#sessions.begin(owner);
-    const principal = this.#ofSession(owner);
+  async #begin(owner: Owner): Promise<LoggedIn> {
+    const { text, until } = await this.sessions.begin(owner);
+    const principal = this.#ofSession(owner, 0 as Millis);
     if (principal === undefined) throw new MusterError('E_LOGIN', 'the account was removed meanwhile');
     return { principal, session: text, until };
   }
 
-  #ofSession(owner: Owner): Principal | undefined {
+  #ofSession(owner: Owner, age: Millis): Principal | undefined {
     if (typeof owner !== 'string')
-      return { ...principalOf(owner.name, 'session', owner.grants), subject: owner.subject };
+      return { ...principalOf(owner.name, 'session', owner.grants), age, subject: owner.subject };
     const operator = this.operators.get(owner);
-    return operator && principalOf(operator.name, 'session', operator.grants);
+    return operator && { ...principalOf(operator.name, 'session', operator.grants), age };
   }
 }
 

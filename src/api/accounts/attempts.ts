@@ -60,6 +60,11 @@ export class Attempts {
    */
   succeeded(address: string, name: string): void {
     this.#counted.delete(nameKey(address, name));
+    this.trust(address);
+  }
+
+  /** Somebody who is known asks from this address. */
+  trust(address: string): void {
     const network = networkOf(address);
     this.#trusted.delete(network);
     this.#trusted.add(network);

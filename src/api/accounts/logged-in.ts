@@ -16,14 +16,12 @@ interface Deps {
   readonly metrics: Metrics;
 }
 
-export const NO_STORE = { 'cache-control': 'no-store' } as const;
-
 /** Answers a log-in: for the page, the session is in a cookie that no script can read. */
 export function loggedIn(done: LoggedIn, kind: 'page' | 'program', now: Millis) {
   const { principal, session, until } = done;
   const view = { operator: principal.name, grants: principal.grants, until: timestamp(until) };
-  if (kind === 'program') return reply({ ...view, session: session.reveal() }, 200, NO_STORE);
-  return reply(view, 200, { ...NO_STORE, 'set-cookie': sessionCookie(done, now) });
+  if (kind === 'program') return reply({ ...view, session: session.reveal() });
+  return reply(view, 200, { 'set-cookie': sessionCookie(done, now) });
 }
 
 export function sessionCookie({ session, until }: LoggedIn, now: Millis): string {

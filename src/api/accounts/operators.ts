@@ -26,7 +26,8 @@ const MAX_GRANTS = 32;
 
 const OPERATOR_NAME = /^[a-z0-9][a-z0-9._@-]{0,62}$/;
 
-const grant = z
+/** A role, as records and requests have it. */
+export const grant = z
   .strictObject({
     role: z.string().refine(isRole),
     clusters: z.array(z.string()).min(1).max(100).optional(),

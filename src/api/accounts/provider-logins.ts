@@ -52,6 +52,11 @@ export class ProviderLogins {
     return { url, kept: this.#browsers.seal(checks, LASTS), lasts: LASTS };
   }
 
+  /** Whether a browser that keeps this began a log-in here, and not too long ago. */
+  isBegun(kept: string): boolean {
+    return this.#browsers.open(kept) !== undefined;
+  }
+
   /**
    * The user of the answer with which a browser comes back.
    *

@@ -30,7 +30,6 @@ interface CredentialDeps {
   readonly etcdClient: (cluster: string, user: string) => Promise<EtcdClient>;
 }
 
-const NO_STORE = { 'cache-control': 'no-store' } as const;
 const user = z.string().optional().meta({
   description:
     'The name of the user in the certificate. Operators who are logged in get certificates for themselves only; on the socket it is needed.',
@@ -73,7 +72,7 @@ export const CREDENTIALS = [
     },
     async (asked, { kubeconfig }: Pick<CredentialDeps, 'kubeconfig'>) => {
       const answer = text(await kubeconfig(asked.params.name, userOf(asked)), 'application/yaml');
-      return raw({ ...answer, headers: { ...answer.headers, ...NO_STORE } });
+      return raw(answer);
     },
   ),
   operation(
@@ -91,7 +90,7 @@ export const CREDENTIALS = [
     },
     async (asked, { userCredential }: Pick<CredentialDeps, 'userCredential'>) => {
       const { until, ...made } = await userCredential(asked.params.name, userOf(asked));
-      return reply({ ...made, until: timestamp(until) }, 200, NO_STORE);
+      return reply({ ...made, until: timestamp(until) });
     },
   ),
   operation(
@@ -118,6 +117,6 @@ export const CREDENTIALS = [
       }),
     },
     async (asked, { etcdClient }: Pick<CredentialDeps, 'etcdClient'>) =>
-      reply(await etcdClient(asked.params.name, userOf(asked)), 200, NO_STORE),
+      reply(await etcdClient(asked.params.name, userOf(asked))),
   ),
 ] as const;

@@ -152,7 +152,7 @@ const streams = (query: { readonly follow?: boolean }, { accept }: ApiRequest['h
   query.follow === true || accept?.includes(EVENT_STREAM) === true;
 
 const stream = (body: AsyncIterable<string>) =>
-  raw({ status: 200, headers: { 'content-type': EVENT_STREAM, 'cache-control': 'no-store' }, body });
+  raw({ status: 200, headers: { 'content-type': EVENT_STREAM }, body });
 
 export const EVENTS = [
   operation(

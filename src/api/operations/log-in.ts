@@ -7,7 +7,7 @@ import type { Metrics } from '../../base/metrics.ts';
 import type { EventLog } from '../../events/event.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { cookieNamed } from '../accounts/accounts.ts';
-import { attempt, loggedIn as loggedInAs, NO_STORE, sessionCookie } from '../accounts/logged-in.ts';
+import { attempt, loggedIn as loggedInAs, sessionCookie } from '../accounts/logged-in.ts';
 import { siteOf } from '../accounts/passkey-logins.ts';
 import type { ProviderLogins } from '../accounts/provider-logins.ts';
 import type { ProviderUser } from '../accounts/provider-settings.ts';
@@ -64,7 +64,6 @@ const seeOther = (location: string, cookies: Readonly<Record<string, string>>) =
   raw({
     status: 303,
     headers: {
-      ...NO_STORE,
       ...cookies,
       location,
       'content-type': 'text/plain',
@@ -95,11 +94,7 @@ export const LOG_IN = [
     (_asked, { accounts, page }: Pick<ProviderDeps, 'accounts' | 'page'>) => {
       const passkeys = pageForPasskeys(page);
       const { provider } = accounts;
-      return reply(
-        { ...(provider && { provider: { name: provider.name } }), ...(passkeys && { passkeys }) },
-        200,
-        NO_STORE,
-      );
+      return reply({ ...(provider && { provider: { name: provider.name } }), ...(passkeys && { passkeys }) });
     },
   ),
   operation(
@@ -130,6 +125,8 @@ export const LOG_IN = [
       const provider = providerOf(deps);
       const kept = cookieNamed(BEGUN, asked.headers.cookie) ?? '';
       const returned = new URLSearchParams(asked.query as Record<string, string>);
+      // Any page can send a browser here, as an image for example: that is nobody's failed log-in.
+      if (!provider.isBegun(kept)) return seeOther('/#refused=E_PROVIDER_LOGIN', {});
       const work = () => provider.finish(returned, kept, ownAddress(deps));
       try {
         const done = await attempt(asked, deps, BY_PROVIDER, () =>
@@ -162,7 +159,7 @@ export const LOG_IN = [
     },
     async (_asked, deps: Pick<ProviderDeps, 'accounts'>) => {
       const { until, ...rest } = await providerOf(deps).beginDevice();
-      return reply({ ...rest, until: timestamp(until) }, 200, NO_STORE);
+      return reply({ ...rest, until: timestamp(until) });
     },
   ),
   operation(
@@ -186,7 +183,7 @@ export const LOG_IN = [
       const done = await attempt(asked, deps, BY_PROVIDER, () =>
         deps.accounts.logInAt(work, asked.address ?? ''),
       );
-      if (done === undefined) return reply({ waits: true as const, slower }, 202, NO_STORE);
+      if (done === undefined) return reply({ waits: true as const, slower }, 202);
       return loggedInAs(done, 'program', deps.clock.now());
     },
   ),

@@ -195,7 +195,7 @@ export const MACHINES = [
         (one) => `${one.machine}/${one.key}`,
         (one) => labels(one.machine),
       );
-      return reply({ kind: 'WaitingList' as const, ...part }, 200, { 'cache-control': 'no-store' });
+      return { kind: 'WaitingList' as const, ...part };
     },
   ),
   operation(

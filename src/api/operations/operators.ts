@@ -8,8 +8,9 @@ import type { EventLog } from '../../events/event.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { COOKIE, narrowed } from '../accounts/accounts.ts';
 import { linkOf } from '../accounts/first-link.ts';
-import { attempt, loggedIn as loggedInAs, NO_STORE } from '../accounts/logged-in.ts';
+import { attempt, loggedIn as loggedInAs } from '../accounts/logged-in.ts';
 import { checkGrants, type Operator, type OperatorToken } from '../accounts/operators.ts';
+import type { SessionView } from '../accounts/sessions.ts';
 import type { Actions } from '../actions.ts';
 import { client, grants, loggedIn, password } from '../contract/accounts.ts';
 import { listOf, type Parsed, part, time } from '../contract/contract.ts';
@@ -54,6 +55,15 @@ const token = z.strictObject({
 });
 
 export type TokenView = Parsed<z.output<typeof token>>;
+
+const session = z.strictObject({
+  id: z.string(),
+  operator: z.string(),
+  begun: time,
+  used: time.meta({ description: 'When somebody used it last.' }),
+});
+
+export type ShownSession = Parsed<z.output<typeof session>>;
 const orders = z.array(z.unknown()).meta({ description: 'A list of grants.' });
 
 const operatorView = ({ name, grants, createdAt, password, invitation }: Operator) => ({
@@ -68,6 +78,12 @@ const tokenView = ({ hash: _hash, createdAt, until, ...rest }: OperatorToken) =>
   ...rest,
   createdAt: timestamp(createdAt),
   until: timestamp(until),
+});
+
+const sessionView = ({ id, operator, begun, idle }: SessionView, now: Millis) => ({
+  ...{ id, operator },
+  begun: timestamp(begun),
+  used: timestamp((now - idle) as Millis),
 });
 
 const LONGEST_TOKEN = duration('366d');
@@ -115,10 +131,9 @@ export const OPERATORS = [
       summary: 'Ends the session of the request.',
       answer: z.strictObject({}),
     },
-    ({ headers }, { accounts }: AccountDeps) => {
-      accounts.logOut(headers);
+    async ({ headers }, { accounts }: AccountDeps) => {
+      await accounts.logOut(headers);
       return reply({}, 200, {
-        ...NO_STORE,
         'set-cookie': `${COOKIE}=; Path=/; Secure; HttpOnly; SameSite=Strict; Max-Age=0`,
       });
     },
@@ -137,7 +152,7 @@ export const OPERATORS = [
     ({ principal }, _deps: unknown) => {
       if (principal === undefined) throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in');
       const { name, by, grants } = principal;
-      return reply({ name, by, grants }, 200, NO_STORE);
+      return reply({ name, by, grants });
     },
   ),
   operation(
@@ -165,7 +180,7 @@ export const OPERATORS = [
     async ({ params: { name }, body }, { accounts }: AccountDeps) => {
       const existed = accounts.operators.get(name) !== undefined;
       const made = await accounts.operators.put(name, checkGrants(body.grants));
-      accounts.endSessions(name);
+      await accounts.sessions.endAll(name);
       return reply(operatorView(made), existed ? 200 : 201);
     },
   ),
@@ -179,7 +194,7 @@ export const OPERATORS = [
     async ({ params: { name } }, { accounts }: AccountDeps) => {
       await accounts.operators.remove(name);
       await accounts.passkeys.removeAll(name);
-      accounts.endSessions(name);
+      await accounts.sessions.endAll(name);
       return { name };
     },
   ),
@@ -200,8 +215,27 @@ export const OPERATORS = [
       const { text, until } = await accounts.operators.invite(name);
       const invitation = text.reveal();
       const link = page === undefined ? {} : { link: linkOf(page, invitation) };
-      return reply({ name, invitation, ...link, until: timestamp(until) }, 201, NO_STORE);
+      return reply({ name, invitation, ...link, until: timestamp(until) }, 201);
     },
+  ),
+  operation(
+    'GET /v1/sessions',
+    {
+      access: 'administer',
+      summary: 'Lists the sessions of operators who are logged in.',
+      query: z.strictObject(part),
+      answer: listOf('SessionList', session),
+    },
+    ({ query }, { accounts, clock }: Pick<Deps, 'accounts' | 'clock'>) => {
+      const items = accounts.sessions.list().map((one) => sessionView(one, clock.now()));
+      return { kind: 'SessionList' as const, ...partOf(query, items, ({ id }) => id) };
+    },
+  ),
+  operation(
+    'DELETE /v1/sessions/:id',
+    { access: 'administer', summary: 'Ends a session.', answer: session },
+    async ({ params }, { accounts, clock }: Pick<Deps, 'accounts' | 'clock'>) =>
+      sessionView(await accounts.sessions.endById(params.id), clock.now()),
   ),
   operation(
     'GET /v1/tokens',
@@ -247,7 +281,7 @@ export const OPERATORS = [
         grants,
         until,
       });
-      return reply({ ...tokenView(made.token), token: made.text.reveal() }, 201, NO_STORE);
+      return reply({ ...tokenView(made.token), token: made.text.reveal() }, 201);
     },
   ),
   operation(

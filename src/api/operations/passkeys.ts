@@ -6,7 +6,7 @@ import type { Metrics } from '../../base/metrics.ts';
 import type { EventLog } from '../../events/event.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { networkOf } from '../accounts/attempts.ts';
-import { attempt, loggedIn as loggedInAs, NO_STORE } from '../accounts/logged-in.ts';
+import { attempt, loggedIn as loggedInAs } from '../accounts/logged-in.ts';
 import type { Operator } from '../accounts/operators.ts';
 import { siteOf } from '../accounts/passkey-logins.ts';
 import type { Passkey } from '../accounts/passkeys.ts';
@@ -91,7 +91,7 @@ export const PASSKEYS = [
       };
       const more = about();
       const shown = partOf(asked.query, items, ({ id }) => id);
-      return reply({ kind: 'PasskeyList' as const, ...shown, ...more }, 200, NO_STORE);
+      return reply({ kind: 'PasskeyList' as const, ...shown, ...more });
     },
   ),
   operation(
@@ -106,7 +106,7 @@ export const PASSKEYS = [
       const site = siteOf(deps.page);
       const { name } = ownAccount(asked, deps);
       const operator = await deps.accounts.confirm(name, asked.body.password, addressOf(asked));
-      return reply(deps.accounts.passkeyLogins.beginAdding(site, operator, network(asked)), 200, NO_STORE);
+      return reply(deps.accounts.passkeyLogins.beginAdding(site, operator, network(asked)));
     },
   ),
   operation(
@@ -125,7 +125,7 @@ export const PASSKEYS = [
       const what = { ...asked.body, network: network(asked) };
       const { passkeyLogins } = deps.accounts;
       const added = await passkeyLogins.add(siteOf(deps.page), ownAccount(asked, deps), what);
-      return reply(view(added), 201, NO_STORE);
+      return reply(view(added), 201);
     },
   ),
   operation(
@@ -145,7 +145,7 @@ export const PASSKEYS = [
     },
     (asked, { accounts, page }: PasskeyDeps) => {
       accounts.checkAddress(addressOf(asked));
-      return reply(accounts.passkeyLogins.begin(siteOf(page), network(asked)), 200, NO_STORE);
+      return reply(accounts.passkeyLogins.begin(siteOf(page), network(asked)));
     },
   ),
   operation(

@@ -229,9 +229,7 @@ export const PKI = [
       const scopes = await scopesOf(query.cluster, deps);
       beforeChange(...scopes.map((one) => `give out the keys of ${one}`));
       const all = await Promise.all(scopes.map((one) => exportScope(deps.pki, one)));
-      return reply({ kind: 'PkiExport' as const, version: deps.daemon.version, scopes: all }, 200, {
-        'cache-control': 'no-store',
-      });
+      return reply({ kind: 'PkiExport' as const, version: deps.daemon.version, scopes: all }, 200, {});
     },
   ),
   operation(

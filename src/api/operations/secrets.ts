@@ -167,7 +167,7 @@ export const SECRETS = [
       await given.put(name, key, octets);
       deps.catalog.recheck();
       const view = viewOf(name, deps, usesOf(deps));
-      return reply(view, created ? 201 : 200, { 'cache-control': 'no-store' });
+      return reply(view, created ? 201 : 200);
     },
   ),
   operation(

@@ -127,7 +127,8 @@ function printVerdict(verdict: AuditVerdict, io: Io): void {
   const span = first === undefined ? 'no entries' : `${entries} entries, ${first} to ${last}`;
   const signed =
     signedTo === undefined ? 'none is signed' : `signed up to ${signedTo} by ${checkpoints} checkpoints`;
-  io.out(`${span}; ${signed}${ok ? ': the log is whole' : ''}\n`);
+  const whole = ok && first !== undefined ? `: the log is whole up to entry ${signedTo}` : '';
+  io.out(`${span}; ${signed}${whole}\n`);
   const count = problems.length + more;
   if (!ok)
     throw new MusterError(

@@ -1,6 +1,6 @@
 /** The verbs of `muster operator` and `muster token`. */
 import type { Grant, Role } from '../../api/access.ts';
-import type { OperatorView, TokenView } from '../../api/operations/operators.ts';
+import type { OperatorView, ShownSession, TokenView } from '../../api/operations/operators.ts';
 import type { Answer } from '../../api/operations.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -60,6 +60,24 @@ export async function list(options: ListOptions, io: Io): Promise<number> {
 export async function remove(name: string, options: ServerOptions, io: Io): Promise<number> {
   await openClient(options, io).ask('DELETE /v1/operators/:name', { params: { name } });
   io.err(`operator/${name} removed\n`);
+  return EXIT.ok;
+}
+
+/** `muster operator sessions ls` */
+export async function sessions(options: ListOptions, io: Io): Promise<number> {
+  const columns: readonly Column<ShownSession>[] = [
+    { heading: 'ID', cell: ({ id }) => id },
+    { heading: 'OPERATOR', cell: ({ operator }) => operator },
+    { heading: 'BEGUN', cell: ({ begun }) => timeText(begun) },
+    { heading: 'USED', cell: ({ used }) => timeText(used) },
+  ];
+  return printList((client) => client.ask('GET /v1/sessions'), columns, options, io);
+}
+
+/** `muster operator sessions end` */
+export async function endSession(id: string, options: ServerOptions, io: Io): Promise<number> {
+  const { operator } = await openClient(options, io).ask('DELETE /v1/sessions/:id', { params: { id } });
+  io.err(`session/${id} of ${operator} ended\n`);
   return EXIT.ok;
 }
 

@@ -132,6 +132,28 @@ const registerOperators: Register = (program, io, finish) => {
     finish(await (await import('./operators.ts')).remove(name, options, io)),
   );
   withExamples(remove, ['muster operator rm bob', 'end all access of an operator']);
+  const sessions = operator
+    .command('sessions')
+    .summary('list and end sessions')
+    .description('Lists and ends the sessions of operators who are logged in, also by an identity provider.');
+  const listed = withServer(
+    sessions
+      .command('ls')
+      .summary('list sessions')
+      .description('Lists the sessions that have not ended, the one that was used last first.')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (options) => finish(await (await import('./operators.ts')).sessions(options, io)));
+  withExamples(listed, ['muster operator sessions ls', 'see who is logged in']);
+  const end = withServer(
+    sessions
+      .command('end')
+      .summary('end a session')
+      .description('Ends a session at once, with the streams of events that it follows.')
+      .argument('<id>', 'id of the session, as `sessions ls` shows it'),
+  ).action(async (id: string, options) =>
+    finish(await (await import('./operators.ts')).endSession(id, options, io)),
+  );
+  withExamples(end, ['muster operator sessions end 3pQx0a81bc2d', 'log somebody out']);
 };
 
 const registerTokens: Register = (program, io, finish) => {

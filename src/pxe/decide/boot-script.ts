@@ -7,10 +7,10 @@
 import { timeToTell } from '../../base/clock.ts';
 import { type Millis, parseDuration } from '../../base/duration.ts';
 import { type Fault, firstOf, MusterError } from '../../base/errors.ts';
+import { plainAddress } from '../../base/ip.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Rendered } from '../../ignition/rendered.ts';
 import type { Identity } from '../../machines/machine.ts';
-import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { NamedProfile, Selection } from '../../machines/select.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';

@@ -3,7 +3,7 @@
  * answers what the machine asks from there.
  */
 import { timeToTell } from '../../base/clock.ts';
-import { plainAddress } from '../../machines/reports.ts';
+import { plainAddress } from '../../base/ip.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';

@@ -4,9 +4,10 @@
  * reaches the HTTP port can request one with a MAC from a label. Where Muster gives the addresses,
  * the client's address decides.
  */
+
+import { plainAddress } from '../../base/ip.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Match, Recognition } from '../../machines/recognition.ts';
-import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';

@@ -4,7 +4,7 @@
  * open segment this detects a reader at best, see docs/security.md.
  */
 import { INLINE_REFUSALS, type InlineRefusal, waitsFor } from '../../agent/serve/inline.ts';
-import { plainAddress } from '../../machines/reports.ts';
+import { plainAddress } from '../../base/ip.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { ConfigAnswer, ConfigAsked, ConfigFile } from '../boot.ts';

@@ -1,10 +1,11 @@
 /** Serves first-boot documents of live sessions, and takes the reports of booting machines. */
 import type { Plan } from '../../agent/wire/plan.ts';
 import type { Millis } from '../../base/duration.ts';
+import { plainAddress } from '../../base/ip.ts';
 import { consolePart } from '../../machines/console.ts';
 import { printable } from '../../machines/identity.ts';
 import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
-import { type Disbelief, judgeReport, logTail, MAX_DETAIL, plainAddress } from '../../machines/reports.ts';
+import { type Disbelief, judgeReport, logTail, MAX_DETAIL } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import { CONFIG_TIMEOUT, type LiveSession } from '../../machines/sessions.ts';
 import type { TicketFacts } from '../../machines/tickets.ts';

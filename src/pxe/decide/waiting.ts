@@ -3,9 +3,9 @@
  * whether they still wait, and to report what they are made of.
  */
 import { duration, millis } from '../../base/duration.ts';
+import { plainAddress } from '../../base/ip.ts';
 import { TokenBucket } from '../../base/token-bucket.ts';
 import { readInventory } from '../../machines/inventory.ts';
-import { plainAddress } from '../../machines/reports.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { DiscoveryAnswer, InventoryAnswer } from '../boot.ts';

@@ -7,6 +7,7 @@
 import http from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { MusterError } from '../../base/errors.ts';
+import { plainAddress } from '../../base/ip.ts';
 import { contains, formatIpv4, type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
 import {
   closeGracefully,
@@ -204,11 +205,6 @@ const memoContexts = new WeakMap<
   Socket,
   { readonly networks: readonly ServedNetwork[]; readonly context: ServeContext }
 >();
-
-/** An IPv4 address without the prefix that a dual-stack socket adds. */
-function plainAddress(address: string | undefined): string {
-  return address?.startsWith('::ffff:') ? address.slice(7) : (address ?? '');
-}
 
 function networkOf(
   networks: readonly ServedNetwork[],

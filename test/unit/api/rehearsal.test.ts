@@ -75,7 +75,7 @@ async function newValues(): Promise<Values> {
 
 /**
  * Requests for every route that changes something, in an order in which most of them are carried
- * out. TOKEN and ORDER in a path are the identifiers of the first one that there is.
+ * out. TOKEN, SESSION and ORDER in a path are the identifiers of the first one that there is.
  */
 const requests = ({ certificate, key }: Values): readonly (readonly [string, Asked])[] => [
   ['PUT /v1/operators/ada', { json: { grants: [{ role: 'admin' }] }, would: 'put operator/ada' }],
@@ -90,6 +90,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
     },
   ],
   ['DELETE /v1/tokens/TOKEN', { would: 'delete operator-token/…' }],
+  ['DELETE /v1/sessions/SESSION', { would: 'delete operator-session/…' }],
   ['DELETE /v1/pending/ORDER', { would: 'delete order/…' }],
   ['POST /v1/pending/ORDER/confirm', { would: 'carry out order/…' }],
   ['DELETE /v1/operators/ada', { would: 'delete operator/ada' }],
@@ -238,6 +239,7 @@ async function everything(): Promise<unknown> {
     records: await records(),
     machines: roster.list().map(({ name, status }) => [name, JSON.stringify(status)]),
     operators: [deps.accounts.operators.list(), deps.accounts.operators.tokens()],
+    sessions: deps.accounts.sessions.list(),
     orders: deps.pending?.list().map(({ id }) => id),
     snapshots: await deps.snapshots.list('one'),
     files: [await assets.list(), await assets.partials()],
@@ -303,6 +305,7 @@ function holdOrders({ pending }: World['deps']): void {
 /** The request with the identifiers of the first token and the first order that waits. */
 const filled = (text: string): string =>
   text
+    .replace('SESSION', world.deps.accounts.sessions.list()[0]?.id ?? 'none')
     .replace('TOKEN', world.deps.accounts.operators.tokens()[0]?.id ?? 'none')
     .replace('ORDER', world.deps.pending?.list()[0]?.id ?? 'none')
     .replace('SHA256', SHA256);
@@ -334,6 +337,7 @@ async function compare(text: string, asked: Asked): Promise<readonly string[]> {
 
 it('dryRun changes nothing, and says what the same request then does, or the error that it gets', async () => {
   holdOrders(world.deps);
+  await world.deps.accounts.sessions.begin('eve');
   const wrong: string[] = [];
   for (const [text, asked] of requests(await newValues()))
     wrong.push(...(await compare(text, asked)).map((what) => `${text}: ${what}`));

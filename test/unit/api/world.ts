@@ -14,6 +14,7 @@ import { openOperators } from '../../../src/api/accounts/operators.ts';
 import { openPasskeys } from '../../../src/api/accounts/passkeys.ts';
 import { Passwords } from '../../../src/api/accounts/passwords.ts';
 import type { ProviderLogins } from '../../../src/api/accounts/provider-logins.ts';
+import { openSessions } from '../../../src/api/accounts/sessions.ts';
 import { createActions } from '../../../src/api/actions.ts';
 import { type ApiDeps, startApi } from '../../../src/api/api.server.ts';
 import type { Route } from '../../../src/api/handler.ts';
@@ -451,6 +452,7 @@ export async function openWorld(
       operators: await openOperators({ store, clock, log }),
       passkeys: await openPasskeys({ store, clock, log }),
       passwords: new Passwords({ cost: CHEAP }),
+      sessions: await openSessions({ store, clock, log }),
       clock,
       provider: provider?.(clock),
     }),

@@ -123,6 +123,17 @@ describe('the chain of the security log', () => {
     });
   });
 
+  test('a log of which nothing is signed is not whole, however short it is', () => {
+    const written = rewritten(
+      lines.filter((line) => entryOf(line).kind !== 'audit.checkpoint').slice(0, 5),
+      0,
+    );
+    expect(verdictOf(written, key.keys)).toMatchObject({
+      ok: false,
+      problems: [{ code: 'unsigned', sequence: 1 }],
+    });
+  });
+
   test('a log whose hashes were all computed again is found by its next checkpoint', () => {
     fc.assert(
       fc.property(fc.integer({ min: 0, max: LAST - 2 }), (n) => {

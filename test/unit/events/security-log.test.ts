@@ -96,13 +96,14 @@ describe('the security log on the disk', () => {
     await security.durable();
     expect((await entries()).map((entry) => [entry.kind, entry.actor])).toEqual([
       ['audit.opened', undefined],
+      ['audit.checkpoint', undefined],
       ['document.applied', undefined],
       ['machine.accepted', actor],
     ]);
     expect((await stat(directory)).mode & 0o777).toBe(0o700);
     expect((await stat(join(directory, (await segments())[0]!))).mode & 0o777).toBe(0o600);
     await security.close();
-    expect(await verdict()).toMatchObject({ ok: true, signedTo: 3, notes: [] });
+    expect(await verdict()).toMatchObject({ ok: true, signedTo: 4, notes: [] });
   });
 
   test('what a request leaves behind runs in nobody’s name', async () => {
@@ -116,27 +117,27 @@ describe('the security log on the disk', () => {
     expect((await entries()).find(({ subject }) => subject === 'late')?.actor).toBeUndefined();
   });
 
-  test('continues over restarts in one chain, and signs each time when it ends', async () => {
+  test('continues over restarts in one chain, and signs each time when it begins and ends', async () => {
     for (let n = 1; n <= 3; n++) {
       const { security, applied } = await start();
       applied(2);
       await security.close();
     }
     expect((await entries()).map(({ sequence }) => sequence)).toEqual(
-      Array.from({ length: 12 }, (_, n) => n + 1),
+      Array.from({ length: 15 }, (_, n) => n + 1),
     );
-    expect(await verdict()).toMatchObject({ ok: true, entries: 12, checkpoints: 3, notes: [] });
+    expect(await verdict()).toMatchObject({ ok: true, entries: 15, checkpoints: 6, notes: [] });
   });
 
-  test('is signed every hour in which something happened', async () => {
+  test('is signed every minute in which something happened', async () => {
     const { security, applied, clock } = await start();
     applied(1);
-    clock.advance(duration('1h'));
+    clock.advance(duration('1m'));
     await security.durable();
-    expect(security.status().checkpoint?.sequence).toBe(2);
-    clock.advance(duration('5h'));
+    expect(security.status().checkpoint?.sequence).toBe(3);
+    clock.advance(duration('5m'));
     await security.durable();
-    expect(security.status().head?.sequence).toBe(3);
+    expect(security.status().head?.sequence).toBe(4);
     await security.close();
   });
 
@@ -148,7 +149,7 @@ describe('the security log on the disk', () => {
     await appendFile(join(directory, name!), (await linesOf())[3]!.slice(0, 100));
     const second = await start();
     await second.security.close();
-    expect((await entries()).map(({ kind }) => kind).slice(5)).toEqual([
+    expect((await entries()).map(({ kind }) => kind).slice(6)).toEqual([
       'audit.torn',
       'audit.opened',
       'audit.checkpoint',
@@ -164,7 +165,7 @@ describe('the security log on the disk', () => {
     await writeFile(path, `${(await linesOf()).slice(0, 10).join('\n')}\n`);
     const second = await start();
     await second.security.close();
-    expect(second.lines).toEqual([expect.stringContaining('it ends with entry 10, and entry 21 existed')]);
+    expect(second.lines).toEqual([expect.stringContaining('it ends with entry 10, and entry 22 existed')]);
     expect((await entries()).at(-2)).toMatchObject({ kind: 'audit.alarm', reason: { code: 'log_cut' } });
     expect((await verdict()).problems).toMatchObject([{ code: 'missing', sequence: 11 }]);
   });
@@ -278,9 +279,9 @@ describe('the security log on the disk', () => {
     applied(4);
     end();
     applied(1);
-    expect(seen).toEqual([2, 3, 4, 5]);
+    expect(seen).toEqual([3, 4, 5, 6]);
     const numbers = (filter: object) => security.list(filter).map(({ sequence }) => sequence);
-    expect(numbers({ limit: 2 })).toEqual([5, 6]);
+    expect(numbers({ limit: 2 })).toEqual([6, 7]);
     expect(numbers({ after: 2, limit: 2 })).toEqual([3, 4]);
     await security.close();
   });

@@ -2,17 +2,12 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
+import { plainAddress } from '../../../src/base/ip.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { readIdentity, serialKey, uuidKey } from '../../../src/machines/identity.ts';
 import type { BootSession, MachineStatus } from '../../../src/machines/machine.ts';
 import { isUsableMac } from '../../../src/machines/placeholders.ts';
-import {
-  DISBELIEF,
-  judgeReport,
-  logTail,
-  MAX_LOG_TAIL,
-  plainAddress,
-} from '../../../src/machines/reports.ts';
+import { DISBELIEF, judgeReport, logTail, MAX_LOG_TAIL } from '../../../src/machines/reports.ts';
 import { createSessions } from '../../../src/machines/sessions.ts';
 import { foldSeen, mergeSighting, readSession, readStatus } from '../../../src/machines/status.ts';
 import { jsonMutants, xorshift } from '../pxe/tftp/mutate.ts';

@@ -126,6 +126,18 @@ describe('somebody whom the identity provider knows', () => {
 });
 
 describe('an answer of the provider', () => {
+  it('that a browser brings which began no log-in is nobody’s failed log-in', async () => {
+    const address = `${page}/v1/login/provider/return?code=x`;
+    for (let n = 0; n < 7; n++)
+      await newBrowser()
+        .open(address)
+        .catch(() => undefined);
+    const kinds = world.deps.events.list({}).map(({ kind }) => kind);
+    expect(kinds).not.toContain('operator.login-refused');
+    await logIn('ada');
+    expect(await whoIs()).toMatchObject({ name: 'oidc+ada' });
+  });
+
   it('counts once', async () => {
     const stolen = newBrowser();
     stolen.stopAt = `${page}/v1/login/provider/return`;
