@@ -13,6 +13,7 @@ import { followClock } from './wiring/clock.ts';
 import { openClusters } from './wiring/clusters.ts';
 import { daemonOf, keepMemorySmall } from './wiring/daemon.ts';
 import { listenToOperators } from './wiring/operators.ts';
+import { ofThisHost } from './wiring/outside.files.ts';
 import { openState } from './wiring/state.ts';
 
 /**
@@ -33,7 +34,8 @@ export async function serve(options: ServeOptions): Promise<void> {
   const stopping = new AbortController();
   const systemCalls = openSystemCalls({ env: process.env, log });
   const clock = new HostClock({ source: systemClock, passed: passedTime() });
-  const common = { clock, log, metrics, signal: stopping.signal, systemCalls };
+  const outside = ofThisHost();
+  const common = { clock, log, metrics, signal: stopping.signal, systemCalls, outside };
   const manager = connectServiceManager({ env: process.env, clock: systemClock, log });
   const ended = Promise.withResolvers<void>();
   // The part that was opened last is closed first, also when starting fails half-way.

@@ -1,8 +1,7 @@
 /** Wires the listeners that machines use before they have a system: DHCP, TFTP and HTTP. */
-import { type InheritedSocket, inheritedSockets } from '../base/inherited.ts';
+import type { InheritedSocket } from '../base/inherited.ts';
 import { parseIpv4 } from '../base/ipv4.ts';
 import type { Standing } from '../base/limits.server.ts';
-import { openDatagrams } from '../base/open-datagrams.socket.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { render } from '../ignition/render.ts';
 import { createAddressOwners } from '../pxe/address-owners.ts';
@@ -10,7 +9,6 @@ import { createBootService } from '../pxe/decide/boot-service.ts';
 import { startDhcp } from '../pxe/dhcp/dhcp.socket.ts';
 import { createGate, createNoteRefusal } from '../pxe/gate.ts';
 import { startMachineHttp } from '../pxe/http/machines.server.ts';
-import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
 import { createKnownAddresses } from '../pxe/known-addresses.ts';
 import { followNetworks } from '../pxe/live-networks.ts';
 import { startTftp } from '../pxe/tftp/tftp.socket.ts';
@@ -43,24 +41,24 @@ export type CloseListener = () => Promise<void>;
  */
 export function createBoot(
   options: ServeOptions,
-  { clock, log, metrics, signal, systemCalls }: Common,
+  { clock, log, metrics, signal, systemCalls, outside }: Common,
   { catalog, memberships, roster, assets, events, agents, consoles, leases, store, releases }: BootState,
   closing: AsyncDisposableStack,
 ) {
-  const sockets = inheritedSockets(process.env, process.pid);
-  const io = openDatagrams({ env: process.env, log, metrics });
+  const { sockets } = outside;
+  const io = outside.openDatagrams({ env: process.env, log, metrics });
   const networks = followNetworks({
     catalog,
-    addresses: hostAddresses,
+    addresses: outside.addresses,
     interfaces: interfacesOf(sockets),
-    indexOf: interfaceIndex,
+    indexOf: outside.indexOf,
     httpPort: options.httpPort,
     clock,
     log,
     signal,
   });
   const known = createKnownAddresses({
-    own: () => hostAddresses().map(({ address }) => address),
+    own: () => outside.addresses().map(({ address }) => address),
     catalog,
     clock,
   });

@@ -4,7 +4,6 @@ import { AGENT_BUNDLE } from '../agent/scripts/bundle.ts';
 import type { PlannedPoll } from '../agent/serve/agent-api.ts';
 import type { AgentPlanner } from '../agent/wire/protocol.ts';
 import type { Clock } from '../base/clock.ts';
-import { postAndRead } from '../base/post.socket.ts';
 import type { Snapshots } from '../cluster/backup/snapshots.ts';
 import { type ClusterAgents, createBuilds } from '../cluster/change/agents/builds.ts';
 import { agentUpgrade } from '../cluster/change/agents/kind.ts';
@@ -29,7 +28,6 @@ import { openRollouts } from '../cluster/change/rollouts.ts';
 import { startRotationsByAge } from '../cluster/change/rotation/by-age.ts';
 import { rotationOrders } from '../cluster/change/rotation/prepare.ts';
 import { rotation } from '../cluster/change/rotation/rotation.ts';
-import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { underWayOf } from '../cluster/change/under-way.ts';
 import { followDocuments } from '../cluster/change/upgrade/follow.ts';
 import type { UpgradeOrder } from '../cluster/change/upgrade/order.ts';
@@ -73,7 +71,7 @@ interface ChangesOf {
 
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
-  { clock, log, metrics, signal }: Common,
+  { clock, log, metrics, signal, outside }: Common,
   { store, events, pki, life, releases, catalog, artifacts, roster, agents, given }: State,
   { clusters, kubes, reads, founder, founding, watch, health, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
@@ -90,7 +88,7 @@ export async function openClusterChanges(
       changes.running(cluster)?.paused ? 'The change of the cluster is paused.' : undefined,
     trustEnded: (cluster) => underWay(cluster, 'rotation') !== undefined && rotating.trustEnded(cluster),
   });
-  const storedValues = createStoredValues({ pki, clock, signal });
+  const storedValues = outside.createStoredValues({ pki, clock, signal });
   const rotating = rotation({ pki, clusters, kubes, storedValues, clock });
   const underWay = <Order>(cluster: string, of: string): ChangeRecord<Order> | undefined => {
     const found = changes.record(cluster);
@@ -100,7 +98,7 @@ export async function openClusterChanges(
   const hooks = await openHooks({
     ...{ store, clock, log, events, catalog, signal },
     secret: (name, key) => given.value(name, key),
-    post: postAndRead,
+    post: outside.post,
     newId: randomUUID,
   });
   const windows = windowsOf({ catalog, clock });
@@ -153,7 +151,7 @@ export async function openClusterChanges(
     clusters,
     holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster) ?? watch.holds(cluster),
     ownMachines,
-    kinds,
+    kinds: [...kinds, ...outside.kinds],
     settled,
   });
   closing.defer(() => changes.close());

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { ClockVerdict } from '../base/clock-judge.ts';
 import { duration } from '../base/duration.ts';
 import { parsed } from '../base/foreign-json.ts';
+import type { HostClock } from '../base/host-clock.ts';
 import { askTimeServers } from '../base/sntp.socket.ts';
 import { isSynchronized } from '../cli/doctor/host.files.ts';
 import { redate } from '../pki/redate.ts';
@@ -30,7 +31,7 @@ async function storedTime(store: Pick<Store, 'get'>): Promise<number | undefined
 
 /** Follows the clock until the returned function is called. */
 export async function followClock(
-  { clock, log, metrics }: Common,
+  { clock, log, metrics }: Pick<Common, 'log' | 'metrics'> & { readonly clock: HostClock },
   { agents, catalog, events, pki, store }: State,
 ): Promise<() => Promise<void>> {
   let storedAt = -STORE_EVERY;

@@ -19,7 +19,7 @@ import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
 import type { GoingDown } from '../cluster/etcd/executor.ts';
 import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
-import { createGateways, type Etcd } from '../cluster/etcd/gateway.socket.ts';
+import type { Etcd } from '../cluster/etcd/gateway.socket.ts';
 import { type EtcdWatch, startEtcdWatch } from '../cluster/health/etcd-watch.ts';
 import { createHealth, type Health } from '../cluster/health/health.ts';
 import { type HealthMetrics, measureHealth } from '../cluster/health/health-metrics.ts';
@@ -34,7 +34,7 @@ import {
   userEtcdClient,
   userKubeconfig,
 } from '../cluster/joining/user-credentials.ts';
-import { createKubes } from '../cluster/kube.socket.ts';
+import type { createKubes } from '../cluster/kube.socket.ts';
 import { openAppliedObjects } from '../cluster/objects/applied.ts';
 import { withWebhookSecrets } from '../cluster/plan/apiserver.ts';
 import { openPresentObjects } from '../cluster/plan/desired-objects.ts';
@@ -63,11 +63,11 @@ export async function openClusters(
   boot: Boot,
   closing: AsyncDisposableStack,
 ) {
-  const { clock, log, metrics, signal } = common;
+  const { clock, log, metrics, signal, outside } = common;
   const { catalog, memberships, roster, events, store, agents, pki, tokens } = state;
   const { releases, life, artifacts, addons, assets, given } = state;
   const networks = boot.networks.served;
-  const gateway = gatewaysWhileServing(life, createGateways({ pki, clock, signal }));
+  const gateway = gatewaysWhileServing(life, outside.createGateways({ pki, clock, signal }));
   const founder = createFounder({ store, clock, log, events, gateway });
   closing.defer(() => founder.close());
   await founder.resume();
@@ -83,7 +83,7 @@ export async function openClusters(
   const snapshots = snapshotsOf(options, { clock, log }, state, founder, watch);
   closing.defer(() => snapshots.close());
   await snapshots.resume(founder.records().map(({ cluster }) => cluster));
-  const kubes = kubesWhileServing(life, createKubes({ pki, clock, signal }));
+  const kubes = kubesWhileServing(life, outside.createKubes({ pki, clock, signal }));
   const membersWait = (cluster: string) => whyMembersWait(changes.running(cluster));
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });

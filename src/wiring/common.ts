@@ -1,15 +1,45 @@
 /** The dependencies that nearly every part of the server takes. */
-import type { HostClock } from '../base/host-clock.ts';
+import type { Clock } from '../base/clock.ts';
+import type { ClockWitnesses } from '../base/host-clock.ts';
+import type { InheritedSocket } from '../base/inherited.ts';
+import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
+import type { openDatagrams } from '../base/open-datagrams.socket.ts';
 import type { DaemonLog } from '../base/pino.files.ts';
+import type { PostAndRead } from '../base/post.socket.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
+import type { AnyKind } from '../cluster/change/kind.ts';
+import type { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
+import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
+import type { createKubes } from '../cluster/kube.socket.ts';
+import type { startVault } from '../pki/vault-key.files.ts';
+import type { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import type { openSqliteStore } from '../store/sqlite.files.ts';
 
 export interface Common {
-  readonly clock: HostClock;
-  readonly log: DaemonLog;
+  readonly clock: Clock & ClockWitnesses;
+  readonly log: Log & Pick<DaemonLog, 'unredacted'>;
   readonly metrics: Metrics;
   /** Aborts when the server stops. */
   readonly signal: AbortSignal;
   /** Undefined where they cannot be used. */
   readonly systemCalls?: SystemCalls | undefined;
+  readonly outside: Outside;
+}
+
+/** Where the server reaches out of its process; `outside.files.ts` has the real ones. */
+export interface Outside {
+  readonly openStore: typeof openSqliteStore;
+  readonly startVault: typeof startVault;
+  /** The sockets that the process inherited. */
+  readonly sockets: readonly InheritedSocket[];
+  readonly openDatagrams: typeof openDatagrams;
+  readonly addresses: () => ReturnType<typeof hostAddresses>;
+  readonly indexOf: typeof interfaceIndex;
+  readonly createGateways: typeof createGateways;
+  readonly createKubes: typeof createKubes;
+  readonly createStoredValues: typeof createStoredValues;
+  readonly post: PostAndRead;
+  /** Kinds of change besides Muster's own. */
+  readonly kinds: readonly AnyKind[];
 }

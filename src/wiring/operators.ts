@@ -9,7 +9,7 @@ import { openPasskeys } from '../api/accounts/passkeys.ts';
 import { Passwords } from '../api/accounts/passwords.ts';
 import { openSessions } from '../api/accounts/sessions.ts';
 import { createActions } from '../api/actions.ts';
-import { startApi } from '../api/api.server.ts';
+import { type ApiDeps, startApi } from '../api/api.server.ts';
 import type { Daemon } from '../api/daemon.ts';
 import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
@@ -43,6 +43,61 @@ export async function listenToOperators(
   daemon: Daemon,
   opened: (close: CloseListener) => void,
 ): Promise<void> {
+  const { clock, log, metrics } = common;
+  const { store, events, pki, agents } = state;
+  const { socket, metricsListen, operatorsListen, operatorsName } = options;
+  const accounts = new Accounts({
+    operators: await openOperators({ store, clock, log }),
+    passkeys: await openPasskeys({ store, clock, log }),
+    passwords: new Passwords(),
+    sessions: await openSessions({ store, clock, log }),
+    provider: providerLogins(options, clock),
+    clock,
+  });
+  const tls = operatorsListen && (await operatorsTls(options, common, state));
+  let shown = tls;
+  const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
+  opened(() => endings.close());
+  watchEvents(options, common, state, opened);
+  const page = operatorsListen && pageRoutes();
+  const api = await startApi({
+    listen: {
+      socket,
+      ...(metricsListen ? { metrics: metricsListen } : {}),
+      ...(operatorsListen && tls && { https: { ...operatorsListen, ...tls } }),
+    },
+    ...(page && { page }),
+    deps: operatorDeps(options, common, state, boot, clusters, {
+      daemon,
+      accounts,
+      page: operatorsListen && pageOf(operatorsListen, operatorsName),
+      pageAuthority: () => shown?.fingerprint,
+      endings,
+    }),
+  });
+  opened(() => api.close());
+  if (tls === undefined || operatorsListen === undefined) return;
+  const renewed = (next: OperatorsTls) => {
+    shown = next;
+    api.renew(next.pair);
+  };
+  opened(followOperatorsTls(options, common, state, tls, renewed));
+  log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
+  if (page === undefined)
+    log.warn({}, 'the web page is not built, so only the API is there: run `make page`');
+  const first = await firstLink(accounts.operators, pageOf(operatorsListen, operatorsName));
+  showFirstLink(first, options, log);
+}
+
+/** What operators' requests need of the server, by name. */
+export function operatorDeps(
+  options: ServeOptions,
+  common: Common,
+  state: State,
+  boot: Boot,
+  clusters: Clusters,
+  shown: Pick<ApiDeps, 'daemon' | 'accounts' | 'page' | 'pageAuthority' | 'endings'>,
+): ApiDeps {
   const { clock, log, metrics, systemCalls } = common;
   const {
     catalog,
@@ -64,92 +119,53 @@ export async function listenToOperators(
     snapshotFiles,
     consoles,
   } = state;
-  const { socket, metricsListen, operatorsListen, operatorsName } = options;
-  const accounts = new Accounts({
-    operators: await openOperators({ store, clock, log }),
-    passkeys: await openPasskeys({ store, clock, log }),
-    passwords: new Passwords(),
-    sessions: await openSessions({ store, clock, log }),
-    provider: providerLogins(options, clock),
-    clock,
-  });
-  const tls = operatorsListen && (await operatorsTls(options, common, state));
-  let shown = tls;
-  const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
-  opened(() => endings.close());
-  watchEvents(options, common, state, opened);
   const quarantine = { roster, identities: agents.identities, events, clock };
-  const page = operatorsListen && pageRoutes();
-  const api = await startApi({
-    listen: {
-      socket,
-      ...(metricsListen ? { metrics: metricsListen } : {}),
-      ...(operatorsListen && tls && { https: { ...operatorsListen, ...tls } }),
+  return {
+    ...shown,
+    systemCalls,
+    catalog,
+    assets,
+    artifacts,
+    roster,
+    leases,
+    inventories: agents.inventories,
+    consoles,
+    kubelets: () => kubeletsIn(artifacts),
+    events,
+    security,
+    pending: options.requireSecondPerson ? new PendingOrders(clock) : undefined,
+    actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
+    accept: (name, choices) =>
+      acceptMachine({ catalog, roster, events, inventories: agents.inventories }, name, choices),
+    preview: boot.service,
+    addons,
+    founding: clusters.founding,
+    running: releases,
+    snapshots: clusters.snapshots,
+    hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
+    ...{ changes: clusters.changes, imageOf: clusters.imageOf, laterKeys: clusters.laterKeys },
+    builds: clusters.builds,
+    health: clusters.health,
+    etcdSpace: clusters.watch,
+    membership: clusters.membership,
+    waiting: clusters.waiting,
+    ...clusters.credentials,
+    quarantine: {
+      hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
+      release: (machine) => releaseMachine(quarantine, machine),
+      leaveEtcd: clusters.quarantinedMembers.leave,
+      returnToEtcd: clusters.quarantinedMembers.release,
     },
-    ...(page && { page }),
-    deps: {
-      systemCalls,
-      catalog,
-      assets,
-      artifacts,
-      roster,
-      leases,
-      inventories: agents.inventories,
-      consoles,
-      kubelets: () => kubeletsIn(artifacts),
-      events,
-      security,
-      accounts,
-      pending: options.requireSecondPerson ? new PendingOrders(clock) : undefined,
-      page: operatorsListen && pageOf(operatorsListen, operatorsName),
-      pageAuthority: () => shown?.fingerprint,
-      actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
-      accept: (name, choices) =>
-        acceptMachine({ catalog, roster, events, inventories: agents.inventories }, name, choices),
-      preview: boot.service,
-      addons,
-      founding: clusters.founding,
-      running: releases,
-      snapshots: clusters.snapshots,
-      hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
-      ...{ changes: clusters.changes, imageOf: clusters.imageOf, laterKeys: clusters.laterKeys },
-      builds: clusters.builds,
-      health: clusters.health,
-      etcdSpace: clusters.watch,
-      membership: clusters.membership,
-      waiting: clusters.waiting,
-      ...clusters.credentials,
-      quarantine: {
-        hold: (machine, why, deletePods) => quarantineMachine(quarantine, machine, { why, deletePods }),
-        release: (machine) => releaseMachine(quarantine, machine),
-        leaveEtcd: clusters.quarantinedMembers.leave,
-        returnToEtcd: clusters.quarantinedMembers.release,
-      },
-      resolved: clusters.resolved,
-      secrets: { given, users: secretUsers },
-      pki,
-      exports: openExports({ store, pki, clock }),
-      endings,
-      resealSnapshots: () => snapshotFiles.rewrap(),
-      agents,
-      daemon,
-      metrics,
-      clock,
-      log,
-    },
-  });
-  opened(() => api.close());
-  if (tls === undefined || operatorsListen === undefined) return;
-  const renewed = (next: OperatorsTls) => {
-    shown = next;
-    api.renew(next.pair);
+    resolved: clusters.resolved,
+    secrets: { given, users: secretUsers },
+    pki,
+    exports: openExports({ store, pki, clock }),
+    resealSnapshots: () => snapshotFiles.rewrap(),
+    agents,
+    metrics,
+    clock,
+    log,
   };
-  opened(followOperatorsTls(options, common, state, tls, renewed));
-  log.info({ port: api.httpsPort, authority: tls.fingerprint }, 'operators log in over HTTPS');
-  if (page === undefined)
-    log.warn({}, 'the web page is not built, so only the API is there: run `make page`');
-  const first = await firstLink(accounts.operators, pageOf(operatorsListen, operatorsName));
-  showFirstLink(first, options, log);
 }
 
 /** The versions of kubelet that this boot host has. */

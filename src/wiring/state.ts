@@ -27,7 +27,6 @@ import { openGivenSecrets } from '../pki/given-secrets.ts';
 import { openPki } from '../pki/pki.ts';
 import { openSecrets } from '../pki/secrets.ts';
 import type { Vault } from '../pki/vault.ts';
-import { startVault } from '../pki/vault-key.files.ts';
 import { type Assets, openAssets } from '../pxe/assets/assets.files.ts';
 import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
 import { openLeaseBook } from '../pxe/dhcp/leases.ts';
@@ -36,9 +35,8 @@ import type { LateCheck } from '../resources/catalog.ts';
 import { secretCheck } from '../resources/check-secrets.ts';
 import { PKI_PREFIX } from '../store/keys.ts';
 import { openLife } from '../store/life.ts';
-import { openSqliteStore } from '../store/sqlite.files.ts';
 import type { Store } from '../store/store.ts';
-import type { Common } from './common.ts';
+import type { Common, Outside } from './common.ts';
 import { openSecurity } from './security.ts';
 
 export type State = Awaited<ReturnType<typeof openState>>;
@@ -59,7 +57,7 @@ export async function openState(
   closing: AsyncDisposableStack,
   broken: (error: Error) => void,
 ) {
-  const { clock, log, metrics, signal } = common;
+  const { clock, log, metrics, signal, outside } = common;
   const acting = createActing();
   const limit = new PacketLimit();
   const events = createEventLog({ clock, log, metrics, acting, limit, ...EVENTS });
@@ -74,7 +72,7 @@ export async function openState(
   closing.defer(logEvents(events, log.unredacted));
   /** Why the disk refused the last commit; undefined while commits succeed. */
   const disk: { failure: string | undefined } = { failure: undefined };
-  const store = await openSqliteStore({
+  const store = await outside.openStore({
     path: join(options.state, 'muster.db'),
     log,
     metrics,
@@ -84,7 +82,7 @@ export async function openState(
     },
   });
   closing.defer(() => store.close());
-  const vault = await openStartVault(options, store, log);
+  const vault = await openStartVault(options, outside, store, log);
   const life = await openLife({ store, clock, log });
   const secrets = openSecrets({ store, vault });
   const given = await openGivenSecrets({ store, vault, secrets, clock, log });
@@ -175,8 +173,13 @@ function judging({ state }: ServeOptions, book: ArtifactBook, assets: Assets): L
   return judgeWith(createJudge({ program, run: runByUnit(), withinMs: JUDGED_WITHIN_MS }));
 }
 
-async function openStartVault(options: ServeOptions, store: Pick<Store, 'list'>, log: Log): Promise<Vault> {
-  return startVault({
+async function openStartVault(
+  options: ServeOptions,
+  outside: Pick<Outside, 'startVault'>,
+  store: Pick<Store, 'list'>,
+  log: Log,
+): Promise<Vault> {
+  return outside.startVault({
     file: options.vaultKey,
     credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
     state: options.state,

@@ -1,0 +1,25 @@
+/** What the server uses of its host: files, sockets, interfaces, and the clusters' own servers. */
+import { inheritedSockets } from '../base/inherited.ts';
+import { openDatagrams } from '../base/open-datagrams.socket.ts';
+import { postAndRead } from '../base/post.socket.ts';
+import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
+import { createGateways } from '../cluster/etcd/gateway.socket.ts';
+import { createKubes } from '../cluster/kube.socket.ts';
+import { startVault } from '../pki/vault-key.files.ts';
+import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import { openSqliteStore } from '../store/sqlite.files.ts';
+import type { Outside } from './common.ts';
+
+export const ofThisHost = (): Outside => ({
+  openStore: openSqliteStore,
+  startVault,
+  sockets: inheritedSockets(process.env, process.pid),
+  openDatagrams,
+  addresses: hostAddresses,
+  indexOf: interfaceIndex,
+  createGateways,
+  createKubes,
+  createStoredValues,
+  post: postAndRead,
+  kinds: [],
+});
