@@ -173,7 +173,7 @@ export async function openClusterChanges(
   return {
     rollouts,
     builds,
-    running: changes.running,
+    engine: changes,
     underWay: (of: ResolvedCluster) => underWayOf(changes, of, clock.now()),
     planned,
     /** Which versions a machine may have now. */

@@ -84,7 +84,7 @@ export async function openClusters(
   closing.defer(() => snapshots.close());
   await snapshots.resume(founder.records().map(({ cluster }) => cluster));
   const kubes = kubesWhileServing(life, outside.createKubes({ pki, clock, signal }));
-  const membersWait = (cluster: string) => whyMembersWait(changes.running(cluster));
+  const membersWait = (cluster: string) => whyMembersWait(changes.engine.running(cluster));
   const founding = foundingOrders(clusters, founder, () => clock.now(), membersWait);
   const supplies = createSupplies({ networks, roster, book: artifacts, agentPort: agents.port });
   const reads = (cluster: string, member: MemberAddress) => gateway(cluster).reads(member);
@@ -92,13 +92,13 @@ export async function openClusters(
   const look: Health['look'] = (...asked) => health.look(...asked);
   const of = { clusters, kubes, reads, founder, founding, supplies, snapshots, watch, boot: boot.service };
   const changes = await openClusterChanges(common, state, { ...of, health: { look } }, closing);
-  changing.is = (cluster) => changes.running(cluster) !== undefined;
+  changing.is = (cluster) => changes.engine.running(cluster) !== undefined;
   changing.goingDown = changes.rollouts.goingDown;
   founder.begin(changing.goingDown);
   await watch.resume();
   const planner = createPlanner({
     ...{ catalog, clusters, pki, events, clock },
-    running: changes.running,
+    running: changes.engine.running,
     etcd: createEtcdPlanner(founder),
     departures: founder,
     tokens,
@@ -160,6 +160,7 @@ export async function openClusters(
   };
   return {
     ...{ founding, snapshots, health, membership, watch },
+    engine: changes.engine,
     ...{ changes: changes.orders, imageOf: changes.imageOf, laterKeys: changes.laterKeys },
     builds: changes.builds,
     quarantinedMembers: createQuarantinedMembers({ founder, clusters, departures }),

@@ -7,6 +7,7 @@ import { firstLink } from '../api/accounts/first-link.ts';
 import { openOperators } from '../api/accounts/operators.ts';
 import { openPasskeys } from '../api/accounts/passkeys.ts';
 import { Passwords } from '../api/accounts/passwords.ts';
+import type { ProviderLogins } from '../api/accounts/provider-logins.ts';
 import { openSessions } from '../api/accounts/sessions.ts';
 import { createActions } from '../api/actions.ts';
 import { type ApiDeps, startApi } from '../api/api.server.ts';
@@ -44,16 +45,9 @@ export async function listenToOperators(
   opened: (close: CloseListener) => void,
 ): Promise<void> {
   const { clock, log, metrics } = common;
-  const { store, events, pki, agents } = state;
+  const { events, pki, agents } = state;
   const { socket, metricsListen, operatorsListen, operatorsName } = options;
-  const accounts = new Accounts({
-    operators: await openOperators({ store, clock, log }),
-    passkeys: await openPasskeys({ store, clock, log }),
-    passwords: new Passwords(),
-    sessions: await openSessions({ store, clock, log }),
-    provider: providerLogins(options, clock),
-    clock,
-  });
+  const accounts = await openAccounts(common, state, new Passwords(), providerLogins(options, clock));
   const tls = operatorsListen && (await operatorsTls(options, common, state));
   let shown = tls;
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
@@ -87,6 +81,21 @@ export async function listenToOperators(
     log.warn({}, 'the web page is not built, so only the API is there: run `make page`');
   const first = await firstLink(accounts.operators, pageOf(operatorsListen, operatorsName));
   showFirstLink(first, options, log);
+}
+
+/** Reads the accounts of operators from the store. */
+export async function openAccounts(
+  { clock, log }: Pick<Common, 'clock' | 'log'>,
+  { store }: Pick<State, 'store'>,
+  passwords: Passwords,
+  provider: ProviderLogins | undefined,
+): Promise<Accounts> {
+  return new Accounts({
+    operators: await openOperators({ store, clock, log }),
+    passkeys: await openPasskeys({ store, clock, log }),
+    sessions: await openSessions({ store, clock, log }),
+    ...{ passwords, provider, clock },
+  });
 }
 
 /** What operators' requests need of the server, by name. */

@@ -180,10 +180,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['POST /v1/clusters/one/add-node', { json: machines, would: 'put document/Cluster/one' }],
   ['POST /v1/clusters/one/remove-node', { json: { machines: ['none'] }, would: 'E_NOT_FOUND' }],
   ['POST /v1/clusters/one/remove-node', { json: machines, would: 'put founding/one' }],
-  [
-    'POST /v1/clusters/one/reclaim-space',
-    { json: confirm, would: 'reclaim the space of etcd of one', unseen: true },
-  ],
+  ['POST /v1/clusters/one/reclaim-space', { json: confirm, would: 'E_ETCD_SPACE' }],
   ['POST /v1/clusters/one/backup', { would: 'order a snapshot of one' }],
   ['POST /v1/clusters/one/backups/x/verify', { would: 'E_NOT_FOUND' }],
   ['POST /v1/clusters/one/backups/x/content', { would: 'E_NOT_FOUND' }],

@@ -129,6 +129,7 @@ test('a change is shown, paused, resumed, rolled back and followed', async () =>
   expect((await change('roll-back')).code).toBe(0);
   expect(world.changes.record('blue')).toMatchObject({ route: 'back', step: 'release' });
   expect((await change('roll-back')).code).not.toBe(0);
+  world.servers.kube = async () => ({ body: { items: [] }, text: '', date: 0 });
   await world.changes.look('blue');
   expect(await change('watch')).toMatchObject({ code: 1, out: expect.stringContaining('rolled back') });
 });

@@ -1,0 +1,83 @@
+/** What the server's wiring takes, for tests: a store in memory, no sockets, nobody who answers. */
+import { ManualClock } from '../../src/base/clock.ts';
+import { silentLog } from '../../src/base/log.ts';
+import { createMetrics } from '../../src/base/metrics.ts';
+import { nodeDatagrams } from '../../src/base/node-datagrams.socket.ts';
+import { openSystemCalls } from '../../src/base/system-calls.socket.ts';
+import type { ServeOptions } from '../../src/cli/serve/options.ts';
+import { gatewayOf } from '../../src/cluster/etcd/gateway.socket.ts';
+import type { Kube } from '../../src/cluster/kube.ts';
+import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import { openMemoryStore } from '../../src/store/memory.ts';
+import type { Common, Outside } from '../../src/wiring/common.ts';
+
+const nobody = () => Promise.reject(new Error('nobody answers here'));
+
+interface Wished extends Partial<ServeOptions> {
+  /** The state directory. */
+  readonly state: string;
+  readonly addresses?: ReturnType<Outside['addresses']>;
+  readonly kinds?: Outside['kinds'];
+}
+
+/**
+ * Options and parts of a server in `state`. `closing` closes what is opened with them; `servers`
+ * answer as tests set them.
+ */
+export function wired({ addresses = [], kinds = [], ...wished }: Wished) {
+  const servers: { kube: Kube } = { kube: nobody };
+  const closing = new AsyncDisposableStack();
+  const stop = new AbortController();
+  closing.defer(() => stop.abort());
+  const clock = Object.assign(new ManualClock(), { heard: () => {} });
+  const store = Object.assign(openMemoryStore(), { copyTo: nobody });
+  const vault = vaultFrom(newVaultKey(), 'test');
+  const outside: Outside = {
+    openStore: async () => store,
+    startVault: () => vault,
+    sockets: addresses.map((one) => ({ fd: -1, name: `dhcp-${one.interface}` })),
+    openDatagrams: () => ({ datagrams: nodeDatagrams, kernel: undefined }),
+    addresses: () => addresses,
+    indexOf: () => 1,
+    createGateways: () => () => gatewayOf(nobody),
+    createKubes:
+      () =>
+      () =>
+      (...asked) =>
+        servers.kube(...asked),
+    createStoredValues: () => nobody,
+    post: nobody,
+    kinds,
+  };
+  const common: Common = {
+    clock,
+    log: Object.assign({ ...silentLog }, { unredacted: silentLog }),
+    metrics: createMetrics(),
+    signal: stop.signal,
+    systemCalls: openSystemCalls({ env: process.env, log: silentLog }),
+    outside,
+  };
+  const options: ServeOptions = {
+    config: undefined,
+    socket: '',
+    interfaces: [],
+    httpPort: 8080,
+    agentPort: 0,
+    vaultKey: undefined,
+    metricsListen: undefined,
+    operatorsListen: undefined,
+    operatorsName: undefined,
+    operatorsPair: undefined,
+    operatorsClientCa: undefined,
+    oidc: undefined,
+    otlpEndpoint: undefined,
+    requireSecondPerson: false,
+    loaders: [],
+    logLevel: 'info',
+    auditBytes: 2 ** 28,
+    standby: [],
+    backupCommands: '',
+    ...wished,
+  };
+  return { options, common, clock, store, closing, servers };
+}
