@@ -140,13 +140,12 @@ function inputsOfKubernetes(binaries: string, source: string): ReadonlyMap<strin
   return inputs;
 }
 
-/** The files with which etcd defines its flags. */
+/** The files with which etcd defines its flags and gates; before 3.6 it had no gates. */
 const inputsOfEtcd = (source: string): ReadonlyMap<string, string> =>
   new Map(
-    ['server/etcdmain/config.go', 'server/embed/config.go'].map((file) => [
-      `etcd/${path.dirname(file)}`,
-      bare(fs.readFileSync(path.join(source, file), 'utf8')),
-    ]),
+    ['server/etcdmain/config.go', 'server/embed/config.go', 'server/features/etcd_features.go']
+      .filter((file) => fs.existsSync(path.join(source, file)))
+      .map((file) => [`etcd/${path.dirname(file)}`, bare(fs.readFileSync(path.join(source, file), 'utf8'))]),
   );
 
 const { MINOR = '', BINARIES = '', SOURCE = '' } = process.env;

@@ -280,7 +280,7 @@ const ETCD_TYPES: Readonly<Record<string, string>> = {
   Uint64: 'uint',
 };
 
-/** etcd's flags, from the files that define them: its help does not tell their types. */
+/** etcd's flags and gates, from the files that define them: its help does not tell their types. */
 function etcdLines(texts: readonly string[]): readonly string[] {
   const flags = new Map<string, string>();
   for (const text of texts) {
@@ -293,7 +293,17 @@ function etcdLines(texts: readonly string[]): readonly string[] {
     }
     if (/FeatureGate\)\.AddFlag\(/.test(text)) flags.set('feature-gates', 'string');
   }
-  return [...flags].map(([name, type]) => `flag etcd ${name} ${type}`);
+  const all = texts.join('\n');
+  const former = new Map(
+    [...all.matchAll(/^\s*"(experimental-[a-z-]+)":\s+(\w+),/gm)].map(([, flag, gate]) => [gate!, flag!]),
+  );
+  const gates = [...all.matchAll(/^\s*\w+\s+featuregate\.Feature = "(\w+)"/gm)].map(([, name]) => name!);
+  return [
+    ...[...flags].map(([name, type]) => `flag etcd ${name} ${type}`),
+    ...(gates.length === 0 ? [] : ['AllAlpha', 'AllBeta', ...gates]).map((name) =>
+      `gate-etcd ${name} ${former.get(name) ?? ''}`.trimEnd(),
+    ),
+  ];
 }
 
 /** The lines of one version: a table, a name, and what is known of it. */

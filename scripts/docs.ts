@@ -5,12 +5,17 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { pages } from './docs-pages.ts';
+import { tablesFile } from './component-tables.ts';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-for (const [file, text] of await pages()) {
+const write = (file: string, text: string): void => {
   const full = path.join(root, file);
   fs.mkdirSync(path.dirname(full), { recursive: true });
   fs.writeFileSync(full, text);
   console.log(file);
-}
+};
+
+// The sources that the other pages are made from import this one.
+write(...tablesFile());
+const { pages } = await import('./docs-pages.ts');
+for (const [file, text] of await pages()) write(file, text);

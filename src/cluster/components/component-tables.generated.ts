@@ -1391,6 +1391,17 @@ export const TABLES = {
     WorkloadAwarePreemption a- | 1.36
     WorkloadWithJob a- | 1.36
   `,
+  'gate-etcd': `
+    AllAlpha | 3.6
+    AllBeta | 3.6
+    CompactHashCheck experimental-compact-hash-check-enabled | 3.6
+    InitialCorruptCheck experimental-initial-corrupt-check | 3.6
+    LeaseCheckpoint experimental-enable-lease-checkpoint | 3.6
+    LeaseCheckpointPersist experimental-enable-lease-checkpoint-persist | 3.6
+    SetMemberLocalAddr | 3.6
+    StopGRPCServiceOnDefrag experimental-stop-grpc-service-on-defrag | 3.6
+    TxnModeWriteWithSharedBuffer experimental-txn-mode-write-with-shared-buffer | 3.6
+  `,
   needs: `
     AuthorizeNodeWithSelectors AuthorizeWithSelectors | 1.35 1.36
     ClusterTrustBundleProjection ClusterTrustBundle | 1.35 1.36

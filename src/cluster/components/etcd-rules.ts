@@ -3,31 +3,15 @@ import { didYouMean } from '../../base/suggest.ts';
 import { type FlagRule, isTrue, rule, whole } from './flag-rule.ts';
 import { goMilliseconds, goTruth, listed, suitesFault } from './flag-values.ts';
 import { ETCD_FLAGS } from './flags.ts';
+import { rowsOf } from './tables.ts';
 
 const etcd = rule('etcd');
 
-/** The feature gates of etcd 3.6 (server/features/etcd_features.go). */
-const GATES = [
-  'AllAlpha',
-  'AllBeta',
-  'CompactHashCheck',
-  'InitialCorruptCheck',
-  'LeaseCheckpoint',
-  'LeaseCheckpointPersist',
-  'SetMemberLocalAddr',
-  'StopGRPCServiceOnDefrag',
-  'TxnModeWriteWithSharedBuffer',
-];
-
-/** Flags of 3.5 that are gates in 3.6, which takes one of the two. */
-const FORMER_GATES: Readonly<Record<string, string>> = {
-  'experimental-compact-hash-check-enabled': 'CompactHashCheck',
-  'experimental-enable-lease-checkpoint': 'LeaseCheckpoint',
-  'experimental-enable-lease-checkpoint-persist': 'LeaseCheckpointPersist',
-  'experimental-initial-corrupt-check': 'InitialCorruptCheck',
-  'experimental-stop-grpc-service-on-defrag': 'StopGRPCServiceOnDefrag',
-  'experimental-txn-mode-write-with-shared-buffer': 'TxnModeWriteWithSharedBuffer',
-};
+/**
+ * The feature gates of etcd 3.6, each with the flag of 3.5 that it was; 3.6 takes one of the two.
+ */
+const GATES = rowsOf('gate-etcd').map(({ name, words: [former] }) => ({ name, former }));
+const GATE_NAMES = GATES.map(({ name }) => name);
 
 const gatesFault: FlagRule['fault'] = (value) => {
   for (const part of value.split(',').filter((one) => one.trim() !== '')) {
@@ -35,7 +19,7 @@ const gatesFault: FlagRule['fault'] = (value) => {
     const name = gate.trim();
     if (on === undefined || goTruth(on.trim()) === undefined)
       return `"${part}" is not a setting of a gate; write NAME=true or NAME=false`;
-    if (!GATES.includes(name)) return `etcd has no feature gate ${name}${didYouMean(name, GATES)}`;
+    if (!GATE_NAMES.includes(name)) return `etcd has no feature gate ${name}${didYouMean(name, GATE_NAMES)}`;
   }
   return isOn(value, 'LeaseCheckpointPersist') && !isOn(value, 'LeaseCheckpoint')
     ? 'LeaseCheckpointPersist needs LeaseCheckpoint=true'
@@ -78,12 +62,14 @@ const RENAMED: readonly (readonly [before: string, now: string])[] = [...ETCD_FL
   .filter(([before, now]) => ETCD_FLAGS.get(before)?.has('3.6') && ETCD_FLAGS.get(now)?.has('3.6'));
 
 const FORMER: readonly FlagRule[] = [
-  ...Object.entries(FORMER_GATES).map(([flag, gate]) =>
-    etcd(flag, (value, other, resolved) =>
-      resolved.etcd.minor === '3.6' && other('feature-gates').includes(gate)
-        ? `etcd 3.6 takes this or feature-gates, which has ${gate}; write it there: "${gate}=${goTruth(value) ?? true}"`
-        : undefined,
-    ),
+  ...GATES.flatMap(({ name: gate, former }) =>
+    former === undefined
+      ? []
+      : etcd(former, (value, other, resolved) =>
+          resolved.etcd.minor === '3.6' && other('feature-gates').includes(gate)
+            ? `etcd 3.6 takes this or feature-gates, which has ${gate}; write it there: "${gate}=${goTruth(value) ?? true}"`
+            : undefined,
+        ),
   ),
   ...RENAMED.map(([before, now]) =>
     etcd(before, (_, other, resolved) =>
