@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { setTimeout as after } from 'node:timers/promises';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { STAGES, type Stage } from '../src/cluster/etcd/founding.ts';
+import { type Replacing, STAGES } from '../src/cluster/etcd/record.ts';
 import { foundingStep, reasonOf } from '../src/cluster/etcd/steps.ts';
 import { NAMES, openRack, pause, type Rack, until } from '../test/peers/etcd/rack.ts';
 
@@ -40,7 +40,7 @@ const tenths = async (count: number): Promise<void> => {
 };
 
 /** What the boot host logs when this step of the member's replacement is stored and not begun. */
-const logged = (member: string, step: Stage): string => {
+const logged = (member: string, step: Replacing['stage']): string => {
   if (step !== 'remove') return reasonOf(foundingStep('replacing_stage', { member, stage: step })).text;
   return reasonOf(foundingStep('replacing_begun', { member, cause: 'the data on ' })).text.slice(0, -1);
 };
@@ -74,7 +74,7 @@ test('members lose their disks again and again, and no acknowledged write is los
   const began = Date.now();
   const rack = await openRack();
   const stages = new Map<string, number>();
-  const aimed = new Map<Stage, number>(STEPS.map((step) => [step, 0]));
+  const aimed = new Map<Replacing['stage'], number>(STEPS.map((step) => [step, 0]));
   try {
     await Promise.all(rack.all.map((machine) => machine.powerOn()));
     rack.writer.start();

@@ -8,7 +8,7 @@ import { trustKeysOf } from '../../cluster/backup/readers.ts';
 import type { Snapshots } from '../../cluster/backup/snapshots.ts';
 import type { Membership } from '../../cluster/change/membership.ts';
 import type { FoundingOrders } from '../../cluster/etcd/commands.ts';
-import type { FoundingRecord } from '../../cluster/etcd/founding.ts';
+import { type FoundingRecord, foundingForm } from '../../cluster/etcd/record.ts';
 import type { AdoptedKeys } from '../../pki/adopted.ts';
 import { ADOPTED, type AdoptedKeyset } from '../../pki/keysets.ts';
 import type { Pki } from '../../pki/pki.ts';
@@ -29,64 +29,7 @@ interface Deps {
 type FoundingDeps = Pick<Deps, 'founding'>;
 type MembershipDeps = Pick<Deps, 'membership'>;
 
-const address = z.strictObject({ name: z.string(), address: z.string() });
-
-export const foundingRecord = z
-  .strictObject({
-    v: z.literal(1),
-    cluster: z.string(),
-    id: z.string(),
-    openedAt: time,
-    openedBy: z.enum(['all-asked', 'person']),
-    members: z.array(address),
-    grants: texts,
-    founded: z
-      .strictObject({
-        at: time,
-        by: z.string(),
-        snapshot: z.string().optional().meta({ description: 'The snapshot from which it was restored.' }),
-      })
-      .optional(),
-    joined: texts,
-    lists: z.record(z.string(), z.array(address)),
-    replacing: z
-      .strictObject({
-        member: z.string(),
-        address: z.string(),
-        filesystem: z.string(),
-        stage: z.enum(['remove', 'add', 'start', 'promote', 'off']),
-        added: z.strictObject({ id: z.string(), members: z.array(address) }).optional(),
-      })
-      .optional(),
-    former: z.array(z.string()).optional(),
-    leaving: z
-      .record(
-        z.string(),
-        z.strictObject({
-          stage: z.enum(['drain', 'etcd', 'node', 'down']),
-          since: time,
-          member: z.string().optional(),
-          node: z.boolean(),
-          clear: z.boolean(),
-          drainUntil: time,
-          quarantine: z.literal(true).optional(),
-        }),
-      )
-      .optional(),
-    reset: z.strictObject({ at: time, cleared: z.array(z.string()) }).optional(),
-    restoring: z
-      .strictObject({
-        member: z.string(),
-        address: z.string(),
-        filesystem: z.string(),
-        id: z.string(),
-        at: time,
-        snapshot: z.string().optional(),
-      })
-      .optional(),
-  })
-  .meta({ id: 'FoundingRecord' });
-
+const foundingRecord = foundingForm(time).meta({ id: 'FoundingRecord' });
 const ordered = z.strictObject({ record: foundingRecord });
 
 const founding = z
