@@ -5,6 +5,7 @@ import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import type { ImageOf } from '../../cluster/change/roll/images.ts';
 import type { EtcdWatch } from '../../cluster/health/etcd-watch.ts';
+import { clusterHealth } from '../../cluster/health/finding.ts';
 import type { Health } from '../../cluster/health/health.ts';
 import type { ResolvedCluster } from '../../cluster/model/resolved-cluster.ts';
 import type { AddonLibrary, AddonState } from '../../cluster/objects/addons/library.ts';
@@ -40,40 +41,6 @@ interface Deps {
   readonly pki: Pki;
   readonly clock: Clock;
 }
-
-const health = z
-  .strictObject({
-    cluster: z.string(),
-    ok: z.boolean(),
-    at: z.string().meta({ description: 'RFC 3339.' }),
-    scope: z.string().meta({ description: 'What was not checked, and why.' }),
-    findings: z.array(
-      z.strictObject({
-        check: z.enum([
-          'cluster',
-          'clock',
-          'change',
-          'restored',
-          'etcd',
-          'apiserver',
-          'program',
-          'node',
-          'lease',
-          'csr',
-          'objects',
-          'network',
-          'certificate',
-          'agent',
-          'machine',
-        ]),
-        subject: z.string(),
-        ok: z.boolean(),
-        says: z.string(),
-        fix: z.string().optional(),
-      }),
-    ),
-  })
-  .meta({ id: 'ClusterHealth' });
 
 const addon = z
   .strictObject({
@@ -232,7 +199,7 @@ export const CLUSTERS = [
       access: 'view',
       summary: 'Shows the health of a cluster: etcd, API servers, nodes, leases, certificates, machines.',
       query: z.strictObject({ etcd: etcdOnly }),
-      answer: health,
+      answer: clusterHealth,
     },
     ({ params, query }, deps: Pick<Deps, 'health'>) =>
       deps.health.look(params.name, { etcdOnly: query.etcd ?? false }),
@@ -243,7 +210,7 @@ export const CLUSTERS = [
       access: 'operate',
       summary: 'The same, and runs probe pods for DNS and Services.',
       query: z.strictObject({ etcd: etcdOnly, image: word('The image of the probes.') }),
-      answer: health,
+      answer: clusterHealth,
     },
     ({ params: { name }, query, signal }, deps: Pick<Deps, 'health' | 'catalog'>) => {
       if (deps.catalog.get('Cluster', name)) beforeChange(`probe cluster/${name}`);

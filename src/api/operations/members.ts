@@ -6,14 +6,15 @@ import { duration, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { trustKeysOf } from '../../cluster/backup/readers.ts';
 import type { Snapshots } from '../../cluster/backup/snapshots.ts';
-import type { Membership } from '../../cluster/change/membership.ts';
+import { type Membership, membershipChange } from '../../cluster/change/membership.ts';
 import type { FoundingOrders } from '../../cluster/etcd/commands.ts';
 import { type FoundingRecord, foundingForm } from '../../cluster/etcd/record.ts';
+import { foundingStatus } from '../../cluster/etcd/status.ts';
 import type { AdoptedKeys } from '../../pki/adopted.ts';
 import { ADOPTED, type AdoptedKeyset } from '../../pki/keysets.ts';
 import type { Pki } from '../../pki/pki.ts';
 import { confirmed } from '../confirmed.ts';
-import { confirm, fault, texts, time } from '../contract/contract.ts';
+import { confirm, texts, time } from '../contract/contract.ts';
 import { operation } from '../operation.ts';
 import { foundingView } from '../times.ts';
 
@@ -32,54 +33,11 @@ type MembershipDeps = Pick<Deps, 'membership'>;
 const foundingRecord = foundingForm(time).meta({ id: 'FoundingRecord' });
 const ordered = z.strictObject({ record: foundingRecord });
 
-const founding = z
-  .strictObject({
-    cluster: z.string(),
-    record: foundingRecord.optional(),
-    members: z.array(
-      z.strictObject({
-        name: z.string(),
-        asked: z.boolean(),
-        heardMsAgo: z.number().optional().meta({ description: 'Age of what follows, in milliseconds.' }),
-        silent: z.literal(true).optional(),
-        filesystem: z.string().optional(),
-        data: z.string().optional(),
-        health: z.string().optional(),
-        decision: z
-          .looseObject({ do: z.enum(['found', 'join', 'start', 'replace', 'restore', 'hold']) })
-          .optional()
-          .meta({ description: 'The last decision for this member; `hold` has code and text.' }),
-      }),
-    ),
-    view: z
-      .strictObject({
-        clusterId: z.string(),
-        members: z.array(
-          z.strictObject({
-            id: z.string(),
-            name: z.string(),
-            peerUrls: z.array(z.string()),
-            learner: z.boolean(),
-            healthy: z.boolean(),
-          }),
-        ),
-      })
-      .optional()
-      .meta({ description: "etcd's own list of members." }),
-    waiting: z.string().optional().meta({ description: 'What the present replacement waits for.' }),
+const founding = foundingStatus(foundingRecord)
+  .extend({
     leaving: texts.meta({ description: 'Machine that is being removed → what its removal waits for.' }),
   })
   .meta({ id: 'Founding' });
-
-const membership = z
-  .strictObject({
-    cluster: z.string(),
-    document: z.enum(['changed', 'unchanged']),
-    leaving: z.array(z.string()),
-    added: z.array(z.string()),
-    warnings: z.array(fault),
-  })
-  .meta({ id: 'MembershipChange' });
 
 const member = z.string().min(1);
 const machines = z
@@ -140,7 +98,7 @@ export const MEMBERS = [
         machines,
         role: z.enum(['worker', 'control-plane', 'etcd']).default('worker'),
       }),
-      answer: membership,
+      answer: membershipChange,
     },
     ({ params, body }, deps: MembershipDeps) => deps.membership.add(params.name, body),
   ),
@@ -159,7 +117,7 @@ export const MEMBERS = [
           .optional()
           .meta({ description: 'How long the drain may take, such as 5m (default), or `no`.' }),
       }),
-      answer: membership,
+      answer: membershipChange,
     },
     ({ params, body }, deps: MembershipDeps) => {
       const { drain, ...order } = body;

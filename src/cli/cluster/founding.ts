@@ -74,7 +74,7 @@ function memberText({
 }: FoundingView['members'][number]): string {
   if (!asked) return 'has not asked since the server started';
   const said = `data ${data}, etcd ${health}, filesystem ${filesystem}`;
-  const decided = decision ? wordOf(decision as unknown as EtcdDecision) : '';
+  const decided = decision ? wordOf(decision) : '';
   return silent
     ? `silent, last heard ${spanText(millis(heardMsAgo))} ago; its last report: ${said}; the last answer to it: ${decided}`
     : `${said}: ${decided}`;

@@ -2,9 +2,11 @@
  * `muster cluster add-node` and `remove-node`: edits the Cluster's document as an operator would,
  * and orders the founder to take machines out.
  */
+import { z } from 'zod';
+import { fault, type Parsed } from '../../base/body.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Millis } from '../../base/duration.ts';
-import { type Fault, MusterError } from '../../base/errors.ts';
+import { MusterError } from '../../base/errors.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import type { ClusterSpec, KubernetesSpec } from '../../resources/kinds.ts';
 import { machineNames } from '../../resources/membership.ts';
@@ -47,18 +49,21 @@ interface AddOrder {
   readonly role: NodeRole;
 }
 
-/** The result of an order. */
-export interface MembershipChange {
-  readonly cluster: string;
-  /** Whether the document had to be changed. */
-  readonly document: 'changed' | 'unchanged';
-  /** Machines that are taken out now; none when the cluster was never founded. */
-  readonly leaving: readonly string[];
-  /** Machines that got a role in the document which they did not have before. */
-  readonly added: readonly string[];
-  /** What the changed document still lacks, such as the address of a machine. */
-  readonly warnings: readonly Fault[];
-}
+/** The result of an order, as the API shows it. */
+export const membershipChange = z
+  .strictObject({
+    cluster: z.string(),
+    /** Whether the document had to be changed. */
+    document: z.enum(['changed', 'unchanged']),
+    /** Machines that are taken out now; none when the cluster was never founded. */
+    leaving: z.array(z.string()),
+    /** Machines that got a role in the document which they did not have before. */
+    added: z.array(z.string()),
+    /** What the changed document still lacks, such as the address of a machine. */
+    warnings: z.array(fault),
+  })
+  .meta({ id: 'MembershipChange' });
+export type MembershipChange = Parsed<z.output<typeof membershipChange>>;
 
 export interface Membership {
   /**

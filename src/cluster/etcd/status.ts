@@ -2,29 +2,53 @@
  * The status of a founding for operators: the last facts of each member, their age, and the last
  * decision for it. Pure.
  */
-import type { Millis } from '../../base/duration.ts';
-import type { EtcdDecision, EtcdView, FoundingRecord, Known } from './founding.ts';
+import { z } from 'zod';
+import type { Parsed } from '../../base/body.ts';
+import type { EtcdDecision, FoundingRecord, Known } from './founding.ts';
 import { heardAgo, isSilent } from './liveness.ts';
 
-export interface FoundingStatus {
-  readonly cluster: string;
-  readonly record?: FoundingRecord;
-  readonly members: readonly {
-    readonly name: string;
-    readonly asked: boolean;
-    /** Age of the facts below, ms. */
-    readonly heardMsAgo?: Millis;
-    /** Set when the member was not heard for so long that the facts below may be out of date. */
-    readonly silent?: true;
-    readonly filesystem?: string;
-    readonly data?: string;
-    readonly health?: string;
-    readonly decision?: EtcdDecision;
-  }[];
-  readonly view?: EtcdView;
-  /** What the present replacement waits for. */
-  readonly waiting?: string;
-}
+const decision = z.looseObject({
+  do: z.enum(['found', 'join', 'start', 'replace', 'restore', 'hold']),
+}) as unknown as z.ZodType<EtcdDecision>;
+
+/** The form of a status around that of its record. */
+export const foundingStatus = <R extends z.ZodType>(record: R) =>
+  z.strictObject({
+    cluster: z.string(),
+    record: record.optional(),
+    members: z.array(
+      z.strictObject({
+        name: z.string(),
+        asked: z.boolean(),
+        heardMsAgo: z.number().optional().meta({ description: 'Age of what follows, in milliseconds.' }),
+        /** It was not heard for so long that the facts below may be out of date. */
+        silent: z.literal(true).optional(),
+        filesystem: z.string().optional(),
+        data: z.string().optional(),
+        health: z.string().optional(),
+        decision: decision
+          .optional()
+          .meta({ description: 'The last decision for this member; `hold` has code and text.' }),
+      }),
+    ),
+    view: z
+      .strictObject({
+        clusterId: z.string(),
+        members: z.array(
+          z.strictObject({
+            id: z.string(),
+            name: z.string(),
+            peerUrls: z.array(z.string()),
+            learner: z.boolean(),
+            healthy: z.boolean(),
+          }),
+        ),
+      })
+      .optional()
+      .meta({ description: "etcd's own list of members." }),
+    waiting: z.string().optional().meta({ description: 'What the present replacement waits for.' }),
+  });
+export type FoundingStatus = Parsed<z.output<ReturnType<typeof foundingStatus<z.ZodType<FoundingRecord>>>>>;
 
 /** Lists the members of the document and of the record, with the last decisions of this server. */
 export function statusOf(

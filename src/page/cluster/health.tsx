@@ -110,11 +110,10 @@ function Assembly({
   );
 }
 
-/** `start`, or `wait: why`. */
-const decisionText = (decision: object): string => {
-  const { do: what, reason } = decision as { do: string; reason?: { text: string } };
-  return [what, reason?.text].filter(Boolean).join(': ');
-};
+type Decision = NonNullable<FoundingView['members'][number]['decision']>;
+/** `start`, or `hold: why`. */
+const decisionText = (decision: Decision): string =>
+  decision.do === 'hold' ? `hold: ${decision.text}` : decision.do;
 
 export function Health({ cluster }: { readonly cluster: string }) {
   const params = { name: cluster };
