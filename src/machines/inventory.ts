@@ -6,52 +6,71 @@
  * TEXT`, `memory KIB`, `dmi NAME TEXT`, `disk KEY="VALUE" …` as lsblk prints it, `nic NAME MAC
  * CARRIER MBITS DRIVER`, `bmc ADDRESS`, `lldp JSON` as networkctl prints it, `missing PART TEXT`.
  */
+import { z } from 'zod';
+import type { Parsed } from '../base/body.ts';
 import { fieldsOf, listOf, parsed, textOf } from '../base/foreign-json.ts';
 import { parseIpv4 } from '../base/ipv4.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import { printable } from './identity.ts';
 
-export interface InventoryDisk {
-  /** As the kernel of this boot named it. */
-  readonly name: string;
-  readonly bytes: number;
-  readonly rotational: boolean;
-  /** `nvme`, `sata`, `sas`, `usb` … */
-  readonly transport?: string;
-  readonly serial?: string;
-  readonly wwn?: string;
-  readonly model?: string;
-}
+const disk = z.strictObject({
+  name: z.string().meta({ description: 'As the kernel of this boot named it.' }),
+  bytes: z.int(),
+  rotational: z.boolean(),
+  transport: z.string().optional().meta({ description: '`nvme`, `sata`, `sas`, `usb` …' }),
+  serial: z.string().optional(),
+  wwn: z.string().optional(),
+  model: z.string().optional(),
+});
+export type InventoryDisk = Parsed<z.output<typeof disk>>;
 
-/** What a switch says of itself by LLDP. */
-export interface Neighbour {
-  readonly system?: string;
-  readonly chassis?: string;
-  readonly port?: string;
-  readonly portDescription?: string;
-}
+const neighbour = z.strictObject({
+  system: z.string().optional(),
+  chassis: z.string().optional(),
+  port: z.string().optional(),
+  portDescription: z.string().optional(),
+});
+export type Neighbour = Parsed<z.output<typeof neighbour>>;
 
-export interface InventoryCard {
-  readonly name: string;
-  readonly mac: Mac;
-  readonly link: boolean;
-  /** Absent without a link, and where the driver does not know. */
-  readonly mbits?: number;
-  readonly driver?: string;
-  readonly neighbour?: Neighbour;
-}
+const card = z.strictObject({
+  name: z.string(),
+  mac: z.string() as unknown as z.ZodType<Mac>,
+  link: z.boolean(),
+  mbits: z.int().optional().meta({ description: 'The speed of the link, Mbit/s.' }),
+  driver: z.string().optional(),
+  neighbour: neighbour.optional().meta({ description: 'What the switch says of itself by LLDP.' }),
+});
+export type InventoryCard = Parsed<z.output<typeof card>>;
 
-export interface Inventory {
-  readonly processors?: { readonly threads: number; readonly model?: string };
-  readonly memoryBytes?: number;
-  readonly disks: readonly InventoryDisk[];
-  readonly cards: readonly InventoryCard[];
-  readonly system?: { readonly manufacturer?: string; readonly product?: string; readonly serial?: string };
-  readonly firmware?: { readonly vendor?: string; readonly version?: string; readonly date?: string };
-  readonly bmc?: { readonly address: string };
-  /** Parts that could not be asked, and why; absent: none. */
-  readonly missing?: readonly { readonly part: string; readonly text: string }[];
-}
+/** The parts of an inventory, as the API shows them as well. */
+export const inventoryParts = z.strictObject({
+  processors: z.strictObject({ threads: z.int(), model: z.string().optional() }).optional(),
+  memoryBytes: z.int().optional(),
+  disks: z.array(disk),
+  cards: z.array(card),
+  system: z
+    .strictObject({
+      manufacturer: z.string().optional(),
+      product: z.string().optional(),
+      serial: z.string().optional(),
+    })
+    .optional(),
+  firmware: z
+    .strictObject({
+      vendor: z.string().optional(),
+      version: z.string().optional(),
+      date: z.string().optional(),
+    })
+    .optional(),
+  bmc: z.strictObject({ address: z.string() }).optional(),
+  missing: z
+    .array(z.strictObject({ part: z.string(), text: z.string() }))
+    .optional()
+    .meta({
+      description: 'Parts that the machine could not find out, because a program that it asked did not end.',
+    }),
+});
+export type Inventory = Parsed<z.output<typeof inventoryParts>>;
 
 /** How many octets an inventory may have that is sent to the listener for machines. */
 export const MAX_INVENTORY_OCTETS = 32 * 1024;

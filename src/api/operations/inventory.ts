@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Inventories, KnownInventory } from '../../machines/inventories.ts';
+import { inventoryParts } from '../../machines/inventory.ts';
 import type { Roster } from '../../machines/roster.ts';
 import type { LeaseBook } from '../../pxe/dhcp/leases.ts';
 import { labelledPart, listOf, type Parsed, time, word } from '../contract/contract.ts';
@@ -19,33 +20,6 @@ interface InventoryDeps {
   };
 }
 
-const disk = z.strictObject({
-  name: z.string().meta({ description: 'As the kernel of this boot named it.' }),
-  bytes: z.int(),
-  rotational: z.boolean(),
-  transport: z.string().optional().meta({ description: '`nvme`, `sata`, `sas`, `usb` …' }),
-  serial: z.string().optional(),
-  wwn: z.string().optional(),
-  model: z.string().optional(),
-});
-
-const card = z.strictObject({
-  name: z.string(),
-  mac: z.string(),
-  link: z.boolean(),
-  mbits: z.int().optional().meta({ description: 'The speed of the link, Mbit/s.' }),
-  driver: z.string().optional(),
-  neighbour: z
-    .strictObject({
-      system: z.string().optional(),
-      chassis: z.string().optional(),
-      port: z.string().optional(),
-      portDescription: z.string().optional(),
-    })
-    .optional()
-    .meta({ description: 'What the switch says of itself by LLDP.' }),
-});
-
 const inventory = z
   .strictObject({
     machine: z.string(),
@@ -54,32 +28,7 @@ const inventory = z
       description:
         '`agent`: sent with the certificate of the machine. `discovery`: sent from the discovery system over plain HTTP, so that anybody on the segment may have written it.',
     }),
-    processors: z.strictObject({ threads: z.int(), model: z.string().optional() }).optional(),
-    memoryBytes: z.int().optional(),
-    disks: z.array(disk),
-    cards: z.array(card),
-    system: z
-      .strictObject({
-        manufacturer: z.string().optional(),
-        product: z.string().optional(),
-        serial: z.string().optional(),
-      })
-      .optional(),
-    firmware: z
-      .strictObject({
-        vendor: z.string().optional(),
-        version: z.string().optional(),
-        date: z.string().optional(),
-      })
-      .optional(),
-    bmc: z.strictObject({ address: z.string() }).optional(),
-    missing: z
-      .array(z.strictObject({ part: z.string(), text: z.string() }))
-      .optional()
-      .meta({
-        description:
-          'Parts that the machine could not find out, because a program that it asked did not end.',
-      }),
+    ...inventoryParts.shape,
   })
   .meta({ id: 'Inventory', description: 'What a machine reports of itself. It is the machine’s claim.' });
 

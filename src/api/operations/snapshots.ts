@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import { keysBrought } from '../../cluster/backup/readers.ts';
-import type { Snapshot } from '../../cluster/backup/snapshot.ts';
+import { type Snapshot, snapshotForm } from '../../cluster/backup/snapshot.ts';
 import type { Snapshots } from '../../cluster/backup/snapshots.ts';
 import type { FoundingOrders } from '../../cluster/etcd/commands.ts';
 import type { EncryptionKeyset } from '../../pki/encryption.ts';
@@ -25,23 +25,11 @@ type SnapshotDeps = Pick<Deps, 'snapshots'>;
 
 const snapshot = z
   .strictObject({
-    id: z.string(),
-    cluster: z.string(),
-    takenAt: time,
-    member: z.string(),
-    by: z.enum(['schedule', 'operator']),
-    founding: z.string(),
-    size: z.int(),
-    revision: z.int(),
-    keys: z.int(),
-    hash: z.string(),
-    etcd: z.string(),
-    encryption: z.array(z.string()),
+    ...snapshotForm(time),
     readers: z.array(z.string()).optional().meta({
       description: 'Ended encryption keys with which API servers read again after a restore of it.',
     }),
     vaultKey: z.string(),
-    copies: z.array(z.strictObject({ to: z.string(), at: time, fault: z.string().optional() })),
   })
   .meta({ id: 'Snapshot' });
 

@@ -3,20 +3,15 @@ import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import type { Envelope } from '../../pki/vault.ts';
 
-const copied = z.strictObject({
-  /** The directory or command, as {@link nameOfCopy} writes it. */
-  to: z.string(),
-  /** Ms since 1970, like all times here. */
-  at: z.int(),
-  /** Why it failed; absent: it is there. */
-  fault: z.string().optional(),
-});
-
-const schema = z.strictObject({
-  v: z.literal(1),
-  id: z.string().regex(/^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$/),
+/**
+ * What describes a snapshot.
+ *
+ * @param at The form of its times: ms since 1970 in the file, RFC 3339 in the API.
+ */
+export const snapshotForm = <At extends z.ZodType>(at: At) => ({
+  id: z.string(),
   cluster: z.string(),
-  takenAt: z.int(),
+  takenAt: at,
   /** The member that took it. */
   member: z.string(),
   by: z.enum(['schedule', 'operator']),
@@ -32,7 +27,23 @@ const schema = z.strictObject({
   etcd: z.string(),
   /** Ids of the keys that encrypt Secrets in it. */
   encryption: z.array(z.string()),
-  copies: z.array(copied).optional(),
+  copies: z.array(
+    z.strictObject({
+      /** The directory or command, as {@link nameOfCopy} writes it. */
+      to: z.string(),
+      at,
+      /** Why it failed; absent: it is there. */
+      fault: z.string().optional(),
+    }),
+  ),
+});
+
+const form = snapshotForm(z.int());
+const schema = z.strictObject({
+  v: z.literal(1),
+  ...form,
+  id: form.id.regex(/^[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}$/),
+  copies: form.copies.optional(),
   /** The key of the data, sealed with the vault. */
   sealed: z.looseObject({ v: z.int(), kid: z.string() }),
 });

@@ -84,7 +84,8 @@ export const foundingForm = <At extends z.ZodType>(at: At) =>
       })
       .optional(),
     /**
-     * Member → its own filesystem. Data were seen there, so the member is never granted `new` again.
+     * Member → its own filesystem. Data were seen there, so the member is never granted `new`
+     * again.
      */
     joined: texts,
     /**
