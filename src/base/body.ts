@@ -16,6 +16,13 @@ export const truth = (about: string) => z.boolean().default(false).meta({ descri
 export const time = z.iso.datetime({ precision: 3 }).meta({ description: 'RFC 3339, in UTC.' });
 export const texts = z.record(z.string(), z.string());
 
+export const reason = z
+  .strictObject({
+    code: z.string().meta({ description: 'A stable word from a table.' }),
+    text: z.string().meta({ description: 'A sentence for people.' }),
+  })
+  .meta({ id: 'Reason', description: 'Why something was decided.' });
+
 export const spot = z.strictObject({ file: z.string(), line: z.int(), column: z.int() });
 
 /** The description is a text, because later versions have other codes. */

@@ -1,20 +1,9 @@
 /** Machines as values: their identity, their status and their boot sessions. */
+import { z } from 'zod';
+import { type Parsed, reason, texts } from '../base/body.ts';
 import type { Millis } from '../base/duration.ts';
 import type { Mac } from '../base/mac.ts';
-import type { Reason } from '../events/event.ts';
 import type { MachineSpec } from '../resources/kinds.ts';
-
-/**
- * What a machine reports about itself when it boots; each part may be missing or wrong.
- */
-export interface Identity {
-  readonly macs: readonly Mac[];
-  readonly uuid?: string;
-  readonly serial?: string;
-  readonly manufacturer?: string;
-  readonly product?: string;
-  readonly assetTag?: string;
-}
 
 /**
  * Phases, moved only by what a live boot session reports (src/machines/phases.ts holds the
@@ -34,70 +23,96 @@ export const PHASES = [
 ] as const;
 export type Phase = (typeof PHASES)[number];
 
-/** A machine's status, which the server keeps under `machine/NAME` in its store. */
-export interface MachineStatus {
-  readonly v: 1;
-  readonly phase: Phase;
-  readonly reason?: Reason;
-  /** When the phase last changed. */
-  readonly since: Millis;
-  readonly firstSeen?: Millis;
-  readonly lastSeen?: Millis;
-  /** What was seen on the wire; what an operator wrote is in the document's spec. */
-  readonly seen: Identity & {
+/** What a machine reports about itself when it boots; each part may be missing or wrong. */
+const identity = {
+  macs: z.array(z.string() as unknown as z.ZodType<Mac>),
+  uuid: z.string().optional(),
+  serial: z.string().optional(),
+  manufacturer: z.string().optional(),
+  product: z.string().optional(),
+  assetTag: z.string().optional(),
+};
+const identityForm = z.strictObject(identity);
+export type Identity = Parsed<z.output<typeof identityForm>>;
+
+/** What was seen on the wire; what an operator wrote is in the document's spec. */
+const seen = z
+  .strictObject({
+    ...identity,
     /** The addresses that it booted from. */
-    readonly bootMacs?: readonly Mac[];
-    readonly arch?: 'x86_64' | 'aarch64';
-    readonly firmware?: 'bios' | 'uefi';
-    readonly network?: string;
-    readonly address?: string;
-  };
-  readonly session?: string;
+    bootMacs: identity.macs.optional(),
+    arch: z.enum(['x86_64', 'aarch64']).optional(),
+    firmware: z.enum(['bios', 'uefi']).optional(),
+    network: z.string().optional(),
+    address: z.string().optional(),
+  })
+  .meta({ id: 'Seen', description: 'What the machine said of itself at its boots; nobody checked it.' });
+
+/**
+ * What the server knows of a machine.
+ *
+ * @param at The form of its times: ms since 1970 in the store, RFC 3339 in the API.
+ */
+export const statusForm = <At extends z.ZodType>(at: At) => ({
+  phase: z.enum(PHASES),
+  reason: reason.optional(),
+  /** When the phase last changed. */
+  since: at,
+  firstSeen: at.optional(),
+  lastSeen: at.optional(),
+  seen,
+  session: z.string().optional(),
   /** Boots since the last ready report; the loop guard counts these. */
-  readonly bootsWithoutReady: number;
+  bootsWithoutReady: z.int(),
   /** Tail of the log that a failed boot sent, at most 16 KiB. */
-  readonly logTail?: string;
+  logTail: z.string().optional(),
   /** What its agent last reported; when it polled is kept in memory (heartbeats.ts). */
-  readonly agent?: AgentStatus;
+  agent: z
+    .strictObject({
+      /** When one of the other fields changed. */
+      since: at,
+      version: z.string(),
+      bootId: z.string(),
+      /** The last step of its plan that it reached. */
+      step: z.string().optional(),
+      /** Why it does not continue. */
+      hold: reason.optional(),
+      /**
+       * The Secrets that it has applied: NAME:KEY → a keyed digest of the value, which tells
+       * nothing about it.
+       */
+      secrets: texts.optional(),
+      /** The state of its boot disk; absent when it has none or has not reported it yet. */
+      bootDisk: reason.optional(),
+      ended: texts.optional().meta({ description: 'Program that has ended → its last complaint.' }),
+      /** Absent: an agent that cannot be upgraded in place. */
+      build: z.string().optional().meta({ description: "SHA-256 of the agent's bundle." }),
+      refused: z
+        .strictObject({ code: z.string(), text: z.string(), digest: z.string(), attempt: z.int() })
+        .optional()
+        .meta({ description: 'A bundle of the agent that the machine did not keep.' }),
+    })
+    .optional(),
   /** Another system may hold this machine's credentials. Stays until `muster machine rearm`. */
-  readonly alarm?: Alarm;
-  /** It may be in somebody else's hands. Stays until `muster machine release`. */
-  readonly quarantine?: Quarantine;
-}
-
-/** What a machine's agent reports about its work. */
-export interface AgentStatus {
-  /** When one of the other fields changed. */
-  readonly since: Millis;
-  readonly version: string;
-  readonly bootId: string;
-  /** The last step of its plan that it reached. */
-  readonly step?: string;
-  /** Why it does not continue. */
-  readonly hold?: Reason;
+  alarm: z.strictObject({ at, code: z.string(), text: z.string() }).optional(),
   /**
-   * The Secrets that it has applied: NAME:KEY → a keyed digest of the value, which tells nothing
-   * about it.
+   * It may be in somebody else's hands. Stays until `muster machine release`. `deletePods`: the
+   * operator confirmed that its pods are deleted.
    */
-  readonly secrets?: Readonly<Record<string, string>>;
-  /** SHA-256 of the agent's bundle; absent: an agent that cannot be upgraded in place. */
-  readonly build?: string;
-  /** A bundle of the agent that the machine did not keep, and the attempt in which it got it. */
-  readonly refused?: Reason & { readonly digest: string; readonly attempt: number };
-  /** The state of its boot disk; absent when it has none or has not reported it yet. */
-  readonly bootDisk?: Reason;
-  /** Program of its cluster that should run and has ended → the last complaint that it wrote. */
-  readonly ended?: Readonly<Record<string, string>>;
-}
+  quarantine: z
+    .strictObject({ at, code: z.string(), text: z.string(), deletePods: z.literal(true).optional() })
+    .optional(),
+});
 
-export interface Alarm extends Reason {
-  readonly at: Millis;
-}
-
-export interface Quarantine extends Alarm {
-  /** The operator confirmed that its pods are deleted. */
-  readonly deletePods?: true;
-}
+const stored = z.strictObject({
+  v: z.literal(1),
+  ...statusForm(z.number() as unknown as z.ZodType<Millis>),
+});
+/** A machine's status, which the server keeps under `machine/NAME` in its store. */
+export type MachineStatus = Parsed<z.output<typeof stored>>;
+export type AgentStatus = NonNullable<MachineStatus['agent']>;
+export type Alarm = NonNullable<MachineStatus['alarm']>;
+export type Quarantine = NonNullable<MachineStatus['quarantine']>;
 
 /** A machine with its status, and with its document if it has one. */
 export interface KnownMachine {

@@ -3,7 +3,7 @@
  * the client and the reference pages are made from it. Pure; imports nothing of the server.
  */
 import { z } from 'zod';
-import { fault, type Parsed, spot, texts, time } from '../../base/body.ts';
+import { fault, type Parsed, reason, spot, texts, time } from '../../base/body.ts';
 import type { Access } from '../access.ts';
 
 export type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
@@ -134,16 +134,9 @@ export const isRehearsed = (method: Method, { access, query }: RouteContract): b
 /** The query of a route that the server rehearses. */
 export const rehearsed = ({ query }: RouteContract) => (query ?? z.strictObject({})).extend({ dryRun });
 
-export { fault, type Parsed, texts, time };
+export { fault, type Parsed, reason, texts, time };
 /** What repeats a name, for an order that may lose data. */
 export const confirm = z.string().optional().meta({ description: 'The cluster’s name, repeated.' });
-
-export const reason = z
-  .strictObject({
-    code: z.string().meta({ description: 'A stable word from a table.' }),
-    text: z.string().meta({ description: 'A sentence for people.' }),
-  })
-  .meta({ id: 'Reason', description: 'Why something was decided.' });
 
 /** Where a document is kept. */
 export const origin = z.discriminatedUnion('from', [

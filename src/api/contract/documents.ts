@@ -1,73 +1,13 @@
 /** Documents of all kinds, with what the server knows of them. */
 import { z } from 'zod';
+import { statusForm } from '../../machines/machine.ts';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
 import { agentOfMachine, imagesOfMachine } from './changes.ts';
 import { origin, reason, texts, time } from './contract.ts';
 
-export const PHASES_SHOWN = [
-  'discovered',
-  'registered',
-  'booting',
-  'starting',
-  'configured',
-  'ready',
-  'failed',
-  'held',
-] as const;
-
 export const trust = z.strictObject({ tier: z.enum(['segment', 'approved', 'tpm']), from: z.string() });
-const alarm = { at: time, code: z.string(), text: z.string() };
 
-export const seen = z
-  .strictObject({
-    macs: z.array(z.string()),
-    uuid: z.string(),
-    serial: z.string(),
-    manufacturer: z.string(),
-    product: z.string(),
-    assetTag: z.string(),
-    bootMacs: z.array(z.string()),
-    arch: z.enum(['x86_64', 'aarch64']),
-    firmware: z.enum(['bios', 'uefi']),
-    network: z.string(),
-    address: z.string(),
-  })
-  .partial()
-  .extend({ macs: z.array(z.string()) })
-  .meta({ id: 'Seen', description: 'What the machine said of itself at its boots; nobody checked it.' });
-
-/** What the server knows of a machine. */
-const status = {
-  phase: z.enum(PHASES_SHOWN),
-  reason: reason.optional(),
-  since: time.meta({ description: 'When the phase last changed.' }),
-  firstSeen: time.optional(),
-  lastSeen: time.optional(),
-  seen,
-  session: z.string().optional(),
-  bootsWithoutReady: z.int(),
-  logTail: z.string().optional(),
-  agent: z
-    .strictObject({
-      since: time,
-      version: z.string(),
-      bootId: z.string(),
-      step: z.string().optional(),
-      hold: reason.optional(),
-      secrets: texts.optional(),
-      bootDisk: reason.optional(),
-      ended: texts.optional().meta({ description: 'Program that has ended → its last complaint.' }),
-      build: z.string().optional().meta({ description: "SHA-256 of the agent's bundle." }),
-      refused: z
-        .strictObject({ code: z.string(), text: z.string(), digest: z.string(), attempt: z.int() })
-        .optional()
-        .meta({ description: 'A bundle of the agent that the machine did not keep.' }),
-    })
-    .optional(),
-  alarm: z.strictObject(alarm).optional(),
-  quarantine: z.strictObject({ ...alarm, deletePods: z.literal(true).optional() }).optional(),
-};
-export const machineStatus = z.strictObject(status).meta({ id: 'MachineStatus' });
+export const machineStatus = z.strictObject(statusForm(time)).meta({ id: 'MachineStatus' });
 /** A machine in the answer to an order. */
 export const knownMachine = z.strictObject({
   name: z.string(),
