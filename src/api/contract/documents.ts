@@ -1,8 +1,9 @@
 /** Documents of all kinds, with what the server knows of them. */
 import { z } from 'zod';
+import { agentOfMachine } from '../../cluster/change/agents/builds.ts';
+import { imagesOfMachine } from '../../cluster/change/roll/images.ts';
 import { statusForm } from '../../machines/machine.ts';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
-import { agentOfMachine, imagesOfMachine } from './changes.ts';
 import { origin, reason, texts, time } from './contract.ts';
 
 export const trust = z.strictObject({ tier: z.enum(['segment', 'approved', 'tpm']), from: z.string() });

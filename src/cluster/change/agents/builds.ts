@@ -3,23 +3,25 @@
  * cluster is its change `CLUSTER.agents` (kind.ts). Which agents run is known from the machines'
  * status, so a restarted server continues.
  */
+import { z } from 'zod';
 import { type AgentBundle, shortBuild } from '../../../agent/scripts/bundle.ts';
 import type { AgentBuilds } from '../../../agent/wire/protocol.ts';
+import type { Parsed } from '../../../base/body.ts';
 import type { Roster } from '../../../machines/roster.ts';
 import { agentsScope } from '../../../store/keys.ts';
 import { noCluster, type ResolvedClusters } from '../../resolve/resolved-clusters.ts';
 import type { Changes } from '../changes.ts';
-import { type AgentTurn, agentTurn, type MachineAgent, type Wanted } from './decide.ts';
+import { AGENT_STATES, type AgentTurn, agentTurn, type MachineAgent, type Wanted } from './decide.ts';
 import { AGENT_UPGRADE, type AgentsOrder, agentsOrder } from './order.ts';
 
 /** What a machine runs and what is due for it. */
-export interface AgentOfMachine {
-  readonly machine: string;
-  /** The first characters of the SHA-256 of its agent's bundle; absent: not known. */
-  readonly runs?: string;
-  readonly state: AgentTurn['state'];
-  readonly text: string;
-}
+export const agentOfMachine = z.strictObject({
+  machine: z.string(),
+  runs: z.string().optional().meta({ description: 'The first characters of the SHA-256 of its agent.' }),
+  state: z.enum(Object.keys(AGENT_STATES) as readonly (keyof typeof AGENT_STATES)[]),
+  text: z.string(),
+});
+export type AgentOfMachine = Parsed<z.output<typeof agentOfMachine>>;
 
 export interface AgentsOfCluster {
   /** The first characters of the SHA-256 of the bundle that machines shall run. */

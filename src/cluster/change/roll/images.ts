@@ -1,15 +1,18 @@
 /** The image that a machine of a cluster runs, and the one that it would boot. */
+import { z } from 'zod';
+import type { Parsed } from '../../../base/body.ts';
 import type { Running } from '../../resolve/release.ts';
 import type { WantedImage } from './order.ts';
 
-export interface ImageOfMachine {
-  readonly machine: string;
-  /** The name of the Image, or the beginning of its root image's SHA-256; absent: not known. */
-  readonly runs?: string;
-  readonly wants?: string;
-  /** Whether it is known that they differ. */
-  readonly outdated: boolean;
-}
+/** The images of a machine, as the API shows them as well. */
+export const imagesOfMachine = z.strictObject({
+  runs: z.string().optional().meta({
+    description: 'The name of the Image that it booted, or the beginning of the SHA-256 of its root image.',
+  }),
+  wants: z.string().optional().meta({ description: 'The name of the Image that it would boot.' }),
+  outdated: z.boolean().meta({ description: 'It is known that the two differ.' }),
+});
+export type ImageOfMachine = Parsed<z.output<typeof imagesOfMachine>> & { readonly machine: string };
 
 export type ImageOf = (machine: string) => ImageOfMachine;
 
