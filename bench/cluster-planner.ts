@@ -14,7 +14,6 @@ import { createMetrics } from '../src/base/metrics.ts';
 import { openGivenTurns } from '../src/cluster/change/given-turns.ts';
 import { openRollouts } from '../src/cluster/change/rollouts.ts';
 import { membersOf } from '../src/cluster/etcd/etcd-plan.ts';
-import { openJoinTokens } from '../src/cluster/joining/tokens.ts';
 import { openAppliedObjects } from '../src/cluster/objects/applied.ts';
 import { openPresentObjects } from '../src/cluster/plan/desired-objects.ts';
 import { createPlanner } from '../src/cluster/plan/planner.ts';
@@ -23,16 +22,15 @@ import { followClusters } from '../src/cluster/resolve/resolved-clusters.ts';
 import { createEventLog } from '../src/events/log.ts';
 import { MEMBERS, orderOf, writeDocuments } from '../src/lab/simulated/documents.files.ts';
 import { MachineKey } from '../src/lab/simulated/keys.ts';
-import { followMemberships } from '../src/machines/membership.ts';
 import type { LeafName } from '../src/pki/hierarchy.ts';
 import { PublicKey } from '../src/pki/keys.ts';
-import { openPki, type Pki } from '../src/pki/pki.ts';
+import type { Pki } from '../src/pki/pki.ts';
 import { openSecrets } from '../src/pki/secrets.ts';
 import { NO_CLUSTER } from '../src/pki/server-certificate.ts';
 import { newVaultKey, vaultFrom } from '../src/pki/vault.ts';
-import { openCatalog } from '../src/resources/catalog.files.ts';
 import { MUSTER_SCOPE } from '../src/store/keys.ts';
 import { openSqliteStore } from '../src/store/sqlite.files.ts';
+import { openRecords } from '../src/wiring/state.ts';
 import { QUIET_ROLLOUTS } from '../test/unit/cluster/quiet.ts';
 
 /** On the disk of the checkout, because on a tmpfs every fsync would be free. */
@@ -106,12 +104,16 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
   );
   const [clock, log, metrics] = [systemClock, silentLog, createMetrics()];
   const store = await openSqliteStore({ path: join(DIRECTORY, 'store.sqlite'), log, metrics });
-  const events = createEventLog({ metrics: createMetrics(), clock, log, perSubject: 200, subjects: 50_000 });
-  const catalog = await openCatalog({ metrics: createMetrics(), directory, store, events, log, clock });
+  const events = createEventLog({ metrics, clock, log, perSubject: 200, subjects: 50_000 });
   const vault = vaultFrom(newVaultKey(), 'bench');
-  const pki = openPki({ store, clock, vault });
   const secrets = openSecrets({ store, vault });
-  const clusters = followClusters(catalog, followMemberships(catalog));
+  const closing = new AsyncDisposableStack();
+  const { catalog, memberships, pki, tokens, given } = await openRecords(
+    { clock, log, metrics, signal: new AbortController().signal },
+    { store, vault, secrets, events, directory, checkLate: undefined },
+    closing,
+  );
+  const clusters = followClusters(catalog, memberships);
   const planner = createPlanner({
     ...{ catalog, clusters, pki, clock, events },
     restarts: openRollouts({
@@ -125,14 +127,14 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
       founding: { state: 'new', token: 'muster-fbench', members: membersOf(resolved) },
     }),
     present: openPresentObjects(undefined, () => 'bench'),
-    tokens: await openJoinTokens({ store, secrets, clock, events, log }),
+    tokens,
     newFilesystem: randomUUID,
     departures: { departing: () => undefined, gone: async () => undefined },
     releases: { of: () => undefined, heard: async () => undefined, reset: async () => undefined },
     running: () => undefined,
     allowed: (one) => ({ resolved: one }),
     supplies: () => NO_SUPPLIES,
-    given: { value: () => undefined, tag: () => undefined },
+    given,
     orders: [],
   });
   const ask = async (machine: BenchMachine, requests: boolean): Promise<number> => {
@@ -154,7 +156,7 @@ export async function openPlanner(machines: readonly BenchMachine[]): Promise<Op
     plan: (machine) => ask(machine, false),
     async close() {
       clusters.close();
-      await catalog.close();
+      await closing.disposeAsync();
       await store.close();
       rmSync(DIRECTORY, { recursive: true, force: true });
     },

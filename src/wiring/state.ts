@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { openAgents } from '../agent/serve/agents.ts';
 import { createWitness } from '../agent/serve/witness.ts';
 import { type ArtifactBook, openArtifactBook } from '../artifacts/book.ts';
+import type { Clock } from '../base/clock.ts';
 import type { Log } from '../base/log.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { openSnapshotFiles, type SnapshotFiles } from '../cluster/backup/snapshot-files.files.ts';
@@ -15,6 +16,7 @@ import { runByUnit } from '../cluster/judge/unit.socket.ts';
 import { openAddons } from '../cluster/objects/addons/library.ts';
 import { checkWith } from '../cluster/resolve/check-documents.ts';
 import { createActing } from '../events/actor.ts';
+import type { EventLog } from '../events/event.ts';
 import { attachEventJournal } from '../events/journal.files.ts';
 import { createEventLog } from '../events/log.ts';
 import { PacketLimit } from '../events/packet-limit.ts';
@@ -25,7 +27,7 @@ import { openRoster } from '../machines/roster.ts';
 import { followSecretUsers } from '../machines/secret-users.ts';
 import { openGivenSecrets } from '../pki/given-secrets.ts';
 import { openPki } from '../pki/pki.ts';
-import { openSecrets } from '../pki/secrets.ts';
+import { openSecrets, type Secrets } from '../pki/secrets.ts';
 import type { Vault } from '../pki/vault.ts';
 import { type Assets, openAssets } from '../pxe/assets/assets.files.ts';
 import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
@@ -57,7 +59,7 @@ export async function openState(
   closing: AsyncDisposableStack,
   broken: (error: Error) => void,
 ) {
-  const { clock, log, metrics, signal, outside } = common;
+  const { clock, log, metrics, outside } = common;
   const acting = createActing();
   const limit = new PacketLimit();
   const events = createEventLog({ clock, log, metrics, acting, limit, ...EVENTS });
@@ -83,43 +85,19 @@ export async function openState(
   });
   closing.defer(() => store.close());
   const vault = await openStartVault(options, outside, store, log);
-  const life = await openLife({ store, clock, log });
   const secrets = openSecrets({ store, vault });
-  const given = await openGivenSecrets({ store, vault, secrets, clock, log });
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
   closing.defer(() => security.close());
-  const checkSecrets = secretCheck((name, key) => given.value(name, key) !== undefined);
-  const releases = await openReleases({ store, log });
   const loaderDirectories = options.loaders;
   const assets = await openAssets({ directory: join(options.state, 'assets'), loaderDirectories, log });
   const artifacts = await openArtifactBook(store);
-  const check = checkWith(releases);
-  const catalog = await openCatalog({
-    ...(options.config === undefined ? {} : { directory: options.config }),
-    store,
-    events,
-    log,
-    clock,
-    metrics,
-    signal,
-    checkConfig: (candidates, changed) => [
-      ...check(candidates, changed),
-      ...checkSecrets(candidates, changed),
-    ],
-    checkLate: judging(options, artifacts, assets),
-  });
-  closing.defer(() => catalog.close());
-  const memberships = followMemberships(catalog);
-  closing.defer(() => memberships.close());
-  const secretUsers = followSecretUsers(catalog, memberships);
-  closing.defer(() => secretUsers.close());
+  const checkLate = judging(options, artifacts, assets);
+  const of = { store, vault, secrets, events, directory: options.config, checkLate };
+  const records = await openRecords(common, of, closing);
+  const { catalog, memberships, secretUsers, roster, life, pki } = records;
   closing.defer(watchSpace({ directory: options.state, metrics, clock, log }));
   const snapshotFiles = await openSnapshots(options.state, vault, log);
   const addons = openAddons(assets.read);
-  const leases = await openLeaseBook({ store, clock, events, metrics });
-  const roster = await openRoster({ store, catalog, events, clock, log, metrics });
-  closing.defer(() => roster.close());
-  const pki = openPki({ store, vault, clock });
   const consoles = await openConsoles({ state: options.state, roster, clock, log, metrics });
   const agents = await openAgents({
     consoles,
@@ -136,36 +114,71 @@ export async function openState(
     events,
     ...{ clock, log, metrics, witnesses: clock },
   });
-  const tokens = await openJoinTokens({ store, secrets, clock, events, log });
   return {
+    ...records,
     acting,
     events,
     journal,
     security,
     disk,
     store,
-    catalog,
-    releases,
-    memberships,
-    given,
-    secretUsers,
     assets,
     artifacts,
     addons,
-    leases,
-    roster,
-    pki,
     secrets,
     agents,
     consoles,
-    tokens,
     snapshotFiles,
-    life,
   };
 }
 
 /** How long a change of documents waits for the programs of its Clusters. */
 const JUDGED_WITHIN_MS = 5_000;
+
+/**
+ * Reads what the store has: documents, machines, leases, keys and tokens. Touches no files but
+ * those of `directory`, the configuration directory.
+ */
+export async function openRecords(
+  common: Pick<Common, 'metrics' | 'signal'> & { readonly clock: Clock; readonly log: Log },
+  of: {
+    readonly store: Store;
+    readonly vault: Vault;
+    readonly secrets: Secrets;
+    readonly events: EventLog;
+    readonly directory: string | undefined;
+    /** The last check of changes; without it, documents need not even render. */
+    readonly checkLate: LateCheck | undefined;
+  },
+  closing: AsyncDisposableStack,
+) {
+  const { clock, log, metrics, signal } = common;
+  const { store, vault, secrets, events, directory, checkLate } = of;
+  const life = await openLife({ store, clock, log });
+  const given = await openGivenSecrets({ store, vault, secrets, clock, log });
+  const releases = await openReleases({ store, log });
+  const check = checkWith(releases);
+  const checkSecrets = secretCheck((name, key) => given.value(name, key) !== undefined);
+  const catalog = await openCatalog({
+    ...(directory !== undefined && { directory }),
+    ...{ store, events, log, clock, metrics, signal },
+    ...(checkLate && {
+      checkLate,
+      checkConfig: (...changes) => [...check(...changes), ...checkSecrets(...changes)],
+    }),
+  });
+  closing.defer(() => catalog.close());
+  const memberships = followMemberships(catalog);
+  closing.defer(() => memberships.close());
+  const secretUsers = followSecretUsers(catalog, memberships);
+  closing.defer(() => secretUsers.close());
+  const leases = await openLeaseBook({ store, clock, events, metrics });
+  const roster = await openRoster({ store, catalog, events, clock, log, metrics });
+  closing.defer(() => roster.close());
+  const pki = openPki({ store, vault, clock });
+  const tokens = await openJoinTokens({ store, secrets, clock, events, log });
+  return { life, given, releases, catalog, memberships, secretUsers, leases, roster, pki, tokens };
+}
 
 /** Asks the programs that this boot host has about the values of Clusters. */
 function judging({ state }: ServeOptions, book: ArtifactBook, assets: Assets): LateCheck {

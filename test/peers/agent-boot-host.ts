@@ -25,12 +25,11 @@ import { type Changes, openChanges } from '../../src/cluster/change/changes.ts';
 import { anyKind } from '../../src/cluster/change/kind.ts';
 import { followClusters } from '../../src/cluster/resolve/resolved-clusters.ts';
 import type { SecretUsers } from '../../src/machines/secret-users.ts';
-import { type GivenSecrets, openGivenSecrets } from '../../src/pki/given-secrets.ts';
-import { openPki, type Pki } from '../../src/pki/pki.ts';
+import type { GivenSecrets } from '../../src/pki/given-secrets.ts';
+import type { Pki } from '../../src/pki/pki.ts';
 import { openSecrets } from '../../src/pki/secrets.ts';
 import { newVaultKey, type Vault, vaultFrom } from '../../src/pki/vault.ts';
 import type { ScriptAnswer } from '../../src/pxe/boot.ts';
-import type { LiveCatalog } from '../../src/resources/catalog.ts';
 import { NOBODY } from '../unit/agent/nobody.ts';
 import { QUIET_CHANGES } from '../unit/cluster/quiet.ts';
 import * as boot from '../unit/pxe/boot/world.ts';
@@ -130,6 +129,7 @@ export async function open(
   let builds!: ClusterAgents;
   let changes!: Changes;
   const base = await boot.world(kept.base ? [] : documents, {
+    vault,
     ...(kept.clock && { clock: kept.clock }),
     ...(kept.base && {
       store: kept.base.store,
@@ -138,11 +138,8 @@ export async function open(
       leases: kept.base.leases,
     }),
     async agents(parts) {
-      pki = openPki({ ...parts, vault });
-      const secrets = openSecrets({ store: parts.store, vault });
-      given = await openGivenSecrets({ ...parts, vault, secrets });
-      users = parts.secretUsers as SecretUsers;
-      const clusters = followClusters(parts.catalog as LiveCatalog, parts.memberships);
+      ({ pki, given, secretUsers: users } = parts);
+      const clusters = followClusters(parts.catalog, parts.memberships);
       builds = createBuilds({
         ...{ roster: parts.roster, clusters },
         get bundle() {
@@ -155,12 +152,7 @@ export async function open(
       const kinds = [anyKind(agentUpgrade(builds))];
       changes = await openChanges({ ...QUIET_CHANGES, ...parts, clusters, kinds, settled: () => undefined });
       changes.start();
-      agents = await openAgents({
-        ...parts,
-        pki,
-        secrets,
-        made: (of) => void settings.set(of.machine, of),
-      });
+      agents = await openAgents({ ...parts, made: (of) => void settings.set(of.machine, of) });
       return agents;
     },
   });

@@ -3,19 +3,21 @@ import { ManualClock } from '../../src/base/clock.ts';
 import { silentLog } from '../../src/base/log.ts';
 import { createMetrics } from '../../src/base/metrics.ts';
 import { nodeDatagrams } from '../../src/base/node-datagrams.socket.ts';
-import { openSystemCalls } from '../../src/base/system-calls.socket.ts';
 import type { ServeOptions } from '../../src/cli/serve/options.ts';
 import { gatewayOf } from '../../src/cluster/etcd/gateway.socket.ts';
 import type { Kube } from '../../src/cluster/kube.ts';
-import { newVaultKey, vaultFrom } from '../../src/pki/vault.ts';
+import { newVaultKey, type Vault, vaultFrom } from '../../src/pki/vault.ts';
 import { openMemoryStore } from '../../src/store/memory.ts';
+import type { Store } from '../../src/store/store.ts';
 import type { Common, Outside } from '../../src/wiring/common.ts';
 
 const nobody = () => Promise.reject(new Error('nobody answers here'));
 
 interface Wished extends Partial<ServeOptions> {
-  /** The state directory. */
-  readonly state: string;
+  /** The store and its key, to open them again. */
+  readonly store?: Store | undefined;
+  readonly vault?: Vault | undefined;
+  readonly clock?: ManualClock | undefined;
   readonly addresses?: ReturnType<Outside['addresses']>;
   readonly kinds?: Outside['kinds'];
 }
@@ -24,14 +26,15 @@ interface Wished extends Partial<ServeOptions> {
  * Options and parts of a server in `state`. `closing` closes what is opened with them; `servers`
  * answer as tests set them.
  */
-export function wired({ addresses = [], kinds = [], ...wished }: Wished) {
+export function wired(given: Wished) {
+  const { addresses = [], kinds = [], clock: time = new ManualClock(), ...wished } = given;
+  const { store: kept = openMemoryStore(), vault = vaultFrom(newVaultKey(), 'test'), ...set } = wished;
   const servers: { kube: Kube } = { kube: nobody };
   const closing = new AsyncDisposableStack();
   const stop = new AbortController();
   closing.defer(() => stop.abort());
-  const clock = Object.assign(new ManualClock(), { heard: () => {} });
-  const store = Object.assign(openMemoryStore(), { copyTo: nobody });
-  const vault = vaultFrom(newVaultKey(), 'test');
+  const clock = Object.assign(time, { heard: () => {} });
+  const store = Object.assign(kept, { copyTo: nobody });
   const outside: Outside = {
     openStore: async () => store,
     startVault: () => vault,
@@ -54,11 +57,11 @@ export function wired({ addresses = [], kinds = [], ...wished }: Wished) {
     log: Object.assign({ ...silentLog }, { unredacted: silentLog }),
     metrics: createMetrics(),
     signal: stop.signal,
-    systemCalls: openSystemCalls({ env: process.env, log: silentLog }),
     outside,
   };
   const options: ServeOptions = {
     config: undefined,
+    state: '',
     socket: '',
     interfaces: [],
     httpPort: 8080,
@@ -77,7 +80,7 @@ export function wired({ addresses = [], kinds = [], ...wished }: Wished) {
     auditBytes: 2 ** 28,
     standby: [],
     backupCommands: '',
-    ...wished,
+    ...set,
   };
-  return { options, common, clock, store, closing, servers };
+  return { options, common, clock, store, vault, closing, servers };
 }

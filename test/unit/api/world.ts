@@ -14,6 +14,7 @@ import type { Route } from '../../../src/api/handler.ts';
 import { type OperationDeps, ROUTES } from '../../../src/api/operations.ts';
 import type { ManualClock } from '../../../src/base/clock.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
+import { openSystemCalls } from '../../../src/base/system-calls.socket.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
 import type { Changes } from '../../../src/cluster/change/changes.ts';
 import type { AnyKind } from '../../../src/cluster/change/kind.ts';
@@ -124,11 +125,15 @@ export async function openWorld(
   const config = path.join(directory, 'config');
   fs.mkdirSync(config);
   if (documents !== undefined) fs.writeFileSync(path.join(config, 'all.yaml'), documents);
-  const { options, common, clock, store, closing, servers } = wired({
+  const { options, clock, store, closing, servers, ...parts } = wired({
     ...{ state: directory, config, kinds },
     addresses: [{ interface: 'eth1', address: ipv4('10.77.0.1') }],
     requireSecondPerson: second,
   });
+  const common = {
+    ...parts.common,
+    systemCalls: openSystemCalls({ env: process.env, log: parts.common.log }),
+  };
   const state = await openState(options, common, closing, () => {});
   const { agents, catalog, memberships, pki } = state;
   const file = { path: '/', size: 1, modified: new Date(0) };

@@ -3,31 +3,30 @@
  */
 
 import type { AgentBoot, AgentsDeps } from '../../../../src/agent/serve/agents.ts';
-import { ManualClock } from '../../../../src/base/clock.ts';
+import type { ManualClock } from '../../../../src/base/clock.ts';
 import { ipv4 } from '../../../../src/base/ipv4.ts';
-import { silentLog } from '../../../../src/base/log.ts';
 import type { Mac } from '../../../../src/base/mac.ts';
-import { createMetrics, type Metrics } from '../../../../src/base/metrics.ts';
+import type { Metrics } from '../../../../src/base/metrics.ts';
 import { NO_REPORTS } from '../../../../src/cli/documents/local.ts';
 import { createEventLog, type MemoryEventLog } from '../../../../src/events/log.ts';
 import { render } from '../../../../src/ignition/render.ts';
 import { forgetDeleted, type Inventories, openInventories } from '../../../../src/machines/inventories.ts';
 import type { Identity } from '../../../../src/machines/machine.ts';
-import { followMemberships } from '../../../../src/machines/membership.ts';
-import { openRoster, type Roster } from '../../../../src/machines/roster.ts';
-import { followSecretUsers } from '../../../../src/machines/secret-users.ts';
+import type { Roster } from '../../../../src/machines/roster.ts';
+import { openSecrets } from '../../../../src/pki/secrets.ts';
+import type { Vault } from '../../../../src/pki/vault.ts';
 import type { AssetStore } from '../../../../src/pxe/assets/assets.ts';
 import type { BootAnswer, BootStep, ScriptAnswer } from '../../../../src/pxe/boot.ts';
 import type { BootClient } from '../../../../src/pxe/client.ts';
 import { createBootService, type RunningBootService } from '../../../../src/pxe/decide/boot-service.ts';
 import type { ServedNetwork } from '../../../../src/pxe/network.ts';
 import { joinNetworks } from '../../../../src/pxe/networks.ts';
-import { openCatalog } from '../../../../src/resources/catalog.files.ts';
 import type { LiveCatalog } from '../../../../src/resources/catalog.ts';
 import type { Kind } from '../../../../src/resources/kinds.ts';
-import { openMemoryStore } from '../../../../src/store/memory.ts';
 import type { Store } from '../../../../src/store/store.ts';
+import { openRecords } from '../../../../src/wiring/state.ts';
 import { ALONE, NO_AGENTS } from '../../agent/nobody.ts';
+import { wired } from '../../wired.ts';
 
 export const HASH = (digit: string): string => digit.repeat(64);
 
@@ -115,24 +114,23 @@ export async function world(
   documents: readonly object[] = [],
   kept: {
     store?: Store;
-    clock?: ManualClock;
+    vault?: Vault | undefined;
+    clock?: ManualClock | undefined;
     assets?: Set<string>;
     leases?: Map<Mac, string>;
     dataDiskOf?: (machine: string) => string | undefined;
     /** Opens the agents with these parts. */
-    agents?: (parts: Omit<AgentsDeps, 'pki' | 'secrets'>) => Promise<AgentBoot>;
+    agents?: (parts: AgentsDeps & Awaited<ReturnType<typeof openRecords>>) => Promise<AgentBoot>;
   } = {},
 ): Promise<World> {
-  const clock = kept.clock ?? new ManualClock();
-  const store = kept.store ?? openMemoryStore();
-  const log = silentLog;
-  const metrics = createMetrics();
+  const { common, store, vault, closing, clock } = wired(kept);
+  const { log, metrics } = common;
   const events = createEventLog({ metrics, clock, log, perSubject: 100, subjects: 50_000 });
-  const catalog = await openCatalog({ metrics, store, events, log, clock });
+  const secrets = openSecrets({ store, vault });
+  const of = { store, vault, secrets, events, directory: undefined, checkLate: undefined };
+  const records = await openRecords(common, of, closing);
+  const { catalog, memberships, secretUsers, roster } = records;
   if (documents.length > 0) await catalog.apply(documents);
-  const memberships = followMemberships(catalog);
-  const secretUsers = followSecretUsers(catalog, memberships);
-  const roster = await openRoster({ store, catalog, events, clock, log, metrics });
   const assets =
     kept.assets ??
     new Set([HASH('a'), HASH('b'), HASH('c'), 'undionly.kpxe', 'ipxe.pxe', 'ipxe.efi', 'snponly.efi']);
@@ -151,16 +149,8 @@ export async function world(
   const unfollow = forgetDeleted(inventories, { catalog, roster, log });
   const agents = await kept.agents?.({
     ...ALONE,
-    store,
-    catalog,
-    memberships,
-    secretUsers,
-    roster,
-    events,
-    clock,
-    log,
-    metrics,
-    witnesses: { heard: () => {} },
+    ...records,
+    ...{ store, secrets, secretUsers, events, clock, log, metrics, witnesses: clock },
   });
   const boot = createBootService({
     ...NO_REPORTS,
@@ -226,10 +216,8 @@ export async function world(
     async restart() {
       boot.close();
       unfollow();
-      memberships.close();
-      await roster.close();
-      await catalog.close();
-      return world([], { store, clock, assets, leases });
+      await closing.disposeAsync();
+      return world([], { store, vault, clock, assets, leases });
     },
   };
 }
