@@ -2,7 +2,7 @@
 
 import type { Command } from 'commander';
 import { AGENT_ROUTES } from '../src/agent/wire/protocol.ts';
-import { ACCESS, type Access, ROLES, type Role } from '../src/api/access.ts';
+import { ACCESS, type Access, ROLES, type Role, TAKES } from '../src/api/access.ts';
 import { ROUTES } from '../src/api/operations.ts';
 import { PLACES, PORTS } from '../src/api/ports.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
@@ -60,11 +60,22 @@ export function portsPage(): string {
           .join(', '),
       ]),
     ) +
+    '\nSome orders take more than a role:\n\n' +
+    table(
+      ['takes', 'what that is'],
+      (Object.keys(TAKES) as (keyof typeof TAKES)[])
+        .filter((takes) => takes !== 'role')
+        .map((takes) => [code(takes), TAKES[takes]]),
+    ) +
     '\nErrors are problem details (RFC 9457) with a code of [errors.md](errors.md). For example: ' +
     '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +
     table(
-      ['method', 'path', 'needs', 'what'],
-      ROUTES.map((route) => [route.method, code(route.path), route.access, route.summary]),
+      ['method', 'path', 'needs', 'takes', 'what'],
+      ROUTES.map(({ method, path, access, takes = 'role', summary }) => [
+        ...[method, code(path), access],
+        typeof takes === 'object' ? `second, with \`${takes.second}\`` : takes === 'role' ? '' : takes,
+        summary,
+      ]),
     ) +
     '\n## Settings of the server\n\n' +
     table(

@@ -2,7 +2,7 @@
  * Who may use which route: the roles of operators, what each allows, and for which clusters. Pure.
  */
 
-import type { Millis } from '../base/duration.ts';
+import { type Millis, seconds, toMillis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { clusterOfScope } from '../store/keys.ts';
 
@@ -16,6 +16,38 @@ export const ACCESS = {
   audit: 'Reads the security log.',
 } as const;
 export type Access = keyof typeof ACCESS;
+
+/** What an order takes besides the role. Every operation that changes something names one. */
+export const TAKES = {
+  role: 'Nothing more: it can be undone, or concerns its sender alone.',
+  proof: 'A log-in of the last five minutes, because it gives out keys or takes them in.',
+  second: 'A second person, where the site asks for one, because it cannot be undone.',
+  both: 'A log-in of the last five minutes, and a second person where the site asks for one.',
+  socket: 'The local socket of the boot host, because it gives out all keys in the clear.',
+} as const;
+/** With a field: a second person if the body has this field. */
+export type Takes = keyof typeof TAKES | { readonly second: string };
+
+/** How long a log-in proves who it is. */
+const PROOF_LASTS = toMillis(seconds(300));
+
+/**
+ * Refuses a principal who has not proved enough for an order. A token proves nothing afresh: it is
+ * a text that lies somewhere.
+ *
+ * @throws {MusterError} E_LOCAL_ONLY, E_PROOF
+ */
+export function checkProof(takes: Takes | undefined, principal: Principal | undefined): void {
+  if (takes === undefined || principal === undefined || principal.by === 'socket') return;
+  if (takes === 'socket')
+    throw new MusterError('E_LOCAL_ONLY', 'it gives out keys in the clear, which the network never carries');
+  if (takes !== 'proof' && takes !== 'both') return;
+  if (principal.by !== 'session')
+    throw new MusterError('E_PROOF', `a ${principal.by} does not prove that ${principal.name} is there`);
+  const age = principal.age ?? Number.POSITIVE_INFINITY;
+  if (age > PROOF_LASTS)
+    throw new MusterError('E_PROOF', `${principal.name} logged in ${Math.floor(age / 60_000)} minutes ago`);
+}
 
 /** The part of a route that decides who may use it. */
 interface Guarded {

@@ -17,7 +17,7 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { rehearse } from '../base/rehearsal.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
-import { decideAccess, EVERYTHING, isForeign, type Principal } from './access.ts';
+import { checkProof, decideAccess, EVERYTHING, isForeign, type Principal } from './access.ts';
 import type { Actions } from './actions.ts';
 import { type ApiRequest, type ApiResponse, flag, json, type Route } from './handler.ts';
 import { listenOnSocket } from './listen.socket.ts';
@@ -329,8 +329,8 @@ async function answer<D extends ServerDeps>(
     const by = peer ? { uid: peer.uid, pid: peer.pid } : {};
     deps.log.info({ method, path, status, ...by }, 'an operator requested a change');
     const { params, query } = request;
-    const { path: pattern, summary, second } = route;
-    const signed = status < 400 && second !== undefined;
+    const { path: pattern, summary, takes } = route;
+    const signed = status < 400 && takes !== undefined && takes !== 'role';
     await deps.actions?.record({ method, route: pattern, params, query, status, code, summary, signed });
   };
   const respond = async (): Promise<ApiResponse | undefined> => {
@@ -338,7 +338,7 @@ async function answer<D extends ServerDeps>(
     let code: string | undefined;
     try {
       if ('error' in who) throw who.error;
-      const limits = access ? permit(route, request.params, who.principal, access) : {};
+      const limits = access ? permit(route, request, who.principal, access) : {};
       const work = () => route.handler({ ...request, ...who, ...limits }, deps);
       response =
         route.rehearsed && flag(request.query, 'dryRun')
@@ -420,11 +420,12 @@ async function asker(
 /**
  * Returns to which clusters the answer is limited.
  *
- * @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route
+ * @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route; as
+ *   {@link checkProof}
  */
 function permit(
   route: Route<never>,
-  params: Readonly<Record<string, string>>,
+  { params, query }: ApiRequest,
   principal: Principal | undefined,
   { clusterOf }: AccessDeps,
 ): Pick<ApiRequest, 'within'> {
@@ -433,6 +434,9 @@ function permit(
     throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
   if (decision.do === 'refuse')
     throw new MusterError('E_FORBIDDEN', `${principal?.name} may not do that: ${decision.text}`);
+  // A preview gives nothing away.
+  const preview = route.query?.shape.dryRun !== undefined && flag(query, 'dryRun');
+  if (!preview) checkProof(route.takes, principal);
   return decision.within === undefined ? {} : { within: decision.within };
 }
 

@@ -4,6 +4,7 @@
  * person, because it is the way in when all else fails.
  */
 import { parsed } from '../base/foreign-json.ts';
+import type { Takes } from './access.ts';
 import { type ApiRequest, flag, type Route, readOctets } from './handler.ts';
 import type { PendingOrders } from './pending-orders.ts';
 
@@ -17,17 +18,19 @@ export interface SecondDeps {
 const MAX_BODY = 64 * 1024;
 
 /** Whether an order with this body needs a second person. */
-function needsSecond({ second }: Pick<Route<never>, 'second'>, body: string): boolean {
-  if (second === undefined || second === true) return second === true;
+function needsSecond({ takes }: Pick<Route<never>, 'takes'>, body: string): boolean {
+  if (typeof takes !== 'object') return isFinal(takes);
   const fields = parsed(body);
   if (typeof fields !== 'object' || fields === null) return false;
-  const value = (fields as Record<string, unknown>)[second];
+  const value = (fields as Record<string, unknown>)[takes.second];
   return value !== undefined && value !== '' && value !== false;
 }
 
+const isFinal = (takes: Takes | undefined): boolean => takes === 'second' || takes === 'both';
+
 /** A route whose handler is called only for orders that need no second person, or are confirmed. */
 export const withSecond = <D extends SecondDeps>(route: Route<D>): Route<D> =>
-  route.second === undefined
+  typeof route.takes !== 'object' && !isFinal(route.takes)
     ? route
     : {
         ...route,

@@ -60,6 +60,18 @@ export const OPERATOR_ERRORS = {
     http: 428,
     fix: 'Another operator looks at `muster pending ls` and confirms it with `muster pending confirm ID`.',
   },
+  E_PROOF: {
+    title: 'The order needs a log-in of the last five minutes.',
+    who: 'operator',
+    http: 403,
+    fix: 'Log in again, by password, passkey or identity provider (`muster login`), and repeat the order within five minutes. A token or certificate cannot give it; on the boot host, the local socket can.',
+  },
+  E_LOCAL_ONLY: {
+    title: 'The order is possible on the boot host only.',
+    who: 'operator',
+    http: 403,
+    fix: 'Run the command on the boot host, as root or in the group `muster`, without `--context` and `--server`.',
+  },
   E_FORBIDDEN: {
     title: 'The operator does not have the role that this needs.',
     who: 'operator',

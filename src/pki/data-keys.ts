@@ -14,7 +14,8 @@ import type { Envelope, Vault } from './vault.ts';
 
 /**
  * How many keys a machine has at most. An agent that is cut off while it makes its filesystem asks
- * for one more; beyond this number the oldest is removed.
+ * for one more. Beyond this number none is made: whoever has the agent's identity for a second
+ * could otherwise push out the key of a disk that is in use.
  */
 export const MAX_DATA_KEYS = 16;
 
@@ -76,12 +77,20 @@ export interface DataKeys {
    * @throws {MusterError} E_VAULT_KEY, E_VAULT_RECORD, E_PKI when it cannot be opened
    */
   get(machine: string, filesystem: string): Promise<Secret | undefined>;
-  /** The same, but makes a key that does not exist; it is durable when this resolves. */
+  /**
+   * The same, but makes a key that does not exist; it is durable when this resolves.
+   *
+   * @throws {MusterError} as {@link get}; E_DATA_KEY when the machine has as many as are allowed
+   */
   getOrMake(machine: string, filesystem: string): Promise<Secret>;
   /** All keys in the clear, for a copy that a passphrase opens. Throws as {@link get}. */
   all(): Promise<readonly DataKey[]>;
   /** `MACHINE/FILESYSTEM` of all keys. */
   ids(): Promise<readonly string[]>;
+  /** The filesystems of a machine that have one. */
+  of(machine: string): Promise<readonly Pick<DataKey, 'filesystem' | 'since'>[]>;
+  /** Removes a key; what it encrypts is lost. False when there is none. */
+  remove(machine: string, filesystem: string): Promise<boolean>;
 }
 
 interface DataKeysDeps {
@@ -90,7 +99,11 @@ interface DataKeysDeps {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** Opens the keys. They are read from the store when a method is called. */
+/**
+ * Opens the keys. They are read from the store when a method is called.
+ *
+ * @throws {MusterError} as its methods say
+ */
 export function openDataKeys({ store, vault, clock }: DataKeysDeps): DataKeys {
   const opened = (record: string, value: string) => {
     const { since, sealed } = decodeDataKey(record, value);
@@ -103,33 +116,39 @@ export function openDataKeys({ store, vault, clock }: DataKeysDeps): DataKeys {
     return stored && opened(record, stored.value).key;
   };
 
-  /** The deletions that make room for one more key. */
-  const surplus = async (machine: string) => {
-    const { records } = await store.list(KEYS.dataKey.prefix(machine));
-    return records
-      .map(({ key, value }) => ({ key, since: decodeDataKey(key, value).since }))
-      .sort((a, b) => b.since - a.since)
-      .slice(MAX_DATA_KEYS - 1)
-      .map(({ key }) => ({ key, delete: true as const }));
-  };
-
   return {
     get,
     async getOrMake(machine, filesystem) {
       const before = await get(machine, filesystem);
       if (before !== undefined) return before;
+      const { records } = await store.list(KEYS.dataKey.prefix(machine));
+      if (records.length >= MAX_DATA_KEYS)
+        throw new MusterError(
+          'E_DATA_KEY',
+          `${machine} has ${MAX_DATA_KEYS} keys of filesystems already; \`muster machine data-keys ${machine}\` lists them, and removes those that no disk uses`,
+        );
       const record = KEYS.dataKey.key(machine, filesystem);
       const made = randomBytes(32).toString('base64');
       const put = encode({ since: clock.now(), sealed: vault.seal(record, made) });
-      const result = await store.commit([
-        { key: record, put, expect: 'absent' },
-        ...(await surplus(machine)),
-      ]);
+      const result = await store.commit([{ key: record, put, expect: 'absent' }]);
       return result.ok ? new Secret(made) : (await get(machine, filesystem))!;
     },
     async ids() {
       const { records } = await store.list(KEYS.dataKey.prefix());
       return records.map(({ key }) => KEYS.dataKey.parse(key)!.join('/'));
+    },
+    async of(machine) {
+      const { records } = await store.list(KEYS.dataKey.prefix(machine));
+      return records.map(({ key, value }) => ({
+        filesystem: KEYS.dataKey.parse(key)![1]!,
+        since: decodeDataKey(key, value).since,
+      }));
+    },
+    async remove(machine, filesystem) {
+      const record = KEYS.dataKey.key(machine, filesystem);
+      if ((await store.get(record)) === undefined) return false;
+      await store.commit([{ key: record, delete: true }]);
+      return true;
     },
     async all() {
       const { records } = await store.list(KEYS.dataKey.prefix());

@@ -145,8 +145,8 @@ export async function openClusters(
       builds: changes.builds,
       laterKeys: changes.laterKeys,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
-      ticketed: (session) => boot.service.ticketed(session),
-      ownAddresses: boot.service.ownAddresses,
+      ticketed: boot.service.ticketed,
+      ...{ ownAddresses: boot.service.ownAddresses, keepsDataKey: boot.service.keepsDataKey },
       configuration: boot.service.configurationFiles,
       ...boot.agentPeers,
       planned: (machine, poll) => {

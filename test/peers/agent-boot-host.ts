@@ -173,6 +173,7 @@ export async function open(
     planned: (machine, poll) => state.planned(machine, poll),
     builds,
     addresses: () => ['10.77.0.1', LOOPBACK],
+    keepsDataKey: () => true,
     // All machines of the test send from loopback.
     ownAddresses: (machine) =>
       new Set([...base.boot.ownAddresses(machine), ...(elsewhere ? [] : [LOOPBACK])]),

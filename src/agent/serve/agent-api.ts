@@ -83,6 +83,8 @@ interface AgentApiDeps extends RedeemDeps, AuthenticateDeps {
   readonly configuration: ConfigurationOf;
   /** The addresses that are a machine's own. */
   readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  /** Whether documents want a disk of a machine encrypted with a key of the boot host. */
+  readonly keepsDataKey: (machine: string) => boolean;
   /** Keeps what machines report of their parts. */
   readonly inventories: Pick<Inventories, 'take'>;
   /** Keeps what machines print on their consoles. */

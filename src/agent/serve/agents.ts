@@ -98,6 +98,8 @@ export interface AgentPeers {
   readonly others: Others;
   /** The addresses that are a machine's own. */
   readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  /** Whether documents want a disk of a machine encrypted with a key of the boot host. */
+  readonly keepsDataKey: (machine: string) => boolean;
   /** What a machine's boot disk gets; see {@link ConfigurationOf}. */
   readonly configuration: ConfigurationOf;
   readonly snapshots: AgentSnapshots;

@@ -11,6 +11,8 @@ import { type DataKeys, FILESYSTEM_ID } from '../../pki/data-keys.ts';
 interface DataKeyDeps {
   readonly pki: { readonly dataKeys: Pick<DataKeys, 'get' | 'getOrMake'> };
   readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  /** Whether the documents want a disk of the machine encrypted with a key of the boot host. */
+  readonly keepsDataKey: (machine: string) => boolean;
   readonly events: EventSink;
 }
 
@@ -25,6 +27,8 @@ interface DataKeyRequest {
 const DATA_KEY_REFUSALS = {
   foreign_address:
     "The request came from an address that is not this machine's. If it is, list it under the machine's spec.addresses.",
+  not_asked_for:
+    'No document asks for `encrypt: boot-host` for a disk of this machine, so no key is made for it.',
   no_key:
     'This boot host has no key for this filesystem of this machine: the disk was made elsewhere, or belongs to another machine. A copy of the store has it, or the disk has to be made again.',
 } as const satisfies Record<string, string>;
@@ -37,7 +41,7 @@ const DATA_KEY_REFUSALS = {
  *   given, with the reason; and what the vault and the store throw
  */
 export async function dataKey(
-  { pki: { dataKeys }, ownAddresses, events }: DataKeyDeps,
+  { pki: { dataKeys }, ownAddresses, keepsDataKey, events }: DataKeyDeps,
   { machine, address, form }: DataKeyRequest,
 ): Promise<Secret> {
   const filesystem = form.get('filesystem') ?? '';
@@ -49,10 +53,9 @@ export async function dataKey(
     throw new MusterError('E_DATA_KEY', reason.text);
   };
   if (!ownAddresses(machine).has(address)) return refuse('foreign_address');
-  const key =
-    form.get('make') === 'yes'
-      ? await dataKeys.getOrMake(machine, filesystem)
-      : await dataKeys.get(machine, filesystem);
+  const make = form.get('make') === 'yes';
+  if (make && !keepsDataKey(machine)) return refuse('not_asked_for');
+  const key = await (make ? dataKeys.getOrMake(machine, filesystem) : dataKeys.get(machine, filesystem));
   if (key === undefined) return refuse('no_key');
   events.record({ kind: 'agent.data-key', subject: machine, fields });
   return key;

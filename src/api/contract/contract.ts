@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { fault, type Parsed, reason, spot, texts, time } from '../../base/body.ts';
-import type { Access } from '../access.ts';
+import type { Access, Takes } from '../access.ts';
 
 export type Method = 'GET' | 'PUT' | 'POST' | 'DELETE';
 /** `METHOD /path`; `:name` in the path is a parameter: one segment. */
@@ -36,11 +36,8 @@ export interface RouteContract {
   readonly streams?: true;
   /** The statuses of answers that are no problem. Default: 200. */
   readonly statuses?: readonly number[];
-  /**
-   * It cannot be undone: where the site asks for it, another operator confirms it. A text is the
-   * field of the body with which that holds.
-   */
-  readonly second?: true | string;
+  /** What it takes besides the role; of every operation that changes something. */
+  readonly takes?: Takes;
   /**
    * Operators with a role for certain clusters may use it as well. Its handler answers with what
    * belongs to these clusters only (`within` of the request).

@@ -107,6 +107,7 @@ export const ARTIFACTS = [
     'POST /v1/artifacts',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Enters artifacts, all or none, for files that were uploaded.',
       body: enteredArtifacts,
       answer: z.strictObject({
@@ -133,6 +134,7 @@ export const ARTIFACTS = [
     'DELETE /v1/artifacts',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Removes an artifact, but not its files.',
       query: z.strictObject({ name: z.string() }),
       answer: z.strictObject({

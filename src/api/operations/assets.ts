@@ -123,6 +123,7 @@ export const ASSETS = [
     'PUT /v1/assets/:sha256',
     {
       access: 'administer',
+      takes: 'role',
       summary:
         'Uploads a file, or with Content-Range a piece of it. 200: complete and verified; 202: more pieces are needed.',
       rawBody: rawType('application/octet-stream', 'The file, or a piece of it.'),
@@ -144,6 +145,7 @@ export const ASSETS = [
     'POST /v1/assets/:sha256/verify',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Reads a file again and compares its hash. A file that has changed is no longer served.',
       answer: z.strictObject({ sha256, ok: z.boolean(), state: z.enum(['ok', 'changed', 'missing']) }),
     },
@@ -156,6 +158,7 @@ export const ASSETS = [
     'DELETE /v1/assets/:sha256',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Removes a file or an incomplete upload.',
       query: z.strictObject({ force: on('Also when an image or artifact needs it.') }),
       answer: z.strictObject({ sha256 }),

@@ -99,6 +99,7 @@ export const BOOT_HOST = [
     'POST /v1/backup',
     {
       access: 'administer',
+      takes: 'socket',
       summary: 'Answers with a backup of the boot host in the clear, for `muster backup create`; secret.',
       query: z.strictObject({ assets: on('With the files of images and artifacts.') }),
       answer: rawType('application/x-tar', 'The archive.'),
@@ -113,6 +114,7 @@ export const BOOT_HOST = [
     'POST /v1/backup/accept',
     {
       access: 'administer',
+      takes: 'both',
       summary: 'Accepts the store that was restored here as the right one.',
       answer: life,
     },

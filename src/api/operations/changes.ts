@@ -40,7 +40,13 @@ const orderedBy = (
 
 /** The contract of an order that says nothing but which change is meant. */
 const plain = (summary: string) =>
-  ({ access: 'administer', summary, body: z.strictObject({ id }), answer: changeProgress }) as const;
+  ({
+    access: 'administer',
+    takes: 'role',
+    summary,
+    body: z.strictObject({ id }),
+    answer: changeProgress,
+  }) as const;
 const give =
   (order: 'pause' | 'resume' | 'rollBack') =>
   (asked: Parameters<typeof orderedBy>[0] & { readonly params: { readonly name: string } }, deps: Orders) =>
@@ -67,7 +73,7 @@ export const changeOperations = <
       'POST /v1/clusters/:name/change',
       {
         access: 'administer',
-        second: 'emergency',
+        takes: { second: 'emergency' },
         summary:
           "Begins a change of a cluster: a rotation of its keys, an upgrade, a roll of its machines; as `NAME.agents` an upgrade of its agents, as `_muster` a rotation of Muster's own keys.",
         query: z.strictObject({ dryRun }),
@@ -97,6 +103,7 @@ export const changeOperations = <
       'POST /v1/clusters/:name/change/leave-out',
       {
         access: 'administer',
+        takes: 'role',
         summary: 'Waits no longer for machines, or leaves behind what depends on what the change ends.',
         body: z.strictObject({
           id,

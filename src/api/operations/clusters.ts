@@ -207,6 +207,7 @@ export const CLUSTERS = [
     'POST /v1/clusters/:name/verify',
     {
       access: 'operate',
+      takes: 'role',
       summary: 'The same, and runs probe pods for DNS and Services.',
       query: z.strictObject({ etcd: etcdOnly, image: word('The image of the probes.') }),
       answer: clusterHealth,
@@ -241,6 +242,7 @@ export const CLUSTERS = [
     'POST /v1/clusters/:name/reclaim-space',
     {
       access: 'operate',
+      takes: 'role',
       summary: 'Compacts and defragments etcd member by member, and disarms its alarm NOSPACE.',
       body: z.strictObject({ confirm }),
       answer: z.strictObject({}),

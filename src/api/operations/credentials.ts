@@ -66,6 +66,7 @@ export const CREDENTIALS = [
     'POST /v1/clusters/:name/kubeconfig',
     {
       access: 'administer',
+      takes: 'proof',
       summary: 'Makes a kubeconfig with a new admin certificate for a working day; it is secret.',
       query: z.strictObject({ user }),
       answer: rawType('application/yaml', 'A kubeconfig.'),
@@ -79,6 +80,7 @@ export const CREDENTIALS = [
     'POST /v1/clusters/:name/credential',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Makes an admin certificate for an hour, as kubectl fetches it by itself; it is secret.',
       query: z.strictObject({ user }),
       answer: z.strictObject({
@@ -106,6 +108,7 @@ export const CREDENTIALS = [
     'POST /v1/clusters/:name/etcd-client',
     {
       access: 'administer',
+      takes: 'proof',
       summary: "Makes a client certificate for a cluster's etcd for a working day; it is secret.",
       query: z.strictObject({ user }),
       answer: z.strictObject({

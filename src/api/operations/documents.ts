@@ -202,6 +202,7 @@ export const DOCUMENTS = [
     'POST /v1/apply',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Applies documents, all or nothing. With dryRun it also answers what changes in clusters.',
       query: z.strictObject({ dryRun, confirm }),
       body: z.strictObject({
@@ -249,6 +250,7 @@ export const DOCUMENTS = [
     'POST /v1/delete',
     {
       access: 'administer',
+      takes: 'role',
       summary:
         'Deletes documents as one change: checked together, deleted in batches, those that name others first. Machines without a document are forgotten.',
       query: z.strictObject({
@@ -293,6 +295,7 @@ export const DOCUMENTS = [
     'POST /v1/reload',
     {
       access: 'operate',
+      takes: 'role',
       summary:
         'Reads the configuration directory, the loader directories and the host’s addresses again; answers with the faults of the configuration directory.',
       query: z.strictObject({ confirm }),
@@ -376,6 +379,7 @@ export const DOCUMENTS_BY_KIND = [
     'PUT /v1/:kind/:name',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Applies one document.',
       query: z.strictObject({ dryRun, confirm }),
       rawBody: YAML,
@@ -413,6 +417,7 @@ export const DOCUMENTS_BY_KIND = [
     'DELETE /v1/:kind/:name',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Deletes a document, or forgets a machine that was only seen.',
       query: z.strictObject({ dryRun, force: on('Also an Image that a Profile names.') }),
       answer: z.strictObject({ ...target, action: z.literal('deleted'), dryRun: z.boolean(), warnings }),

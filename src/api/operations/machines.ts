@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { Agents } from '../../agent/serve/agents.ts';
 import { names } from '../../base/body.ts';
+import type { Millis } from '../../base/duration.ts';
 import type { Fault } from '../../base/errors.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { QuarantinedMembers } from '../../cluster/change/quarantined-member.ts';
@@ -9,17 +10,18 @@ import type { AcceptOptions } from '../../machines/accept.ts';
 import { printable } from '../../machines/identity.ts';
 import type { KnownMachine } from '../../machines/machine.ts';
 import type { Roster } from '../../machines/roster.ts';
+import { type DataKeys, FILESYSTEM_ID } from '../../pki/data-keys.ts';
 import type { RunningBootService } from '../../pxe/decide/boot-service.ts';
 import type { ReasonCode } from '../../pxe/decide/decision.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { API_VERSION } from '../../resources/kinds.ts';
 import { checkJoins } from '../access.ts';
-import { fault, labelledPart, listOf, on, type Parsed, time, word } from '../contract/contract.ts';
+import { fault, labelledPart, listOf, on, type Parsed, part, time, word } from '../contract/contract.ts';
 import { applied, knownMachine, trust } from '../contract/documents.ts';
 import { findMachine, labelsOf, macOf } from '../find-machine.ts';
 import { partOf } from '../listing.ts';
 import { operation, reply } from '../operation.ts';
-import { machineView, withTimestamps } from '../times.ts';
+import { machineView, timestamp, withTimestamps } from '../times.ts';
 
 export interface MachineDeps {
   readonly catalog: LiveCatalog;
@@ -32,6 +34,7 @@ export interface MachineDeps {
    * @throws {MusterError} E_NOT_FOUND, and what applying a document throws
    */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
+  readonly pki: { readonly dataKeys: Pick<DataKeys, 'of' | 'remove'> };
   readonly quarantine: {
     /** @throws {MusterError} E_NOT_FOUND for an unknown machine, E_USAGE without a reason */
     readonly hold: (machine: string, why: string, deletePods: boolean) => Promise<KnownMachine>;
@@ -72,11 +75,14 @@ const waitingMachine = z
 /** A key that waits, with what is known of its machine. */
 export type Waiting = Parsed<z.output<typeof waitingMachine>>;
 
+const dataKeyView = z.strictObject({ filesystem: z.string(), since: time });
+
 export const MACHINES = [
   operation(
     'POST /v1/machines/add',
     {
       access: 'operate',
+      takes: 'role',
       summary: 'Makes a Machine.',
       body: z.strictObject({
         mac: z.string(),
@@ -125,6 +131,7 @@ export const MACHINES = [
     'POST /v1/machines/:name/accept',
     {
       access: 'operate',
+      takes: 'role',
       summary:
         'Accepts a machine that was seen, or lets a held one try again. It is named as it is listed, or by hardware address.',
       body: z.strictObject({
@@ -146,6 +153,7 @@ export const MACHINES = [
     'POST /v1/machines/:name/rearm',
     {
       access: 'operate',
+      takes: 'role',
       summary: "Ends a machine's alarm.",
       query: z.strictObject({ keep: on('Its certificate stays; else the next key gets a new one.') }),
       answer: knownMachine.extend({ endedAlarm: z.string().optional() }),
@@ -155,6 +163,38 @@ export const MACHINES = [
       const endedAlarm = status.alarm?.code;
       const view = machineView(await deps.agents.rearm(name, { keep: query.keep ?? false }));
       return { ...view, ...(endedAlarm !== undefined && { endedAlarm }) };
+    },
+  ),
+  operation(
+    'GET /v1/machines/:name/data-keys',
+    {
+      access: 'view',
+      summary: 'Lists the encrypted filesystems of a machine whose keys the boot host has.',
+      query: z.strictObject(part),
+      answer: listOf('DataKeyList', dataKeyView),
+    },
+    async ({ params, query }, deps: Pick<MachineDeps, 'roster' | 'pki'>) => {
+      const { name } = findMachine(params.name, deps);
+      const items = (await deps.pki.dataKeys.of(name)).map(({ filesystem, since }) => ({
+        filesystem,
+        since: timestamp(since as Millis),
+      }));
+      return { kind: 'DataKeyList' as const, ...partOf(query, items, (one) => one.filesystem) };
+    },
+  ),
+  operation(
+    'DELETE /v1/machines/:name/data-keys/:filesystem',
+    {
+      access: 'administer',
+      takes: 'second',
+      summary: 'Removes the key of an encrypted filesystem; what is on that disk cannot be read any more.',
+      answer: z.strictObject({ filesystem: z.string() }),
+    },
+    async ({ params: { name, filesystem } }, deps: Pick<MachineDeps, 'roster' | 'pki'>) => {
+      // The machine may be gone for long.
+      if (!FILESYSTEM_ID.test(filesystem) || !(await deps.pki.dataKeys.remove(name, filesystem)))
+        throw new MusterError('E_NOT_FOUND', `${name} has no key of a filesystem "${filesystem}"`);
+      return { filesystem };
     },
   ),
   operation(
@@ -202,6 +242,7 @@ export const MACHINES = [
     'POST /v1/machines/:name/approve',
     {
       access: 'operate',
+      takes: 'role',
       summary: 'Approves the waiting key of a machine.',
       body: z.strictObject({
         code: z.string().default('').meta({ description: 'As the console of the machine shows it.' }),
@@ -217,7 +258,7 @@ export const MACHINES = [
     'POST /v1/machines/:name/quarantine',
     {
       access: 'administer',
-      second: true,
+      takes: 'second',
       summary: 'Puts a machine in quarantine. It gets nothing until it is released.',
       body: z.strictObject({
         reason: z.string().default(''),
@@ -245,6 +286,7 @@ export const MACHINES = [
     'POST /v1/machines/:name/release',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Ends the quarantine of a machine; its certificate stays revoked.',
       answer: knownMachine,
     },

@@ -80,6 +80,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/found',
     {
       access: 'administer',
+      takes: 'second',
       summary: 'Opens the founding with the members that have polled.',
       body: z.strictObject({ confirm }),
       answer: foundingRecord,
@@ -93,6 +94,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/add-node',
     {
       access: 'operate',
+      takes: 'role',
       summary: 'Adds machines to a Cluster.',
       body: z.strictObject({
         machines,
@@ -106,7 +108,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/remove-node',
     {
       access: 'administer',
-      second: 'clear',
+      takes: { second: 'clear' },
       summary: 'Removes machines from a Cluster.',
       body: z.strictObject({
         machines,
@@ -136,7 +138,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/reset',
     {
       access: 'administer',
-      second: true,
+      takes: 'second',
       summary: 'Clears all machines of a cluster.',
       body: z.strictObject({ confirm }),
       answer: ordered,
@@ -150,6 +152,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/restore',
     {
       access: 'administer',
+      takes: 'both',
       summary:
         'Restores etcd when the quorum is lost for good: from the data of a member, or from a snapshot on that member or the first that can.',
       body: z.strictObject({
@@ -185,6 +188,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/adopt-kubeadm',
     {
       access: 'administer',
+      takes: 'both',
       summary: 'Takes over the keys of a cluster that kubeadm made, which counts as founded then.',
       body: z.strictObject({ confirm, ...adoptedPairs }).meta({ description: 'It is secret.' }),
       answer: ordered,
@@ -201,6 +205,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/adopt',
     {
       access: 'administer',
+      takes: 'second',
       summary: 'Accepts the present disk of a member as its own, after a store was rolled back.',
       body: z.strictObject({ confirm, member }),
       answer: ordered,
@@ -214,6 +219,7 @@ export const MEMBERS = [
     'POST /v1/clusters/:name/call-off',
     {
       access: 'operate',
+      takes: 'role',
       summary: 'Cancels the replacement of a member, or a restore from its data.',
       body: z.strictObject({ member }),
       answer: ordered,

@@ -172,6 +172,7 @@ export const OPERATORS = [
     'PUT /v1/operators/:name',
     {
       access: 'administer',
+      takes: 'both',
       summary: 'Makes an operator or changes its roles. Its sessions end.',
       body: z.strictObject({ grants: orders }),
       answer: operator,
@@ -188,6 +189,7 @@ export const OPERATORS = [
     'DELETE /v1/operators/:name',
     {
       access: 'administer',
+      takes: 'both',
       summary: 'Removes an operator, with sessions and tokens.',
       answer: z.strictObject({ name: z.string() }),
     },
@@ -202,6 +204,7 @@ export const OPERATORS = [
     'POST /v1/operators/:name/invite',
     {
       access: 'administer',
+      takes: 'both',
       summary: 'Makes an invitation for a day, with which the operator sets a password; it is secret.',
       answer: z.strictObject({
         name: z.string(),
@@ -233,7 +236,7 @@ export const OPERATORS = [
   ),
   operation(
     'DELETE /v1/sessions/:id',
-    { access: 'administer', summary: 'Ends a session.', answer: session },
+    { access: 'administer', takes: 'role', summary: 'Ends a session.', answer: session },
     async ({ params }, { accounts, clock }: Pick<Deps, 'accounts' | 'clock'>) =>
       sessionView(await accounts.sessions.endById(params.id), clock.now()),
   ),
@@ -254,7 +257,8 @@ export const OPERATORS = [
     'POST /v1/tokens',
     {
       access: 'administer',
-      summary: 'Makes a token. Its text is shown once.',
+      takes: 'proof',
+      summary: 'Makes a token of the operator who asks; on the boot host, of any. Its text is shown once.',
       body: z.strictObject({
         operator: z.string(),
         label: z.string().min(1).max(100),
@@ -264,7 +268,9 @@ export const OPERATORS = [
       answer: token.extend({ token: z.string() }),
       statuses: [201],
     },
-    async ({ body }, { accounts, clock }: Pick<Deps, 'accounts' | 'clock'>) => {
+    async ({ body, principal }, { accounts, clock }: Pick<Deps, 'accounts' | 'clock'>) => {
+      if (principal?.by !== 'socket' && principal?.name !== body.operator)
+        throw new MusterError('E_FORBIDDEN', 'a token is made by its owner, or on the boot host');
       const owner = accounts.operators.get(body.operator);
       if (owner === undefined)
         throw new MusterError('E_NOT_FOUND', `there is no operator "${body.operator}"`);
@@ -286,7 +292,7 @@ export const OPERATORS = [
   ),
   operation(
     'DELETE /v1/tokens/:id',
-    { access: 'administer', summary: 'Ends a token.', answer: token },
+    { access: 'administer', takes: 'role', summary: 'Ends a token.', answer: token },
     async ({ params }, { accounts }: AccountDeps) =>
       tokenView(await accounts.operators.removeToken(params.id)),
   ),

@@ -98,6 +98,7 @@ export const PASSKEYS = [
     'POST /v1/passkeys/begin',
     {
       access: 'own',
+      takes: 'role',
       summary: 'Begins to add a passkey, with the password; the answer is for the browser.',
       body: z.strictObject({ password }),
       answer: creation,
@@ -113,6 +114,7 @@ export const PASSKEYS = [
     'POST /v1/passkeys',
     {
       access: 'own',
+      takes: 'role',
       summary: 'Adds a passkey to the account of the operator who asks.',
       body: z.strictObject({
         label: z.string().min(1).max(64).meta({ description: 'What its owner calls it.' }),
@@ -130,7 +132,7 @@ export const PASSKEYS = [
   ),
   operation(
     'DELETE /v1/passkeys/:id',
-    { access: 'own', summary: 'Removes a passkey of the operator who asks.', answer: passkey },
+    { access: 'own', takes: 'role', summary: 'Removes a passkey of the operator who asks.', answer: passkey },
     async (asked, deps: PasskeyDeps) =>
       view(await deps.accounts.passkeys.remove(ownAccount(asked, deps), asked.params.id)),
   ),

@@ -53,6 +53,21 @@ const needed = ({ pending }: Pick<PendingDeps, 'pending'>): PendingOrders => {
 const isSame = (one: Principal, other: Principal): boolean =>
   one.name === other.name || (one.subject !== undefined && one.subject === other.subject);
 
+/**
+ * The first person could have made an account or a token for the confirmation. It comes from a
+ * person who was there before the order.
+ *
+ * @throws {MusterError} E_FORBIDDEN
+ */
+function checkConfirms(order: Pending, principal: Principal | undefined, accounts: Accounts): void {
+  if (principal === undefined || principal.by === 'socket') return;
+  if (principal.by === 'token')
+    throw new MusterError('E_FORBIDDEN', 'a token confirms nothing: log in, and confirm the order yourself');
+  const account = accounts.operators.get(principal.name);
+  if (account !== undefined && account.createdAt > order.at)
+    throw new MusterError('E_FORBIDDEN', `the account ${principal.name} is younger than the order`);
+}
+
 export const PENDING = [
   operation(
     'GET /v1/pending',
@@ -71,6 +86,7 @@ export const PENDING = [
     'POST /v1/pending/:id/confirm',
     {
       access: 'administer',
+      takes: 'role',
       summary:
         'Carries out the order of another operator; answers as that order does. Both must be allowed to give it now.',
       answer: z.looseObject({}),
@@ -81,6 +97,7 @@ export const PENDING = [
       const { id, principal: first } = order;
       if (principal !== undefined && principal.by !== 'socket' && isSame(principal, first))
         throw new MusterError('E_FORBIDDEN', `${first.name} ordered it; another operator confirms it`);
+      checkConfirms(order, principal, deps.accounts);
       const grants = deps.accounts.grantsNow(first.name);
       const still = grants && { ...first, grants };
       for (const one of [still, principal]) {
@@ -97,7 +114,7 @@ export const PENDING = [
   ),
   operation(
     'DELETE /v1/pending/:id',
-    { access: 'administer', summary: 'Withdraws an order that waits.', answer: pendingOrder },
+    { access: 'administer', takes: 'role', summary: 'Withdraws an order that waits.', answer: pendingOrder },
     ({ params }, deps: Pick<PendingDeps, 'pending'>) => {
       const order = needed(deps).get(params.id);
       beforeChange(`delete order/${order.id}`);

@@ -221,6 +221,7 @@ export const PKI = [
     'POST /v1/pki/export',
     {
       access: 'administer',
+      takes: 'socket',
       summary: 'Answers with all private keys in the clear, for `muster pki export`; secret.',
       query: z.strictObject({ cluster: word('Only of this cluster.') }),
       answer: exported,
@@ -236,6 +237,7 @@ export const PKI = [
     'POST /v1/pki/exported',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Notes which keys an operator has a copy of.',
       body: z.strictObject({
         scopes: z.array(z.strictObject({ scope: z.string(), generations: z.array(z.string()) })),
@@ -251,6 +253,7 @@ export const PKI = [
     'POST /v1/pki/reseal',
     {
       access: 'administer',
+      takes: 'proof',
       summary: "Seals the store with the vault's first key, and says which keys nothing needs.",
       query: z.strictObject({ dryRun: on('Only counts.') }),
       answer: z.strictObject({
@@ -286,6 +289,7 @@ export const PKI = [
     'POST /v1/pki/:cluster/import',
     {
       access: 'administer',
+      takes: 'both',
       summary: 'Takes a CA of an operator, for a cluster whose other keys are made now if it has none.',
       body: z
         .strictObject({
@@ -323,6 +327,7 @@ export const PKI = [
     'POST /v1/pki/:cluster/accept',
     {
       access: 'administer',
+      takes: 'second',
       summary: 'Lets the keys of a restored store count, although machines have later ones.',
       body: z.strictObject({
         confirm: z.string().meta({ description: 'The cluster’s name, repeated.' }),
@@ -344,6 +349,7 @@ export const PKI = [
     'POST /v1/pki/:cluster/renew',
     {
       access: 'administer',
+      takes: 'role',
       summary:
         "Orders that certificates of the cluster's machines, and their keys, are replaced at their next polls.",
       body: z.strictObject({

@@ -148,6 +148,7 @@ export const SECRETS = [
     'PUT /v1/secrets/:name/:key',
     {
       access: 'administer',
+      takes: 'role',
       summary: 'Writes the value of a key: the body, as it is. No route returns it.',
       rawBody: rawType('application/octet-stream', 'The value.'),
       answer: secret,
@@ -174,6 +175,7 @@ export const SECRETS = [
     'DELETE /v1/secrets/:name/:key',
     {
       access: 'administer',
+      takes: 'second',
       summary: 'Removes a key of a Secret; refused while a document refers to it.',
       answer: removed,
     },
@@ -183,6 +185,7 @@ export const SECRETS = [
     'DELETE /v1/secrets/:name',
     {
       access: 'administer',
+      takes: 'second',
       summary: 'Removes a Secret; refused while a document refers to it.',
       answer: removed,
     },

@@ -93,6 +93,7 @@ export const SNAPSHOTS = [
     'POST /v1/clusters/:name/backup',
     {
       access: 'operate',
+      takes: 'role',
       summary: 'Orders a snapshot of etcd, which a healthy member takes with its next poll.',
       answer: z.strictObject({ id: z.string() }),
       statuses: [202],
@@ -104,7 +105,12 @@ export const SNAPSHOTS = [
   ),
   operation(
     'POST /v1/clusters/:name/backups/:id/verify',
-    { access: 'operate', summary: 'Reads a snapshot to its end and checks it.', answer: snapshot },
+    {
+      access: 'operate',
+      takes: 'role',
+      summary: 'Reads a snapshot to its end and checks it.',
+      answer: snapshot,
+    },
     async ({ params }, { snapshots, pki }: Pick<Deps, 'snapshots' | 'pki'>) => {
       const found = await snapshots.get(params.name, params.id);
       await snapshots.verify(found);
@@ -115,6 +121,7 @@ export const SNAPSHOTS = [
     'POST /v1/clusters/:name/backups/:id/content',
     {
       access: 'administer',
+      takes: 'proof',
       summary: 'Answers with a snapshot in the clear, for `muster cluster backup get`; secret.',
       answer: rawType('application/octet-stream', 'The snapshot, as etcd restores it.'),
     },

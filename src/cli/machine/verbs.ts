@@ -70,6 +70,7 @@ export const registerMachine: Register = (program, io, finish) => {
   registerTimeline(machine, io, finish);
   registerConsole(machine, io, finish);
   registerQuarantine(machine, io, finish);
+  registerDataKeys(machine, io, finish);
   registerApproval(machine, io, finish);
   const rearm = withServer(
     machine
@@ -165,6 +166,23 @@ function registerQuarantine(...[machine, io, finish]: Parameters<Register>): voi
     finish(await (await import('./quarantine.ts')).release(name, options, io)),
   );
   withExamples(release, ['muster machine release node-4', 'let a machine boot again']);
+}
+
+function registerDataKeys(...[machine, io, finish]: Parameters<Register>): void {
+  const keys = withServer(
+    machine
+      .command('data-keys')
+      .summary('list or remove the keys of encrypted disks')
+      .description(
+        'Lists the filesystems of a machine whose keys the boot host has (`encrypt: boot-host`), with their UUIDs as `cryptsetup luksUUID` shows them. A machine has at most 16; remove those of disks that are gone.',
+      )
+      .argument('<machine>', 'name as `muster get machines` lists it')
+      .option('--remove <uuid>', 'remove this key; what is on that disk cannot be read any more')
+      .addOption(outputOption('table', 'json', 'yaml')),
+  ).action(async (name: string, options) =>
+    finish(await (await import('./data-keys.ts')).dataKeys(name, options, io)),
+  );
+  withExamples(keys, ['muster machine data-keys node-1', 'see which encrypted disks it had']);
 }
 
 function registerApproval(...[machine, io, finish]: Parameters<Register>): void {

@@ -63,6 +63,8 @@ export interface RunningBootService extends BootService {
   trust(machine: string): Trust | undefined;
   /** The hashes of an image's files that are not here. */
   missingFiles(image: ImageSpec): readonly string[];
+  /** Whether documents want a disk of a machine encrypted with a key of the boot host. */
+  keepsDataKey(machine: string): boolean;
   /** Why the data disk of a machine cannot be chosen from its inventory; undefined when it can. */
   undecidedDisk(machine: string): string | undefined;
   /** Stops the timer, and no longer follows the documents. */
@@ -85,6 +87,12 @@ export function createBootService(deps: BootDeps): RunningBootService {
     });
   };
   schedule();
+  /** The disks that the documents give a machine with the profile that is selected now. */
+  const disksNow = (machine: string) => {
+    const member = context.roster.get(machine);
+    if (member === undefined) return undefined;
+    return disksFor(context, member, selectionOf(context, member, member.status.seen.network));
+  };
   return {
     answer: (client, network, step) => answer(context, client, network, step),
     isStranger: (client) => isStranger(context, client),
@@ -111,11 +119,13 @@ export function createBootService(deps: BootDeps): RunningBootService {
       return member && machineTrust(context, member);
     },
     missingFiles: (image) => missingFiles(context, image),
+    keepsDataKey(machine) {
+      const { data, etcd } = disksNow(machine) ?? {};
+      return data?.encrypt === 'boot-host' || etcd?.encrypt === 'boot-host';
+    },
     undecidedDisk(machine) {
-      const member = context.roster.get(machine);
-      if (member === undefined) return undefined;
-      const selection = selectionOf(context, member, member.status.seen.network);
-      const found = chosenDataDisk(context, machine, disksFor(context, member, selection));
+      const disks = disksNow(machine);
+      const found = disks && chosenDataDisk(context, machine, disks);
       return found === undefined || found.ok ? undefined : found.text;
     },
     tick,

@@ -1,7 +1,7 @@
-/** Orders that wait for a second person, over real HTTPS with tokens. */
+/** Orders that wait for a second person or need a fresh log-in, over real HTTPS. */
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { Grant } from '../../../src/api/access.ts';
-import type { Answer } from '../../../src/api/operations.ts';
+import { type Answer, ROUTES } from '../../../src/api/operations.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import type { MusterError } from '../../../src/base/errors.ts';
 import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
@@ -13,13 +13,26 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
+/** An operator who has just logged in. */
 async function operator(name: string, ...grants: Grant[]): Promise<ApiClient> {
-  const { operators } = world.deps.accounts;
+  const { operators, sessions } = world.deps.accounts;
   await operators.put(name, grants);
+  return clientOf((await sessions.begin(name)).text.reveal());
+}
+
+const clientOf = (session: string): ApiClient =>
+  connectApi({ url: `https://127.0.0.1:${world.httpsPort}`, authority: world.authority, session });
+
+/** A program with a token of an operator. */
+async function program(name: string, ...grants: Grant[]): Promise<ApiClient> {
   const until = (world.clock.now() + duration('30d')) as Millis;
-  const { text } = await operators.addToken({ operator: name, label: 'test', grants, until });
-  const url = `https://127.0.0.1:${world.httpsPort}`;
-  return connectApi({ url, authority: world.authority, session: text.reveal() });
+  const { text } = await world.deps.accounts.operators.addToken({
+    operator: name,
+    label: 't',
+    grants,
+    until,
+  });
+  return clientOf(text.reveal());
 }
 
 const failure = (work: Promise<unknown>): Promise<MusterError> =>
@@ -69,10 +82,11 @@ it('an order is gone when it is withdrawn, too old, or its operator lost the rol
   expect(await waiting(bob)).toEqual([]);
   await failure(quarantine(ada));
   world.clock.advance(duration('61m'));
-  expect(await waiting(bob)).toEqual([]);
-  await failure(quarantine(ada));
+  expect(await waiting(world.client)).toEqual([]);
+  await failure(quarantine(await operator('ada', { role: 'admin' })));
   await world.deps.accounts.operators.put('ada', [{ role: 'viewer' }]);
-  const confirm = bob.call('POST', `/v1/pending/${(await waiting(bob))[0]!.id}/confirm`);
+  const again = await operator('bob', { role: 'admin' });
+  const confirm = again.call('POST', `/v1/pending/${(await waiting(again))[0]!.id}/confirm`);
   expect((await failure(confirm)).code).toBe('E_FORBIDDEN');
   expect(isHeld()).toBe(false);
 });
@@ -91,4 +105,71 @@ it('no more orders wait than fit', async () => {
   const ada = await operator('ada', { role: 'admin' });
   for (let n = 0; n < 101; n++) await failure(quarantine(ada));
   expect((await waiting(ada)).length).toBe(100);
+});
+
+it('the first person cannot make the second: accounts, roles and invitations of others wait as well', async () => {
+  const ada = await operator('ada', { role: 'admin' });
+  await operator('bob', { role: 'admin' });
+  const json = { grants: [{ role: 'admin' }] };
+  for (const work of [
+    () => ada.call('PUT', '/v1/operators/eve', { body: { json } }),
+    () => ada.call('PUT', '/v1/operators/bob', { body: { json } }),
+    () => ada.call('DELETE', '/v1/operators/bob'),
+    () => ada.call('POST', '/v1/operators/bob/invite'),
+  ])
+    expect((await failure(work())).code).toBe('E_SECOND_PERSON');
+  const of = { operator: 'bob', label: 'x', grants: [{ role: 'admin' }], expires: '1h' };
+  expect((await failure(ada.call('POST', '/v1/tokens', { body: { json: of } }))).code).toBe('E_FORBIDDEN');
+  // Nor an account that root makes for the order afterwards.
+  await failure(quarantine(ada));
+  world.clock.advance(duration('1s'));
+  const late = await operator('late', { role: 'admin' });
+  const order = (await waiting(late)).find(({ path }) => path.endsWith('/quarantine'))!;
+  const confirm = (client: ApiClient) => client.call('POST', `/v1/pending/${order.id}/confirm`);
+  expect((await failure(confirm(late))).message).toContain('younger than the order');
+  expect((await failure(confirm(await program('bob', { role: 'admin' })))).message).toContain(
+    'a token confirms',
+  );
+  expect(isHeld()).toBe(false);
+});
+
+it('what gives out keys needs a log-in of the last five minutes, and a token never gets it', async () => {
+  const ada = await operator('ada', { role: 'admin' });
+  const orders = (client: ApiClient) => [
+    client.call('POST', '/v1/clusters/blue/kubeconfig'),
+    client.call('POST', '/v1/clusters/blue/etcd-client'),
+    client.call('POST', '/v1/tokens', {
+      body: { json: { operator: 'ada', label: 'x', grants: [{ role: 'viewer' }], expires: '1h' } },
+    }),
+    client.call('PUT', '/v1/operators/eve', { body: { json: { grants: [{ role: 'viewer' }] } } }),
+  ];
+  const codes = (client: ApiClient) =>
+    Promise.all(
+      orders(client).map((one) =>
+        one.then(
+          () => 'done',
+          (error: MusterError) => error.code,
+        ),
+      ),
+    );
+  expect(await codes(ada)).toEqual(['E_NOT_FOUND', 'E_NOT_FOUND', 'done', 'E_SECOND_PERSON']);
+  expect(new Set(await codes(await program('ada', { role: 'admin' })))).toEqual(new Set(['E_PROOF']));
+  world.clock.advance(duration('301s'));
+  expect(new Set(await codes(ada))).toEqual(new Set(['E_PROOF']));
+  // Everything else goes on.
+  expect(await ada.call('POST', '/v1/reload')).toMatchObject({ faults: [] });
+});
+
+it('all keys in the clear never cross the network, whoever asks', async () => {
+  const ada = await operator('ada', { role: 'admin' });
+  for (const path of ['/v1/backup', '/v1/pki/export'])
+    expect((await failure(ada.call('POST', path))).code).toBe('E_LOCAL_ONLY');
+  expect(await world.client.call('POST', '/v1/pki/export')).toMatchObject({ kind: 'PkiExport' });
+});
+
+it('every operation that changes something says what it takes besides the role', () => {
+  const silent = ROUTES.filter(
+    ({ method, access, takes }) => method !== 'GET' && access !== 'open' && takes === undefined,
+  );
+  expect(silent.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
 });

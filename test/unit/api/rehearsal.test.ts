@@ -90,6 +90,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
     },
   ],
   ['DELETE /v1/tokens/TOKEN', { would: 'delete operator-token/…' }],
+  ['DELETE /v1/machines/node-1/data-keys/none', { would: 'E_NOT_FOUND' }],
   ['DELETE /v1/sessions/SESSION', { would: 'delete operator-session/…' }],
   ['DELETE /v1/pending/ORDER', { would: 'delete order/…' }],
   ['POST /v1/pending/ORDER/confirm', { would: 'carry out order/…' }],

@@ -106,11 +106,9 @@ test('kubectl can fetch certificates for an hour, which are kept until shortly b
 test('an operator who is logged in gets certificates in the own name only', async () => {
   world = await openWorld(CLUSTER, { https: true });
   await world.pki.found('one');
-  const { operators } = world.deps.accounts;
+  const { operators, sessions } = world.deps.accounts;
   await operators.put('ada', [{ role: 'admin' }]);
-  const until = (world.clock.now() + 3_600_000) as Millis;
-  const order = { operator: 'ada', label: 'test', grants: [{ role: 'admin' as const }], until };
-  const session = (await operators.addToken(order)).text.reveal();
+  const session = (await sessions.begin('ada')).text.reveal();
   const url = `https://127.0.0.1:${world.httpsPort}`;
   const ada = connectApi({ url, authority: world.authority, session });
   for (const what of ['kubeconfig', 'etcd-client', 'credential']) {

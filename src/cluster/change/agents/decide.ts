@@ -40,9 +40,24 @@ export type AgentTurn =
   | { readonly state: Exclude<keyof typeof AGENT_STATES, 'taking'>; readonly text: string }
   | { readonly state: 'taking'; readonly text: string; readonly chosen: boolean };
 
+/** The part of the workers, at least two, that stops an upgrade for all. */
+const WORKERS_STOP = 0.1;
+
 /** Whether a machine did not keep the bundle in this attempt. */
 const hasRefused = ({ refused }: MachineAgent, { digest, attempt }: Wanted): boolean =>
   refused?.digest === digest && refused.attempt === attempt;
+
+/**
+ * A machine because of which no more machines get the bundle: a control plane or member of etcd
+ * that did not keep it, or the last of too many others. One worker alone cannot keep a fix from
+ * all: it may be in the wrong hands.
+ */
+function stops(agents: readonly MachineAgent[], wanted: Wanted): MachineAgent | undefined {
+  const refused = agents.filter((one) => hasRefused(one, wanted));
+  const others = agents.filter(({ carries }) => !carries).length;
+  const many = Math.max(2, Math.ceil(others * WORKERS_STOP));
+  return refused.find(({ carries }) => carries) ?? (refused.length >= many ? refused.at(-1) : undefined);
+}
 
 /**
  * @param asking The machine that polls.
@@ -64,7 +79,7 @@ export function agentTurn(asking: MachineAgent, agents: readonly MachineAgent[],
   if (asking.build === undefined) return turn('at-boot');
   if (hasRefused(asking, wanted)) return turn('refused', ` ${asking.refused!.text}`);
   if (wanted.paused) return turn('paused');
-  const stopper = agents.find((one) => hasRefused(one, wanted));
+  const stopper = stops(agents, wanted);
   if (stopper) return turn('stopped', ` It is ${stopper.name}.`);
   if (agents.some(({ carries, build }) => carries && build === wanted.digest)) return take(false);
   if (wanted.first === asking.name) return take(false);

@@ -16,6 +16,7 @@ function world() {
   const deps = {
     pki: { dataKeys: openDataKeys({ store: openMemoryStore(), vault, clock: new ManualClock() }) },
     ownAddresses: (machine: string) => new Set(machine === 'cp1' ? [OWN] : ['10.77.0.12']),
+    keepsDataKey: (machine: string) => machine !== 'plain',
     events: { record: (event: never) => void recorded.push(event) },
   };
   const ask = (form: string, { machine = 'cp1', address = OWN } = {}) =>
@@ -42,6 +43,13 @@ test('with the certificate alone, from an address that is not the machine’s, n
       code: 'E_DATA_KEY',
     });
   expect(recorded.filter(({ reason }) => reason?.code === 'foreign_address')).toHaveLength(3);
+});
+
+test('no key is made for a machine whose documents ask for no encryption', async () => {
+  const { recorded, ask } = world();
+  const plain = { machine: 'plain', address: '10.77.0.12' };
+  await expect(ask(`filesystem=${UUID}&make=yes`, plain)).rejects.toMatchObject({ code: 'E_DATA_KEY' });
+  expect(recorded).toMatchObject([{ subject: 'plain', reason: { code: 'not_asked_for' } }]);
 });
 
 test('another machine does not get it, and a machine that only opens its disk makes no key', async () => {

@@ -63,6 +63,21 @@ test('a machine that did not keep the agent stops the others, until another atte
   expect(agentTurn(machine('cp2'), [cp1], { ...WANTED, attempt: 2 }).state).toBe('taking');
 });
 
+test('one worker cannot keep a fix from all others; a tenth of them, at least two, can', () => {
+  const begun = { ...WANTED, first: 'cp1' };
+  const done = machine('cp1', { build: NEW.digest });
+  const workers = (count: number, refusing: number) =>
+    Array.from({ length: count }, (_, n) => machine(`w${n}`, n < refusing ? refused() : {}));
+  const next = (count: number, refusing: number) =>
+    agentTurn(machine('cp2'), [done, ...workers(count, refusing)], begun).state;
+  expect([next(3, 1), next(3, 2), next(50, 4), next(50, 5)]).toEqual([
+    'taking',
+    'stopped',
+    'taking',
+    'stopped',
+  ]);
+});
+
 test('an agent without a digest waits for its next boot, and a first machine that left is replaced', () => {
   const { build: _, ...old } = machine('cp1');
   expect(agentTurn(old, [], WANTED).state).toBe('at-boot');
@@ -227,7 +242,9 @@ test('under any order of polls, failures, restarts and orders, one control plane
           }
           expect(world.incomplete).toBe(false);
           expect(offer).toBe(`${NEW.digest}.${attempt}`);
-          expect(isPaused || isBack || [...failed].some(isIn)).toBe(false);
+          const stopping = [...failed].filter(isIn);
+          const isStopped = stopping.length > 1 || stopping.some((name) => name.startsWith('cp'));
+          expect(isPaused || isBack || isStopped).toBe(false);
           offered.set(who, 'in');
           if (!proven) {
             expect(who).toMatch(/^cp/);
