@@ -9,9 +9,9 @@ export function parsed(text: string): unknown {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-/** The fields of an object; an empty object for any other value. */
+export type Fields = Readonly<Record<string, unknown>>;
+/** The fields of an object; an empty object for any other value, also for a list. */
 export const fieldsOf = (value: unknown): Fields =>
-  typeof value === 'object' && value !== null ? (value as Fields) : {};
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 export const textOf = (value: unknown): string => (typeof value === 'string' ? value : '');
 export const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

@@ -111,7 +111,7 @@ test('a file imports only from its own room and from rooms to the left', () => {
 });
 
 /** What the page takes from the server besides types: pure files that import only types. */
-const SHARED = ['src/api/contract/request.ts', 'src/base/age.ts'];
+const SHARED = ['src/api/contract/request.ts', 'src/base/duration.ts'];
 
 test('the page imports only types, its client and how ages are written from other rooms, and no other room imports the page', () => {
   const ofPage = (file: string | undefined): boolean => file?.startsWith('src/page/') ?? false;

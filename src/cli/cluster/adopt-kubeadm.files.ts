@@ -7,6 +7,7 @@ import { type AdoptedKeys, adoptedKeyset } from '../../pki/adopted.ts';
 import { PrivateKey, PublicKey } from '../../pki/keys.ts';
 import { ADOPTED, isAuthority, KEYSETS } from '../../pki/keysets.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
+import { textOf } from '../import/import.files.ts';
 import { foreignYaml } from '../import/inventory.ts';
 import { writtenFaults } from '../import/written.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -22,14 +23,6 @@ interface AdoptKubeadmOptions extends ServerOptions {
 }
 
 const CONFIG = 'kubeadm-config.yaml';
-
-function textOf(file: string): string {
-  try {
-    return fs.readFileSync(file, 'utf8');
-  } catch (cause) {
-    throw new MusterError('E_FILE_READ', `${file}: ${(cause as NodeJS.ErrnoException).code}`, { cause });
-  }
-}
 
 function keysIn(directory: string): AdoptedKeys {
   const pairs = ADOPTED.map((name) => {

@@ -1,7 +1,7 @@
 /** The verbs `muster cluster status` and `muster cluster verify`. */
-import { ageText } from '../../base/age.ts';
+
 import { systemClock } from '../../base/clock.ts';
-import { duration, type Millis, millis, parseDuration } from '../../base/duration.ts';
+import { duration, type Millis, millis, parseDuration, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { ClusterHealth, Finding } from '../../cluster/health/finding.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
@@ -97,7 +97,7 @@ async function waited(
     if (health.ok || passed > span || io.signal.aborted) return health;
     const open = health.findings.filter(({ ok }) => !ok);
     const text = open.map(({ check, subject }) => `${check} ${subject}`).join(', ');
-    if (text !== before) io.err(`${ageText(passed)}: waiting for ${text}\n`);
+    if (text !== before) io.err(`${spanText(passed)}: waiting for ${text}\n`);
     before = text;
     await io.pause(every);
   }

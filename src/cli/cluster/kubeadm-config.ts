@@ -2,11 +2,9 @@
  * Translates kubeadm's ClusterConfiguration into a Cluster document, and says what differs. Pure.
  */
 import { MusterError } from '../../base/errors.ts';
+import { type Fields, fieldsOf } from '../../base/foreign-json.ts';
 import type { Draft } from '../import/csv.ts';
 
-type Fields = Readonly<Record<string, unknown>>;
-const fieldsOf = (value: unknown): Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 const textOf = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 

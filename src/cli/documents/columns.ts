@@ -3,8 +3,8 @@
 import type { LeaseView } from '../../api/operations/inventory.ts';
 import type { Shown } from '../../api/shown.ts';
 import type { EventView, Timestamp } from '../../api/times.ts';
-import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';
+import { spanText } from '../../base/duration.ts';
 import { actorText } from '../../events/actor.ts';
 import type {
   ClusterSpec,
@@ -60,7 +60,7 @@ const stateColor = ({ status }: Shown): Color | undefined =>
   status.state === 'incomplete' || status.state === 'reset' ? 'yellow' : undefined;
 
 const age = (since: Timestamp | undefined): string | undefined =>
-  since === undefined ? undefined : ageText(millisSince(since, systemClock.now()));
+  since === undefined ? undefined : spanText(millisSince(since, systemClock.now()));
 
 /**
  * The code of what is wrong with a machine, or would hold it at its next boot. `INLINE` means that

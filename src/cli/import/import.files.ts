@@ -15,7 +15,12 @@ interface OutputOptions {
   readonly output?: string;
 }
 
-const textOf = (file: string): string => {
+/**
+ * The text of a file, or of standard input for `-`.
+ *
+ * @throws {MusterError} E_FILE_READ
+ */
+export const textOf = (file: string): string => {
   try {
     return fs.readFileSync(file === '-' ? 0 : file, 'utf8');
   } catch (cause) {

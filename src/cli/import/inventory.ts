@@ -2,6 +2,7 @@
 import { load } from 'js-yaml';
 import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
+import { fieldsOf } from '../../base/foreign-json.ts';
 
 export interface Inventory {
   /** Host → its variables. */
@@ -84,10 +85,6 @@ function readIni(text: string): Raw {
   }
   return raw;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
-const fieldsOf = (value: unknown): Fields =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {};
 
 /**
  * Values as text. Fields of a mapping become `name.field`; a list is shown as such, because no

@@ -1,8 +1,8 @@
 /** The verbs `muster machine waiting` and `muster machine approve`. */
 import { createHash } from 'node:crypto';
 import type { Waiting } from '../../api/operations/machines.ts';
-import { ageText } from '../../base/age.ts';
 import { systemClock } from '../../base/clock.ts';
+import { spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
@@ -18,7 +18,7 @@ interface WaitingOptions extends ServerOptions {
 const COLUMNS: readonly Column<Waiting>[] = [
   { heading: 'MACHINE', cell: ({ machine }) => machine },
   { heading: 'CLUSTER', cell: ({ cluster }) => cluster },
-  { heading: 'SINCE', cell: ({ since }) => ageText(millisSince(since, systemClock.now())) },
+  { heading: 'SINCE', cell: ({ since }) => spanText(millisSince(since, systemClock.now())) },
   { heading: 'ADDRESS', cell: ({ address, known }) => (known ? address : `${address} (unknown)`) },
   { heading: 'TRUST', cell: ({ trust }) => `${trust.tier} (${trust.from})` },
   { heading: 'KEY', cell: ({ key, replaces }) => `${key.slice(0, 12)}${replaces ? ' (new)' : ''}` },

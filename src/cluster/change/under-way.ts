@@ -1,5 +1,5 @@
 /** What the health of a cluster has to know of the change that is under way. Pure. */
-import { ageText } from '../../base/age.ts';
+import { spanText } from '../../base/duration.ts';
 import type { UnderWay } from '../health/under-way.ts';
 import type { ResolvedCluster } from '../model/resolved-cluster.ts';
 import type { Release } from '../resolve/release.ts';
@@ -40,7 +40,7 @@ export function underWayOf(
   return {
     id: record.id,
     kind: record.kind,
-    says: `${titleOf(record, releases)}${back}: step ${record.step} for ${ageText(Math.max(0, now - record.since))}, ${waits}`,
+    says: `${titleOf(record, releases)}${back}: step ${record.step} for ${spanText(Math.max(0, now - record.since))}, ${waits}`,
     shows: `muster change ${cluster}`,
     ...(holding && !paused && { remedy: holding.remedy }),
     // What takes too long is a fault again; the engine then holds the change.

@@ -2,8 +2,8 @@
  * Judges whether the in-cluster objects are applied: it is enough that one control plane has
  * applied the current bundle. Pure.
  */
-import { ageText } from '../../base/age.ts';
-import type { Millis } from '../../base/duration.ts';
+
+import { type Millis, spanText } from '../../base/duration.ts';
 import { bad, type Finding, good } from './finding.ts';
 import type { ApplierStatus, ObjectsStatus } from './objects-status.ts';
 
@@ -57,7 +57,7 @@ function saysOf(given: readonly ApplierStatus[], age: number): string {
     return 'the current objects are not applied: no control plane has asked for them yet';
   const refused = given.find(({ says }) => says !== undefined);
   const why = refused ? `; ${refused.machine} says: ${refused.says!.slice(0, SHOWN)}` : '';
-  return `the current objects are not applied: ${namesOf(given)} applying for ${ageText(age)}${why}`;
+  return `the current objects are not applied: ${namesOf(given)} applying for ${spanText(age)}${why}`;
 }
 
 function fixOf(appliers: readonly ApplierStatus[], given: readonly ApplierStatus[]): string {

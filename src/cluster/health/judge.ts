@@ -1,8 +1,7 @@
 /**
  * Judges what was observed of a cluster: one finding per line, with a remedy for each fault. Pure.
  */
-import { ageText } from '../../base/age.ts';
-import { duration } from '../../base/duration.ts';
+import { duration, spanText } from '../../base/duration.ts';
 import { firstFew } from '../../base/first-few.ts';
 import { leafOf } from '../../pki/hierarchy.ts';
 import type { IssuedCertificate } from '../../pki/records.ts';
@@ -201,14 +200,14 @@ const nodeWords = (ended: Ended | undefined): string => {
   return program === undefined ? '' : `; ${program} ended and wrote: ${ended![program]}`;
 };
 
-const ageOf = (age: number | undefined): string => (age === undefined ? 'ever' : ageText(age));
+const ageOf = (age: number | undefined): string => (age === undefined ? 'ever' : spanText(age));
 
 function judgeLeader({ leaders }: ApiSeen, name: string): Finding {
   const lease = leaders.find((one) => one.name === name);
   const fix = `on a control plane: crictl logs of ${name}`;
   if (!lease) return bad('lease', name, 'no control plane holds its lease', fix);
   return lease.age > LEADER_LEASE
-    ? bad('lease', name, `${lease.holder} has not renewed it for ${ageText(lease.age)}`, fix)
+    ? bad('lease', name, `${lease.holder} has not renewed it for ${spanText(lease.age)}`, fix)
     : good('lease', name, `held by ${lease.holder}`);
 }
 
@@ -274,7 +273,7 @@ export function judgeCertificates(
         'certificate',
         cluster,
         next
-          ? `${all.length} are in force, the next expires in ${ageText(next.notAfter - now)}: ${next.leaf} of ${next.to}`
+          ? `${all.length} are in force, the next expires in ${spanText(next.notAfter - now)}: ${next.leaf} of ${next.to}`
           : 'none was issued yet',
       ),
     ];
@@ -290,8 +289,8 @@ export function judgeCertificates(
 
 /** What is wrong with a certificate's dates. */
 function datesText({ notBefore, notAfter }: IssuedCertificate, now: number): string {
-  if (notBefore > now) return `is not yet valid: it begins in ${ageText(notBefore - now)}`;
-  return notAfter <= now ? 'has expired' : `expires in ${ageText(notAfter - now)}`;
+  if (notBefore > now) return `is not yet valid: it begins in ${spanText(notBefore - now)}`;
+  return notAfter <= now ? 'has expired' : `expires in ${spanText(notAfter - now)}`;
 }
 
 /** A finding for each probed node: whether DNS and a Service can be reached from its pods. */

@@ -2,7 +2,7 @@
 
 import { useState } from 'preact/hooks';
 import type { Answer } from '../../api/operations.ts';
-import { ageText } from '../../base/age.ts';
+import { spanText } from '../../base/duration.ts';
 
 import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
@@ -91,7 +91,7 @@ function Assembly({
                 <Link to={['machines', member.name]}>{member.name}</Link>
               </td>
               <td>
-                {member.heardMsAgo === undefined ? 'not yet' : `${ageText(member.heardMsAgo)} ago`}{' '}
+                {member.heardMsAgo === undefined ? 'not yet' : `${spanText(member.heardMsAgo)} ago`}{' '}
                 {member.silent && <Badge tone="warn">silent</Badge>}
               </td>
               <td>

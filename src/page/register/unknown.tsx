@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import type { InventoryView } from '../../api/operations/inventory.ts';
 import type { Shown } from '../../api/shown.ts';
-import { ageText } from '../../base/age.ts';
+import { spanText } from '../../base/duration.ts';
 import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { moment } from '../base/times.ts';
@@ -43,11 +43,11 @@ export function Unknown({ machine, parts, profiles, clusters, now }: UnknownProp
           ['Asset tag', seen?.assetTag],
           [
             'First seen',
-            firstSeen && <time title={moment(firstSeen)}>{ageText(now - Date.parse(firstSeen))} ago</time>,
+            firstSeen && <time title={moment(firstSeen)}>{spanText(now - Date.parse(firstSeen))} ago</time>,
           ],
           [
             'Last seen',
-            lastSeen && <time title={moment(lastSeen)}>{ageText(now - Date.parse(lastSeen))} ago</time>,
+            lastSeen && <time title={moment(lastSeen)}>{spanText(now - Date.parse(lastSeen))} ago</time>,
           ],
         ]}
       />

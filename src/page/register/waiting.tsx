@@ -1,7 +1,7 @@
 /** Keys that wait until an operator types the code that the machine's own console shows. */
 import { useState } from 'preact/hooks';
 import type { Waiting } from '../../api/operations/machines.ts';
-import { ageText } from '../../base/age.ts';
+import { spanText } from '../../base/duration.ts';
 import { ask } from '../base/http.ts';
 import { may } from '../base/session.ts';
 import { Link } from '../parts/badge.tsx';
@@ -39,7 +39,7 @@ export function WaitingKey({ keyOf, now, done }: WaitingProps) {
           ['Serial number', serial],
           ['Hardware addresses', macs.join(', ')],
           ['Asks from', `${address}${known ? '' : ' (not known as its address)'}`],
-          ['Waits since', `${ageText(now - Date.parse(since))}`],
+          ['Waits since', `${spanText(now - Date.parse(since))}`],
           ['Note', replaces && 'The machine has a certificate already: this key would replace it.'],
         ]}
       />

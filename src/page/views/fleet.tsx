@@ -1,6 +1,6 @@
 /** All machines: filters, a live table, and racks. */
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { ageText } from '../../base/age.ts';
+import { spanText } from '../../base/duration.ts';
 import { place, setQuery } from '../base/place.ts';
 import { may } from '../base/session.ts';
 import { count, moment } from '../base/times.ts';
@@ -66,7 +66,7 @@ const columns = (now: number): readonly Column<Row>[] => [
     label: 'Since',
     sorts: true,
     class: 'wide-only number',
-    cell: ({ since }) => since && <time title={moment(since)}>{ageText(now - Date.parse(since))}</time>,
+    cell: ({ since }) => since && <time title={moment(since)}>{spanText(now - Date.parse(since))}</time>,
   },
 ];
 

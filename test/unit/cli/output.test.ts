@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ageText } from '../../../src/base/age.ts';
+import { spanText } from '../../../src/base/duration.ts';
 import { type ErrorCode, MusterError } from '../../../src/base/errors.ts';
 import { unifiedDiff } from '../../../src/cli/documents/diff.ts';
 import { errorText, exitCodeOf } from '../../../src/cli/io.ts';
@@ -39,7 +39,7 @@ describe('tables', () => {
     [30 * 86_400_000, '30d'],
     [-5, '0s'],
   ] as const)('shows %i ms as %s, as kubectl does', ([span, text]) => {
-    expect(ageText(span)).toBe(text);
+    expect(spanText(span)).toBe(text);
   });
 });
 

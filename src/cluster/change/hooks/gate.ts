@@ -3,8 +3,7 @@
  * and what is kept of their answers.
  */
 import { z } from 'zod';
-import { ageText } from '../../../base/age.ts';
-import { duration } from '../../../base/duration.ts';
+import { duration, spanText } from '../../../base/duration.ts';
 import { DEFAULT_WITHIN, type HookSpec, type HookTime } from '../../../resources/hook-spec.ts';
 import type { ClusterRole } from '../../model/resolved-cluster.ts';
 import type { Gate } from '../step.ts';
@@ -123,6 +122,6 @@ export function gateOf(
     };
   return {
     is: 'waiting',
-    text: `the hook ${by.name} lets it wait: ${reason} (asked ${attempt} ${attempt === 1 ? 'time' : 'times'} in ${ageText(waited)}, at most for ${limit})`,
+    text: `the hook ${by.name} lets it wait: ${reason} (asked ${attempt} ${attempt === 1 ? 'time' : 'times'} in ${spanText(waited)}, at most for ${limit})`,
   };
 }

@@ -8,8 +8,7 @@
  * server of the new one: what it writes, an older one may not be able to read.
  */
 import type { Versioned } from '../../../agent/wire/facts.ts';
-import { ageText } from '../../../base/age.ts';
-import { duration } from '../../../base/duration.ts';
+import { duration, spanText } from '../../../base/duration.ts';
 import type { ClusterRole } from '../../model/resolved-cluster.ts';
 import { changedParts, type Part } from '../../resolve/mixed.ts';
 import type { Release } from '../../resolve/release.ts';
@@ -55,7 +54,7 @@ const runs =
     return waiting(
       silentFor < ABSENT_AFTER
         ? `its ${program} is still ${version}`
-        : `it has not reported for ${ageText(silentFor)}; its ${program} was ${version} then`,
+        : `it has not reported for ${spanText(silentFor)}; its ${program} was ${version} then`,
     );
   };
 

@@ -448,10 +448,10 @@ test('lost members are abandoned only by name, and not while they are heard', as
     /m2 \(last heard 0s ago\), m3 .* a member that is heard is not abandoned/,
   );
   clock.advance(millis(61_000));
-  await expect(restore('m1')).rejects.toThrow('m1 was last heard 1m ago; power it on');
+  await expect(restore('m1')).rejects.toThrow('m1 was last heard 61s ago; power it on');
   await ask('m1', { etcd: { wal: 'present', health: 'alive' } });
   await expect(restore('m1')).rejects.toThrow(
-    /m2 \(with its data, last heard 1m ago\), m3 \(.*power them on.*--without m2 m3/,
+    /m2 \(with its data, last heard 61s ago\), m3 \(.*power them on.*--without m2 m3/,
   );
   await expect(restore('m1', 'm2')).rejects.toThrow(/--without m2 m3/);
   await expect(restore('m1', 'm2', 'm3', 'm1')).rejects.toThrow('m1 cannot be both restored and abandoned');
