@@ -3,6 +3,7 @@
  * signals.
  */
 import { MusterError } from '../base/errors.ts';
+import { colouredText, plainText } from '../base/plain-text.ts';
 import { runCommandLine } from './command-line.ts';
 import { EXIT, errorText, type Io } from './io.ts';
 
@@ -28,6 +29,15 @@ function mayColor(stream: NodeJS.WriteStream): boolean {
   return Boolean(process.env.FORCE_COLOR) || (stream.isTTY === true && process.env.TERM !== 'dumb');
 }
 
+/**
+ * Writes to a stream. What reaches a terminal cannot steer it, whoever it came from: a machine, an
+ * inventory, a document. Programs get all octets.
+ */
+function writer(stream: NodeJS.WriteStream): (text: string) => void {
+  const safe = mayColor(stream) ? colouredText : plainText;
+  return (text) => void stream.write(stream.isTTY ? safe(text) : text);
+}
+
 function processIo(): Io {
   const stop = new AbortController();
   // The server handles its signals itself. For every other verb the first signal aborts its
@@ -39,8 +49,8 @@ function processIo(): Io {
         process.exitCode = name === 'SIGINT' ? 130 : 143;
       });
   return {
-    out: (text) => void process.stdout.write(text),
-    err: (text) => void process.stderr.write(text),
+    out: writer(process.stdout),
+    err: writer(process.stderr),
     env: process.env,
     color: mayColor(process.stdout),
     colorErr: mayColor(process.stderr),

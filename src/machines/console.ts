@@ -3,8 +3,9 @@
  *
  * A machine sends a form with `boot`, the kernel's boot id, and `lines`.
  */
+
 import { MusterError } from '../base/errors.ts';
-import { plainLog } from './reports.ts';
+import { plainText } from '../base/plain-text.ts';
 
 /** How many characters of a line are kept. */
 export const MAX_LINE = 1000;
@@ -46,7 +47,7 @@ export function consolePart(
   if (!isBootId(boot)) throw new MusterError('E_USAGE', 'boot must be the boot id of the kernel');
   if (Buffer.byteLength(lines) > MAX_LINES_OCTETS)
     throw new MusterError('E_TOO_LARGE', `lines have at most ${MAX_LINES_OCTETS} octets`);
-  const read = plainLog(lines)
+  const read = plainText(lines)
     .split('\n')
     .map((line) => withoutSecrets(line.trimEnd(), secrets).slice(0, MAX_LINE))
     .filter((line) => line !== '');

@@ -1,4 +1,5 @@
 /** Decides whether a machine's report is believed. Pure. */
+import { plainText } from '../base/plain-text.ts';
 import type { Reason } from '../events/event.ts';
 import { type BootSession, type Phase, REPORT_STEPS, type ReportStep, SESSION_STEPS } from './machine.ts';
 import { transition } from './phases.ts';
@@ -74,20 +75,9 @@ export function judgeReport(facts: {
 
 const isReportStep = (step: string): step is ReportStep => (REPORT_STEPS as readonly string[]).includes(step);
 
-/**
- * A log as text that is safe to print, without escape sequences and control characters; line breaks
- * and tabs stay.
- */
-export const plainLog = (text: string): string =>
-  text
-    .replace(/\r\n?/g, '\n')
-    // CSI and OSC sequences, then all other control characters
-    .replace(/\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?/g, '')
-    .replace(/[^\P{C}\n\t]/gu, '');
-
-/** The end of a log as {@link plainLog} makes it, at most {@link MAX_LOG_TAIL} octets. */
+/** The end of a log as {@link plainText} makes it, at most {@link MAX_LOG_TAIL} octets. */
 export function logTail(text: string): string {
-  const plain = plainLog(text.slice(-4 * MAX_LOG_TAIL));
+  const plain = plainText(text.slice(-4 * MAX_LOG_TAIL));
   const octets = Buffer.from(plain, 'utf8');
   if (octets.length <= MAX_LOG_TAIL) return plain;
   let from = octets.length - MAX_LOG_TAIL;

@@ -120,6 +120,19 @@ describe.concurrent('bin/muster', () => {
     expect({ status, stderr }).toEqual({ status: 143, stderr: '' });
   });
 
+  it('what the command prints on a terminal cannot steer it, and a program gets every octet', async () => {
+    // A word of an unknown command comes back in the message.
+    const word = "$'x\\e]0;title\\a\\u202ey'";
+    const piped = await shell(`bin/muster ${word}`, { LC_ALL: 'C.UTF-8' });
+    expect(piped.stderr).toMatch(/\x1b\]0;title\x07\u202e/);
+    const shown = await shell(`w=${word} script -qec 'bin/muster "$w"' /dev/null`, {
+      TERM: 'xterm',
+      LC_ALL: 'C.UTF-8',
+    });
+    expect(shown.stdout).toContain('xy');
+    expect(shown.stdout).not.toMatch(/\u202e|\x1b\]/);
+  });
+
   it('the command waits for the writer of a pipe', async () => {
     const document = 'apiVersion: muster/v1\\nkind: Profile\\nmetadata: {name: p}\\nspec: {}\\n';
     const { stdout } = await shell(

@@ -24,7 +24,7 @@ export async function firstLink(operators: Operators, page: string): Promise<Fir
   const others = operators.list().filter(({ name, password }) => name !== FIRST || password !== undefined);
   if (others.length > 0) return undefined;
   if (operators.get(FIRST) === undefined) await operators.put(FIRST, GRANTS);
-  const { text, until } = await operators.invite(FIRST, LASTS);
+  const { text, until } = await operators.invite(FIRST, LASTS, true);
   return { link: linkOf(page, text.reveal()), until };
 }
 

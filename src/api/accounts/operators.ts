@@ -39,7 +39,9 @@ const operatorRecord = z.strictObject({
   grants: z.array(grant).max(MAX_GRANTS),
   createdAt: z.int(),
   password: passwordHash.optional(),
-  invitation: z.strictObject({ hash: z.string(), until: z.int() }).optional(),
+  invitation: z
+    .strictObject({ hash: z.string(), until: z.int(), first: z.literal(true).optional() })
+    .optional(),
 });
 
 const tokenRecord = z.strictObject({
@@ -57,7 +59,12 @@ export interface Operator {
   readonly grants: readonly Grant[];
   readonly createdAt: Millis;
   readonly password?: PasswordHash;
-  readonly invitation?: { readonly hash: string; readonly until: Millis };
+  /** `first`: the one that the server made because nobody could log in. */
+  readonly invitation?: {
+    readonly hash: string;
+    readonly until: Millis;
+    readonly first?: true | undefined;
+  };
 }
 
 export interface OperatorToken {
@@ -188,15 +195,21 @@ export class Operators {
    * Makes an invitation, with which its bearer sets the operator's password, once. An earlier one
    * ends. The password that the operator has stays until then.
    *
+   * @param first whether it counts only while nobody can log in
+   *
    * @throws {MusterError} E_NOT_FOUND
    */
   async invite(
     name: string,
     lifetime = INVITATION_LIFETIME,
+    first = false,
   ): Promise<{ readonly text: Secret; readonly until: Millis }> {
     const text = randomText();
     const until = (this.#deps.clock.now() + lifetime) as Millis;
-    await this.#write({ ...this.#known(name), invitation: { hash: hashOf(text), until } });
+    await this.#write({
+      ...this.#known(name),
+      invitation: { hash: hashOf(text), until, ...(first && { first }) },
+    });
     return { text: new Secret(text), until };
   }
 
@@ -206,9 +219,11 @@ export class Operators {
     const now = this.#deps.clock.now();
     // An end that is further away was set by a clock that was ahead.
     const latest = now + INVITATION_LIFETIME + CONTRADICTS;
-    return this.list().find(
+    const found = this.list().find(
       ({ invitation }) => invitation?.hash === hash && invitation.until > now && invitation.until <= latest,
     );
+    // The first link is for a host on which nobody can log in.
+    return found?.invitation?.first && this.list().some(({ password }) => password) ? undefined : found;
   }
 
   /** Sets a password; an invitation that was open has ended. */

@@ -141,6 +141,13 @@ describe('the first administrator', () => {
     expect(await firstLink(world.deps.accounts.operators, url)).toBeUndefined();
   });
 
+  it('loses the link when somebody else can log in', async () => {
+    const { link } = (await firstLink(world.deps.accounts.operators, url))!;
+    await operator('ada', { role: 'admin' });
+    const json = { invitation: link.split('=')[1]!, password: PASSWORD };
+    expect(await codeOf(client().call('POST', '/v1/invitation', { body: { json } }))).toBe('E_LOGIN');
+  });
+
   it('loses the link after an hour', async () => {
     const { link, until } = (await firstLink(world.deps.accounts.operators, url))!;
     expect(until - world.clock.now()).toBe(3_600_000);
