@@ -38,7 +38,7 @@ import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
 import { leavingMembers } from '../cluster/etcd/leaving.ts';
-import type { EtcdWatch } from '../cluster/health/etcd-watch.ts';
+import type { EtcdLooks } from '../cluster/health/etcd-looks.ts';
 import type { Health } from '../cluster/health/health.ts';
 import type { Kube } from '../cluster/kube.ts';
 import type { ResolvedCluster } from '../cluster/model/resolved-cluster.ts';
@@ -63,17 +63,19 @@ interface ChangesOf {
   readonly reads: (cluster: string, member: MemberAddress) => Promise<boolean>;
   readonly founder: Pick<Founder, 'records'>;
   readonly founding: Pick<FoundingOrders, 'status'>;
-  readonly watch: Pick<EtcdWatch, 'holds' | 'mute'>;
+  readonly looks: Pick<EtcdLooks, 'holds' | 'mute'>;
   readonly health: Pick<Health, 'look'>;
   /** What machines would boot. */
   readonly boot: Pick<Boot['service'], 'outlook' | 'wantedImage'>;
 }
 
+export type ClusterChanges = Awaited<ReturnType<typeof openClusterChanges>>;
+
 /** Reads the changes of all clusters, and continues those that are under way. */
 export async function openClusterChanges(
   { clock, log, metrics, signal, outside }: Common,
   { store, events, pki, life, releases, catalog, artifacts, roster, agents, given }: State,
-  { clusters, kubes, reads, founder, founding, watch, health, supplies, snapshots, boot }: ChangesOf,
+  { clusters, kubes, reads, founder, founding, looks, health, supplies, snapshots, boot }: ChangesOf,
   closing: AsyncDisposableStack,
 ) {
   // The rollouts ask what a change does, and the changes whether a machine runs as planned.
@@ -83,7 +85,7 @@ export async function openClusterChanges(
     givenTurns: await openGivenTurns({ store, log, clock }),
     leftOut: (cluster) => (changes.running(cluster) && changes.record(cluster)?.without) ?? [],
     leaving: (cluster) => leavingMembers(founder.records(), cluster),
-    losing: losingOf(founder, watch),
+    losing: losingOf(founder, looks),
     waits: (cluster) =>
       changes.running(cluster)?.paused ? 'The change of the cluster is paused.' : undefined,
     trustEnded: (cluster) => underWay(cluster, 'rotation') !== undefined && rotating.trustEnded(cluster),
@@ -149,7 +151,7 @@ export async function openClusterChanges(
     metrics,
     serves: () => life.state === 'usual',
     clusters,
-    holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster) ?? watch.holds(cluster),
+    holds: (cluster) => laterKeys.holds(cluster) ?? restored.holds(cluster) ?? looks.holds(cluster),
     ownMachines,
     kinds: [...kinds, ...outside.kinds],
     settled,
@@ -193,8 +195,8 @@ export async function openClusterChanges(
 }
 
 /** The machines whose member of etcd is taken out or defragmented in this moment. */
-const losingOf = (founder: ChangesOf['founder'], watch: ChangesOf['watch']) => (cluster: string) => [
-  ...watch.mute(cluster),
+const losingOf = (founder: ChangesOf['founder'], looks: ChangesOf['looks']) => (cluster: string) => [
+  ...looks.mute(cluster),
   ...leavingMembers(founder.records(), cluster).flatMap(({ name, due }) => (due ? [name] : [])),
 ];
 

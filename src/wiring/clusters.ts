@@ -16,10 +16,10 @@ import { createMembership, whyMembersWait } from '../cluster/change/membership.t
 import { createQuarantinedMembers } from '../cluster/change/quarantined-member.ts';
 import { foundingOrders } from '../cluster/etcd/commands.ts';
 import { createEtcdPlanner } from '../cluster/etcd/etcd-plan.ts';
-import type { GoingDown } from '../cluster/etcd/executor.ts';
 import { createFounder, type Founder } from '../cluster/etcd/founder.ts';
 import type { MemberAddress } from '../cluster/etcd/founding.ts';
 import type { Etcd } from '../cluster/etcd/gateway.socket.ts';
+import { createEtcdLooks, type EtcdLooks } from '../cluster/health/etcd-looks.ts';
 import { type EtcdWatch, startEtcdWatch } from '../cluster/health/etcd-watch.ts';
 import { createHealth, type Health } from '../cluster/health/health.ts';
 import { type HealthMetrics, measureHealth } from '../cluster/health/health-metrics.ts';
@@ -46,7 +46,7 @@ import { serveRegistry } from '../pxe/http/registry.server.ts';
 import { createSupplies } from '../pxe/supplies.ts';
 import type { Life } from '../store/life.ts';
 import type { Boot, CloseListener } from './boot.ts';
-import { openClusterChanges } from './changes.ts';
+import { type ClusterChanges, openClusterChanges } from './changes.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
 
@@ -77,10 +77,8 @@ export async function openClusters(
   const foundingOf = (cluster: string) => founder.records().find((record) => record.cluster === cluster)?.id;
   const present = openPresentObjects(addons, foundingOf);
   const applied = openAppliedObjects({ store, log, clock });
-  // Until the changes are read, any cluster may be under change, and nothing is done to its etcd.
-  const changing = { is: (_cluster: string): boolean => true, goingDown: (() => []) as GoingDown };
-  const watch = startWatch({ founder, clusters, gateway }, common, state, closing, changing);
-  const snapshots = snapshotsOf(options, { clock, log }, state, founder, watch);
+  const looks = createEtcdLooks({ clusters, gateway });
+  const snapshots = snapshotsOf(options, { clock, log }, state, founder, looks);
   closing.defer(() => snapshots.close());
   await snapshots.resume(founder.records().map(({ cluster }) => cluster));
   const kubes = kubesWhileServing(life, outside.createKubes({ pki, clock, signal }));
@@ -90,11 +88,10 @@ export async function openClusters(
   const reads = (cluster: string, member: MemberAddress) => gateway(cluster).reads(member);
   // The health of clusters tells of their changes, and changes ask for it only when one is ordered.
   const look: Health['look'] = (...asked) => health.look(...asked);
-  const of = { clusters, kubes, reads, founder, founding, supplies, snapshots, watch, boot: boot.service };
+  const of = { clusters, kubes, reads, founder, founding, supplies, snapshots, looks, boot: boot.service };
   const changes = await openClusterChanges(common, state, { ...of, health: { look } }, closing);
-  changing.is = (cluster) => changes.engine.running(cluster) !== undefined;
-  changing.goingDown = changes.rollouts.goingDown;
-  founder.begin(changing.goingDown);
+  founder.begin(changes.rollouts.goingDown);
+  const watch = startWatch({ founder, clusters, gateway, looks }, common, state, closing, changes);
   await watch.resume();
   const planner = createPlanner({
     ...{ catalog, clusters, pki, events, clock },
@@ -118,7 +115,7 @@ export async function openClusters(
   const health = createHealth({
     ...{ clusters, running: releases, kubes, pki },
     founding: founding.status,
-    condition: watch.look,
+    condition: looks.look,
     objects: { present, applied },
     roster,
     stopped: (machine) => agents.waits(machine) ?? boot.service.outlook(machine),
@@ -229,7 +226,7 @@ function snapshotsOf(
   { clock, log }: Pick<Common, 'clock' | 'log'>,
   { snapshotFiles, catalog, pki, events }: State,
   { records }: Pick<Founder, 'records'>,
-  watch: EtcdWatch,
+  looks: EtcdLooks,
 ): Snapshots {
   return createSnapshots({
     files: snapshotFiles,
@@ -237,8 +234,8 @@ function snapshotsOf(
     nameOfCopy,
     setting: (cluster) => catalog.get('Cluster', cluster)?.document.spec.backup,
     records,
-    reads: watch.reads,
-    alarm: (cluster) => watch.holds(cluster)?.message,
+    reads: looks.reads,
+    alarm: (cluster) => looks.holds(cluster)?.message,
     encryption: async (cluster) => {
       const keys = await pki.encryption(cluster);
       return keys ? [...keys.trusted, ...keys.distrusted].map(({ id }) => id) : [];
@@ -249,27 +246,21 @@ function snapshotsOf(
   });
 }
 
-/** Watches the etcd of all clusters; `changing` says which of them are being changed. */
+/** Watches the etcd of all clusters. */
 function startWatch(
-  of: Pick<Founded, 'founder' | 'clusters'> & { readonly gateway: (cluster: string) => Etcd },
+  of: Pick<Founded, 'founder' | 'clusters'> & {
+    readonly gateway: (cluster: string) => Etcd;
+    readonly looks: EtcdLooks;
+  },
   { metrics, clock, log }: Common,
   { events, catalog, store }: State,
   closing: AsyncDisposableStack,
-  changing: { readonly is: (cluster: string) => boolean; readonly goingDown: GoingDown },
+  { engine, rollouts }: Pick<ClusterChanges, 'engine' | 'rollouts'>,
 ): EtcdWatch {
   const watch = startEtcdWatch({
-    ...{
-      founder: of.founder,
-      clusters: of.clusters,
-      gateway: of.gateway,
-      metrics,
-      events,
-      store,
-      clock,
-      log,
-    },
-    goingDown: (cluster) => changing.goingDown(cluster),
-    busy: (cluster) => whyEtcdIsLeftAlone(of.founder, changing.is(cluster), cluster),
+    ...{ ...of, metrics, events, store, clock, log },
+    goingDown: rollouts.goingDown,
+    busy: (cluster) => whyEtcdIsLeftAlone(of.founder, engine.running(cluster) !== undefined, cluster),
     closed: windowsOf({ catalog, clock }).closed,
   });
   closing.defer(() => watch.close());

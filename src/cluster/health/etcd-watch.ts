@@ -6,7 +6,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { messageOf } from '../../base/error-text.ts';
-import { type Fault, MusterError } from '../../base/errors.ts';
+import { MusterError } from '../../base/errors.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
 import type { EventSink, Reason } from '../../events/event.ts';
@@ -15,7 +15,6 @@ import {
   dueForDefragmentation,
   type EtcdCondition,
   type MemberCondition,
-  quotaOf,
   TROUBLES,
   type Trouble,
   troublesIn,
@@ -34,11 +33,13 @@ import {
 import type { EtcdMaintenance } from '../etcd/views.ts';
 import { type Rounds, type RoundsDeps, startRounds } from '../joining/rounds.ts';
 import { noCluster, type ResolvedClusters } from '../resolve/resolved-clusters.ts';
+import type { EtcdLooks } from './etcd-looks.ts';
 import { createReclaimOrders, type ReclaimOrder } from './reclaim-orders.ts';
 
 interface EtcdWatchDeps extends RoundsDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
   readonly gateway: (cluster: string) => EtcdMaintenance;
+  readonly looks: Pick<EtcdLooks, 'look' | 'mute'>;
   readonly metrics: Pick<Metrics, 'set'>;
   readonly store: Pick<Store, 'list' | 'commit'>;
   readonly events: EventSink;
@@ -62,14 +63,6 @@ export interface SpaceReport {
 }
 
 export interface EtcdWatch {
-  /** Asks etcd now. `members`: those to ask. */
-  look(cluster: string, members: readonly MemberAddress[]): Promise<EtcdCondition>;
-  /** Whether a member answered a read at the last look, and no alarm but NOSPACE was raised. */
-  reads(cluster: string, member: string): boolean;
-  /** The machines whose member answers nothing, because it is being defragmented. */
-  mute(cluster: string): readonly string[];
-  /** The alarm because of which no change of the cluster may begin or go on, by the last look. */
-  holds(cluster: string): Fault | undefined;
   /** @throws {MusterError} E_NOT_FOUND for an unknown or incomplete cluster */
   space(cluster: string): Promise<SpaceReport>;
   /**
@@ -108,20 +101,17 @@ const keyOf = ({ code, subject }: Trouble): string => `${code} ${subject}`;
  * @throws {MusterError} nothing itself; {@link EtcdWatch} documents what its methods throw
  */
 export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
-  const { clusters, gateway, metrics, events, clock } = deps;
-  const last = new Map<string, EtcdCondition>();
-  const mutes = new Map<string, Set<string>>();
+  const { gateway, metrics, events, clock } = deps;
+  const { look } = deps.looks;
   const waitsFor = (cluster: string, members: readonly MemberAddress[]) =>
     whyDefragmentationWaits(members, deps.goingDown(cluster));
-  const others = (cluster: string) => othersOf(deps, mutes, cluster);
+  /** What a defragmentation has to know of the others, and what they have to know of it. */
+  const others = (cluster: string) => ({
+    goingDown: () => deps.goingDown(cluster),
+    mute: deps.looks.mute(cluster),
+  });
   const stopping = new AbortController();
 
-  const look = async (cluster: string, members: readonly MemberAddress[]): Promise<EtcdCondition> => {
-    const quota = quotaOf(clusters.get(cluster)?.resolved?.flags.etcd['quota-backend-bytes']);
-    const condition = await gateway(cluster).condition(members, quota);
-    last.set(cluster, condition);
-    return condition;
-  };
   const record = (cluster: string, reason: Reason): void =>
     events.record({ kind: 'cluster.etcd', subject: `Cluster/${cluster}`, reason });
   const orders = createReclaimOrders({
@@ -172,19 +162,6 @@ export function startEtcdWatch(deps: EtcdWatchDeps): EtcdWatch {
     return { cluster, condition, troubles, ...(refused && { refused }), ...(order && { order }) };
   };
   return {
-    look,
-    reads(cluster, member) {
-      const condition = last.get(cluster);
-      if (condition === undefined || troublesIn(cluster, condition).some(({ code }) => code === 'corrupt'))
-        return false;
-      return condition.members.some(({ name, reads }) => name === member && reads);
-    },
-    mute: (cluster) => [...others(cluster).mute],
-    holds(cluster) {
-      const condition = last.get(cluster);
-      const why = condition && whyAlarmed(cluster, condition);
-      return why === undefined ? undefined : { code: 'E_ETCD_SPACE', message: `${cluster}: ${why}` };
-    },
     space,
     async reclaim(cluster) {
       const { refused, condition } = await space(cluster);
@@ -207,13 +184,6 @@ function membersIn({ clusters }: EtcdWatchDeps, cluster: string): readonly Membe
   const resolved = clusters.get(cluster)?.resolved;
   if (resolved === undefined) throw noCluster(cluster);
   return membersOf(resolved);
-}
-
-/** What a defragmentation has to know of the others, and what they have to know of it. */
-function othersOf({ goingDown }: EtcdWatchDeps, mutes: Map<string, Set<string>>, cluster: string) {
-  const mute = mutes.get(cluster) ?? new Set<string>();
-  mutes.set(cluster, mute);
-  return { goingDown: () => goingDown(cluster), mute };
 }
 
 /** The member that the routine defragments at the monotonic time `now`. */
