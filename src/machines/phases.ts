@@ -28,66 +28,30 @@ const never: Pick<Row, ReportStep | 'timeout'> = {
   timeout: null,
 };
 
+/** A later step may come first, because a report can be lost. */
+const reports: Pick<Row, ReportStep | 'timeout'> = {
+  kernel: 'starting',
+  configured: 'configured',
+  ready: 'ready',
+  failed: 'failed',
+  timeout: 'failed',
+};
+
+/** In every phase, a machine with a document is removed, boots and is held. */
+const always = { removed: 'discovered', booted: 'booting', held: 'held' } as const;
+
 export const TRANSITIONS: Readonly<Record<Phase, Row>> = {
   // Unknown machines get no boot: only an operator changes their phase.
   discovered: { accepted: 'registered', removed: 'discovered', booted: null, held: null, ...never },
-  registered: { accepted: 'registered', removed: 'discovered', booted: 'booting', held: 'held', ...never },
-  // A report can be lost, so a later step may come first.
-  booting: {
-    accepted: 'booting',
-    removed: 'discovered',
-    booted: 'booting',
-    held: 'held',
-    kernel: 'starting',
-    configured: 'configured',
-    ready: 'ready',
-    failed: 'failed',
-    timeout: 'failed',
-  },
-  starting: {
-    accepted: 'starting',
-    removed: 'discovered',
-    booted: 'booting',
-    held: 'held',
-    kernel: 'starting',
-    configured: 'configured',
-    ready: 'ready',
-    failed: 'failed',
-    timeout: 'failed',
-  },
-  configured: {
-    accepted: 'configured',
-    removed: 'discovered',
-    booted: 'booting',
-    held: 'held',
-    kernel: null,
-    configured: 'configured',
-    ready: 'ready',
-    failed: 'failed',
-    timeout: 'failed',
-  },
-  ready: {
-    accepted: 'ready',
-    removed: 'discovered',
-    booted: 'booting',
-    held: 'held',
-    ...never,
-    ready: 'ready',
-  },
+  registered: { accepted: 'registered', ...always, ...never },
+  booting: { accepted: 'booting', ...always, ...reports },
+  starting: { accepted: 'starting', ...always, ...reports },
+  configured: { accepted: 'configured', ...always, ...reports, kernel: null },
+  ready: { accepted: 'ready', ...always, ...never, ready: 'ready' },
   // A reported failure closes the session, so no report follows. A timeout leaves the session live:
   // a machine that was only slow is believed when it reports again.
-  failed: {
-    accepted: 'registered',
-    removed: 'discovered',
-    booted: 'booting',
-    held: 'held',
-    kernel: 'starting',
-    configured: 'configured',
-    ready: 'ready',
-    failed: 'failed',
-    timeout: null,
-  },
-  held: { accepted: 'registered', removed: 'discovered', booted: 'booting', held: 'held', ...never },
+  failed: { accepted: 'registered', ...always, ...reports, timeout: null },
+  held: { accepted: 'registered', ...always, ...never },
 };
 
 /** The phase after `event`, or null when it cannot happen in `phase`. */
