@@ -34,7 +34,7 @@ export async function serve(options: ServeOptions): Promise<void> {
   const stopping = new AbortController();
   const systemCalls = openSystemCalls({ env: process.env, log });
   const clock = new HostClock({ source: systemClock, passed: passedTime() });
-  const outside = ofThisHost();
+  const outside = ofThisHost(options);
   const common = { clock, log, metrics, signal: stopping.signal, systemCalls, outside };
   const manager = connectServiceManager({ env: process.env, clock: systemClock, log });
   const ended = Promise.withResolvers<void>();

@@ -66,6 +66,12 @@ export const OPERATOR_ERRORS = {
     http: 403,
     fix: 'Log in again, by password, passkey or identity provider (`muster login`), and repeat the order within five minutes. A token or certificate cannot give it; on the boot host, the local socket can.',
   },
+  E_LOCAL_ADDRESS: {
+    title: 'A Webhook or hook leads to the boot host itself, or to a link-local address.',
+    who: 'operator',
+    http: 409,
+    fix: 'Name another host in the document, or start the server with `--local-webhooks yes` (`MUSTER_LOCAL_WEBHOOKS`) if a program on the boot host is meant.',
+  },
   E_LOCAL_ONLY: {
     title: 'The order is possible on the boot host only.',
     who: 'operator',

@@ -1,6 +1,8 @@
 /** Sends a request to a server that an operator named: of a Webhook, of a hook, of traces. */
+import dns from 'node:dns';
 import http from 'node:http';
 import https from 'node:https';
+import net from 'node:net';
 import { MusterError } from './errors.ts';
 import { withoutSecrets } from './without-secrets.ts';
 
@@ -26,43 +28,91 @@ export interface Answered {
 
 export type PostAndRead = (posted: Posted, read: Read, signal: AbortSignal) => Promise<Answered>;
 
-/**
- * Sends a request, and returns the status of the answer. The content of the answer is not read.
- * Rejects when no answer came before `signal` aborted.
- */
-export async function post({ url, headers, body }: Posted, signal: AbortSignal): Promise<number> {
-  const response = await fetch(url, { method: 'POST', headers, body, signal, redirect: 'manual' });
-  await response.body?.cancel();
-  return response.status;
+/** Sends requests. Redirects are not followed. */
+export interface Posting {
+  /**
+   * Sends a request, and returns the status of the answer, whose content is not read. Rejects when
+   * no answer came before `signal` aborted.
+   */
+  readonly post: (posted: Posted, signal: AbortSignal) => Promise<number>;
+  /**
+   * Sends a request over a connection of its own, and returns the whole answer. Rejects when the
+   * answer is not complete before `signal` aborts.
+   *
+   * @throws {MusterError} E_TOO_LARGE when the answer has more than `limit` octets
+   */
+  readonly postAndRead: PostAndRead;
 }
 
 /**
- * Sends a request over a connection of its own, and returns the whole answer. Redirects are not
- * followed. Rejects when the answer is not complete before `signal` aborts.
+ * What sends requests.
  *
- * @throws {MusterError} E_TOO_LARGE when the answer has more than `limit` octets
+ * @param local whether they may go to this host itself and to link-local addresses, where programs
+ *   and metadata services answer that only this host should reach. The address that is connected to
+ *   is looked at, so no name leads there either.
+ * @throws {MusterError} E_LOCAL_ADDRESS, from its methods
  */
-export const postAndRead: PostAndRead = ({ url, headers, body }, { limit, ca }, signal) =>
-  new Promise((resolve, reject) => {
-    const transport = new URL(url).protocol === 'http:' ? http : https;
-    const options = { method: 'POST', headers, signal, agent: false as const };
-    const trusted = ca === undefined ? {} : { ca, allowPartialTrustChain: true };
-    const request = transport.request(url, { ...options, ...trusted }, (response) => {
+export function createPost({ local }: { readonly local: boolean }): Posting {
+  const open = ({ url, headers, body }: Posted, signal: AbortSignal, ca?: string) =>
+    new Promise<http.IncomingMessage>((resolve, reject) => {
+      const { protocol, hostname } = new URL(url);
+      if (!local && isLocal(hostname.replace(/^\[|\]$/g, ''))) return reject(localAddress());
+      const transport = protocol === 'http:' ? http : https;
+      const options = { method: 'POST', headers, signal, agent: false as const };
+      const trusted = ca === undefined ? {} : { ca, allowPartialTrustChain: true };
+      const found = local ? {} : { lookup: lookupElsewhere };
+      const request = transport.request(url, { ...options, ...trusted, ...found }, resolve);
+      request.on('error', reject);
+      request.end(body);
+    });
+  return {
+    async post(posted, signal) {
+      const response = await open(posted, signal);
+      response.destroy();
+      return response.statusCode ?? 0;
+    },
+    async postAndRead(posted, { limit, ca }, signal) {
+      const response = await open(posted, signal, ca);
       const parts: Buffer[] = [];
       let octets = 0;
-      response.on('data', (part: Buffer) => {
+      for await (const part of response as AsyncIterable<Buffer>) {
         octets += part.length;
-        if (octets > limit)
-          response.destroy(new MusterError('E_TOO_LARGE', `its answer has more than ${limit} octets`));
-        else parts.push(part);
-      });
-      response.on('error', reject);
-      response.on('end', () =>
-        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(parts).toString('utf8') }),
-      );
-    });
-    request.on('error', reject);
-    request.end(body);
+        if (octets > limit) throw new MusterError('E_TOO_LARGE', `its answer has more than ${limit} octets`);
+        parts.push(part);
+      }
+      return { status: response.statusCode ?? 0, text: Buffer.concat(parts).toString('utf8') };
+    },
+  };
+}
+
+/** Loopback, unspecified and link-local addresses. */
+const LOCAL = new net.BlockList();
+for (const [address, bits] of [
+  ['0.0.0.0', 8],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+] as const)
+  LOCAL.addSubnet(address, bits, 'ipv4');
+LOCAL.addSubnet('::', 127, 'ipv6');
+LOCAL.addSubnet('fe80::', 10, 'ipv6');
+
+function isLocal(host: string): boolean {
+  const family = net.isIP(host);
+  // A list finds an IPv4 address also where it is written as an IPv6 one.
+  return family !== 0 && LOCAL.check(host, family === 4 ? 'ipv4' : 'ipv6');
+}
+
+const localAddress = () =>
+  new MusterError('E_LOCAL_ADDRESS', 'its address is one of the boot host itself, or link-local');
+
+/** As `dns.lookup`, but fails for a name with a local address. */
+const lookupElsewhere: net.LookupFunction = (hostname, options, done) =>
+  dns.lookup(hostname, { ...options, all: true }, (error, found) => {
+    if (error) return done(error, []);
+    if (found.some(({ address }) => isLocal(address))) return done(localAddress(), []);
+    if (options.all) return done(null, found);
+    const [first] = found;
+    done(null, first!.address, first!.family);
   });
 
 /**

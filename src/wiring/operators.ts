@@ -15,7 +15,7 @@ import type { Daemon } from '../api/daemon.ts';
 import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
 import { startWebhooks } from '../api/webhooks/webhooks.ts';
-import { post } from '../base/post.socket.ts';
+import { createPost } from '../base/post.socket.ts';
 import { openUserNames } from '../base/user-names.files.ts';
 import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { countBoots } from '../diagnosis/boot-metrics.ts';
@@ -183,7 +183,7 @@ const kubeletsIn = (artifacts: Pick<State['artifacts'], 'list'>): readonly strin
 
 /** Starts what follows events: the metrics of boots, webhooks, and traces if they are asked for. */
 function watchEvents(
-  { otlpEndpoint }: ServeOptions,
+  { otlpEndpoint, localWebhooks }: ServeOptions,
   { clock, log, metrics }: Common,
   { catalog, events, given }: State,
   opened: (close: CloseListener) => void,
@@ -191,10 +191,26 @@ function watchEvents(
   const uncount = countBoots(events, metrics);
   opened(async () => uncount());
   const secret = (name: string, key: string) => given.value(name, key);
-  const endWebhooks = startWebhooks({ catalog, events, secret, post, metrics, clock, log });
+  const endWebhooks = startWebhooks({
+    catalog,
+    events,
+    secret,
+    post: createPost({ local: localWebhooks }).post,
+    metrics,
+    clock,
+    log,
+  });
   opened(async () => endWebhooks());
   if (otlpEndpoint === undefined) return;
-  const traces = { endpoint: otlpEndpoint, host: hostname(), events, post, metrics, clock, log };
+  const traces = {
+    endpoint: otlpEndpoint,
+    host: hostname(),
+    events,
+    post: createPost({ local: true }).post,
+    metrics,
+    clock,
+    log,
+  };
   const endTraces = startTraces(traces);
   opened(async () => endTraces());
 }

@@ -1,7 +1,8 @@
 /** What the server uses of its host: files, sockets, interfaces, and the clusters' own servers. */
 import { inheritedSockets } from '../base/inherited.ts';
 import { openDatagrams } from '../base/open-datagrams.socket.ts';
-import { postAndRead } from '../base/post.socket.ts';
+import { createPost } from '../base/post.socket.ts';
+import type { ServeOptions } from '../cli/serve/options.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import { createKubes } from '../cluster/kube.socket.ts';
@@ -10,7 +11,7 @@ import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
 import type { Outside } from './common.ts';
 
-export const ofThisHost = (): Outside => ({
+export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'>): Outside => ({
   openStore: openSqliteStore,
   startVault,
   sockets: inheritedSockets(process.env, process.pid),
@@ -20,6 +21,6 @@ export const ofThisHost = (): Outside => ({
   createGateways,
   createKubes,
   createStoredValues,
-  post: postAndRead,
+  post: createPost({ local: localWebhooks }).postAndRead,
   kinds: [],
 });

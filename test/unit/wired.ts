@@ -75,6 +75,7 @@ export function wired(given: Wished) {
     oidc: undefined,
     otlpEndpoint: undefined,
     requireSecondPerson: false,
+    localWebhooks: false,
     loaders: [],
     logLevel: 'info',
     auditBytes: 2 ** 28,

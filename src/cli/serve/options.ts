@@ -57,6 +57,7 @@ export interface ServeOptions {
   readonly otlpEndpoint: string | undefined;
   /** Orders that cannot be undone wait until another operator confirms them. */
   readonly requireSecondPerson: boolean;
+  readonly localWebhooks: boolean;
   /** Directories with boot loaders, searched in order. */
   readonly loaders: readonly string[];
   readonly logLevel: LogLevel;
@@ -186,7 +187,14 @@ export const SERVE_SETTINGS = {
     flag: '--require-second-person <yes|no>',
     env: 'MUSTER_REQUIRE_SECOND_PERSON',
     about:
-      'whether quarantine, reset, clearing of machines and emergency rotations wait until another operator confirms them: yes or no',
+      'whether orders that cannot be undone wait until another operator confirms them (docs/ports.md): yes or no',
+    fallback: 'no',
+  },
+  localWebhooks: {
+    flag: '--local-webhooks <yes|no>',
+    env: 'MUSTER_LOCAL_WEBHOOKS',
+    about:
+      'whether Webhooks and hooks of documents may go to this host itself and to link-local addresses: yes or no',
     fallback: 'no',
   },
   loaders: {
@@ -293,6 +301,7 @@ export function serveOptions(
     oidc: one('oidc').value,
     otlpEndpoint: httpUrlOf(one('otlpEndpoint')),
     requireSecondPerson: yesOrNo(one('requireSecondPerson')),
+    localWebhooks: yesOrNo(one('localWebhooks')),
     loaders: values('loaders').list,
     logLevel: level.value as LogLevel,
     auditBytes: Number(audit.value) * 1024 * 1024,

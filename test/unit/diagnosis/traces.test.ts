@@ -10,7 +10,7 @@ import { ManualClock } from '../../../src/base/clock.ts';
 import { duration, type Millis, millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
-import { post } from '../../../src/base/post.socket.ts';
+import { createPost } from '../../../src/base/post.socket.ts';
 import { bootSpans, changeSpans, otlpText } from '../../../src/diagnosis/spans.ts';
 import { timelineOf } from '../../../src/diagnosis/timeline.ts';
 import { startTraces } from '../../../src/diagnosis/trace-export.ts';
@@ -140,7 +140,17 @@ async function world() {
     subjects: 10,
   });
   const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  closing.push(startTraces({ endpoint, host: 'boot1', events, post, metrics, clock, log: silentLog }));
+  closing.push(
+    startTraces({
+      endpoint,
+      host: 'boot1',
+      events,
+      post: createPost({ local: true }).post,
+      metrics,
+      clock,
+      log: silentLog,
+    }),
+  );
   return {
     bodies,
     clock,

@@ -10,7 +10,7 @@ import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration, millis } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createMetrics } from '../../../../src/base/metrics.ts';
-import { post } from '../../../../src/base/post.socket.ts';
+import { createPost } from '../../../../src/base/post.socket.ts';
 import { keyOf } from '../../../../src/base/signature.ts';
 import { createEventLog } from '../../../../src/events/log.ts';
 import type { CatalogChange } from '../../../../src/resources/catalog.ts';
@@ -87,7 +87,7 @@ function world(url: string, events: readonly string[], secret: () => string | un
       const text = secret();
       return text === undefined ? undefined : Buffer.from(text);
     },
-    ...{ post, metrics, clock, log: silentLog },
+    ...{ post: createPost({ local: true }).post, metrics, clock, log: silentLog },
   });
   closing.push(stop);
   return {

@@ -8,7 +8,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { ManualClock } from '../../../../src/base/clock.ts';
 import { duration } from '../../../../src/base/duration.ts';
 import { silentLog } from '../../../../src/base/log.ts';
-import { postAndRead } from '../../../../src/base/post.socket.ts';
+import { createPost } from '../../../../src/base/post.socket.ts';
 import { openHooks } from '../../../../src/cluster/change/hooks/hooks.ts';
 import { openMemoryStore } from '../../../../src/store/memory.ts';
 import { selfSigned } from '../../../self-signed.ts';
@@ -60,7 +60,7 @@ async function asked(
       get: () => ({ document: { spec: { hooks: [hook('ceph', { url, ...(ca && { ca }) })] } } }) as never,
     },
     secret: () => (secret === '' ? undefined : Buffer.from(secret)),
-    post: postAndRead,
+    post: createPost({ local: true }).postAndRead,
     newId: () => 'one',
     signal: stop.signal,
   });
