@@ -24,6 +24,7 @@ describe('settings of the server', () => {
       operatorsClientCa: undefined,
       operatorsPair: undefined,
       requireSecondPerson: false,
+      localWebhooks: false,
       loaders: ['/usr/lib/ipxe'],
       logLevel: 'info',
       auditBytes: 256 * 1024 * 1024,
