@@ -16,7 +16,14 @@ import type { AuditContent, AuditEntry, ChainPlace, Checkpoint } from './audit-c
 import { AuditSegments } from './audit-segments.files.ts';
 import type { EventLog, MusterEvent } from './event.ts';
 import { EventLimit } from './event-limit.ts';
-import { contentOf, isSecurityKind, LIMIT_WINDOW, securityLimit } from './security.ts';
+import {
+  contentOf,
+  dailyLimit,
+  isSecurityKind,
+  LIMIT_WINDOW,
+  LONG_WINDOW,
+  securityLimit,
+} from './security.ts';
 import { type AuditKey, RECENT, SecurityChain } from './security-chain.ts';
 
 export interface SecurityLogOptions {
@@ -95,7 +102,7 @@ export async function openSecurityLog(options: SecurityLogOptions): Promise<Secu
 class FileSecurityLog implements SecurityLog {
   readonly #options: SecurityLogOptions;
   readonly #chain: SecurityChain;
-  readonly #limit = new EventLimit(securityLimit, LIMIT_WINDOW);
+  readonly #limits = [new EventLimit(securityLimit, LIMIT_WINDOW), new EventLimit(dailyLimit, LONG_WINDOW)];
   #segments: AuditSegments | undefined;
   /** What was recorded before the log could be opened. */
   readonly #early: AuditContent[] = [];
@@ -177,7 +184,7 @@ class FileSecurityLog implements SecurityLog {
   /** Records an event, if it is one for this log. Called from inside `record`: does not wait. */
   #take(event: MusterEvent): void {
     if (!isSecurityKind(event.kind)) return;
-    if (!this.#limit.take(event.kind, event.subject, event.at)) {
+    if (!this.#limits.every((limit) => limit.take(event.kind, event.subject, event.at))) {
       this.#sayLater();
       return;
     }
@@ -205,14 +212,15 @@ class FileSecurityLog implements SecurityLog {
   }
 
   #sayLeftOut(all = false): void {
-    for (const { kind, count, since } of this.#limit.ended(this.#options.clock.now(), all))
+    const now = this.#options.clock.now();
+    for (const { kind, count, since } of this.#limits.flatMap((limit) => limit.ended(now, all)))
       this.#chain.note('audit.limited', {
         subject: kind,
         reason: { code: 'too_many', text: `${count} further entries of this kind were left out.` },
         fields: { count, since: new Date(since).toISOString() },
       });
     if (this.#waiting.length > 0) this.#schedule(GATHER);
-    if (this.#limit.pending) this.#sayLater();
+    if (this.#limits.some(({ pending }) => pending)) this.#sayLater();
   }
 
   #schedule(span: Millis): void {

@@ -34,13 +34,26 @@ export const REFUSALS: KindLimit = { perSubject: 20, perKind: 300 };
 /** A machine with a certificate causes these; a whole boot with all its steps takes fewer. */
 const OF_A_MACHINE: KindLimit = { perSubject: 200 };
 
+/** A second window: what lasts for days must not push out the months before it. */
+export const LONG_WINDOW: Millis = millis(24 * 3_600_000);
+const REFUSALS_A_DAY: KindLimit = { perSubject: 200, perKind: 2_000 };
+const OF_A_MACHINE_A_DAY: KindLimit = { perSubject: 2_000 };
+
+/** The limits of a kind in {@link LONG_WINDOW}. */
+export function dailyLimit(kind: string): KindLimit | undefined {
+  if (ANYBODY.has(kind)) return REFUSALS_A_DAY;
+  return isOfMachine(kind) ? OF_A_MACHINE_A_DAY : undefined;
+}
+
+const isOfMachine = (kind: string): boolean => /^(agent|cluster|config)\./.test(kind);
+
 /**
  * The limits of a kind in {@link LIMIT_WINDOW}. What operators who are logged in do has none: they
  * are few, and each of their actions counts.
  */
 export function securityLimit(kind: string): KindLimit | undefined {
   if (ANYBODY.has(kind)) return REFUSALS;
-  return /^(agent|cluster|config)\./.test(kind) ? OF_A_MACHINE : undefined;
+  return isOfMachine(kind) ? OF_A_MACHINE : undefined;
 }
 
 /** Longer texts are cut: they come from other programs. */

@@ -243,6 +243,26 @@ describe('the security log on the disk', () => {
     });
   });
 
+  test('a flood of refusals that lasts for days takes few megabytes of the log, and no order of an operator is left out', async () => {
+    const { security, events, clock } = await start();
+    for (let n = 0; n < 3 * 24 * 6; n++) {
+      for (let m = 0; m < 400; m++)
+        events.record({
+          kind: 'operator.refused',
+          subject: `10.0.${m % 200}.1`,
+          reason: { code: 'x', text: 'x' },
+        });
+      events.record({ kind: 'operator.action', subject: 'm' });
+      clock.advance(LIMIT_WINDOW);
+    }
+    await security.close();
+    const found = await entries();
+    expect(found.filter(({ kind }) => kind === 'operator.action')).toHaveLength(3 * 24 * 6);
+    const refused = found.filter(({ kind }) => kind === 'operator.refused').length;
+    expect(refused).toBeGreaterThan(3 * 1_900);
+    expect(refused).toBeLessThanOrEqual(4 * 2_000);
+  });
+
   test('a disk that takes nothing stops nothing, and what waited is written later in one chain', async () => {
     await writeFile(directory, 'in the way');
     const { security, applied, lines, clock } = await start();
