@@ -10,6 +10,12 @@ import type { QuirkId } from './firmware/quirks.ts';
  */
 export type BootStage = 'pxe' | 'http' | 'ipxe' | 'ipxe-tftp' | 'none';
 
+/**
+ * The user class with which `muster doctor` asks as firmware does. It is answered like an unknown
+ * machine, and nothing of it is kept.
+ */
+export const DOCTOR_CLASS = 'muster-doctor';
+
 export interface BootClient {
   readonly mac: Mac;
   /** From option 97, canonical lower case; absent when missing, all zero or all one. */

@@ -271,6 +271,13 @@ spec:
   });
 });
 
+/** What `muster doctor` of this host finds. */
+async function doctor(...words: string[]): Promise<readonly Finding[]> {
+  const asked = promisify(execFile)('bin/muster', ['doctor', ...words, '-o', 'json'], { env: process.env });
+  const { stdout } = await asked.catch((error: { readonly stdout: string }) => error);
+  return JSON.parse(stdout) as Finding[];
+}
+
 describe('where another DHCP server (dnsmasq) gives the addresses', () => {
   let muster: Muster;
   let other: Awaited<ReturnType<typeof daemon>>;
@@ -316,10 +323,10 @@ describe('where another DHCP server (dnsmasq) gives the addresses', () => {
   });
 
   it('muster doctor finds the other DHCP server, and fetches by TFTP and HTTP as machines do', async () => {
-    const command = ['bin/muster', 'doctor', '--socket', muster.socket, '-o', 'json'];
-    const asked = promisify(execFile)(command[0]!, command.slice(1), { env: process.env });
-    const { stdout } = await asked.catch((error: { readonly stdout: string }) => error);
-    const findings = (JSON.parse(stdout) as Finding[]).filter(({ network }) => network !== undefined);
+    const kept = async () =>
+      (await muster.events()).filter(({ kind }) => kind === 'boot.session' || kind === 'machine.discovered');
+    const before = await kept();
+    const findings = (await doctor('--socket', muster.socket)).filter(({ network }) => network !== undefined);
     expect(findings.map(({ check, state }) => [check, state])).toEqual([
       ['address', 'ok'],
       ['link', 'ok'],
@@ -328,8 +335,10 @@ describe('where another DHCP server (dnsmasq) gives the addresses', () => {
       ['tftp', 'ok'],
       ['http', 'ok'],
     ]);
-    expect(findings[3]!.text).toBe('10.77.0.9 gives the addresses');
+    expect(findings[3]!.text).toBe('10.77.0.9 gives the addresses (asked for 8 s)');
     expect(await muster.leases()).toEqual([]);
+    // It asks as firmware does, and is no machine for that.
+    expect(await kept()).toEqual(before);
   });
 
   it('port 4011 answers by unicast to the address and port of the request', async () => {
@@ -342,6 +351,43 @@ describe('where another DHCP server (dnsmasq) gives the addresses', () => {
       packet: { file: expect.stringMatching(/\.efi$/) },
     });
     ip('-n', 'one', 'addr', 'flush', 'dev', 'eth0');
+  });
+});
+
+describe('on a segment of others, while no server of ours runs', () => {
+  const others: Awaited<ReturnType<typeof daemon>>[] = [];
+  /** As it ships: it probes an address for 3 s before it offers it. */
+  const start = async (name: string, address: string, ...options: string[]) => {
+    attach(name, 'br-a');
+    ip('-n', name, 'addr', 'add', `${address}/24`, 'dev', 'eth0');
+    const leases = `--dhcp-leasefile=${join(HOME, `${name}.leases`)}`;
+    others.push(await dnsmasq(name, [leases, ...options], /DHCP, (IP range|proxy)/));
+  };
+  const alone = async () => {
+    const socket = join(HOME, 'no-server.sock');
+    const findings = await doctor('--socket', socket, '--interface', 'br-a');
+    return findings
+      .filter(({ check }) => ['server', 'dhcp servers', 'tftp', 'http'].includes(check))
+      .map(({ check, state, text }) => `${check} ${state}: ${text}`);
+  };
+  beforeAll(() => bridge('br-a', '10.77.0.1/24'));
+  afterAll(async () => {
+    for (const one of others) await one.stop();
+    remove(['slow', 'second', 'proxy'], ['br-a']);
+  });
+
+  it('muster doctor finds two slow DHCP servers, and a proxy that answers firmware only', async () => {
+    await start('slow', '10.77.0.9', '--dhcp-range=10.77.0.50,10.77.0.60');
+    await start('second', '10.77.0.8', '--dhcp-range=10.77.0.70,10.77.0.80');
+    const service = '--pxe-service=x86-64_EFI,Other,other.efi';
+    await start('proxy', '10.77.0.7', '--dhcp-range=10.77.0.0,proxy', service);
+    expect(await alone()).toEqual([
+      expect.stringMatching(/^server fail: it does not run/),
+      expect.stringMatching(/^dhcp servers fail: 10\.77\.0\.7 offers .*other\.efi.* \(asked for 8 s\)$/),
+      expect.stringMatching(/^dhcp servers warn: 10\.77\.0\.[89], 10\.77\.0\.[89] gives addresses: /),
+      'tftp fail: nothing listens on UDP port 69',
+      'http fail: nothing listens on the TCP port for machines',
+    ]);
   });
 });
 

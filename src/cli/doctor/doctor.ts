@@ -1,10 +1,19 @@
 /** `muster doctor`: checks this host and its segments as machines see them. */
+import { MusterError } from '../../base/errors.ts';
 import { broadcastOf, cidr, formatIpv4 } from '../../base/ipv4.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { type Color, painted } from '../color.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
-import { firewallOf, interfaceIn, isSynchronized, linkOf, neighbourLimit } from './host.files.ts';
+import {
+  firewallOf,
+  interfaceIn,
+  isSynchronized,
+  linkOf,
+  listensOn,
+  neighbourLimit,
+  segmentsHere,
+} from './host.files.ts';
 import { type Finding, judgeHost, judgeSegment, type Observed, type Segment, type State } from './judge.ts';
 import { askByHttp, askForOffers, fetchByTftp } from './probes.socket.ts';
 
@@ -12,6 +21,7 @@ export interface DoctorOptions extends ServerOptions {
   readonly output?: string;
   readonly httpPort?: string;
   readonly loader?: string;
+  readonly interface?: readonly string[];
 }
 
 interface NetworkDocument {
@@ -27,30 +37,46 @@ interface NetworkDocument {
  * `muster doctor`: prints findings about this host and each Network, with what to change. Exit code
  * 1 when something fails.
  *
- * @throws {MusterError} what the server answers
+ * @throws {MusterError} what a server that runs answers
  */
 export async function doctor(options: DoctorOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
-  const client = openClient(options, io);
-  const status = await client.ask('GET /v1/status');
-  const { items } = await client.call<{ items: readonly NetworkDocument[] }>('GET', '/v1/networks');
-  const unready = status.checks
-    .filter(({ ok }) => !ok)
-    .map(({ name, detail }) => `${name}${detail === undefined ? '' : ` (${detail})`}`);
-  const { items: machines } = await client.call<{ items: readonly unknown[] }>('GET', '/v1/machines');
-  const [synchronized, dropping, neighbours] = await Promise.all([
+  const [told, synchronized, dropping, neighbours] = await Promise.all([
+    askServer(options, io),
     isSynchronized(),
     firewallOf(),
     neighbourLimit(),
   ]);
-  const host = { synchronized, dropping, unready, machines: machines.length, neighbours };
-  const findings: Finding[] = [...judgeHost(host)];
-  // One after the other, because each needs port 68.
-  for (const segment of items.map(segmentOf)) findings.push(...(await examine(segment, options)));
+  const { unready, machines } = told;
+  const findings: Finding[] = [...judgeHost({ synchronized, dropping, unready, machines, neighbours })];
+  findings.push(...(await examine(told.segments ?? segmentsHere(options.interface ?? []), options)));
   if (format === 'json') io.out(jsonText(findings));
   else if (format === 'yaml') io.out(yamlText(findings));
   else io.out(findingsText(findings, io.color));
   return findings.some(({ state }) => state === 'fail') ? EXIT.failure : EXIT.ok;
+}
+
+interface Told {
+  readonly unready: readonly string[] | string;
+  readonly machines: number | undefined;
+  readonly segments: readonly Segment[] | undefined;
+}
+
+/** What the server says of itself; a host whose server does not run is examined without it. */
+async function askServer(options: DoctorOptions, io: Io): Promise<Told> {
+  const client = openClient(options, io);
+  try {
+    const { checks } = await client.ask('GET /v1/status');
+    const { items } = await client.call<{ items: readonly NetworkDocument[] }>('GET', '/v1/networks');
+    const { items: machines } = await client.call<{ items: readonly unknown[] }>('GET', '/v1/machines');
+    const unready = checks
+      .filter(({ ok }) => !ok)
+      .map(({ name, detail }) => `${name}${detail === undefined ? '' : ` (${detail})`}`);
+    return { unready, machines: machines.length, segments: items.map(segmentOf) };
+  } catch (error) {
+    if (!(error instanceof MusterError && error.code === 'E_UNREACHABLE')) throw error;
+    return { unready: error.message, machines: undefined, segments: undefined };
+  }
 }
 
 const segmentOf = ({ metadata, spec }: NetworkDocument): Segment => ({
@@ -61,18 +87,33 @@ const segmentOf = ({ metadata, spec }: NetworkDocument): Segment => ({
   ...interfaceIn(spec.subnet),
 });
 
-async function examine(segment: Segment, options: DoctorOptions): Promise<readonly Finding[]> {
-  const { address, interface: name, subnet } = segment;
-  if (address === undefined || name === undefined) return judgeSegment(segment, undefined);
-  const url = `http://${address}:${options.httpPort ?? '8080'}/boot.ipxe`;
-  const [link, offers, tftp, http] = await Promise.all([
-    linkOf(name),
-    askForOffers(formatIpv4(broadcastOf(cidr(subnet)))),
-    fetchByTftp(address, options.loader ?? 'ipxe.efi', address),
-    askByHttp(url),
-  ]);
-  const observed: Observed = { ...link, offers, tftp, http };
-  return judgeSegment(segment, observed);
+/** Examines all segments at once: a slow DHCP server takes its time only once. */
+async function examine(segments: readonly Segment[], options: DoctorOptions): Promise<readonly Finding[]> {
+  const here = segments.flatMap(({ address, subnet }) =>
+    address === undefined ? [] : [{ address, broadcast: formatIpv4(broadcastOf(cidr(subnet))) }],
+  );
+  const port = options.httpPort ?? '8080';
+  const asked = here.length === 0 ? '' : askForOffers(here);
+  const found = segments.map(async (segment) => {
+    const { address, interface: name } = segment;
+    if (address === undefined || name === undefined) return judgeSegment(segment, undefined);
+    const [link, tftp, http, heardTftp, heardHttp, answers] = await Promise.all([
+      linkOf(name),
+      fetchByTftp(address, options.loader ?? 'ipxe.efi', address),
+      askByHttp(`http://${address}:${port}/boot.ipxe`),
+      listensOn('udp', 69),
+      listensOn('tcp', Number(port)),
+      asked,
+    ]);
+    const observed: Observed = {
+      ...link,
+      offers: typeof answers === 'string' ? answers : (answers.get(address) ?? []),
+      tftp: { ...tftp, listens: heardTftp },
+      http: { ...http, listens: heardHttp },
+    };
+    return judgeSegment(segment, observed);
+  });
+  return (await Promise.all(found)).flat();
 }
 
 const COLORS: Readonly<Record<State, Color>> = { ok: 'green', warn: 'yellow', fail: 'red', unknown: 'cyan' };

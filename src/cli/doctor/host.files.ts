@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { promisify } from 'node:util';
 import { fieldsOf, listOf, parsed } from '../../base/foreign-json.ts';
-import { contains, ipv4, parseCidr } from '../../base/ipv4.ts';
+import { contains, formatIpv4, type Ipv4, ipv4, parseCidr } from '../../base/ipv4.ts';
 import { droppingChains, type Segment } from './judge.ts';
 
 const run = promisify(execFile);
@@ -18,6 +18,34 @@ export function interfaceIn(subnet: string): Pick<Segment, 'interface' | 'addres
     for (const { family, address } of addresses)
       if (family === 'IPv4' && contains(network, ipv4(address))) return { interface: name, address };
   return {};
+}
+
+/** This host's addresses, as segments of which no Network is known. */
+export function segmentsHere(only: readonly string[]): readonly Segment[] {
+  return Object.entries(networkInterfaces()).flatMap(([name, addresses = []]) =>
+    addresses
+      .filter(({ family, internal }) => family === 'IPv4' && !internal)
+      .filter(() => only.length === 0 || only.includes(name))
+      .map(({ address, netmask }) => ({ address, prefix: 32 - Math.log2(2 ** 32 - ipv4(netmask)) }))
+      .filter(({ prefix }) => prefix <= 30)
+      .map(({ address, prefix }) => {
+        const base = 2 ** (32 - prefix);
+        const subnet = `${formatIpv4((Math.floor(ipv4(address) / base) * base) as Ipv4)}/${prefix}`;
+        return { network: name, subnet, interface: name, address };
+      }),
+  );
+}
+
+/** Whether a program of this host listens on a port; undefined where the kernel does not say. */
+export async function listensOn(kind: 'tcp' | 'udp', port: number): Promise<boolean | undefined> {
+  const texts = await Promise.all(
+    [kind, `${kind}6`].map((file) => readFile(`/proc/net/${file}`, 'utf8').catch(() => '')),
+  );
+  if (texts.every((text) => text === '')) return undefined;
+  const suffix = `:${port.toString(16).toUpperCase().padStart(4, '0')}`;
+  return texts
+    .flatMap((text) => text.split('\n').map((line) => line.trim().split(/\s+/)))
+    .some(([, local, , state]) => local?.endsWith(suffix) && (kind === 'udp' || state === '0A'));
 }
 
 /** The state and MTU that the kernel has for an interface. */

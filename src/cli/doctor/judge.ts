@@ -1,5 +1,11 @@
 /** What `muster doctor` says about what it observed. Pure. */
 
+/**
+ * For how many seconds DHCP servers are asked. Servers probe an address before they offer it:
+ * dnsmasq for 3 s, Windows up to 5 s.
+ */
+export const ASKED_FOR_S = 8;
+
 /** `unknown`: it could not be looked at; the text says why. */
 export type State = 'ok' | 'warn' | 'fail' | 'unknown';
 
@@ -12,10 +18,11 @@ export interface Finding {
   readonly remedy?: string;
 }
 
-/** A network of the documents, and this host's interface on it. */
+/** A network of the documents, or only an address of this host. */
 export interface Segment {
   readonly network: string;
-  readonly mode: string;
+  /** Absent: no server runs that says it. */
+  readonly mode?: string;
   readonly subnet: string;
   readonly mtu?: number;
   /** Absent: this host has no address in the subnet. */
@@ -29,12 +36,19 @@ export interface Observed {
   readonly mtu?: number | undefined;
   /** A text: nothing could be asked, and why. */
   readonly offers: readonly Offer[] | string;
-  /** `sent` a block of the loader, or why not. */
-  readonly tftp: { readonly ok: boolean; readonly text: string };
-  readonly http: { readonly ok: boolean; readonly text: string };
+  readonly tftp: Asked;
+  readonly http: Asked;
 }
 
-/** An answer to a DISCOVER. */
+/** What a service of this host said, or why it said nothing. */
+export interface Asked {
+  readonly ok: boolean;
+  readonly text: string;
+  /** false: no program of this host listens on the port. */
+  readonly listens?: boolean | undefined;
+}
+
+/** An answer to a DISCOVER, or on port 4011. */
 export interface Offer {
   readonly server: string;
   /** 0.0.0.0: a boot file without an address, as a proxy offers it. */
@@ -66,23 +80,9 @@ export function judgeSegment(segment: Segment, observed: Observed | undefined): 
           finding('address', 'ok', `${segment.address} on ${segment.interface}`),
           linkOf(segment, observed),
           mtuOf(segment, observed),
-          serversOf(segment, observed),
-          finding(
-            'tftp',
-            observed.tftp.ok ? 'ok' : 'fail',
-            observed.tftp.text,
-            observed.tftp.ok
-              ? undefined
-              : 'Allow UDP port 69 in the firewall of this host; `muster status` shows whether the server listens.',
-          ),
-          finding(
-            'http',
-            observed.http.ok ? 'ok' : 'fail',
-            observed.http.text,
-            observed.http.ok
-              ? undefined
-              : 'Allow the TCP port for machines in the firewall of this host; `muster status` shows whether the server listens.',
-          ),
+          ...serversOf(segment, observed),
+          serviceOf('tftp', 'UDP port 69', segment, observed.tftp),
+          serviceOf('http', 'the TCP port for machines', segment, observed.http),
         ];
   return found.map((one) => ({ ...one, network }));
 }
@@ -105,42 +105,67 @@ function mtuOf({ interface: name, mtu: wanted = 1500 }: Segment, { mtu }: Observ
       );
 }
 
-function serversOf({ mode, address: own }: Segment, { offers }: Observed): Finding {
-  if (typeof offers === 'string') return finding('dhcp servers', 'unknown', offers);
-  const others = offers.filter(({ server }) => server !== own);
+function serviceOf(check: string, port: string, { interface: name }: Segment, asked: Asked): Finding {
+  if (asked.ok) return finding(check, 'ok', asked.text);
+  return asked.listens === false
+    ? finding(
+        check,
+        'fail',
+        `nothing listens on ${port}`,
+        `Start the server with ${name} in MUSTER_INTERFACE or --interface.`,
+      )
+    : finding(
+        check,
+        'fail',
+        asked.text,
+        `Look whether ${name} is in MUSTER_INTERFACE or --interface, and allow ${port} in the firewall of this host.`,
+      );
+}
+
+function serversOf({ mode, address: own }: Segment, { offers }: Observed): readonly Finding[] {
+  const told = (state: State, text: string, remedy?: string) =>
+    finding('dhcp servers', state, `${text} (asked for ${ASKED_FOR_S} s)`, remedy);
+  if (typeof offers === 'string') return [finding('dhcp servers', 'unknown', offers)];
+  // Without a server of ours, whatever answers from this host is another one too.
+  const others = offers.filter(({ server }) => mode === undefined || server !== own);
   const names = (list: readonly Offer[]): string => [...new Set(list.map(({ server }) => server))].join(', ');
   const givers = others.filter(({ address }) => address !== '0.0.0.0');
   const booters = others.filter(({ file }) => file !== '');
-  if (booters.length > 0)
-    return finding(
-      'dhcp servers',
+  const rivals = booters.map(() =>
+    told(
       'fail',
-      `${names(booters)} offers a boot file as well: machines take whichever comes first`,
-      'Remove next-server and filename from that server.',
-    );
-  if (mode === 'proxy')
-    return givers.length > 0
-      ? finding('dhcp servers', 'ok', `${names(givers)} gives the addresses`)
-      : finding(
-          'dhcp servers',
-          'fail',
-          'no DHCP server gives addresses here',
-          'Start one, or set dhcp.mode to server.',
-        );
-  if (mode === 'reservations' && givers.length > 0)
-    return finding(
-      'dhcp servers',
-      'ok',
-      `${names(givers)} gives addresses to machines without a reservation`,
-    );
-  if (givers.length > 0)
-    return finding(
-      'dhcp servers',
-      'fail',
-      `${names(givers)} gives addresses as well: machines may take them and not boot`,
-      'Switch that server off on this segment, or set dhcp.mode to proxy.',
-    );
-  return finding('dhcp servers', 'ok', 'no other one answers');
+      `${names(booters)} offers ${[...new Set(booters.map(({ file }) => file))].join(', ')} to boot from as well: machines take whichever comes first`,
+      'Remove next-server and filename from that server, or switch it off where it is a proxy.',
+    ),
+  );
+  return [...rivals.slice(0, 1), ...givenBy(mode, names(givers), rivals.length > 0, told)];
+}
+
+/** Judges who gives addresses: names, or '' for nobody. */
+function givenBy(
+  mode: string | undefined,
+  names: string,
+  answered: boolean,
+  told: (state: State, text: string, remedy?: string) => Finding,
+): readonly Finding[] {
+  if (names === '') {
+    if (mode === 'proxy')
+      return [told('fail', 'no DHCP server gives addresses here', 'Start one, or set dhcp.mode to server.')];
+    return answered ? [] : [told('ok', 'no other one answers')];
+  }
+  if (mode === 'proxy') return [told('ok', `${names} gives the addresses`)];
+  if (mode === 'reservations')
+    return [told('ok', `${names} gives addresses to machines without a reservation`)];
+  const remedy = 'Switch that server off on this segment, or set dhcp.mode to proxy.';
+  return mode === undefined
+    ? [
+        told(
+          'warn',
+          `${names} gives addresses: in dhcp.mode server machines may take them and not boot`,
+          remedy,
+        ),
+      ]
+    : [told('fail', `${names} gives addresses as well: machines may take them and not boot`, remedy)];
 }
 
 /** Judges what concerns the whole host. */
@@ -149,23 +174,30 @@ export function judgeHost(seen: {
   readonly synchronized: boolean | undefined;
   /** Chains that drop what comes in by default; a text: nobody could look. */
   readonly dropping: readonly string[] | string;
-  /** Checks of the server that are not ok. */
-  readonly unready: readonly string[];
-  /** How many machines the server knows. */
-  readonly machines: number;
+  /** Checks of the server that are not ok; a text: no server answers, and why. */
+  readonly unready: readonly string[] | string;
+  /** How many machines the server knows; undefined: no server answers. */
+  readonly machines: number | undefined;
   /** How many neighbours the kernel keeps; undefined: it does not say, as in a container. */
   readonly neighbours: number | undefined;
 }): readonly Finding[] {
   const { synchronized, dropping, unready, machines, neighbours } = seen;
   return [
-    unready.length === 0
-      ? finding('server', 'ok', 'it is ready')
-      : finding(
+    typeof unready === 'string'
+      ? finding(
           'server',
           'fail',
-          `it is not ready: ${unready.join('; ')}`,
-          '`muster status` says what is missing.',
-        ),
+          `it does not run, and its Networks are not known: ${unready}`,
+          'Run `systemctl start muster`, and read in `journalctl -u muster` why it ended.',
+        )
+      : unready.length === 0
+        ? finding('server', 'ok', 'it is ready')
+        : finding(
+            'server',
+            'fail',
+            `it is not ready: ${unready.join('; ')}`,
+            '`muster status` says what is missing.',
+          ),
     synchronized === undefined
       ? finding('clock', 'unknown', 'whether it is synchronized cannot be told')
       : synchronized
@@ -197,11 +229,11 @@ const PLACES_FOR_OTHERS = 256;
  * Judges the kernel's table of neighbours (ARP). When more hosts are awake at once than it has
  * places, the kernel drops answers to them.
  */
-function neighboursOf(machines: number, limit: number | undefined): Finding {
+function neighboursOf(machines: number | undefined, limit: number | undefined): Finding {
   const name = 'neighbours';
   if (limit === undefined) return finding(name, 'unknown', 'how many the kernel keeps cannot be told here');
-  const wanted = machines + PLACES_FOR_OTHERS;
-  const text = `the kernel keeps ${limit}, for ${machines} machines`;
+  const wanted = (machines ?? 0) + PLACES_FOR_OTHERS;
+  const text = `the kernel keeps ${limit}${machines === undefined ? '' : `, for ${machines} machines`}`;
   if (wanted <= limit) return finding(name, 'ok', text);
   const better = 2 ** Math.ceil(Math.log2(2 * wanted));
   return finding(

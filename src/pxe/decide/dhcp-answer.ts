@@ -6,7 +6,7 @@ import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Member } from '../../machines/roster.ts';
 import type { LiveSession } from '../../machines/sessions.ts';
 import type { BootAnswer, BootStep } from '../boot.ts';
-import type { BootClient } from '../client.ts';
+import { type BootClient, DOCTOR_CLASS } from '../client.ts';
 import { machinePath } from '../http/routes.ts';
 import type { ServedNetwork } from '../network.ts';
 import type { BootContext } from './boot-context.ts';
@@ -45,6 +45,7 @@ export function answer(
   step: BootStep,
 ): BootAnswer {
   if (client.stage === 'none') return ordinary(context, client, network);
+  if (client.userClass === DOCTOR_CLASS) return toDoctor(context, client, network);
   const asker = recognise(context, client, network);
   const { member, subject } = asker;
   const known = member && context.answerFor(member, network);
@@ -150,6 +151,32 @@ function ordinary(context: BootContext, client: BootClient, network: ServedNetwo
     };
   context.roster.see(member, {});
   return context.answerFor(member, network).ordinary;
+}
+
+/** The answer to `muster doctor`: the loader of an unknown machine, without a session. */
+function toDoctor(context: BootContext, client: BootClient, network: ServedNetwork): BootAnswer {
+  const pxe = context.pxeFor(undefined, network, client.vendorClass);
+  const decision = decide({
+    stage: client.stage,
+    archCode: client.archCode,
+    family: client.family,
+    mode: network.mode,
+    verdict: UNKNOWN,
+    installed: (name) => context.assets.loader(name) !== undefined,
+    loaderOverride: pxe.loader,
+    loaderRan: false,
+  });
+  const bootFile =
+    decision.kind === 'loader'
+      ? loaderFile(client, decision.loader, formatIpv4(network.serverAddress), network.httpPort)
+      : undefined;
+  return {
+    decision,
+    subject: client.mac,
+    pxe,
+    ...(bootFile !== undefined && { bootFile }),
+    writes: NO_WRITES,
+  };
 }
 
 function recognise(context: BootContext, client: BootClient, network: ServedNetwork): Asker {

@@ -32,6 +32,13 @@ test.each<[string, string, Partial<Observed>, number | undefined, readonly strin
     undefined,
     ['dhcp servers fail'],
   ],
+  [
+    'a server that gives addresses, and a proxy with a boot menu',
+    'server',
+    { offers: [other, { server: '10.77.0.7', address: '0.0.0.0', file: 'a boot menu' }] },
+    undefined,
+    ['dhcp servers fail', 'dhcp servers fail'],
+  ],
   ['nobody may ask', 'server', { offers: 'root only may ask' }, undefined, ['dhcp servers unknown']],
   ['a cable that is out', 'server', { operstate: 'down' }, undefined, ['link fail']],
   ['an MTU below that of the Network', 'server', { mtu: 1500 }, 9000, ['mtu fail']],
@@ -61,6 +68,20 @@ test('whatever fails or warns says what to change', () => {
   expect(found).toHaveLength(10);
   expect(found.at(-1)!.remedy).toContain('gc_thresh3 = 4096');
   for (const { remedy } of found) expect(remedy).toMatch(/\.$/);
+});
+
+test('without a server every answer is another one, and a port on which nothing listens is no firewall', () => {
+  const asked = { ok: false, text: 'nothing came', listens: false };
+  const found = judgeSegment(segment, { ...fine, offers: [own], tftp: asked });
+  const [servers, tftp] = found.filter(({ state }) => state !== 'ok');
+  expect(servers).toMatchObject({
+    state: 'warn',
+    text: expect.stringMatching(/10\.77\.0\.1 .*asked for 8 s/),
+  });
+  expect(tftp).toMatchObject({ state: 'fail', text: 'nothing listens on UDP port 69' });
+  expect(tftp!.remedy).not.toContain('firewall');
+  const host = { synchronized: true, dropping: [], machines: undefined, neighbours: 1024 };
+  expect(judgeHost({ ...host, unready: 'nothing answers' })[0]).toMatchObject({ state: 'fail' });
 });
 
 test('chains that drop what comes in are found in the words of nft', () => {
