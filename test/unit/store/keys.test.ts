@@ -34,7 +34,6 @@ test('the layout of keys does not change, because stores contain it', () => {
     'artifact/image/registry.k8s.io/pause:3.10',
   );
   expect(all.map(({ pattern }) => pattern).sort()).toEqual([
-    'agent-build/CLUSTER',
     'agent/MACHINE',
     'artifact/NAME…',
     'change-evidence/CLUSTER/ID/ROUTE/STEP',
@@ -53,6 +52,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'machine/NAME',
     'nodes/CLUSTER/MACHINE',
     'objects/CLUSTER/MACHINE',
+    'operator-session/HASH',
     'operator-token/ID',
     'operator/NAME',
     'passkey/ID',
