@@ -1,7 +1,6 @@
 /** A Cluster with all its values, made from its document. */
-import { MusterError } from '../base/errors.ts';
 import { type Resolution, resolveCluster } from '../cluster/resolve/resolve.ts';
-import { machinesOf } from '../cluster/resolve/resolved-clusters.ts';
+import { machinesOf, noCluster } from '../cluster/resolve/resolved-clusters.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
 
 /** @throws {MusterError} E_NOT_FOUND without a Cluster of that name with Kubernetes */
@@ -10,11 +9,7 @@ export function resolutionOf(
   name: string,
 ): Resolution {
   const spec = catalog.get('Cluster', name)?.document.spec.kubernetes;
-  if (spec === undefined)
-    throw new MusterError(
-      'E_NOT_FOUND',
-      `there is no Cluster "${name}" with spec.kubernetes; \`muster get clusters\` lists them`,
-    );
+  if (spec === undefined) throw noCluster(name);
   const addressesOf = (machine: string) => {
     const found = catalog.get('Machine', machine)?.document.spec;
     return found && (found.addresses ?? []);

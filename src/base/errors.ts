@@ -84,10 +84,10 @@ export const ERRORS = {
   },
   ...OPERATOR_ERRORS,
   E_UNREACHABLE: {
-    title: 'The server does not answer on its socket.',
+    title: 'The server does not answer.',
     who: 'operator',
     http: 503,
-    fix: 'Start `muster serve`, or name the socket with --socket.',
+    fix: 'Look whether `muster serve` runs there, and whether the address or the socket is the right one.',
   },
   E_PERMISSION: {
     title: "The server's socket refuses this user.",
@@ -324,7 +324,7 @@ export const ERRORS = {
     title: 'An image could not be built.',
     who: 'operator',
     http: 500,
-    fix: 'Read the output of the recipe, and install what is missing.',
+    fix: 'Read the output of the recipe: install what is missing, or see that its mirror can be reached.',
   },
   // store
   E_STORE_NEWER: {

@@ -254,9 +254,14 @@ function connectionError(error: NodeJS.ErrnoException, place: string): Error {
   switch (error.code) {
     case 'ENOENT':
     case 'ECONNREFUSED':
-      return new MusterError('E_UNREACHABLE', `no server answers on ${place}; is \`muster serve\` running?`, {
-        cause: error,
-      });
+    case 'ENOTFOUND':
+      return new MusterError(
+        'E_UNREACHABLE',
+        place.startsWith('https:')
+          ? `no server answers on ${place}: ${error.message}`
+          : `no server answers on ${place}; is \`muster serve\` running? --socket names another socket`,
+        { cause: error },
+      );
     case 'EACCES':
     case 'EPERM':
       return new MusterError(

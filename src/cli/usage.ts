@@ -31,16 +31,23 @@ const DANGEROUS_OPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 const APPLY = '`muster apply -f FILE` creates and changes documents';
+const POWER = 'Muster does not switch machines on or off';
+const REBOOT = `${POWER}; \`muster cluster roll CLUSTER\` reboots the machines of a cluster one by one`;
+const REINSTALL =
+  'machines run from memory: reboot it, and it boots the image that its profile names; `muster explain MACHINE` shows which';
+const WIPE =
+  'Muster wipes no machine by one word; `muster cluster remove-node --help` says what is cleared when one leaves its cluster';
+const EDIT = '`muster get machine NAME -o yaml` prints its document, `muster apply -f FILE` changes it';
+const INVITE = '`muster operator invite NAME` makes a link with which somebody sets a new password';
 const KUBECTL = 'that is done with kubectl: `muster kubeconfig CLUSTER` prints a kubeconfig for it';
 
 /** Words of kubectl and other tools → the way to do it with Muster; by the path of the command. */
-const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   muster: {
     annotate: `${APPLY}, with their labels`,
-    backup: 'Muster has no backup command yet',
     bootstrap:
       'a cluster founds itself when its machines are on; `muster cluster status CLUSTER` shows how far',
-    boot: 'Muster does not switch machines on; power it on, and `muster events --follow` shows its boot',
+    boot: `${POWER}; power it on, and \`muster events --follow\` shows its boot`,
     config: '`muster get`, `muster apply` and `muster validate` work with documents',
     cordon: KUBECTL,
     create: APPLY,
@@ -58,11 +65,13 @@ const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     logs: '`muster events SUBJECT` shows what happened',
     ls: '`muster get KIND` lists documents, machines, leases and events',
     patch: APPLY,
-    power: 'Muster does not switch machines on or off',
-    reboot: 'Muster does not switch machines on or off',
+    password: INVITE,
+    power: POWER,
+    reboot: REBOOT,
+    reimage: REINSTALL,
+    reinstall: REINSTALL,
     replace: APPLY,
     rollout: '`muster cluster status CLUSTER` shows changes that are under way',
-    rotate: 'Muster has no command for the rotation of keys yet',
     run: '`muster serve` runs the server',
     scale: '`muster cluster add-node CLUSTER MACHINE` adds machines; Muster does not scale by a number',
     set: APPLY,
@@ -74,11 +83,12 @@ const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     uncordon: KUBECTL,
     update: APPLY,
     upgrade: '`muster cluster upgrade CLUSTER` upgrades Kubernetes on a running cluster',
+    user: '`muster operator add NAME --role ROLE` makes an account',
     watch: '`muster get KIND --watch` and `muster events --follow` keep running',
+    wipe: WIPE,
   },
   'muster cluster': {
     add: '`muster cluster add-node CLUSTER MACHINE` adds machines',
-    backup: 'Muster has no snapshots of etcd yet',
     cordon: KUBECTL,
     create: '`muster apply -f FILE` creates a cluster from its Cluster document',
     delete: 'a cluster is not deleted by one word: `muster cluster --help` lists what ends one',
@@ -92,25 +102,34 @@ const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     kubeconfig: '`muster kubeconfig CLUSTER` prints a kubeconfig',
     list: '`muster get clusters` lists clusters',
     ls: '`muster get clusters` lists clusters',
-    rotate: 'Muster has no command for the rotation of keys yet',
     scale: '`muster cluster add-node CLUSTER MACHINE` adds machines; Muster does not scale by a number',
-    snapshot: 'Muster has no snapshots of etcd yet',
+    snapshot: '`muster cluster backups CLUSTER` lists the snapshots that Muster takes of etcd',
+    snapshots: '`muster cluster backups CLUSTER` lists the snapshots that Muster takes of etcd',
     update: '`muster apply -f FILE` changes a cluster by its Cluster document',
   },
   'muster machine': {
     create: '`muster machine add MAC` creates a Machine document',
     delete: '`muster machine --help` lists what there is; Machine documents are deleted as others are',
     describe: '`muster explain MACHINE` shows what a machine would get and why',
+    edit: EDIT,
     get: '`muster get machines` lists machines',
     list: '`muster get machines` lists machines',
     ls: '`muster get machines` lists machines',
+    move: '`muster cluster --help` lists what takes a machine out of a cluster, and into one',
+    power: POWER,
+    reboot: REBOOT,
+    reimage: REINSTALL,
+    reinstall: REINSTALL,
+    rename: `a machine is recognised by what its document lists; ${EDIT}`,
+    replace: EDIT,
+    rescue: 'Muster has no rescue image of its own; a Profile with another image boots one',
+    restart: REBOOT,
+    wipe: WIPE,
     show: '`muster explain MACHINE` shows what a machine would get and why',
   },
   'muster image': {
     create: '`muster image build` makes an image',
     delete: '`muster image --help` lists what there is',
-    get: '`muster image ls` lists images',
-    list: '`muster image ls` lists images',
     pull: '`muster image build` makes an image, `muster image add NAME --kernel URL` fetches one',
     upload: '`muster image add` uploads an image',
   },
@@ -118,17 +137,20 @@ const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, string>>>> 
     add: '`muster artifacts import` uploads files',
     delete: '`muster artifacts --help` lists what there is',
     fetch: '`muster artifacts pull CLUSTER` fetches what a cluster needs',
-    get: '`muster artifacts ls` lists artifacts',
-    list: '`muster artifacts ls` lists artifacts',
     upload: '`muster artifacts import` uploads files',
+  },
+  'muster operator': {
+    create: '`muster operator add NAME --role ROLE` makes an account',
+    delete: '`muster operator --help` lists what there is',
+    password: INVITE,
   },
   'muster addon': {
     add: '`muster addon pin NAME` prints what to write into the Cluster document',
-    get: '`muster addon ls` lists add-ons',
     install: '`muster addon pin NAME` prints what to write into the Cluster document',
-    list: '`muster addon ls` lists add-ons',
   },
 };
+
+const SERVER = 'Muster is reached through --socket, or at another host after `muster login URL`';
 
 /** Options of kubectl that have no meaning here. */
 const FOREIGN_OPTIONS: Readonly<Record<string, string>> = {
@@ -139,8 +161,8 @@ const FOREIGN_OPTIONS: Readonly<Record<string, string>> = {
   '--sort-by': 'lists are sorted by name',
   '--field-selector': '-l selects by labels',
   '--show-labels': '-o wide shows labels',
-  '--kubeconfig': 'Muster is reached through --socket',
-  '--server': 'Muster is reached through --socket',
+  '--kubeconfig': SERVER,
+  '--server': SERVER,
 };
 
 /** A command line that was not understood. */
@@ -168,18 +190,35 @@ function hintFor({ command, path, error }: Mistake): string | undefined {
       return commandHint(command, path, command.args[0] ?? '');
     case 'commander.unknownOption':
       return optionHint(command, path, error);
-    case 'commander.missingMandatoryOptionValue': {
-      const file = command.args.find((word) => !word.startsWith('-'));
-      return file === undefined ? undefined : `write \`${path} -f ${file}\``;
-    }
+    case 'commander.missingMandatoryOptionValue':
+      return missingHint(command, path);
     default:
       return undefined;
   }
 }
 
+/** The command line again, with the options that it has to have. */
+function missingHint(command: Command, path: string): string | undefined {
+  const missing = command.options.filter(
+    (one) => one.mandatory && command.getOptionValue(one.attributeName()) === undefined,
+  );
+  const words = command.args.filter((word) => !word.startsWith('-'));
+  // What is named without -f is the file.
+  const [file] = missing.some(({ short }) => short === '-f') ? words : [];
+  if (file !== undefined) return `write \`${path} -f ${file}\``;
+  const added = missing.map(({ flags }) => flags.replace(/^-\w, /, '').replace(/<.*>/, placeholder));
+  return words.length === 0 ? undefined : `write \`${[path, ...words, ...added].join(' ')}\``;
+}
+
+/** `<file>` as texts write it: `FILE`. */
+const placeholder = (name: string): string => name.replace(/[<>.]/g, '').toUpperCase();
+
+/** The words with which other tools list things; here it is `ls` below the noun. */
+const LISTS: ReadonlySet<string> = new Set(['get', 'list', 'show']);
+
 /**
  * A text that says what was meant by `word`, which is not a command below `path`; undefined when
- * nothing is known.
+ * nothing is known. The names of commands are taken from the tree.
  */
 export function commandHint(command: Command, path: string, word: string): string | undefined {
   const foreign = FOREIGN_WORDS[path] ?? {};
@@ -190,9 +229,29 @@ export function commandHint(command: Command, path: string, word: string): strin
     .visibleCommands(command)
     .map((child) => child.name())
     .filter((name) => !DESTRUCTIVE.has(name));
-  const meant = suggest(word, [...verbs, ...Object.keys(foreign)]);
+  if (LISTS.has(known) && verbs.includes('ls')) return `\`${path} ls\` lists them`;
+  const elsewhere = pathsByName(rootOf(command), 'muster');
+  const meant = suggest(known, [...verbs, ...Object.keys(foreign), ...elsewhere.keys()]);
   if (meant === undefined) return undefined;
-  return verbs.includes(meant) ? `did you mean ${meant}?` : foreign[meant];
+  if (verbs.includes(meant)) return `did you mean ${meant}?`;
+  return foreign[meant] ?? `did you mean ${elsewhere.get(meant)!.join(' or ')}?`;
+}
+
+const rootOf = (command: Command): Command => (command.parent ? rootOf(command.parent) : command);
+
+/** The name of each verb that may be suggested → the commands of that name, such as `muster machine accept`. */
+function pathsByName(
+  command: Command,
+  path: string,
+  found = new Map<string, string[]>(),
+): ReadonlyMap<string, readonly string[]> {
+  for (const child of command.createHelp().visibleCommands(command)) {
+    const name = child.name();
+    const here = `${path} ${name}`;
+    if (!DESTRUCTIVE.has(name)) found.set(name, [...(found.get(name) ?? []), `\`${here}\``]);
+    pathsByName(child, here, found);
+  }
+  return found;
 }
 
 function optionHint(command: Command, path: string, error: CommanderError): string | undefined {

@@ -1,12 +1,7 @@
-/**
- * The documentation: generated pages are current, links lead somewhere, documents are valid, and
- * every `muster` command that a page shows is one that the command line understands.
- */
+/** The documentation: generated pages are current, links lead somewhere, documents are valid. */
 import fs from 'node:fs';
 import path from 'node:path';
-import { type Command, CommanderError } from 'commander';
 import { expect, test } from 'vitest';
-import { commandTree } from '../../scripts/command-tree.ts';
 import { pages } from '../../scripts/docs-pages.ts';
 import { AGENT_ROUTES } from '../../src/agent/wire/protocol.ts';
 import { ROUTES } from '../../src/api/operations.ts';
@@ -122,96 +117,5 @@ test('every document that a page shows is valid', () => {
   const faults = shown.flatMap(({ page, text }) =>
     parseDocuments(text, page).faults.map((fault) => `${page}: ${fault.path}: ${fault.message}`),
   );
-  expect(faults).toEqual([]);
-});
-
-/** The real command tree, whose verbs do nothing and whose faults are exceptions. */
-function stillTree(): Command {
-  const program = commandTree();
-  const still = (command: Command): void => {
-    command.exitOverride().configureOutput({ writeOut: () => {}, writeErr: () => {}, outputError: () => {} });
-    if (command.commands.length === 0 || command.registeredArguments.length > 0) command.action(() => {});
-    for (const child of command.commands) still(child);
-  };
-  still(program);
-  return program;
-}
-
-/** The words of a command line as a shell splits them, up to the next command. */
-function wordsOf(line: string): readonly string[] {
-  const words: string[] = [];
-  let word: string | undefined;
-  for (const [token] of line.matchAll(/'[^']*'|"[^"]*"|\s+|[|;&<>)]|[^\s'"|;&<>)]+/g)) {
-    if (/^[|;&<>)]$/.test(token)) break;
-    if (/^\s/.test(token)) {
-      if (word !== undefined) words.push(word);
-      word = undefined;
-    } else if (token.startsWith('#') && word === undefined) break;
-    else word = (word ?? '') + token.replace(/^(['"])([\s\S]*)\1$/, '$2');
-  }
-  return word === undefined ? words : [...words, word];
-}
-
-interface ShownCommand {
-  readonly page: string;
-  readonly text: string;
-  /** In running text a verb may be named without its arguments. */
-  readonly inText: boolean;
-}
-
-/** Every `muster …` of a page: lines of shell in its code blocks, and code in running text. */
-function commandsIn(page: string): readonly ShownCommand[] {
-  const text = read(page);
-  const shown: ShownCommand[] = [];
-  // Only at the beginning of a command, not as a word of another command or in a comment.
-  const begins = /(?:^\s*(?:\$ )?|[|;&(]\s*)(?:sudo )?(?:bin\/)?muster (?=[a-z-])(.*)/;
-  for (const [, body] of text.matchAll(/^ *```(?:sh|console)\n([\s\S]*?)^ *```/gm))
-    for (const line of body!.replaceAll('\\\n', ' ').split('\n')) {
-      const found = begins.exec(line.replace(/(^|\s)# .*$/, ''));
-      if (found) shown.push({ page, text: found[1]!, inText: false });
-    }
-  for (const [, code] of text.replace(/^ *```[\s\S]*?^ *```/gm, '').matchAll(/`([^`]+)`/g)) {
-    const found = /^(?:sudo )?(?:bin\/)?muster ([a-z][\s\S]*)$/.exec(code!.replace(/\s+/g, ' '));
-    // `[options]` is in lines of usage, which docs/cli.md has from the command tree itself.
-    if (found && !code!.includes('[options]')) shown.push({ page, text: found[1]!, inText: true });
-  }
-  return shown;
-}
-
-/** The error of a command line whose arguments running text may leave out. */
-const NAMES_A_VERB = new Set([
-  'commander.missingArgument',
-  'commander.missingMandatoryOptionValue',
-  'commander.optionMissingArgument',
-  'commander.help',
-]);
-
-/** The command line's error message; undefined when it accepts the command. */
-async function misunderstood({ text, inText }: ShownCommand): Promise<string | undefined> {
-  // `[--wait]` and `pull|import` show choices, and `…` means more of the same.
-  const words = wordsOf(text.replace(/[[\]]/g, '').replaceAll('|', inText ? '/' : '|'))
-    .filter((word) => word !== '…')
-    .map((word) => word.replace(/…$/, ''));
-  const several = words.find((word, n) => n < 3 && /^[a-z-]+(\/[a-z-]+)+$/.test(word));
-  const choices = several?.split('/').map((one) => words.map((word) => (word === several ? one : word)));
-  for (const chosen of choices ?? [words])
-    try {
-      await stillTree().parseAsync(chosen, { from: 'user' });
-    } catch (error) {
-      if (!(error instanceof CommanderError)) throw error;
-      const named = inText && NAMES_A_VERB.has(error.code);
-      if (error.exitCode !== 0 && !named) return error.message;
-    }
-  return undefined;
-}
-
-test('every muster command that a page shows is one that the command line understands', async () => {
-  const shown = pagesOfTree.flatMap(commandsIn);
-  expect(shown.length).toBeGreaterThan(150);
-  const faults: string[] = [];
-  for (const one of shown) {
-    const fault = await misunderstood(one);
-    if (fault !== undefined) faults.push(`${one.page}: muster ${one.text}: ${fault}`);
-  }
   expect(faults).toEqual([]);
 });

@@ -289,7 +289,7 @@ export const CLUSTERS = [
       if (member === undefined)
         throw new MusterError(
           'E_NOT_FOUND',
-          `${machine} does not belong to ${cluster}; \`muster machine quarantine ${machine}\` works for every machine`,
+          `${machine} does not belong to ${cluster}; \`muster machine quarantine ${machine} --reason TEXT\` works for every machine`,
         );
       const of = async (scope: string) => ((await deps.pki.isFounded(scope)) ? deps.pki.issued(scope) : []);
       const roles = pkiRoles(member);

@@ -17,7 +17,7 @@ import { membersOf } from '../etcd/etcd-plan.ts';
 import type { MemberAddress } from '../etcd/founding.ts';
 import { etcdClientUrl } from '../model/ports.ts';
 import type { ClusterAccess } from '../resolve/resolve.ts';
-import type { ResolvedClusters } from '../resolve/resolved-clusters.ts';
+import { noCluster, type ResolvedClusters } from '../resolve/resolved-clusters.ts';
 
 export interface UserCredentialsDeps {
   readonly clusters: Pick<ResolvedClusters, 'get'>;
@@ -143,11 +143,7 @@ export async function userEtcdClient(
  */
 function accessOf({ clusters }: Pick<UserCredentialsDeps, 'clusters'>, cluster: string): ClusterAccess {
   const found = clusters.get(cluster);
-  if (found === undefined)
-    throw new MusterError(
-      'E_NOT_FOUND',
-      `there is no Cluster "${cluster}" with spec.kubernetes; \`muster get clusters\` lists them`,
-    );
+  if (found === undefined) throw noCluster(cluster);
   const { resolved, access, faults } = found;
   if (access === undefined)
     throw new MusterError('E_CLUSTER', `Cluster "${cluster}" cannot be completed`, {

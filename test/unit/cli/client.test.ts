@@ -88,3 +88,13 @@ it.for([
   expect(await running).toMatchObject({ code: 1, out: '', err: '' });
   await left.promise;
 });
+
+it.each(['https://127.0.0.1:9', 'https://[::1]:9'])(
+  'that %s refuses speaks of the address, not of a socket',
+  async (url) => {
+    const { code, err } = await run(['login', url, '--site-ca', '--operator', 'ada', '--sso']);
+    expect(code).toBe(1);
+    expect(err).toContain(`no server answers on ${url}`);
+    expect(err).not.toContain('--socket');
+  },
+);

@@ -4,8 +4,11 @@
  */
 import fs from 'node:fs';
 import path from 'node:path';
+import type { Command } from 'commander';
 import { afterAll, beforeAll, describe, expect, it, test } from 'vitest';
+import { commandTree } from '../../../scripts/command-tree.ts';
 import { parseMac } from '../../../src/base/mac.ts';
+import { FOREIGN_WORDS } from '../../../src/cli/usage.ts';
 import { DOCUMENTS, openWorld, type World } from '../api/world.ts';
 import { type Ran, run } from './run.ts';
 
@@ -104,7 +107,23 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['ls machines', 2, '`muster get KIND` lists'],
   ['list machines', 2, '`muster get KIND` lists'],
   ['upgrade cluster blue', 2, '`muster cluster upgrade CLUSTER` upgrades'],
-  ['rotate ca', 2, 'Muster has no command for the rotation of keys yet'],
+  ['rotate ca', 2, 'did you mean `muster pki rotate`?'],
+  ['cluster rotate blue', 2, 'did you mean `muster pki rotate`?'],
+  ['cluster snapshot blue', 2, '`muster cluster backups CLUSTER` lists the snapshots'],
+  ['accept node-1', 2, 'did you mean `muster machine accept`'],
+  ['approve node-1', 2, 'did you mean `muster machine approve`?'],
+  ['quarantine node-1', 2, 'did you mean `muster machine quarantine`?'],
+  ['machine rotate node-1', 2, 'did you mean `muster pki rotate`?'],
+  ['operator list', 2, '`muster operator ls` lists them'],
+  ['operator password ada', 2, '`muster operator invite NAME`'],
+  ['reimage node-1', 2, 'machines run from memory: reboot it'],
+  ['machine reboot node-1', 2, '`muster cluster roll CLUSTER` reboots'],
+  ['machine power node-1', 2, 'Muster does not switch machines on or off'],
+  ['machine wipe node-1', 2, 'Muster wipes no machine by one word'],
+  ['machine rename node-1 node-7', 2, '`muster get machine NAME -o yaml` prints its document'],
+  ['machine quarantine cp1', 2, 'write `muster machine quarantine cp1 --reason TEXT`'],
+  ['operator add eve', 2, 'write `muster operator add eve --role ROLE`'],
+  ['token add ada', 2, 'write `muster token add ada --label TEXT --role ROLE`'],
   ['scale cluster blue', 2, '`muster cluster add-node CLUSTER MACHINE`'],
   ['cordon node-1', 2, '`muster kubeconfig CLUSTER`'],
   ['cluster create x', 2, '`muster apply -f FILE` creates a cluster'],
@@ -112,7 +131,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['cluster upgarde blue', 2, 'did you mean upgrade?'],
   ['cluster statsu blue', 2, 'did you mean status?'],
   ['machine list', 2, '`muster get machines` lists machines'],
-  ['image list', 2, '`muster image ls` lists images'],
+  ['image list', 2, '`muster image ls` lists them'],
   ['serve --interfaces eth2', 2, "unknown option '--interfaces'; did you mean --interface?"],
   ['help cluster remove-nod', 2, '`muster cluster` has no command "remove-nod"'],
   // arguments and options
@@ -242,4 +261,31 @@ describe('suggestions', () => {
       expect((await muster(line)).err).not.toMatch(/did you mean --(all|force|unused|confirm|clear|without)/);
     },
   );
+});
+
+describe('words of other tools', () => {
+  const tree = commandTree();
+  /** The command that a path such as `muster cluster` names. */
+  const commandAt = (path: string): Command | undefined =>
+    path
+      .split(' ')
+      .slice(1)
+      .reduce<Command | undefined>((at, name) => at?.commands.find((one) => one.name() === name), tree);
+  const rows = Object.entries(FOREIGN_WORDS).flatMap(([path, words]) =>
+    Object.entries(words).map(([word, said]) => ({ path, word, said })),
+  );
+
+  it.each(rows)('$path $word is no command itself', ({ path, word }) => {
+    expect(commandAt(path)).toBeDefined();
+    expect(commandAt(`${path} ${word}`)).toBeUndefined();
+  });
+
+  it('are never said to be missing where a command of that name exists', () => {
+    const named = (command: Command): string[] =>
+      command.commands.flatMap((child) => [child.name(), ...named(child)]);
+    const names = new Set(named(tree));
+    const denied = rows.filter(({ said }) => /Muster (has|does|wipes) no|\bnot?\b.*\byet\b/.test(said));
+    expect(denied.length).toBeGreaterThan(5);
+    expect(denied.filter(({ word }) => names.has(word))).toEqual([]);
+  });
 });
