@@ -239,7 +239,7 @@ export function commandHint(command: Command, path: string, word: string): strin
 
 const rootOf = (command: Command): Command => (command.parent ? rootOf(command.parent) : command);
 
-/** The name of each verb that may be suggested → the commands of that name, such as `muster machine accept`. */
+/** The name of each verb that may be suggested → the commands of that name, with their paths. */
 function pathsByName(
   command: Command,
   path: string,

@@ -99,7 +99,10 @@ async function wantedOf(deps: UpgradeOrdersDeps, cluster: string, request: Upgra
     );
   const release = releaseOf(to);
   if (sameRelease(running.release, release))
-    throw new MusterError('E_UPGRADE', `${cluster} has Kubernetes ${release.version} already`);
+    throw new MusterError(
+      'E_UPGRADE',
+      `${cluster} has Kubernetes ${release.version} already; \`muster cluster upgrade ${cluster} --to VERSION --dry-run\` shows the steps to another`,
+    );
   const canary = canaryOf(resolved, request.without);
   const order: UpgradeOrder = {
     from: running.release,
