@@ -87,7 +87,7 @@ export const ERRORS = {
     title: 'The server does not answer.',
     who: 'operator',
     http: 503,
-    fix: 'Look whether `muster serve` runs there, and whether the address or the socket is the right one.',
+    fix: 'Look whether `muster serve` runs there, and whether that address is the right one.',
   },
   E_PERMISSION: {
     title: "The server's socket refuses this user.",
