@@ -3,8 +3,8 @@ SHELL := /bin/sh
 export PATH := $(PATH):/usr/sbin:/sbin
 NODE := node_modules/.bin/node
 # What runs when, and why: test/stages.ts.
-# The parts of the stages `peers` and `peers-long`, the longest ones first. Five run concurrently:
-# racks of etcd wait most of the time, all others compute.
+# The parts of the stages `peers` and `peers-long`, the longest ones first. Four run concurrently: racks
+# of etcd wait most of the time, all others compute, and with five programs miss their own times.
 PEERS_ALL := long-etcd long-agent long-members peers-agent peers-others peers-etcd attacks \
 	long-changes long-peers peers-net peers-page
 PEERS_LONG := $(filter long-%,$(PEERS_ALL))
@@ -66,8 +66,8 @@ peers-long: node_modules ## The long ones of them
 peers-all: node_modules
 	@$(call concurrently,$(PEERS_ALL))
 
-concurrently = echo 'Up to five parts run concurrently; each prints its output when it is done.' && \
-	$(MAKE) --no-print-directory --keep-going --jobs=5 --output-sync=target $(1)
+concurrently = echo 'Up to four parts run concurrently; each prints its output when it is done.' && \
+	$(MAKE) --no-print-directory --keep-going --jobs=4 --output-sync=target $(1)
 
 $(PEERS_ALL): node_modules
 	@scripts/stage.sh $@ scripts/in-namespace.sh npx vitest run --project $@

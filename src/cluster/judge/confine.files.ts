@@ -122,7 +122,11 @@ async function watch(
 /** How unshare, mount and setpriv say that the host forbids what they do. */
 const NOT_STARTED = /^(unshare|mount|setpriv|prlimit|cp|chown|mkdir|\S*confine\.sh)(\.real)?: (.*)/m;
 
+/** How unshare says that its program was ended by a signal: of the kernel, for a limit. */
+const ENDED_BY_SIGNAL = /^unshare: sigprocmask /m;
+
 function endOf(output: string): Outcome {
+  if (ENDED_BY_SIGNAL.test(output)) return { did: 'hang' };
   const [, program, , why] = NOT_STARTED.exec(output) ?? [];
   return why === undefined ? { did: 'end', output } : { did: 'not-start', why: `${program}: ${why}` };
 }

@@ -8,7 +8,8 @@ export function callApi(
   body?: string,
 ): Promise<{ readonly status: number; readonly text: string }> {
   return new Promise((done, fail) => {
-    const asking = request({ socketPath, path, method, timeout: 20_000 }, (answer) => {
+    // A connection that is kept may lead to a boot host that was killed.
+    const asking = request({ socketPath, path, method, timeout: 20_000, agent: false }, (answer) => {
       let text = '';
       answer.setEncoding('utf8');
       answer.on('data', (part) => (text += part));
