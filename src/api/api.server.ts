@@ -370,8 +370,11 @@ async function answer<D extends ServerDeps>(
     access && 'principal' in who && typeof response.body === 'object'
       ? watch(route, req, peer, who.principal, access, () => ended.abort())
       : undefined;
-  await send(res, response);
-  unwatch?.();
+  try {
+    await send(res, response);
+  } finally {
+    unwatch?.();
+  }
   // Discards what the handler did not read, so that the next request on this connection is found.
   if (!req.readableEnded) req.resume();
 }
