@@ -90,7 +90,8 @@ export async function daemon(
   let output = '';
   const ended = new Promise<void>((done) => child.on('close', () => done()));
   await new Promise<void>((done, fail) => {
-    const cancel = systemClock.after(millis(20_000), () =>
+    // A server starts in a second, and in 18 s on two processors that sixteen programs want.
+    const cancel = systemClock.after(millis(90_000), () =>
       fail(new Error(`${words.join(' ')}: not ready:\n${output}`)),
     );
     const look = (text: Buffer) => {
