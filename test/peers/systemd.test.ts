@@ -297,7 +297,7 @@ describe('the service', () => {
     const second = spawnSync(muster, ['serve', '--state', path.join(dir, 'other'), '--socket', socket], {
       encoding: 'utf8',
       env: { PATH: process.env.PATH, LISTEN_FDS: '0', MUSTER_HTTP_PORT: '8099' },
-      timeout: 20_000,
+      timeout: 90_000,
     });
     expect(second.status).toBe(1);
     expect(second.stderr).toContain('E_SOCKET_IN_USE');
