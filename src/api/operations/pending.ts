@@ -30,9 +30,13 @@ const pendingOrder = z
     until: time.meta({ description: 'Then it is forgotten.' }),
     route: z.string(),
     path: z.string().meta({ description: 'With the names of cluster and machine.' }),
-    body: z.looseObject({}).meta({ description: 'What exactly was ordered.' }),
+    body: z.looseObject({}).meta({ description: 'What exactly was ordered, without private keys.' }),
   })
   .meta({ id: 'PendingOrder' });
+
+/** Every viewer sees orders that wait; a key that one brings stays with it. */
+const withoutKeys = (name: string, value: unknown): unknown =>
+  typeof value === 'string' && (name === 'key' || value.includes('PRIVATE KEY')) ? '…' : value;
 
 const view = ({ id, principal, at, until, route, params, body }: Pending) => ({
   id,
@@ -41,7 +45,7 @@ const view = ({ id, principal, at, until, route, params, body }: Pending) => ({
   until: timestamp(until),
   route: `${route.method} ${route.path}`,
   path: route.path.replace(/:(\w+)/g, (_, name: string) => params[name] ?? ''),
-  body: parsed(body.toString()) ?? {},
+  body: parsed(JSON.stringify(parsed(body.toString()) ?? {}, withoutKeys)) as object,
 });
 
 const needed = ({ pending }: Pick<PendingDeps, 'pending'>): PendingOrders => {

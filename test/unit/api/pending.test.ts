@@ -133,6 +133,25 @@ it('the first person cannot make the second: accounts, roles and invitations of 
   expect(isHeld()).toBe(false);
 });
 
+it('an order that waits shows no private key to those who see it', async () => {
+  const ada = await operator('ada', { role: 'admin' });
+  const eve = await operator('eve', { role: 'viewer' });
+  const pem = ['BEGIN', 'END'].map((mark) => `-----${mark} PRIVATE KEY-----`).join('\nhunter2\n');
+  const authority = { keyset: 'ca', certificate: 'PEM of a certificate', key: pem };
+  const pair = { certificate: 'PEM of a certificate', key: 'hunter2' };
+  for (const [path, json] of [
+    ['/v1/pki/blue/import', authority],
+    ['/v1/clusters/blue/adopt-kubeadm', { confirm: 'blue', ca: pair, sa: pem }],
+  ] as const)
+    expect((await failure(ada.call('POST', path, { body: { json } }))).code).toBe('E_SECOND_PERSON');
+  const seen = await waiting(eve);
+  expect(seen).toMatchObject([
+    { body: { keyset: 'ca', certificate: 'PEM of a certificate', key: '…' } },
+    { body: { confirm: 'blue', ca: { key: '…' }, sa: '…' } },
+  ]);
+  expect(JSON.stringify(seen)).not.toContain('hunter2');
+});
+
 it('what gives out keys needs a log-in of the last five minutes, and a token never gets it', async () => {
   const ada = await operator('ada', { role: 'admin' });
   const orders = (client: ApiClient) => [
