@@ -21,7 +21,7 @@ export interface Action {
   readonly code?: string | undefined;
   /** What the route does, in a sentence. */
   readonly summary: string;
-  /** Whether what it does cannot be undone: the log is signed at once. */
+  /** Whether it took more than a role: the log is signed at once. */
   readonly signed?: boolean;
 }
 

@@ -242,7 +242,7 @@ export interface AccessDeps {
   ) => Principal | undefined | Promise<Principal | undefined>;
   /** The cluster of a machine; undefined when it has none. */
   readonly clusterOf: (machine: string) => string | undefined;
-  /** Times how often an answer that goes on looks whether what it rests on has ended. */
+  /** Times how often a stream is checked: whether its reader may still have it. */
   readonly clock: Pick<Clock, 'after'>;
 }
 
@@ -379,12 +379,12 @@ async function answer<D extends ServerDeps>(
   if (!req.readableEnded) req.resume();
 }
 
-/** How soon an answer that goes on ends when its reader may not have it any more. */
+/** A stream ends this soon after its reader lost the right to it. */
 const LOOK_AGAIN = toMillis(seconds(5));
 
 /**
- * Ends an answer that goes on when the credential with which it was asked for has ended, or the
- * roles of its owner changed. Returns what ends the watch.
+ * Ends a stream when the credential with which it was asked for has ended, or the roles of its
+ * owner changed. Returns what ends the watch.
  */
 function watch(
   route: Route<never>,

@@ -8,7 +8,7 @@ import type { ClusterEndpoint, EtcdClient, UserCredential } from '../../cluster/
 import type { Principal } from '../access.ts';
 import { raw as rawType, time } from '../contract/contract.ts';
 import { text } from '../handler.ts';
-import { operation, raw, reply } from '../operation.ts';
+import { operation, raw } from '../operation.ts';
 import { timestamp } from '../times.ts';
 
 interface CredentialDeps {
@@ -71,10 +71,8 @@ export const CREDENTIALS = [
       query: z.strictObject({ user }),
       answer: rawType('application/yaml', 'A kubeconfig.'),
     },
-    async (asked, { kubeconfig }: Pick<CredentialDeps, 'kubeconfig'>) => {
-      const answer = text(await kubeconfig(asked.params.name, userOf(asked)), 'application/yaml');
-      return raw(answer);
-    },
+    async (asked, { kubeconfig }: Pick<CredentialDeps, 'kubeconfig'>) =>
+      raw(text(await kubeconfig(asked.params.name, userOf(asked)), 'application/yaml')),
   ),
   operation(
     'POST /v1/clusters/:name/credential',
@@ -92,7 +90,7 @@ export const CREDENTIALS = [
     },
     async (asked, { userCredential }: Pick<CredentialDeps, 'userCredential'>) => {
       const { until, ...made } = await userCredential(asked.params.name, userOf(asked));
-      return reply({ ...made, until: timestamp(until) });
+      return { ...made, until: timestamp(until) };
     },
   ),
   operation(
@@ -120,6 +118,6 @@ export const CREDENTIALS = [
       }),
     },
     async (asked, { etcdClient }: Pick<CredentialDeps, 'etcdClient'>) =>
-      reply(await etcdClient(asked.params.name, userOf(asked))),
+      etcdClient(asked.params.name, userOf(asked)),
   ),
 ] as const;

@@ -94,7 +94,7 @@ export const LOG_IN = [
     (_asked, { accounts, page }: Pick<ProviderDeps, 'accounts' | 'page'>) => {
       const passkeys = pageForPasskeys(page);
       const { provider } = accounts;
-      return reply({ ...(provider && { provider: { name: provider.name } }), ...(passkeys && { passkeys }) });
+      return { ...(provider && { provider: { name: provider.name } }), ...(passkeys && { passkeys }) };
     },
   ),
   operation(
@@ -159,7 +159,7 @@ export const LOG_IN = [
     },
     async (_asked, deps: Pick<ProviderDeps, 'accounts'>) => {
       const { until, ...rest } = await providerOf(deps).beginDevice();
-      return reply({ ...rest, until: timestamp(until) });
+      return { ...rest, until: timestamp(until) };
     },
   ),
   operation(

@@ -152,7 +152,7 @@ export const OPERATORS = [
     ({ principal }, _deps: unknown) => {
       if (principal === undefined) throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in');
       const { name, by, grants } = principal;
-      return reply({ name, by, grants });
+      return { name, by, grants };
     },
   ),
   operation(

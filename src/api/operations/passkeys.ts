@@ -91,7 +91,7 @@ export const PASSKEYS = [
       };
       const more = about();
       const shown = partOf(asked.query, items, ({ id }) => id);
-      return reply({ kind: 'PasskeyList' as const, ...shown, ...more });
+      return { kind: 'PasskeyList' as const, ...shown, ...more };
     },
   ),
   operation(
@@ -107,7 +107,7 @@ export const PASSKEYS = [
       const site = siteOf(deps.page);
       const { name } = ownAccount(asked, deps);
       const operator = await deps.accounts.confirm(name, asked.body.password, addressOf(asked));
-      return reply(deps.accounts.passkeyLogins.beginAdding(site, operator, network(asked)));
+      return deps.accounts.passkeyLogins.beginAdding(site, operator, network(asked));
     },
   ),
   operation(
@@ -147,7 +147,7 @@ export const PASSKEYS = [
     },
     (asked, { accounts, page }: PasskeyDeps) => {
       accounts.checkAddress(addressOf(asked));
-      return reply(accounts.passkeyLogins.begin(siteOf(page), network(asked)));
+      return accounts.passkeyLogins.begin(siteOf(page), network(asked));
     },
   ),
   operation(

@@ -26,7 +26,7 @@ import type { Actions } from '../actions.ts';
 import { fault, listOf, on, type Parsed, type Part, part, time, word } from '../contract/contract.ts';
 import type { Daemon } from '../daemon.ts';
 import { partOf } from '../listing.ts';
-import { operation, reply } from '../operation.ts';
+import { operation } from '../operation.ts';
 import type { ServedAgents } from '../served-agents.ts';
 
 interface Deps {
@@ -230,7 +230,7 @@ export const PKI = [
       const scopes = await scopesOf(query.cluster, deps);
       beforeChange(...scopes.map((one) => `give out the keys of ${one}`));
       const all = await Promise.all(scopes.map((one) => exportScope(deps.pki, one)));
-      return reply({ kind: 'PkiExport' as const, version: deps.daemon.version, scopes: all }, 200, {});
+      return { kind: 'PkiExport' as const, version: deps.daemon.version, scopes: all };
     },
   ),
   operation(

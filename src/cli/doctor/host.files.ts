@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { networkInterfaces } from 'node:os';
 import { promisify } from 'node:util';
 import { fieldsOf, listOf, parsed } from '../../base/foreign-json.ts';
-import { contains, formatIpv4, type Ipv4, ipv4, parseCidr } from '../../base/ipv4.ts';
+import { cidr, contains, formatIpv4, type Ipv4, ipv4, parseCidr } from '../../base/ipv4.ts';
 import { droppingChains, type Segment } from './judge.ts';
 
 const run = promisify(execFile);
@@ -26,13 +26,17 @@ export function segmentsHere(only: readonly string[]): readonly Segment[] {
     addresses
       .filter(({ family, internal }) => family === 'IPv4' && !internal)
       .filter(() => only.length === 0 || only.includes(name))
-      .map(({ address, netmask }) => ({ address, prefix: 32 - Math.log2(2 ** 32 - ipv4(netmask)) }))
-      .filter(({ prefix }) => prefix <= 30)
-      .map(({ address, prefix }) => {
-        const base = 2 ** (32 - prefix);
-        const subnet = `${formatIpv4((Math.floor(ipv4(address) / base) * base) as Ipv4)}/${prefix}`;
-        return { network: name, subnet, interface: name, address };
-      }),
+      .map(({ address, netmask, cidr: own }) => {
+        const base = ((ipv4(address) & ipv4(netmask)) >>> 0) as Ipv4;
+        return {
+          network: name,
+          subnet: `${formatIpv4(base)}/${own?.split('/')[1]}`,
+          interface: name,
+          address,
+        };
+      })
+      // A network of one or two addresses has no broadcast.
+      .filter(({ subnet }) => cidr(subnet).prefix <= 30),
   );
 }
 
