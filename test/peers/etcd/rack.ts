@@ -552,8 +552,8 @@ export interface Rack {
    * of the beginning.
    */
   nothingLost(names?: readonly Name[]): Promise<void>;
-  /** Waits for a decision of the founding about a member. */
-  decision(name: Name, wanted: string): Promise<void>;
+  /** Waits until the founding decides one of these about a member. */
+  decision(name: Name, ...wanted: readonly string[]): Promise<void>;
   /** Waits until exactly the members of the beginning are voters that answer. */
   healthy(seconds?: number): Promise<void>;
   /** Waits until exactly these are voters that answer. */
@@ -715,12 +715,12 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
       disks.push(disk);
       return disk;
     },
-    async decision(name, wanted) {
+    async decision(name, ...wanted) {
       await until(
-        `${name}: ${wanted}`,
+        `${name}: ${wanted.join(' or ')}`,
         async () => {
           const decision = (await founding()).members.find((one) => one.name === name)?.decision;
-          return decision && (decision.do === 'hold' ? `hold ${decision.code}` : decision.do) === wanted;
+          return decision && wanted.includes(decision.do === 'hold' ? `hold ${decision.code}` : decision.do);
         },
         state,
       );
