@@ -193,6 +193,37 @@ export function checkJoins(principal: Principal | undefined, cluster: string): v
     throw new MusterError('E_FORBIDDEN', `${principal.name} may not do that: ${decision.text}`);
 }
 
+const APPROVE = { path: '/v1/machines/:name/approve', access: 'operate' } as const;
+
+/** Whether somebody may approve the key of a machine that waits, and so may see its code. */
+export const mayApprove = (
+  principal: Principal | undefined,
+  machine: string,
+  clusterOf: (machine: string) => string | undefined,
+): boolean =>
+  principal === undefined || decideAccess(APPROVE, { name: machine }, principal, clusterOf).do === 'answer';
+
+/**
+ * Refuses what a machine says while its key waits for an approval: anybody who speaks for it could
+ * show the code of another key.
+ *
+ * @throws {MusterError} E_FORBIDDEN
+ */
+export function checkWaits(
+  principal: Principal | undefined,
+  machine: string,
+  agents: {
+    agentCluster(machine: string): string | undefined;
+    waits(machine: string): unknown;
+  },
+): void {
+  if (agents.waits(machine) === undefined || mayApprove(principal, machine, agents.agentCluster)) return;
+  throw new MusterError(
+    'E_FORBIDDEN',
+    `a key of ${machine} waits for its approval; until then those who may approve it see its console`,
+  );
+}
+
 function needed(access: Access, cluster: string | undefined): string {
   const roles = (Object.keys(ROLES) as Role[]).filter((role) =>
     (ROLES[role].allows as readonly Access[]).includes(access),

@@ -20,7 +20,7 @@ import {
   type WebhookSpec,
 } from '../resources/kinds.ts';
 import { type Membership, membershipsIn } from '../resources/membership.ts';
-import { covers, type Principal } from './access.ts';
+import { covers, mayApprove, type Principal } from './access.ts';
 import type { Parsed } from './contract/contract.ts';
 import { briefOutlook, clusterOutlook, imageOutlook, machineOutlook, type Outlook } from './outlook.ts';
 import type { ServedAgents } from './served-agents.ts';
@@ -109,11 +109,24 @@ export function shown(entry: Entry, deps: ShownDeps, placed = placing(deps)): Sh
 
 /** What of a document those see who may not change it. Others see all of it. */
 export const visibleTo =
-  (principal: Principal | undefined) =>
+  (principal: Principal | undefined, { agents }: Pick<ShownDeps, 'agents'>) =>
   (document: ShownDocument): ShownDocument => {
     const mayChange = principal === undefined || principal.grants.some(({ role }) => covers(role, 'admin'));
-    return mayChange ? document : { ...document, ...withoutPaths(document) };
+    const said = withoutWaiting(document, principal, agents);
+    return mayChange ? said : { ...said, ...withoutPaths(said) };
   };
+
+/** A machine without its log, as its console, while its key waits for somebody else to approve. */
+function withoutWaiting(
+  document: ShownDocument,
+  principal: Principal | undefined,
+  { waits, agentCluster }: ShownDeps['agents'],
+): ShownDocument {
+  const { logTail, ...status } = document.status;
+  const { name } = document.metadata;
+  if (logTail === undefined || waits(name) === undefined) return document;
+  return mayApprove(principal, name, agentCluster) ? document : { ...document, status };
+}
 
 /** Addresses of Webhooks and hooks without path and query, which often are their only secret. */
 function withoutPaths({ kind, spec }: ShownDocument): Pick<ShownDocument, 'spec'> {

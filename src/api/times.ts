@@ -2,6 +2,7 @@
  * Times in the API's answers: RFC 3339 in UTC, for example `2026-11-26T04:27:12.123Z`. Records in
  * the store keep milliseconds since 1970.
  */
+import { publicName } from '../base/ids.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { MusterEvent } from '../events/event.ts';
 import type { KnownMachine, MachineStatus } from '../machines/machine.ts';
@@ -46,10 +47,18 @@ export type StatusView = Omit<
   readonly quarantine?: WithTimestamps<NonNullable<MachineStatus['quarantine']>, 'at'>;
 };
 
-/** Converts a stored status to what the API shows. */
-export function statusView({ v: _, agent, alarm, quarantine, ...status }: MachineStatus): StatusView {
+/** Converts a stored status to what the API shows. The id of a boot session permits reports. */
+export function statusView({
+  v: _,
+  agent,
+  alarm,
+  quarantine,
+  session,
+  ...status
+}: MachineStatus): StatusView {
   return {
     ...withTimestamps(status, 'since', 'firstSeen', 'lastSeen'),
+    ...(session !== undefined && { session: publicName(session) }),
     ...(agent && { agent: withTimestamps(agent, 'since') }),
     ...(alarm && { alarm: withTimestamps(alarm, 'at') }),
     ...(quarantine && { quarantine: withTimestamps(quarantine, 'at') }),

@@ -145,6 +145,7 @@ export interface MusterEvent {
   readonly kind: EventKind;
   /** The name of the machine, the MAC of an unknown machine, or a document as `Kind/name`. */
   readonly subject: string;
+  /** The public name of the boot session; who records an event gives its id. */
   readonly session?: string;
   readonly network?: string;
   readonly reason?: Reason;

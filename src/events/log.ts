@@ -4,6 +4,7 @@
  */
 import { AgedMap } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
+import { publicName } from '../base/ids.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import type { Acting } from './actor.ts';
@@ -50,6 +51,23 @@ export function createEventLog(options: EventLogOptions): MemoryEventLog {
   return new RingEventLog(options);
 }
 
+/**
+ * An event with the public name of its boot session in place of the id, which permits reports: many
+ * people read events.
+ */
+function withPublicName(event: NewEvent): NewEvent {
+  const { session, fields } = event;
+  if (session === undefined) return event;
+  const name = publicName(session);
+  const hides = (value: unknown): value is string => typeof value === 'string' && value.includes(session);
+  if (fields === undefined || !Object.values(fields).some(hides)) return { ...event, session: name };
+  const shown = Object.entries(fields).map(([key, value]) => [
+    key,
+    hides(value) ? value.replaceAll(session, name) : value,
+  ]);
+  return { ...event, session: name, fields: Object.fromEntries(shown) };
+}
+
 class RingEventLog implements MemoryEventLog {
   readonly #options: EventLogOptions;
   readonly #texts = new HeldTexts();
@@ -79,7 +97,7 @@ class RingEventLog implements MemoryEventLog {
     const recorded: MusterEvent = {
       sequence: ++this.#sequence,
       at,
-      ...event,
+      ...withPublicName(event),
       ...(actor && { actor }),
     };
     const text = JSON.stringify(recorded);

@@ -54,30 +54,10 @@ export function consolePart(
   return { boot, lines: read };
 }
 
-function withoutSecrets(line: string, secrets: readonly string[]): string {
+/** A text of a machine without what is secret in it, and without these texts. */
+export function withoutSecrets(line: string, secrets: readonly string[]): string {
   let text = line;
   for (const secret of secrets) text = text.replaceAll(secret, '[hidden]');
   for (const { pattern, shown } of HIDDEN) text = text.replace(pattern, shown);
   return text;
 }
-
-/** A line that contained an approval code reads so. */
-const CODE_LINE = '[This line showed an approval code. Read codes on the console of the machine itself.]';
-
-/**
- * Replaces lines that contain an approval code of a key that waits, however it is spelled. Whoever
- * can send lines could otherwise show operators the code of a key that is not the machine's.
- */
-export function withoutCodes(line: string, codes: readonly string[]): string {
-  if (codes.length === 0) return line;
-  const plain = letters(line);
-  return codes.some((code) => plain.includes(letters(code))) ? CODE_LINE : line;
-}
-
-/** Letters and digits of a text as codes spell them. */
-const letters = (text: string): string =>
-  text
-    .toUpperCase()
-    .replace(/[^0-9A-Z]/g, '')
-    .replaceAll('O', '0')
-    .replace(/[IL]/g, '1');

@@ -337,7 +337,7 @@ export const DOCUMENTS_BY_KIND = [
       const kind = kindOf(asked.params);
       const names = namesOf(kind, deps).filter(belongs(kind, asked, deps));
       const brief = kind === 'Machine' && (asked.query.brief ?? false);
-      const visible = visibleTo(asked.principal);
+      const visible = visibleTo(asked.principal, deps);
       const all = brief ? showingBriefly(deps) : showing(kind, deps);
       const show = (name: string): ShownDocument | undefined => {
         const found = all(name);
@@ -365,7 +365,8 @@ export const DOCUMENTS_BY_KIND = [
       const { name } = params;
       checkWithin(within, undefined);
       const entry = deps.catalog.get(kind, name);
-      if (entry) return raw(json(visibleTo(principal)(shown(entry, deps)), 200, { etag: etagOf(entry) }));
+      if (entry)
+        return raw(json(visibleTo(principal, deps)(shown(entry, deps)), 200, { etag: etagOf(entry) }));
       const seen = kind === 'Machine' ? deps.roster.get(name) : undefined;
       if (!seen)
         throw new MusterError(

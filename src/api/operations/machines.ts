@@ -15,7 +15,7 @@ import type { RunningBootService } from '../../pxe/decide/boot-service.ts';
 import type { ReasonCode } from '../../pxe/decide/decision.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { API_VERSION } from '../../resources/kinds.ts';
-import { checkJoins } from '../access.ts';
+import { checkJoins, mayApprove } from '../access.ts';
 import { fault, labelledPart, listOf, on, type Parsed, part, time, word } from '../contract/contract.ts';
 import { applied, knownMachine, trust } from '../contract/documents.ts';
 import { findMachine, labelsOf, macOf } from '../find-machine.ts';
@@ -205,19 +205,21 @@ export const MACHINES = [
       summary: 'Lists machines whose keys wait for an approval.',
       query: z.strictObject({
         cluster: word('Only of this cluster.'),
-        codes: on('Shows what their consoles show.'),
+        codes: on('Shows what their consoles show, to those who may approve.'),
         ...labelledPart,
       }),
       answer: listOf('WaitingList', waitingMachine),
     },
-    ({ query, within }, deps: Pick<MachineDeps, 'roster' | 'agents'>) => {
+    ({ query, within, principal }, deps: Pick<MachineDeps, 'roster' | 'agents'>) => {
       const items = deps.agents
         .waiting({ codes: query.codes ?? false })
-        .map((key) => {
+        .map(({ code, ...key }) => {
+          const shown = code !== undefined && mayApprove(principal, key.machine, deps.agents.agentCluster);
           const member = deps.roster.get(key.machine);
           const { serial, manufacturer, product } = member?.status.seen ?? {};
           return {
             ...withTimestamps(key, 'since'),
+            ...(shown && { code }),
             cluster: deps.agents.agentCluster(key.machine),
             macs: member?.entry?.document.spec.macs ?? [],
             ...(serial !== undefined && { serial: printable(serial, 64) }),

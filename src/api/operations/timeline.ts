@@ -5,7 +5,7 @@ import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
 import { type Timeline, timelineOf } from '../../diagnosis/timeline.ts';
 import type { ConsoleBoot, Consoles } from '../../machines/console.files.ts';
-import { withoutCodes } from '../../machines/console.ts';
+import { checkWaits } from '../access.ts';
 import { count, type Parsed, time, word } from '../contract/contract.ts';
 import { boot, stage, verdict } from '../contract/timeline.ts';
 import { findMachine } from '../find-machine.ts';
@@ -16,7 +16,7 @@ import { type HistoryDeps, machineEvents, verdictView } from '../verdicts.ts';
 interface ConsoleDeps extends Pick<HistoryDeps, 'roster'> {
   /** What machines printed on their consoles. */
   readonly consoles: Pick<Consoles, 'boots' | 'lines'>;
-  readonly agents: Pick<Agents, 'waiting'>;
+  readonly agents: Pick<Agents, 'waits' | 'agentCluster'>;
 }
 
 const entry = z.strictObject({
@@ -113,11 +113,16 @@ export const TIMELINE = [
           lines: z
             .array(z.strictObject({ number: z.int(), text: z.string() }))
             .meta({ description: 'Numbers are missing where lines were removed.' }),
+          waits: z
+            .literal(true)
+            .optional()
+            .meta({ description: 'Its key waits for an approval: no code in its lines proves anything.' }),
         })
         .meta({ id: 'Console' }),
     },
-    async ({ params, query }, deps: ConsoleDeps) => {
+    async ({ params, query, principal }, deps: ConsoleDeps) => {
       const { name } = findMachine(params.name, deps);
+      checkWaits(principal, name, deps.agents);
       const boots = await deps.consoles.boots(name);
       const found = bootNamed(boots, query.boot ?? '0');
       if (found === undefined && query.boot !== undefined)
@@ -125,10 +130,6 @@ export const TIMELINE = [
           'E_NOT_FOUND',
           `nothing is kept of boot "${query.boot}" of ${name}; without ?boot= the answer lists the boots that are kept`,
         );
-      // Left out now, because a key may wait for its approval longer than its lines are here.
-      const codes = deps.agents
-        .waiting({ codes: true })
-        .flatMap(({ code }) => (code === undefined ? [] : [code]));
       const lines = found === undefined ? [] : await deps.consoles.lines(name, found.id, query.after ?? 0);
       return {
         kind: 'Console' as const,
@@ -136,7 +137,8 @@ export const TIMELINE = [
         claim: true as const,
         boots: boots.map((one) => withTimestamps(one, 'at')),
         ...(found && { boot: found.id }),
-        lines: lines.map(({ number, text }) => ({ number, text: withoutCodes(text, codes) })),
+        lines: [...lines],
+        ...(deps.agents.waits(name) !== undefined && { waits: true as const }),
       };
     },
   ),

@@ -56,12 +56,13 @@ export async function showConsole(machine: string, options: ConsoleOptions, io: 
 const lastOf = ({ lines }: ConsoleView, before: number): number => lines.at(-1)?.number ?? before;
 
 /** The line above the others: whose claim they are, and which other boots there are. */
-function headOf({ machine, boot, boots }: ConsoleView): string {
+function headOf({ machine, boot, boots, waits }: ConsoleView): string {
   const shown = boots.find(({ id }) => id === boot);
   if (shown === undefined) return `${machine}: nothing of its console is kept\n`;
   const others = boots.length - 1;
   const more = others > 0 ? `; ${others} other${others === 1 ? '' : 's'}: --boot -1` : '';
-  return `What ${machine} says of itself in boot ${shown.id}, last at ${timeText(shown.at)}${more}\n`;
+  const warning = waits ? `A key of ${machine} waits: a line here may show the code of another key.\n` : '';
+  return `${warning}What ${machine} says of itself in boot ${shown.id}, last at ${timeText(shown.at)}${more}\n`;
 }
 
 /** The lines after number `last`, with a note where some were removed. */

@@ -2,7 +2,6 @@
  * What a support bundle contains: answers of the API that hold no secrets. Documents are left out
  * except for their names and status, because they can hold password hashes and tokens.
  */
-import { createHash } from 'node:crypto';
 import { messageOf } from '../../base/error-text.ts';
 import { VERSION } from '../../base/version.ts';
 import type { ApiClient } from '../client.socket.ts';
@@ -36,10 +35,7 @@ interface Item {
   readonly status?: { readonly phase?: string };
 }
 
-/**
- * Collects the files of a bundle. What cannot be read becomes a file that says why. Ids of boot
- * sessions are replaced: those of live sessions permit reports.
- */
+/** Collects the files of a bundle. What cannot be read becomes a file that says why. */
 export async function collect(
   client: Pick<ApiClient, 'call'>,
   host: unknown,
@@ -78,7 +74,7 @@ export async function collect(
       `machines/${metadata.name}.json`,
       `/v1/machines/${encodeURIComponent(metadata.name)}/timeline`,
     );
-  return withoutSessions(files);
+  return files;
 }
 
 const jsonOf = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
@@ -92,18 +88,4 @@ function outlined({ items }: { readonly items: readonly Item[] }): unknown {
     const { logTail: _, ...shown } = (status ?? {}) as Record<string, unknown>;
     return { metadata: { name: metadata.name }, status: shown };
   });
-}
-
-/** Replaces the ids of sessions, wherever they are, by a digest that is the same in all files. */
-function withoutSessions(files: readonly BundleFile[]): readonly BundleFile[] {
-  const ids = new Set(
-    files.flatMap(({ text }) =>
-      [...text.matchAll(/"session": "([A-Za-z0-9_-]{16,64})"/g)].map((match) => match[1]!),
-    ),
-  );
-  if (ids.size === 0) return files;
-  const any = new RegExp([...ids].join('|'), 'g');
-  const digest = (id: string): string =>
-    `session-${createHash('sha256').update(id).digest('hex').slice(0, 12)}`;
-  return files.map(({ name, text }) => ({ name, text: text.replace(any, digest) }));
 }

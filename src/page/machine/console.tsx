@@ -62,7 +62,7 @@ export function Console({ name }: { readonly name: string }) {
   const { value, error } = useConsole(name, place.value.query.console);
   if (error !== undefined) return <ProblemNote error={error} />;
   if (value === undefined) return <Loading what="the console" />;
-  const { boots, boot, lines } = value;
+  const { boots, boot, lines, waits } = value;
   if (boot === undefined)
     return (
       <Empty title="The machine has sent no lines of its console">
@@ -81,7 +81,8 @@ export function Console({ name }: { readonly name: string }) {
           />
         )}
         <p class="dim">
-          The machine says this of itself; nobody checked it. Never take an approval code from here.
+          The machine says this of itself; nobody checked it. Never take an approval code from here
+          {waits && ': a key waits, and a line may show the code of another one'}.
         </p>
       </div>
       <Scrolled

@@ -31,7 +31,7 @@ export function stateSteps(context: BootContext, member: Member | undefined): re
     const state = live.session.closed ? `over (${live.session.closed.why})` : 'live';
     steps.push({
       step: 'session',
-      result: `${live.session.id}, ${state}, last step ${last.step} at ${new Date(last.at).toISOString()}`,
+      result: `${live.name}, ${state}, last step ${last.step} at ${new Date(last.at).toISOString()}`,
     });
   }
   return steps;

@@ -3,6 +3,7 @@
  * is recorded and no session is opened.
  */
 import { MusterError } from '../../base/errors.ts';
+import { publicName } from '../../base/ids.ts';
 import { formatIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { MusterEvent } from '../../events/event.ts';
@@ -117,7 +118,7 @@ export function explain(context: BootContext, question: ExplainQuestion): Explan
     answers,
     ...(member ? { phase: member.status.phase } : {}),
     bootsWithoutReady: member?.status.bootsWithoutReady ?? 0,
-    ...(session === undefined ? {} : { session }),
+    ...(session === undefined ? {} : { session: publicName(session) }),
     ...(ends === undefined ? {} : { remedy: ends }),
     faults: (prepared.faults ?? []).map((fault) => `${fault.code} ${fault.path ?? ''} ${fault.message}`),
     events,

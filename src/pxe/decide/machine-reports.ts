@@ -2,7 +2,7 @@
 import type { Plan } from '../../agent/wire/plan.ts';
 import type { Millis } from '../../base/duration.ts';
 import { plainAddress } from '../../base/ip.ts';
-import { consolePart } from '../../machines/console.ts';
+import { consolePart, withoutSecrets } from '../../machines/console.ts';
 import { printable } from '../../machines/identity.ts';
 import { type MachineReport, REPORT_STEPS } from '../../machines/machine.ts';
 import { type Disbelief, judgeReport, logTail, MAX_DETAIL } from '../../machines/reports.ts';
@@ -261,7 +261,9 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
 function believe(context: BootContext, live: LiveSession, member: Member, given: MachineReport): void {
   const { roster } = context;
   const { step } = given;
-  const detail = given.detail === undefined ? undefined : printable(given.detail, MAX_DETAIL);
+  // A log names the URLs that it asked.
+  const hidden = (text: string): string => withoutSecrets(text, [live.session.id]);
+  const detail = given.detail === undefined ? undefined : printable(hidden(given.detail), MAX_DETAIL);
   roster.sessions.mark(live, step);
   roster.sessions.touch(live);
   if (step === 'ready' || step === 'failed') roster.sessions.close(live, step);
@@ -273,7 +275,7 @@ function believe(context: BootContext, live: LiveSession, member: Member, given:
     ...(step === 'failed'
       ? {
           reason: { code: 'reported', text: detail || 'The machine reported that its boot failed.' },
-          logTail: given.logTail === undefined ? undefined : logTail(given.logTail),
+          logTail: given.logTail === undefined ? undefined : logTail(hidden(given.logTail)),
         }
       : {}),
   });

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ExplanationView } from '../../../src/api/operations/explain.ts';
 import type { TimelineView } from '../../../src/api/operations/timeline.ts';
+import { publicName } from '../../../src/base/ids.ts';
 import { DHCP_OUTCOMES } from '../../../src/pxe/dhcp/outcomes.ts';
 import { openWorld, type World } from './world.ts';
 
@@ -9,7 +10,7 @@ beforeEach(async () => {
   world = await openWorld();
   const { events } = world.deps;
   const fields = { mac: '52:54:00:aa:00:01', stage: 'pxe', type: 'DISCOVER', xid: '0x2a' };
-  events.record({ kind: 'boot.session', subject: 'node-1', session: 'one', fields });
+  events.record({ kind: 'boot.session', subject: 'node-1', session: 'the-id', fields });
   // Recorded under the address, as before a machine is recognised.
   events.record({
     kind: 'dhcp.noted',
@@ -29,7 +30,7 @@ test('a timeline has the events of all names of a machine, and the verdict with 
     expect(view).toMatchObject({
       kind: 'Timeline',
       machine: 'node-1',
-      boot: { id: 'one', outcome: 'underway', from: 'network' },
+      boot: { id: publicName('the-id'), outcome: 'underway', from: 'network' },
       entries: [
         { kind: 'boot.session' },
         { kind: 'dhcp.noted', code: 'other_server', fields: { xid: '0x2a' } },
@@ -54,5 +55,5 @@ test('an unknown machine and an unknown boot are not found', async () => {
   await expect(timeline('node-9')).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
   await expect(timeline('node-1', '-1')).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
   await expect(timeline('node-1', 'two')).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
-  expect((await timeline('node-1', 'one')).boot?.id).toBe('one');
+  expect((await timeline('node-1', publicName('the-id'))).boot?.id).toBe(publicName('the-id'));
 });

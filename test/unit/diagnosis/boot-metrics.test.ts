@@ -19,22 +19,23 @@ test('boots are counted by how they end, and those that become ready with their 
   const stop = countBoots(events, metrics);
   const report = (session: string, step: string): void =>
     events.record({ kind: 'report.believed', subject: 'node-1', session, fields: { step } });
-  for (const session of ['a', 'b', 'c']) events.record({ kind: 'boot.session', subject: 'node-1', session });
+  for (const session of ['session-a', 'session-b', 'session-c'])
+    events.record({ kind: 'boot.session', subject: 'node-1', session });
   clock.advance(millis(42_000));
-  report('a', 'kernel');
-  report('a', 'ready');
-  report('b', 'failed');
+  report('session-a', 'kernel');
+  report('session-a', 'ready');
+  report('session-b', 'failed');
   events.record({
     kind: 'machine.phase',
     subject: 'node-1',
-    session: 'c',
+    session: 'session-c',
     reason: { code: 'timed_out', text: 'It sent no report.' },
     fields: { from: 'booting', to: 'failed' },
   });
   // A session that began before this process: its end counts, its time is not known.
   report('earlier', 'ready');
   stop();
-  report('b', 'failed');
+  report('session-b', 'failed');
   const text = await metrics.text();
   expect(text).toContain('muster_boots_total{outcome="ready"} 2');
   expect(text).toContain('muster_boots_total{outcome="failed"} 1');

@@ -2,11 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
+import { publicName } from '../../../src/base/ids.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import type { MusterEvent, NewEvent } from '../../../src/events/event.ts';
 import { createEventLog } from '../../../src/events/log.ts';
 
+/** An id of a boot session. */
+const ID = 'CAN4ShlgCEdgO8MxqYSpHQ';
 const about = (subject: string): NewEvent => ({ kind: 'boot.decision', subject });
 const make = (sizes: { perSubject?: number; subjects?: number; recent?: number; total?: number } = {}) =>
   createEventLog({
@@ -20,7 +23,7 @@ const make = (sizes: { perSubject?: number; subjects?: number; recent?: number; 
 const sequences = (events: readonly MusterEvent[]) => events.map((event) => event.sequence);
 
 describe('the log of events', () => {
-  test('gives events a number and a time, and lists them oldest first', () => {
+  test('gives events a number and a time, lists them oldest first, and hides the id of their boot session', () => {
     const clock = new ManualClock();
     const log = createEventLog({
       metrics: createMetrics(),
@@ -29,7 +32,12 @@ describe('the log of events', () => {
       perSubject: 10,
       subjects: 10,
     });
-    log.record({ kind: 'dhcp.offer', subject: 'm1', session: 's', fields: { address: '10.0.0.2' } });
+    log.record({
+      kind: 'dhcp.offer',
+      subject: 'm1',
+      session: ID,
+      fields: { address: '10.0.0.2', url: `/boot/${ID}` },
+    });
     clock.advance(millis(5));
     log.record(about('m2'));
     expect(log.list({})).toEqual([
@@ -38,8 +46,8 @@ describe('the log of events', () => {
         at: Date.UTC(2026, 0, 1),
         kind: 'dhcp.offer',
         subject: 'm1',
-        session: 's',
-        fields: { address: '10.0.0.2' },
+        session: publicName(ID),
+        fields: { address: '10.0.0.2', url: `/boot/${publicName(ID)}` },
       },
       { sequence: 2, at: Date.UTC(2026, 0, 1) + 5, kind: 'boot.decision', subject: 'm2' },
     ]);

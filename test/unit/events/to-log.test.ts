@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
+import { publicName } from '../../../src/base/ids.ts';
 import { type Log, silentLog } from '../../../src/base/log.ts';
 import { createMetrics } from '../../../src/base/metrics.ts';
 import { createEventLog } from '../../../src/events/log.ts';
@@ -42,7 +43,13 @@ test('a decision is logged with its machine, session and reason', () => {
   expect(lines).toMatchObject([
     [
       'info',
-      { event: 'boot.script', subject: 'm-1', session: 's1', reason: 'unknown_machine', boots: 1 },
+      {
+        event: 'boot.script',
+        subject: 'm-1',
+        session: publicName('s1'),
+        reason: 'unknown_machine',
+        boots: 1,
+      },
       reason.text,
     ],
     ['warn', { event: 'machine.held', reason: 'unknown_machine' }, reason.text],

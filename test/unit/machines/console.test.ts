@@ -8,7 +8,7 @@ import { duration } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
 import { createMetrics, type Metrics } from '../../../src/base/metrics.ts';
 import { type Consoles, KEPT_BOOTS, openConsoles } from '../../../src/machines/console.files.ts';
-import { consolePart, MAX_LINE, withoutCodes } from '../../../src/machines/console.ts';
+import { consolePart, MAX_LINE } from '../../../src/machines/console.ts';
 import { Space } from '../../../src/machines/space.ts';
 
 const boot = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, '0')}`;
@@ -47,12 +47,6 @@ test('secrets are hidden: the boot session of the kernel’s command line, token
 test('a form without the kernel’s boot id, or with too much, is refused', () => {
   expect(() => consolePart({ boot: '../x', lines: '' })).toThrow(/boot id/);
   expect(() => consolePart({ boot: boot(1), lines: 'x'.repeat(33 * 1024) })).toThrow(/at most/);
-});
-
-test('a line with the code of a key that waits is replaced, however the code is spelled', () => {
-  for (const line of ['code 7QK-3F1', 'approve w1 7qk3fl', '7 Q K   3 F 1', '7QK‑3FI'])
-    expect(withoutCodes(line, ['7QK-3F1'])).toMatch(/^\[This line showed an approval code/);
-  expect(withoutCodes('SHA-256 is fine', ['7QK-3F1'])).toBe('SHA-256 is fine');
 });
 
 let state: string;

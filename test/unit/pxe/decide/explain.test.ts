@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { publicName } from '../../../../src/base/ids.ts';
 import { formatExplanation } from '../../../../src/pxe/decide/explain.ts';
 import { document, HASH, IMAGE, MAC1, MAC2, machine, NETWORK, WORKER, world } from '../boot/world.ts';
 
@@ -150,11 +151,11 @@ describe('an explanation', () => {
     const { session } = await w.powerOn(MAC1);
     await w.boot.report(session!.id, { step: 'failed', detail: 'disk on fire' }, PEER);
     const told = w.boot.explain({ machine: 'node-1' });
-    expect(told).toMatchObject({ phase: 'failed', bootsWithoutReady: 1, session: session!.id });
+    expect(told).toMatchObject({ phase: 'failed', bootsWithoutReady: 1, session: publicName(session!.id) });
     expect(told.events.at(-1)!.kind).toBe('report.believed');
     const text = formatExplanation(told);
     expect(text).toContain('disk on fire');
-    expect(text).toContain(`${session!.id}, over (failed), last step failed`);
+    expect(text).toContain(`${publicName(session!.id)}, over (failed), last step failed`);
   });
 
   it('shows the faults of a configuration with code and place', async () => {
