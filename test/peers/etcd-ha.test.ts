@@ -161,7 +161,7 @@ test.concurrent(
     ]);
     await m1.powerOn();
     await rack.decision('m1', 'hold data-without-record');
-    // Whether the restored store has already passed what m1 saw depends on how long all of this took.
+    // How long this took decides whether the restored store has passed what m1 saw.
     await rack.decision('m2', 'hold waiting-for-members', 'hold store-rolled-back');
     expect(await rack.muster('cluster', 'found', 'one', '--confirm', 'one')).toMatchObject({
       code: 1,

@@ -1,4 +1,4 @@
-/** What only some operators see, and what nobody sees: codes of approvals, consoles, boot sessions. */
+/** What only some operators see, and what nobody sees: codes, consoles, ids of boot sessions. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { Grant } from '../../../src/api/access.ts';
 import { ROUTES } from '../../../src/api/operations.ts';
