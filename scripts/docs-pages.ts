@@ -12,6 +12,7 @@ import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve/options.ts';
 import { FOUNDING_STEPS } from '../src/cluster/etcd/steps.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
 import { ignitionPages } from '../src/ignition/reference.ts';
+import { CONDITIONS, type ConditionTone } from '../src/machines/condition.ts';
 import { REASONS } from '../src/pxe/decide/decision.ts';
 import { DHCP_OUTCOMES } from '../src/pxe/dhcp/outcomes.ts';
 import { firmwareDocument } from '../src/pxe/firmware/quirks.ts';
@@ -129,6 +130,26 @@ export function metricsPage(): string {
   );
 }
 
+export function conditionsPage(): string {
+  return (
+    generatedFrom('src/machines/condition.ts') +
+    '# Conditions of machines\n\nEach machine has one condition: what is so of it now. `muster get machines`, `muster explain`, the fleet, racks and the card of a machine on the page, the event `machine.condition` and the metric `muster_machine_conditions` use the same word; the worst comes first. Only what was heard within its time is green.\n\n' +
+    table(
+      ['condition', 'colour', 'meaning'],
+      Object.entries(CONDITIONS).map(([word, { tone, about }]) => [code(word), TONE_NAMES[tone], about]),
+    )
+  );
+}
+
+const TONE_NAMES: Readonly<Record<ConditionTone, string>> = {
+  good: 'green',
+  bad: 'red',
+  warn: 'yellow',
+  busy: 'blue',
+  new: 'violet',
+  calm: 'none',
+};
+
 export function eventsPage(): string {
   return (
     generatedFrom(
@@ -207,6 +228,7 @@ export async function pages(): Promise<ReadonlyMap<string, string>> {
     ['docs/errors.md', errorsPage()],
     ['docs/metrics.md', metricsPage()],
     ['docs/events.md', eventsPage()],
+    ['docs/conditions.md', conditionsPage()],
     ['docs/diagnosis.md', diagnosisPage()],
     ['docs/founding.md', foundingPage()],
     ['docs/firmware.md', firmwareDocument()],

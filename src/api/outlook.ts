@@ -10,6 +10,7 @@ import type { ImageOf } from '../cluster/change/roll/images.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import type { FoundingRecord } from '../cluster/etcd/founding.ts';
 import type { Reason } from '../events/event.ts';
+import { type Condition, conditionOf } from '../machines/condition.ts';
 import type { Member, Roster } from '../machines/roster.ts';
 import type { Trust } from '../machines/trust.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
@@ -17,6 +18,7 @@ import type { LeaseBook } from '../pxe/dhcp/leases.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
 import type { ImageSpec } from '../resources/kinds.ts';
 import type { ServedAgents } from './served-agents.ts';
+import { type WithTimestamps, withTimestamps } from './times.ts';
 
 interface Deps {
   readonly catalog: LiveCatalog;
@@ -41,7 +43,12 @@ const CLUSTER_STATES = [
 ] as const;
 export type ClusterState = (typeof CLUSTER_STATES)[number];
 
+/** The condition of a machine as the API shows it. */
+export type ShownCondition = WithTimestamps<Condition, 'silentSince'>;
+
 export interface Outlook {
+  /** For a machine: what is so of it now. */
+  readonly condition?: ShownCondition;
   /** For a machine: why it would be held if it booted now. */
   readonly outlook?: Reason;
   /**
@@ -80,8 +87,10 @@ export function machineOutlook(
   const tpm = agents.tpm(name);
   const build = builds.of(name);
   const image = build && imageOf(name);
-  const lease = leasedAddress(roster.get(name), leases);
+  const member = roster.get(name);
+  const lease = leasedAddress(member, leases);
   return {
+    ...conditionIn(member, roster, waits),
     ...(outlook && { outlook }),
     ...(trust && { trust }),
     ...(waits && { waits }),
@@ -96,11 +105,28 @@ export function machineOutlook(
 export function briefOutlook(
   name: string,
   { preview, roster, agents, leases }: Pick<Deps, 'preview' | 'roster' | 'agents' | 'leases'>,
-): Pick<Outlook, 'outlook' | 'waits' | 'lease'> {
+): Pick<Outlook, 'condition' | 'outlook' | 'waits' | 'lease'> {
   const outlook = preview.outlook(name);
   const waits = agents.waits(name);
-  const lease = leasedAddress(roster.get(name), leases);
-  return { ...(outlook && { outlook }), ...(waits && { waits }), ...(lease !== undefined && { lease }) };
+  const member = roster.get(name);
+  const lease = leasedAddress(member, leases);
+  return {
+    ...conditionIn(member, roster, waits),
+    ...(outlook && { outlook }),
+    ...(waits && { waits }),
+    ...(lease !== undefined && { lease }),
+  };
+}
+
+/** The condition of a machine; nothing for one that is not known. */
+export function conditionIn(
+  member: Member | undefined,
+  { heartbeats }: Pick<Roster, 'heartbeats'>,
+  waits: Reason | undefined,
+): Pick<Outlook, 'condition'> {
+  if (member === undefined) return {};
+  const condition = conditionOf(member.status, { heard: heartbeats.heard(member.name), waits });
+  return { condition: withTimestamps(condition, 'silentSince') };
 }
 
 /** The address of the first lease of a machine's hardware addresses. */

@@ -127,6 +127,11 @@ export const METRICS = {
     labels: [],
   },
   muster_machines: { type: 'gauge', help: 'Machines, by phase.', labels: ['phase'] },
+  muster_machine_conditions: {
+    type: 'gauge',
+    help: 'Machines, by condition: what is so of them now.',
+    labels: ['condition'],
+  },
   muster_reports_total: {
     type: 'counter',
     help: "Reports of machines, by step and outcome: 'believed', 'repeated' or the reason of a refusal.",

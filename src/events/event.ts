@@ -52,6 +52,8 @@ export const EVENT_KINDS = {
   'machine.approval-refused': "An operator typed a code that is not that of the machine's console.",
   'machine.phase': "A machine's phase changed.",
   'machine.held': 'A machine is held; the reason says how to release it.',
+  'machine.condition':
+    'A machine became silent, off or failing, or is so no more (docs/conditions.md); the fields say which.',
   'machine.conflict': 'Two machines claim one identity.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",

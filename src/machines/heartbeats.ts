@@ -35,6 +35,12 @@ interface Heartbeat {
  */
 type Beat = 'first' | 'same' | 'rebooted' | 'returned';
 
+/** Whether a machine is heard. `at`: when its agent last polled, ms since 1970, if it did. */
+export interface Heard {
+  readonly is: 'running' | 'left' | 'silent';
+  readonly at?: Millis;
+}
+
 export interface Heartbeats {
   /** Records a poll of the machine's agent. */
   beat(machine: string, of: { readonly bootId: string; readonly address: string }): Beat;
@@ -42,6 +48,8 @@ export interface Heartbeats {
   last(machine: string): Heartbeat | undefined;
   /** The last heartbeat, if the machine counts as running. Constant time. */
   alive(machine: string): Heartbeat | undefined;
+  /** Whether the machine is heard now. */
+  heard(machine: string): Heard;
   /** How long the machine still counts as running if it does not poll again; 0 when it does not. */
   remaining(machine: string): Millis;
   /**
@@ -83,6 +91,13 @@ export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbea
     },
     last,
     alive: (machine) => (remaining(machine) > 0 ? last(machine) : undefined),
+    heard(machine) {
+      const found = last(machine);
+      const is = found?.left ? 'left' : remaining(machine) > 0 ? 'running' : 'silent';
+      // After a start it is only supposed that a machine runs.
+      if (found?.bootId === undefined) return { is };
+      return { is, at: (clock.now() - (clock.monotonic() - found.at)) as Millis };
+    },
     remaining,
     leave(machine, { bootId, address }) {
       const known = heard.get(machine);

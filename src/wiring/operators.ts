@@ -21,6 +21,7 @@ import type { HostPort, ServeOptions } from '../cli/serve/options.ts';
 import { countBoots } from '../diagnosis/boot-metrics.ts';
 import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
+import { watchConditions } from '../machines/condition-watch.ts';
 import { openExports } from '../pki/exported.ts';
 import { hostArchive } from './backup.files.ts';
 import type { Boot, CloseListener } from './boot.ts';
@@ -185,11 +186,14 @@ const kubeletsIn = (artifacts: Pick<State['artifacts'], 'list'>): readonly strin
 function watchEvents(
   { otlpEndpoint, localWebhooks }: ServeOptions,
   { clock, log, metrics }: Common,
-  { catalog, events, given }: State,
+  { catalog, events, given, roster, agents }: State,
   opened: (close: CloseListener) => void,
 ): void {
   const uncount = countBoots(events, metrics);
   opened(async () => uncount());
+  const waits = (machine: string) => agents.waits(machine);
+  const unwatch = watchConditions({ roster, waits, events, metrics, clock });
+  opened(async () => unwatch());
   const secret = (name: string, key: string) => given.value(name, key);
   const endWebhooks = startWebhooks({
     catalog,

@@ -109,10 +109,16 @@ const FIRING: Readonly<Record<string, Case>> = {
     'One boot of ten on boot1 takes longer than ten minutes.',
   ],
   MusterMachinesHeld: [
-    { [`muster_machines{phase="held",${ON}}`]: '3x20' },
+    { [`muster_machine_conditions{condition="held",${ON}}`]: '3x20' },
     16,
     { instance: 'boot1' },
     '3 machines on boot1 are held.',
+  ],
+  MusterMachinesBad: [
+    { [`muster_machine_conditions{condition="silent",${ON}}`]: '2x20' },
+    16,
+    { instance: 'boot1', condition: 'silent' },
+    '2 machines on boot1 are silent.',
   ],
   MusterClusterMachineSilent: [
     { [`muster_cluster_machines{cluster="blue",state="silent",${ON}}`]: '1x20' },

@@ -1,7 +1,9 @@
 /** Documents of all kinds, with what the server knows of them. */
+
 import { z } from 'zod';
 import { agentOfMachine } from '../../cluster/change/agents/builds.ts';
 import { imagesOfMachine } from '../../cluster/change/roll/images.ts';
+import { CONDITIONS, type ConditionWord } from '../../machines/condition.ts';
 import { statusForm } from '../../machines/machine.ts';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
 import { origin, reason, texts, time } from './contract.ts';
@@ -17,6 +19,15 @@ export const knownMachine = z.strictObject({
   status: machineStatus,
 });
 
+/** What is so of a machine now. */
+export const condition = z
+  .strictObject({
+    word: z.enum(Object.keys(CONDITIONS) as ConditionWord[]),
+    reason: reason.optional(),
+    silentSince: time.optional(),
+  })
+  .meta({ id: 'Condition', description: 'What is so of the machine now, in one word (docs/conditions.md).' });
+
 /** Columns that are computed when a document is shown. */
 const outlook = {
   profile: z.string().optional().meta({ description: 'The profile that it names, or that selects it.' }),
@@ -24,6 +35,7 @@ const outlook = {
     .strictObject({ cluster: z.string(), role: z.enum(['control plane', 'worker', 'etcd']) })
     .optional()
     .meta({ description: 'The Cluster that gives it a role in Kubernetes, and the role.' }),
+  condition: condition.optional(),
   outlook: reason.optional().meta({ description: 'Why the machine would be held if it booted now.' }),
   trust: trust.optional(),
   waits: reason.optional().meta({ description: 'Why its agent waits for an operator.' }),

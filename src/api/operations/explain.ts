@@ -3,24 +3,27 @@ import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { type AddonLibrary, addonsPart } from '../../cluster/objects/addons/library.ts';
 import { previewText } from '../../cluster/plan/preview.ts';
+import type { Roster } from '../../machines/roster.ts';
 import type { RunningBootService } from '../../pxe/decide/boot-service.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { checkWithin } from '../access.ts';
 import { type Parsed, reason, texts, word } from '../contract/contract.ts';
+import { condition } from '../contract/documents.ts';
 import { event } from '../contract/events.ts';
 import { verdict } from '../contract/timeline.ts';
 import { findMachine, macOf } from '../find-machine.ts';
 import { operation } from '../operation.ts';
+import { conditionIn } from '../outlook.ts';
 import { resolutionOf } from '../resolution.ts';
+import type { ServedAgents } from '../served-agents.ts';
 import { shownConfiguration } from '../shown-configuration.ts';
 import { type HistoryDeps, verdictsOf } from '../verdicts.ts';
 
 interface ExplainDeps extends HistoryDeps {
   readonly catalog: Pick<LiveCatalog, 'get' | 'list'>;
-  readonly agents: {
-    agentCluster(machine: string): string | undefined;
-  };
+  readonly roster: Pick<Roster, 'get' | 'byMac' | 'heartbeats'>;
+  readonly agents: Pick<ServedAgents, 'agentCluster' | 'waits'>;
   /** Explains what a machine would get, and renders its configuration. */
   readonly preview: Pick<RunningBootService, 'explain' | 'render'>;
   /** Add-ons of clusters, with their files. */
@@ -49,6 +52,7 @@ const explanation = z
     answers: z.record(z.string(), decision).meta({
       description: 'What DHCP answers, by the software that asks, e.g. `iPXE`.',
     }),
+    condition: condition.optional(),
     phase: z.string().optional(),
     bootsWithoutReady: z.int(),
     session: z.string().optional(),
@@ -88,7 +92,12 @@ export const EXPLAIN = [
         ...(machine !== undefined && { machine }),
         ...(address !== undefined && { mac: address }),
       });
-      return { ...explained, verdicts: verdictsOf(explained.subject, deps) };
+      const { subject } = explained;
+      return {
+        ...explained,
+        ...conditionIn(deps.roster.get(subject), deps.roster, deps.agents.waits(subject)),
+        verdicts: verdictsOf(subject, deps),
+      };
     },
   ),
   operation(

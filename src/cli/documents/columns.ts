@@ -6,6 +6,7 @@ import type { EventView, Timestamp } from '../../api/times.ts';
 import { systemClock } from '../../base/clock.ts';
 import { spanText } from '../../base/duration.ts';
 import { actorText } from '../../events/actor.ts';
+import { CONDITIONS, type ConditionTone, type ConditionWord } from '../../machines/condition.ts';
 import type {
   ClusterSpec,
   ImageSpec,
@@ -66,6 +67,10 @@ const age = (since: Timestamp | undefined): string | undefined =>
  * The code of what is wrong with a machine, or would hold it at its next boot. `INLINE` means that
  * its secrets come with its first configuration.
  */
+const wordOf = ({ status }: Shown): ConditionWord => status.condition?.word ?? 'registered';
+/** Colours of conditions; all others have that of the text. */
+const COLORS: Partial<Readonly<Record<ConditionTone, Color>>> = { good: 'green', bad: 'red', warn: 'yellow' };
+
 function machineReason(item: Shown): string | undefined {
   const { alarm, quarantine, reason, agent, outlook, waits } = item.status;
   if (quarantine) return 'QUARANTINED';
@@ -139,7 +144,11 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
   ],
   Machine: [
     NAME,
-    { heading: 'PHASE', cell: (item) => item.status.phase ?? 'registered' },
+    {
+      heading: 'CONDITION',
+      cell: (item) => wordOf(item),
+      color: (item) => COLORS[CONDITIONS[wordOf(item)].tone],
+    },
     { heading: 'PROFILE', cell: (item) => item.status.profile ?? machine(item)?.profile },
     {
       heading: 'ADDRESS',
@@ -152,6 +161,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
       color: (item) =>
         item.status.alarm || item.status.quarantine ? 'red' : machineReason(item) ? 'yellow' : undefined,
     },
+    { heading: 'PHASE', wide: true, cell: (item) => item.status.phase ?? 'registered' },
     { heading: 'TRUST', wide: true, cell: (item) => item.status.trust?.tier },
     { heading: 'TPM', wide: true, cell: (item) => item.status.tpm?.ek.slice(0, 12) },
     { heading: 'STEP', wide: true, cell: (item) => item.status.agent?.step },

@@ -76,7 +76,7 @@ export const registerDocuments: Register = (program, io, finish) => {
   );
   withExamples(
     get,
-    ['muster get machines', 'list all machines: phase, profile, address, and why one is held'],
+    ['muster get machines', 'list all machines: condition, profile, address, and why one is held'],
     ['muster get machine node-1 -o yaml', 'print one machine as a document with its status'],
     ['muster get machines -l rack=a -w', 'watch the machines of one rack'],
     ['muster get cluster blue --full', 'print everything that follows from a short Cluster document'],

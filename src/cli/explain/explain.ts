@@ -3,11 +3,13 @@
 import type { ExplanationView } from '../../api/operations/explain.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
+import { CONDITIONS } from '../../machines/condition.ts';
 import { machineName } from '../../resources/fields.ts';
 import type { ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { kindNamed, kindOf } from '../names.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
+import { timeText } from '../times.ts';
 
 export interface ExplainOptions extends ServerOptions {
   readonly output?: string;
@@ -59,7 +61,19 @@ export async function explain(what: string | undefined, options: ExplainOptions,
   else {
     const { formatExplanation } = await import('../../pxe/decide/explain.ts');
     const { verdictsText } = await import('../machine/timeline.ts');
-    io.out(formatExplanation(answer) + verdictsText(answer.verdicts, io.color));
+    const [name, ...rows] = formatExplanation(answer).split('\n');
+    io.out([name, ...conditionRow(answer), ...rows].join('\n') + verdictsText(answer.verdicts, io.color));
   }
   return EXIT.ok;
+}
+
+/** The row that says what is so of the machine now; none where nothing is known of it. */
+function conditionRow({ condition }: ExplanationView): readonly string[] {
+  if (condition === undefined) return [];
+  const { word, reason, silentSince } = condition;
+  const why =
+    silentSince === undefined
+      ? (reason?.text ?? CONDITIONS[word].about)
+      : `last heard at ${timeText(silentSince)}`;
+  return [`  condition        ${word}: ${why}`];
 }

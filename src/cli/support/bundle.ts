@@ -4,6 +4,7 @@
  */
 import { messageOf } from '../../base/error-text.ts';
 import { VERSION } from '../../base/version.ts';
+import { CONDITIONS, type ConditionTone, type ConditionWord } from '../../machines/condition.ts';
 import type { ApiClient } from '../client.socket.ts';
 
 /** A file of the bundle. */
@@ -28,11 +29,11 @@ const KINDS = ['networks', 'images', 'profiles', 'machines', 'clusters'] as cons
 const OF_CLUSTERS = ['founding', 'running', 'addons', 'upgrade', 'rotation'] as const;
 /** Timelines of so many machines that are not well are taken. */
 const MAX_TIMELINES = 50;
-const TROUBLED: readonly string[] = ['failed', 'held', 'booting', 'starting', 'configured'];
+const TROUBLED: ReadonlySet<ConditionTone> = new Set(['bad', 'warn', 'busy']);
 
 interface Item {
   readonly metadata: { readonly name: string };
-  readonly status?: { readonly phase?: string };
+  readonly status?: { readonly condition?: { readonly word: ConditionWord } };
 }
 
 /** Collects the files of a bundle. What cannot be read becomes a file that says why. */
@@ -67,7 +68,7 @@ export async function collect(
     for (const part of OF_CLUSTERS)
       await take(`clusters/${metadata.name}/${part}.json`, `/v1/clusters/${metadata.name}/${part}`);
   const troubled = (listed.get('machines') ?? []).filter(({ status }) =>
-    TROUBLED.includes(status?.phase ?? ''),
+    TROUBLED.has(CONDITIONS[status?.condition?.word ?? 'registered'].tone),
   );
   for (const { metadata } of troubled.slice(0, MAX_TIMELINES))
     await take(

@@ -23,7 +23,7 @@ export function Members({ cluster }: { readonly cluster: string }) {
     ({ kind }) => ABOUT_CLUSTER.some((begin) => kind.startsWith(begin)),
   );
   const machines = allRows.value.filter((row) => row.cluster === cluster);
-  const ready = machines.filter(({ phase }) => phase === 'ready').length;
+  const ready = machines.filter(({ condition }) => condition === 'ready').length;
   return (
     <div class="stack">
       <section class="card" aria-label="etcd">
@@ -43,12 +43,12 @@ export function Members({ cluster }: { readonly cluster: string }) {
         <progress max={machines.length} value={ready} aria-label="Machines that are ready" />
         <ul class="plain">
           {machines
-            .filter(({ phase, trouble }) => phase !== 'ready' || trouble)
+            .filter(({ condition, trouble }) => condition !== 'ready' || trouble)
             .slice(0, 20)
             .map((row) => (
               <li key={row.name}>
-                <Link to={['machines', row.name]}>{row.name}</Link> <Badge tone={row.tone}>{row.phase}</Badge>{' '}
-                <span class="dim">{row.trouble?.text}</span>
+                <Link to={['machines', row.name]}>{row.name}</Link>{' '}
+                <Badge tone={row.tone}>{row.condition}</Badge> <span class="dim">{row.trouble?.text}</span>
               </li>
             ))}
         </ul>

@@ -6,6 +6,7 @@
 import { computed, signal } from '@preact/signals';
 import type { Shown } from '../../api/shown.ts';
 import type { EventView } from '../../api/times.ts';
+import { conditionOf } from '../../machines/condition.ts';
 import { coalesce, now, throttle } from '../base/clock.ts';
 import { ask, Problem } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
@@ -77,9 +78,9 @@ function put(machine: Shown, asked?: number): void {
 /** An answer may be older than an event that came while it was under way: that phase stays. */
 function latest(machine: Shown, asked: number): Shown {
   const { name } = machine.metadata;
-  const { phase, since } = shown.get(name)?.status ?? {};
+  const { phase, since, condition } = shown.get(name)?.status ?? {};
   if (phase === undefined || since === undefined || (moved.get(name) ?? 0) < asked) return machine;
-  return { ...machine, status: { ...machine.status, phase, since } };
+  return { ...machine, status: { ...machine.status, phase, since, ...(condition && { condition }) } };
 }
 
 /** Fetches all machines. */
@@ -179,7 +180,10 @@ function move(name: string, phase: Phase, since: string): void {
   const machine = shown.get(name);
   if (!machine) return;
   moved.set(name, now());
-  put({ ...machine, status: { ...machine.status, phase, since } });
+  const status = { ...machine.status, phase, since };
+  // A machine whose phase moves is heard.
+  const { word, reason } = conditionOf(status, { heard: { is: 'running' }, waits: status.waits });
+  put({ ...machine, status: { ...status, condition: { word, ...(reason && { reason }) } } });
   draw();
 }
 

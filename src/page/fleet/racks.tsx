@@ -36,7 +36,7 @@ export function Racks({ rows }: { readonly rows: readonly Row[] }) {
                   <Link to={['machines', row.name]} title={row.name}>
                     {row.name}
                   </Link>
-                  <Badge tone={row.tone}>{row.phase}</Badge>
+                  <Badge tone={row.tone}>{row.condition}</Badge>
                 </li>
               ))}
             </ol>

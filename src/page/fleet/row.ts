@@ -1,22 +1,12 @@
 /** A machine as a row of the fleet, filters and orders of rows. Pure. */
 import type { Shown } from '../../api/shown.ts';
 import type { StatusView } from '../../api/times.ts';
+import { CONDITIONS, type ConditionTone, type ConditionWord } from '../../machines/condition.ts';
 import type { MachineSpec } from '../../resources/kinds.ts';
 
 export type Phase = StatusView['phase'];
 /** How a value is coloured; its text says the same. */
-export type Tone = 'good' | 'busy' | 'bad' | 'warn' | 'new' | 'calm';
-
-export const TONES: Readonly<Record<Phase, Tone>> = {
-  discovered: 'new',
-  registered: 'calm',
-  booting: 'busy',
-  starting: 'busy',
-  configured: 'busy',
-  ready: 'good',
-  failed: 'bad',
-  held: 'warn',
-};
+export type Tone = ConditionTone;
 
 /** What needs attention on a machine. */
 export interface Trouble {
@@ -29,7 +19,8 @@ export interface Row {
   readonly name: string;
   /** Whether it has no document: it was only seen. */
   readonly unknown: boolean;
-  readonly phase: Phase;
+  /** What is so of it now, in one word. */
+  readonly condition: ConditionWord;
   readonly tone: Tone;
   readonly trouble: Trouble | undefined;
   readonly profile: string;
@@ -52,7 +43,17 @@ export function troubleOf({
   reason,
   agent,
   outlook,
+  condition,
 }: Shown['status']): Trouble | undefined {
+  const { word, reason: why, silentSince } = condition ?? {};
+  if (word === 'silent')
+    return {
+      code: 'silent',
+      text:
+        silentSince === undefined ? CONDITIONS.silent.about : `Its agent was last heard at ${silentSince}.`,
+      tone: 'bad',
+    };
+  if (word === 'failing' && why) return { ...pick(why), tone: 'bad' };
   if (alarm) return { ...pick(alarm), tone: 'bad' };
   if (quarantine) return { code: 'quarantined', text: quarantine.text, tone: 'bad' };
   if (waits) return { ...pick(waits), tone: 'warn' };
@@ -67,20 +68,20 @@ export function rowOf(machine: Shown): Row {
   const { metadata, status } = machine;
   const spec = machine.spec as MachineSpec | undefined;
   const { name, labels = {} } = metadata;
-  const phase = status.phase ?? 'registered';
+  const condition = status.condition?.word ?? 'registered';
   const { member } = status;
   const cluster = member?.cluster ?? spec?.cluster ?? '';
   const address = status.lease ?? spec?.addresses?.[0] ?? status.seen?.address ?? '';
   const { manufacturer = '', product = '', serial = '', macs = [] } = status.seen ?? {};
   const trouble = troubleOf(status);
   const profile = status.profile ?? spec?.profile ?? '';
-  const words = [name, phase, trouble?.code, profile, cluster, address, manufacturer, product, serial];
+  const words = [name, condition, trouble?.code, profile, cluster, address, manufacturer, product, serial];
   const given = Object.entries(labels).map(([key, value]) => `${key}=${value}`);
   return {
     name,
     unknown: spec === undefined,
-    phase,
-    tone: TONES[phase],
+    condition,
+    tone: CONDITIONS[condition].tone,
     trouble,
     profile,
     cluster,
@@ -100,7 +101,7 @@ const orderOf = (name: string): string => name.replace(/[0-9]+/g, (digits) => di
 export interface Filter {
   /** Words that all must be found; `rack=a` is a label. */
   readonly find: string;
-  readonly phase: string;
+  readonly condition: string;
   readonly cluster: string;
   readonly profile: string;
   /** Only those that need attention. */
@@ -109,7 +110,7 @@ export interface Filter {
 
 export const filterOf = (query: Readonly<Record<string, string>>): Filter => ({
   find: query.find ?? '',
-  phase: query.phase ?? '',
+  condition: query.condition ?? '',
   cluster: query.cluster ?? '',
   profile: query.profile ?? '',
   trouble: query.trouble === 'yes',
@@ -118,37 +119,31 @@ export const filterOf = (query: Readonly<Record<string, string>>): Filter => ({
 /** Stands for machines without a cluster or a profile in a filter. */
 export const NONE = '-';
 
-export function filtered(rows: readonly Row[], { find, phase, cluster, profile, trouble }: Filter): Row[] {
+export function filtered(
+  rows: readonly Row[],
+  { find, condition, cluster, profile, trouble }: Filter,
+): Row[] {
   const words = find.toLowerCase().split(/\s+/).filter(Boolean);
   const is = (wanted: string, value: string): boolean =>
     wanted === '' || (wanted === NONE ? value === '' : value === wanted);
   return rows.filter(
     (row) =>
-      is(phase, row.phase) &&
+      is(condition, row.condition) &&
       is(cluster, row.cluster) &&
       is(profile, row.profile) &&
-      (!trouble || row.trouble !== undefined || row.phase === 'failed') &&
+      (!trouble || row.trouble !== undefined || row.tone === 'bad') &&
       words.every((word) => row.haystack.includes(word)),
   );
 }
 
-export const SORTS = ['name', 'phase', 'cluster', 'profile', 'address', 'since'] as const;
+export const SORTS = ['name', 'condition', 'cluster', 'profile', 'address', 'since'] as const;
 export type Sort = (typeof SORTS)[number];
 
-const PHASE_ORDER: readonly Phase[] = [
-  'failed',
-  'held',
-  'discovered',
-  'booting',
-  'starting',
-  'configured',
-  'registered',
-  'ready',
-];
+const WORST_FIRST = Object.keys(CONDITIONS);
 
 const keyOf: Readonly<Record<Sort, (row: Row) => string>> = {
   name: ({ order }) => order,
-  phase: ({ phase }) => String(PHASE_ORDER.indexOf(phase)),
+  condition: ({ condition }) => String(WORST_FIRST.indexOf(condition)).padStart(2, '0'),
   cluster: ({ cluster, role }) => `${cluster} ${role}`,
   profile: ({ profile }) => profile,
   address: ({ address }) => orderOf(address),

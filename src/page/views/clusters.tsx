@@ -56,7 +56,7 @@ function AllClusters() {
 function ClusterCard({ cluster: { metadata, spec, status } }: { readonly cluster: Shown }) {
   const { kubernetes } = (spec ?? {}) as ClusterSpec;
   const machines = allRows.value.filter((row) => row.cluster === metadata.name);
-  const ready = machines.filter(({ phase }) => phase === 'ready').length;
+  const ready = machines.filter(({ condition }) => condition === 'ready').length;
   return (
     <li class="card">
       <h2>

@@ -36,10 +36,10 @@ const columns = (now: number): readonly Column<Row>[] => [
     ),
   },
   {
-    key: 'phase',
-    label: 'Phase',
+    key: 'condition',
+    label: 'Condition',
     sorts: true,
-    cell: ({ phase, tone }) => <Badge tone={tone}>{phase}</Badge>,
+    cell: ({ condition, tone }) => <Badge tone={tone}>{condition}</Badge>,
   },
   {
     key: 'why',
@@ -78,7 +78,7 @@ export function Fleet() {
   const down = query.order === 'down';
   const found = useMemo(
     () => sorted(filtered(rows, filter), sort, down),
-    [rows, filter.find, filter.phase, filter.cluster, filter.profile, filter.trouble, sort, down],
+    [rows, filter.find, filter.condition, filter.cluster, filter.profile, filter.trouble, sort, down],
   );
   const selection = useSelection(found);
   const now = useNow(5000);
@@ -142,7 +142,7 @@ const NoRows = ({ none }: { readonly none: boolean }) =>
         onClick={() =>
           setQuery({
             find: undefined,
-            phase: undefined,
+            condition: undefined,
             cluster: undefined,
             profile: undefined,
             trouble: undefined,
@@ -155,7 +155,7 @@ const NoRows = ({ none }: { readonly none: boolean }) =>
   );
 
 function Filters({ rows, filter }: { readonly rows: readonly Row[]; readonly filter: Filter }) {
-  const phases = useMemo(() => counted(rows, ({ phase }) => phase), [rows]);
+  const conditions = useMemo(() => counted(rows, ({ condition }) => condition), [rows]);
   return (
     <search class="filters">
       <TextField
@@ -166,10 +166,10 @@ function Filters({ rows, filter }: { readonly rows: readonly Row[]; readonly fil
         set={(find) => setQuery({ find })}
       />
       <Choice
-        label="Phase"
-        value={filter.phase}
-        set={(phase) => setQuery({ phase })}
-        choices={[['', 'all phases'], ...[...phases].map(([one, n]) => [one, `${one} (${n})`] as const)]}
+        label="Condition"
+        value={filter.condition}
+        set={(condition) => setQuery({ condition })}
+        choices={[['', 'all'], ...[...conditions].map(([one, n]) => [one, `${one} (${n})`] as const)]}
       />
       <Values label="Cluster" rows={rows} of="cluster" value={filter.cluster} />
       <Values label="Profile" rows={rows} of="profile" value={filter.profile} />

@@ -1,11 +1,13 @@
 /** One machine: its boot, console, configuration, facts, events, and why it gets what it gets. */
+
 import type { Shown } from '../../api/shown.ts';
+import { CONDITIONS } from '../../machines/condition.ts';
 import type { MachineSpec } from '../../resources/kinds.ts';
 
 import { place } from '../base/place.ts';
 import { moment } from '../base/times.ts';
 import { allRows } from '../fleet/machines.ts';
-import { TONES, troubleOf } from '../fleet/row.ts';
+import { troubleOf } from '../fleet/row.ts';
 import { MachineActions } from '../machine/actions.tsx';
 import { Configuration } from '../machine/configuration.tsx';
 import { Console } from '../machine/console.tsx';
@@ -48,14 +50,14 @@ export function Machine() {
   if (value === undefined) return <Loading what={name} />;
   const { status } = value;
   const trouble = troubleOf(status);
-  const phase = status.phase ?? 'registered';
+  const condition = status.condition?.word ?? 'registered';
   const tabs = TABS.filter(([key]) => key !== 'plan' || cluster !== undefined);
   const tab = openTab(tabs);
   return (
     <>
       <header class="head">
         <h1>{name}</h1>
-        <Badge tone={TONES[phase]}>{phase}</Badge>
+        <Badge tone={CONDITIONS[condition].tone}>{condition}</Badge>
         {status.since && <span class="dim">since {moment(status.since)}</span>}
         {cluster && (
           <span>

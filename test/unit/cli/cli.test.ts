@@ -36,7 +36,7 @@ describe('get', () => {
     const { code, out } = await muster('get', 'machines');
     expect(code).toBe(0);
     expect(out.replace(/ [0-9]+[a-z0-9]+ /g, ' AGE ')).toMatch(
-      /^NAME +PHASE +PROFILE +ADDRESS +AGE +REASON\nm-525400bb0001 +discovered +<none> +<none> +AGE +unknown_machine\nnode-1 +registered +worker +<none> +AGE +<none>\n$/,
+      /^NAME +CONDITION +PROFILE +ADDRESS +AGE +REASON\nm-525400bb0001 +unknown +<none> +<none> +AGE +unknown_machine\nnode-1 +registered +worker +<none> +AGE +<none>\n$/,
     );
   });
 
@@ -102,7 +102,7 @@ describe('get', () => {
         if (steps[0]?.[0].test(out)) void steps.shift()![1]();
       },
     });
-    expect(watched.out).toMatch(/^NAME +PHASE .*\nnode-1 .*\n/);
+    expect(watched.out).toMatch(/^NAME +CONDITION .*\nnode-1 .*\n/);
     expect(watched.out.match(/NAME/g)).toHaveLength(1);
     expect(watched.err).toBe('machine/node-22 is gone\n');
     expect(watched.code).toBe(0);

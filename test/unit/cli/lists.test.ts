@@ -70,7 +70,7 @@ describe('get machines', () => {
     const mac = parseMac('52:54:00:bb:00:01')!;
     world.roster.discover({ bootMac: mac, macs: [mac], network: 'lan' });
     const { out } = await muster('get', 'machines');
-    expect(row(out, 'm-525400bb0001')).toMatch(/^m-525400bb0001 discovered .* unknown_machine$/);
+    expect(row(out, 'm-525400bb0001')).toMatch(/^m-525400bb0001 unknown .* unknown_machine$/);
   });
 
   it('shows the address that a machine has a lease on', async () => {

@@ -24,14 +24,15 @@ const rows = [
     {
       member: { cluster: 'blue', role: 'worker' },
       phase: 'held',
+      condition: { word: 'held' },
       reason: { code: 'boot_loop', text: 'It booted too often.' },
     },
     { rack: 'a', unit: '2' },
   ),
-  shown('node-9', {}, { rack: 'b', unit: '1' }),
+  shown('node-9', { condition: { word: 'ready' } }, { rack: 'b', unit: '1' }),
   shown(
     'node-1',
-    { member: { cluster: 'blue', role: 'control plane' }, phase: 'booting' },
+    { member: { cluster: 'blue', role: 'control plane' }, condition: { word: 'booting' } },
     { rack: 'a', unit: '10' },
   ),
 ].map((one) => rowOf(one));
@@ -39,17 +40,29 @@ const names = (list: readonly { readonly name: string }[]): string[] => list.map
 
 test('machines are in the order of the numbers in their names', () => {
   expect(names(sorted([...rows], 'name', false))).toEqual(['node-1', 'node-9', 'node-10']);
-  expect(names(sorted([...rows], 'phase', false))).toEqual(['node-10', 'node-1', 'node-9']);
+  expect(names(sorted([...rows], 'condition', false))).toEqual(['node-10', 'node-1', 'node-9']);
 });
 
-test('a filter finds words, labels, phases, clusters, and machines that need attention', () => {
+test('a filter finds words, labels, conditions, clusters, and machines that need attention', () => {
   const find = (query: Record<string, string>) => names(filtered(rows, filterOf(query)));
   expect(find({ find: 'rack=a' })).toEqual(['node-10', 'node-1']);
   expect(find({ find: 'RACK=A boot_loop' })).toEqual(['node-10']);
-  expect(find({ phase: 'ready' })).toEqual(['node-9']);
+  expect(find({ condition: 'ready' })).toEqual(['node-9']);
   expect(find({ cluster: 'blue' })).toEqual(['node-10', 'node-1']);
   expect(find({ cluster: '-' })).toEqual(['node-9']);
   expect(find({ trouble: 'yes' })).toEqual(['node-10']);
+});
+
+test('a machine that is silent is red and needs attention, whatever it reported at its boot', () => {
+  const silent = rowOf(
+    shown('node-2', { condition: { word: 'silent', silentSince: '2026-11-26T01:00:00.000Z' } }),
+  );
+  expect(silent).toMatchObject({
+    condition: 'silent',
+    tone: 'bad',
+    trouble: { code: 'silent', tone: 'bad' },
+  });
+  expect(silent.trouble?.text).toContain('2026-11-26T01:00:00.000Z');
 });
 
 test('a rack shows its highest unit first', () => {
