@@ -81,12 +81,38 @@ export const isRole = (text: string): text is Role => Object.hasOwn(ROLES, text)
 export const covers = (role: Role, other: Role): boolean =>
   ROLES[other].allows.every((access) => (ROLES[role].allows as readonly Access[]).includes(access));
 
-/** A role, for all clusters and everything else, or only for the clusters that are named. */
+/** A role for everything, or only for the clusters and pools that are named. */
 export interface Grant {
   readonly role: Role;
-  /** Absent: everywhere. */
   readonly clusters?: readonly string[];
+  /** Pools of machines that are in no cluster. */
+  readonly pools?: readonly string[];
 }
+
+/** The part of a grant that limits it, as records and requests have it. */
+interface Limits {
+  readonly clusters?: readonly string[] | undefined;
+  readonly pools?: readonly string[] | undefined;
+}
+
+/** A grant with the limits that are given. */
+export const grantOf = (role: Role, { clusters, pools }: Limits): Grant => ({
+  role,
+  ...(clusters && { clusters }),
+  ...(pools && { pools }),
+});
+
+/** A pool as a place beside clusters, whose names have no slash. */
+export const poolPlace = (pool: string): string => `pool/${pool}`;
+
+/** The clusters and pools to which a role is limited; undefined: it counts everywhere. */
+export const placesOf = ({ clusters, pools }: Grant): readonly string[] | undefined =>
+  clusters === undefined && pools === undefined
+    ? undefined
+    : [...(clusters ?? []), ...(pools ?? []).map(poolPlace)];
+
+/** Finds where a machine belongs: its cluster, else its pool; undefined when it has neither. */
+export type PlaceOf = (machine: string) => string | undefined;
 
 /** Who sends a request. */
 export interface Principal {
@@ -105,7 +131,7 @@ export interface Principal {
 export const EVERYTHING: readonly Grant[] = [{ role: 'admin' }, { role: 'auditor' }];
 
 export type AccessDecision =
-  /** `within`: with what belongs to these clusters only. Absent: with everything. */
+  /** `within`: with what belongs to these clusters and pools only. Absent: with everything. */
   | { readonly do: 'answer'; readonly within?: ReadonlySet<string> }
   /** Nobody is logged in: 401. */
   | { readonly do: 'authenticate' }
@@ -130,53 +156,49 @@ function subjectOfRoute(
 }
 
 /**
- * Decides about a request. A grant for certain clusters counts for routes about these clusters and
- * their machines, and for a part of the lists that say so; documents that are applied together need
- * a grant without such a limit.
+ * Decides about a request. A grant for certain clusters or pools counts for routes about these
+ * clusters and their machines, and for a part of the lists that say so; documents that are applied
+ * together need a grant without such a limit. The answer about a machine does not depend on whether
+ * it exists, or whose it is.
  *
- * @param clusterOf the cluster of a machine; undefined when it has none
  * @example
  * const grants: Grant[] = [{ role: 'operator', clusters: ['blue'] }];
  * const add = { path: '/v1/clusters/:name/add-node', access: 'operate' };
- * decideAccess(add, { name: 'blue' }, { name: 'ada', by: 'token', grants }, clusterOf);
+ * decideAccess(add, { name: 'blue' }, { name: 'ada', by: 'token', grants }, placeOf);
  * // { do: 'answer' }
  */
 export function decideAccess(
   route: Guarded,
   params: Readonly<Record<string, string>>,
   principal: Principal | undefined,
-  clusterOf: (machine: string) => string | undefined,
+  placeOf: PlaceOf,
 ): AccessDecision {
   if (route.access === 'open') return { do: 'answer' };
   if (principal === undefined) return { do: 'authenticate' };
   const subject = subjectOfRoute(route, params);
-  const cluster =
-    subject === undefined ? undefined : 'cluster' in subject ? subject.cluster : clusterOf(subject.machine);
-  const allowed = principal.grants.some(
-    ({ role, clusters }) =>
-      (ROLES[role].allows as readonly Access[]).includes(route.access) &&
-      (route.access === 'own' ||
-        clusters === undefined ||
-        (cluster !== undefined && clusters.includes(cluster))),
+  const place =
+    subject === undefined ? undefined : 'cluster' in subject ? subject.cluster : placeOf(subject.machine);
+  const places = principal.grants
+    .filter(({ role }) => (ROLES[role].allows as readonly Access[]).includes(route.access))
+    .map(placesOf);
+  const allowed = places.some(
+    (limits) =>
+      route.access === 'own' || limits === undefined || (place !== undefined && limits.includes(place)),
   );
   if (allowed) return { do: 'answer' };
-  const within = new Set(
-    principal.grants
-      .filter(({ role }) => (ROLES[role].allows as readonly Access[]).includes(route.access))
-      .flatMap(({ clusters = [] }) => clusters),
-  );
+  const within = new Set(places.flatMap((limits = []) => limits));
   if (route.within && subject === undefined && within.size > 0) return { do: 'answer', within };
-  return { do: 'refuse', text: needed(route.access, cluster) };
+  return { do: 'refuse', text: needed(route.access, subject) };
 }
 
 /**
- * Refuses what does not belong to the clusters to which the answer is limited.
+ * Refuses what does not belong to the clusters and pools to which the answer is limited.
  *
- * @param cluster of what is asked for; undefined when it belongs to none
+ * @param place of what is asked for; undefined when it belongs to none
  * @throws {MusterError} E_FORBIDDEN
  */
-export function checkWithin(within: ReadonlySet<string> | undefined, cluster: string | undefined): void {
-  if (within === undefined || (cluster !== undefined && within.has(cluster))) return;
+export function checkWithin(within: ReadonlySet<string> | undefined, place: string | undefined): void {
+  if (within === undefined || (place !== undefined && within.has(place))) return;
   throw new MusterError('E_FORBIDDEN', `your roles are for ${[...within].join(', ')} only`);
 }
 
@@ -193,15 +215,31 @@ export function checkJoins(principal: Principal | undefined, cluster: string): v
     throw new MusterError('E_FORBIDDEN', `${principal.name} may not do that: ${decision.text}`);
 }
 
+/**
+ * Checks that a request may change these machines, which its body names. A role for a cluster takes
+ * a machine of no cluster only from a pool that the role is for, too.
+ *
+ * @throws {MusterError} E_FORBIDDEN, the same for a machine that does not exist
+ */
+export function checkMachines(
+  access: Access,
+  machines: readonly string[],
+  principal: Principal | undefined,
+  placeOf: PlaceOf,
+): void {
+  if (principal === undefined) return;
+  for (const name of machines) {
+    const decision = decideAccess({ path: '/v1/machines/:name', access }, { name }, principal, placeOf);
+    if (decision.do === 'refuse')
+      throw new MusterError('E_FORBIDDEN', `${principal.name} may not do that: ${decision.text}`);
+  }
+}
+
 const APPROVE = { path: '/v1/machines/:name/approve', access: 'operate' } as const;
 
 /** Whether somebody may approve the key of a machine that waits, and so may see its code. */
-export const mayApprove = (
-  principal: Principal | undefined,
-  machine: string,
-  clusterOf: (machine: string) => string | undefined,
-): boolean =>
-  principal === undefined || decideAccess(APPROVE, { name: machine }, principal, clusterOf).do === 'answer';
+export const mayApprove = (principal: Principal | undefined, machine: string, placeOf: PlaceOf): boolean =>
+  principal === undefined || decideAccess(APPROVE, { name: machine }, principal, placeOf).do === 'answer';
 
 /**
  * Refuses what a machine says while its key waits for an approval: anybody who speaks for it could
@@ -213,22 +251,27 @@ export function checkWaits(
   principal: Principal | undefined,
   machine: string,
   agents: {
-    agentCluster(machine: string): string | undefined;
     waits(machine: string): unknown;
   },
+  placeOf: PlaceOf,
 ): void {
-  if (agents.waits(machine) === undefined || mayApprove(principal, machine, agents.agentCluster)) return;
+  if (agents.waits(machine) === undefined || mayApprove(principal, machine, placeOf)) return;
   throw new MusterError(
     'E_FORBIDDEN',
     `a key of ${machine} waits for its approval; until then those who may approve it see its console`,
   );
 }
 
-function needed(access: Access, cluster: string | undefined): string {
+function needed(access: Access, subject: ReturnType<typeof subjectOfRoute>): string {
   const roles = (Object.keys(ROLES) as Role[]).filter((role) =>
     (ROLES[role].allows as readonly Access[]).includes(access),
   );
-  const where = cluster === undefined ? 'for the whole site' : `for cluster ${cluster}`;
+  const where =
+    subject === undefined
+      ? 'for the whole site'
+      : 'cluster' in subject
+        ? `for cluster ${subject.cluster}`
+        : `for the cluster or pool of the machine "${subject.machine}"`;
   return `this needs the role ${roles.join(' or ')} ${where}`;
 }
 

@@ -17,8 +17,9 @@ import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { rehearse } from '../base/rehearsal.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
-import { checkProof, decideAccess, EVERYTHING, isForeign, type Principal } from './access.ts';
+import { checkProof, decideAccess, EVERYTHING, isForeign, type PlaceOf, type Principal } from './access.ts';
 import type { Actions } from './actions.ts';
+import { placing } from './find-machine.ts';
 import { type ApiRequest, type ApiResponse, flag, json, type Route } from './handler.ts';
 import { listenOnSocket } from './listen.socket.ts';
 import { HEALTH } from './operations/boot-host.ts';
@@ -77,11 +78,11 @@ export async function startApi(options: {
   const { listen, deps } = options;
   const stopping = new AbortController();
   const routes = (options.operations ?? ROUTES).map(withSecond);
-  const clusterOf = deps.agents.agentCluster;
+  const placeOf = placing(deps);
   const { clock } = deps;
   const operators = createServer(routes, deps, stopping.signal, {
     authenticate: bySocket(deps),
-    clusterOf,
+    placeOf,
     clock,
   });
   const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
@@ -93,7 +94,7 @@ export async function startApi(options: {
       await listening(health, listen.metrics, '--metrics-listen');
     }
     if (listen.https) {
-      const access = { authenticate: byAccount(deps), clusterOf, clock };
+      const access = { authenticate: byAccount(deps), placeOf, clock };
       const app = appOf([...(options.page ?? []), ...routes], deps, stopping.signal, access);
       secure = limited(https.createServer(tlsOptions(listen.https.pair, listen.https.clientAuthority), app));
       const { accounts, log } = deps;
@@ -240,8 +241,7 @@ export interface AccessDeps {
     peer: PeerCredentials | undefined,
     unused?: boolean,
   ) => Principal | undefined | Promise<Principal | undefined>;
-  /** The cluster of a machine; undefined when it has none. */
-  readonly clusterOf: (machine: string) => string | undefined;
+  readonly placeOf: PlaceOf;
   /** Times how often a stream is checked: whether its reader may still have it. */
   readonly clock: Pick<Clock, 'after'>;
 }
@@ -430,9 +430,9 @@ function permit(
   route: Route<never>,
   { params, query }: ApiRequest,
   principal: Principal | undefined,
-  { clusterOf }: AccessDeps,
+  { placeOf }: AccessDeps,
 ): Pick<ApiRequest, 'within'> {
-  const decision = decideAccess(route, params, principal, clusterOf);
+  const decision = decideAccess(route, params, principal, placeOf);
   if (decision.do === 'authenticate')
     throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
   if (decision.do === 'refuse')

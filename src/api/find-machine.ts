@@ -1,19 +1,28 @@
-/** Finds machines by name or hardware address, and what belongs to the clusters of an operator. */
+/** Finds machines by name or hardware address, and what an operator's roles are for. */
 import { MusterError } from '../base/errors.ts';
 import { type Mac, parseMac } from '../base/mac.ts';
 import type { Member, Roster } from '../machines/roster.ts';
-import { checkWithin } from './access.ts';
+import { checkWithin, type PlaceOf, poolPlace } from './access.ts';
 import type { ApiRequest } from './handler.ts';
 
 interface Known {
   readonly roster: Pick<Roster, 'get' | 'byMac'>;
 }
-interface Clustered {
+interface Placed {
+  readonly roster: Pick<Roster, 'get'>;
   readonly agents: {
     /** The cluster that a machine's agent works for. */
     agentCluster(machine: string): string | undefined;
   };
 }
+
+/** Where machines belong: their cluster, by its document or their own, else their pool. */
+export const placing =
+  ({ roster, agents }: Placed): PlaceOf =>
+  (machine) => {
+    const { cluster, pool } = roster.get(machine)?.entry?.document.spec ?? {};
+    return agents.agentCluster(machine) ?? cluster ?? (pool === undefined ? undefined : poolPlace(pool));
+  };
 
 /** @throws {MusterError} E_USAGE when a text is no hardware address */
 export function macOf(text: string): Mac {
@@ -47,27 +56,28 @@ export function findMachine(nameOrMac: string, { roster }: Known): Member {
 }
 
 /**
- * Refuses a machine outside of the clusters to which the answer is limited, also one that nobody
- * knows: the answer must not say which machines other clusters have.
+ * Refuses a machine outside of the clusters and pools to which the answer is limited, also one that
+ * nobody knows: the answer must not say which machines there are elsewhere.
  *
  * @throws {MusterError} E_FORBIDDEN
  */
 export function checkMine(
   nameOrMac: string,
   { within }: Pick<ApiRequest, 'within'>,
-  deps: Known & Clustered,
+  deps: Known & Placed,
 ): void {
   const found = memberOf(nameOrMac, deps);
-  checkWithin(within, found && deps.agents.agentCluster(found.name));
+  checkWithin(within, found && placing(deps)(found.name));
 }
 
-/** Whether a machine belongs to the clusters to which the answer is limited. */
+/** Whether a machine belongs to the clusters and pools to which the answer is limited. */
 export function ofClusters(
   { within }: Pick<ApiRequest, 'within'>,
-  { agents }: Clustered,
+  deps: Placed,
 ): (machine: string | undefined) => boolean {
   if (within === undefined) return () => true;
-  return (machine) => machine !== undefined && within.has(agents.agentCluster(machine) ?? '');
+  const placeOf = placing(deps);
+  return (machine) => machine !== undefined && within.has(placeOf(machine) ?? '');
 }
 
 /** The labels of a machine's document. */

@@ -22,6 +22,7 @@ import {
 import { type Membership, membershipsIn } from '../resources/membership.ts';
 import { covers, mayApprove, type Principal } from './access.ts';
 import type { Parsed } from './contract/contract.ts';
+import { placing as placingRoles } from './find-machine.ts';
 import { briefOutlook, clusterOutlook, imageOutlook, machineOutlook, type Outlook } from './outlook.ts';
 import type { ServedAgents } from './served-agents.ts';
 import { briefStatus, type StatusView, statusView } from './times.ts';
@@ -109,10 +110,10 @@ export function shown(entry: Entry, deps: ShownDeps, placed = placing(deps)): Sh
 
 /** What of a document those see who may not change it. Others see all of it. */
 export const visibleTo =
-  (principal: Principal | undefined, { agents }: Pick<ShownDeps, 'agents'>) =>
+  (principal: Principal | undefined, deps: Pick<ShownDeps, 'agents' | 'roster'>) =>
   (document: ShownDocument): ShownDocument => {
     const mayChange = principal === undefined || principal.grants.some(({ role }) => covers(role, 'admin'));
-    const said = withoutWaiting(document, principal, agents);
+    const said = withoutWaiting(document, principal, deps);
     return mayChange ? said : { ...said, ...withoutPaths(said) };
   };
 
@@ -120,12 +121,12 @@ export const visibleTo =
 function withoutWaiting(
   document: ShownDocument,
   principal: Principal | undefined,
-  { waits, agentCluster }: ShownDeps['agents'],
+  deps: Pick<ShownDeps, 'agents' | 'roster'>,
 ): ShownDocument {
   const { logTail, ...status } = document.status;
   const { name } = document.metadata;
-  if (logTail === undefined || waits(name) === undefined) return document;
-  return mayApprove(principal, name, agentCluster) ? document : { ...document, status };
+  if (logTail === undefined || deps.agents.waits(name) === undefined) return document;
+  return mayApprove(principal, name, placingRoles(deps)) ? document : { ...document, status };
 }
 
 /** Addresses of Webhooks and hooks without path and query, which often are their only secret. */
@@ -211,9 +212,10 @@ export function showingBriefly(deps: ShownDeps): (name: string) => ShownDocument
   };
 }
 
-const briefSpec = ({ macs, profile, cluster, addresses }: MachineSpec): MachineSpec => ({
+const briefSpec = ({ macs, profile, cluster, pool, addresses }: MachineSpec): MachineSpec => ({
   ...(macs && { macs }),
   ...(profile !== undefined && { profile }),
   ...(cluster !== undefined && { cluster }),
+  ...(pool !== undefined && { pool }),
   ...(addresses && { addresses }),
 });

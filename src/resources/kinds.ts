@@ -80,6 +80,10 @@ const machineSpec = z.strictObject({
     .optional()
     .meta({ description: 'Name of its Profile. Default: the Profile whose selector matches the machine.' }),
   cluster: name.optional().meta({ description: 'Name of the Cluster that the machine belongs to.' }),
+  pool: name.optional().meta({
+    description:
+      'Name of the pool of spare machines that it belongs to while it is in no cluster: operators whose roles are for that pool see it and may add it to their clusters.',
+  }),
   addresses: z.array(ipText).optional().meta({
     description:
       'Fixed addresses of the machine. IPv4: reserved in DHCP, at most one per Network; a machine of a Kubernetes cluster configures them statically, without a lease. IPv6: addresses that its `config` sets.',

@@ -217,6 +217,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.serial': at('boot host: how it recognises the machine'),
     'spec.profile': at('boot script and first configuration', 'worker'),
     'spec.cluster': at('boot host: whose configuration the machine takes', 'blue'),
+    'spec.pool': at('boot host: which operators may take the machine', 'spare'),
     'spec.addresses': at('DHCP; etcd, API server and kubelet of a cluster; certificates', '[10.77.0.10]'),
     'spec.pxe': at('boot host: how it answers PXE firmware'),
     'spec.dhcpOptions': at('DHCP options of the machine'),

@@ -8,6 +8,12 @@ import { type Answer, BOOT_HOST, MACHINES, Rig, SERVER_MODE, VICTIM_MAC } from '
 const OPERATORS = `${BOOT_HOST}:8444`;
 const BOOT = '00000000-0000-4000-8000-000000000001';
 const CODE = '７ＱＫ－３ＦＤ';
+/** A machine of no cluster. */
+const FREE = `apiVersion: muster/v1
+kind: Machine
+metadata: {name: free1}
+spec: {macs: ["52:54:00:aa:00:71"], profile: node, addresses: [10.77.0.71]}
+`;
 let rig: Rig;
 let session: string;
 let agent: Agent;
@@ -27,7 +33,7 @@ beforeAll(async () => {
     `macs: ["${VICTIM_MAC}"], profile: node`,
     `macs: ["${VICTIM_MAC}"], profile: node, trust: approved`,
   );
-  rig = await Rig.open(SERVER_MODE + approved, ['--operators-listen', OPERATORS]);
+  rig = await Rig.open(`${SERVER_MODE}${approved}---\n${FREE}`, ['--operators-listen', OPERATORS]);
   await takeLease(rig, 'vic', VICTIM_MAC);
   session = sessionIn((await scriptOf(rig, 'vic', VICTIM_MAC)).body)!;
   const { body } = await rig.http('vic', `${HTTP}/boot/${session}/user-data`);
@@ -61,4 +67,18 @@ it('a console shows no code, in whatever letters, to a viewer, who would pass it
   const waiting = await viewer('/v1/waiting?codes=true');
   expect(waiting.body).toContain('"machine":"cp1"');
   expect(waiting.body).not.toContain('"code"');
+});
+
+it('an operator of one cluster takes no machine of none, whose disk it would then clear, nor learns which there are', async () => {
+  const operator = await as({ role: 'admin', clusters: ['one'] });
+  const answers: string[] = [];
+  for (const name of ['free1', 'cp2', 'absent']) {
+    const body = ['-H', 'content-type: application/json', '-d', JSON.stringify({ machines: [name] })];
+    const { status, body: text } = await operator('/v1/clusters/one/add-node', ...body);
+    expect(status).toBe(403);
+    const looked = await operator(`/v1/machines/${name}/timeline`);
+    expect(looked.status).toBe(403);
+    answers.push(`${text}${looked.body}`.replaceAll(name, 'NAME'));
+  }
+  expect(new Set(answers).size).toBe(1);
 });

@@ -8,7 +8,7 @@ import type { Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Standing } from '../../base/limits.server.ts';
 import type { Secret } from '../../base/secret.ts';
-import { covers, type Grant, type Principal } from '../access.ts';
+import { covers, type Grant, grantOf, type Principal, placesOf } from '../access.ts';
 import { Attempts, networkOf } from './attempts.ts';
 import type { Operator, Operators } from './operators.ts';
 import { PasskeyLogins } from './passkey-logins.ts';
@@ -224,9 +224,14 @@ export function narrowed(wanted: readonly Grant[], had: readonly Grant[]): reado
     had
       .filter(({ role }) => covers(role, one.role))
       .flatMap((owned): Grant[] => {
-        if (owned.clusters === undefined) return [one];
-        const clusters = owned.clusters.filter((name) => one.clusters?.includes(name) ?? true);
-        return clusters.length === 0 ? [] : [{ role: one.role, clusters }];
+        if (placesOf(owned) === undefined) return [one];
+        const all = placesOf(one) === undefined;
+        const both = (limit: 'clusters' | 'pools'): readonly string[] | undefined => {
+          const names = owned[limit]?.filter((name) => all || one[limit]?.includes(name));
+          return names?.length === 0 ? undefined : names;
+        };
+        const [clusters, pools] = [both('clusters'), both('pools')];
+        return clusters === undefined && pools === undefined ? [] : [grantOf(one.role, { clusters, pools })];
       }),
   );
 }

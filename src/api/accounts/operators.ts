@@ -13,7 +13,8 @@ import type { Log } from '../../base/log.ts';
 import { Secret } from '../../base/secret.ts';
 import { KEYS } from '../../store/keys.ts';
 import type { Store } from '../../store/store.ts';
-import { type Grant, isRole, type Role } from '../access.ts';
+import { type Grant, grantOf, isRole, type Role } from '../access.ts';
+import { limits } from '../contract/accounts.ts';
 import { type PasswordHash, passwordHash } from './passwords.ts';
 import { decode, randomText, readRecords } from './records.ts';
 
@@ -30,9 +31,9 @@ const OPERATOR_NAME = /^[a-z0-9][a-z0-9._@-]{0,62}$/;
 export const grant = z
   .strictObject({
     role: z.string().refine(isRole),
-    clusters: z.array(z.string()).min(1).max(100).optional(),
+    ...limits,
   })
-  .transform(({ role, clusters }): Grant => ({ role: role as Role, ...(clusters && { clusters }) }));
+  .transform(({ role, ...given }): Grant => grantOf(role as Role, given));
 
 const operatorRecord = z.strictObject({
   v: z.literal(1),
@@ -116,7 +117,7 @@ export function checkGrants(value: unknown): readonly Grant[] {
   if (!read.success)
     throw new MusterError(
       'E_USAGE',
-      'grants: write a list such as [{"role": "operator", "clusters": ["blue"]}]; roles are viewer, operator, admin, auditor',
+      'grants: write a list such as [{"role": "operator", "clusters": ["blue"], "pools": ["spare"]}]; roles are viewer, operator, admin, auditor',
     );
   return read.data;
 }

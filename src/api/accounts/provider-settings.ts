@@ -6,7 +6,8 @@
 import { z } from 'zod';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { readYaml } from '../../resources/yaml.ts';
-import { type Grant, isRole, type Role } from '../access.ts';
+import { type Grant, grantOf, isRole, type Role } from '../access.ts';
+import { limits } from '../contract/accounts.ts';
 
 const HTTPS = /^https:\/\/[^\s#?]+$/;
 
@@ -29,7 +30,7 @@ const settings = z.strictObject({
     .array(
       z.strictObject({
         role: z.string().refine(isRole, 'the roles are viewer, operator, admin, auditor'),
-        clusters: z.array(z.string().min(1)).min(1).max(100).optional(),
+        ...limits,
         claims: z
           .record(z.string().min(1), z.string().min(1))
           .refine((claims) => Object.keys(claims).length > 0, 'name at least one claim'),
@@ -89,10 +90,7 @@ export function decodeProvider(text: string, file: string): ProviderSettings {
     ...(clientSecretFile !== undefined && { clientSecretFile }),
     ...(authorityFile !== undefined && { authorityFile }),
     ...(page !== undefined && { page }),
-    roles: roles.map(({ role, clusters, claims }) => ({
-      grant: { role: role as Role, ...(clusters && { clusters }) },
-      claims,
-    })),
+    roles: roles.map(({ role, claims, ...given }) => ({ grant: grantOf(role as Role, given), claims })),
   };
 }
 

@@ -2,16 +2,16 @@
 import { z } from 'zod';
 import { type Parsed, time } from './contract.ts';
 
+const names = z.array(z.string().min(1)).min(1).max(100).optional();
+
+/** What limits a role; neither: it counts everywhere. */
+export const limits = {
+  clusters: names.meta({ description: 'Only for these clusters.' }),
+  pools: names.meta({ description: 'Only for machines of these pools, while they are in no cluster.' }),
+};
+
 export const grant = z
-  .strictObject({
-    role: z.enum(['viewer', 'operator', 'admin', 'auditor']),
-    clusters: z
-      .array(z.string())
-      .min(1)
-      .max(100)
-      .optional()
-      .meta({ description: 'Only for these clusters; absent: everywhere.' }),
-  })
+  .strictObject({ role: z.enum(['viewer', 'operator', 'admin', 'auditor']), ...limits })
   .meta({ id: 'Grant' });
 export const grants = z.array(grant);
 

@@ -18,6 +18,7 @@ import { consequencesOf } from '../consequences.ts';
 import { dryRun, fault, itemsOf, labelledPart, on, raw as rawType, word } from '../contract/contract.ts';
 import { anyShown, applied, target } from '../contract/documents.ts';
 import type { Daemon } from '../daemon.ts';
+import { placing } from '../find-machine.ts';
 import { type ApiRequest, json, readText } from '../handler.ts';
 import { checkImagesInUse } from '../in-use.ts';
 import { lackingVersions } from '../lacking.ts';
@@ -116,15 +117,16 @@ function etagOf(entry: Entry): string {
   return `"f${createHash('sha256').update(JSON.stringify(entry.document)).digest('base64url').slice(0, 22)}"`;
 }
 
-/** A part of a list for an operator whose roles are for certain clusters. */
+/** A part of a list for an operator whose roles are for certain clusters and pools. */
 function belongs(
   kind: Kind,
   { within }: Pick<ApiRequest, 'within'>,
-  { agents }: Pick<Deps, 'agents'>,
+  deps: Pick<Deps, 'agents' | 'roster'>,
 ): (name: string) => boolean {
   if (within === undefined) return () => true;
+  const placeOf = placing(deps);
   if (kind === 'Cluster') return (name) => within.has(name);
-  if (kind === 'Machine') return (name) => within.has(agents.agentCluster(name) ?? '');
+  if (kind === 'Machine') return (name) => within.has(placeOf(name) ?? '');
   checkWithin(within, undefined);
   return () => false;
 }

@@ -13,6 +13,7 @@ import { type Kind, PLURAL } from '../../resources/kinds.ts';
 import { count, MAX_LIMIT, on, raw as rawType, reason, time, word } from '../contract/contract.ts';
 import { actor, details, event } from '../contract/events.ts';
 import type { Daemon } from '../daemon.ts';
+import { placing } from '../find-machine.ts';
 import { follow } from '../follow.ts';
 import type { ApiRequest } from '../handler.ts';
 import { operation, raw } from '../operation.ts';
@@ -101,17 +102,18 @@ interface Filter {
   readonly mine: ((event: MusterEvent) => boolean) | undefined;
 }
 
-/** The events of certain clusters and of their machines, for roles that are for these only. */
+/** The events of certain clusters, of their machines and of pools, for roles that are for these. */
 function ofClusters(
   { within }: Pick<ApiRequest, 'within'>,
-  { agents }: Pick<Deps, 'agents'>,
+  deps: Pick<Deps, 'agents' | 'roster'>,
 ): Filter['mine'] {
   if (within === undefined) return undefined;
+  const placeOf = placing(deps);
   return ({ subject }) => {
     const [kind, name] = subject.split('/', 2);
     if (kind === 'Cluster') return within.has(name ?? '');
     if (name !== undefined && kind !== 'Machine') return false;
-    return within.has(agents.agentCluster(name ?? subject) ?? '');
+    return within.has(placeOf(name ?? subject) ?? '');
   };
 }
 

@@ -12,7 +12,7 @@ import { type Parsed, reason, texts, word } from '../contract/contract.ts';
 import { condition } from '../contract/documents.ts';
 import { event } from '../contract/events.ts';
 import { verdict } from '../contract/timeline.ts';
-import { findMachine, macOf } from '../find-machine.ts';
+import { findMachine, macOf, placing } from '../find-machine.ts';
 import { operation } from '../operation.ts';
 import { conditionIn } from '../outlook.ts';
 import { resolutionOf } from '../resolution.ts';
@@ -86,7 +86,7 @@ export const EXPLAIN = [
         throw new MusterError('E_USAGE', 'name one machine: ?machine=NAME or ?mac=MAC');
       const address = mac === undefined ? undefined : macOf(mac);
       const named = machine ?? deps.roster.byMac(address!)?.name;
-      checkWithin(within, named === undefined ? undefined : deps.agents.agentCluster(named));
+      checkWithin(within, named === undefined ? undefined : placing(deps)(named));
       const explained = deps.preview.explain({
         ...rest,
         ...(machine !== undefined && { machine }),

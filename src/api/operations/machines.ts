@@ -18,7 +18,7 @@ import { API_VERSION } from '../../resources/kinds.ts';
 import { checkJoins, mayApprove } from '../access.ts';
 import { fault, labelledPart, listOf, on, type Parsed, part, time, word } from '../contract/contract.ts';
 import { applied, knownMachine, trust } from '../contract/documents.ts';
-import { findMachine, labelsOf, macOf } from '../find-machine.ts';
+import { findMachine, labelsOf, macOf, placing } from '../find-machine.ts';
 import { partOf } from '../listing.ts';
 import { operation, reply } from '../operation.ts';
 import { machineView, timestamp, withTimestamps } from '../times.ts';
@@ -211,10 +211,11 @@ export const MACHINES = [
       answer: listOf('WaitingList', waitingMachine),
     },
     ({ query, within, principal }, deps: Pick<MachineDeps, 'roster' | 'agents'>) => {
+      const placeOf = placing(deps);
       const items = deps.agents
         .waiting({ codes: query.codes ?? false })
         .map(({ code, ...key }) => {
-          const shown = code !== undefined && mayApprove(principal, key.machine, deps.agents.agentCluster);
+          const shown = code !== undefined && mayApprove(principal, key.machine, placeOf);
           const member = deps.roster.get(key.machine);
           const { serial, manufacturer, product } = member?.status.seen ?? {};
           return {
@@ -228,7 +229,7 @@ export const MACHINES = [
           };
         })
         .filter((one) => query.cluster === undefined || one.cluster === query.cluster)
-        .filter((one) => within?.has(one.cluster ?? '') ?? true)
+        .filter(({ machine }) => within?.has(placeOf(machine) ?? '') ?? true)
         .sort((a, b) => (a.machine < b.machine ? -1 : a.machine > b.machine ? 1 : 0));
       const labels = labelsOf(deps);
       const part = partOf(

@@ -1,6 +1,7 @@
 /** Members of clusters: founding, machines that come and go, reset, restore, adoption. */
 
 import { z } from 'zod';
+import type { Agents } from '../../agent/serve/agents.ts';
 import { names, truth } from '../../base/body.ts';
 import { duration, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -10,11 +11,14 @@ import { type Membership, membershipChange } from '../../cluster/change/membersh
 import type { FoundingOrders } from '../../cluster/etcd/commands.ts';
 import { type FoundingRecord, foundingForm } from '../../cluster/etcd/record.ts';
 import { foundingStatus } from '../../cluster/etcd/status.ts';
+import type { Roster } from '../../machines/roster.ts';
 import type { AdoptedKeys } from '../../pki/adopted.ts';
 import { ADOPTED, type AdoptedKeyset } from '../../pki/keysets.ts';
 import type { Pki } from '../../pki/pki.ts';
+import { checkMachines } from '../access.ts';
 import { confirmed } from '../confirmed.ts';
 import { confirm, texts, time } from '../contract/contract.ts';
+import { placing } from '../find-machine.ts';
 import { operation } from '../operation.ts';
 import { foundingView } from '../times.ts';
 
@@ -22,13 +26,15 @@ interface Deps {
   readonly founding: FoundingOrders;
   readonly snapshots: Pick<Snapshots, 'order' | 'list' | 'get' | 'verify' | 'read'>;
   readonly membership: Membership;
+  readonly roster: Pick<Roster, 'get'>;
+  readonly agents: Pick<Agents, 'agentCluster'>;
   /** Machine that is being removed from a cluster → what its removal waits for. */
   readonly waiting: (cluster: string) => Readonly<Record<string, string>>;
   readonly pki: Pki;
 }
 
 type FoundingDeps = Pick<Deps, 'founding'>;
-type MembershipDeps = Pick<Deps, 'membership'>;
+type MembershipDeps = Pick<Deps, 'membership' | 'roster' | 'agents'>;
 
 const foundingRecord = foundingForm(time).meta({ id: 'FoundingRecord' });
 const ordered = z.strictObject({ record: foundingRecord });
@@ -102,7 +108,10 @@ export const MEMBERS = [
       }),
       answer: membershipChange,
     },
-    ({ params, body }, deps: MembershipDeps) => deps.membership.add(params.name, body),
+    ({ params, body, principal }, deps: MembershipDeps) => {
+      checkMachines('operate', body.machines, principal, placing(deps));
+      return deps.membership.add(params.name, body);
+    },
   ),
   operation(
     'POST /v1/clusters/:name/remove-node',
@@ -121,8 +130,9 @@ export const MEMBERS = [
       }),
       answer: membershipChange,
     },
-    ({ params, body }, deps: MembershipDeps) => {
+    ({ params, body, principal }, deps: MembershipDeps) => {
       const { drain, ...order } = body;
+      checkMachines('administer', [...order.machines, ...order.replacements], principal, placing(deps));
       if (order.replacements.length > order.machines.length)
         throw new MusterError(
           'E_USAGE',

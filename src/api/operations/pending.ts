@@ -3,9 +3,11 @@ import { z } from 'zod';
 import { MusterError } from '../../base/errors.ts';
 import { parsed } from '../../base/foreign-json.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
+import type { Roster } from '../../machines/roster.ts';
 import { decideAccess, type Principal } from '../access.ts';
 import type { Accounts } from '../accounts/accounts.ts';
 import { listOf, part, time } from '../contract/contract.ts';
+import { placing } from '../find-machine.ts';
 import { partOf } from '../listing.ts';
 import { operation, raw } from '../operation.ts';
 import type { Pending, PendingOrders } from '../pending-orders.ts';
@@ -14,13 +16,14 @@ import { timestamp } from '../times.ts';
 
 interface Deps {
   readonly agents: ServedAgents;
+  readonly roster: Pick<Roster, 'get'>;
   /** Operators, their sessions and tokens. */
   readonly accounts: Accounts;
   /** Where orders wait for a second person; undefined where the site does not ask for one. */
   readonly pending?: PendingOrders | undefined;
 }
 
-type PendingDeps = Pick<Deps, 'pending' | 'accounts' | 'agents'>;
+type PendingDeps = Pick<Deps, 'pending' | 'accounts' | 'agents' | 'roster'>;
 
 const pendingOrder = z
   .strictObject({
@@ -105,7 +108,7 @@ export const PENDING = [
       const grants = deps.accounts.grantsNow(first.name);
       const still = grants && { ...first, grants };
       for (const one of [still, principal]) {
-        const decision = decideAccess(order.route, order.params, one, deps.agents.agentCluster);
+        const decision = decideAccess(order.route, order.params, one, placing(deps));
         if (decision.do === 'answer') continue;
         const why = decision.do === 'refuse' ? decision.text : 'the account is gone';
         throw new MusterError('E_FORBIDDEN', `${one?.name ?? first.name} may not do that: ${why}`);

@@ -8,7 +8,7 @@ import type { ConsoleBoot, Consoles } from '../../machines/console.files.ts';
 import { checkWaits } from '../access.ts';
 import { count, type Parsed, time, word } from '../contract/contract.ts';
 import { boot, stage, verdict } from '../contract/timeline.ts';
-import { findMachine } from '../find-machine.ts';
+import { findMachine, placing } from '../find-machine.ts';
 import { operation } from '../operation.ts';
 import { withTimestamps } from '../times.ts';
 import { type HistoryDeps, machineEvents, verdictView } from '../verdicts.ts';
@@ -122,7 +122,7 @@ export const TIMELINE = [
     },
     async ({ params, query, principal }, deps: ConsoleDeps) => {
       const { name } = findMachine(params.name, deps);
-      checkWaits(principal, name, deps.agents);
+      checkWaits(principal, name, deps.agents, placing(deps));
       const boots = await deps.consoles.boots(name);
       const found = bootNamed(boots, query.boot ?? '0');
       if (found === undefined && query.boot !== undefined)

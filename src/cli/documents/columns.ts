@@ -150,6 +150,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
       color: (item) => COLORS[CONDITIONS[wordOf(item)].tone],
     },
     { heading: 'PROFILE', cell: (item) => item.status.profile ?? machine(item)?.profile },
+    { heading: 'POOL', wide: true, cell: (item) => machine(item)?.pool },
     {
       heading: 'ADDRESS',
       cell: (item) => item.status.lease ?? item.status.seen?.address ?? machine(item)?.addresses?.[0],

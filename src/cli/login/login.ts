@@ -1,6 +1,7 @@
 /** The verbs `muster login`, `logout` and `whoami`. */
 
 import { resolve } from 'node:path';
+import { placesOf } from '../../api/access.ts';
 import type { LoggedInView } from '../../api/contract/accounts.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -131,7 +132,10 @@ export async function logout(io: Io): Promise<number> {
 /** `muster whoami`: prints who the server takes this user for. */
 export async function whoami(options: ServerOptions, io: Io): Promise<number> {
   const { name, by, grants } = await openClient(options, io).ask('GET /v1/whoami');
-  const roles = grants.map(({ role, clusters }) => (clusters ? `${role} (${clusters.join(', ')})` : role));
+  const roles = grants.map((one) => {
+    const places = placesOf(one);
+    return places ? `${one.role} (${places.join(', ')})` : one.role;
+  });
   io.out(`${name} by ${by}: ${roles.join(', ') || 'no role'}\n`);
   return EXIT.ok;
 }

@@ -1,5 +1,5 @@
 /** The verbs of `muster operator` and `muster token`. */
-import type { Grant, Role } from '../../api/access.ts';
+import { type Grant, grantOf, placesOf, type Role } from '../../api/access.ts';
 import type { OperatorView, ShownSession, TokenView } from '../../api/operations/operators.ts';
 import type { Answer } from '../../api/operations.ts';
 import { type ApiClient, openClient, type ServerOptions } from '../client.socket.ts';
@@ -10,17 +10,18 @@ import { timeText } from '../times.ts';
 interface GrantOptions extends ServerOptions {
   readonly role: readonly Role[];
   readonly cluster?: readonly string[];
+  readonly pool?: readonly string[];
 }
 
 interface ListOptions extends ServerOptions {
   readonly output?: string;
 }
 
-const grantsOf = ({ role, cluster }: GrantOptions): readonly Grant[] =>
-  role.map((one) => ({ role: one, ...(cluster && { clusters: cluster }) }));
+const grantsOf = ({ role, cluster, pool }: GrantOptions): readonly Grant[] =>
+  role.map((one) => grantOf(one, { clusters: cluster, pools: pool }));
 
 const grantsText = (grants: readonly Grant[]): string =>
-  grants.map(({ role, clusters }) => (clusters ? `${role}:${clusters.join('+')}` : role)).join(', ');
+  grants.map((one) => [one.role, placesOf(one)?.join('+')].filter(Boolean).join(':')).join(', ');
 
 /** `muster operator add`: makes an account with an invitation, or replaces its roles. */
 export async function add(name: string, options: GrantOptions, io: Io): Promise<number> {

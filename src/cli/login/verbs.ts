@@ -10,6 +10,12 @@ const clusterOption = (): Option =>
     collect,
   );
 
+const poolOption = (): Option =>
+  new Option(
+    '--pool <name>',
+    'only for machines of this pool (repeatable); with --cluster also for it',
+  ).argParser(collect);
+
 export const registerLogin: Register = (program, io, finish) => {
   const login = program
     .command('login')
@@ -95,7 +101,8 @@ const registerOperators: Register = (program, io, finish) => {
       )
       .argument('<name>', 'name of the operator')
       .addOption(roleOption().makeOptionMandatory())
-      .addOption(clusterOption()),
+      .addOption(clusterOption())
+      .addOption(poolOption()),
   ).action(async (name: string, options) =>
     finish(await (await import('./operators.ts')).add(name, options, io)),
   );
@@ -103,6 +110,10 @@ const registerOperators: Register = (program, io, finish) => {
     add,
     ['muster operator add ada --role admin --role auditor', 'make an administrator'],
     ['muster operator add bob --role operator --cluster blue', 'let somebody run one cluster'],
+    [
+      'muster operator add bob --role operator --cluster blue --pool spare',
+      'let somebody also take machines of a pool for it',
+    ],
   );
   const invite = withServer(
     operator
@@ -172,6 +183,7 @@ const registerTokens: Register = (program, io, finish) => {
       .requiredOption('--label <text>', 'what it is for')
       .addOption(roleOption().makeOptionMandatory())
       .addOption(clusterOption())
+      .addOption(poolOption())
       .option('--expires <duration>', 'how long it counts, at most 366d', '30d'),
   ).action(async (name: string, options) =>
     finish(await (await import('./operators.ts')).addToken(name, options, io)),

@@ -16,7 +16,7 @@ export const allowedSomewhere = (grants: readonly Grant[], access: Access): bool
 /** Whether grants allow it: everywhere, or, when a cluster is named, for that cluster. */
 export const allowed = (grants: readonly Grant[], access: Access, cluster?: string): boolean =>
   grants.some(
-    ({ role, clusters }) =>
+    ({ role, clusters, pools }) =>
       ALLOWS[role].includes(access) &&
-      (clusters === undefined || (cluster !== undefined && clusters.includes(cluster))),
+      (clusters === undefined ? pools === undefined : cluster !== undefined && clusters.includes(cluster)),
   );

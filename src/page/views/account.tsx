@@ -15,7 +15,9 @@ type List = Answer<'GET /v1/passkeys'>;
 
 export function Account() {
   const { name, grants } = who.value!;
-  const roles = grants.map(({ role, clusters }) => (clusters ? `${role} of ${clusters.join(', ')}` : role));
+  const roles = grants.map(({ role, clusters = [], pools = [] }) =>
+    [role, [...clusters, ...pools.map((pool) => `pool ${pool}`)].join(', ')].filter(Boolean).join(' of '),
+  );
   return (
     <div class="stack">
       <h1>{name}</h1>

@@ -108,6 +108,7 @@ function MachineFacts({ machine }: { readonly machine: Shown }) {
           <Facts
             facts={[
               ['Hardware addresses', spec.macs.join(', ')],
+              ['Pool', spec.pool],
               ['Serial number', spec.serial],
               ['UUID', spec.uuid],
               ['Profile', status.profile ?? spec.profile],

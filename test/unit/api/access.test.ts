@@ -13,10 +13,10 @@ import {
 import { ROUTES } from '../../../src/api/operations.ts';
 
 const as = (...grants: Grant[]): Principal => ({ name: 'ada', by: 'token', grants });
-const clusterOf = (machine: string): string | undefined => (machine === 'b1' ? 'blue' : undefined);
+const placeOf = (machine: string): string | undefined => (machine === 'b1' ? 'blue' : undefined);
 const route = (access: Access, path: string) => ({ access, path });
 const does = (access: Access, path: string, params: Record<string, string>, who?: Principal) =>
-  decideAccess(route(access, path), params, who, clusterOf).do;
+  decideAccess(route(access, path), params, who, placeOf).do;
 
 describe('a request', () => {
   it('without a log-in is answered only by routes that are open to everybody', () => {
@@ -26,7 +26,7 @@ describe('a request', () => {
 
   it('is answered when the role allows it, and names the roles that do when it does not', () => {
     expect(does('view', '/v1/status', {}, as({ role: 'viewer' }))).toBe('answer');
-    expect(decideAccess(route('operate', '/v1/reload'), {}, as({ role: 'viewer' }), clusterOf)).toEqual({
+    expect(decideAccess(route('operate', '/v1/reload'), {}, as({ role: 'viewer' }), placeOf)).toEqual({
       do: 'refuse',
       text: 'this needs the role operator or admin for the whole site',
     });
@@ -74,10 +74,10 @@ it('no grant allows more than the sum of its roles, and the socket allows every 
         (ROLES[role].allows as readonly Access[]).includes(row.access),
       );
       const open = row.access === 'open';
-      expect(decideAccess(row, {}, as(...grants), clusterOf).do === 'answer').toBe(allowed || open);
+      expect(decideAccess(row, {}, as(...grants), placeOf).do === 'answer').toBe(allowed || open);
     }),
   );
-  for (const row of ROUTES) expect(decideAccess(row, {}, as(...EVERYTHING), clusterOf).do).toBe('answer');
+  for (const row of ROUTES) expect(decideAccess(row, {}, as(...EVERYTHING), placeOf).do).toBe('answer');
 });
 
 it('every route that changes something needs more than the role of a viewer', () => {

@@ -3,7 +3,7 @@ import type http from 'node:http';
 import https from 'node:https';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { decideAccess, type Grant, type Role } from '../../../src/api/access.ts';
+import { decideAccess, type Grant, grantOf, type Role } from '../../../src/api/access.ts';
 import { narrowed } from '../../../src/api/accounts/accounts.ts';
 import { Attempts, networkOf } from '../../../src/api/accounts/attempts.ts';
 import { firstLink } from '../../../src/api/accounts/first-link.ts';
@@ -261,24 +261,26 @@ describe('a token', () => {
   });
 
   it('never gives more than its operator has now', () => {
+    const some = (...names: string[]) =>
+      fc.option(fc.uniqueArray(fc.constantFrom(...names), { minLength: 1 }), { nil: undefined });
     const grants: fc.Arbitrary<Grant> = fc
       .record({
         role: fc.constantFrom<Role>('viewer', 'operator', 'admin', 'auditor'),
-        clusters: fc.option(fc.uniqueArray(fc.constantFrom('blue', 'green'), { minLength: 1 }), {
-          nil: undefined,
-        }),
+        clusters: some('blue', 'green'),
+        pools: some('spare', 'lent'),
       })
-      .map(({ role, clusters }) => ({ role, ...(clusters && { clusters }) }));
-    const clusterOf = (name: string): string | undefined => ({ b: 'blue', g: 'green' })[name];
+      .map(({ role, ...limits }) => grantOf(role, limits));
+    const placeOf = (name: string): string | undefined =>
+      ({ b: 'blue', g: 'green', s: 'pool/spare', l: 'pool/lent' })[name];
     fc.assert(
       fc.property(fc.array(grants), fc.array(grants), fc.constantFrom(...ROUTES), (wanted, had, row) => {
-        for (const name of ['b', 'g', 'blue', 'green']) {
+        for (const name of ['b', 'g', 's', 'l', 'blue', 'green']) {
           const may = (all: readonly Grant[]): boolean =>
             decideAccess(
               row,
               { name, machine: name, cluster: name },
               { name: 'a', by: 'token', grants: all },
-              clusterOf,
+              placeOf,
             ).do === 'answer';
           if (may(narrowed(wanted, had))) expect([may(wanted), may(had)]).toEqual([true, true]);
         }

@@ -21,6 +21,8 @@ test('a grant for one cluster allows nothing elsewhere', () => {
   expect(allowed(grants, 'operate')).toBe(false);
   expect(allowed(grants, 'administer', 'blue')).toBe(false);
   expect(allowed([{ role: 'admin' }], 'administer', 'red')).toBe(true);
+  const spare = [{ role: 'operator', pools: ['spare'] }] as const;
+  expect([allowed(spare, 'operate'), allowed(spare, 'operate', 'blue')]).toEqual([false, false]);
 });
 
 test('work that is called for often is done at once, and then at intervals', () => {

@@ -168,6 +168,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.hooks[].secret.valueFrom.secret': ASKED,
   'Cluster: spec.hooks[].secret.valueFrom.key': ASKED,
   'Cluster: spec.hooks[].ca': ASKED,
+  'Machine: spec.pool': 'test/unit/api/pools.test.ts',
   'Machine: spec.delivery': 'test/unit/cluster/plan/inline.test.ts',
   'config: configTimeout': 'test/unit/pxe/boot/boot.test.ts',
 };
