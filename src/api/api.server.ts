@@ -188,22 +188,20 @@ const byAccount =
   (request, _peer, unused = false) => {
     const { method = '', headers, socket } = request;
     const { cookie, authorization } = headers;
-    const certificate = certified(request, clock.now());
-    const principal = accounts.authenticate({ cookie, authorization, certificate, unused });
+    const credentials = { cookie, authorization, certificate: certified(request, clock.now()), unused };
+    const principal = accounts.authenticate(credentials);
     if (principal !== undefined && socket.remoteAddress !== undefined) accounts.trust(socket.remoteAddress);
     const byCookie = principal?.by === 'session' && authorization === undefined;
     if (isForeign(method, headers, byCookie))
       throw new MusterError('E_FORBIDDEN', 'the request does not come from the page of this server');
-    return principal;
+    return principal ? { principal } : { nobody: () => accounts.nobody(credentials) };
   };
 
 /** The socket is the way in when all else fails: everybody who may open it may do everything. */
 const bySocket =
   ({ actions }: Pick<ApiDeps, 'actions'>): AccessDeps['authenticate'] =>
   (_request, peer) => ({
-    name: actions.actor(peer).user,
-    by: 'socket',
-    grants: EVERYTHING,
+    principal: { name: actions.actor(peer).user, by: 'socket', grants: EVERYTHING },
   });
 
 function closeServer(server: Server): Promise<void> {
@@ -233,14 +231,17 @@ interface ServerDeps {
   readonly actions?: Actions | undefined;
 }
 
+/** Who asks, or why nobody does. */
+type Asker = Pick<ApiRequest, 'principal' | 'nobody'>;
+
 /** How a listener finds out who asks, and what limits that. */
 export interface AccessDeps {
-  /** Undefined: nobody is logged in. `unused`: only looks whether somebody still is. */
+  /** `unused`: only looks whether somebody still is logged in. */
   readonly authenticate: (
     request: http.IncomingMessage,
     peer: PeerCredentials | undefined,
     unused?: boolean,
-  ) => Principal | undefined | Promise<Principal | undefined>;
+  ) => Asker | Promise<Asker>;
   readonly placeOf: PlaceOf;
   /** Times how often a stream is checked: whether its reader may still have it. */
   readonly clock: Pick<Clock, 'after'>;
@@ -338,7 +339,7 @@ async function answer<D extends ServerDeps>(
     let code: string | undefined;
     try {
       if ('error' in who) throw who.error;
-      const limits = access ? permit(route, request, who.principal, access) : {};
+      const limits = access ? permit(route, request, who, access) : {};
       const work = () => route.handler({ ...request, ...who, ...limits }, deps);
       response =
         route.rehearsed && flag(request.query, 'dryRun')
@@ -411,10 +412,9 @@ async function asker(
   request: http.IncomingMessage,
   peer: PeerCredentials | undefined,
   unused = false,
-): Promise<{ readonly principal?: Principal } | { readonly error: unknown }> {
+): Promise<Asker | { readonly error: unknown }> {
   try {
-    const principal = await access?.authenticate(request, peer, unused);
-    return principal ? { principal } : {};
+    return (await access?.authenticate(request, peer, unused)) ?? {};
   } catch (error) {
     return { error };
   }
@@ -429,12 +429,12 @@ async function asker(
 function permit(
   route: Route<never>,
   { params, query }: ApiRequest,
-  principal: Principal | undefined,
+  { principal, nobody }: Asker,
   { placeOf }: AccessDeps,
 ): Pick<ApiRequest, 'within'> {
   const decision = decideAccess(route, params, principal, placeOf);
   if (decision.do === 'authenticate')
-    throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
+    throw nobody?.() ?? new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
   if (decision.do === 'refuse')
     throw new MusterError('E_FORBIDDEN', `${principal?.name} may not do that: ${decision.text}`);
   // A preview gives nothing away.

@@ -25,7 +25,9 @@ export interface ApiRequest {
   readonly address?: string;
   /** Who asks; absent on the listener for monitoring, where nobody logs in. */
   readonly principal?: Principal;
-  /** The clusters to which the answer is limited; absent: everything. */
+  /** Why nobody asks, where somebody could have logged in. */
+  readonly nobody?: () => MusterError;
+  /** The clusters and pools to which the answer is limited; absent: everything. */
   readonly within?: ReadonlySet<string>;
 }
 

@@ -4,7 +4,7 @@ import type { ApiResponse } from './handler.ts';
 
 const PROBLEM_TYPE = 'application/problem+json';
 
-/** The members of RFC 9457 section 3.1, and `code`, `fix`, `errors` of Muster. */
+/** The members of RFC 9457 section 3.1, and `code`, `fix`, `errors`, `reason` of Muster. */
 interface Problem {
   readonly type: string;
   readonly title: string;
@@ -15,6 +15,8 @@ interface Problem {
   readonly fix: string;
   /** All faults, each with its code, path and place. */
   readonly errors: readonly Fault[];
+  /** Which of the causes of `code` it is. */
+  readonly reason?: string;
 }
 
 /**
@@ -35,6 +37,7 @@ export function problemOf(error: unknown, status?: number): Problem {
     code: known.code,
     fix: kind.fix,
     errors: known.faults,
+    ...(known.reason !== undefined && { reason: known.reason }),
   };
 }
 
@@ -68,9 +71,8 @@ export function errorOfProblem(body: string): MusterError | undefined {
   const problem = value as Partial<Problem> | null;
   if (typeof problem !== 'object' || problem === null || typeof problem.code !== 'string') return undefined;
   if (!Object.hasOwn(ERRORS, problem.code) || typeof problem.detail !== 'string') return undefined;
-  return new MusterError(
-    problem.code as ErrorCode,
-    problem.detail,
-    Array.isArray(problem.errors) ? { faults: problem.errors } : {},
-  );
+  return new MusterError(problem.code as ErrorCode, problem.detail, {
+    ...(Array.isArray(problem.errors) && { faults: problem.errors }),
+    ...(typeof problem.reason === 'string' && { reason: problem.reason }),
+  });
 }

@@ -462,6 +462,8 @@ export class MusterError extends Error {
   readonly faults: readonly Fault[];
   /** When the same request may succeed, if that is known. */
   readonly retryAfterSeconds?: number;
+  /** Which of the causes of this error it is, as a word for programs. */
+  readonly reason?: string;
 
   constructor(
     code: ErrorCode,
@@ -470,6 +472,7 @@ export class MusterError extends Error {
       readonly faults?: readonly Fault[];
       readonly cause?: unknown;
       readonly retryAfterSeconds?: number;
+      readonly reason?: string;
     } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -477,6 +480,7 @@ export class MusterError extends Error {
     this.code = code;
     this.faults = options.faults ?? [{ code, message }];
     if (options.retryAfterSeconds !== undefined) this.retryAfterSeconds = options.retryAfterSeconds;
+    if (options.reason !== undefined) this.reason = options.reason;
   }
 
   get kind(): ErrorKind {

@@ -8,10 +8,12 @@ import { orderOf } from '../../src/lab/simulated/documents.files.ts';
 import { type IdentityProvider, openIdentityProvider } from '../identity-provider.ts';
 import { addAuthenticator, afterPages, barriers, openBrowser, openContext, shoot } from './browser.ts';
 import {
+  endSessions,
   firstLogIn,
   flagsFor,
   invited,
   invitedFor,
+  logInAgain,
   openServer,
   PAGE,
   PASSWORD,
@@ -89,6 +91,9 @@ test('an operator adds a passkey and logs in with it, without name and password'
   await page.getByRole('button', { name: 'Add a passkey' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('What you call it').fill('laptop');
+  endSessions(host, 'sophie');
+  await logInAgain(page, 'An operator ended the session');
+  expect(await dialog.getByLabel('What you call it').inputValue()).toBe('laptop');
   await dialog.getByLabel('Password').fill(PASSWORD);
   expect(await barriers(page)).toEqual([]);
   await dialog.getByRole('button', { name: 'Add a passkey' }).click();
@@ -263,6 +268,12 @@ test('a document is edited: a fault is shown in its line, then the difference, t
   await shoot(page, 'document-fault');
   expect(await barriers(page)).toEqual([]);
   await text.fill('apiVersion: muster/v1\nkind: Profile\nmetadata:\n  name: spare\nspec:\n  image: debian\n');
+  endSessions(host, 'adele');
+  await page.getByRole('dialog', { name: 'Log in again' }).waitFor();
+  expect(await text.isVisible()).toBe(false);
+  await shoot(page, 'log-in-again');
+  expect(await barriers(page)).toEqual([]);
+  await logInAgain(page, 'An operator ended the session');
   await page.getByRole('button', { name: 'Check' }).click();
   await page.getByRole('button', { name: 'Apply' }).click();
   await page.getByRole('heading', { name: 'Profile spare' }).waitFor();

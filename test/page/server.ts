@@ -3,6 +3,7 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
+import type { ShownSession } from '../../src/api/operations/operators.ts';
 import { RELEASES } from '../../src/cluster/model/versions.ts';
 import {
   type BootHost,
@@ -68,4 +69,20 @@ export async function setPassword(page: Page): Promise<void> {
   await page.getByLabel('Password', { exact: true }).fill(PASSWORD);
   await page.getByLabel('Password again').fill(PASSWORD);
   await page.getByRole('button', { name: 'Set password and log in' }).click();
+}
+
+/** Ends the sessions of an operator, as an administrator does. */
+export function endSessions(host: BootHost, name: string): void {
+  const sessions = JSON.parse(host.muster('operator', 'sessions', 'ls', '-o', 'json')) as ShownSession[];
+  for (const { id, operator } of sessions)
+    if (operator === name) host.muster('operator', 'sessions', 'end', id);
+}
+
+/** Logs in again over the page, which says why. */
+export async function logInAgain(page: Page, why: string): Promise<void> {
+  const dialog = page.getByRole('dialog', { name: 'Log in again' });
+  await dialog.getByText(why).waitFor();
+  await dialog.getByLabel('Password').fill(PASSWORD);
+  await dialog.getByRole('button', { name: 'Log in', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
 }

@@ -15,7 +15,7 @@ import { PasskeyLogins } from './passkey-logins.ts';
 import type { Passkeys } from './passkeys.ts';
 import type { Asker, Passwords } from './passwords.ts';
 import type { ProviderLogins } from './provider-logins.ts';
-import type { Owner, Sessions } from './sessions.ts';
+import { ENDINGS, type Ending, type Owner, type Sessions } from './sessions.ts';
 
 /**
  * The name of the cookie. Browsers take a cookie with this prefix only over HTTPS and send it only
@@ -82,6 +82,19 @@ export class Accounts {
     return named && principalOf(named.name, 'certificate', named.grants);
   }
 
+  /** Why nobody is logged in with these credentials; its `reason` says it for programs. */
+  nobody({ cookie, authorization, certificate }: Credentials): MusterError {
+    const bearer = bearerIn(authorization);
+    const session = bearer ?? sessionIn(cookie);
+    const why = session === undefined ? certificate && 'certificate' : this.#endingOf(session);
+    if (!why) return new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
+    return new MusterError('E_UNAUTHENTICATED', ENDINGS[why], { reason: why });
+  }
+
+  #endingOf(text: string): Ending {
+    return this.operators.isToken(text) ? 'token' : this.sessions.whyEnded(text);
+  }
+
   /**
    * What a client may take of the listener's connections by its address; one from which somebody
    * logged in counts as a machine does elsewhere.
@@ -146,7 +159,7 @@ export class Accounts {
     this.#attempts.succeeded(address, operator.name);
     await this.operators.setPassword(operator.name, hash);
     await this.passkeys.removeAll(operator.name);
-    await this.sessions.endAll(operator.name);
+    await this.sessions.endAll(operator.name, 'password');
     return this.#begin(operator.name);
   }
 

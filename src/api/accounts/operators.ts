@@ -25,6 +25,9 @@ const MAX_OPERATORS = 1000;
 const MAX_TOKENS = 1000;
 const MAX_GRANTS = 32;
 
+/** What the text of every token begins with. */
+const TOKEN = 'muster_';
+
 const OPERATOR_NAME = /^[a-z0-9][a-z0-9._@-]{0,62}$/;
 
 /** A role, as records and requests have it. */
@@ -266,12 +269,17 @@ export class Operators {
       if (this.#tokens.size >= MAX_TOKENS && this.#hasEnded(token)) await this.#forget(token);
     if (this.#tokens.size >= MAX_TOKENS)
       throw new MusterError('E_USAGE', `there are ${MAX_TOKENS} tokens already`);
-    const text = `muster_${randomText()}`;
+    const text = `${TOKEN}${randomText()}`;
     const id = randomBytes(6).toString('hex');
     const token: OperatorToken = { id, ...order, hash: hashOf(text), createdAt: now };
     await this.#deps.store.commit([{ key: KEYS.operatorToken.key(id), put: tokenText(token) }]);
     this.#tokens.set(token.hash, token);
     return { token, text: new Secret(text) };
+  }
+
+  /** Whether a text looks like a token, also one that has ended. */
+  isToken(text: string): boolean {
+    return text.startsWith(TOKEN);
   }
 
   /** The token with this text, if it has not ended and its operator is still there. */

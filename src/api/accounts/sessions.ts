@@ -4,6 +4,7 @@
  * runs, a session ends by the time that passes, because the clock may be set.
  */
 import { z } from 'zod';
+import { setBounded } from '../../base/aged.ts';
 import type { Clock } from '../../base/clock.ts';
 import { duration, type Millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -22,6 +23,25 @@ const IDLE = duration('1h');
 const NOTE_USE = duration('5m');
 /** The most sessions; beyond that the one that was used longest ago ends. */
 const MAX_SESSIONS = 2_000;
+
+/** Why a session, token or certificate logs nobody in, for the page and the command line. */
+export const ENDINGS = {
+  idle: 'the session ended because it was not used for an hour',
+  over: 'the session ended after 12 hours',
+  ended: 'an operator ended the session',
+  roles: 'the session ended because the roles of the account changed',
+  password: 'the session ended because a new password was set',
+  removed: 'the account was removed',
+  logged_out: 'the session was logged out',
+  displaced: 'the session ended because too many others began after it',
+  unknown: 'this server does not know the session: it ended long ago, or the store was replaced',
+  token: 'the token has ended, or it or its account was removed',
+  certificate: 'no account has the name of the certificate',
+} as const;
+export type Ending = keyof typeof ENDINGS;
+
+/** Why a session ended is known of the last ones, in memory. */
+const MAX_ENDED = 2_000;
 
 /** The owner of a session: an account, by its name, or a user of the identity provider. */
 export type Owner = string | ProviderUser;
@@ -74,6 +94,8 @@ export class Sessions {
   readonly #deps: SessionsDeps;
   /** By hash; the one that was used last comes last. */
   readonly #sessions = new Map<string, Session>();
+  /** Why others ended, by hash. */
+  readonly #ended = new Map<string, Ending>();
 
   constructor(deps: SessionsDeps) {
     this.#deps = deps;
@@ -92,7 +114,7 @@ export class Sessions {
       // A time in the future comes from a clock that was ahead: then nobody knows how old it is.
       const [age, idle] = [now - begun, now - used];
       if (age < 0 || age >= LIFETIME || idle >= IDLE) {
-        await this.#delete(key);
+        await this.#delete(key, idle >= IDLE ? 'idle' : 'over');
         continue;
       }
       const usedAt = (monotonic - Math.max(0, idle)) as Millis;
@@ -115,7 +137,7 @@ export class Sessions {
     this.#sessions.set(key, session);
     for (const oldest of this.#sessions.keys()) {
       if (this.#sessions.size <= MAX_SESSIONS) break;
-      await this.#delete(oldest);
+      await this.#delete(oldest, 'displaced');
     }
     return { text: new Secret(text), until: (session.begun + LIFETIME) as Millis };
   }
@@ -129,8 +151,9 @@ export class Sessions {
     const session = this.#sessions.get(key);
     if (session === undefined) return undefined;
     const now = this.#deps.clock.monotonic();
-    if (hasEnded(session, now)) {
-      void this.#delete(key).catch(() => {});
+    const ending = endingOf(session, now);
+    if (ending !== undefined) {
+      void this.#delete(key, ending).catch(() => {});
       return undefined;
     }
     if (!unused) this.#use(key, session, now);
@@ -151,7 +174,7 @@ export class Sessions {
   user(name: string): ProviderUser | undefined {
     const now = this.#deps.clock.monotonic();
     const found = [...this.#sessions.values()].findLast(
-      (one) => typeof one.owner !== 'string' && one.owner.name === name && !hasEnded(one, now),
+      (one) => typeof one.owner !== 'string' && one.owner.name === name && endingOf(one, now) === undefined,
     );
     return found?.owner as ProviderUser | undefined;
   }
@@ -160,7 +183,7 @@ export class Sessions {
   list(): readonly SessionView[] {
     const now = this.#deps.clock.monotonic();
     return [...this.#sessions]
-      .filter(([, session]) => !hasEnded(session, now))
+      .filter(([, session]) => endingOf(session, now) === undefined)
       .map(([key, { owner, begun, usedAt }]) => ({
         ...{ id: idOf(key), operator: nameOf(owner), begun },
         idle: (now - usedAt) as Millis,
@@ -169,7 +192,12 @@ export class Sessions {
   }
 
   async end(text: string): Promise<void> {
-    if (this.#sessions.has(hashOf(text))) await this.#delete(hashOf(text));
+    if (this.#sessions.has(hashOf(text))) await this.#delete(hashOf(text), 'logged_out');
+  }
+
+  /** Why a text that is no session is none. */
+  whyEnded(text: string): Ending {
+    return this.#ended.get(hashOf(text)) ?? 'unknown';
   }
 
   /**
@@ -180,21 +208,22 @@ export class Sessions {
   async endById(id: string): Promise<SessionView> {
     const view = this.list().find((one) => one.id === id);
     if (view === undefined) throw new MusterError('E_NOT_FOUND', `there is no session "${id}"`);
-    for (const key of [...this.#sessions.keys()]) if (idOf(key) === id) await this.#delete(key);
+    for (const key of [...this.#sessions.keys()]) if (idOf(key) === id) await this.#delete(key, 'ended');
     return view;
   }
 
-  /** Ends all sessions of an operator, whose password or roles have changed. */
-  async endAll(operator: string): Promise<void> {
+  /** Ends all sessions of an operator. */
+  async endAll(operator: string, why: Ending): Promise<void> {
     for (const [key, session] of [...this.#sessions])
-      if (nameOf(session.owner) === operator) await this.#delete(key);
+      if (nameOf(session.owner) === operator) await this.#delete(key, why);
   }
 
   get size(): number {
     return this.#sessions.size;
   }
 
-  async #delete(key: string): Promise<void> {
+  async #delete(key: string, why: Ending): Promise<void> {
+    setBounded(this.#ended, key, why, MAX_ENDED);
     await this.#deps.store.commit([{ key: KEYS.operatorSession.key(key), delete: true }]);
     this.#sessions.delete(key);
   }
@@ -210,5 +239,8 @@ export class Sessions {
 /** What people call a session by; nobody can log in with it. */
 const idOf = (key: string): string => key.slice(0, 12);
 
-const hasEnded = ({ begunAt, usedAt }: Session, now: Millis): boolean =>
-  begunAt + LIFETIME <= now || usedAt + IDLE <= now;
+/** Why a session has ended by the time that passed; undefined while it lasts. */
+function endingOf({ begunAt, usedAt }: Session, now: Millis): Ending | undefined {
+  if (usedAt + IDLE <= now) return 'idle';
+  return begunAt + LIFETIME <= now ? 'over' : undefined;
+}

@@ -141,7 +141,7 @@ export const origin = z.discriminatedUnion('from', [
   z.strictObject({ from: z.literal('api'), revision: z.int() }),
 ]);
 
-/** RFC 9457, with `code`, `fix` and `errors` of Muster. */
+/** RFC 9457, with `code`, `fix`, `errors` and `reason` of Muster. */
 export const problem = z
   .strictObject({
     type: z.string(),
@@ -151,5 +151,9 @@ export const problem = z
     code: z.string().meta({ description: 'A code of docs/errors.md.' }),
     fix: z.string().meta({ description: 'What to do about it.' }),
     errors: z.array(fault).meta({ description: 'All faults.' }),
+    reason: z
+      .string()
+      .optional()
+      .meta({ description: 'Which of the causes of the code it is, such as `idle` of E_UNAUTHENTICATED.' }),
   })
   .meta({ id: 'Problem', description: 'RFC 9457, with a code of the catalogue.' });

@@ -149,8 +149,9 @@ export const OPERATORS = [
         grants,
       }),
     },
-    ({ principal }, _deps: unknown) => {
-      if (principal === undefined) throw new MusterError('E_UNAUTHENTICATED', 'nobody is logged in');
+    ({ principal, nobody }, _deps: unknown) => {
+      if (principal === undefined)
+        throw nobody?.() ?? new MusterError('E_UNAUTHENTICATED', 'nobody is logged in');
       const { name, by, grants } = principal;
       return { name, by, grants };
     },
@@ -181,7 +182,7 @@ export const OPERATORS = [
     async ({ params: { name }, body }, { accounts }: AccountDeps) => {
       const existed = accounts.operators.get(name) !== undefined;
       const made = await accounts.operators.put(name, checkGrants(body.grants));
-      await accounts.sessions.endAll(name);
+      await accounts.sessions.endAll(name, 'roles');
       return reply(operatorView(made), existed ? 200 : 201);
     },
   ),
@@ -196,7 +197,7 @@ export const OPERATORS = [
     async ({ params: { name } }, { accounts }: AccountDeps) => {
       await accounts.operators.remove(name);
       await accounts.passkeys.removeAll(name);
-      await accounts.sessions.endAll(name);
+      await accounts.sessions.endAll(name, 'removed');
       return { name };
     },
   ),

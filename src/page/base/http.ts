@@ -10,23 +10,50 @@ export class Problem extends Error {
   readonly code: string;
   readonly fix: string;
   readonly faults: readonly Fault[];
+  /** Which of the causes of the code it is. */
+  readonly reason: string | undefined;
   constructor(about: {
     status: number;
     code: string;
     detail: string;
     fix?: string;
     errors?: readonly Fault[];
+    reason?: string;
   }) {
     super(about.detail);
     this.status = about.status;
     this.code = about.code;
     this.fix = about.fix ?? '';
     this.faults = about.errors ?? [];
+    this.reason = about.reason;
   }
 }
 
 /** Whether the server refused a request because nobody is logged in: the log-in is shown. */
 export const loggedOut = signal(false);
+/** Why, where a session has ended. */
+export const whyLoggedOut = signal<string | undefined>(undefined);
+/** Whether what was on the screen waits for the next log-in. */
+export const kept = signal(false);
+
+/** Resolves when somebody has logged in again. */
+const loggedIn = (stop: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const end = loggedOut.subscribe((out) => {
+      if (!out) queueMicrotask(settle);
+    });
+    const settle = (): void => {
+      end();
+      resolve();
+    };
+    stop?.addEventListener('abort', () => {
+      end();
+      reject(stop.reason as Error);
+    });
+  });
+
+/** Who is logged in is asked while nobody is. */
+const WHO = '/v1/whoami';
 
 export interface Call {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
@@ -42,7 +69,12 @@ function address(path: string, query: Call['query'] = {}): string {
   return text === '' ? path : `${path}?${text}`;
 }
 
-/** @throws {Problem} when the server refuses, fails, or cannot be reached */
+/**
+ * Sends a request. What is only read while the session ends is read after the next log-in, so that
+ * views stay as they are; an order is given again by the operator alone.
+ *
+ * @throws {Problem} when the server refuses, fails, or cannot be reached
+ */
 export async function request(method: string, path: string, call: Call = {}): Promise<Response> {
   const headers: Record<string, string> = { ...call.headers };
   let body: string | undefined;
@@ -72,21 +104,24 @@ export async function request(method: string, path: string, call: Call = {}): Pr
     });
   }
   if (response.ok) return response;
-  throw await problemOf(response);
+  const problem = await problemOf(response);
+  if (problem.code !== 'E_UNAUTHENTICATED') throw problem;
+  loggedOut.value = true;
+  whyLoggedOut.value = problem.reason && problem.message;
+  if (method !== 'GET' || path === WHO || !kept.value) throw problem;
+  await loggedIn(call.signal);
+  return request(method, path, call);
 }
 
 async function problemOf(response: Response): Promise<Problem> {
   const { status } = response;
   const text = await response.text();
-  let problem: Problem;
   try {
     const { detail, title, ...rest } = JSON.parse(text) as { detail?: string; title: string; code: string };
-    problem = new Problem({ ...rest, status, detail: sentence(detail ?? title) });
+    return new Problem({ ...rest, status, detail: sentence(detail ?? title) });
   } catch {
-    problem = new Problem({ status, code: '', detail: `The server answered with status ${status}.` });
+    return new Problem({ status, code: '', detail: `The server answered with status ${status}.` });
   }
-  if (problem.code === 'E_UNAUTHENTICATED') loggedOut.value = true;
-  return problem;
 }
 
 /** Begins a text with a capital letter, unless it begins with a name, path or field. */

@@ -3,7 +3,7 @@ import { signal } from '@preact/signals';
 import type { EventView } from '../../api/times.ts';
 import { after } from './clock.ts';
 import { Frames } from './frames.ts';
-import { askUntil, loggedOut, Problem, request } from './http.ts';
+import { askUntil, Problem, request } from './http.ts';
 
 /** Whether what is shown is up to date. */
 export const link = signal<'connecting' | 'live' | 'lost'>('connecting');
@@ -38,7 +38,7 @@ export async function followEvents(stop: AbortSignal): Promise<void> {
         for (const listener of listeners) listener(event);
       }
     } catch (error) {
-      if (stop.aborted || loggedOut.value) return;
+      if (stop.aborted) return;
       if (error instanceof Problem && error.status === 403) return;
     }
     link.value = 'lost';

@@ -1,7 +1,7 @@
 /** Who is logged in. */
 import { signal } from '@preact/signals';
 import type { Access, Principal } from '../../api/access.ts';
-import { ask, loggedOut, Problem } from './http.ts';
+import { ask, kept, loggedOut, Problem, whyLoggedOut } from './http.ts';
 import { allowed, allowedSomewhere } from './may.ts';
 
 /** Undefined: not known yet. */
@@ -9,15 +9,17 @@ export const who = signal<Principal | undefined>(undefined);
 /** The server could not be asked who is logged in. */
 export const startFault = signal<Problem | undefined>(undefined);
 
+/** @throws {Problem} when the server cannot be asked and somebody was logged in */
 export async function learnWho(): Promise<void> {
   startFault.value = undefined;
   try {
     who.value = await ask('GET /v1/whoami');
     loggedOut.value = false;
+    kept.value = true;
   } catch (error) {
-    who.value = undefined;
-    if (error instanceof Problem && error.status !== 401) startFault.value = error;
-    else loggedOut.value = true;
+    if (!(error instanceof Problem) || error.status === 401) loggedOut.value = true;
+    else if (who.value === undefined) startFault.value = error;
+    else throw error;
   }
 }
 
@@ -33,6 +35,8 @@ export async function redeem(invitation: string, password: string): Promise<void
 
 export async function logOut(): Promise<void> {
   await ask('POST /v1/logout');
+  kept.value = false;
+  whyLoggedOut.value = undefined;
   who.value = undefined;
   loggedOut.value = true;
 }

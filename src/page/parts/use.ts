@@ -4,7 +4,7 @@ import { type Args, requestOf } from '../../api/contract/request.ts';
 import type { Answer, OperationKey } from '../../api/operations.ts';
 import type { EventView } from '../../api/times.ts';
 import { coalesce, every, now } from '../base/clock.ts';
-import { askUntil } from '../base/http.ts';
+import { askUntil, Problem } from '../base/http.ts';
 import { gap, onEvent } from '../base/live.ts';
 
 export interface Fetched<T> {
@@ -81,7 +81,8 @@ export function useOrder(): {
     try {
       await work();
     } catch (thrown) {
-      setError(thrown);
+      // The log-in says it, and the order may be given again after it.
+      if (!(thrown instanceof Problem && thrown.code === 'E_UNAUTHENTICATED')) setError(thrown);
     }
     setBusy(false);
   }, []);

@@ -1,9 +1,9 @@
 /** The log-in: by password, by passkey, by identity provider, or with an invitation. */
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Answer } from '../../api/operations.ts';
-import { ask } from '../base/http.ts';
+import { ask, whyLoggedOut } from '../base/http.ts';
 import { canUsePasskeys, logInWithPasskey } from '../base/passkeys.ts';
-import { logIn, redeem } from '../base/session.ts';
+import { learnWho, logIn, redeem } from '../base/session.ts';
 import { TextField } from '../parts/field.tsx';
 import { PasskeysElsewhere, ProblemNote } from '../parts/note.tsx';
 import { useOrder } from '../parts/use.ts';
@@ -16,7 +16,21 @@ const REFUSED: Readonly<Record<string, string>> = {
   E_LOGIN_LIMIT: 'Too many log-ins failed from this address. Wait a minute.',
 };
 
-function OtherWays({ refused }: { readonly refused: string | undefined }) {
+/** Why a log-in is asked for, where a session has ended. */
+const Why = () =>
+  whyLoggedOut.value === undefined ? null : (
+    <p class="note warn" role="status">
+      {whyLoggedOut.value}.
+    </p>
+  );
+
+interface WaysProps {
+  readonly refused: string | undefined;
+  /** The identity provider is asked in another tab, because this one keeps what was typed. */
+  readonly stays?: boolean;
+}
+
+function OtherWays({ refused, stays = false }: WaysProps) {
   const [ways, setWays] = useState<Answer<'GET /v1/login'>>({});
   useEffect(() => void ask('GET /v1/login').then(setWays, () => {}), []);
   const { busy, error, run } = useOrder();
@@ -37,11 +51,68 @@ function OtherWays({ refused }: { readonly refused: string | undefined }) {
       )}
       <ProblemNote error={error} />
       {ways.provider && (
-        <button type="button" onClick={() => location.assign('/v1/login/provider')}>
-          Log in with {ways.provider.name}
+        <button
+          type="button"
+          onClick={() => {
+            if (stays) window.open('/v1/login/provider', '_blank', 'noopener');
+            else location.assign('/v1/login/provider');
+          }}
+        >
+          Log in with {ways.provider.name} {stays && '(in another tab)'}
         </button>
       )}
     </>
+  );
+}
+
+/**
+ * The log-in over a page whose session ended. The page is hidden below, as it was, and is shown
+ * again when somebody logged in, here or in another tab.
+ */
+export function LogInAgain({ name }: { readonly name: string }) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const [operator, setOperator] = useState(name);
+  const [password, setPassword] = useState('');
+  const { busy, error, run } = useOrder();
+  const open = (): void => dialog.current?.showModal();
+  useEffect(() => {
+    const before = document.activeElement;
+    const look = (): void => void learnWho().catch(() => {});
+    open();
+    window.addEventListener('focus', look);
+    return () => {
+      window.removeEventListener('focus', look);
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
+  return (
+    <dialog ref={dialog} class="log-in" aria-labelledby="log-in-again" onClose={open}>
+      <h1 id="log-in-again">Log in again</h1>
+      <Why />
+      <p>What you typed is kept.</p>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run(() => logIn(operator, password));
+        }}
+      >
+        <TextField label="Name" value={operator} set={setOperator} autocomplete="username" required />
+        <TextField
+          label="Password"
+          type="password"
+          value={password}
+          set={setPassword}
+          autocomplete="current-password"
+          required
+          autoFocus
+        />
+        <ProblemNote error={error} />
+        <button type="submit" class="primary" disabled={busy}>
+          Log in
+        </button>
+      </form>
+      <OtherWays refused={undefined} stays />
+    </dialog>
   );
 }
 
@@ -75,6 +146,7 @@ export function LogIn({
       <h1>
         <img src={new URL('../icon.svg', import.meta.url).href} alt="" width="32" height="32" /> Muster
       </h1>
+      {invitation === undefined && <Why />}
       {invitation !== undefined && <p>Welcome. Choose a password, with which you log in from now on.</p>}
       <form onSubmit={submit}>
         {invitation === undefined && (

@@ -16,7 +16,7 @@ import { Documents } from './documents.tsx';
 import { Audit, Events } from './events.tsx';
 import { Fleet } from './fleet.tsx';
 import { Keys } from './keys.tsx';
-import { LogIn } from './log-in.tsx';
+import { LogIn, LogInAgain } from './log-in.tsx';
 import { Machine } from './machine.tsx';
 import { Register } from './register.tsx';
 
@@ -73,9 +73,21 @@ export function Page() {
         </button>
       </main>
     );
-  if (loggedOut.value) return <LogIn invitation={undefined} refused={refused} used={() => {}} />;
-  if (who.value === undefined) return <Loading what="the page" />;
-  return <Frame key={who.value.name} />;
+  if (who.value === undefined)
+    return loggedOut.value ? (
+      <LogIn invitation={undefined} refused={refused} used={() => {}} />
+    ) : (
+      <Loading what="the page" />
+    );
+  // What somebody typed is there again after the log-in, and nobody reads it meanwhile.
+  return (
+    <>
+      <div class={loggedOut.value ? 'gone' : 'whole'}>
+        <Frame key={who.value.name} />
+      </div>
+      {loggedOut.value && <LogInAgain name={who.value.name} />}
+    </>
+  );
 }
 
 function Frame() {

@@ -98,6 +98,58 @@ describe('an operator', () => {
     expect(await codeOf(client().call('POST', '/v1/login', { body }))).toBe('E_LOGIN');
   });
 
+  it('learns by a stable word why nobody is logged in any more', async () => {
+    const why = (session?: string): Promise<string | undefined> =>
+      client(session)
+        .call('GET', '/v1/machines')
+        .then(
+          () => 'answered',
+          (error: MusterError) => {
+            expect(error.code).toBe('E_UNAUTHENTICATED');
+            return error.reason;
+          },
+        );
+    const grants: Grant[] = [{ role: 'viewer' }];
+    const begin = () => operator('ada', ...grants);
+    const call = (method: string, path: string, json?: object) =>
+      world.client.call(method, path, json && { body: { json } });
+    const ends: Readonly<Record<string, (session: string) => unknown>> = {
+      ended: async () => {
+        for (const { id } of world.deps.accounts.sessions.list()) await call('DELETE', `/v1/sessions/${id}`);
+      },
+      roles: () => call('PUT', '/v1/operators/ada', { grants }),
+      password: async () => {
+        const { text } = await world.deps.accounts.operators.invite('ada');
+        await client().call('POST', '/v1/invitation', {
+          body: { json: { invitation: text.reveal(), password: PASSWORD } },
+        });
+      },
+      logged_out: (session) => client(session).call('POST', '/v1/logout'),
+      idle: () => world.clock.advance(millis(3_600_000)),
+      over: (session) => {
+        for (let hour = 0; hour < 12; hour += 0.5) {
+          world.deps.accounts.sessions.owner(session);
+          world.clock.advance(millis(1_800_000));
+        }
+      },
+      removed: () => call('DELETE', '/v1/operators/ada'),
+    };
+    for (const [reason, end] of Object.entries(ends)) {
+      const session = await begin();
+      expect(await why(session)).toBe('answered');
+      await end(session);
+      expect(await why(session)).toBe(reason);
+    }
+    expect([await why(), await why('invented')]).toEqual([undefined, 'unknown']);
+    await begin();
+    const json = { operator: 'ada', label: 't', grants, expires: '1d' };
+    const { id, token } = await world.client.call<{ id: string; token: string }>('POST', '/v1/tokens', {
+      body: { json },
+    });
+    await call('DELETE', `/v1/tokens/${id}`);
+    expect(await why(token)).toBe('token');
+  });
+
   it('is named by the security log, with the log-ins that were refused', async () => {
     const session = await operator('ada', { role: 'operator' });
     await client(session).call('POST', '/v1/reload');

@@ -55,7 +55,8 @@ it('an operator ends one session or all of a person, and restarts do not bring t
   await expect(sessions.endById(id)).rejects.toMatchObject({ code: 'E_NOT_FOUND' });
   const again = await start();
   expect([one, two].map(({ text }) => again.owner(text.reveal())?.owner)).toEqual([ALICE, undefined]);
-  await again.endAll('oidc+alice');
+  await again.endAll('oidc+alice', 'removed');
+  expect([one, two].map(({ text }) => again.whyEnded(text.reveal()))).toEqual(['removed', 'unknown']);
   expect((await start()).list()).toEqual([]);
 });
 
