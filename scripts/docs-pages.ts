@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { AGENT_ROUTES } from '../src/agent/wire/protocol.ts';
 import { ACCESS, type Access, ROLES, type Role, TAKES } from '../src/api/access.ts';
+import { CONCERNS } from '../src/api/concerns.ts';
 import { ROUTES } from '../src/api/operations.ts';
 import { PLACES, PORTS } from '../src/api/ports.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
@@ -10,6 +11,7 @@ import { METRICS } from '../src/base/metrics.ts';
 import { examplesOf } from '../src/cli/register.ts';
 import { SERVE_SETTINGS, type ServeSetting } from '../src/cli/serve/options.ts';
 import { FOUNDING_STEPS } from '../src/cluster/etcd/steps.ts';
+import { CLUSTER_CONDITIONS } from '../src/cluster/health/condition.ts';
 import { EVENT_KINDS } from '../src/events/event.ts';
 import { ignitionPages } from '../src/ignition/reference.ts';
 import { CONDITIONS, type ConditionTone } from '../src/machines/condition.ts';
@@ -132,11 +134,25 @@ export function metricsPage(): string {
 
 export function conditionsPage(): string {
   return (
-    generatedFrom('src/machines/condition.ts') +
-    '# Conditions of machines\n\nEach machine has one condition: what is so of it now. `muster get machines`, `muster explain`, the fleet, racks and the card of a machine on the page, the event `machine.condition` and the metric `muster_machine_conditions` use the same word; the worst comes first. Only what was heard within its time is green.\n\n' +
+    generatedFrom('src/machines/condition.ts, src/cluster/health/condition.ts and src/api/concerns.ts') +
+    '# Conditions, and what needs an operator\n\n## Conditions of machines\n\nEach machine has one condition: what is so of it now. `muster get machines`, `muster explain`, the fleet, racks and the card of a machine on the page, the event `machine.condition` and the metric `muster_machine_conditions` use the same word; the worst comes first. Only what was heard within its time is green.\n\n' +
     table(
       ['condition', 'colour', 'meaning'],
       Object.entries(CONDITIONS).map(([word, { tone, about }]) => [code(word), TONE_NAMES[tone], about]),
+    ) +
+    '\n## Conditions of clusters\n\n`muster get clusters` and the page show one word for each cluster. Muster looks at the health of every founded cluster once a minute; `muster cluster status NAME` looks now.\n\n' +
+    table(
+      ['condition', 'colour', 'meaning'],
+      Object.entries(CLUSTER_CONDITIONS).map(([word, { tone, about }]) => [
+        code(word),
+        TONE_NAMES[tone],
+        about,
+      ]),
+    ) +
+    '\n## What needs an operator\n\n`muster status` and the overview of the page say that all is well, with what was looked at and when, or list these, the worst first, each with its next step. The event `site.concern` says when one began and ended (`machine.condition` for machines), the metric `muster_concerns` counts them, and the alert rules of `examples/observability` fire by their level. `urgent`: something does not work, or is about to stop; `soon`: it works, and needs a hand.\n\n' +
+    table(
+      ['kind', 'level', 'meaning'],
+      Object.entries(CONCERNS).map(([kind, { level, about }]) => [code(kind), level, about]),
     )
   );
 }

@@ -8,7 +8,8 @@ import type { Mac } from '../base/mac.ts';
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
 import type { ImageOf } from '../cluster/change/roll/images.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
-import type { FoundingRecord } from '../cluster/etcd/founding.ts';
+import { type ClusterCondition, clusterConditionOf } from '../cluster/health/condition.ts';
+import type { HealthWatch } from '../cluster/health/health-watch.ts';
 import type { Reason } from '../events/event.ts';
 import { type Condition, conditionOf } from '../machines/condition.ts';
 import type { Member, Roster } from '../machines/roster.ts';
@@ -26,22 +27,13 @@ interface Deps {
   readonly leases: LeaseBook;
   readonly preview: RunningBootService;
   readonly founding: FoundingOrders;
+  /** The last look at the health of each cluster. */
+  readonly checked: Pick<HealthWatch, 'recent'>;
   readonly imageOf: ImageOf;
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'of'>;
   readonly agents: ServedAgents;
 }
-
-const CLUSTER_STATES = [
-  'incomplete',
-  'not-founded',
-  'founding',
-  'founded',
-  'changing',
-  'restoring',
-  'reset',
-] as const;
-export type ClusterState = (typeof CLUSTER_STATES)[number];
 
 /** The condition of a machine as the API shows it. */
 export type ShownCondition = WithTimestamps<Condition, 'silentSince'>;
@@ -49,6 +41,8 @@ export type ShownCondition = WithTimestamps<Condition, 'silentSince'>;
 export interface Outlook {
   /** For a machine: what is so of it now. */
   readonly condition?: ShownCondition;
+  /** For a cluster: what is so of it now. */
+  readonly health?: ClusterCondition;
   /** For a machine: why it would be held if it booted now. */
   readonly outlook?: Reason;
   /**
@@ -65,8 +59,8 @@ export interface Outlook {
   readonly image?: ReturnType<ImageOf>;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
-  /** For an image: whether the asset store has all of its files. For a cluster: its stage. */
-  readonly state?: 'complete' | 'incomplete' | ClusterState;
+  /** For an image: whether the asset store has all of its files. */
+  readonly state?: 'complete' | 'incomplete';
 }
 
 /** The outlook of a machine. */
@@ -147,19 +141,11 @@ export const imageOutlook = (spec: ImageSpec, { preview }: Pick<Deps, 'preview'>
 /** The outlook of a cluster; empty for one without Kubernetes, which has no stages. */
 export function clusterOutlook(
   name: string,
-  { catalog, founding }: Pick<Deps, 'catalog' | 'founding'>,
-): Outlook {
+  { catalog, founding, checked }: Pick<Deps, 'catalog' | 'founding' | 'checked'>,
+): Pick<Outlook, 'health'> {
   if (catalog.get('Cluster', name)?.document.spec.kubernetes === undefined) return {};
-  return { state: founding.isComplete(name) ? stateOf(founding.record(name)) : 'incomplete' };
-}
-
-function stateOf(record: FoundingRecord | undefined): ClusterState {
-  if (record === undefined) return 'not-founded';
-  if (record.reset) return 'reset';
-  if (record.restoring) return 'restoring';
-  if (!record.founded) return 'founding';
-  const changing = record.replacing !== undefined || Object.keys(record.leaving ?? {}).length > 0;
-  return changing ? 'changing' : 'founded';
+  const [isComplete, record] = [founding.isComplete(name), founding.record(name)];
+  return { health: clusterConditionOf(isComplete, record, checked.recent(name)) };
 }
 
 /** Images that a Profile names and whose files are incomplete; `muster status` warns of them. */

@@ -3,6 +3,7 @@
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
 import type { ImageOf } from '../cluster/change/roll/images.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
+import type { HealthWatch } from '../cluster/health/health-watch.ts';
 import type { Inventories } from '../machines/inventories.ts';
 import type { KnownMachine } from '../machines/machine.ts';
 import type { Member, Roster } from '../machines/roster.ts';
@@ -34,6 +35,7 @@ interface Deps {
   readonly inventories: Inventories;
   readonly preview: RunningBootService;
   readonly founding: FoundingOrders;
+  readonly checked: Pick<HealthWatch, 'recent'>;
   readonly imageOf: ImageOf;
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'of'>;
@@ -42,7 +44,16 @@ interface Deps {
 
 export type ShownDeps = Pick<
   Deps,
-  'catalog' | 'roster' | 'inventories' | 'preview' | 'agents' | 'builds' | 'imageOf' | 'leases' | 'founding'
+  | 'catalog'
+  | 'roster'
+  | 'inventories'
+  | 'preview'
+  | 'agents'
+  | 'builds'
+  | 'imageOf'
+  | 'leases'
+  | 'founding'
+  | 'checked'
 >;
 
 /** What documents say of a machine: its profile, named or selected, and the cluster it is in. */

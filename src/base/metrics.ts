@@ -132,6 +132,11 @@ export const METRICS = {
     help: 'Machines, by condition: what is so of them now.',
     labels: ['condition'],
   },
+  muster_concerns: {
+    type: 'gauge',
+    help: "What needs an operator now, by kind and level ('urgent' or 'soon'); `muster status` lists it.",
+    labels: ['concern', 'level'],
+  },
   muster_reports_total: {
     type: 'counter',
     help: "Reports of machines, by step and outcome: 'believed', 'repeated' or the reason of a refusal.",

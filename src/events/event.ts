@@ -54,6 +54,8 @@ export const EVENT_KINDS = {
   'machine.held': 'A machine is held; the reason says how to release it.',
   'machine.condition':
     'A machine became silent, off or failing, or is so no more (docs/conditions.md); the fields say which.',
+  'site.concern':
+    'Something began to need an operator, or needs one no more; `muster status` lists what does. Machines have `machine.condition`.',
   'machine.conflict': 'Two machines claim one identity.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",

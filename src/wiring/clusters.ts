@@ -23,6 +23,7 @@ import { createEtcdLooks, type EtcdLooks } from '../cluster/health/etcd-looks.ts
 import { type EtcdWatch, startEtcdWatch } from '../cluster/health/etcd-watch.ts';
 import { createHealth, type Health } from '../cluster/health/health.ts';
 import { type HealthMetrics, measureHealth } from '../cluster/health/health-metrics.ts';
+import { watchHealth } from '../cluster/health/health-watch.ts';
 import { startApprover } from '../cluster/joining/approver.ts';
 import { startNodeKeeper } from '../cluster/joining/node-keeper.ts';
 import { startQuarantineKeeper } from '../cluster/joining/quarantine-keeper.ts';
@@ -129,6 +130,8 @@ export async function openClusters(
     clock,
     newId: () => randomBytes(4).toString('hex'),
   });
+  const checked = watchHealth({ founder, clusters, health, clock, log });
+  closing.defer(() => checked.close());
   const credentials = { clusters, pki, events, recorded: founder.recorded };
 
   /** Opens the agents' listener, which also serves the registry of container images. */
@@ -156,7 +159,7 @@ export async function openClusters(
     opened(() => agents.close());
   };
   return {
-    ...{ founding, snapshots, health, membership, watch },
+    ...{ founding, snapshots, health, checked, membership, watch },
     engine: changes.engine,
     ...{ changes: changes.orders, imageOf: changes.imageOf, laterKeys: changes.laterKeys },
     builds: changes.builds,

@@ -11,6 +11,7 @@ import type { ProviderLogins } from '../api/accounts/provider-logins.ts';
 import { openSessions } from '../api/accounts/sessions.ts';
 import { createActions } from '../api/actions.ts';
 import { type ApiDeps, startApi } from '../api/api.server.ts';
+import { type ConcernDeps, overviewOf, watchConcerns } from '../api/concern-watch.ts';
 import type { Daemon } from '../api/daemon.ts';
 import { pageRoutes } from '../api/page.files.ts';
 import { PendingOrders } from '../api/pending-orders.ts';
@@ -23,6 +24,7 @@ import { startTraces } from '../diagnosis/trace-export.ts';
 import { acceptMachine } from '../machines/accept.ts';
 import { watchConditions } from '../machines/condition-watch.ts';
 import { openExports } from '../pki/exported.ts';
+import { readSpace, reserveOf } from '../pxe/assets/space.files.ts';
 import { hostArchive } from './backup.files.ts';
 import type { Boot, CloseListener } from './boot.ts';
 import type { Clusters } from './clusters.ts';
@@ -53,8 +55,15 @@ export async function listenToOperators(
   let shown = tls;
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
-  watchEvents(options, common, state, opened);
   const page = operatorsListen && pageRoutes();
+  const deps = operatorDeps(options, common, state, boot, clusters, {
+    daemon,
+    accounts,
+    page: operatorsListen && pageOf(operatorsListen, operatorsName),
+    pageAuthority: () => shown?.fingerprint,
+    endings,
+  });
+  watchEvents(options, common, state, deps, opened);
   const api = await startApi({
     listen: {
       socket,
@@ -62,13 +71,7 @@ export async function listenToOperators(
       ...(operatorsListen && tls && { https: { ...operatorsListen, ...tls } }),
     },
     ...(page && { page }),
-    deps: operatorDeps(options, common, state, boot, clusters, {
-      daemon,
-      accounts,
-      page: operatorsListen && pageOf(operatorsListen, operatorsName),
-      pageAuthority: () => shown?.fingerprint,
-      endings,
-    }),
+    deps,
   });
   opened(() => api.close());
   if (tls === undefined || operatorsListen === undefined) return;
@@ -106,7 +109,10 @@ export function operatorDeps(
   state: State,
   boot: Boot,
   clusters: Clusters,
-  shown: Pick<ApiDeps, 'daemon' | 'accounts' | 'page' | 'pageAuthority' | 'endings'>,
+  {
+    endings,
+    ...shown
+  }: Pick<ApiDeps, 'daemon' | 'accounts' | 'page' | 'pageAuthority'> & Pick<ConcernDeps, 'endings'>,
 ): ApiDeps {
   const { clock, log, metrics, systemCalls } = common;
   const {
@@ -130,6 +136,21 @@ export function operatorDeps(
     consoles,
   } = state;
   const quarantine = { roster, identities: agents.identities, events, clock };
+  const pending = options.requireSecondPerson ? new PendingOrders(clock) : undefined;
+  const exports = openExports({ store, pki, clock });
+  const concerns: ConcernDeps = {
+    ...{ daemon: shown.daemon, catalog, preview: boot.service, roster, exports, endings },
+    waits: (machine) => agents.waits(machine),
+    laterKeys: clusters.laterKeys,
+    founding: clusters.founding,
+    checked: clusters.checked,
+    late: (cluster) => clusters.snapshots.late(cluster),
+    waiting: () => pending?.list().length ?? 0,
+    async space() {
+      const space = await readSpace(options.state);
+      return { free: space.free, reserve: reserveOf(space) };
+    },
+  };
   return {
     ...shown,
     systemCalls,
@@ -143,7 +164,8 @@ export function operatorDeps(
     kubelets: () => kubeletsIn(artifacts),
     events,
     security,
-    pending: options.requireSecondPerson ? new PendingOrders(clock) : undefined,
+    pending,
+    overview: () => overviewOf(concerns),
     actions: createActions({ acting, events, security, userName: openUserNames(), clock }),
     accept: (name, choices) =>
       acceptMachine({ catalog, roster, events, inventories: agents.inventories }, name, choices),
@@ -155,7 +177,7 @@ export function operatorDeps(
     hostBackup: { life, archive: hostArchive(options, { clock }, { store, assets }) },
     ...{ changes: clusters.changes, imageOf: clusters.imageOf, laterKeys: clusters.laterKeys },
     builds: clusters.builds,
-    health: clusters.health,
+    ...{ health: clusters.health, checked: clusters.checked },
     etcdSpace: clusters.watch,
     membership: clusters.membership,
     waiting: clusters.waiting,
@@ -169,7 +191,7 @@ export function operatorDeps(
     resolved: clusters.resolved,
     secrets: { given, users: secretUsers },
     pki,
-    exports: openExports({ store, pki, clock }),
+    exports,
     resealSnapshots: () => snapshotFiles.rewrap(),
     agents,
     metrics,
@@ -187,6 +209,7 @@ function watchEvents(
   { otlpEndpoint, localWebhooks }: ServeOptions,
   { clock, log, metrics }: Common,
   { catalog, events, given, roster, agents }: State,
+  { overview }: Pick<ApiDeps, 'overview'>,
   opened: (close: CloseListener) => void,
 ): void {
   const uncount = countBoots(events, metrics);
@@ -194,6 +217,8 @@ function watchEvents(
   const waits = (machine: string) => agents.waits(machine);
   const unwatch = watchConditions({ roster, waits, events, metrics, clock });
   opened(async () => unwatch());
+  const unconcern = watchConcerns({ overview, events, metrics, clock, log });
+  opened(async () => unconcern());
   const secret = (name: string, key: string) => given.value(name, key);
   const endWebhooks = startWebhooks({
     catalog,

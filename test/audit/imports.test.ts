@@ -111,7 +111,12 @@ test('a file imports only from its own room and from rooms to the left', () => {
 });
 
 /** What the page takes from the server besides types: pure files that import only types. */
-const SHARED = ['src/api/contract/request.ts', 'src/base/duration.ts', 'src/machines/condition.ts'];
+const SHARED = [
+  'src/api/contract/request.ts',
+  'src/base/duration.ts',
+  'src/machines/condition.ts',
+  'src/cluster/health/condition.ts',
+];
 
 test('the page imports only types, its client, how ages are written and words of state from other rooms, and no other room imports the page', () => {
   const ofPage = (file: string | undefined): boolean => file?.startsWith('src/page/') ?? false;

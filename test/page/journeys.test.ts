@@ -51,6 +51,11 @@ test('an operator logs in with the one-time link and sees machines boot as it ha
     .waitFor();
   await shoot(page, 'fleet');
   expect(await barriers(page)).toEqual([]);
+  await page.getByRole('link', { name: 'Overview', exact: true }).click();
+  await page.getByRole('list', { name: 'What needs an operator' }).waitFor();
+  await page.getByText('only this host has').first().waitFor();
+  await shoot(page, 'overview');
+  expect(await barriers(page)).toEqual([]);
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.getByRole('button', { name: 'Log in', exact: true }).waitFor();
   await shoot(page, 'log-in');

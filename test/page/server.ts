@@ -62,6 +62,7 @@ export async function firstLogIn(context: BrowserContext, link: string): Promise
   await page.goto(link);
   await setPassword(page);
   await page.getByText('live', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'Fleet', exact: true }).click();
   return page;
 }
 

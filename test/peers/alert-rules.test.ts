@@ -114,6 +114,18 @@ const FIRING: Readonly<Record<string, Case>> = {
     { instance: 'boot1' },
     '3 machines on boot1 are held.',
   ],
+  MusterUrgent: [
+    { [`muster_concerns{concern="cluster-fails",level="urgent",${ON}}`]: '2x10' },
+    6,
+    { instance: 'boot1', concern: 'cluster-fails' },
+    '2 things of kind cluster-fails on boot1 do not work.',
+  ],
+  MusterNeedsAttention: [
+    { [`muster_concerns{concern="warning",level="soon",${ON}}`]: '1x70' },
+    61,
+    { instance: 'boot1', concern: 'warning' },
+    '1 things of kind warning on boot1 need an operator.',
+  ],
   MusterMachinesBad: [
     { [`muster_machine_conditions{condition="silent",${ON}}`]: '2x20' },
     16,

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { agentOfMachine } from '../../cluster/change/agents/builds.ts';
 import { imagesOfMachine } from '../../cluster/change/roll/images.ts';
+import { CLUSTER_CONDITIONS, type ClusterWord } from '../../cluster/health/condition.ts';
 import { CONDITIONS, type ConditionWord } from '../../machines/condition.ts';
 import { statusForm } from '../../machines/machine.ts';
 import { API_VERSION, KINDS, type Kind } from '../../resources/kinds.ts';
@@ -58,15 +59,14 @@ const outlook = {
   lease: z.string().optional().meta({ description: 'The address of its lease.' }),
 };
 
-const CLUSTER_STATE = [
-  'incomplete',
-  'not-founded',
-  'founding',
-  'founded',
-  'changing',
-  'restoring',
-  'reset',
-] as const;
+/** What is so of a cluster now. */
+const clusterCondition = z
+  .strictObject({
+    word: z.enum(Object.keys(CLUSTER_CONDITIONS) as ClusterWord[]),
+    text: z.string().optional(),
+    checkedAt: z.string().optional(),
+  })
+  .meta({ id: 'ClusterCondition', description: 'What is so of the cluster now (docs/conditions.md).' });
 const from = { origin: origin.optional() };
 
 const metadata = KINDS.Machine.shape.metadata;
@@ -92,7 +92,7 @@ export const SHOWN = {
   Cluster: shown(
     'Cluster',
     KINDS.Cluster.shape.spec,
-    z.strictObject({ ...from, state: z.enum(CLUSTER_STATE).optional() }),
+    z.strictObject({ ...from, health: clusterCondition.optional() }),
   ),
   Profile: shown('Profile', KINDS.Profile.shape.spec, z.strictObject(from)),
   // A machine that was only seen has no document.

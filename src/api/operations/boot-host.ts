@@ -1,34 +1,28 @@
 /** The boot host itself: status, backups, the description of this API, and monitoring. */
 import { z } from 'zod';
-import type { EndingWatch } from '../../agent/serve/ending-watch.ts';
 import type { Metrics } from '../../base/metrics.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
-import type { LaterKeys } from '../../cluster/change/later-keys.ts';
-import type { Exports } from '../../pki/exported.ts';
-import type { RunningBootService } from '../../pxe/decide/boot-service.ts';
+import { CLUSTER_CONDITIONS, type ClusterWord } from '../../cluster/health/condition.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import type { Life } from '../../store/life.ts';
+import type { Overview } from '../concern-watch.ts';
+import { CONCERNS, type ConcernCode } from '../concerns.ts';
 import { fault, on, raw as rawType, time } from '../contract/contract.ts';
 import type { Daemon } from '../daemon.ts';
 import { text } from '../handler.ts';
 import { operation, raw } from '../operation.ts';
-import { incompleteImages } from '../outlook.ts';
 import { timestamp } from '../times.ts';
 
 interface Deps {
   readonly catalog: LiveCatalog;
-  readonly preview: RunningBootService;
   /** Backups of this boot host, and the life of its store. */
   readonly hostBackup: {
     readonly life: Life;
     /** The archive of a backup; it is secret. */
     readonly archive: (wanted: { readonly assets: boolean }) => AsyncIterable<Uint8Array>;
   };
-  readonly laterKeys: Pick<LaterKeys, 'accept' | 'warnings'>;
-  /** CAs and certificates that end soon. */
-  readonly endings: Pick<EndingWatch, 'warnings'>;
-  /** Which keys operators have a copy of. */
-  readonly exports: Exports;
+  /** Gathers what needs an operator now. */
+  readonly overview: () => Promise<Overview>;
   /** Where operators log in, `https://HOST:PORT`; undefined without an HTTPS listener. */
   readonly page?: string | undefined;
   /** The SHA-256 fingerprint of the CA of that listener, if it is Muster's own. */
@@ -37,6 +31,13 @@ interface Deps {
 }
 
 const check = z.strictObject({ name: z.string(), ok: z.boolean(), detail: z.string().optional() });
+const concern = z.strictObject({
+  code: z.enum(Object.keys(CONCERNS) as ConcernCode[]),
+  level: z.enum(['urgent', 'soon']),
+  subject: z.string(),
+  text: z.string(),
+  fix: z.string(),
+});
 const life = z.strictObject({ life: z.int(), state: z.string(), detail: z.string().optional() });
 const plain = (about: string) => rawType('text/plain', about);
 
@@ -51,7 +52,7 @@ export const BOOT_HOST = [
     'GET /v1/status',
     {
       access: 'view',
-      summary: 'Shows version, readiness, and the faults of the configuration directory.',
+      summary: 'Shows version, readiness, and what needs an operator, the worst first.',
       answer: z
         .strictObject({
           version: z.string(),
@@ -59,31 +60,33 @@ export const BOOT_HOST = [
           page: z.strictObject({ url: z.string(), authority: z.string().optional() }).optional(),
           ready: z.boolean(),
           checks: z.array(check),
+          concerns: z.array(concern),
+          checked: z
+            .strictObject({
+              machines: z.int(),
+              clusters: z.array(
+                z.strictObject({
+                  name: z.string(),
+                  condition: z.enum(Object.keys(CLUSTER_CONDITIONS) as ClusterWord[]),
+                  checks: z.int(),
+                  at: z.string().optional(),
+                }),
+              ),
+            })
+            .meta({ description: 'What was looked at; `checks` is 0 where no look is recent.' }),
           faults: z.array(fault),
           warnings: z.array(fault),
           incompleteImages: z.array(z.string()),
         })
         .meta({ id: 'Status' }),
     },
-    async (
-      _asked,
-      deps: Pick<
-        Deps,
-        'daemon' | 'page' | 'pageAuthority' | 'catalog' | 'exports' | 'endings' | 'laterKeys' | 'preview'
-      >,
-    ) => ({
+    async (_asked, deps: Pick<Deps, 'daemon' | 'page' | 'pageAuthority' | 'catalog' | 'overview'>) => ({
       version: deps.daemon.version,
       startedAt: timestamp(deps.daemon.startedAt),
       ...(deps.page !== undefined && { page: { url: deps.page, authority: deps.pageAuthority() } }),
       ...deps.daemon.readiness(),
       faults: deps.catalog.faults(),
-      warnings: [
-        ...(await deps.exports.warnings()),
-        ...deps.endings.warnings(),
-        ...deps.laterKeys.warnings(),
-        ...deps.catalog.warnings(),
-      ],
-      incompleteImages: incompleteImages(deps),
+      ...(await deps.overview()),
     }),
   ),
   operation(

@@ -5,6 +5,7 @@ import type { Shown } from '../../api/shown.ts';
 import type { EventView, Timestamp } from '../../api/times.ts';
 import { systemClock } from '../../base/clock.ts';
 import { spanText } from '../../base/duration.ts';
+import { CLUSTER_CONDITIONS } from '../../cluster/health/condition.ts';
 import { actorText } from '../../events/actor.ts';
 import { CONDITIONS, type ConditionTone, type ConditionWord } from '../../machines/condition.ts';
 import type {
@@ -58,7 +59,9 @@ function agentText({ status: { agent, build } }: Shown): string | undefined {
 }
 
 const stateColor = ({ status }: Shown): Color | undefined =>
-  status.state === 'incomplete' || status.state === 'reset' ? 'yellow' : undefined;
+  status.state === 'incomplete' ? 'yellow' : undefined;
+const healthColor = ({ status: { health } }: Shown): Color | undefined =>
+  health && COLORS[CLUSTER_CONDITIONS[health.word].tone];
 
 const age = (since: Timestamp | undefined): string | undefined =>
   since === undefined ? undefined : spanText(millisSince(since, systemClock.now()));
@@ -116,7 +119,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
     { heading: 'ENDPOINT', cell: (item) => cluster(item).kubernetes?.endpoint },
     { heading: 'CONTROL PLANES', cell: (item) => cluster(item).kubernetes?.controlPlanes.join(',') },
     { heading: 'WORKERS', cell: (item) => cluster(item).kubernetes?.workers?.length },
-    { heading: 'STATE', cell: (item) => item.status.state, color: stateColor },
+    { heading: 'CONDITION', cell: (item) => item.status.health?.word, color: healthColor },
     { heading: 'CONFIG', wide: true, cell: (item) => Object.keys(cluster(item).config ?? {}).join(',') },
     ORIGIN,
     LABELS,

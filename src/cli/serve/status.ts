@@ -1,5 +1,7 @@
 /** The verbs `muster status`, `muster reload` and `muster version`. */
 
+import type { Overview } from '../../api/concern-watch.ts';
+import type { Concern, ConcernCode } from '../../api/concerns.ts';
 import type { Readiness } from '../../api/daemon.ts';
 import { type Fault, MusterError } from '../../base/errors.ts';
 import { VERSION } from '../../base/version.ts';
@@ -7,6 +9,7 @@ import { openClient, type ServerOptions } from '../client.socket.ts';
 import { type Color, painted } from '../color.ts';
 import { EXIT, faultLine, faultsText, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
+import { timeText } from '../times.ts';
 
 interface Options extends ServerOptions {
   readonly output?: string;
@@ -20,10 +23,20 @@ interface Status extends Readiness {
   readonly page?: { readonly url: string; readonly authority?: string };
   /** Images that a Profile names and whose files are not all here. */
   readonly incompleteImages: readonly string[];
+  /** What needs an operator, the worst first. */
+  readonly concerns: readonly Concern[];
+  readonly checked: Overview['checked'];
 }
 
 /** The most warnings that are listed; further warnings are only counted. */
 const WARNINGS_SHOWN = 20;
+/** Lists of their own, with places in documents, show these. */
+const LISTED: ReadonlySet<ConcernCode> = new Set([
+  'boot-host',
+  'document-fault',
+  'image-incomplete',
+  'warning',
+]);
 
 /**
  * `muster status`: shows what is wrong, then the server's checks. Exit code 1 when the server is
@@ -36,6 +49,22 @@ export async function status(options: Options, io: Io): Promise<number> {
   else if (format === 'yaml') io.out(yamlText(value));
   else io.out(statusText(value, io.color));
   return value.ready ? EXIT.ok : EXIT.failure;
+}
+
+/** What was looked at, e.g. `12 machines; blue is ready by 83 checks at 12:00:00`. */
+function checkedText({ machines, clusters }: Status['checked']): string {
+  const looked = clusters.map(
+    ({ name, condition, checks, at }) =>
+      `${name} is ${condition}${at === undefined ? '' : ` by ${checks} checks at ${timeText(at)}`}`,
+  );
+  return [`${machines} ${machines === 1 ? 'machine' : 'machines'}`, ...looked].join('; ');
+}
+
+/** Whether all is well, or how much needs an operator. */
+function concernsText({ concerns, checked }: Status): string {
+  if (concerns.length === 0) return `all is well: ${checkedText(checked)}`;
+  const urgent = concerns.filter(({ level }) => level === 'urgent').length;
+  return `${urgent} urgent, ${concerns.length - urgent} that can wait: ${checkedText(checked)}`;
 }
 
 const pageText = ({ url, authority }: NonNullable<Status['page']>): string =>
@@ -56,8 +85,14 @@ export function statusText(value: Status, color: boolean): string {
   const more = warnings.length - WARNINGS_SHOWN;
   return [
     `muster ${value.version}: ${state}\n`,
+    `${concernsText(value)}\n`,
     ...(value.page ? [pageText(value.page)] : []),
     ...failed.map((check) => line('WAIT', 'red', checkText(check))),
+    ...value.concerns
+      .filter(({ code }) => !LISTED.has(code))
+      .map(({ level, subject, text, fix }) =>
+        line(level, level === 'urgent' ? 'red' : 'yellow', `${subject}: ${text}\n  ${fix}`),
+      ),
     ...faults.map((fault) => line('fault', 'red', faultLine(fault))),
     ...incompleteImages.map((name) =>
       line(

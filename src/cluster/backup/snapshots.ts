@@ -7,7 +7,7 @@ import type { AgentFacts } from '../../agent/wire/facts.ts';
 import type { PlanLine } from '../../agent/wire/plan.ts';
 import type { AgentSnapshots } from '../../agent/wire/protocol.ts';
 import type { Clock } from '../../base/clock.ts';
-import { duration, type Millis } from '../../base/duration.ts';
+import { duration, type Millis, spanText } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import { beforeChange } from '../../base/rehearsal.ts';
@@ -90,6 +90,11 @@ export interface Snapshots {
    */
   order(cluster: string): { readonly id: string };
   list(cluster: string): Promise<SnapshotList>;
+  /**
+   * Why the newest snapshot of a founded cluster is older than twice what its setting asks for;
+   * undefined when it is not, or nothing is asked for.
+   */
+  late(cluster: string): string | undefined;
   /** @throws {MusterError} E_NOT_FOUND when there is no such snapshot */
   get(cluster: string, id: string): Promise<Snapshot>;
   /** @throws {MusterError} E_SNAPSHOT when it cannot be read to its end */
@@ -113,6 +118,7 @@ export function createSnapshots(deps: SnapshotsDeps): Snapshots {
     },
     order: (cluster) => rounds.order(cluster),
     list: (cluster) => rounds.list(cluster),
+    late: (cluster) => rounds.late(cluster),
     get: (cluster, id) => rounds.get(cluster, id),
     verify: (snapshot) => deps.files.verify(snapshot),
     read: (snapshot) => deps.files.read(snapshot),
@@ -320,6 +326,18 @@ class SnapshotRounds {
       ...(failed && { failed }),
       ...(due !== undefined && { due }),
     };
+  }
+
+  late(cluster: string): string | undefined {
+    const every = this.#deps.setting(cluster)?.every;
+    const record = this.#founding(cluster);
+    if (every === undefined || !record?.founded || record.reset) return undefined;
+    const newest = this.#newest.get(cluster);
+    const age = this.#deps.clock.now() - Math.max(newest ?? 0, record.founded.at);
+    if (age <= 2 * duration(every)) return undefined;
+    const failed = this.#failed.get(cluster);
+    const last = newest === undefined ? 'it has none' : `the newest is ${spanText(age as Millis)} old`;
+    return `snapshots are asked for every ${every}: ${last}${failed ? `; the last attempt failed: ${failed.text}` : ''}`;
   }
 
   close(): Promise<void> {

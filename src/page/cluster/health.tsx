@@ -66,7 +66,7 @@ function Assembly({
     <>
       <p>
         {record?.founded ? (
-          <Badge tone="good">founded {moment(record.founded.at)}</Badge>
+          <Badge tone="calm">founded {moment(record.founded.at)}</Badge>
         ) : record ? (
           <Badge tone="busy">founding since {moment(record.openedAt)}</Badge>
         ) : (

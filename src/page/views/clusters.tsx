@@ -1,5 +1,6 @@
 /** All clusters, and one cluster. */
 import type { Shown } from '../../api/shown.ts';
+import { CLUSTER_CONDITIONS } from '../../cluster/health/condition.ts';
 import type { ClusterSpec } from '../../resources/kinds.ts';
 
 import { place } from '../base/place.ts';
@@ -7,20 +8,10 @@ import { Change } from '../cluster/change.tsx';
 import { Health, Members } from '../cluster/health.tsx';
 import { Snapshots } from '../cluster/snapshots.tsx';
 import { allRows } from '../fleet/machines.ts';
-import type { Tone } from '../fleet/row.ts';
 import { Badge, Link } from '../parts/badge.tsx';
 import { commands, Empty, Loading, ProblemNote } from '../parts/note.tsx';
 import { openTab, Tabs } from '../parts/tabs.tsx';
 import { useResource } from '../parts/use.ts';
-
-const STATES: Readonly<Record<string, Tone>> = {
-  founded: 'good',
-  founding: 'busy',
-  changing: 'busy',
-  restoring: 'warn',
-  reset: 'warn',
-  incomplete: 'warn',
-};
 
 const aboutClusters = ({ subject, kind }: { readonly subject: string; readonly kind: string }): boolean =>
   subject.startsWith('Cluster/') || kind.startsWith('cluster.');
@@ -53,6 +44,14 @@ function AllClusters() {
   );
 }
 
+/** What is so of the cluster now; what is wrong, as its title. */
+const HealthBadge = ({ health }: { readonly health: Shown['status']['health'] }) =>
+  health ? (
+    <span title={health.text ?? CLUSTER_CONDITIONS[health.word].about}>
+      <Badge tone={CLUSTER_CONDITIONS[health.word].tone}>{health.word}</Badge>
+    </span>
+  ) : null;
+
 function ClusterCard({ cluster: { metadata, spec, status } }: { readonly cluster: Shown }) {
   const { kubernetes } = (spec ?? {}) as ClusterSpec;
   const machines = allRows.value.filter((row) => row.cluster === metadata.name);
@@ -63,7 +62,7 @@ function ClusterCard({ cluster: { metadata, spec, status } }: { readonly cluster
         <Link to={['clusters', metadata.name]}>{metadata.name}</Link>
       </h2>
       <p>
-        {status.state && <Badge tone={STATES[status.state] ?? 'calm'}>{status.state}</Badge>}{' '}
+        <HealthBadge health={status.health} />{' '}
         {kubernetes ? `Kubernetes ${kubernetes.version}` : 'without Kubernetes'}
       </p>
       <p class="dim">
@@ -102,9 +101,7 @@ function OneCluster({ name }: { readonly name: string }) {
     <>
       <header class="head">
         <h1>{name}</h1>
-        {value.status.state && (
-          <Badge tone={STATES[value.status.state] ?? 'calm'}>{value.status.state}</Badge>
-        )}
+        <HealthBadge health={value.status.health} />
         {kubernetes && (
           <span class="dim">
             Kubernetes {kubernetes.version} at {kubernetes.endpoint}

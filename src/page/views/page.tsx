@@ -18,6 +18,7 @@ import { Fleet } from './fleet.tsx';
 import { Keys } from './keys.tsx';
 import { LogIn, LogInAgain } from './log-in.tsx';
 import { Machine } from './machine.tsx';
+import { Overview } from './overview.tsx';
 import { Register } from './register.tsx';
 
 interface View {
@@ -34,6 +35,7 @@ interface View {
 }
 
 const VIEWS: readonly View[] = [
+  { path: 'overview', label: 'Overview', access: 'view', view: Overview },
   { path: 'fleet', label: 'Fleet', access: 'view', view: Fleet, part: true },
   { path: 'machines', label: 'Fleet', access: 'view', view: Machine, of: 'fleet', part: true },
   { path: 'register', label: 'Register', access: 'view', view: Register, count: () => unknownCount.value },

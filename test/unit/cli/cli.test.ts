@@ -471,11 +471,13 @@ describe('events', () => {
 
 describe('the server', () => {
   it('is asked for its status and version', async () => {
-    expect((await muster('status')).out).toBe('muster 1.2.3: ready\nok   store: open\n');
+    expect((await muster('status')).out).toBe(
+      'muster 1.2.3: ready\nall is well: 1 machine\nok   store: open\n',
+    );
     world.ready = false;
     expect(await muster('status')).toMatchObject({
       code: 1,
-      out: expect.stringContaining('not ready\nWAIT store'),
+      out: expect.stringContaining('not ready\n1 urgent, 0 that can wait: 1 machine\nWAIT store'),
     });
     expect((await muster('version')).out).toMatch(/^muster [0-9.]+\nserver 1\.2\.3 \(node [0-9.]+\)\n$/);
     expect(await run(['version'], { socket: '/nowhere/s' })).toMatchObject({ code: 0 });
@@ -501,7 +503,7 @@ describe('the server', () => {
     expect(await muster('reload')).toMatchObject({ code: 1, err: expect.stringMatching(/bad\.yaml:1:1: /) });
     // Once, with its place.
     expect((await muster('status')).out).toMatch(
-      /^muster 1\.2\.3: ready, with reservations\nfault [^\n]*bad\.yaml:1:1: [^\n]*\nok +store: open\n$/,
+      /^muster 1\.2\.3: ready, with reservations\n0 urgent, 1 that can wait: 1 machine\nfault [^\n]*bad\.yaml:1:1: [^\n]*\nok +store: open\n$/,
     );
   });
 });

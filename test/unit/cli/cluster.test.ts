@@ -66,7 +66,7 @@ test('the same as JSON and YAML, with provenance beside it', async () => {
 
 test('clusters are listed with what a person decided of them', async () => {
   const { out } = await muster('get', 'clusters');
-  expect(out).toMatch(/^NAME +KUBERNETES +ENDPOINT +CONTROL PLANES +WORKERS +STATE$/m);
+  expect(out).toMatch(/^NAME +KUBERNETES +ENDPOINT +CONTROL PLANES +WORKERS +CONDITION$/m);
   expect(out).toMatch(/^blue +1\.36 +api\.blue\.test +cp1 +2 +not-founded$/m);
 });
 

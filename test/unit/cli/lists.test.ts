@@ -100,12 +100,14 @@ describe('status', () => {
     lacking.add('a'.repeat(64));
     const { code, out } = await muster('status');
     expect(code).toBe(0);
-    expect(out).toMatch(/^muster 1\.2\.3: ready, with reservations\nimage small is incomplete/);
+    expect(out).toMatch(
+      /^muster 1\.2\.3: ready, with reservations\n0 urgent, \d+ that can wait: \d+ machines; red is incomplete\nimage small/,
+    );
     expect(out).toMatch(/\nok +store: open\n$/);
   });
 
   it('lists what is wrong before what is well, in colours on a terminal only', () => {
-    const status = {
+    const status: Parameters<typeof statusText>[0] = {
       version: '1',
       ready: false,
       checks: [
@@ -115,8 +117,26 @@ describe('status', () => {
       faults: [],
       warnings: [],
       incompleteImages: [],
+      concerns: [
+        { code: 'boot-host', level: 'urgent', subject: 'boot host', text: 'store: disk full', fix: 'x' },
+        {
+          ...{ code: 'cluster-fails', level: 'urgent', subject: 'Cluster/blue' },
+          ...{ text: 'etcd m1: it has an alarm', fix: 'muster cluster reclaim-space blue' },
+        },
+      ],
+      checked: { machines: 3, clusters: [{ name: 'blue', condition: 'founding', checks: 0 }] },
     };
-    expect(statusText(status, false)).toBe('muster 1: not ready\nWAIT store: disk full\nok   networks\n');
+    expect(statusText(status, false)).toBe(
+      [
+        'muster 1: not ready',
+        '2 urgent, 0 that can wait: 3 machines; blue is founding',
+        'WAIT store: disk full',
+        'urgent Cluster/blue: etcd m1: it has an alarm',
+        '  muster cluster reclaim-space blue',
+        'ok   networks',
+        '',
+      ].join('\n'),
+    );
     expect(statusText(status, true)).toContain('\x1b[31mWAIT\x1b[0m store');
   });
 });
