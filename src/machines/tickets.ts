@@ -51,6 +51,12 @@ export function createTickets(keys: () => readonly Uint8Array[]): Tickets {
   };
 }
 
+/**
+ * Why an own address is no sign of the machine: none of its document's hardware addresses holds a
+ * lease of Muster's now, or other hardware answers for the address.
+ */
+export type HardwareDoubt = 'no_lease' | 'other_hardware';
+
 /** What is known about a boot session when its machine asks for a certificate. */
 export interface TicketFacts {
   readonly session: TicketOf;
@@ -73,6 +79,8 @@ export interface TicketFacts {
    * and its configuration name. Never the address that asked.
    */
   readonly addresses: ReadonlySet<string>;
+  /** Why nothing shows that the machine itself asks from one of these addresses. */
+  readonly doubt: (address: string) => HardwareDoubt | undefined;
   /** The tier that counts for the machine in this boot. */
   readonly trust: Trust;
   /** CAs whose TPMs count for the machine, PEM; without any, every TPM does. */
@@ -87,6 +95,10 @@ export const TICKET_REFUSALS = {
   not_accepted: 'The machine has no document, or is of no cluster.',
   foreign_address:
     "The request came from an address that is not this machine's. If it is, list it under the machine's spec.addresses.",
+  no_lease:
+    "No hardware address of the machine's document holds a lease of Muster's now, and its tier of trust is segment. Let its system take its address by DHCP, or write `trust: approved`.",
+  other_hardware:
+    "Hardware that the machine's document does not list answers for this address, and its tier of trust is segment. If it is the machine's (a bond, another port), list it under the machine's spec.macs.",
   too_late: `The ticket was not redeemed within ${TICKET_LIFETIME / 60_000} minutes; a new boot has a new one.`,
   other_key:
     'Another key has a certificate for this ticket already: two systems asked in the name of one machine.',
@@ -117,7 +129,7 @@ export type Asker =
    * `known`: it has the ticket of its boot, or asks from an address of its machine. `unknown`: the
    * session has no ticket, and the address is not known to be the machine's.
    */
-  | { readonly is: 'known' | 'unknown' };
+  | { readonly is: 'known' | 'unknown'; readonly doubt?: HardwareDoubt | undefined };
 
 /**
  * Judges session, ticket and address of a request. The ticket's age is judged later, because it
@@ -131,8 +143,10 @@ export function judgeTicket(
   if (facts.ticketed && !given.fits) return { refused: 'ticket_wrong' };
   if (!facts.current) return { refused: 'session_over' };
   if (!facts.accepted) return { refused: 'not_accepted' };
-  const own = facts.addresses.has(given.address);
-  if (!facts.ticketed) return { is: own ? 'known' : 'unknown' };
-  if (!own) return { refused: 'foreign_address' };
-  return facts.age === undefined ? { refused: 'ticket_wrong' } : { is: 'known' };
+  if (!facts.addresses.has(given.address))
+    return facts.ticketed ? { refused: 'foreign_address' } : { is: 'unknown' };
+  if (facts.ticketed && facts.age === undefined) return { refused: 'ticket_wrong' };
+  const doubt = facts.doubt(given.address);
+  // Where another server gives the addresses, an operator looks at whoever is not known.
+  return doubt && !facts.ticketed ? { is: 'unknown' } : { is: 'known', doubt };
 }

@@ -98,6 +98,7 @@ export function createBoot(
     consoles,
     leasedAddresses,
     leaseHolder,
+    neighbour: outside.neighbour,
     inventories: agents.inventories,
     dataDiskOf: (machine) => releases.of(agents.agentCluster(machine) ?? '')?.machines.get(machine)?.dataDisk,
   });

@@ -146,7 +146,7 @@ export async function openClusters(
       laterKeys: changes.laterKeys,
       addresses: () => networks().map(({ serverAddress }) => formatIpv4(serverAddress)),
       ticketed: boot.service.ticketed,
-      ...{ ownAddresses: boot.service.ownAddresses, keepsDataKey: boot.service.keepsDataKey },
+      ...{ isAt: boot.service.isAt, keepsDataKey: boot.service.keepsDataKey },
       configuration: boot.service.configurationFiles,
       ...boot.agentPeers,
       planned: (machine, poll) => {

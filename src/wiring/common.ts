@@ -14,6 +14,7 @@ import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { createKubes } from '../cluster/kube.socket.ts';
 import type { startVault } from '../pki/vault-key.files.ts';
 import type { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import type { neighbour } from '../pxe/neighbours.files.ts';
 import type { openSqliteStore } from '../store/sqlite.files.ts';
 
 export interface Common {
@@ -36,6 +37,7 @@ export interface Outside {
   readonly openDatagrams: typeof openDatagrams;
   readonly addresses: () => ReturnType<typeof hostAddresses>;
   readonly indexOf: typeof interfaceIndex;
+  readonly neighbour: typeof neighbour;
   readonly createGateways: typeof createGateways;
   readonly createKubes: typeof createKubes;
   readonly createStoredValues: typeof createStoredValues;

@@ -8,6 +8,7 @@ import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import { createKubes } from '../cluster/kube.socket.ts';
 import { startVault } from '../pki/vault-key.files.ts';
 import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import { neighbour } from '../pxe/neighbours.files.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
 import type { Outside } from './common.ts';
 
@@ -18,6 +19,7 @@ export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'
   openDatagrams,
   addresses: hostAddresses,
   indexOf: interfaceIndex,
+  neighbour,
   createGateways,
   createKubes,
   createStoredValues,

@@ -144,6 +144,7 @@ describe('where Muster gives the addresses', () => {
 /** Makes the host at `vic` another machine, which takes a lease. */
 async function become(address: string, mac: Mac): Promise<void> {
   ip('-n', 'vic', '-4', 'addr', 'flush', 'dev', 'eth0');
+  ip('-n', 'vic', 'link', 'set', 'eth0', 'address', mac);
   ip('-n', 'vic', 'route', 'replace', 'default', 'dev', 'eth0');
   expect(await takeLease(rig, 'vic', mac)).toBe(address);
 }
@@ -163,6 +164,7 @@ async function boot(address: string, mac: Mac) {
 describe('where another server gives the addresses', () => {
   beforeAll(async () => {
     rig = await Rig.open(PROXY_MODE + MACHINES);
+    ip('-n', 'vic', 'link', 'set', 'eth0', 'address', W1_MAC);
     ip('-n', 'vic', 'addr', 'add', '10.77.0.21/24', 'dev', 'eth0');
   });
   afterAll(() => rig.close());

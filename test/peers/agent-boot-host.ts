@@ -175,8 +175,7 @@ export async function open(
     addresses: () => ['10.77.0.1', LOOPBACK],
     keepsDataKey: () => true,
     // All machines of the test send from loopback.
-    ownAddresses: (machine) =>
-      new Set([...base.boot.ownAddresses(machine), ...(elsewhere ? [] : [LOOPBACK])]),
+    isAt: (machine, address) => base.boot.isAt(machine, address) || (!elsewhere && address === LOOPBACK),
     configuration: base.boot.configurationFiles,
     ticketed: (session) => {
       const facts = base.boot.ticketed(session);

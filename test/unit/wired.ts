@@ -42,6 +42,7 @@ export function wired(given: Wished) {
     openDatagrams: () => ({ datagrams: nodeDatagrams, kernel: undefined }),
     addresses: () => addresses,
     indexOf: () => 1,
+    neighbour: () => 'host',
     createGateways: () => () => gatewayOf(nobody),
     createKubes:
       () =>

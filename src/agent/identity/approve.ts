@@ -87,7 +87,7 @@ export async function approveMachine(
   }
   const facts = deps.ticketed(key.facts.session.id);
   if (facts?.current !== true) return refuse(`${machine} booted again meanwhile; look at its console again`);
-  const asked: Asked = { ...key, facts, asker: key.known ? 'known' : 'unknown' };
+  const asked: Asked = { ...key, facts, asker: key.known ? 'known' : 'unknown', doubt: undefined };
   const decision = decideRedeem((await knownOf(deps, asked)).facts);
   if (decision.do !== 'hold' || decision.hold !== 'approval')
     return refuse(

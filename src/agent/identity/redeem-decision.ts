@@ -3,13 +3,15 @@
  * Pure. Session, ticket and address were judged before ({@link
  * import('../../machines/tickets.ts').judgeTicket}).
  */
-import type { TicketRefusal } from '../../machines/tickets.ts';
+import type { HardwareDoubt, TicketRefusal } from '../../machines/tickets.ts';
 import type { TrustTier } from '../../machines/trust.ts';
 
 /** What is known of the key, the machine and the asker when the decision is made. */
 export interface RedeemFacts {
   /** See `Asker` in tickets.ts. */
   readonly asker: 'known' | 'unknown';
+  /** Why its address is no sign that the asker is the machine. */
+  readonly doubt: HardwareDoubt | undefined;
   /**
    * The asker is known, and the documents of the session were first served longer ago than a ticket
    * is valid.
@@ -82,6 +84,10 @@ const approved = ({ holder, tpm }: RedeemFacts): boolean =>
 /** The request is from the TPM that is known for the machine. */
 const withKnownTpm = ({ tpm }: RedeemFacts): boolean => tpm.pinned && tpm.shown === 'proven';
 
+/** At tier segment a new key without the known TPM rests on the hardware that asks. */
+const restsOnHardware = (facts: RedeemFacts): boolean =>
+  facts.tier === 'segment' && facts.holder !== 'same' && !withKnownTpm(facts);
+
 const RULES: readonly Rule[] = [
   {
     rule: 'a machine in quarantine gets nothing',
@@ -122,6 +128,16 @@ const RULES: readonly Rule[] = [
     rule: 'a TPM opens a challenge first, at every tier',
     when: ({ tpm }) => tpm.shown === 'unproven',
     decision: { do: 'hold', hold: 'tpm' },
+  },
+  {
+    rule: 'at tier segment the machine has taken a lease',
+    when: (facts) => restsOnHardware(facts) && facts.doubt === 'no_lease',
+    decision: refuse('no_lease'),
+  },
+  {
+    rule: 'at tier segment a new key comes from the hardware that the document lists',
+    when: (facts) => restsOnHardware(facts) && facts.doubt === 'other_hardware',
+    decision: refuse('other_hardware'),
   },
   {
     rule: 'while there is an alarm nobody gets a certificate, except with the TPM that others lacked',

@@ -12,6 +12,7 @@ import type { EventSink, Reason } from '../../events/event.ts';
 import type { Roster } from '../../machines/roster.ts';
 import {
   ALARMING,
+  type HardwareDoubt,
   judgeTicket,
   TICKET_LIFETIME,
   TICKET_REFUSALS,
@@ -82,7 +83,8 @@ export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<
   const fits =
     facts !== undefined && request.ticket !== undefined && deps.tickets.fits(facts.session, request.ticket);
   const asker = judgeTicket(facts, { fits, address });
-  const known = 'is' in asker && asker.is === 'known';
+  const doubt = 'is' in asker ? asker.doubt : undefined;
+  const known = 'is' in asker && asker.is === 'known' && doubt === undefined;
   const refuse = (why: TicketRefusal, more = '', pinned = false): Promise<never> =>
     refused(deps, { facts, address, alarms: known && alarming(why, pinned) }, why, more);
   if ('refused' in asker || facts === undefined)
@@ -93,7 +95,9 @@ export async function redeem(deps: RedeemDeps, request: RedeemRequest): Promise<
   const pin = key.pin();
   const tpm = tpmShown(deps, { facts, pin }, request);
   if (!tpm.ok) return refuse(tpm.why, tpm.text);
-  const asked: Asked = { facts, address, asker: asker.is, key, pin, tpm: tpm.facts };
+  // An operator is shown whether the address is a sign of the machine.
+  const is = facts.trust.tier === 'approved' && doubt !== undefined ? 'unknown' : asker.is;
+  const asked: Asked = { facts, address, asker: is, doubt, key, pin, tpm: tpm.facts };
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const found = await knownOf(deps, asked);
     const decision = decideRedeem(found.facts);
@@ -118,6 +122,7 @@ export interface Asked {
   readonly facts: TicketFacts;
   readonly address: string;
   readonly asker: 'known' | 'unknown';
+  readonly doubt: HardwareDoubt | undefined;
   readonly key: PublicKey;
   readonly pin: string;
   readonly tpm: TpmFacts;
@@ -131,7 +136,7 @@ interface Known {
 
 /** Collects what the decision depends on. */
 export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: Asked): Promise<Known> {
-  const { facts, pin, asker } = asked;
+  const { facts, pin, asker, doubt } = asked;
   const { machine, id } = facts.session;
   const redeemed = await identities.redeemed(id);
   const current = identities.get(machine);
@@ -142,6 +147,7 @@ export async function knownOf({ identities, roster, pki }: RedeemDeps, asked: As
   return {
     facts: {
       asker,
+      doubt,
       late: asker === 'known' && (facts.age === undefined || facts.age > TICKET_LIFETIME),
       redeemed: redeemed === undefined ? 'no' : ledger === undefined ? 'other' : 'same',
       holder,

@@ -81,8 +81,8 @@ interface AgentApiDeps extends RedeemDeps, AuthenticateDeps {
   readonly claims: RevisionClaims;
   /** The first configuration of a machine's boot session; undefined when that is not known. */
   readonly configuration: ConfigurationOf;
-  /** The addresses that are a machine's own. */
-  readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  /** Whether the machine itself is at an address: its own, and no other hardware answers there. */
+  readonly isAt: (machine: string, address: string) => boolean;
   /** Whether documents want a disk of a machine encrypted with a key of the boot host. */
   readonly keepsDataKey: (machine: string) => boolean;
   /** Keeps what machines report of their parts. */

@@ -96,8 +96,8 @@ export interface AgentPeers {
   readonly heard: (address: string) => void;
   /** Answers requests that are not an agent's: the registry. */
   readonly others: Others;
-  /** The addresses that are a machine's own. */
-  readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  /** Whether the machine itself is at an address: its own, and no other hardware answers there. */
+  readonly isAt: (machine: string, address: string) => boolean;
   /** Whether documents want a disk of a machine encrypted with a key of the boot host. */
   readonly keepsDataKey: (machine: string) => boolean;
   /** What a machine's boot disk gets; see {@link ConfigurationOf}. */

@@ -10,7 +10,8 @@ import { type DataKeys, FILESYSTEM_ID } from '../../pki/data-keys.ts';
 
 interface DataKeyDeps {
   readonly pki: { readonly dataKeys: Pick<DataKeys, 'get' | 'getOrMake'> };
-  readonly ownAddresses: (machine: string) => ReadonlySet<string>;
+  /** Whether the machine itself is at the address. */
+  readonly isAt: (machine: string, address: string) => boolean;
   /** Whether the documents want a disk of the machine encrypted with a key of the boot host. */
   readonly keepsDataKey: (machine: string) => boolean;
   readonly events: EventSink;
@@ -26,7 +27,7 @@ interface DataKeyRequest {
 /** Why a key is not given. */
 const DATA_KEY_REFUSALS = {
   foreign_address:
-    "The request came from an address that is not this machine's. If it is, list it under the machine's spec.addresses.",
+    "The request came from an address that is not this machine's, or from hardware that is not. If it is, list the address under the machine's spec.addresses, the hardware address under spec.macs.",
   not_asked_for:
     'No document asks for `encrypt: boot-host` for a disk of this machine, so no key is made for it.',
   no_key:
@@ -41,7 +42,7 @@ const DATA_KEY_REFUSALS = {
  *   given, with the reason; and what the vault and the store throw
  */
 export async function dataKey(
-  { pki: { dataKeys }, ownAddresses, keepsDataKey, events }: DataKeyDeps,
+  { pki: { dataKeys }, isAt, keepsDataKey, events }: DataKeyDeps,
   { machine, address, form }: DataKeyRequest,
 ): Promise<Secret> {
   const filesystem = form.get('filesystem') ?? '';
@@ -52,7 +53,7 @@ export async function dataKey(
     events.record({ kind: 'agent.refused', subject: machine, reason, fields });
     throw new MusterError('E_DATA_KEY', reason.text);
   };
-  if (!ownAddresses(machine).has(address)) return refuse('foreign_address');
+  if (!isAt(machine, address)) return refuse('foreign_address');
   const make = form.get('make') === 'yes';
   if (make && !keepsDataKey(machine)) return refuse('not_asked_for');
   const key = await (make ? dataKeys.getOrMake(machine, filesystem) : dataKeys.get(machine, filesystem));

@@ -46,7 +46,7 @@ export const INLINE_REFUSALS = {
   served_before:
     'The secrets of this boot were served already: one of the two that asked is not the machine. A new boot has new ones.',
   foreign_address:
-    "The request came from an address that is not this machine's. If it is, list it under the machine's spec.addresses.",
+    "The request came from an address that is not this machine's, or from hardware that is not. If it is, list the address under the machine's spec.addresses, the hardware address under spec.macs.",
   alarmed:
     'Somebody else may have asked in the name of this machine; an operator decides with `muster machine rearm`.',
 } as const satisfies Record<string, string>;

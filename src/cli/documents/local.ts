@@ -55,6 +55,7 @@ export const NO_REPORTS = {
   consoles: { take: async () => true },
   leasedAddresses: () => [],
   leaseHolder: () => undefined,
+  neighbour: () => 'host',
   inventories: {
     get: () => undefined,
     counting: () => undefined,

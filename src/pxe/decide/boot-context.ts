@@ -22,6 +22,7 @@ import type { DhcpOption } from '../../resources/dhcp-options.ts';
 import type { MachineSpec, PxeOptions } from '../../resources/kinds.ts';
 import { type AssetStore, assetsOf } from '../assets/assets.ts';
 import type { BootAnswer } from '../boot.ts';
+import type { Neighbour } from '../neighbours.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type Configurations, createConfigurations } from './configuration.ts';
 import { chosenDataDisk } from './data-disk.ts';
@@ -61,6 +62,8 @@ export interface BootDeps {
   readonly leasedAddresses: (mac: Mac) => readonly string[];
   /** The MAC that holds a lease on an address now. */
   readonly leaseHolder: (address: string) => Mac | undefined;
+  /** Which hardware is behind an address now. */
+  readonly neighbour: (address: string) => Neighbour;
   /** What agents reported of their machines. */
   readonly inventories: Pick<Inventories, 'get' | 'counting' | 'settle' | 'claim'>;
   /** The selector by which a machine of a running cluster found the disk that has its data. */
@@ -104,6 +107,7 @@ export interface BootContext
     | 'consoles'
     | 'leasedAddresses'
     | 'leaseHolder'
+    | 'neighbour'
     | 'inventories'
     | 'dataDiskOf'
   > {
@@ -154,7 +158,7 @@ const NOT_A_BOOT_CLIENT: BootDecision = { kind: 'ignore', reason: reason('not_a_
 /** Creates the context. It subscribes to changes of documents until `close`. */
 export function createBootContext(deps: BootDeps): BootContext {
   const { catalog, memberships, roster, assets, networks, render, events, metrics, clock } = deps;
-  const { leasedAddresses, leaseHolder, inventories, dataDiskOf } = deps;
+  const { leasedAddresses, leaseHolder, neighbour, inventories, dataDiskOf } = deps;
   const agents = bootPart(deps.agents);
   const configurations = createConfigurations({
     catalog,
@@ -198,6 +202,7 @@ export function createBootContext(deps: BootDeps): BootContext {
     agents,
     leasedAddresses,
     leaseHolder,
+    neighbour,
     inventories,
     dataDiskOf,
     consoles: deps.consoles,

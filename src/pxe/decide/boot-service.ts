@@ -14,10 +14,10 @@ import { answer, isStranger } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
 import { inline } from './inline.ts';
 import {
-  addressesOfMachine,
   config,
   configurationFiles,
   failSilent,
+  isAt,
   report,
   takeConsole,
   ticketed,
@@ -46,8 +46,8 @@ export interface RunningBootService extends BootService {
   configurationFiles: ConfigurationOf;
   /** What a ticket of this boot session permits; undefined when there is no such session. */
   ticketed(session: string): TicketFacts | undefined;
-  /** See {@link addressesOfMachine}. */
-  ownAddresses(machine: string): ReadonlySet<string>;
+  /** See {@link isAt}. */
+  isAt(machine: string, address: string): boolean;
   /**
    * The configuration that a machine would get now.
    *
@@ -108,7 +108,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     configurationFiles: (machine, session, baseUrl) =>
       configurationFiles(context, { machine, session, baseUrl }),
     ticketed: (session) => ticketed(context, session),
-    ownAddresses: (machine) => addressesOfMachine(context, machine),
+    isAt: (machine, address) => isAt(context, machine, address),
     explain: (question) => explain(context, question),
     needs: (sha256) => context.needed().has(sha256),
     render: (machine) => renderPreview(context, machine),

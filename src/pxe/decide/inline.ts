@@ -10,7 +10,7 @@ import type { LiveSession } from '../../machines/sessions.ts';
 import type { ConfigAnswer, ConfigAsked, ConfigFile } from '../boot.ts';
 import { type BootContext, isInline } from './boot-context.ts';
 import { faultText } from './boot-script.ts';
-import { addressesIn, CONTENT_TYPES, configurationOf } from './machine-reports.ts';
+import { addressesIn, CONTENT_TYPES, configurationOf, doubtOf } from './machine-reports.ts';
 
 /** See {@link import('../boot.ts').BootService.inline}. */
 export function inline(
@@ -50,6 +50,7 @@ async function serveOnce(
   const refusal = (): InlineRefusal | undefined => {
     if (live.session.ticketAt !== undefined) return 'served_before';
     if (!addressesIn(context, live, member).has(address)) return 'foreign_address';
+    if (doubtOf(context, live, member, address) !== undefined) return 'foreign_address';
     const { alarm, quarantine } = member.status;
     return alarm === undefined && quarantine === undefined ? undefined : 'alarmed';
   };

@@ -14,7 +14,14 @@ import type { ServedNetwork } from '../network.ts';
 import { addressOf, type BootContext, isInline } from './boot-context.ts';
 import { configTimeout, faultText } from './boot-script.ts';
 import type { ConfigurationResult } from './configuration.ts';
-import { givesAddress, isOn, ownAddresses, trustedMacs } from './own-addresses.ts';
+import {
+  givesAddress,
+  hardwareDoubt,
+  isOn,
+  onOtherHardware,
+  ownAddresses,
+  trustedMacs,
+} from './own-addresses.ts';
 import { machineTrust, vendorCasOf } from './trust.ts';
 
 /** Content type of each first-boot document. */
@@ -207,16 +214,24 @@ export function addressesIn(context: BootContext, live: LiveSession, member: Mem
 }
 
 /**
- * The addresses that are a machine's own: in its present boot, else what its document names. Where
- * no boot session is known, neither is who gives the addresses, so leases do not count.
+ * Whether the machine itself is at an address: one of its own in its present boot, else one that
+ * its document names, for which no other hardware answers. Where no boot session is known, neither
+ * is who gives the addresses, so leases do not count.
  */
-export function addressesOfMachine(context: BootContext, machine: string): ReadonlySet<string> {
+export function isAt(context: BootContext, machine: string, address: string): boolean {
   const member = context.roster.get(machine);
-  if (member === undefined) return new Set();
+  if (member === undefined) return false;
   const live = context.roster.sessions.current(machine);
-  return live === undefined
-    ? ownAddresses(context, member, { macs: trustedMacs(context, member, undefined), leases: false })
-    : addressesIn(context, live, member);
+  const own =
+    live === undefined
+      ? ownAddresses(context, member, { macs: trustedMacs(context, member, undefined), leases: false })
+      : addressesIn(context, live, member);
+  return own.has(address) && !onOtherHardware(context, member, address);
+}
+
+/** See {@link hardwareDoubt}, of the machine of a session. */
+export function doubtOf(context: BootContext, live: LiveSession, member: Member, address: string) {
+  return hardwareDoubt(context, member, { address, leases: givesAddress(networkOf(context, live), member) });
 }
 
 /**
@@ -252,6 +267,7 @@ export function ticketed(context: BootContext, id: string): TicketFacts | undefi
     ticketed: givesAddress(networkOf(context, live), member),
     age: live.ticketAt === undefined ? undefined : ((now - live.ticketAt) as Millis),
     addresses: member === undefined ? new Set() : addressesIn(context, live, member),
+    doubt: (address) => member && doubtOf(context, live, member, address),
     trust: trust ?? { tier: 'segment', from: 'default' },
     vendorCas: member === undefined ? [] : vendorCasOf(context, member, session),
   };

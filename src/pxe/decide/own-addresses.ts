@@ -6,6 +6,7 @@
 import { contains, parseIpv4 } from '../../base/ipv4.ts';
 import type { Mac } from '../../base/mac.ts';
 import type { Member } from '../../machines/roster.ts';
+import type { HardwareDoubt } from '../../machines/tickets.ts';
 import type { ServedNetwork } from '../network.ts';
 import { type BootContext, reservedAddress } from './boot-context.ts';
 
@@ -64,4 +65,37 @@ export function trustedMacs(
   const listed = (member.entry?.document.spec.macs ?? []) as Mac[];
   const secrets = agents.hasAgent(member.name) === true;
   return booted === undefined || secrets ? listed : [...listed, booted];
+}
+
+const macsOf = (member: Member): readonly Mac[] => (member.entry?.document.spec.macs ?? []) as Mac[];
+
+/**
+ * Whether hardware that the machine's document does not list answers for an address. Behind a
+ * router nobody can tell.
+ */
+export function onOtherHardware(
+  { neighbour }: Pick<BootContext, 'neighbour'>,
+  member: Member,
+  address: string,
+): boolean {
+  const found = neighbour(address);
+  if (found === 'host' || found === 'router') return false;
+  const macs = macsOf(member);
+  return found.length === 0 || !found.every((mac) => macs.includes(mac));
+}
+
+/**
+ * Why nothing shows that the machine itself asks from an address of its own; undefined when the
+ * hardware does. An address can be set by anybody. So the hardware that answers for it has to be in
+ * the machine's document, and where Muster gives the addresses (`leases`), one of its document's
+ * hardware addresses has to hold a lease now. Behind a router the lease is all that can be seen.
+ */
+export function hardwareDoubt(
+  context: Pick<BootContext, 'leasedAddresses' | 'neighbour'>,
+  member: Member,
+  { address, leases }: { readonly address: string; readonly leases: boolean },
+): HardwareDoubt | undefined {
+  if (leases && !macsOf(member).some((mac) => context.leasedAddresses(mac).length > 0)) return 'no_lease';
+  const unseen = !leases && context.neighbour(address) === 'router';
+  return unseen || onOtherHardware(context, member, address) ? 'other_hardware' : undefined;
 }

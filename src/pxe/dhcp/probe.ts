@@ -4,8 +4,9 @@
  * pool are probed in advance, so that no OFFER waits.
  */
 import { type Millis, millis } from '../../base/duration.ts';
-import { type Ipv4, parseIpv4 } from '../../base/ipv4.ts';
-import { type Mac, parseMac } from '../../base/mac.ts';
+import type { Ipv4 } from '../../base/ipv4.ts';
+import type { Mac } from '../../base/mac.ts';
+import { readArpLine } from '../neighbours.ts';
 
 /** Number of addresses of a network that are kept probed. */
 export const LOOK_AHEAD = 16;
@@ -26,13 +27,8 @@ export const CONFIRM: Millis = millis(9_500);
 export function parseArp(text: string, on: string): ReadonlyMap<Ipv4, Mac> {
   const found = new Map<Ipv4, Mac>();
   for (const line of text.split('\n').slice(1)) {
-    const [address, type, flags, hardware, , device] = line.trim().split(/ +/);
-    const ip = address === undefined ? undefined : parseIpv4(address);
-    const mac = hardware === undefined ? undefined : parseMac(hardware);
-    // ATF_COM: the entry has an answer.
-    const complete = (Number.parseInt(flags ?? '0', 16) & 2) !== 0;
-    if (ip !== undefined && mac && type === '0x1' && complete && device === on && mac !== '00:00:00:00:00:00')
-      found.set(ip, mac);
+    const entry = readArpLine(line);
+    if (entry?.interface === on) found.set(entry.address, entry.mac);
   }
   return found;
 }

@@ -57,6 +57,7 @@ const FACTS: TicketFacts = {
   ticketed: true,
   age: 0 as Millis,
   addresses: new Set(),
+  doubt: () => undefined,
   trust: { tier: 'approved', from: 'Machine/cp1' },
   vendorCas: [],
 };

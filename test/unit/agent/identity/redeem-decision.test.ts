@@ -9,6 +9,7 @@ import {
 
 const FIRST: RedeemFacts = {
   asker: 'known',
+  doubt: undefined,
   late: false,
   redeemed: 'no',
   holder: 'none',
@@ -30,6 +31,7 @@ function text(decision: RedeemDecision): string {
 const PROVEN = { pinned: true, shown: 'proven', vouches: false } as const;
 const NEW_TPM = { ...PROVEN, pinned: false };
 const UNTRUSTED = { ...NEW_TPM, shown: 'untrusted' } as const;
+const OTHER = { doubt: 'other_hardware' } as const;
 const BY_TPM = { alarmed: true, alarmedByTpm: true };
 
 describe('a machine that asks for a certificate', () => {
@@ -58,6 +60,13 @@ describe('a machine that asks for a certificate', () => {
     ['a key while there is an alarm', { alarmed: true, tier: 'approved' }, 'refuse alarmed'],
     ['a key from an unknown address, at tier segment', { asker: 'unknown' }, 'hold approval'],
     ['its own key from an unknown address', { asker: 'unknown', holder: 'same' }, 'issue'],
+    ['a key of a machine without a lease, at tier segment', { doubt: 'no_lease' }, 'refuse no_lease'],
+    ['a key from other hardware, at tier segment', { doubt: 'other_hardware' }, 'refuse other_hardware'],
+    ['the same, while the machine runs', { ...OTHER, holder: 'other', alive: true }, 'refuse other_hardware'],
+    ['the same, at tier approved', { ...OTHER, tier: 'approved' }, 'hold approval'],
+    ['the same, with the key that it had before', { ...OTHER, holder: 'same' }, 'issue'],
+    ['the same, with the TPM that is known', { ...OTHER, tpm: PROVEN }, 'issue'],
+    ['the same, with a TPM of which nothing is known', { ...OTHER, tpm: NEW_TPM }, 'refuse other_hardware'],
     ['a key without a TPM, at tier tpm', { tier: 'tpm' }, 'refuse tpm_missing'],
     [
       'a key with a TPM that has opened nothing yet',

@@ -15,7 +15,7 @@ function world() {
   const vault = vaultFrom(newVaultKey(), 'test');
   const deps = {
     pki: { dataKeys: openDataKeys({ store: openMemoryStore(), vault, clock: new ManualClock() }) },
-    ownAddresses: (machine: string) => new Set(machine === 'cp1' ? [OWN] : ['10.77.0.12']),
+    isAt: (machine: string, address: string) => address === (machine === 'cp1' ? OWN : '10.77.0.12'),
     keepsDataKey: (machine: string) => machine !== 'plain',
     events: { record: (event: never) => void recorded.push(event) },
   };
