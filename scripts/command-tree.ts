@@ -14,6 +14,7 @@ export const commandTree = (): Command =>
       columns: undefined,
       scryptWork: undefined,
       signal: new AbortController().signal,
+      ask: async () => undefined,
       pause: async () => {},
     },
     () => {},

@@ -46,6 +46,12 @@ export const ERRORS = {
     http: 422,
     fix: 'Create the document, or correct the name; before deleting a document, change or delete those that name it.',
   },
+  E_TRUST: {
+    title: 'A Cluster does not name the tier of trust of its machines.',
+    who: 'operator',
+    http: 422,
+    fix: 'Write `trust: segment`, `approved` or `tpm` into its spec; docs/security.md compares them. A Cluster that was accepted without it stays in force, and new keys of its machines wait for an operator.',
+  },
   E_CONFIG: {
     title: "A machine's configuration cannot be rendered.",
     who: 'operator',

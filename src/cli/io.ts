@@ -23,6 +23,8 @@ export interface Io {
   readonly scryptWork: number | undefined;
   /** Aborts on SIGINT and SIGTERM. */
   readonly signal: AbortSignal;
+  /** Asks a person at the terminal for a line; undefined when standard input is no terminal. */
+  ask(question: string): Promise<string | undefined>;
   /** Waits; ends early when `signal` aborts. */
   pause(span: Millis): Promise<void>;
 }
@@ -56,6 +58,7 @@ const SAYS_FIX: ReadonlySet<ErrorCode> = new Set([
   'E_CONFLICT',
   'E_CLUSTER',
   'E_CONFIG',
+  'E_TRUST',
 ]);
 
 /** Whether a message already says what to do. Most messages do: "what is wrong; what to do". */

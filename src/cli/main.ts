@@ -38,6 +38,18 @@ function writer(stream: NodeJS.WriteStream): (text: string) => void {
   return (text) => void stream.write(stream.isTTY ? safe(text) : text);
 }
 
+/** See {@link Io.ask}. */
+async function ask(question: string, signal: AbortSignal): Promise<string | undefined> {
+  if (!process.stdin.isTTY) return undefined;
+  const { createInterface } = await import('node:readline/promises');
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    return await lines.question(question, { signal });
+  } finally {
+    lines.close();
+  }
+}
+
 function processIo(): Io {
   const stop = new AbortController();
   // The server handles its signals itself. For every other verb the first signal aborts its
@@ -57,6 +69,7 @@ function processIo(): Io {
     columns: process.stdout.isTTY ? process.stdout.columns : undefined,
     scryptWork: undefined,
     signal: stop.signal,
+    ask: (question) => ask(question, stop.signal),
     pause: async (span) => (await import('./client.socket.ts')).pause(span, stop.signal),
   };
 }

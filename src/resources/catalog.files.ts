@@ -99,6 +99,10 @@ class MergedCatalog implements LiveCatalog {
     for (const { code, message } of faults) log.error({ code }, message);
     this.#view.put(changes);
     await this.#openFiles();
+    if (this.#directory === undefined && changes.length > 0) {
+      this.#cross = undefined;
+      this.#reportFaults();
+    }
     const close = () => this.#directory?.close();
     signal?.addEventListener('abort', close, { once: true });
     if (signal?.aborted) close();

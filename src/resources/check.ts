@@ -24,6 +24,7 @@ import { checkSharedStatic, checkStatic, reportRepeats } from './check-static.ts
 import type { ProfileSpec } from './kinds.ts';
 import { type Membership, membershipsIn } from './membership.ts';
 import { secretsOf } from './secret-references.ts';
+import { unsaidTrust } from './trust.ts';
 
 /** Checks all documents. `candidates` contains each name at most once. */
 export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] {
@@ -51,6 +52,10 @@ export function checkDocuments(candidates: CandidateSet): readonly CrossFault[] 
   if (!isPlaceless && !lacksAny(candidates, 'Machine'))
     for (const network of networks) checkReservations(network, reserving, found);
   for (const profile of candidates.Profile.values()) checkProfile(profile, candidates, found);
+  for (const cluster of candidates.Cluster.values()) {
+    const unsaid = unsaidTrust(cluster.document);
+    if (unsaid !== undefined) report(found, cluster, ['spec'], unsaid, { code: 'E_TRUST' });
+  }
   return found;
 }
 

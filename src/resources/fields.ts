@@ -94,14 +94,23 @@ export const interfaceAddress = z
 
 /**
  * What a machine has to show before it gets a certificate of its own, from weakest to strictest;
- * src/machines/trust.ts says what each tier means.
+ * TRUST_COSTS says what each tier costs and prevents.
  */
 export const TRUST_TIERS = ['segment', 'approved', 'tpm'] as const;
+
+/** What each tier costs and prevents, in a sentence for whoever has to choose one. */
+export const TRUST_COSTS: Readonly<Record<(typeof TRUST_TIERS)[number], string>> = {
+  segment:
+    "costs nothing, and anybody on the machines' network who forges a hardware address can become a control plane with the keys of the cluster",
+  approved:
+    'costs an operator a look at the console of each machine, once for each key (`muster machine approve`), and nobody else on the network becomes a machine',
+  tpm: 'costs a TPM 2.0 in each machine and one look at its first boot, and not even a copy of a disk becomes a machine',
+};
 
 /** Which of several documents counts is decided in trust.ts. */
 export const trust = z.enum(TRUST_TIERS).meta({
   description:
-    'What a machine has to show before it gets its certificate, and with it the secrets of its cluster. segment: the ticket of its boot, from an address that is its own. approved: an operator also confirms the code on its console (`muster machine approve`), once for each key. tpm: its TPM 2.0 opens what was sealed to it. The strictest of Network, Cluster, Profile and Machine counts. Default segment; approved for control planes and members of etcd where another server gives the addresses.',
+    'What a machine has to show before it gets its certificate, and with it the secrets of its cluster. segment: the ticket of its boot, from the hardware that took its lease. approved: an operator also confirms the code on its console (`muster machine approve`), once for each key. tpm: its TPM 2.0 opens what was sealed to it. The strictest of Network, Cluster, Profile and Machine counts. A Cluster with `kubernetes` has to name one; machines of no cluster have segment.',
 });
 
 /** Accepts any usual notation; stored in canonical form. */

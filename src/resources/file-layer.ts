@@ -110,7 +110,9 @@ const wordedKey = (one: CrossFault): string => `${faultKey(one)} ${one.fault.mes
 /** Faults with which a document may be in force: what it concerns is held. */
 const HELD: readonly ErrorCode[] = ['E_REFERENCE', 'E_CONFIG'];
 /** Faults that checks of a newer Muster can find in documents that were in force. */
-const REFUSED: readonly ErrorCode[] = ['E_SCHEMA', 'E_CLUSTER'];
+const REFUSED: readonly ErrorCode[] = ['E_SCHEMA', 'E_CLUSTER', 'E_TRUST'];
+/** Faults that no other document can cause. */
+const ALONE: readonly ErrorCode[] = ['E_TRUST'];
 
 /**
  * Decides which versions are in force after `changes`. The first round compares all documents as
@@ -349,7 +351,7 @@ function blameForCross(
     blame.add(files, fault, party.placed, isRemovable);
     return;
   }
-  if (known.has(faultKey(error)) || waits !== undefined) return;
+  if (known.has(faultKey(error)) || waits !== undefined || ALONE.includes(error.fault.code)) return;
   // Neither document is new: a document that they need was deleted or changed.
   const fault = { ...error.fault, message: `this change would break ${error.fault.message}` };
   for (const file of blame.takers(error.missing))

@@ -2,13 +2,15 @@
  * Tiers of trust: what a machine has to show before it gets a certificate of its own, and with it
  * the secrets of its cluster. docs/security.md says what each tier prevents. Pure.
  *
- * - `segment`: the ticket of its boot, redeemed from an address that is the machine's.
- * - `approved`: the same, and an operator confirmed the code that the machine's console shows.
- * - `tpm`: the same as segment, and the machine's TPM opened what was sealed to its endorsement
- *   key.
+ * - `segment`: the ticket of its boot, redeemed from an address that is the machine's, by the
+ *   hardware that took its lease.
+ * - `approved`: the ticket and the address, and an operator confirmed the code that the machine's
+ *   console shows.
+ * - `tpm`: the ticket and the address, and the machine's TPM opened what was sealed to its
+ *   endorsement key.
  */
-import { TRUST_TIERS } from './fields.ts';
-import type { ClusterSpec, Document, Kind } from './kinds.ts';
+import { TRUST_COSTS, TRUST_TIERS } from './fields.ts';
+import type { Document, Kind } from './kinds.ts';
 
 export type TrustTier = (typeof TRUST_TIERS)[number];
 
@@ -40,9 +42,10 @@ export function trustAsked(documents: readonly Asking[]): Trust | undefined {
 }
 
 /**
- * Whether the Cluster makes this machine a control plane or a member of etcd: it gets the keys of
- * the whole cluster.
+ * Why a Cluster is refused that names no tier although its machines get keys; undefined when it may
+ * stay as it is.
  */
-export const holdsClusterKeys = ({ kubernetes }: ClusterSpec, machine: string): boolean =>
-  kubernetes !== undefined &&
-  (kubernetes.controlPlanes.includes(machine) || (kubernetes.etcd?.machines ?? []).includes(machine));
+export const unsaidTrust = ({ spec }: NonNullable<Asking>): string | undefined =>
+  !('kubernetes' in spec) || spec.kubernetes === undefined || spec.trust !== undefined
+    ? undefined
+    : `does not say what a machine has to show before it gets the keys of the cluster; write trust: ${TRUST_TIERS.join(', ')}. ${TRUST_TIERS.map((tier) => `"${tier}" ${TRUST_COSTS[tier]}.`).join(' ')}`;

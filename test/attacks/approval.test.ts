@@ -110,7 +110,12 @@ describe('where another server gives the addresses', () => {
       expect(answer.status).toBe(202);
       expect(answer.headers).toContain('muster-hold: approval');
       expect(await waitingAt(rig)).toMatchObject([
-        { machine: 'cp1', address: ADDRESS.atk, known: false, trust: { tier: 'approved', from: 'default' } },
+        {
+          machine: 'cp1',
+          address: ADDRESS.atk,
+          known: false,
+          trust: { tier: 'segment', from: 'Cluster/one' },
+        },
       ]);
       expect(await rig.operator('get', 'machines')).toMatch(/^cp1 .*approval/m);
     } finally {

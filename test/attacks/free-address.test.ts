@@ -18,9 +18,8 @@ import {
 } from './rig.ts';
 
 const CP1 = '10.77.0.11';
-const SEGMENT = MACHINES.replaceAll('kubernetes: {', 'trust: segment, kubernetes: {');
 
-const rig = await Rig.open(SERVER_MODE + SEGMENT);
+const rig = await Rig.open(SERVER_MODE + MACHINES);
 afterAll(() => rig.close());
 
 /** Gives the attacker's interface this address alone. */

@@ -110,12 +110,12 @@ spec: {macs: ["52:54:00:aa:00:61"], profile: node, addresses: [10.77.0.61], deli
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
-spec: {dataDisk: {serial: DATA}, kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1], workers: [w1]}}
+spec: {trust: segment, dataDisk: {serial: DATA}, kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1], workers: [w1]}}
 ---
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: two}
-spec: {dataDisk: {serial: DATA}, kubernetes: {version: "1.36", endpoint: api.two.test, controlPlanes: [cp2], workers: [w2]}}
+spec: {trust: segment, dataDisk: {serial: DATA}, kubernetes: {version: "1.36", endpoint: api.two.test, controlPlanes: [cp2], workers: [w2]}}
 `;
 
 /** An answer of HTTP or HTTPS; status 0 when there was none, with curl's words in `error`. */

@@ -38,12 +38,18 @@ const NOT_RUN: Readonly<Record<string, string>> = {
   'kubectl --kubeconfig=blue.kubeconfig get nodes': 'needs API servers; lab/kubernetes-*.yaml run it',
 };
 
+const APPROVE = 'muster machine approve --all --cluster blue';
+
 /** The commands that are changed before they are run, each with the reason. */
 const INSTEAD: Readonly<Record<string, readonly [command: string, why: string]>> = {
   'git clone URL muster': [`ln -s '${ROOT}' muster`, 'URL is a placeholder; this checkout is taken'],
   'make install': [
     'make --assume-old=node_modules install',
     'without npm ci, even when node_modules of this checkout is old',
+  ],
+  [APPROVE]: [
+    `until muster machine waiting | grep -c blue | grep -qx 5; do sleep 0.2; done; ${APPROVE} --confirm "$(${APPROVE} 2>&1 | sed -n 's/.*--confirm //p' | cut -d' ' -f1)"`,
+    'it asks a person at a terminal; --confirm answers',
   ],
   'muster artifacts pull blue': ['bring', 'downloads; files of the right shape are imported instead'],
 };
@@ -171,11 +177,13 @@ const fileOf = (n: number, kind: string): string => path.join(dir, `${n}.${kind}
 function script(commands: readonly string[]): string {
   const run = commands.flatMap((command, n) => {
     const lines: string[] = [];
-    if (command === 'muster get machines')
+    if (command === APPROVE)
       // `Power the machines on` is not a command.
       lines.push(
-        `ip netns exec machines '${process.execPath}' '${ROOT}/src/lab/simulated/fleet.files.ts' '${dir}/order.json' '${dir}/result.json' >'${dir}/fleet.log' 2>&1 </dev/null`,
+        `ip netns exec machines '${process.execPath}' '${ROOT}/src/lab/simulated/fleet.files.ts' '${dir}/order.json' '${dir}/result.json' >'${dir}/fleet.log' 2>&1 </dev/null &`,
+        'fleet=$!',
       );
+    if (command === 'muster get machines') lines.push('wait "$fleet"');
     if (Object.hasOwn(NOT_RUN, command)) return lines;
     lines.push(
       `{ ${INSTEAD[command]?.[0] ?? command}`,

@@ -29,7 +29,7 @@ spec: {macs: ["52:54:00:82:00:01"], addresses: [10.82.0.11]}
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
-spec: {kubernetes: {version: 1.36.2, endpoint: 10.82.0.11, controlPlanes: [cp1]}}
+spec: {trust: segment, kubernetes: {version: 1.36.2, endpoint: 10.82.0.11, controlPlanes: [cp1]}}
 `;
 
 interface Done {

@@ -51,7 +51,7 @@ spec: {macs: ["${MAC}"], profile: node, addresses: [${MACHINE}]}
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
-spec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1]}}
+spec: {dataDisk: {serial: D}, trust: approved, kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1]}}
 `;
 
 let server: ServerProcess;
@@ -140,6 +140,10 @@ it('the daemon takes a machine of a cluster from its first script to its plan, a
     ];
     return String(curl('/agent/redeem', ...data));
   };
+  // Without DHCP, nothing but an operator shows that this is the machine.
+  expect(redeem()).not.toContain('CERTIFICATE');
+  const waiting = await client.call<{ items: { code: string }[] }>('GET', '/v1/waiting?codes=true');
+  await client.call('POST', '/v1/machines/cp1/approve', { body: { json: { code: waiting.items[0]!.code } } });
   const certificate = redeem();
   expect(new X509Certificate(certificate).subject).toBe('O=muster:agents\nCN=cp1');
   fs.writeFileSync(file('crt'), certificate);

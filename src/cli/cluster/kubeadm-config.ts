@@ -128,6 +128,7 @@ export function fromKubeadm(
           'controlPlaneEndpoint is not set: the cluster is reached at one control plane; correct `endpoint`, and every kubeconfig with it',
         ]
       : []),
+    'trust is approved: an operator compares a code for each machine that Muster boots; segment and tpm are the others (docs/security.md)',
     'encryptSecrets is false: API servers of kubeadm could not read Secrets that are encrypted; remove it when all control planes have moved',
     "cni is none: the pod network that runs stays; it is not one of Muster's",
     'certificates and kubeconfigs that kubeadm made stay valid until they end; machines that Muster boots get their own',
@@ -150,7 +151,12 @@ export function fromKubeadm(
     cni: 'none',
   };
   return {
-    document: { apiVersion: 'muster/v1', kind: 'Cluster', metadata: { name: cluster }, spec: { kubernetes } },
+    document: {
+      apiVersion: 'muster/v1',
+      kind: 'Cluster',
+      metadata: { name: cluster },
+      spec: { trust: 'approved', kubernetes },
+    },
     notes,
   };
 }

@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { TrustTier } from '../../resources/trust.ts';
 import { EXIT, type Io } from '../io.ts';
 import { yamlText } from '../output.ts';
 import { type Draft, machinesFromCsv } from './csv.ts';
@@ -45,7 +46,7 @@ export async function importCsv(file: string, options: OutputOptions, io: Io): P
  */
 export async function importKubespray(
   inventory: string,
-  options: OutputOptions & { readonly cluster: string; readonly macs?: string },
+  options: OutputOptions & { readonly cluster: string; readonly trust: TrustTier; readonly macs?: string },
   io: Io,
 ): Promise<number> {
   const file = inventoryIn(inventory);
@@ -57,8 +58,9 @@ export async function importKubespray(
       (draft.spec as { readonly macs: readonly string[] }).macs,
     ]),
   );
-  const { cluster } = options;
-  const { documents, notes } = fromKubespray(readInventory(textOf(file), file), { cluster, variables, macs });
+  const { cluster, trust } = options;
+  const of = { cluster, trust, variables, macs };
+  const { documents, notes } = fromKubespray(readInventory(textOf(file), file), of);
   return write(documents, [...skipped, ...notes], options, io);
 }
 

@@ -1,5 +1,7 @@
 /** Translates an inventory of Kubespray into Machine and Cluster documents. Pure. */
+
 import { MusterError } from '../../base/errors.ts';
+import type { TrustTier } from '../../resources/trust.ts';
 import type { Draft } from './csv.ts';
 import type { Inventory } from './inventory.ts';
 
@@ -55,10 +57,12 @@ export function fromKubespray(
   inventory: Inventory,
   {
     cluster,
+    trust,
     variables: given = {},
     macs = new Map(),
   }: {
     readonly cluster: string;
+    readonly trust: TrustTier;
     readonly variables?: Readonly<Record<string, string>>;
     readonly macs?: ReadonlyMap<string, readonly string[]>;
   },
@@ -161,7 +165,7 @@ export function fromKubespray(
     apiVersion: 'muster/v1',
     kind: 'Cluster',
     metadata: { name: cluster },
-    spec: { kubernetes },
+    spec: { trust, kubernetes },
   };
   return { documents: [...machines, document], notes };
 }

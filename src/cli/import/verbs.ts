@@ -1,4 +1,5 @@
 /** Registers `muster import …`: documents from what operators have already. */
+import { Option } from 'commander';
 import { notEmpty, type Register, withExamples } from '../register.ts';
 
 export const registerImport: Register = (program, io, finish) => {
@@ -30,6 +31,11 @@ export const registerImport: Register = (program, io, finish) => {
     )
     .argument('<inventory>', 'the inventory, or its directory')
     .requiredOption('--cluster <name>', 'name of the Cluster', notEmpty)
+    .addOption(
+      new Option('--trust <tier>', 'what a machine has to show (docs/security.md)')
+        .choices(['segment', 'approved', 'tpm'])
+        .makeOptionMandatory(),
+    )
     .option('--macs <file>', 'table with the columns name and mac, which inventories lack', notEmpty)
     .option(
       '-o, --output <dir>',
@@ -40,7 +46,7 @@ export const registerImport: Register = (program, io, finish) => {
       finish(await (await import('./import.files.ts')).importKubespray(inventory, options, io)),
     );
   withExamples(kubespray, [
-    'muster import kubespray inventory/mycluster --cluster blue --macs macs.csv -o documents',
+    'muster import kubespray inventory/mycluster --cluster blue --trust approved --macs macs.csv -o documents',
     'bring a cluster that Kubespray made to Muster',
   ]);
 };

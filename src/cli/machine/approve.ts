@@ -100,8 +100,9 @@ async function approveEach(pairs: readonly Pair[], options: ServerOptions, io: I
 }
 
 /**
- * Approves all that wait, if `--confirm` stands for exactly the codes that wait now: a key that
- * came after the operator compared is not approved.
+ * Approves all that wait, once a person at the terminal says that the codes are those of the
+ * consoles, or if `--confirm` stands for exactly the codes that wait now: a key that came after the
+ * operator compared is not approved.
  */
 async function approveAll(options: ApproveOptions, io: Io): Promise<number> {
   const items = await waitingOf(options, true, io);
@@ -118,6 +119,14 @@ async function approveAll(options: ApproveOptions, io: Io): Promise<number> {
       'several keys wait for one machine: somebody else asks in its name; approve it by itself, with the code on its console',
     );
   const confirm = digestOf(pairs);
+  if (options.confirm === undefined) {
+    const typed = await io.ask(`Does the console of each machine show its code? Type yes to approve: `);
+    if (typed?.trim().toLowerCase() === 'yes') return approveEach(pairs, options, io);
+    if (typed !== undefined) {
+      io.err('Nothing was approved.\n');
+      return EXIT.failure;
+    }
+  }
   if (options.confirm !== confirm)
     throw new MusterError(
       'E_USAGE',

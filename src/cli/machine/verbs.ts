@@ -202,7 +202,7 @@ function registerApproval(...[machine, io, finish]: Parameters<Register>): void 
       .command('approve')
       .summary('approve a machine by the code on its console')
       .description(
-        "Approves machines whose keys wait: each gets its certificate, and with it its cluster's secrets. Read the code on the console of the machine itself (screen, serial line or BMC), never from a message. With --all it lists all codes for you to compare, and approves with the --confirm that it names.",
+        "Approves machines whose keys wait: each gets its certificate, and with it its cluster's secrets. Read the code on the console of the machine itself (screen, serial line or BMC), never from a message. With --all it lists all codes beside their machines and asks once whether the consoles show the same; without a terminal it approves with the --confirm that it names.",
       )
       .argument('[machine-code...]', 'each machine, followed by its code')
       .option('--all', 'all machines that wait')
@@ -215,6 +215,9 @@ function registerApproval(...[machine, io, finish]: Parameters<Register>): void 
     approve,
     ['muster machine approve cp1 7QK-3FD', 'approve one machine'],
     ['muster machine approve cp1 7QK-3FD cp2 0W2-H8M', 'approve several'],
-    ['muster machine approve --all --cluster blue', 'list the codes of all that wait, to compare them'],
+    [
+      'muster machine approve --all --cluster blue',
+      'list the codes of all that wait, and approve them at once',
+    ],
   );
 }

@@ -49,6 +49,8 @@ export function openSegment(): Segment {
   for (const name of ['eth0', 'lo']) inside('link', 'set', name, 'up');
   inside('route', 'add', 'local', MACHINE_ADDRESSES, 'dev', 'lo');
   inside('route', 'add', '255.255.255.255', 'dev', 'eth0');
+  // As a router does, it asks for the server's hardware address from its own address alone.
+  ip('netns', 'exec', namespace, 'sysctl', '-qw', 'net.ipv4.conf.all.arp_announce=2');
   return {
     link,
     namespace,

@@ -96,7 +96,7 @@ function documentsOf(
     { kind: 'Network', metadata: { name: 'rack' }, spec: rack },
     { kind: 'Image', metadata: { name: 'debian' }, spec: debian },
     { kind: 'Profile', metadata: { name: 'node' }, spec: { image: 'debian', config } },
-    { kind: 'Cluster', metadata: { name: CLUSTER }, spec: { kubernetes } },
+    { kind: 'Cluster', metadata: { name: CLUSTER }, spec: { trust: 'segment', kubernetes } },
     ...machines.map(({ name, mac, address }, n) => ({
       kind: 'Machine',
       metadata: { name },

@@ -340,7 +340,8 @@ export class SimulatedMachine {
     };
     for (;;) {
       const { status, headers, body } = await this.#tls('redeem', '/agent/redeem', form);
-      if (status === 503) {
+      // 202: its key waits for an operator.
+      if (status === 503 || status === 202) {
         await this.#pause(Number(headers['retry-after'] ?? 1));
         continue;
       }

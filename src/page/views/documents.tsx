@@ -32,7 +32,10 @@ const BEGINNINGS: Readonly<Record<Kind, object>> = {
     dhcp: { mode: 'server', pools: [{ start: '10.77.0.100', end: '10.77.0.199' }] },
   },
   Image: { os: 'debian', version: '13', arch: 'x86_64', kernel: { sha256: '' }, configFormat: 'cloud-init' },
-  Cluster: { kubernetes: { version: '1.36', endpoint: '', controlPlanes: [], workers: [] } },
+  Cluster: {
+    trust: 'approved',
+    kubernetes: { version: '1.36', endpoint: '', controlPlanes: [], workers: [] },
+  },
   Profile: { image: '' },
   Machine: { macs: [''], profile: '' },
   Webhook: { url: '', secret: { valueFrom: { secret: '', key: '' } }, events: ['machine.held'] },

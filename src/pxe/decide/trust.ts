@@ -3,9 +3,7 @@ import type { KnownTpm } from '../../agent/identity/redeem-tpm.ts';
 import type { Member } from '../../machines/roster.ts';
 import { type Trust, trustOf } from '../../machines/trust.ts';
 import type { Document } from '../../resources/kinds.ts';
-import { holdsClusterKeys } from '../../resources/trust.ts';
 import { type BootContext, isInline, reservedAddress } from './boot-context.ts';
-import { givesAddress } from './own-addresses.ts';
 import { selectionOf } from './selection.ts';
 
 /** One boot of a machine. */
@@ -17,11 +15,9 @@ interface BootOf {
 
 /** The documents that may ask for something of a machine, and what is known of its network. */
 interface Asking {
-  readonly documents: Parameters<typeof trustOf>[0]['documents'];
+  readonly documents: Parameters<typeof trustOf>[0];
   readonly clusters: readonly (Document<'Cluster'> | undefined)[];
   readonly networks: readonly (Document<'Network'> | undefined)[];
-  /** Muster gives it the address with which it boots. */
-  readonly addressGiven: boolean;
 }
 
 /**
@@ -37,7 +33,6 @@ function askingOf(context: BootContext, member: Member, boot?: BootOf): Asking |
   const served = context.servedNetworks();
   const reserved = served.filter((one) => reservedAddress(member, one) !== undefined);
   const booted = boot?.network ?? status.seen.network ?? (reserved[0] ?? served[0])?.name;
-  const network = served.find((one) => one.name === booted);
   const named = <K extends 'Network' | 'Cluster' | 'Profile'>(kind: K, of: string | undefined) =>
     of === undefined ? undefined : catalog.get(kind, of)?.document;
   const clusters = [named('Cluster', cluster), named('Cluster', document.spec.cluster)];
@@ -49,7 +44,6 @@ function askingOf(context: BootContext, member: Member, boot?: BootOf): Asking |
     documents: [document, profile, ...clusters, ...networks],
     clusters,
     networks,
-    addressGiven: network !== undefined && givesAddress(network, member),
   };
 }
 
@@ -60,12 +54,7 @@ function askingOf(context: BootContext, member: Member, boot?: BootOf): Asking |
 export function machineTrust(context: BootContext, member: Member, boot?: BootOf): Trust | undefined {
   const asking = askingOf(context, member, boot);
   if (asking === undefined) return undefined;
-  const { documents, clusters, addressGiven } = asking;
-  return trustOf({
-    documents,
-    holdsClusterKeys: clusters.some((one) => one && holdsClusterKeys(one.spec, member.name)),
-    addressGiven,
-  });
+  return trustOf(asking.documents);
 }
 
 /** The CAs of TPMs, PEM, that the machine's Clusters and Networks give in a boot. */
@@ -80,7 +69,7 @@ export function trustSteps(context: BootContext, member: Member | undefined, net
   if (trust === undefined) return [];
   const byDefault =
     trust.tier === 'approved'
-      ? "the default, because it gets its cluster's keys and another server gives the addresses"
+      ? 'the default, because its Cluster does not name one; write trust there'
       : 'the default';
   const tpm = context.agents.tpm(member!.name);
   const waits = context.agents.waits(member!.name);

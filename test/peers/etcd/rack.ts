@@ -9,7 +9,10 @@ import { dirname, join, resolve } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { systemClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
+import type { Mac } from '../../../src/base/mac.ts';
 import type { FoundingStatus } from '../../../src/cluster/etcd/status.ts';
+import { BROADCAST_FLAG } from '../../../src/pxe/dhcp/packet.ts';
+import { message } from '../../unit/pxe/dhcp/kit.ts';
 import { attachLoop } from '../agent-disks.ts';
 import { attach, bridge, ip, remove, run } from '../dhcp-segment.ts';
 import { unpacked } from '../unpacked.ts';
@@ -236,6 +239,17 @@ export class Machine {
     this.#pid = await until(`${this.name} runs`, () => childOf(child.pid!));
   }
 
+  /** Takes its address as its initrd does: without a lease it gets no certificate. */
+  async #lease(): Promise<void> {
+    const address = this.#segment.address(this.name);
+    const fields = { mac: mac(this.name) as Mac, address, flags: BROADCAST_FLAG };
+    const words = ['5000', '1', '68', `${address.replace(/[0-9]+$/, '255')}:67`];
+    const request = message('REQUEST', fields).toString('hex');
+    const command = [process.execPath, resolve('test/peers/dhcp-client.ts'), ...words, request];
+    const { output } = await run(this.#segment.namespace(this.name), command);
+    if (!output.includes('"hex"')) throw new Error(`${this.name} gets no lease: ${output}`);
+  }
+
   async #fetch(first: string): Promise<boolean> {
     const ask = async (url: string, ...more: string[]) => {
       const { code, output } = await run(this.#segment.namespace(this.name), [
@@ -249,6 +263,7 @@ export class Machine {
       if (code !== 0) throw new Error(`${url}: ${output}`);
       return output;
     };
+    await this.#lease();
     const id = `mac=${mac(this.name)}&macs=${mac(this.name)}&arch=x86_64&platform=efi`;
     const script = await ask(`http://${this.#segment.server}:8080/script.ipxe?${id}`);
     const session =
@@ -523,6 +538,7 @@ export const CLUSTER = `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
 spec:
+  trust: segment
   kubernetes:
     version: '1.36'
     endpoint: 10.9.0.9

@@ -56,7 +56,7 @@ spec: {macs: ["52:54:00:83:00:01"], addresses: [${net}.11]}
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
-spec: {kubernetes: {version: 1.36.2, endpoint: ${net}.11, controlPlanes: [cp1]}}
+spec: {trust: segment, kubernetes: {version: 1.36.2, endpoint: ${net}.11, controlPlanes: [cp1]}}
 `;
 
 /** Where etcd's data are on the filesystem that is mounted at `home`. */

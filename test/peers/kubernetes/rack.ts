@@ -17,6 +17,7 @@ const CLUSTER = `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
 spec:
+  trust: segment
   kubernetes:
     version: VERSION
     endpoint: 10.9.0.9

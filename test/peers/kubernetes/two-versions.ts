@@ -31,6 +31,7 @@ const CLUSTER = `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
 spec:
+  trust: segment
   kubernetes:
     version: VERSION
     endpoint: 10.9.0.9

@@ -246,7 +246,7 @@ describe('a role for one cluster', () => {
     const machine = (name: string, n: number) =>
       `apiVersion: muster/v1\nkind: Machine\nmetadata: {name: ${name}}\nspec: {macs: ["52:54:00:bb:00:0${n}"], profile: worker}\n`;
     const cluster = (name: string, cp: string) =>
-      `apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: ${name}}\nspec: {dataDisk: {serial: D}, kubernetes: {version: "1.36", endpoint: api.${name}.test, controlPlanes: [${cp}]}}\n`;
+      `apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: ${name}}\nspec: {trust: segment, dataDisk: {serial: D}, kubernetes: {version: "1.36", endpoint: api.${name}.test, controlPlanes: [${cp}]}}\n`;
     const documents = [machine('b1', 1), machine('g1', 2), cluster('blue', 'b1'), cluster('green', 'g1')];
     await world.client.call('POST', '/v1/apply', { body: documents.join('---\n') });
     const session = await operator('bob', { role: 'operator', clusters: ['blue'] });

@@ -59,6 +59,7 @@ test('without --confirm the document and the differences are shown, and nothing 
   const { documents, faults } = parseDocuments(out, 'blue.yaml');
   expect(faults).toEqual([]);
   expect(documents[0]!.document.spec).toEqual({
+    trust: 'approved',
     kubernetes: {
       version: '1.36.3',
       endpoint: 'api.example',

@@ -89,6 +89,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes: {version: "1.36.3", endpoint: api.blue.test, controlPlanes: [cp1], workers: [w1, w2]}
 ${machine('cp1', 11)}${machine('w1', 21)}${machine('w2', 22)}`;
 

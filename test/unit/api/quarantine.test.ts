@@ -20,7 +20,7 @@ spec: {macs: ["52:54:00:aa:00:19"], profile: worker, addresses: [10.77.0.19]}
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
-spec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1], workers: [w9]}}
+spec: {trust: segment, kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1], workers: [w9]}}
 `;
 
 let world: World;

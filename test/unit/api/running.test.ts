@@ -34,7 +34,8 @@ spec:
     version: "${version}"
     endpoint: ${endpoint}
     controlPlanes: [cp1]
-${more}---
+${more}  trust: segment
+---
 apiVersion: muster/v1
 kind: Machine
 metadata: {name: cp1}

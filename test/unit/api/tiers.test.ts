@@ -1,4 +1,7 @@
 /** Tiers of trust as operators see them: which counts, and which document asks for it. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { run } from '../cli/run.ts';
 import { DOCUMENTS, openWorld, type World } from './world.ts';
@@ -13,7 +16,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
 spec:
-  ${given.cluster ?? ''}
+  ${given.cluster ?? 'trust: segment'}
   kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1], workers: [node-1]}
 `;
 const PROXY = DOCUMENTS.replace(/dhcp: \{mode: server.*\}\]\}/, 'dhcp: {mode: proxy}');
@@ -34,19 +37,23 @@ async function trustOf(machine: string): Promise<string> {
   return `${trust.tier} ${trust.from}`;
 }
 
-test('a machine of a cluster is of tier segment unless a document says otherwise; one without a cluster has no tier', async () => {
+test('a machine of a cluster is of the tier that its Cluster names; one without a cluster has no tier', async () => {
   world = await openWorld(DOCUMENTS);
   expect(await trustOf('node-1')).toBe('none');
   await world.close();
   world = await openWorld(DOCUMENTS + CLUSTER());
-  expect(await trustOf('cp1')).toBe('segment default');
-  expect(await trustOf('node-1')).toBe('segment default');
+  expect(await trustOf('cp1')).toBe('segment Cluster/one');
+  expect(await trustOf('node-1')).toBe('segment Cluster/one');
 });
 
-test('a control plane that has its address from another server is approved by default, its workers are not', async () => {
-  world = await openWorld(PROXY + CLUSTER());
-  expect(await trustOf('cp1')).toBe('approved default');
-  expect(await trustOf('node-1')).toBe('segment default');
+test('a Cluster that names no tier is refused, with what each of the three costs and prevents', async () => {
+  world = await openWorld(DOCUMENTS);
+  const file = join(mkdtempSync(join(tmpdir(), 'muster-tiers-')), 'one.yaml');
+  writeFileSync(file, CLUSTER({ cluster: 'dataDisk: {serial: D}' }));
+  const { code, err } = await muster('apply', '-f', file);
+  expect(code).toBe(1);
+  expect(err).toContain('E_TRUST');
+  for (const part of ['"segment" costs', '"approved" costs', '"tpm" costs']) expect(err).toContain(part);
 });
 
 test('the strictest tier counts, whichever document asks for it', async () => {

@@ -25,7 +25,7 @@ spec: {macs: ["52:54:00:aa:00:11"], profile: worker, addresses: [10.77.0.11]}
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: one}
-spec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1]}}
+spec: {trust: segment, kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [cp1]}}
 `;
 
 let world: World;

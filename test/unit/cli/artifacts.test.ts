@@ -33,6 +33,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes: {version: 1.36.2, endpoint: 10.77.0.10, controlPlanes: [cp1]}
 `;
 

@@ -35,6 +35,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes: {version: "1.36.3", endpoint: api.blue.test, controlPlanes: [cp1], workers: [w1, w2]}
   maintenance: {windows: [{days: [sat], time: "22:00", duration: 4h}]}
   hooks:

@@ -319,6 +319,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes:
     version: "1.36"
     endpoint: api.blue.test
@@ -424,6 +425,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   config: {files: [{path: /etc/of, content: "\${cluster.name}"}]}
   kubernetes: {version: "1.36", endpoint: 10.77.0.210, controlPlanes: [cp1]}
 ---

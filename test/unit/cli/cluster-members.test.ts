@@ -17,6 +17,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: ${name}}
 spec:
+  trust: segment
   kubernetes:
     version: "1.36"
     endpoint: api.${name}.test

@@ -62,6 +62,7 @@ async function verified(wait?: string) {
     colorErr: false,
     columns: undefined,
     scryptWork: undefined,
+    ask: async () => undefined,
     signal: new AbortController().signal,
     pause: (span) => pause(span),
   };

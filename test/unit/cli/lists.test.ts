@@ -30,7 +30,7 @@ spec: {image: nowhere}
 apiVersion: muster/v1
 kind: Cluster
 metadata: {name: red}
-spec: {kubernetes: {version: "1.36", endpoint: 10.77.0.210, controlPlanes: [nobody]}}
+spec: {trust: segment, kubernetes: {version: "1.36", endpoint: 10.77.0.210, controlPlanes: [nobody]}}
 ---
 apiVersion: muster/v1
 kind: Cluster

@@ -32,6 +32,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes: {version: "1.36", endpoint: 10.77.0.210, controlPlanes: [cp1]}
 `;
 
@@ -59,11 +60,11 @@ const FILES: Readonly<Record<string, string>> = {
   'mac-twice.yaml':
     'apiVersion: muster/v1\nkind: Machine\nmetadata: {name: x}\nspec: {macs: ["52:54:00:aa:00:01"]}\n',
   'old-kubernetes.yaml':
-    'apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: x}\nspec: {kubernetes: {version: "1.99", endpoint: a.test, controlPlanes: [cp1]}}\n',
+    'apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: x}\nspec: {trust: segment, kubernetes: {version: "1.99", endpoint: a.test, controlPlanes: [cp1]}}\n',
   'cni.yaml':
-    'apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: x}\nspec: {kubernetes: {version: "1.36", endpoint: a.test, controlPlanes: [cp1], cni: calico}}\n',
+    'apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: x}\nspec: {trust: segment, kubernetes: {version: "1.36", endpoint: a.test, controlPlanes: [cp1], cni: calico}}\n',
   'addon.yaml':
-    'apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: x}\nspec: {kubernetes: {version: "1.36", endpoint: a.test, controlPlanes: [cp1], addons: [{name: metallb}]}}\n',
+    'apiVersion: muster/v1\nkind: Cluster\nmetadata: {name: x}\nspec: {trust: segment, kubernetes: {version: "1.36", endpoint: a.test, controlPlanes: [cp1], addons: [{name: metallb}]}}\n',
 };
 
 beforeAll(async () => {

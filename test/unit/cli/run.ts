@@ -20,6 +20,8 @@ export async function run(
     readonly columns?: number;
     readonly env?: Readonly<Record<string, string>>;
     readonly signal?: AbortSignal;
+    /** What a person at the terminal types; without it standard input is no terminal. */
+    readonly typed?: string;
     /** Told what a verb waits for; it does not wait. */
     readonly onPause?: (milliseconds: number) => unknown;
     /** Told all output so far whenever there is more. */
@@ -43,6 +45,10 @@ export async function run(
     columns: options.columns,
     scryptWork: CHEAP_WORK,
     signal: options.signal ?? new AbortController().signal,
+    ask: async (question) => {
+      if (options.typed !== undefined) texts.err += question;
+      return options.typed;
+    },
     pause: async (span) => void (await options.onPause?.(span)),
   };
   return { code: await runCommandLine(args, io), ...texts };

@@ -47,6 +47,7 @@ describe('docs/one-boot.md', () => {
       colorErr: false,
       columns: undefined,
       scryptWork: undefined,
+      ask: async () => undefined,
       signal: new AbortController().signal,
       pause: async () => {},
     };

@@ -66,6 +66,7 @@ const DOCUMENTS: readonly (readonly Line[])[] = [
   machine(3),
   [
     ...head('Cluster', 'blue'),
+    line('  trust: segment'),
     line('  kubernetes:'),
     line('    version: "1.36"', '    version: "1.96"'),
     line('    endpoint: api.example', '    endpoint: "api.example:99999"'),

@@ -449,6 +449,9 @@ describe('a boot disk', () => {
   });
 });
 
+/** The tier of a Cluster whose text names none. */
+const tier = (text: string): string => (text.includes('trust:') ? '' : 'trust: segment, ');
+
 describe('a tier of trust', () => {
   const of = (kind: string, name: string, spec: string) =>
     `---\napiVersion: muster/v1\nkind: ${kind}\nmetadata: {name: ${name}}\nspec: ${spec}\n`;
@@ -456,7 +459,7 @@ describe('a tier of trust', () => {
     of(
       'Cluster',
       'one',
-      `{kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [m1]}, ${more}}`,
+      `{${tier(more)}kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [m1]}, ${more}}`,
     );
   const all = (given: { network?: string; cluster?: string; machine: string }) =>
     shown(
@@ -512,7 +515,7 @@ describe('a TPM', () => {
     format: 'pem',
   });
   const cluster = (more: string): string =>
-    `---\napiVersion: muster/v1\nkind: Cluster\nmetadata: {name: one}\nspec: {kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [m1]}, ${more}}\n`;
+    `---\napiVersion: muster/v1\nkind: Cluster\nmetadata: {name: one}\nspec: {${tier(more)}kubernetes: {version: "1.36", endpoint: api.one.test, controlPlanes: [m1]}, ${more}}\n`;
   const image = (programs: string): string =>
     `---\napiVersion: muster/v1\nkind: Image\nmetadata: {name: i}\nspec: {os: debian, arch: x86_64, configFormat: cloud-init, kernel: {sha256: ${'a'.repeat(64)}}${programs}}\n`;
   const member = (spec: string): string =>

@@ -10,6 +10,8 @@ import { createMetrics } from '../../../src/base/metrics.ts';
 import { openCatalog } from '../../../src/resources/catalog.files.ts';
 import type { ConfigCheck, LiveCatalog } from '../../../src/resources/catalog.ts';
 import { KIND_NAMES } from '../../../src/resources/catalog-view.ts';
+import { parseDocuments } from '../../../src/resources/document.ts';
+import { putDocument } from '../../../src/resources/stored-documents.ts';
 import { KEYS } from '../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
 import type { Store } from '../../../src/store/store.ts';
@@ -50,6 +52,54 @@ const WORKER = document('Profile', 'worker', '{boot: hold}');
 const codes = (one: LiveCatalog) => one.faults().map(({ code }) => code);
 const shown = (one: LiveCatalog) =>
   KIND_NAMES.flatMap((kind) => one.list(kind).map(({ document: { spec } }) => spec as object));
+
+const cluster = (more: string) =>
+  document(
+    'Cluster',
+    'blue',
+    `{${more}kubernetes: {version: "1.36", endpoint: a.test, controlPlanes: [cp1]}}`,
+  );
+const stored = async (text: string): Promise<void> => {
+  const { documents } = parseDocuments(text, 'stored');
+  await store.commit(documents.map((one) => putDocument(one.document, 'absent')));
+};
+
+test.each([true, false])(
+  'a stored Cluster that names no tier of trust stays in force, and every start says what to write (files: %s)',
+  async (files) => {
+    await stored(cluster(''));
+    const errors: string[] = [];
+    const log = { ...silentLog, error: (_: object, text: string) => void errors.push(text) };
+    const open = () =>
+      openCatalog({
+        ...{ store, events: { record: () => {} }, log, clock: systemClock, metrics: createMetrics() },
+        ...(files && { directory }),
+      });
+    for (const text of [WORKER, machine('one', '01')]) {
+      write('a.yaml', text);
+      errors.length = 0;
+      const one = await open();
+      expect(one.get('Cluster', 'blue')).toBeDefined();
+      expect(shown(one)).toHaveLength(files ? 2 : 1);
+      expect(codes(one)).toEqual(['E_TRUST']);
+      expect(errors.join()).toMatch(/Cluster\/blue: does not say.* write trust: segment, approved, tpm\./);
+      await expect(one.applyText(cluster(''), 'again')).rejects.toMatchObject({ code: 'E_TRUST' });
+      await one.close();
+    }
+    const one = await open();
+    await one.applyText(cluster('trust: approved, '), 'better');
+    expect(codes(one)).toEqual([]);
+    await one.close();
+  },
+);
+
+test('a file with a Cluster that names no tier of trust is refused', async () => {
+  write('blue.yaml', cluster(''));
+  await once((one) => {
+    expect(codes(one)).toEqual(['E_TRUST']);
+    expect(one.get('Cluster', 'blue')).toBeUndefined();
+  });
+});
 
 /** A check that this version of Muster makes and the former one did not. */
 const newer: ConfigCheck = ({ Machine }) =>

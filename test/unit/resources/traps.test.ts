@@ -110,7 +110,7 @@ test('snapshots that would follow each other at once are told', async () => {
     (
       await told(
         'Cluster',
-        `{backup: {every: ${every}}, kubernetes: {version: "1.36.3", endpoint: a.example, controlPlanes: [a]}}`,
+        `{trust: segment, backup: {every: ${every}}, kubernetes: {version: "1.36.3", endpoint: a.example, controlPlanes: [a]}}`,
       )
     ).filter((text) => text.includes('snapshot'));
   expect(await of('1s')).toEqual([expect.stringContaining('write 1m or more')]);
@@ -119,7 +119,7 @@ test('snapshots that would follow each other at once are told', async () => {
 
 test('a virtual address that control planes cannot hold is told, with the segments', async () => {
   const of = async (address: string, second: string) => {
-    const cluster = `{kubernetes: {version: "1.36.3", endpoint: ${address}, virtualAddress: {interface: eth0}, controlPlanes: [a, b, c]}}`;
+    const cluster = `{trust: segment, kubernetes: {version: "1.36.3", endpoint: ${address}, virtualAddress: {interface: eth0}, controlPlanes: [a, b, c]}}`;
     const rest =
       more('Network', 'n1', '{subnet: 10.1.0.0/24, dhcp: {mode: proxy}}') +
       more('Network', 'n2', '{subnet: 10.2.0.0/24, dhcp: {mode: proxy}}') +

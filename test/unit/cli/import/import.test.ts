@@ -137,7 +137,7 @@ test.each([
     'name,mac\nnode1,52:54:00:00:00:01\nnode2,52:54:00:00:00:02\nnode3,52:54:00:00:00:03\nworker-a,52:54:00:00:00:04\n',
   );
   const { io: to, out, err } = io();
-  expect(await importKubespray(directory, { cluster: 'blue', macs }, to)).toBe(0);
+  expect(await importKubespray(directory, { cluster: 'blue', trust: 'segment', macs }, to)).toBe(0);
   const { documents, faults } = parseDocuments(out(), 'out.yaml');
   expect(faults).toEqual([]);
   expect(documents.map(({ document: { kind, metadata } }) => `${kind}/${metadata.name}`)).toEqual([
@@ -149,6 +149,7 @@ test.each([
   ]);
   expect(documents[0]!.document.spec).toMatchObject({ addresses: ['10.0.0.11'] });
   expect(documents.at(-1)!.document.spec).toEqual({
+    trust: 'segment',
     kubernetes: {
       version: '1.35.6',
       endpoint: '10.0.0.5',
@@ -173,10 +174,12 @@ test('documents go to files of their own, and no file is replaced', async () => 
   const output = path.join(directory, 'documents');
   const first = io();
   // Without MACs the Machines are not complete, and the notes say so.
-  expect(await importKubespray(inventory, { cluster: 'blue', output }, first.io)).toBe(1);
+  expect(await importKubespray(inventory, { cluster: 'blue', trust: 'segment', output }, first.io)).toBe(1);
   expect(fs.readdirSync(output)).toContain('cluster-blue.yaml');
   expect(first.err()).toContain('node1: its MACs are not in the inventory');
-  await expect(importKubespray(inventory, { cluster: 'blue', output }, io().io)).rejects.toMatchObject({
+  await expect(
+    importKubespray(inventory, { cluster: 'blue', trust: 'segment', output }, io().io),
+  ).rejects.toMatchObject({
     code: 'E_USAGE',
   });
 });
@@ -197,7 +200,8 @@ test('external etcd, another port and CRI-O are translated', () => {
 });
 
 test('what is no inventory of Kubespray is refused', () => {
-  const made = (text: string) => fromKubespray(readInventory(text, 'hosts'), { cluster: 'blue' });
+  const made = (text: string) =>
+    fromKubespray(readInventory(text, 'hosts'), { cluster: 'blue', trust: 'segment' });
   expect(() => made('[web]\na\n')).toThrow('no host in kube_control_plane');
   expect(() => made('a: [')).toThrow('hosts:');
   expect(() => made('[kube_control_plane]\na.x\na.y\n')).toThrow('two hosts get the name "a"');
@@ -225,7 +229,7 @@ test('names that change, addresses that are none, and an etcd on workers are sai
     'name,mac\ncp1,52:54:00:00:00:01\ncp2,52:54:00:00:00:02\nw1,52:54:00:00:00:03\nw2,52:54:00:00:00:04\n',
   );
   const { io: own, err: said } = io();
-  expect(await importKubespray(file, { cluster: 'blue', macs }, own)).toBe(1);
+  expect(await importKubespray(file, { cluster: 'blue', trust: 'segment', macs }, own)).toBe(1);
   const err = said();
   expect(err).toContain('note: cp2.lab.example becomes cp2');
   expect(err).toContain('cp2: its ansible_host "{{ lookup(\'x\') }}" is a name or a template and no address');

@@ -66,6 +66,7 @@ const document = (sans: string) => `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes: {version: "1.36", endpoint: api.test, controlPlanes: [cp1], sans: [${sans}]}
 `;
 
@@ -194,7 +195,7 @@ test.each(['ntp.example:123', 'ntp..example', '999.1.1.1', '0.0.0.0', 'https://n
       `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
-spec: {kubernetes: {version: "1.36", endpoint: a.example, controlPlanes: [cp1], timeServers: ["${server}"]}}`,
+spec: {trust: segment, kubernetes: {version: "1.36", endpoint: a.example, controlPlanes: [cp1], timeServers: ["${server}"]}}`,
       'd.yaml',
     );
     expect(told.map(({ message }) => message)).toEqual([

@@ -166,6 +166,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes:
     version: "1.36"
     endpoint: api.blue.test

@@ -380,6 +380,7 @@ const document = (entry: string) => `apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   kubernetes:
     version: "1.36"
     endpoint: 10.0.0.1

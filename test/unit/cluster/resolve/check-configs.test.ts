@@ -26,6 +26,7 @@ const documents = (config: object, kubernetes: object = {}, lan = LAN): string =
     config,
   }) +
   document('Cluster', 'blue', {
+    trust: 'segment',
     kubernetes: {
       version: '1.36',
       endpoint: 'api.test',

@@ -53,7 +53,8 @@ spec:
     endpoint: api.${name}.test
     controlPlanes: [cp1, cp2, cp3]
     workers: [w1]
-${more}`;
+${more}  trust: segment
+`;
 
 /** Faults as `line path: message` of what applying the text says; empty when it is taken. */
 async function refused(text: string, before = ''): Promise<readonly string[]> {
@@ -295,7 +296,7 @@ test('a control plane or member of etcd that no Machine is named like is a warni
     NETWORKS + MACHINES + ['cp4', 'e1', 'e2'].map((name, n) => machine(name, 15 + n)).join(''),
     'before.yaml',
   );
-  const typo = cluster('    etcd: {topology: external, machines: [e1, e2, e33]}').replace('cp3]', 'pc4]');
+  const typo = cluster('    etcd: {topology: external, machines: [e1, e2, e33]}\n').replace('cp3]', 'pc4]');
   const { warnings } = await one.applyText(typo, 'c.yaml');
   expect(warnings.map(({ path, message }) => `${path}: ${message}`)).toEqual([
     'spec.kubernetes.controlPlanes[2]: Cluster/blue: there is no Machine "pc4"; did you mean "cp4"?; until it exists, the whole cluster waits',

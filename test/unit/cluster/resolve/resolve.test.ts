@@ -664,6 +664,7 @@ test('a Cluster document has the short specification next to its configuration',
 kind: Cluster
 metadata: {name: golden}
 spec:
+  trust: segment
   config: {files: []}
   kubernetes:
     version: "1.36"

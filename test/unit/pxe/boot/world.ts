@@ -39,7 +39,8 @@ export const document = <S extends object>(
   apiVersion: 'muster/v1',
   kind,
   metadata: { name, ...(labels ? { labels } : {}) },
-  spec,
+  // A Cluster has to name a tier of trust.
+  spec: kind === 'Cluster' && 'kubernetes' in spec ? { trust: 'segment', ...spec } : spec,
 });
 
 export const NETWORK = document('Network', 'rack', {

@@ -150,6 +150,7 @@ apiVersion: muster/v1
 kind: Cluster
 metadata: {name: blue}
 spec:
+  trust: segment
   dataDisk: {serial: S1}
   bootDisk: {serial: S1}
   kubernetes:
