@@ -188,6 +188,7 @@ test('external etcd, another port and CRI-O are translated', () => {
   const text = `[kube_control_plane]\ncp ip=10.0.0.1\n[etcd]\ne1 ip=10.0.0.2\ne2 ip=10.0.0.3\ne3 ip=10.0.0.4\n`;
   const { documents } = fromKubespray(readInventory(text, 'x.ini'), {
     cluster: 'red',
+    trust: 'segment',
     variables: { container_manager: 'crio', kube_apiserver_port: '8443', kube_version: '1.36.3' },
   });
   expect(documents.at(-1)!.spec).toMatchObject({
