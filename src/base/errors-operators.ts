@@ -78,6 +78,18 @@ export const OPERATOR_ERRORS = {
     http: 403,
     fix: 'Run the command on the boot host, as root or in the group `muster`, without `--context` and `--server`.',
   },
+  E_SIGNER: {
+    title: 'The signer, which has the key of the vault, does not answer.',
+    who: 'operator',
+    http: 503,
+    fix: 'Look at `systemctl status muster-signer` and its journal; docs/security.md has how it is set up.',
+  },
+  E_SIGNER_REFUSED: {
+    title: 'The signer refuses a request by its rules.',
+    who: 'operator',
+    http: 403,
+    fix: 'The message says which rule. On the boot host, `muster signer approve` adds a machine, and `muster signer allow` lets keys be exported or imported for five minutes.',
+  },
   E_FORBIDDEN: {
     title: 'The operator does not have the role that this needs.',
     who: 'operator',

@@ -60,6 +60,11 @@ export const EVENT_KINDS = {
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",
   'clock.proved': "The boot host's clock is right again, as other clocks show.",
+  'signer.answered': 'The signer answered a request of the server; only the log of the signer has these.',
+  'signer.refused': 'The signer refused a request of the server; only the log of the signer has these.',
+  'signer.approved': 'A person at the host approved a machine for the signer.',
+  'signer.withdrawn': 'A person at the host took back the approval of a machine.',
+  'signer.allowed': 'A person at the host let the signer give out or take private keys for five minutes.',
   'pki.imported': 'An operator brought a CA; it signs at once, or after the next rotation.',
   'pki.redated':
     'A CA began in the future, because the clock was wrong when it was made. It has another certificate for the same key.',

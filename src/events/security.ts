@@ -7,7 +7,7 @@ import type { EventKind, MusterEvent } from './event.ts';
 import type { KindLimit } from './event-limit.ts';
 
 /** Kinds of events whose names begin with one of these are security events. */
-const FAMILIES = ['agent.', 'audit.', 'cluster.', 'document.', 'operator.'] as const;
+const FAMILIES = ['agent.', 'audit.', 'cluster.', 'document.', 'operator.', 'signer.'] as const;
 const KINDS: ReadonlySet<EventKind> = new Set([
   'config.secrets',
   'machine.accepted',

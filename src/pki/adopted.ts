@@ -3,7 +3,7 @@ import type { Millis } from '../base/duration.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import { readImported } from './imported.ts';
 import { PrivateKey } from './keys.ts';
-import { foundKeyset, generationId, type Keyset } from './keyset.ts';
+import { generationId, type OpenGeneration } from './keyset.ts';
 import { type AdoptedKeyset, isAuthority } from './keysets.ts';
 
 /** A key pair in PEM; the key of service accounts has no certificate. */
@@ -15,21 +15,25 @@ export interface AdoptedPair {
 export type AdoptedKeys = Readonly<Record<AdoptedKeyset, AdoptedPair>>;
 
 /**
- * A keyset whose first generation is that pair. A CA is checked as one that `muster pki import`
+ * The generation that is that pair. A CA is checked as one that `muster pki import`
  * brings.
  *
  * @throws {MusterError} E_CA_IMPORT, which names the keyset and says what is wrong with the pair;
  *   the path of its fault is `certificate` or `key`
  */
-export function adoptedKeyset(name: AdoptedKeyset, { key, certificate }: AdoptedPair, now: Millis): Keyset {
+export function adoptedGeneration(
+  name: AdoptedKeyset,
+  { key, certificate }: AdoptedPair,
+  now: Millis,
+): OpenGeneration {
   try {
     if (!isAuthority(name)) {
       const own = PrivateKey.fromPem(key);
       const publicKey = own.publicKey();
-      return foundKeyset(name, { id: generationId(publicKey), createdAt: now, key: own, publicKey });
+      return { id: generationId(publicKey), createdAt: now, key: own, publicKey };
     }
     if (certificate === undefined) throw new MusterError('E_CA_IMPORT', 'the certificate is missing');
-    return foundKeyset(name, readImported(certificate, key, now).generation);
+    return readImported(certificate, key, now).generation;
   } catch (cause) {
     if (!(cause instanceof MusterError)) throw cause;
     const path = isAuthority(name) ? cause.faults[0]?.path : 'key';

@@ -10,7 +10,8 @@ import { parsed } from '../base/foreign-json.ts';
 import { Secret } from '../base/secret.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
-import type { Envelope, Vault } from './vault.ts';
+import type { Envelope } from './sealer.ts';
+import { rewrapped, type Vault } from './vault.ts';
 
 /**
  * How many keys a machine has at most. An agent that is cut off while it makes its filesystem asks
@@ -54,10 +55,14 @@ const encode = ({ since, sealed }: Stored): string => JSON.stringify({ v: 1, sin
  * @throws {MusterError} as {@link decodeDataKey}; E_VAULT_KEY, E_VAULT_RECORD when it cannot be
  *   opened
  */
-export function rewrapDataKey(record: string, value: string, vault: Vault): string | undefined {
+export async function rewrapDataKey(
+  record: string,
+  value: string,
+  vault: Vault,
+): Promise<string | undefined> {
   const { since, sealed } = decodeDataKey(record, value);
-  if (sealed.kid === vault.primary) return undefined;
-  return encode({ since, sealed: vault.rewrap(record, sealed) });
+  const again = await rewrapped(vault, record, sealed);
+  return again && encode({ since, sealed: again });
 }
 
 /** A key and whose it is. */
@@ -105,15 +110,15 @@ interface DataKeysDeps {
  * @throws {MusterError} as its methods say
  */
 export function openDataKeys({ store, vault, clock }: DataKeysDeps): DataKeys {
-  const opened = (record: string, value: string) => {
+  const opened = async (record: string, value: string) => {
     const { since, sealed } = decodeDataKey(record, value);
-    return { since, key: new Secret(vault.open(record, sealed)) };
+    return { since, key: new Secret(await vault.open(record, sealed)) };
   };
 
   const get: DataKeys['get'] = async (machine, filesystem) => {
     const record = KEYS.dataKey.key(machine, filesystem);
     const stored = await store.get(record);
-    return stored && opened(record, stored.value).key;
+    return stored && (await opened(record, stored.value)).key;
   };
 
   return {
@@ -129,7 +134,7 @@ export function openDataKeys({ store, vault, clock }: DataKeysDeps): DataKeys {
         );
       const record = KEYS.dataKey.key(machine, filesystem);
       const made = randomBytes(32).toString('base64');
-      const put = encode({ since: clock.now(), sealed: vault.seal(record, made) });
+      const put = encode({ since: clock.now(), sealed: await vault.seal(record, made) });
       const result = await store.commit([{ key: record, put, expect: 'absent' }]);
       return result.ok ? new Secret(made) : (await get(machine, filesystem))!;
     },
@@ -152,12 +157,13 @@ export function openDataKeys({ store, vault, clock }: DataKeysDeps): DataKeys {
     },
     async all() {
       const { records } = await store.list(KEYS.dataKey.prefix());
-      return records.flatMap(({ key, value }) => {
+      const all = records.map(async ({ key, value }) => {
         const [machine, filesystem] = KEYS.dataKey.parse(key) ?? [];
         return machine === undefined || filesystem === undefined
           ? []
-          : [{ machine, filesystem, ...opened(key, value) }];
+          : [{ machine, filesystem, ...(await opened(key, value)) }];
       });
+      return (await Promise.all(all)).flat();
     },
   };
 }

@@ -25,7 +25,8 @@ import {
   keysetFault,
   primaryFirst,
 } from './keyset.ts';
-import type { Envelope, Vault } from './vault.ts';
+import { rewrappedKeys } from './records.ts';
+import type { Vault } from './vault.ts';
 
 /** The file that kube-apiserver reads, and the roles that get it. */
 export const ENCRYPTION = {
@@ -120,18 +121,25 @@ const sealName = (record: string, id: string): string => `${record}/${id}`;
  * Encodes a keyset as the value of the store's record `record`. Its sealed keys open only under
  * that record's name.
  */
-export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault: Vault): string {
-  const stored = ({ id, createdAt, key }: EncryptionKey) => ({
-    id,
-    createdAt,
-    sealed: vault.seal(sealName(record, id), key.reveal()),
-  });
+export async function encodeEncryption(
+  record: string,
+  keyset: EncryptionKeyset,
+  vault: Pick<Vault, 'seal'>,
+): Promise<string> {
+  const stored = (all: readonly EncryptionKey[]) =>
+    Promise.all(
+      all.map(async ({ id, createdAt, key }) => ({
+        id,
+        createdAt,
+        sealed: await vault.seal(sealName(record, id), key.reveal()),
+      })),
+    );
   return JSON.stringify({
     v: 1,
     primary: keyset.primary,
-    made: keyset.made.map(stored),
-    trusted: keyset.trusted.map(stored),
-    distrusted: keyset.distrusted.map(stored),
+    made: await stored(keyset.made),
+    trusted: await stored(keyset.trusted),
+    distrusted: await stored(keyset.distrusted),
   });
 }
 
@@ -141,10 +149,14 @@ export function encodeEncryption(record: string, keyset: EncryptionKeyset, vault
  * @throws {MusterError} E_PKI when the value is not an encryption keyset of a known version;
  *   E_VAULT_KEY, E_VAULT_RECORD when its keys cannot be opened.
  */
-export function decodeEncryption(record: string, value: string, vault: Vault): EncryptionKeyset {
+export async function decodeEncryption(
+  record: string,
+  value: string,
+  vault: Pick<Vault, 'open'>,
+): Promise<EncryptionKeyset> {
   const read = readKeyset(record, value);
-  const opened = ({ id, createdAt, sealed }: z.output<typeof keyRecord>): EncryptionKey => {
-    const text = vault.open(sealName(record, id), sealed);
+  const opened = async ({ id, createdAt, sealed }: z.output<typeof keyRecord>): Promise<EncryptionKey> => {
+    const text = await vault.open(sealName(record, id), sealed);
     const octets = Buffer.from(text, 'base64');
     if (octets.length !== OCTETS || idOf(octets) !== id)
       throw new MusterError('E_PKI', `${record}: the key of generation ${id} is another one`);
@@ -153,9 +165,9 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
   const keyset: EncryptionKeyset = {
     name: 'encryption',
     primary: read.primary,
-    made: read.made.map(opened),
-    trusted: read.trusted.map(opened),
-    distrusted: read.distrusted.map(opened),
+    made: await Promise.all(read.made.map(opened)),
+    trusted: await Promise.all(read.trusted.map(opened)),
+    distrusted: await Promise.all(read.distrusted.map(opened)),
   };
   const fault = keysetFault(keyset);
   if (fault !== undefined) throw new MusterError('E_PKI', `${record}: ${fault}`);
@@ -168,20 +180,14 @@ export function decodeEncryption(record: string, value: string, vault: Vault): E
  *
  * @throws {MusterError} as {@link decodeEncryption}.
  */
-export function rewrapEncryption(record: string, value: string, vault: Vault): string | undefined {
+export async function rewrapEncryption(
+  record: string,
+  value: string,
+  vault: Vault,
+): Promise<string | undefined> {
   const read = readKeyset(record, value);
-  if ([...read.made, ...read.trusted, ...read.distrusted].every(({ sealed }) => sealed.kid === vault.primary))
-    return undefined;
-  const again = (stored: z.output<typeof keyRecord>) => ({
-    ...stored,
-    sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
-  });
-  return JSON.stringify({
-    ...read,
-    made: read.made.map(again),
-    trusted: read.trusted.map(again),
-    distrusted: read.distrusted.map(again),
-  });
+  const all = await rewrappedKeys(record, read, vault);
+  return all && JSON.stringify({ ...read, ...all });
 }
 
 function readKeyset(record: string, value: string): z.output<typeof keysetRecord> {

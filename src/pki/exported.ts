@@ -12,7 +12,7 @@ import type { EncryptionKeyset } from './encryption.ts';
 import { type Aged, allGenerations, type Keyset } from './keyset.ts';
 import type { Pki } from './pki.ts';
 
-type Keys = Pick<Pki, 'scopes' | 'keysets' | 'encryption' | 'dataKeys'>;
+type Keys = Pick<Pki, 'scopes' | 'keysets' | 'encryption' | 'dataKeys' | 'exported'>;
 
 /** A keyset with its secrets in the clear. */
 interface ExportedKeyset {
@@ -44,7 +44,8 @@ export interface Copied {
 /** Reads all keys of a scope, in the clear. */
 export async function exportScope(pki: Keys, scope: string): Promise<ExportedScope> {
   const encryption = await pki.encryption(scope);
-  const keysets = [...(await pki.keysets(scope)).values()].map(keyPairs);
+  const opened = [...(await pki.keysets(scope)).values()].map((keyset) => keyPairs(pki, scope, keyset));
+  const keysets = await Promise.all(opened);
   const data = scope === MUSTER_SCOPE ? await dataKeysOf(pki) : [];
   return { scope, keysets: [...keysets, ...(encryption ? [symmetric(encryption)] : []), ...data] };
 }
@@ -59,17 +60,20 @@ async function dataKeysOf({ dataKeys }: Keys): Promise<readonly ExportedKeyset[]
   return generations.length === 0 ? [] : [{ name: 'data-keys', primary: '', distrusted: [], generations }];
 }
 
-const keyPairs = (keyset: Keyset): ExportedKeyset => ({
-  name: keyset.name,
-  primary: keyset.primary,
-  distrusted: keyset.distrusted.map(({ id }) => id),
-  generations: allGenerations(keyset).map(({ id, createdAt, key, certificate }) => ({
-    id,
-    createdAt,
-    key: key.pem(),
-    ...(certificate !== undefined && { certificate }),
-  })),
-});
+async function keyPairs(pki: Keys, scope: string, keyset: Keyset): Promise<ExportedKeyset> {
+  const generations = allGenerations(keyset).map(async (one) => ({
+    id: one.id,
+    createdAt: one.createdAt,
+    key: (await pki.exported(scope, keyset.name, one)).reveal(),
+    ...(one.certificate !== undefined && { certificate: one.certificate }),
+  }));
+  return {
+    name: keyset.name,
+    primary: keyset.primary,
+    distrusted: keyset.distrusted.map(({ id }) => id),
+    generations: await Promise.all(generations),
+  };
+}
 
 const symmetric = (keyset: EncryptionKeyset): ExportedKeyset => ({
   name: keyset.name,

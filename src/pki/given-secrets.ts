@@ -14,8 +14,9 @@ import { Secret } from '../base/secret.ts';
 import { isSecretName, SECRET_KEY } from '../resources/secret-spec.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
+import type { Envelope } from './sealer.ts';
 import type { Secrets } from './secrets.ts';
-import type { Envelope, Vault } from './vault.ts';
+import { rewrapped, type Vault } from './vault.ts';
 
 /** The longest value, in octets: keys, certificates and small files fit. */
 export const MAX_SECRET_OCTETS = 64 * 1024;
@@ -94,10 +95,10 @@ const encode = ({ since, sealed }: Stored): string => JSON.stringify({ v: 1, sin
  * @throws {MusterError} as {@link decodeGiven}; E_VAULT_KEY, E_VAULT_RECORD when it cannot be
  *   opened
  */
-export function rewrapGiven(record: string, value: string, vault: Vault): string | undefined {
+export async function rewrapGiven(record: string, value: string, vault: Vault): Promise<string | undefined> {
   const { since, sealed } = decodeGiven(record, value);
-  if (sealed.kid === vault.primary) return undefined;
-  return encode({ since, sealed: vault.rewrap(record, sealed) });
+  const again = await rewrapped(vault, record, sealed);
+  return again && encode({ since, sealed: again });
 }
 
 interface GivenDeps {
@@ -139,7 +140,7 @@ class HeldSecrets implements GivenSecrets {
       if (name === undefined || key === undefined) continue;
       try {
         const { since, sealed } = decodeGiven(record, value);
-        this.#hold(name, key, since, Buffer.from(vault.open(record, sealed), 'base64'));
+        this.#hold(name, key, since, Buffer.from(await vault.open(record, sealed), 'base64'));
       } catch (error) {
         if (!(error instanceof MusterError)) throw error;
         log.error({ code: error.code, secret: name, key }, error.message);
@@ -202,7 +203,7 @@ class HeldSecrets implements GivenSecrets {
     const record = KEYS.givenSecret.key(name, key);
     const value = Buffer.from(octets);
     const since = clock.now();
-    const sealed = vault.seal(record, value.toString('base64'));
+    const sealed = await vault.seal(record, value.toString('base64'));
     await store.commit([{ key: record, put: encode({ since, sealed }) }]);
     this.#hold(name, key, since, value);
   }

@@ -16,7 +16,7 @@ import {
   SERVICE_ACCOUNT,
 } from './hierarchy.ts';
 import type { PrivateKey } from './keys.ts';
-import { type Keyset, primaryOf, signingPair, trustBundle, verifiers } from './keyset.ts';
+import { type Keyset, primaryOf, signingCertificate, trustBundle, verifiers } from './keyset.ts';
 import { AUTHORITY_NAMES, type KeysetName } from './keysets.ts';
 import { type Credential, kubeconfigText } from './kubeconfig.ts';
 
@@ -73,6 +73,8 @@ export interface HandoutOf {
   /** The cluster's keysets, and Muster's own `transport-ca`. */
   readonly keysets: ReadonlyMap<KeysetName, Keyset>;
   readonly leaves: ReadonlyMap<LeafName, Held>;
+  /** The private keys with which programs of a control plane sign, see `Pki.handedOut`. */
+  readonly signing: ReadonlyMap<KeysetName, Secret>;
   /**
    * Present on a machine whose kubelet gets its certificate from the cluster. `token` (`id.secret`)
    * authenticates its request; absent once it has a certificate.
@@ -124,27 +126,26 @@ function trustFiles({ roles, keysets }: HandoutOf): MachineFile[] {
   });
 }
 
-function pairFiles({ roles, keysets }: HandoutOf): MachineFile[] {
+function pairFiles({ roles, keysets, signing }: HandoutOf): MachineFile[] {
   return AUTHORITY_NAMES.flatMap((name) => {
     const { pair } = AUTHORITIES[name];
     const keyset = keysets.get(name);
     if (!pair || !keyset || !pair.roles.every((role) => roles.includes(role))) return [];
-    const { certificate, key } = signingPair(keyset);
     return [
-      text(pair.cert, MODES.certificate, certificate),
+      text(pair.cert, MODES.certificate, signingCertificate(keyset)),
       pair.signsThere
-        ? secret(pair.key, MODES.key, key.pem())
+        ? secret(pair.key, MODES.key, signing.get(name)!.reveal())
         : { path: pair.key, mode: 0, content: { kind: 'absent' } },
     ];
   });
 }
 
-function serviceAccountFiles({ roles, keysets }: HandoutOf): MachineFile[] {
+function serviceAccountFiles({ roles, keysets, signing }: HandoutOf): MachineFile[] {
   const keyset = keysets.get('sa');
   if (!keyset || !SERVICE_ACCOUNT.roles.some((role) => roles.includes(role))) return [];
-  const { publicKey, key } = primaryOf(keyset);
+  const { publicKey } = primaryOf(keyset);
   return [
-    secret(SERVICE_ACCOUNT.key, MODES.key, key.pem()),
+    secret(SERVICE_ACCOUNT.key, MODES.key, signing.get('sa')!.reveal()),
     text(SERVICE_ACCOUNT.publicKey, MODES.publicKey, publicKey.pem()),
     text(SERVICE_ACCOUNT.verifiers, MODES.publicKey, verifiers(keyset)),
   ];

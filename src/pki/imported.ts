@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto';
 import { duration, type Millis, spanText } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import { PrivateKey } from './keys.ts';
-import { type Generation, generationId } from './keyset.ts';
+import { generationId, type OpenGeneration } from './keyset.ts';
 import { parsePem } from './pem.ts';
 import { type AuthorityCertificate, readAuthority } from './x509.ts';
 
@@ -15,7 +15,7 @@ const ANY_PURPOSE = '2.5.29.37.0';
 const LEAST_LIFE = duration('30d');
 
 export interface ImportedAuthority {
-  readonly generation: Generation;
+  readonly generation: OpenGeneration;
   /** What an operator should know about it. */
   readonly notes: readonly string[];
 }

@@ -11,16 +11,9 @@ import {
   TRANSPORT_BEGINS,
 } from './hierarchy.ts';
 import { type KeyAlgorithm, PrivateKey, type PublicKey } from './keys.ts';
-import { type Bridge, type Generation, generationId, type Keyset, signingPairOf } from './keyset.ts';
+import { generationId, type OpenGeneration } from './keyset.ts';
 import { type AuthorityName, isAuthority, type KeysetName } from './keysets.ts';
-import {
-  type CertificateFacts,
-  type IssuedPem,
-  readAuthority,
-  type Signer,
-  selfSign,
-  signer,
-} from './x509.ts';
+import { type CertificateFacts, type IssuedPem, readAuthority, type Signer, selfSign } from './x509.ts';
 
 const beginning = (begins: 'back-dated' | 'transport', now: Millis): Millis =>
   begins === 'transport' ? TRANSPORT_BEGINS : ((now - BACK_DATED) as Millis);
@@ -33,7 +26,7 @@ export interface GenerationOptions {
 }
 
 /** A new generation of a keyset; for a CA with its self-signed certificate. */
-export async function newGeneration(name: KeysetName, options: GenerationOptions): Promise<Generation> {
+export async function newGeneration(name: KeysetName, options: GenerationOptions): Promise<OpenGeneration> {
   const key = await PrivateKey.generate(options.algorithm);
   const publicKey = key.publicKey();
   const generation = { id: generationId(publicKey), createdAt: options.now, publicKey, key };
@@ -53,26 +46,12 @@ export function noRoomForBridge(certificate: string, now: Millis): string | unde
   return notAfter <= now ? 'it has ended' : undefined;
 }
 
-/** The generation with a bridge from each trusted one of the keyset that has room for one. */
-export async function withBridges(keyset: Keyset, to: Generation, now: Millis): Promise<Generation> {
-  const { certificate } = to;
-  if (certificate === undefined) return to;
-  const made = keyset.trusted
-    .filter((from) => from.certificate && noRoomForBridge(from.certificate, now) === undefined)
-    .map(async (from): Promise<Bridge> => {
-      const pair = signingPairOf(keyset, from);
-      const { pem } = await signer(pair.certificate, pair.key).bridgeTo(certificate, to.publicKey);
-      return { issuer: from.id, certificate: pem };
-    });
-  return { ...to, bridges: await Promise.all(made) };
-}
-
 /** The generation with another certificate of the same key, which begins and ends by `options`. */
 export async function certifiedAgain(
   name: AuthorityName,
-  one: Generation,
+  one: OpenGeneration,
   options: GenerationOptions,
-): Promise<Generation> {
+): Promise<OpenGeneration> {
   const { pem } = await selfSign(authorityFacts(name, one.publicKey, options), one.key);
   return { ...one, createdAt: options.now, certificate: pem };
 }

@@ -60,13 +60,6 @@ export class PrivateKey {
     return this.#key.asymmetricKeyType === 'rsa';
   }
 
-  /** The algorithm for another key like this one; for a size that is not made here, the next. */
-  get algorithm(): KeyAlgorithm {
-    if (!this.isRsa) return 'ECDSA-P256';
-    const bits = this.#key.asymmetricKeyDetails?.modulusLength ?? 0;
-    return bits <= 2048 ? 'RSA-2048' : bits <= 3072 ? 'RSA-3072' : 'RSA-4096';
-  }
-
   /**
    * The key's text, as kubeadm writes it: `EC PRIVATE KEY` (SEC1) or `RSA PRIVATE KEY` (PKCS#1).
    * Nothing else returns it.
@@ -119,6 +112,13 @@ export class PublicKey {
     } catch {
       throw new MusterError('E_PKI', 'not a public key in PEM');
     }
+  }
+
+  /** The algorithm for another key like this one; for a size that is not made here, the next. */
+  get algorithm(): KeyAlgorithm {
+    if (this.#key.asymmetricKeyType !== 'rsa') return 'ECDSA-P256';
+    const bits = this.#key.asymmetricKeyDetails?.modulusLength ?? 0;
+    return bits <= 2048 ? 'RSA-2048' : bits <= 3072 ? 'RSA-3072' : 'RSA-4096';
   }
 
   /** As kubeadm writes `sa.pub`: PKIX. */

@@ -20,6 +20,7 @@ import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
 import type { PrivateKey, PublicKey } from './keys.ts';
 import type { KeysetName } from './keysets.ts';
+import type { Envelope } from './sealer.ts';
 
 /** The part that every generation has, whatever its key is for. */
 export interface Aged {
@@ -40,13 +41,19 @@ export interface Bridge {
   readonly certificate: string;
 }
 
+/** A generation whose private key the vault opens, and nobody else. */
 export interface Generation extends Aged {
   /** First 16 hexadecimal digits of the key's pin. */
   readonly id: string;
   readonly publicKey: PublicKey;
-  readonly key: PrivateKey;
+  readonly sealed: Envelope;
   /** PEM; a CA's own certificate. The service-account key has none. */
   readonly certificate?: string;
+}
+
+/** A generation with its private key in the clear: in the vault, or brought by an operator. */
+export interface OpenGeneration extends Omit<Generation, 'sealed' | 'bridges'> {
+  readonly key: PrivateKey;
 }
 
 export interface KeysetOf<N extends string, G extends Aged> {
@@ -224,22 +231,12 @@ export const trustBundle = (keyset: Keyset): string =>
     .join('');
 
 /**
- * The one certificate and key that sign. kube-controller-manager refuses more than one.
+ * The one certificate that signs. kube-controller-manager refuses more than one.
  *
  * @throws {MusterError} E_KEYSET for a keyset without certificates (`sa`).
  */
-export const signingPair = (keyset: Keyset): SigningPair => signingPairOf(keyset, primaryOf(keyset));
-
-interface SigningPair {
-  readonly certificate: string;
-  readonly key: PrivateKey;
-}
-
-/** As {@link signingPair}, of any of its generations. */
-export const signingPairOf = (keyset: Keyset, { certificate, key }: Generation): SigningPair => ({
-  certificate: certificate ?? refuse(keyset, 'has no certificates'),
-  key,
-});
+export const signingCertificate = (keyset: Keyset): string =>
+  primaryOf(keyset).certificate ?? refuse(keyset, 'has no certificates');
 
 /**
  * Public keys of all trusted generations as one PEM text, the oldest first: kube-apiserver's

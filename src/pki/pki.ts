@@ -3,12 +3,14 @@
  * is written to the ledger before it is handed out.
  */
 
+import { setBounded } from '../base/aged.ts';
 import { type Clock, mustKnowTime } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
+import type { Secret } from '../base/secret.ts';
 import { KEYS, MUSTER_SCOPE, PKI_PREFIX } from '../store/keys.ts';
 import type { Store, StoredRecord, Write } from '../store/store.ts';
-import { type AdoptedKeys, adoptedKeyset } from './adopted.ts';
+import { type AdoptedKeys, adoptedGeneration } from './adopted.ts';
 import { type DataKeys, openDataKeys } from './data-keys.ts';
 import {
   decodeEncryption,
@@ -17,26 +19,40 @@ import {
   foundEncryption,
   newEncryptionKey,
 } from './encryption.ts';
-import { type ClusterNames, type Holder, isOfMachines, isProbe, type LeafName, leafOf } from './hierarchy.ts';
-import { issueLeaf, newGeneration } from './issue.ts';
+import {
+  AUTHORITIES,
+  type ClusterNames,
+  type Holder,
+  isOfMachines,
+  isProbe,
+  type LeafName,
+  leafOf,
+} from './hierarchy.ts';
 import { IssueLimit } from './issue-limit.ts';
 import type { KeyAlgorithm, PublicKey } from './keys.ts';
 import {
   type Aged,
   bridgesBehind,
   foundKeyset,
+  type Generation,
   type Keyset,
   type KeysetOf,
+  type OpenGeneration,
   primaryOf,
-  signingPairOf,
 } from './keyset.ts';
-import { ADOPTED, type AuthorityName, CLUSTER_KEYSETS, type KeysetName, MUSTER_KEYSETS } from './keysets.ts';
+import {
+  ADOPTED,
+  type AuthorityName,
+  CLUSTER_KEYSETS,
+  isAuthority,
+  type KeysetName,
+  MUSTER_KEYSETS,
+} from './keysets.ts';
 import { pruneLedger } from './prune.ts';
 import { decodeIssued, decodeKeyset, encodeIssued, encodeKeyset, type IssuedCertificate } from './records.ts';
 import { orderRenewal, type RenewalOrder, renewalsOf } from './renewals.ts';
 import { resealAll, type VaultKeys, vaultKeysOf } from './reseal.ts';
 import {
-  anotherOf,
   applyTransition,
   generationOf,
   givenTo,
@@ -46,7 +62,7 @@ import {
   type Transition,
 } from './transitions.ts';
 import type { Vault } from './vault.ts';
-import { type Signer, signer, subjectText } from './x509.ts';
+import { subjectText } from './x509.ts';
 
 interface PkiDeps {
   readonly store: Store;
@@ -144,6 +160,18 @@ export interface Pki {
    *   certificates of this kind lately.
    */
   issue(scope: string, order: IssueOrder): Promise<IssuedCertificate>;
+  /** Seals a key that an operator brought. @throws {MusterError} E_SIGNER_REFUSED */
+  take(scope: string, keyset: KeysetName, taken: OpenGeneration): Promise<Generation>;
+  /** The generation with another certificate of the same key, which begins now. */
+  certify(scope: string, keyset: AuthorityName, generation: Generation): Promise<Generation>;
+  /** Any private key, PEM. @throws {MusterError} E_SIGNER_REFUSED */
+  exported(scope: string, keyset: KeysetName, generation: Generation): Promise<Secret>;
+  /**
+   * The private keys with which programs of a control plane sign.
+   *
+   * @throws {MusterError} E_SIGNER_REFUSED when the machine is not approved as a control plane
+   */
+  handedOut(scope: string, machine: string, keysets: Keysets): Promise<ReadonlyMap<KeysetName, Secret>>;
   /** The keys of encrypted data filesystems. */
   readonly dataKeys: DataKeys;
 
@@ -179,11 +207,18 @@ export function openPki(deps: PkiDeps): Pki {
   return new StorePki(deps);
 }
 
+/** The keysets of which control planes get the private key. */
+const HANDED_OUT = CLUSTER_KEYSETS.filter(
+  (name) => name === 'sa' || (isAuthority(name) && AUTHORITIES[name].pair?.signsThere),
+);
+/** More keys than this are not kept in memory: two of each control plane. */
+const MOST_HANDED_OUT = 1000;
+
 /** How a keyset is kept in the store. */
 interface KeysetRecord<K> {
   readonly key: string;
-  readonly decode: (key: string, value: string, vault: Vault) => K;
-  readonly encode: (after: K) => string;
+  readonly decode: (key: string, value: string) => K | Promise<K>;
+  readonly encode: (after: K) => string | Promise<string>;
 }
 
 class StorePki implements Pki {
@@ -193,9 +228,9 @@ class StorePki implements Pki {
   readonly #clock: Clock;
   readonly #lifetimes: NonNullable<PkiDeps['lifetimes']>;
   readonly #limit = new IssueLimit();
-  /** By certificate. */
-  readonly #signers = new Map<string, Signer>();
-  /** Opened keysets by record: unsealing and checking one costs as much as a signature. */
+  /** Private keys that were handed out, by machine and generation: they are in each plan. */
+  readonly #handedOut = new Map<string, Promise<Secret>>();
+  /** Read keysets by record: checking one costs as much as a signature. */
   readonly #opened = new Map<string, { readonly revision: number; readonly keyset: unknown }>();
 
   constructor({ store, vault, clock, lifetimes = {} }: PkiDeps) {
@@ -225,14 +260,16 @@ class StorePki implements Pki {
     const options = { now, ...(algorithm && { algorithm }), ...(lifetime && { lifetime }) };
     const names: readonly KeysetName[] = scope === MUSTER_SCOPE ? MUSTER_KEYSETS : CLUSTER_KEYSETS;
     const made = await Promise.all(
-      names.map(async (name) => foundKeyset(name, await newGeneration(name, options))),
+      names.map(async (name) =>
+        foundKeyset(name, await this.#vault.make({ scope, keyset: name, ...options, bridgesFrom: [] })),
+      ),
     );
     const writes = made.map((keyset) => ({
       key: KEYS.keyset.key(scope, keyset.name),
-      put: encodeKeyset(scope, keyset, this.#vault),
+      put: encodeKeyset(keyset),
       expect: 'absent' as const,
     }));
-    const encryption = scope === MUSTER_SCOPE ? [] : [this.#foundEncryption(scope, now)];
+    const encryption = scope === MUSTER_SCOPE ? [] : [await this.#foundEncryption(scope, now)];
     const result = await this.#store.commit([...writes, ...encryption]);
     // Another call founded the scope at the same moment: the keys of that call count.
     return result.ok ? new Map(made.map((keyset) => [keyset.name, keyset])) : this.keysets(scope);
@@ -241,13 +278,49 @@ class StorePki implements Pki {
   async adopt(scope: string, keys: AdoptedKeys, also: readonly Write[]): Promise<void> {
     mustKnowTime(this.#clock);
     const now = this.#clock.now();
-    const writes = ADOPTED.map((name) => ({
+    const given = ADOPTED.map((name) => ({ name, one: adoptedGeneration(name, keys[name], now) }));
+    const writes = given.map(async ({ name, one }) => ({
       key: KEYS.keyset.key(scope, name),
-      put: encodeKeyset(scope, adoptedKeyset(name, keys[name], now), this.#vault),
+      put: encodeKeyset(foundKeyset(name, await this.take(scope, name, one))),
       expect: 'absent' as const,
     }));
-    const result = await this.#store.commit([...writes, this.#foundEncryption(scope, now), ...also]);
+    const encryption = await this.#foundEncryption(scope, now);
+    const result = await this.#store.commit([...(await Promise.all(writes)), encryption, ...also]);
     if (!result.ok) throw new MusterError('E_CONFLICT', `${scope} has keys, or was founded, already`);
+  }
+
+  take(scope: string, keyset: KeysetName, taken: OpenGeneration): Promise<Generation> {
+    return this.#vault.take({ scope, keyset, taken, now: taken.createdAt, bridgesFrom: [] });
+  }
+
+  certify(scope: string, keyset: AuthorityName, generation: Generation): Promise<Generation> {
+    return this.#vault.certify({ scope, keyset, generation, now: this.#clock.now() });
+  }
+
+  exported(scope: string, keyset: KeysetName, generation: Generation): Promise<Secret> {
+    return this.#vault.export({ scope, keyset, generation });
+  }
+
+  async handedOut(
+    scope: string,
+    machine: string,
+    keysets: Keysets,
+  ): Promise<ReadonlyMap<KeysetName, Secret>> {
+    const all = HANDED_OUT.flatMap((name) => {
+      const keyset = keysets.get(name);
+      return keyset ? [{ name, generation: primaryOf(keyset) }] : [];
+    });
+    const opened = all.map(async ({ name, generation }) => {
+      const at = `${scope} ${name} ${generation.id} ${machine}`;
+      const known = this.#handedOut.get(at);
+      const secret = known ?? this.#vault.handOut({ scope, keyset: name, machine, generation });
+      if (known === undefined) {
+        setBounded(this.#handedOut, at, secret, MOST_HANDED_OUT);
+        secret.catch(() => this.#handedOut.delete(at));
+      }
+      return [name, await secret] as const;
+    });
+    return new Map(await Promise.all(opened));
   }
 
   change(
@@ -284,7 +357,7 @@ class StorePki implements Pki {
           )
         : await this.#changed(
             this.#keysetRecord(scope, name),
-            step((before: Keyset) => anotherOf(before, { ...making, given: givenTo(transition) })),
+            step((before: Keyset) => this.#another(scope, before, making, givenTo(transition))),
             writes,
           );
     return { generation, state: stateOf(after) };
@@ -292,7 +365,7 @@ class StorePki implements Pki {
 
   async encryption(scope: string): Promise<EncryptionKeyset | undefined> {
     const record = await this.#store.get(KEYS.encryption.key(scope));
-    return record && this.#openedOnce(record, decodeEncryption);
+    return record && this.#openedOnce(record, (key, value) => decodeEncryption(key, value, this.#vault));
   }
 
   changeEncryption(
@@ -311,15 +384,16 @@ class StorePki implements Pki {
     this.#countOne(scope, leaf, holder.name, order.generation);
     if (order.generation !== undefined && !isProbe(leaf))
       throw new MusterError('E_PKI', `only the primary generation signs "${leaf}"`);
-    const { signs, generation, behind } = await this.#signerOf(scope, row.parent, order.generation);
+    const { signs, behind } = await this.#signerOf(scope, row.parent, order.generation);
     const now = this.#clock.now();
-    const made = await issueLeaf(signs, { leaf, holder, cluster, publicKey, now, lifetime });
+    const what = { leaf, holder, cluster, publicKey, now, lifetime };
+    const made = await this.#vault.issue({ scope, generation: signs, ...what });
     const issued: IssuedCertificate = {
       serial: made.serial,
       leaf,
       subject: subjectText(row.subject(holder)),
       to: holder.name,
-      issuer: { keyset: row.parent, generation },
+      issuer: { keyset: row.parent, generation: signs.id },
       publicKey: publicKey.pin(),
       notBefore: made.notBefore,
       notAfter: made.notAfter,
@@ -403,16 +477,19 @@ class StorePki implements Pki {
   }
 
   /** The write of a cluster's first encryption keyset. */
-  #foundEncryption(scope: string, now: Millis) {
+  async #foundEncryption(scope: string, now: Millis) {
     const key = KEYS.encryption.key(scope);
-    const put = encodeEncryption(key, foundEncryption(now), this.#vault);
+    const put = await encodeEncryption(key, foundEncryption(now), this.#vault);
     return { key, put, expect: 'absent' as const };
   }
 
-  #openedOnce<K>({ key, value, revision }: StoredRecord, decode: KeysetRecord<K>['decode']): K {
+  async #openedOnce<K>(
+    { key, value, revision }: StoredRecord,
+    decode: KeysetRecord<K>['decode'],
+  ): Promise<K> {
     const known = this.#opened.get(key);
     if (known?.revision === revision) return known.keyset as K;
-    const keyset = decode(key, value, this.#vault);
+    const keyset = await decode(key, value);
     this.#opened.set(key, { revision, keyset });
     return keyset;
   }
@@ -420,21 +497,37 @@ class StorePki implements Pki {
   async #read(scope: string): Promise<Keysets> {
     const { records } = await this.#store.list(KEYS.keyset.prefix(scope));
     const keysets = records.map((record) => this.#openedOnce(record, decodeKeyset));
-    return new Map(keysets.map((keyset) => [keyset.name, keyset]));
+    return new Map((await Promise.all(keysets)).map((keyset) => [keyset.name, keyset]));
+  }
+
+  /**
+   * Another generation of a keyset: the given one, or one with the algorithm of the primary. A CA
+   * has a bridge from each trusted generation that has room for one.
+   */
+  #another(
+    scope: string,
+    before: Keyset,
+    making: { readonly now: Millis; readonly lifetime: Millis | undefined },
+    given: OpenGeneration | undefined,
+  ): Promise<Generation> {
+    const order = { scope, keyset: before.name, ...making, bridgesFrom: before.trusted };
+    return given
+      ? this.#vault.take({ ...order, taken: given })
+      : this.#vault.make({ ...order, algorithm: primaryOf(before).publicKey.algorithm });
   }
 
   #keysetRecord(scope: string, name: KeysetName): KeysetRecord<Keyset> {
     return {
       key: KEYS.keyset.key(scope, name),
       decode: decodeKeyset,
-      encode: (after) => encodeKeyset(scope, after, this.#vault),
+      encode: encodeKeyset,
     };
   }
 
   #encryptionRecord(scope: string): KeysetRecord<EncryptionKeyset> {
     return {
       key: KEYS.encryption.key(scope),
-      decode: decodeEncryption,
+      decode: (key, value) => decodeEncryption(key, value, this.#vault),
       encode: (after) => encodeEncryption(KEYS.encryption.key(scope), after, this.#vault),
     };
   }
@@ -447,8 +540,8 @@ class StorePki implements Pki {
   ): Promise<K> {
     const record = await this.#store.get(key);
     if (record === undefined) throw new MusterError('E_PKI', `there is no ${key}`);
-    const after = await step(this.#openedOnce(record, decode));
-    const write: Write = { key, put: encode(after), expect: record.revision };
+    const after = await step(await this.#openedOnce(record, decode));
+    const write: Write = { key, put: await encode(after), expect: record.revision };
     const result = await this.#store.commit([write, ...also(after)]);
     if (result.ok) return after;
     const keys = result.conflicts.map((conflict) => conflict.key).join(', ');
@@ -459,12 +552,8 @@ class StorePki implements Pki {
   async #signerOf(scope: string, name: AuthorityName, id?: string) {
     const record = await this.#store.get(KEYS.keyset.key(scope, name));
     if (record === undefined) throw new MusterError('E_PKI', `${scope} has no ${name}`);
-    const keyset = this.#openedOnce(record, decodeKeyset);
-    const generation = id === undefined ? primaryOf(keyset) : generationOf(keyset, id);
-    const behind = bridgesBehind(keyset, generation);
-    const { certificate, key } = signingPairOf(keyset, generation);
-    const signs = this.#signers.get(certificate) ?? signer(certificate, key);
-    this.#signers.set(certificate, signs);
-    return { signs, generation: generation.id, behind };
+    const keyset = await this.#openedOnce(record, decodeKeyset);
+    const signs = id === undefined ? primaryOf(keyset) : generationOf(keyset, id);
+    return { signs, behind: bridgesBehind(keyset, signs) };
   }
 }

@@ -5,12 +5,12 @@
 import { z } from 'zod';
 import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
-import { KEYS } from '../store/keys.ts';
 import { LEAF_NAMES, type LeafName } from './hierarchy.ts';
-import { PrivateKey, PublicKey } from './keys.ts';
+import { PublicKey } from './keys.ts';
 import { type Generation, generationId, type Keyset, keysetFault } from './keyset.ts';
 import { AUTHORITY_NAMES, KEYSET_NAMES } from './keysets.ts';
-import type { Envelope, Vault } from './vault.ts';
+import type { Envelope } from './sealer.ts';
+import { rewrapped, type Vault } from './vault.ts';
 
 const millis = z.int().transform((value) => value as Millis);
 
@@ -58,16 +58,15 @@ export type IssuedCertificate = Omit<z.output<typeof issuedRecord>, 'v' | 'leaf'
 /** The record name that a sealed key is bound to. */
 const sealName = (record: string, id: string): string => `${record}/${id}`;
 
-/** Encodes a keyset as its record in the store, with its private keys sealed. */
-export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): string {
-  const record = KEYS.keyset.key(scope, keyset.name);
-  const generation = ({ id, createdAt, publicKey, certificate, bridges, key }: Generation) => ({
+/** Encodes a keyset as its record in the store. */
+export function encodeKeyset(keyset: Keyset): string {
+  const generation = ({ id, createdAt, publicKey, certificate, bridges, sealed }: Generation) => ({
     id,
     createdAt,
     publicKey: publicKey.pem(),
     certificate,
     bridges,
-    sealed: vault.seal(sealName(record, id), key.pem()),
+    sealed,
   });
   return JSON.stringify({
     v: 1,
@@ -80,25 +79,23 @@ export function encodeKeyset(scope: string, keyset: Keyset, vault: Vault): strin
 }
 
 /**
- * Reads a keyset's record.
+ * Reads a keyset's record. Its private keys stay sealed.
  *
- * @throws {MusterError} E_PKI when the value is not a keyset of a known version; E_VAULT_KEY,
- *   E_VAULT_RECORD when its keys cannot be opened.
+ * @throws {MusterError} E_PKI when the value is not a keyset of a known version
  */
-export function decodeKeyset(record: string, value: string, vault: Vault): Keyset {
+export function decodeKeyset(record: string, value: string): Keyset {
   const read = keysetRecord.safeParse(json(record, value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);
   const generation = (stored: z.output<typeof generationRecord>): Generation => {
-    const key = PrivateKey.fromPem(vault.open(sealName(record, stored.id), stored.sealed));
     const publicKey = PublicKey.fromPem(stored.publicKey);
-    if (!key.publicKey().spki.equals(publicKey.spki) || generationId(publicKey) !== stored.id)
+    if (generationId(publicKey) !== stored.id)
       throw new MusterError('E_PKI', `${record}: the keys of generation ${stored.id} do not belong together`);
     const { id, createdAt, certificate, bridges } = stored;
     return {
       id,
       createdAt,
       publicKey,
-      key,
+      sealed: stored.sealed as Envelope,
       ...(certificate !== undefined && { certificate }),
       ...(bridges !== undefined && { bridges }),
     };
@@ -122,22 +119,38 @@ export function decodeKeyset(record: string, value: string, vault: Vault): Keyse
  * @throws {MusterError} E_PKI when the record is not a keyset of a known version; E_VAULT_KEY and
  * E_VAULT_RECORD when a key does not open
  */
-export function rewrapKeyset(record: string, value: string, vault: Vault): string | undefined {
+export async function rewrapKeyset(record: string, value: string, vault: Vault): Promise<string | undefined> {
   const read = keysetRecord.safeParse(json(record, value));
   if (!read.success) throw new MusterError('E_PKI', `${record} is not a keyset of a version known here`);
   const { made, trusted, distrusted } = read.data;
-  const all = [...made, ...trusted, ...distrusted];
-  if (all.every(({ sealed }) => sealed.kid === vault.primary)) return undefined;
-  const again = (stored: z.output<typeof generationRecord>) => ({
-    ...stored,
-    sealed: vault.rewrap(sealName(record, stored.id), stored.sealed as Envelope),
-  });
-  return JSON.stringify({
-    ...read.data,
-    made: made.map(again),
-    trusted: trusted.map(again),
-    distrusted: distrusted.map(again),
-  });
+  const all = await rewrappedKeys(record, { made, trusted, distrusted }, vault);
+  return all && JSON.stringify({ ...read.data, ...all });
+}
+
+/** The stored keys of a keyset under the vault's first key; undefined when that sealed them all. */
+export async function rewrappedKeys<
+  G extends { readonly id: string; readonly sealed: { readonly kid: string } },
+>(
+  record: string,
+  keys: Readonly<Record<'made' | 'trusted' | 'distrusted', readonly G[]>>,
+  vault: Vault,
+): Promise<Readonly<Record<'made' | 'trusted' | 'distrusted', readonly G[]>> | undefined> {
+  let changed = false;
+  const again = (all: readonly G[]) =>
+    Promise.all(
+      all.map(async (stored) => {
+        const sealed = await rewrapped(vault, sealName(record, stored.id), stored.sealed as Envelope);
+        changed ||= sealed !== undefined;
+        return sealed === undefined ? stored : { ...stored, sealed };
+      }),
+    );
+  const { made, trusted, distrusted } = keys;
+  const all = {
+    made: await again(made),
+    trusted: await again(trusted),
+    distrusted: await again(distrusted),
+  };
+  return changed ? all : undefined;
 }
 
 export const encodeIssued = (issued: IssuedCertificate): string => JSON.stringify({ v: 1, ...issued });

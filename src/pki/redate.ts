@@ -3,9 +3,8 @@ import { X509Certificate } from 'node:crypto';
 import { type Clock, mustKnowTime } from '../base/clock.ts';
 import type { Millis } from '../base/duration.ts';
 import { AUTHORITIES } from './hierarchy.ts';
-import { certifiedAgain, type GenerationOptions } from './issue.ts';
 import type { Generation, Keyset } from './keyset.ts';
-import { isAuthority, type KeysetName } from './keysets.ts';
+import { type AuthorityName, isAuthority, type KeysetName } from './keysets.ts';
 import type { Keysets, Pki } from './pki.ts';
 import { readAuthority } from './x509.ts';
 
@@ -40,12 +39,14 @@ export const notYetValid = (keysets: Keysets, now: Millis): readonly KeysetName[
  * The keyset whose CAs from the future have certificates that begin now, for the same keys: all
  * leaves that they signed still lead to them.
  */
-async function redated(keyset: Keyset, options: GenerationOptions): Promise<Keyset> {
+async function redated(
+  keyset: Keyset,
+  now: Millis,
+  certify: (name: AuthorityName, one: Generation) => Promise<Generation>,
+): Promise<Keyset> {
   const { name } = keyset;
   const again = async (one: Generation): Promise<Generation> =>
-    isAuthority(name) && isOurs(name, one) && isFromFuture(name, one, options.now)
-      ? certifiedAgain(name, one, options)
-      : one;
+    isAuthority(name) && isOurs(name, one) && isFromFuture(name, one, now) ? certify(name, one) : one;
   return {
     ...keyset,
     made: await Promise.all(keyset.made.map(again)),
@@ -60,12 +61,15 @@ async function redated(keyset: Keyset, options: GenerationOptions): Promise<Keys
  * @throws {MusterError} E_CLOCK while the host's clock is in doubt; E_CONFLICT; E_NO_KEYS
  */
 export async function redate(
-  { pki, clock }: { readonly pki: Pick<Pki, 'keysets' | 'change'>; readonly clock: Clock },
+  { pki, clock }: { readonly pki: Pick<Pki, 'keysets' | 'change' | 'certify'>; readonly clock: Clock },
   scope: string,
 ): Promise<readonly KeysetName[]> {
   mustKnowTime(clock);
-  const options = { now: clock.now() };
-  const wrong = [...(await pki.keysets(scope)).values()].filter((one) => isToBeRedated(one, options.now));
-  for (const { name } of wrong) await pki.change(scope, name, (before) => redated(before, options));
+  const now = clock.now();
+  const wrong = [...(await pki.keysets(scope)).values()].filter((one) => isToBeRedated(one, now));
+  for (const { name } of wrong)
+    await pki.change(scope, name, (before) =>
+      redated(before, now, (keyset, one) => pki.certify(scope, keyset, one)),
+    );
   return wrong.map(({ name }) => name);
 }

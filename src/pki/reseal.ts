@@ -20,7 +20,7 @@ const TRIES = 5;
 /**
  * The record sealed with the vault's primary key; undefined when it is already, or holds no secret.
  */
-function resealed(key: string, value: string, vault: Vault): string | undefined {
+async function resealed(key: string, value: string, vault: Vault): Promise<string | undefined> {
   if (KEYS.givenSecret.parse(key)) return rewrapGiven(key, value, vault);
   if (KEYS.dataKey.parse(key)) return rewrapDataKey(key, value, vault);
   if (KEYS.secret.parse(key)) return rewrapSecret(key, value, vault);
@@ -31,7 +31,7 @@ function resealed(key: string, value: string, vault: Vault): string | undefined 
 async function resealOne({ store, vault }: ResealDeps, key: string): Promise<boolean> {
   for (let tries = 0; tries < TRIES; tries++) {
     const record = await store.get(key);
-    const put = record && resealed(key, record.value, vault);
+    const put = record && (await resealed(key, record.value, vault));
     if (record === undefined || put === undefined) return false;
     if ((await store.commit([{ key, put, expect: record.revision }])).ok) return true;
   }
@@ -63,10 +63,11 @@ export interface VaultKeys {
 
 /** The keys of the vault, and how many records of the store need each. No record is opened. */
 export async function vaultKeysOf({ store, vault }: ResealDeps): Promise<VaultKeys> {
-  const counts = new Map<string, number>(vault.ids.map((id) => [id, 0]));
+  const { primary, ids: known } = await vault.keys();
+  const counts = new Map<string, number>(known.map((id) => [id, 0]));
   for (const { value } of (await store.list(PKI_PREFIX)).records) {
     const ids = new Set([...value.matchAll(/"kid":"([0-9a-f]{16})"/g)].map((found) => found[1]!));
     for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1);
   }
-  return { primary: vault.primary, records: Object.fromEntries(counts) };
+  return { primary, records: Object.fromEntries(counts) };
 }

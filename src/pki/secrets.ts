@@ -8,7 +8,8 @@ import { MusterError } from '../base/errors.ts';
 import { parsed } from '../base/foreign-json.ts';
 import { KEYS } from '../store/keys.ts';
 import type { Store } from '../store/store.ts';
-import type { Envelope, Vault } from './vault.ts';
+import type { Envelope } from './sealer.ts';
+import { rewrapped, type Vault } from './vault.ts';
 
 const secretRecord = z.strictObject({
   v: z.literal(1),
@@ -30,9 +31,9 @@ const encode = (sealed: Envelope): string => JSON.stringify({ v: 1, sealed });
  * @throws {MusterError} E_PKI when the value is not a sealed text; E_VAULT_KEY, E_VAULT_RECORD when
  *   it cannot be opened.
  */
-export function rewrapSecret(record: string, value: string, vault: Vault): string | undefined {
-  const sealed = sealedIn(record, value);
-  return sealed.kid === vault.primary ? undefined : encode(vault.rewrap(record, sealed));
+export async function rewrapSecret(record: string, value: string, vault: Vault): Promise<string | undefined> {
+  const again = await rewrapped(vault, record, sealedIn(record, value));
+  return again && encode(again);
 }
 
 export interface Secrets {
@@ -52,7 +53,13 @@ export interface Secrets {
 }
 
 /** Opens the secrets. They are read from the store at each call. */
-export function openSecrets({ store, vault }: { readonly store: Store; readonly vault: Vault }): Secrets {
+export function openSecrets({
+  store,
+  vault,
+}: {
+  readonly store: Store;
+  readonly vault: Pick<Vault, 'seal' | 'open'>;
+}): Secrets {
   const get = async (name: string): Promise<string | undefined> => {
     const record = await store.get(KEYS.secret.key(name));
     return record && vault.open(record.key, sealedIn(record.key, record.value));
@@ -61,7 +68,7 @@ export function openSecrets({ store, vault }: { readonly store: Store; readonly 
     get,
     async put(name, text) {
       const key = KEYS.secret.key(name);
-      await store.commit([{ key, put: encode(vault.seal(key, text)) }]);
+      await store.commit([{ key, put: encode(await vault.seal(key, text)) }]);
     },
     async remove(name) {
       await store.commit([{ key: KEYS.secret.key(name), delete: true }]);
@@ -71,7 +78,7 @@ export function openSecrets({ store, vault }: { readonly store: Store; readonly 
       if (stored !== undefined) return Buffer.from(stored, 'base64');
       const made = randomBytes(32);
       const key = KEYS.secret.key(name);
-      const sealed = encode(vault.seal(key, made.toString('base64')));
+      const sealed = encode(await vault.seal(key, made.toString('base64')));
       const result = await store.commit([{ key, put: sealed, expect: 'absent' }]);
       return result.ok ? made : Buffer.from((await get(name))!, 'base64');
     },

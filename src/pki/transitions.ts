@@ -1,20 +1,17 @@
 /**
  * The steps of a rotation, as one value each, for all keysets: the CAs, the service-account key and
- * the keys that encrypt Secrets. Pure, apart from the keys that `make` draws.
+ * the keys that encrypt Secrets. Pure.
  */
-import type { Millis } from '../base/duration.ts';
 import { MusterError } from '../base/errors.ts';
-import { newGeneration, withBridges } from './issue.ts';
 import {
   type Aged,
   allGenerations,
   distrust,
   forget,
-  type Generation,
   type Keyset,
   type KeysetOf,
   make,
-  primaryOf,
+  type OpenGeneration,
   promote,
   trust,
   trustAgain,
@@ -27,7 +24,7 @@ export type RotatedKeyset = KeysetName | 'encryption';
 /** A step: makes a generation, or changes the state of one. See keyset.ts for what each does. */
 export type Transition =
   /** `given`: a CA that an operator brought, instead of a new one. */
-  | { readonly do: 'make'; readonly given?: Generation }
+  | { readonly do: 'make'; readonly given?: OpenGeneration }
   | {
       readonly do: 'trust' | 'promote' | 'distrust' | 'trust-again' | 'forget';
       readonly generation: string;
@@ -56,16 +53,8 @@ export const stateOf = (keyset: KeysetOf<RotatedKeyset, Aged>): KeysetState => (
 
 const CHANGES = { trust, promote, distrust, 'trust-again': trustAgain, forget } as const;
 
-interface Making {
-  readonly now: Millis;
-  /** How long a new CA is valid; as the table in hierarchy.ts says by default. */
-  readonly lifetime?: Millis | undefined;
-  /** A CA that an operator brought. */
-  readonly given?: Generation | undefined;
-}
-
 /** The CA that a step brings, if it does. */
-export const givenTo = (transition: Transition): Generation | undefined =>
+export const givenTo = (transition: Transition): OpenGeneration | undefined =>
   transition.do === 'make' ? transition.given : undefined;
 
 /**
@@ -85,16 +74,6 @@ export async function applyTransition<N extends string, G extends Aged>(
   }
   const { do: step, generation } = transition;
   return { after: CHANGES[step](keyset, generation), generation };
-}
-
-/**
- * Another generation of a keyset: the given one, or one with the algorithm of the primary. A CA
- * has a bridge from each trusted generation that has room for one.
- */
-export async function anotherOf(keyset: Keyset, { now, lifetime, given }: Making): Promise<Generation> {
-  const { algorithm } = primaryOf(keyset).key;
-  const made = given ?? (await newGeneration(keyset.name, { now, algorithm, ...(lifetime && { lifetime }) }));
-  return withBridges(keyset, made, now);
 }
 
 /** A generation as a certificate names it. */

@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { MusterError } from '../base/errors.ts';
 import { syncDirectorySync } from '../base/replace-file.files.ts';
-import { newVaultKey, type Vault, vaultFrom } from './vault.ts';
+import { newVaultKey, type Sealer, sealerFrom } from './sealer.ts';
 
 /** The name of the systemd credential: `LoadCredentialEncrypted=muster-vault-key` in the unit. */
 export const VAULT_CREDENTIAL = 'muster-vault-key';
@@ -16,46 +16,46 @@ export const VAULT_CREDENTIAL = 'muster-vault-key';
  *
  * @throws {MusterError} E_VAULT_KEY, which names the file and what to do.
  */
-export function openVault(options: {
+export function openSealer(options: {
   readonly file: string;
   /** `$CREDENTIALS_DIRECTORY`. */
   readonly credentialsDirectory?: string | undefined;
-}): Vault {
+}): Sealer {
   const credential =
     options.credentialsDirectory === undefined
       ? undefined
       : path.join(options.credentialsDirectory, VAULT_CREDENTIAL);
-  if (credential !== undefined && fs.existsSync(credential)) return vaultFrom(read(credential), credential);
+  if (credential !== undefined && fs.existsSync(credential)) return sealerFrom(read(credential), credential);
   const text = read(options.file);
   if ((fs.statSync(options.file).mode & 0o077) !== 0)
     throw new MusterError(
       'E_VAULT_KEY',
       `others than its owner can read ${options.file}; chmod 0600 it, and rotate the key`,
     );
-  return vaultFrom(text, options.file);
+  return sealerFrom(text, options.file);
 }
 
 /** The key file in the state directory, used when no other is named. */
 export const VAULT_KEY_FILE = 'vault.key';
 
 /**
- * {@link openVault} for a server's start. Uses `file` if one is named (it must exist), else the
+ * {@link openSealer} for a server's start. Uses `file` if one is named (it must exist), else the
  * credential, else the key file in the state directory, which is made if the store holds nothing
  * that was sealed. `warn` gets a message for the operator.
  *
  * @throws {MusterError} E_VAULT_KEY when the key is missing although the store needs it, cannot be
  * read or made, or is not a vault key
  */
-export function startVault(options: {
+export function startSealer(options: {
   readonly file: string | undefined;
   readonly credentialsDirectory: string | undefined;
   readonly state: string;
   /** Whether the store holds anything that a vault key sealed. */
   readonly sealed: boolean;
   readonly warn: (text: string) => void;
-}): Vault {
+}): Sealer {
   const { file, credentialsDirectory, state, sealed, warn } = options;
-  if (file !== undefined) return openVault({ file });
+  if (file !== undefined) return openSealer({ file });
   const own = path.join(state, VAULT_KEY_FILE);
   const credential =
     credentialsDirectory !== undefined && fs.existsSync(path.join(credentialsDirectory, VAULT_CREDENTIAL));
@@ -70,11 +70,11 @@ export function startVault(options: {
       `${own} was made: it encrypts the private keys in the same directory. Keep a copy elsewhere, or better, use --vault-key or the credential ${VAULT_CREDENTIAL}`,
     );
   }
-  return openVault({ file: own, credentialsDirectory });
+  return openSealer({ file: own, credentialsDirectory });
 }
 
 /**
- * The text of the vault key with which {@link startVault} started: secret.
+ * The text of the vault key with which {@link startSealer} started: secret.
  *
  * @throws {MusterError} E_VAULT_KEY when it cannot be read
  */

@@ -1,122 +1,160 @@
 /**
- * Private keys at rest: AES-256-GCM with a key that is not in the store. An envelope names the key
- * that sealed it and is bound to its record: under another record's name it does not open.
+ * The vault as the server uses it: asynchronous operations, because the key is in another process,
+ * muster-signer, or behind the same table of requests in this one (signer/requests.ts).
  */
-import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto';
-import { z } from 'zod';
-import { MusterError } from '../base/errors.ts';
+import type { Millis } from '../base/duration.ts';
+import { Secret } from '../base/secret.ts';
+import type { ClusterNames, Holder, LeafName } from './hierarchy.ts';
+import { type KeyAlgorithm, PublicKey } from './keys.ts';
+import type { Generation, OpenGeneration } from './keyset.ts';
+import { type AuthorityName, isAuthority, type KeysetName } from './keysets.ts';
+import { type Envelope, newVaultKey, type Sealer, sealerFrom } from './sealer.ts';
+import type { Ask, MadeGeneration } from './signer/requests.ts';
+import { openService } from './signer/service.ts';
+import { IN_PROCESS } from './signer/site.ts';
+import type { IssuedPem } from './x509.ts';
 
-const envelopeSchema = z.strictObject({
-  v: z.literal(1),
-  /** Id of the vault key that sealed it. */
-  kid: z.string().regex(/^[0-9a-f]{16}$/),
-  iv: z.base64(),
-  /** Ciphertext and tag. */
-  ct: z.base64(),
-});
-export type Envelope = z.output<typeof envelopeSchema>;
+/** Where a keyset is: a cluster's name or Muster's own scope, and the keyset. */
+interface Place {
+  readonly scope: string;
+  readonly keyset: KeysetName;
+}
+
+interface Making extends Place {
+  readonly now: Millis;
+  readonly lifetime?: Millis | undefined;
+  /** Trusted generations, each of which signs a bridge to the new one if it has room. */
+  readonly bridgesFrom: readonly Generation[];
+}
 
 export interface Vault {
-  /** Id of the key that seals. */
-  readonly primary: string;
-  /** Ids of all keys that can open. */
-  readonly ids: readonly string[];
+  /** The ids of the key that seals, and of all that open. */
+  keys(): Promise<{ readonly primary: string; readonly ids: readonly string[] }>;
   /** Seals a text. `record` is the name of the store's record; opening needs the same name. */
-  seal(record: string, plaintext: string): Envelope;
+  seal(record: string, text: string): Promise<Envelope>;
   /**
    * Returns the sealed text.
    *
    * @throws {MusterError} E_VAULT_KEY when it was sealed with a key that this vault does not have,
-   * E_VAULT_RECORD when the envelope was changed or belongs to another record.
+   *   E_VAULT_RECORD when the envelope was changed or belongs to another record; E_SIGNER_REFUSED
    */
-  open(record: string, envelope: unknown): string;
+  open(record: string, envelope: unknown): Promise<string>;
+  /** The text sealed with the first key, or the same envelope. Throws as {@link open}. */
+  rewrap(record: string, envelope: Envelope): Promise<Envelope>;
+  /** Makes a key of a keyset; a CA gets its certificate and bridges. */
+  make(order: Making & { readonly algorithm?: KeyAlgorithm | undefined }): Promise<Generation>;
   /**
-   * The text sealed with the primary key: the same envelope when it is sealed with that key
-   * already. Throws as {@link open}.
+   * Takes a key that was made elsewhere.
+   *
+   * @throws {MusterError} E_SIGNER_REFUSED when nobody at the host allowed it
    */
-  rewrap(record: string, envelope: Envelope): Envelope;
+  take(order: Making & { readonly taken: OpenGeneration }): Promise<Generation>;
+  /** The generation with another certificate of the same key, which begins `now`. */
+  certify(order: Place & { readonly now: Millis; readonly generation: Generation }): Promise<Generation>;
+  /**
+   * Signs a certificate.
+   *
+   * @throws {MusterError} E_SIGNER_REFUSED when the holder is not in the inventory, has not the role
+   *   for it, or had many lately
+   */
+  issue(order: IssueRequest): Promise<IssuedPem>;
+  /**
+   * The private key of a keyset for a control plane, PEM.
+   *
+   * @throws {MusterError} E_SIGNER_REFUSED for another machine, another keyset, or too often
+   */
+  handOut(order: Place & { readonly machine: string; readonly generation: Generation }): Promise<Secret>;
+  /**
+   * Any private key, PEM.
+   *
+   * @throws {MusterError} E_SIGNER_REFUSED when nobody at the host allowed it
+   */
+  export(order: Place & { readonly generation: Generation }): Promise<Secret>;
 }
 
-const IV_OCTETS = 12;
-const TAG_OCTETS = 16;
-const LINE = /^muster-vault-1:([A-Za-z0-9+/]{43}=)$/;
+export type { Envelope };
+export { newVaultKey };
 
-/** A new vault key as the line that its file holds. */
-export const newVaultKey = (): string => `muster-vault-1:${randomBytes(32).toString('base64')}`;
+interface IssueRequest {
+  readonly scope: string;
+  /** The one that signs. */
+  readonly generation: Generation;
+  readonly leaf: LeafName;
+  readonly holder: Holder;
+  readonly cluster: ClusterNames;
+  readonly publicKey: PublicKey;
+  readonly now: Millis;
+  readonly lifetime?: Millis | undefined;
+}
 
-/** A key's id, which reveals nothing about the key. */
-const keyIdOf = (key: Buffer): string =>
-  createHash('sha256').update('muster vault key id\0').update(key).digest('hex').slice(0, 16);
+const keyOf = ({ id, sealed }: Generation) => ({ id, sealed });
+const authorityOf = ({ id, sealed, certificate = '' }: Generation) => ({ id, sealed, certificate });
 
-/** The data that an envelope is bound to. */
-const bound = (kid: string, record: string): Buffer => Buffer.from(`muster-vault\0${1}\0${kid}\0${record}`);
+/** A vault whose operations ask. */
+export function vaultOver(ask: Ask): Vault {
+  const making = ({ scope, keyset, now, lifetime, bridgesFrom }: Making) => ({
+    ...{ scope, keyset, now, lifetime },
+    bridgesFrom: isAuthority(keyset) ? bridgesFrom.map(authorityOf) : [],
+  });
+  const generationOf = (made: MadeGeneration, now: Millis): Generation => ({
+    ...made,
+    createdAt: now,
+    publicKey: PublicKey.fromPem(made.publicKey),
+  });
+  return {
+    keys: () => ask('keys', {}),
+    seal: (record, text) => ask('seal', { record, text }),
+    open: async (record, sealed) => (await ask('open', { record, sealed })).text,
+    rewrap: (record, sealed) => ask('rewrap', { record, sealed }),
+    make: async (order) =>
+      generationOf(await ask('make', { ...making(order), algorithm: order.algorithm }), order.now),
+    take: async ({ taken: { key, certificate }, ...order }) =>
+      generationOf(await ask('take', { ...making(order), key: key.pem(), certificate }), order.now),
+    async certify({ scope, keyset, now, generation }) {
+      const asked = { scope, keyset: keyset as AuthorityName, now, generation: authorityOf(generation) };
+      return { ...generation, createdAt: now, ...(await ask('certify', asked)) };
+    },
+    issue: ({ generation, publicKey, holder, cluster, ...order }) =>
+      ask('issue', {
+        ...order,
+        generation: authorityOf(generation),
+        publicKey: publicKey.pem(),
+        holder: {
+          name: holder.name,
+          addresses: [...holder.addresses],
+          ...(holder.dns && { dns: [...holder.dns] }),
+        },
+        cluster: {
+          name: cluster.name,
+          dnsDomain: cluster.dnsDomain,
+          serviceAddresses: [...cluster.serviceAddresses],
+          endpointNames: { dns: [...cluster.endpointNames.dns], ips: [...cluster.endpointNames.ips] },
+        },
+      }),
+    handOut: async ({ generation, ...order }) =>
+      new Secret((await ask('handOut', { ...order, generation: keyOf(generation) })).text),
+    export: async ({ generation, ...order }) =>
+      new Secret((await ask('export', { ...order, generation: keyOf(generation) })).text),
+  };
+}
+
+/** The envelope under the vault's first key; undefined when that sealed it already. */
+export async function rewrapped(
+  vault: Pick<Vault, 'rewrap'>,
+  record: string,
+  sealed: Envelope,
+): Promise<Envelope | undefined> {
+  const again = await vault.rewrap(record, sealed);
+  return again.ct === sealed.ct ? undefined : again;
+}
 
 /**
- * Reads a vault from the text of its key file, which has a key on each line: the first one seals,
- * the others only open. To rotate: put a new line first, restart, `muster pki reseal`, remove the
- * old line. `source` names the file in errors.
+ * A vault in this process, from the text of its key file: see sealerFrom of sealer.ts.
  *
  * @throws {MusterError} E_VAULT_KEY when a line is not a vault key, or there is none
  */
-export function vaultFrom(text: string, source: string): Vault {
-  const keys = new Map<string, Buffer>();
-  for (const [n, line] of text.split('\n').entries()) {
-    const trimmed = line.trim();
-    if (trimmed === '' || trimmed.startsWith('#')) continue;
-    const encoded = LINE.exec(trimmed)?.[1];
-    if (encoded === undefined)
-      throw new MusterError(
-        'E_VAULT_KEY',
-        `${source}:${n + 1} is not a vault key; a line is "muster-vault-1:" and 44 characters`,
-      );
-    const key = Buffer.from(encoded, 'base64');
-    keys.set(keyIdOf(key), key);
-  }
-  const primary = keys.keys().next().value;
-  if (primary === undefined) throw new MusterError('E_VAULT_KEY', `${source} holds no vault key`);
-  return makeVault(primary, keys, source);
-}
+export const vaultFrom = (text: string, source: string): Vault => vaultWith(sealerFrom(text, source));
 
-function makeVault(primary: string, keys: ReadonlyMap<string, Buffer>, source: string): Vault {
-  const seal = (record: string, plaintext: string): Envelope => {
-    const iv = randomBytes(IV_OCTETS);
-    const cipher = createCipheriv('aes-256-gcm', keys.get(primary)!, iv).setAAD(bound(primary, record));
-    const ct = Buffer.concat([cipher.update(plaintext, 'utf8'), cipher.final(), cipher.getAuthTag()]);
-    return { v: 1, kid: primary, iv: iv.toString('base64'), ct: ct.toString('base64') };
-  };
-  const open = (record: string, value: unknown): string => {
-    const read = envelopeSchema.safeParse(value);
-    if (!read.success)
-      throw new MusterError('E_VAULT_RECORD', `${record}: not a sealed key of a version known here`);
-    const { kid, iv, ct } = read.data;
-    const key = keys.get(kid);
-    if (key === undefined)
-      throw new MusterError(
-        'E_VAULT_KEY',
-        `${record} is sealed with vault key ${kid}; ${source} has ${[...keys.keys()].join(', ')}`,
-      );
-    const octets = Buffer.from(ct, 'base64');
-    try {
-      const at = octets.length - TAG_OCTETS;
-      const decipher = createDecipheriv('aes-256-gcm', key, Buffer.from(iv, 'base64'), {
-        authTagLength: TAG_OCTETS,
-      })
-        .setAAD(bound(kid, record))
-        .setAuthTag(octets.subarray(at));
-      return Buffer.concat([decipher.update(octets.subarray(0, at)), decipher.final()]).toString('utf8');
-    } catch {
-      throw new MusterError(
-        'E_VAULT_RECORD',
-        `${record}: the sealed key was changed, or belongs to another record`,
-      );
-    }
-  };
-  return {
-    primary,
-    ids: [...keys.keys()],
-    seal,
-    open,
-    rewrap: (record, envelope) =>
-      envelope.kid === primary ? envelope : seal(record, open(record, envelope)),
-  };
-}
+/** A vault whose key is in this process. */
+export const vaultWith = (sealer: Sealer): Vault =>
+  vaultOver(openService({ sealer, site: IN_PROCESS, note: () => {} }) as Ask);

@@ -12,7 +12,8 @@ import type { AnyKind } from '../cluster/change/kind.ts';
 import type { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import type { createKubes } from '../cluster/kube.socket.ts';
-import type { startVault } from '../pki/vault-key.files.ts';
+import type { Vault } from '../pki/vault.ts';
+import type { startSealer } from '../pki/vault-key.files.ts';
 import type { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
 import type { neighbour } from '../pxe/neighbours.files.ts';
 import type { openSqliteStore } from '../store/sqlite.files.ts';
@@ -31,7 +32,12 @@ export interface Common {
 /** Where the server reaches out of its process; `outside.files.ts` has the real ones. */
 export interface Outside {
   readonly openStore: typeof openSqliteStore;
-  readonly startVault: typeof startVault;
+  /** The vault: at a signer's socket, or with a key that this process reads. */
+  readonly startVault: (
+    signer: string | undefined,
+    own: Parameters<typeof startSealer>[0],
+    closing: AsyncDisposableStack,
+  ) => Promise<Vault>;
   /** The sockets that the process inherited. */
   readonly sockets: readonly InheritedSocket[];
   readonly openDatagrams: typeof openDatagrams;

@@ -6,7 +6,9 @@ import type { ServeOptions } from '../cli/serve/options.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
 import { createKubes } from '../cluster/kube.socket.ts';
-import { startVault } from '../pki/vault-key.files.ts';
+import { SignerClient } from '../pki/signer/client.socket.ts';
+import { vaultOver, vaultWith } from '../pki/vault.ts';
+import { startSealer } from '../pki/vault-key.files.ts';
 import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
 import { neighbour } from '../pxe/neighbours.files.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
@@ -14,7 +16,13 @@ import type { Outside } from './common.ts';
 
 export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'>): Outside => ({
   openStore: openSqliteStore,
-  startVault,
+  async startVault(signer, own, closing) {
+    if (signer === undefined) return vaultWith(startSealer(own));
+    const vault = vaultOver(closing.use(new SignerClient(signer)).ask);
+    // A server without its vault does not start.
+    await vault.keys();
+    return vault;
+  },
   sockets: inheritedSockets(process.env, process.pid),
   openDatagrams,
   addresses: hostAddresses,

@@ -84,7 +84,7 @@ export async function openState(
     },
   });
   closing.defer(() => store.close());
-  const vault = await openStartVault(options, outside, store, log);
+  const vault = await openStartVault(options, outside, store, log, closing);
   const secrets = openSecrets({ store, vault });
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
   closing.defer(() => security.close());
@@ -191,14 +191,16 @@ async function openStartVault(
   outside: Pick<Outside, 'startVault'>,
   store: Pick<Store, 'list'>,
   log: Log,
+  closing: AsyncDisposableStack,
 ): Promise<Vault> {
-  return outside.startVault({
+  const own = {
     file: options.vaultKey,
     credentialsDirectory: process.env.CREDENTIALS_DIRECTORY,
     state: options.state,
     sealed: (await store.list(PKI_PREFIX)).records.length > 0,
-    warn: (text) => log.warn({}, text),
-  });
+    warn: (text: string) => log.warn({}, text),
+  };
+  return outside.startVault(options.signer, own, closing);
 }
 
 /** Opens the snapshots of etcd, and seals their keys with the present vault key. */

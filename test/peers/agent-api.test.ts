@@ -283,7 +283,8 @@ describe('a poll', () => {
     const { newGeneration } = await import('../../src/pki/issue.ts');
     const { addTrusted, distrust, promote } = await import('../../src/pki/keyset.ts');
     const { key, certificate } = await joined();
-    const next = await newGeneration('transport-ca', { now: bootHost.clock.now() });
+    const made = await newGeneration('transport-ca', { now: bootHost.clock.now() });
+    const next = await bootHost.pki.take('_muster', 'transport-ca', made);
     const before = (await bootHost.pki.keysets('_muster')).get('transport-ca')!.primary;
     for (const step of [addTrusted, promote] as const)
       await bootHost.pki.change('_muster', 'transport-ca', (keyset) =>

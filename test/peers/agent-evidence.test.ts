@@ -15,7 +15,7 @@ import { balancerConfig } from '../../src/cluster/plan/balancer.ts';
 import { AUTHORITIES } from '../../src/pki/hierarchy.ts';
 import { issueLeaf, newGeneration } from '../../src/pki/issue.ts';
 import { PrivateKey } from '../../src/pki/keys.ts';
-import type { Generation } from '../../src/pki/keyset.ts';
+import type { OpenGeneration } from '../../src/pki/keyset.ts';
 import { keyIdOf, signer } from '../../src/pki/x509.ts';
 import { resolved } from '../unit/cluster/kit.ts';
 import { Machine, Planner, put, SHELLS } from './agent-kit.ts';
@@ -51,16 +51,16 @@ const generation = () => newGeneration('etcd-ca', { now: now() });
 const NAMES = { name: 'one', dnsDomain: '', serviceAddresses: [], endpointNames: { dns: [], ips: [] } };
 
 /** A certificate of this generation, and its key. */
-async function pair({ certificate, key }: Generation, leaf: 'etcd-server' | 'etcd-person') {
+async function pair({ certificate, key }: OpenGeneration, leaf: 'etcd-server' | 'etcd-person') {
   const own = await PrivateKey.generate();
   const order = { leaf, holder: { name: 'cp1', addresses: [] }, cluster: NAMES, now: now() } as const;
   const { pem } = await issueLeaf(signer(certificate!, key), { ...order, publicKey: own.publicKey() });
   return { certificate: pem, key: own.pem() };
 }
 
-const probeOf = ({ id }: Generation): ProbeName => probeName('etcd-ca', id);
+const probeOf = ({ id }: OpenGeneration): ProbeName => probeName('etcd-ca', id);
 
-async function probeLines(...generations: readonly Generation[]): Promise<readonly PlanLine[]> {
+async function probeLines(...generations: readonly OpenGeneration[]): Promise<readonly PlanLine[]> {
   const files = generations.map(async (one) => {
     const { certificate, key } = await pair(one, 'etcd-person');
     return put(probePath(probeOf(one)), certificate + key, 0o600);
@@ -77,7 +77,7 @@ async function probeLines(...generations: readonly Generation[]): Promise<readon
 }
 
 /** Runs etcd with a certificate of `issuer`, trusting these; resolves when it answers. */
-async function etcd(program: string, issuer: Generation, trusted: readonly Generation[]) {
+async function etcd(program: string, issuer: OpenGeneration, trusted: readonly OpenGeneration[]) {
   const { certificate, key } = await pair(issuer, 'etcd-server');
   machine.write('/pki/server.crt', certificate);
   machine.write('/pki/server.key', key);
@@ -335,8 +335,8 @@ describe('haproxy as a worker runs it', () => {
   }
 
   /** An API server that answers /readyz, with a certificate of this CA. */
-  async function api(issuer: Generation) {
-    const own = async ({ certificate, key }: Generation) => {
+  async function api(issuer: OpenGeneration) {
+    const own = async ({ certificate, key }: OpenGeneration) => {
       const pairKey = await PrivateKey.generate();
       const holder = { name: 'cp1', addresses: [API] };
       const order = { leaf: 'etcd-server', holder, cluster: NAMES, now: now() } as const;
@@ -349,7 +349,7 @@ describe('haproxy as a worker runs it', () => {
     const server = https.createServer(await own(issuer), (_, response) => response.end('ok'));
     servers.push(server);
     await once(server.listen(6443, API), 'listening');
-    return { becomes: async (next: Generation) => server.setSecureContext(await own(next)) };
+    return { becomes: async (next: OpenGeneration) => server.setSecureContext(await own(next)) };
   }
 
   function balance(): ChildProcess {

@@ -15,7 +15,8 @@ import { newGeneration } from '../../src/pki/issue.ts';
 import { PrivateKey } from '../../src/pki/keys.ts';
 import { addTrusted, promote } from '../../src/pki/keyset.ts';
 import { openPki } from '../../src/pki/pki.ts';
-import { openVault, VAULT_KEY_FILE } from '../../src/pki/vault-key.files.ts';
+import { vaultWith } from '../../src/pki/vault.ts';
+import { openSealer, VAULT_KEY_FILE } from '../../src/pki/vault-key.files.ts';
 import { openSqliteStore } from '../../src/store/sqlite.files.ts';
 import { DEBIAN_13, type Rack, until, withRack } from './etcd/rack.ts';
 
@@ -38,7 +39,7 @@ async function twoGenerations(state: string, cluster: string): Promise<Client> {
     metrics: createMetrics(),
   });
   try {
-    const vault = openVault({ file: join(state, VAULT_KEY_FILE) });
+    const vault = vaultWith(openSealer({ file: join(state, VAULT_KEY_FILE) }));
     const pki = openPki({ store, vault, clock: systemClock });
     const names = [...(await pki.found(cluster)).keys()];
     expect(names).toEqual(expect.arrayContaining(['ca', 'etcd-ca', 'front-proxy-ca', 'sa']));
@@ -50,7 +51,7 @@ async function twoGenerations(state: string, cluster: string): Promise<Client> {
       publicKey: key.publicKey(),
     });
     for (const name of names) {
-      const next = await newGeneration(name, { now: systemClock.now() });
+      const next = await pki.take(cluster, name, await newGeneration(name, { now: systemClock.now() }));
       await pki.change(cluster, name, (keyset) => promote(addTrusted(keyset, next), next.id));
     }
     return { certificate, key: key.pem() };

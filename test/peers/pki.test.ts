@@ -18,8 +18,8 @@ import {
 } from '../../src/pki/hierarchy.ts';
 import { newGeneration } from '../../src/pki/issue.ts';
 import { KEY_ALGORITHMS, PrivateKey } from '../../src/pki/keys.ts';
-import { addTrusted, distrust, promote, signingPair, trustBundle } from '../../src/pki/keyset.ts';
-import { AUTHORITY_NAMES } from '../../src/pki/keysets.ts';
+import { addTrusted, distrust, promote, signingCertificate, trustBundle } from '../../src/pki/keyset.ts';
+import { AUTHORITY_NAMES, KEYSET_NAMES } from '../../src/pki/keysets.ts';
 import { MUSTER_SCOPE } from '../../src/store/keys.ts';
 import { CP1, factsOf, temporary, verifyFaults, type World, world } from '../unit/pki/kit.ts';
 
@@ -85,7 +85,7 @@ async function unexplained(algorithm?: 'RSA-2048'): Promise<{ wrong: string[]; u
     const which = ours(expected.file);
     const pem =
       'authority' in which
-        ? signingPair(all.get(which.authority)!).certificate
+        ? signingCertificate(all.get(which.authority)!)
         : made.get(which.leaf)!.certificate;
     const found = factsOf(pem);
     expect(found.critical, expected.file).toEqual(['Key Usage', 'Basic Constraints']);
@@ -168,7 +168,7 @@ test('with two generations of every authority, leaves of both verify; after the 
   const oldIds = new Map([...(await of.keysets())].map(([name, { primary }]) => [name, primary]));
   for (const name of AUTHORITY_NAMES) {
     const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
-    const next = await newGeneration(name, { now: of.clock.now() });
+    const next = await of.pki.take(scope, name, await newGeneration(name, { now: of.clock.now() }));
     await of.pki.change(scope, name, (keyset) => addTrusted(keyset, next));
   }
   const verify = async (leaves: Leaves): Promise<readonly LeafName[]> => [...(await verified(of, leaves))];
@@ -187,7 +187,7 @@ test('with two generations of every authority, leaves of both verify; after the 
   for (const keyset of (await of.keysets()).values())
     if (keyset.name !== 'sa') {
       expect(trustBundle(keyset).match(/BEGIN CERTIFICATE/g)).toHaveLength(2);
-      expect(signingPair(keyset).certificate.match(/BEGIN CERTIFICATE/g)).toHaveLength(1);
+      expect(signingCertificate(keyset).match(/BEGIN CERTIFICATE/g)).toHaveLength(1);
     }
   for (const name of AUTHORITY_NAMES) {
     const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
@@ -208,7 +208,7 @@ test('a leaf never outlives its authority', async () => {
   const of = await world();
   of.clock.advance((3600 * 86_400_000) as never);
   const ends = [...(await of.leaves())].map(([, { certificate }]) => factsOf(certificate).notAfter);
-  const caEnds = factsOf(signingPair((await of.keysets()).get('ca')!).certificate).notAfter;
+  const caEnds = factsOf(signingCertificate((await of.keysets()).get('ca')!)).notAfter;
   expect(Math.max(...ends)).toBeLessThanOrEqual(caEnds);
 });
 
@@ -220,6 +220,7 @@ const filesOfCp1 = async (of: World) =>
     user: CP1.name,
     keysets: await of.keysets(),
     leaves: await of.leaves(),
+    signing: await of.signing(CP1.name),
     servers: { endpoint: 'https://api.golden.test:6443', local: 'https://10.0.0.11:6443' },
   });
 
@@ -259,8 +260,9 @@ test('of the CAs’ keys a control plane with etcd gets only the one with which 
       content.kind === 'secret' ? content.secret.reveal() : content.kind === 'text' ? content.text : '',
     )
     .join('');
-  const keys = [...(await of.keysets())].filter(([, { trusted }]) => text.includes(trusted[0]!.key.pem()));
-  expect(keys.map(([name]) => name).sort()).toEqual(['ca', 'sa']);
+  const keys = [];
+  for (const name of KEYSET_NAMES) if (text.includes((await of.keyOf(name)).pem())) keys.push(name);
+  expect(keys.sort()).toEqual(['ca', 'sa']);
   const removed = files.filter(({ content }) => content.kind === 'absent').map(({ path }) => path);
   expect(removed).toEqual(['/etc/kubernetes/pki/etcd/ca.key', '/etc/kubernetes/pki/front-proxy-ca.key']);
 });
@@ -269,7 +271,7 @@ test('the transport CA may sign leaves and bridges and has no alternative name; 
   const of = await world();
   for (const [name, keyset] of await of.keysets()) {
     if (name === 'sa') continue;
-    const { certificate } = signingPair(keyset);
+    const certificate = signingCertificate(keyset);
     const text = execFileSync('openssl', ['x509', '-noout', '-text'], {
       input: certificate,
       encoding: 'utf8',
@@ -291,6 +293,7 @@ test('a worker gets no authority’s key and only its agent’s certificate', as
     user: 'w1',
     keysets: await of.keysets(),
     leaves: new Map(),
+    signing: await of.signing('x'),
     servers: { endpoint: 'https://api.golden.test:6443', local: 'https://127.0.0.1:6443' },
   });
   expect(files.map(({ path }) => path)).toEqual(['/etc/kubernetes/pki/ca-bundle.crt', '/etc/muster/ca.crt']);
@@ -304,6 +307,7 @@ test('with external etcd, its machines get no authority’s key, and control pla
     user: 'x',
     keysets: await of.keysets(),
     leaves: new Map(),
+    signing: await of.signing('x'),
     servers: { endpoint: 'https://e:6443', local: 'https://l:6443' },
   };
   const keys = (roles: ('etcd' | 'control-plane')[]) =>

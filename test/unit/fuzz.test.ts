@@ -120,7 +120,10 @@ const VAULT = vaultFrom(newVaultKey(), 'test');
 const NOW = 1_790_000_000_000 as Millis;
 const KEY = await PrivateKey.generate('ECDSA-P256');
 const PUBLIC = KEY.publicKey();
-const keyset = foundKeyset('sa', { id: generationId(PUBLIC), createdAt: NOW, publicKey: PUBLIC, key: KEY });
+const SEALED = await VAULT.seal('r', 'text');
+const keyset = foundKeyset('sa', {
+  ...{ id: generationId(PUBLIC), createdAt: NOW, publicKey: PUBLIC, sealed: SEALED },
+});
 const CHANGE = {
   v: 1,
   cluster: 'c',
@@ -192,13 +195,13 @@ const DOCUMENT = {
 const RECORDS: readonly (readonly [string, object, readonly string[], (text: string) => unknown])[] = [
   [
     'keysets',
-    JSON.parse(encodeKeyset('c', keyset, VAULT)),
+    JSON.parse(encodeKeyset(keyset)),
     ['E_PKI', 'E_VAULT_KEY', 'E_VAULT_RECORD'],
-    (text) => decodeKeyset(KEYS.keyset.key('c', 'sa'), text, VAULT),
+    (text) => decodeKeyset(KEYS.keyset.key('c', 'sa'), text),
   ],
   [
     'keys for Secrets',
-    JSON.parse(encodeEncryption('r', foundEncryption(NOW), VAULT)),
+    JSON.parse(await encodeEncryption('r', foundEncryption(NOW), VAULT)),
     ['E_PKI', 'E_VAULT_KEY', 'E_VAULT_RECORD'],
     (text) => decodeEncryption('r', text, VAULT),
   ],

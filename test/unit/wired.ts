@@ -37,7 +37,7 @@ export function wired(given: Wished) {
   const store = Object.assign(kept, { copyTo: nobody });
   const outside: Outside = {
     openStore: async () => store,
-    startVault: () => vault,
+    startVault: async () => vault,
     sockets: addresses.map((one) => ({ fd: -1, name: `dhcp-${one.interface}` })),
     openDatagrams: () => ({ datagrams: nodeDatagrams, kernel: undefined }),
     addresses: () => addresses,
@@ -68,6 +68,7 @@ export function wired(given: Wished) {
     httpPort: 8080,
     agentPort: 0,
     vaultKey: undefined,
+    signer: undefined,
     metricsListen: undefined,
     operatorsListen: undefined,
     operatorsName: undefined,

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { millis } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { type AdoptedKeys, adoptedKeyset } from '../../pki/adopted.ts';
+import { type AdoptedKeys, adoptedGeneration } from '../../pki/adopted.ts';
 import { PrivateKey, PublicKey } from '../../pki/keys.ts';
 import { ADOPTED, isAuthority, KEYSETS } from '../../pki/keysets.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
@@ -31,7 +31,7 @@ function keysIn(directory: string): AdoptedKeys {
     const pair = isAuthority(name) ? { key, certificate: textOf(`${at}.crt`) } : { key };
     // What cannot be used is refused before anything is sent.
     try {
-      adoptedKeyset(name, pair, millis(Date.now()));
+      adoptedGeneration(name, pair, millis(Date.now()));
     } catch (cause) {
       if (!(cause instanceof MusterError)) throw cause;
       const [fault] = cause.faults;

@@ -35,6 +35,8 @@ export interface ServeOptions {
    * a key file in the state directory.
    */
   readonly vaultKey: string | undefined;
+  /** The socket of the signer, which has the vault's key then. */
+  readonly signer: string | undefined;
   /**
    * The TCP address of /metrics, /healthz, /readyz and /version; undefined when they are not served
    * over TCP.
@@ -129,6 +131,13 @@ export const SERVE_SETTINGS = {
     env: 'MUSTER_VAULT_KEY',
     about:
       'file (mode 0600) with the key that encrypts private keys at rest; else the systemd credential muster-vault-key, else a file that is made in the state directory',
+    fallback: '',
+  },
+  signer: {
+    flag: '--signer <socket>',
+    env: 'MUSTER_SIGNER',
+    about:
+      "the socket of muster-signer, which has the vault's key and signs by its rules; else this process has the key",
     fallback: '',
   },
   metricsListen: {
@@ -293,6 +302,7 @@ export function serveOptions(
     httpPort: portOf(http.value ?? '', http.source),
     agentPort: portOf(agents.value ?? '', agents.source),
     vaultKey: one('vaultKey').value,
+    signer: one('signer').value,
     metricsListen: metrics.value === undefined ? undefined : hostPort(metrics.value, metrics.source),
     operatorsListen: operators.value === undefined ? undefined : hostPort(operators.value, operators.source),
     operatorsName: pageName(one('operatorsName')),

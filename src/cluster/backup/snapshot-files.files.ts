@@ -11,7 +11,7 @@ import { messageOf } from '../../base/error-text.ts';
 import { MusterError } from '../../base/errors.ts';
 import { moveDurably, replaceDurably } from '../../base/replace-file.files.ts';
 import { KEY_OCTETS, openedStream } from '../../pki/sealed-stream.ts';
-import type { Vault } from '../../pki/vault.ts';
+import { rewrapped, type Vault } from '../../pki/vault.ts';
 import { name } from '../../resources/fields.ts';
 import { Received, SnapshotCheck } from './received.ts';
 import { decodeSnapshot, encodeSnapshot, isSnapshotId, type Snapshot, sealName } from './snapshot.ts';
@@ -104,13 +104,13 @@ export async function openSnapshotFiles(deps: SnapshotFilesDeps): Promise<Snapsh
     for (const name of await readdir(path.join(directory, cluster)))
       if (/\.(part|new)$/.test(name)) await rm(path.join(directory, cluster, name), { force: true });
 
-  const keyOf = (snapshot: Snapshot): Buffer =>
-    Buffer.from(vault.open(sealName(snapshot), snapshot.sealed), 'base64');
+  const keyOf = async (snapshot: Snapshot): Promise<Buffer> =>
+    Buffer.from(await vault.open(sealName(snapshot), snapshot.sealed), 'base64');
 
   const read: SnapshotFiles['read'] = async function* (snapshot) {
     const { data } = paths(snapshot);
     try {
-      yield* openedStream(keyOf(snapshot), createReadStream(data, { highWaterMark: 1024 * 1024 }));
+      yield* openedStream(await keyOf(snapshot), createReadStream(data, { highWaterMark: 1024 * 1024 }));
     } catch (cause) {
       if (cause instanceof MusterError) throw cause;
       throw new MusterError('E_SNAPSHOT', unreadable(data, cause), { cause });
@@ -160,8 +160,8 @@ export async function openSnapshotFiles(deps: SnapshotFilesDeps): Promise<Snapsh
       let changed = 0;
       for (const cluster of await unlessAbsent(readdir(directory), []))
         for (const snapshot of (await list(cluster)).items) {
-          const sealed = vault.rewrap(sealName(snapshot), snapshot.sealed);
-          if (sealed === snapshot.sealed) continue;
+          const sealed = await rewrapped(vault, sealName(snapshot), snapshot.sealed);
+          if (sealed === undefined) continue;
           await describe({ ...snapshot, sealed });
           changed++;
         }
@@ -233,7 +233,7 @@ async function receive(
       await file.sync();
       await close();
       await moveDurably(begun, data);
-      const sealed = vault.seal(sealName(known), key.toString('base64'));
+      const sealed = await vault.seal(sealName(known), key.toString('base64'));
       const snapshot: Snapshot = { v: 1, ...known, size: received.size, sealed };
       await describe(snapshot);
       return snapshot;

@@ -28,7 +28,7 @@ import { dataPart } from './data.ts';
 import { type Departure, type Departures, departurePlan } from './departure.ts';
 import type { PresentOf } from './desired-objects.ts';
 import { type EtcdPlanner, markerOf } from './etcd-part.ts';
-import { leavesFor, type Poll } from './leaves.ts';
+import { leavesFor, type Poll, signingKeys } from './leaves.ts';
 import { loginsOf } from './logins.ts';
 import { type PlanParts, programsOf } from './machine-plan.ts';
 import type { PlanInput } from './plan-of.ts';
@@ -154,7 +154,10 @@ export function openCollector(
       digest !== undefined && (await deps.applied.isDue(resolved.name, machine.name, digest, facts));
     const probing =
       rehearsal?.quiet === true ? { probes: [] } : probingOf(machine, keys.keysets, keys.encryption);
-    const { held, probes, missing } = await leavesFor({ certificates, events }, poll, keys, due, probing);
+    const leaves = await leavesFor({ certificates, events }, poll, keys, due, probing);
+    const { held, probes } = leaves;
+    const { signing, refused } = await signingKeys(deps.pki, poll, keys);
+    const missing = leaves.missing ?? refused;
     if (missing)
       return { ...of, lacks: 'certificates', before: [...data.lines, ...(etcd?.lines ?? [])], missing };
 
@@ -167,7 +170,7 @@ export function openCollector(
       objects: due ? present?.part : undefined,
       probes: probeLines(machine, probing, probes),
       orders: orders.flatMap((line) => line ?? []),
-      pki: pkiFiles(poll, keys, held, await joinsOf(deps.tokens, poll)),
+      pki: pkiFiles(poll, keys, { leaves: held, signing }, await joinsOf(deps.tokens, poll)),
     };
     const programs = preflight ? undefined : programsOf(parts);
     const restart = await turnOf(restarts, poll, programs?.wanted ?? {});
@@ -239,7 +242,7 @@ function whenClockInDoubt(error: unknown): MusterError {
 export function pkiFiles(
   { resolved, machine }: Pick<Poll, 'resolved' | 'machine'>,
   { keysets, encryption }: Keys,
-  leaves: HandoutOf['leaves'],
+  { leaves, signing }: Pick<HandoutOf, 'leaves' | 'signing'>,
   joins?: HandoutOf['joins'],
 ): PlanParts['pki'] {
   return handout({
@@ -247,7 +250,7 @@ export function pkiFiles(
     cluster: resolved.name,
     user: machine.name,
     keysets,
-    leaves,
+    ...{ leaves, signing },
     encryption: { keyset: encryption, encrypts: resolved.encryptSecrets },
     servers: apiServers(resolved, machine),
     joins,

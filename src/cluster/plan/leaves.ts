@@ -6,9 +6,10 @@ import type { AgentFacts } from '../../agent/wire/facts.ts';
 import { MusterError } from '../../base/errors.ts';
 import type { EventSink, Reason } from '../../events/event.ts';
 import { readCsr } from '../../pki/csr.ts';
-import type { Held } from '../../pki/handout.ts';
+import type { HandoutOf, Held } from '../../pki/handout.ts';
 import type { LeafName } from '../../pki/hierarchy.ts';
 import type { PublicKey } from '../../pki/keys.ts';
+import type { Pki } from '../../pki/pki.ts';
 import type { ClusterMachine, ResolvedCluster } from '../model/resolved-cluster.ts';
 import { joinsByToken } from '../resolve/by-token.ts';
 import { clusterNames, holderOf } from '../resolve/certificate-names.ts';
@@ -101,11 +102,27 @@ export async function leavesFor(
   return { held, probes, missing: { leaves: lacking, algorithm: resolved.keys, refused } };
 }
 
+/** The private keys with which the programs of a control plane sign, or why it does not get them. */
+export async function signingKeys(
+  pki: Pick<Pki, 'handedOut'>,
+  { resolved, machine }: Pick<Poll, 'resolved' | 'machine'>,
+  { keysets }: Pick<Keys, 'keysets'>,
+): Promise<{ readonly signing: HandoutOf['signing']; readonly refused?: { readonly limited: Reason } }> {
+  if (!machine.roles.includes('control-plane')) return { signing: new Map() };
+  try {
+    return { signing: await pki.handedOut(resolved.name, machine.name, keysets) };
+  } catch (error) {
+    return { signing: new Map(), refused: { limited: whyLimited(error) } };
+  }
+}
+
 /** Why nothing is issued now; throws what is no limit. */
 function whyLimited(error: unknown): Reason {
   if (error instanceof MusterError && error.code === 'E_CLOCK')
     return { code: 'clock', text: clockText(error.message) };
   if (error instanceof MusterError && error.code === 'E_CERTIFICATE_LIMIT')
     return { code: 'too-many-certificates', text: error.message };
+  if (error instanceof MusterError && (error.code === 'E_SIGNER_REFUSED' || error.code === 'E_SIGNER'))
+    return { code: 'signer', text: error.message };
   throw error;
 }

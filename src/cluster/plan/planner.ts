@@ -71,7 +71,8 @@ async function inlinePlan(deps: PlannerDeps, clusterKeys: ClusterKeys, name: str
     const { certificate } = await deps.pki.issue(resolved.name, { ...order, publicKey: key.publicKey() });
     return [leaf, { certificate, key }];
   });
-  const pki = pkiFiles({ resolved, machine }, keys, new Map(await Promise.all(leaves)));
+  const files = { leaves: new Map(await Promise.all(leaves)), signing: new Map() };
+  const pki = pkiFiles({ resolved, machine }, keys, files);
   const lines = planLines({ ...suppliedTo(deps, resolved, machine), machine, data: [], pki });
   return { lines, pollSeconds: 0 };
 }

@@ -17,6 +17,7 @@ describe('settings of the server', () => {
       httpPort: 8080,
       agentPort: 8443,
       vaultKey: undefined,
+      signer: undefined,
       metricsListen: undefined,
       operatorsListen: undefined,
       operatorsName: undefined,

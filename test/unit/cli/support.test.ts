@@ -52,7 +52,8 @@ test('a support bundle names machines and events, and holds no secret of the sto
   ];
   for (const scope of [MUSTER_SCOPE, 'one'])
     for (const keyset of (await world.pki.keysets(scope)).values())
-      for (const { key } of [...keyset.made, ...keyset.trusted]) secrets.push(key.pem().split('\n')[1]!);
+      for (const one of [...keyset.made, ...keyset.trusted])
+        secrets.push((await world.pki.exported(scope, keyset.name, one)).reveal().split('\n')[1]!);
   const encryption = await world.pki.encryption('one');
   for (const { key } of encryption?.trusted ?? []) secrets.push(key.reveal());
   expect(secrets.length).toBeGreaterThan(6);

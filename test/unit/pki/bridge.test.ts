@@ -10,7 +10,7 @@ import tls from 'node:tls';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
-import { newGeneration, noRoomForBridge, withBridges } from '../../../src/pki/issue.ts';
+import { noRoomForBridge } from '../../../src/pki/issue.ts';
 import { type KeyAlgorithm, PrivateKey } from '../../../src/pki/keys.ts';
 import {
   addTrusted,
@@ -23,6 +23,7 @@ import {
 } from '../../../src/pki/keyset.ts';
 import { AUTHORITY_NAMES, type AuthorityName } from '../../../src/pki/keysets.ts';
 import { generationsByKeyId } from '../../../src/pki/transitions.ts';
+import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { issuerKeyIdOf, readAuthority, selfSign } from '../../../src/pki/x509.ts';
 import { MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { CP1, GOLDEN, temporary, verifyFaults, type World, world } from './kit.ts';
@@ -169,10 +170,13 @@ test('a CA without room for a bridge signs none, so its successor has to be trus
   expect(noRoomForBridge(wide, now)).toBeUndefined();
   expect(noRoomForBridge(wide, (now + 60_000) as Millis)).toMatch(/ended/);
   const publicKey = key.publicKey();
-  const old = { id: generationId(publicKey), createdAt: now, publicKey, key, certificate: narrow };
+  const taken = { id: generationId(publicKey), createdAt: now, publicKey, key, certificate: narrow };
+  const vault = vaultFrom(newVaultKey(), 'test');
+  const place = { scope: 'golden', keyset: 'ca', now } as const;
+  const old = await vault.take({ ...place, taken, bridgesFrom: [] });
   const keyset: Keyset = foundKeyset('ca', old);
-  const next = await withBridges(keyset, await newGeneration('ca', { now }), now);
-  expect(next.bridges).toEqual([]);
+  const next = await vault.make({ ...place, bridgesFrom: [old] });
+  expect(next.bridges).toBeUndefined();
   expect(() => promote(make(keyset, next), next.id)).toThrow(/not trusted/);
   expect(promote(addTrusted(keyset, next), next.id).primary).toBe(next.id);
 });

@@ -25,11 +25,14 @@ import { decodeKeyset, encodeKeyset } from '../../../src/pki/records.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import { KEYS } from '../../../src/store/keys.ts';
 
+const vault = vaultFrom(newVaultKey(), 'test');
 const generations: Generation[] = await Promise.all(
   Array.from({ length: 5 }, async (_, n) => {
     const key = await PrivateKey.generate();
     const publicKey = key.publicKey();
-    return { id: generationId(publicKey), createdAt: n as never, publicKey, key };
+    const id = generationId(publicKey);
+    const sealed = await vault.seal(`${KEYS.keyset.key('c', 'ca')}/${id}`, key.pem());
+    return { id, createdAt: n as never, publicKey, sealed };
   }),
 );
 // Every second one has bridges from all others, as a CA has whose elders have room for one.
@@ -88,17 +91,16 @@ test('after any steps, one generation is trusted, the one that signs is accepted
 });
 
 test('a keyset is read back from its record unchanged, and the record holds no private key', () => {
-  const vault = vaultFrom(newVaultKey(), 'test');
   fc.assert(
     fc.property(steps, (todo) => {
       const keyset = run(todo, () => {});
-      const text = encodeKeyset('c', keyset, vault);
+      const text = encodeKeyset(keyset);
       expect(text).not.toContain('PRIVATE');
-      const again = decodeKeyset(KEYS.keyset.key('c', 'ca'), text, vault);
+      const again = decodeKeyset(KEYS.keyset.key('c', 'ca'), text);
       expect(again.primary).toBe(keyset.primary);
       for (const list of ['made', 'trusted', 'distrusted'] as const)
-        expect(again[list].map(({ id, key, bridges }) => [id, key.pem(), bridges])).toEqual(
-          keyset[list].map(({ id, key, bridges }) => [id, key.pem(), bridges]),
+        expect(again[list].map(({ id, sealed, bridges }) => [id, sealed, bridges])).toEqual(
+          keyset[list].map(({ id, sealed, bridges }) => [id, sealed, bridges]),
         );
     }),
     { seed: 2, numRuns: 60 },
@@ -149,19 +151,20 @@ test('a CA with a bridge signs before it is in a bundle, and replaces the old on
   expect(() => forget(promoted, second.id)).toThrow(/stays/);
 });
 
-test('a record whose key was replaced with another is refused', () => {
-  const vault = vaultFrom(newVaultKey(), 'test');
+test('a record whose key was replaced with another is refused', async () => {
   const keyset = addTrusted(foundKeyset('ca', generations[0]!), generations[1]!);
   const record = KEYS.keyset.key('c', 'ca');
-  const value = JSON.parse(encodeKeyset('c', keyset, vault));
+  const value = JSON.parse(encodeKeyset(keyset));
   const swapped = structuredClone(value);
   [swapped.trusted[0].sealed, swapped.trusted[1].sealed] = [value.trusted[1].sealed, value.trusted[0].sealed];
-  expect(() => decodeKeyset(record, JSON.stringify(swapped), vault)).toThrow(/belongs to another record/);
+  const [generation] = decodeKeyset(record, JSON.stringify(swapped)).trusted as [Generation];
+  const order = { scope: 'c', keyset: 'ca', machine: 'cp1', generation } as const;
+  await expect(vault.handOut(order)).rejects.toThrow(/belongs to another record/);
   const renamed = structuredClone(value);
   renamed.trusted[0].publicKey = value.trusted[1].publicKey;
-  expect(() => decodeKeyset(record, JSON.stringify(renamed), vault)).toThrow(/do not belong together/);
+  expect(() => decodeKeyset(record, JSON.stringify(renamed))).toThrow(/do not belong together/);
   const orphan = { ...value, primary: 'nobody' };
-  expect(() => decodeKeyset(record, JSON.stringify(orphan), vault)).toThrow(/primary is not trusted/);
+  expect(() => decodeKeyset(record, JSON.stringify(orphan))).toThrow(/primary is not trusted/);
   const newer = { ...value, v: 2 };
-  expect(() => decodeKeyset(record, JSON.stringify(newer), vault)).toThrow(/version known here/);
+  expect(() => decodeKeyset(record, JSON.stringify(newer))).toThrow(/version known here/);
 });

@@ -14,7 +14,7 @@ import {
   leafOf,
 } from '../../../src/pki/hierarchy.ts';
 import { type KeyAlgorithm, PrivateKey } from '../../../src/pki/keys.ts';
-import type { Keyset } from '../../../src/pki/keyset.ts';
+import { type Keyset, primaryOf } from '../../../src/pki/keyset.ts';
 import type { KeysetName } from '../../../src/pki/keysets.ts';
 import { openPki, type Pki } from '../../../src/pki/pki.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
@@ -38,6 +38,10 @@ export interface World {
   readonly keysets: () => Promise<ReadonlyMap<KeysetName, Keyset>>;
   /** One certificate of every kind, with keys made here. */
   readonly leaves: () => Promise<ReadonlyMap<LeafName, Required<Held>>>;
+  /** What a control plane gets of the private keys. */
+  readonly signing: (machine: string) => ReturnType<Pki['handedOut']>;
+  /** The private key that signs. */
+  readonly keyOf: (name: KeysetName) => Promise<PrivateKey>;
 }
 
 /** `authority`: how long its CAs live; as the table in src/pki/hierarchy.ts says by default. */
@@ -65,7 +69,13 @@ export async function world(
     }
     return made;
   };
-  return { pki, store, clock, keysets, leaves };
+  const signing = async (machine: string) => pki.handedOut('golden', machine, await pki.keysets('golden'));
+  const keyOf = async (name: KeysetName) => {
+    const scope = name === 'transport-ca' ? MUSTER_SCOPE : 'golden';
+    const generation = primaryOf((await pki.keysets(scope)).get(name)!);
+    return PrivateKey.fromPem((await pki.exported(scope, name, generation)).reveal());
+  };
+  return { pki, store, clock, keysets, leaves, signing, keyOf };
 }
 
 /** A temporary directory, which the caller's `using` removes. */

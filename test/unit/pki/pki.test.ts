@@ -8,7 +8,8 @@ import { Secret } from '../../../src/base/secret.ts';
 import { handout } from '../../../src/pki/handout.ts';
 import { LEAF_NAMES } from '../../../src/pki/hierarchy.ts';
 import { discoveryHash, PrivateKey } from '../../../src/pki/keys.ts';
-import { primaryOf, signingPair, trustBundle } from '../../../src/pki/keyset.ts';
+import { primaryOf, signingCertificate, trustBundle } from '../../../src/pki/keyset.ts';
+import { AUTHORITY_NAMES } from '../../../src/pki/keysets.ts';
 import { kubeconfigText } from '../../../src/pki/kubeconfig.ts';
 import { openPki } from '../../../src/pki/pki.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
@@ -78,7 +79,7 @@ test('the ledger has every issued certificate with its holder and expiry', async
 test('the discovery hash equals the one that openssl computes from the certificate', async () => {
   const ca = (await (await world()).keysets()).get('ca')!;
   const sh = 'openssl x509 -pubkey -noout | openssl pkey -pubin -outform der | sha256sum';
-  const expected = execFileSync('sh', ['-c', sh], { input: signingPair(ca).certificate, encoding: 'utf8' });
+  const expected = execFileSync('sh', ['-c', sh], { input: signingCertificate(ca), encoding: 'utf8' });
   expect(discoveryHash(primaryOf(ca).publicKey)).toBe(`sha256:${expected.slice(0, 64)}`);
 });
 
@@ -95,6 +96,7 @@ test('kubeconfigs have the same content as kubeadm’s', async () => {
     user: 'cp1',
     keysets: await of.keysets(),
     leaves: await of.leaves(),
+    signing: await of.signing('cp1'),
     servers,
   });
   const facts = files.flatMap(({ path, content }) => {
@@ -189,6 +191,7 @@ test('no view, log line, error or inspection shows a private key', async () => {
     user: 'cp1',
     keysets: all,
     leaves: made,
+    signing: await of.signing('cp1'),
     servers,
   });
   const { certificate, key } = made.get('admin')!;
@@ -224,7 +227,7 @@ test('no view, log line, error or inspection shows a private key', async () => {
     .join('\n');
   expect(printed).not.toMatch(/PRIVATE/);
   const keys = [
-    ...[...all.values()].map((keyset) => primaryOf(keyset).key),
+    ...(await Promise.all(AUTHORITY_NAMES.map((name) => of.keyOf(name)))),
     ...[...made.values()].map((held) => held.key),
   ];
   for (const one of keys) for (const trace of traces(one)) expect(printed.includes(trace)).toBe(false);
@@ -238,8 +241,8 @@ test('no record of the store holds a private key in the clear', async () => {
   const { records } = await of.store.list('pki/');
   const text = records.map(({ value }) => value).join('\n');
   expect(text).not.toContain('PRIVATE');
-  for (const keyset of (await of.keysets()).values())
-    for (const trace of traces(primaryOf(keyset).key)) expect(text.includes(trace)).toBe(false);
+  for (const name of AUTHORITY_NAMES)
+    for (const trace of traces(await of.keyOf(name))) expect(text.includes(trace)).toBe(false);
 });
 
 test('a listener whose stored certificate cannot be read gets a new one', async () => {

@@ -5,12 +5,13 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/base/clock.ts';
 import { openPki } from '../../../src/pki/pki.ts';
+import { sealerFrom } from '../../../src/pki/sealer.ts';
 import { openSecrets } from '../../../src/pki/secrets.ts';
 import { newVaultKey, vaultFrom } from '../../../src/pki/vault.ts';
 import {
   createVaultKey,
-  openVault,
-  startVault,
+  openSealer,
+  startSealer,
   VAULT_CREDENTIAL,
   VAULT_KEY_FILE,
 } from '../../../src/pki/vault-key.files.ts';
@@ -18,7 +19,7 @@ import { openMemoryStore } from '../../../src/store/memory.ts';
 import { anyText } from '../texts.ts';
 import { temporary } from './kit.ts';
 
-const vault = vaultFrom(newVaultKey(), 'a');
+const vault = sealerFrom(newVaultKey(), 'a');
 
 test('a sealed text can be opened only for the record that it was sealed for', () => {
   fc.assert(
@@ -58,7 +59,7 @@ test('an envelope with any change cannot be opened', () => {
 });
 
 test('the error for a wrong vault key names both ids', () => {
-  const other = vaultFrom(newVaultKey(), '/etc/muster/vault.key');
+  const other = sealerFrom(newVaultKey(), '/etc/muster/vault.key');
   expect(() => other.open('pki/c/keyset/ca/1', vault.seal('pki/c/keyset/ca/1', 'x'))).toThrow(
     `pki/c/keyset/ca/1 is sealed with vault key ${vault.primary}; /etc/muster/vault.key has ${other.primary}`,
   );
@@ -77,7 +78,7 @@ test('the new first line seals, the old line still opens, and is not needed afte
   expect([...after.values()].map(({ primary }) => primary).sort()).toEqual(
     [...made.values()].map(({ primary }) => primary).sort(),
   );
-  await expect(before.keysets('c')).rejects.toMatchObject({ code: 'E_VAULT_KEY' });
+  await expect(before.handedOut('c', 'cp1', after)).rejects.toMatchObject({ code: 'E_VAULT_KEY' });
 });
 
 test('a key file is made once, readable only by its owner', () => {
@@ -88,35 +89,37 @@ test('a key file is made once, readable only by its owner', () => {
   expect(fs.statSync(file).mode & 0o777).toBe(0o600);
   expect(createVaultKey(file)).toBe(false);
   expect(fs.readFileSync(file, 'utf8')).toBe(text);
-  expect(openVault({ file }).primary).toBe(vaultFrom(text, 'x').primary);
+  expect(openSealer({ file }).primary).toBe(sealerFrom(text, 'x').primary);
 });
 
 test('a key file that others can read or that has no key is refused', () => {
   using directory = temporary();
   const file = directory.write('vault.key', `${newVaultKey()}\n`);
   fs.chmodSync(file, 0o640);
-  expect(() => openVault({ file })).toThrow(/others than its owner can read/);
-  expect(() => openVault({ file: directory.write('empty', '\n') })).toThrow(/no vault key/);
-  expect(() => openVault({ file: path.join(directory.path, 'none') })).toThrow(/cannot be read: ENOENT/);
+  expect(() => openSealer({ file })).toThrow(/others than its owner can read/);
+  expect(() => openSealer({ file: directory.write('empty', '\n') })).toThrow(/no vault key/);
+  expect(() => openSealer({ file: path.join(directory.path, 'none') })).toThrow(/cannot be read: ENOENT/);
   const wrong = directory.write('wrong', 'muster-vault-1:tooshort\n');
-  expect(() => openVault({ file: wrong })).toThrow(/:1 is not a vault key/);
-  expect(() => openVault({ file: wrong })).not.toThrow(/tooshort/);
+  expect(() => openSealer({ file: wrong })).toThrow(/:1 is not a vault key/);
+  expect(() => openSealer({ file: wrong })).not.toThrow(/tooshort/);
 });
 
 test('a systemd credential is preferred to the file', () => {
   using directory = temporary();
   const [mine, theirs] = [newVaultKey(), newVaultKey()];
   const file = directory.write('vault.key', mine);
-  expect(openVault({ file, credentialsDirectory: directory.path }).primary).toBe(vaultFrom(mine, '').primary);
+  expect(openSealer({ file, credentialsDirectory: directory.path }).primary).toBe(
+    sealerFrom(mine, '').primary,
+  );
   directory.write(VAULT_CREDENTIAL, theirs);
-  expect(openVault({ file, credentialsDirectory: directory.path }).primary).toBe(
-    vaultFrom(theirs, '').primary,
+  expect(openSealer({ file, credentialsDirectory: directory.path }).primary).toBe(
+    sealerFrom(theirs, '').primary,
   );
 });
 
-const started = (state: string, more: Partial<Parameters<typeof startVault>[0]> = {}) => {
+const started = (state: string, more: Partial<Parameters<typeof startSealer>[0]> = {}) => {
   const warnings: string[] = [];
-  const vault = startVault({
+  const vault = startSealer({
     file: undefined,
     credentialsDirectory: undefined,
     state,

@@ -38,6 +38,7 @@ test('every control plane of a completed cluster gets its own certificates and k
       user: machine.name,
       keysets: await keysets(),
       leaves,
+      signing: await pki.handedOut('golden', machine.name, await keysets()),
       servers: apiServers(cluster, machine),
     });
     const scheduler = files.find(({ path }) => path === '/etc/kubernetes/scheduler/scheduler.conf')!.content;
