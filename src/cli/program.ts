@@ -27,6 +27,7 @@ import { registerPki } from './pki/verbs.ts';
 import type { Finish, Register } from './register.ts';
 import { registerSecrets } from './secret/verbs.ts';
 import { registerServer } from './serve/verbs.ts';
+import { registerSigner } from './signer/verbs.ts';
 import { registerSim } from './sim/verbs.ts';
 import { commandHint, usageText } from './usage.ts';
 
@@ -36,7 +37,7 @@ const TREE: readonly (readonly [heading: string, ...registers: readonly Register
   ['Machines:', registerExplain, registerMachine, registerEvents],
   ['Clusters:', registerCluster, registerChange, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
-  ['Server:', registerServer, registerDoctor, registerBackup, registerAudit],
+  ['Server:', registerServer, registerSigner, registerDoctor, registerBackup, registerAudit],
   ['Operators:', registerLogin],
   ['Other:', registerCompletion, registerHelp],
 ];

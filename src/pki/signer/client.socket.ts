@@ -91,7 +91,10 @@ export class SignerClient implements AsyncDisposable {
     const { id, answer, error } = fieldsOf(parsed(line));
     const waiting = this.#waiting.get(Number(id));
     if (waiting === undefined) return;
-    if (error === undefined) return waiting.resolve(answer);
+    if (error === undefined) {
+      waiting.resolve(answer);
+      return;
+    }
     const { code, message } = fieldsOf(error);
     const known = Object.hasOwn(ERRORS, textOf(code)) ? (code as ErrorCode) : 'E_SIGNER';
     waiting.reject(new MusterError(known, textOf(message)));

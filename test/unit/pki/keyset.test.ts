@@ -30,9 +30,8 @@ const generations: Generation[] = await Promise.all(
   Array.from({ length: 5 }, async (_, n) => {
     const key = await PrivateKey.generate();
     const publicKey = key.publicKey();
-    const id = generationId(publicKey);
-    const sealed = await vault.seal(`${KEYS.keyset.key('c', 'ca')}/${id}`, key.pem());
-    return { id, createdAt: n as never, publicKey, sealed };
+    const taken = { id: generationId(publicKey), createdAt: n as never, publicKey, key };
+    return vault.take({ scope: 'c', keyset: 'ca', now: n as never, taken, bridgesFrom: [] });
   }),
 );
 // Every second one has bridges from all others, as a CA has whose elders have room for one.
