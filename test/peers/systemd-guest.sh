@@ -44,7 +44,11 @@ sed "$paths; /^ConfigurationDirectory/d" \
   /run/inst/usr/lib/systemd/system/muster.service >/run/units/muster.service
 sed 's#/usr/lib/muster/#/run/inst/usr/lib/muster/#g' \
   '/run/inst/usr/lib/systemd/system/muster-judge@.service' >'/run/units/muster-judge@.service'
-cp /run/inst/usr/lib/systemd/system/muster-judge.socket /run/units/
+cp /run/inst/usr/lib/systemd/system/muster-judge.socket \
+  /run/inst/usr/lib/systemd/system/muster-signer.socket \
+  /run/inst/usr/lib/systemd/system/muster-signer-operator.socket /run/units/
+sed 's#/usr/lib/muster/#/run/inst/usr/lib/muster/#g; s#--config /etc/muster#--config /run/config#' \
+  /run/inst/usr/lib/systemd/system/muster-signer.service >/run/units/muster-signer.service
 cat >/run/ask.ts <<'T'
 import { runByUnit } from '/run/inst/usr/lib/muster/src/cluster/judge/unit.socket.ts';
 const script = 'read -r text </etc/given; echo "$text"; echo /*';
@@ -99,6 +103,28 @@ echo MUSTER_INTERFACE=rack0,rack1 >/run/defaults
 systemctl daemon-reload
 systemctl restart muster.service
 say 'with another interface' "$? $(ss -Hlun | grep -c '%rack1:')"
+
+# The key of the vault goes to the signer, and the server asks there from now on.
+systemctl stop muster.service 2>/dev/null
+install -d -o muster-signer -g muster-signer -m 0700 /var/lib/muster-signer
+install -o muster-signer -g muster-signer -m 0600 /var/lib/muster/vault.key /var/lib/muster-signer/
+rm /var/lib/muster/vault.key
+mkdir -p /run/units/muster.service.d
+echo '[Service]
+Environment=MUSTER_SIGNER=/run/muster-signer/server.sock' >/run/units/muster.service.d/signer.conf
+systemctl daemon-reload
+systemctl start muster-signer.socket muster-signer-operator.socket
+systemctl start muster.service
+say 'with the signer' "$? $(systemctl is-active muster.service muster-signer.service | tr '\n' ' ')"
+pid=$(systemctl show -P MainPID muster-signer.service)
+say 'signer runs as' "$(stat -c %U /proc/"$pid") $(of_process CapBnd) $(of_process Seccomp)"
+[ "$(readlink /proc/"$pid"/ns/net)" = "$(readlink /proc/self/ns/net)" ] && same=the || same='not the'
+say 'signer has' "$same host's network"
+say 'sockets of the signer' "$(stat -c '%a %U %G' /run/muster-signer/*.sock | tr '\n' ' ')"
+say 'signer says' "$($muster signer status 2>&1 | tr '\n' ' ')"
+say 'server orders' "$(setpriv --reuid muster --regid muster --init-groups \
+  $muster signer allow export 2>&1 | tr '\n' ' ')"
+say 'key in the server' "$(find /var/lib/muster -name vault.key | wc -l)"
 
 echo END
 n=0

@@ -67,6 +67,19 @@ describe('the service under systemd', () => {
     expect(fact('http starts it')).toBe('200 active');
   });
 
+  it('the signer has a user of its own, no network and no rights, and the server starts with its key there', () => {
+    expect(fact('with the signer')).toBe('0 active active');
+    expect(fact('signer runs as')).toBe('muster-signer 0000000000000000 2');
+    expect(fact('signer has')).toBe("not the host's network");
+    expect(fact('signer says')).toMatch(/^keys of the vault: [0-9a-f]{16}; .*log: [1-9]/);
+    expect(fact('key in the server')).toBe('0');
+  });
+
+  it('A server that was taken over reaches no order of the signer: its socket is for root alone', () => {
+    expect(fact('sockets of the signer')).toBe('600 root root 660 root muster');
+    expect(fact('server orders')).toMatch(/cannot be reached: EACCES/);
+  });
+
   it('the service listens on another interface after daemon-reload and restart', () => {
     expect(fact('with another interface')).toBe('0 3');
   });

@@ -65,7 +65,7 @@ describe('the installed form', () => {
 });
 
 describe('the units', () => {
-  it.each(['muster.service', 'muster-judge@.service'])(
+  it.each(['muster.service', 'muster-judge@.service', 'muster-signer.service'])(
     'systemd-analyze rates the exposure of %s at 2.0 or less',
     (name) => {
       const unit = path.join(dest, 'usr/lib/systemd/system', name);
@@ -102,6 +102,9 @@ describe('the units', () => {
       'muster-judge.socket',
       'muster-judge@.service',
       'muster-pxe@lo.socket',
+      'muster-signer-operator.socket',
+      'muster-signer.service',
+      'muster-signer.socket',
       'muster-tftp@lo.socket',
       'muster.service',
     ]);
