@@ -11,6 +11,7 @@ import { type AuthorityName, isAuthority, type KeysetName } from './keysets.ts';
 import { type Envelope, newVaultKey, type Sealer, sealerFrom } from './sealer.ts';
 import type { Ask, MadeGeneration } from './signer/requests.ts';
 import { openService } from './signer/service.ts';
+import type { BackupSignature } from './signer/signing-key.ts';
 import { IN_PROCESS } from './signer/site.ts';
 import type { IssuedPem } from './x509.ts';
 
@@ -70,6 +71,8 @@ export interface Vault {
    * @throws {MusterError} E_SIGNER_REFUSED when nobody at the host allowed it
    */
   export(order: Place & { readonly generation: Generation }): Promise<Secret>;
+  /** Signs the hash of a backup's archive, in hexadecimal. */
+  signBackup(sha256: string): Promise<BackupSignature>;
 }
 
 export type { Envelope };
@@ -135,6 +138,7 @@ export function vaultOver(ask: Ask): Vault {
       new Secret((await ask('handOut', { ...order, generation: keyOf(generation) })).text),
     export: async ({ generation, ...order }) =>
       new Secret((await ask('export', { ...order, generation: keyOf(generation) })).text),
+    signBackup: (sha256) => ask('signBackup', { sha256 }),
   };
 }
 

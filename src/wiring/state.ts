@@ -126,6 +126,7 @@ export async function openState(
     artifacts,
     addons,
     secrets,
+    vault,
     agents,
     consoles,
     snapshotFiles,

@@ -2,9 +2,12 @@
  * The archive of a backup: a tar of plain files in a fixed order, the description first. It is read
  * as a stream, because the files of images are larger than memory.
  */
+import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { readTarHeader, TAR_BLOCK, TAR_END, tarHeader, tarPadding } from '../../artifacts/tar.ts';
 import { MusterError } from '../../base/errors.ts';
+import { parsed } from '../../base/foreign-json.ts';
+import { type BackupSignature, isSigned } from '../../pki/signer/signing-key.ts';
 
 const description = z.strictObject({
   v: z.literal(1),
@@ -16,6 +19,8 @@ const description = z.strictObject({
   assets: z.array(z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/), size: z.int() })),
   /** Whether those files are in the backup. */
   withAssets: z.boolean(),
+  /** The signer has the vault's key, so it is not in the backup. */
+  vaultKey: z.literal('signer').optional(),
 });
 
 export type BackupDescription = z.output<typeof description>;
@@ -23,9 +28,19 @@ export type BackupDescription = z.output<typeof description>;
 /** The name of the description in the archive. */
 export const DESCRIPTION = 'backup.json';
 
+/** The name of the last file, which says who signed all before it. */
+export const SIGNATURE = 'signature.json';
+
+const signature = z.strictObject({
+  v: z.literal(1),
+  key: z.string(),
+  pem: z.string(),
+  signature: z.string(),
+});
+
 /** Names that an archive may have; none leads out of a directory. */
 const NAME =
-  /^(?:backup\.json|muster\.db|vault\.key|assets\/[0-9a-f]{64}|config\/(?:[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*\/)*[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*)$/;
+  /^(?:backup\.json|signature\.json|muster\.db|vault\.key|assets\/[0-9a-f]{64}|config\/(?:[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*\/)*[A-Za-z0-9_@%+=:,][A-Za-z0-9._@%+=:,-]*)$/;
 
 export const isBackupName = (name: string): boolean => NAME.test(name);
 
@@ -34,6 +49,8 @@ export interface ArchivedFile {
   readonly name: string;
   readonly size: number;
   readonly content: AsyncIterable<Buffer>;
+  /** SHA-256 of all octets before this file, in hexadecimal. */
+  readonly preceding: () => string;
 }
 
 const fault = (text: string): MusterError => new MusterError('E_BACKUP', `${text}; use another backup`);
@@ -60,6 +77,8 @@ export { TAR_END };
 class Octets {
   readonly #source: AsyncIterator<Uint8Array>;
   #rest: Buffer = Buffer.alloc(0);
+  /** Of all octets that were read. */
+  readonly hash = createHash('sha256');
 
   constructor(source: AsyncIterable<Uint8Array>) {
     this.#source = source[Symbol.asyncIterator]();
@@ -74,6 +93,7 @@ class Octets {
     }
     const piece = this.#rest.subarray(0, most);
     this.#rest = this.#rest.subarray(piece.length);
+    this.hash.update(piece);
     return piece;
   }
 
@@ -98,11 +118,13 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
   const octets = new Octets(source);
   const seen = new Set<string>();
   for (;;) {
+    const before = octets.hash.copy();
     const header = readTarHeader(await octets.exactly(TAR_BLOCK));
     if (header?.nullBlock) break;
     if (header?.type !== 'File') throw fault('this is no backup of Muster, or it was changed');
     const [name, size] = [header.path!, header.size!];
     if (!isBackupName(name)) throw fault(`the backup has a file with the name ${JSON.stringify(name)}`);
+    if (seen.has(SIGNATURE)) throw fault(`the backup has ${name} behind its signature`);
     if (seen.has(name)) throw fault(`the backup has ${name} twice`);
     if (seen.size === 0 && name !== DESCRIPTION) throw fault('this is no backup of Muster');
     seen.add(name);
@@ -115,7 +137,7 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
         yield piece;
       }
     };
-    yield { name, size, content: content() };
+    yield { name, size, content: content(), preceding: () => before.digest('hex') };
     if (left > 0) for await (const _ of content());
     await octets.exactly(tarPadding(size).length);
   }
@@ -126,21 +148,31 @@ export async function* readArchive(source: AsyncIterable<Uint8Array>): AsyncGene
 /** The largest description, in octets; 100,000 assets fit. */
 const MAX_DESCRIPTION = 16 * 1024 * 1024;
 
+async function jsonOf(size: number, content: AsyncIterable<Buffer>): Promise<unknown> {
+  if (size > MAX_DESCRIPTION) throw fault('the description of the backup is too large');
+  const parts: Buffer[] = [];
+  for await (const piece of content) parts.push(piece);
+  return parsed(Buffer.concat(parts).toString('utf8'));
+}
+
+/**
+ * Reads the signature of all that is before it.
+ *
+ * @throws {MusterError} E_BACKUP when it is none of these octets
+ */
+export async function readSignature({ size, content, preceding }: ArchivedFile): Promise<BackupSignature> {
+  const read = signature.safeParse(await jsonOf(size, content));
+  if (read.success && isSigned(read.data, preceding())) return read.data;
+  throw fault('the backup is not the one that was signed');
+}
+
 /**
  * Reads the description.
  *
  * @throws {MusterError} E_BACKUP when it is of a version that is not known here
  */
 export async function readDescription({ size, content }: ArchivedFile): Promise<BackupDescription> {
-  if (size > MAX_DESCRIPTION) throw fault('the description of the backup is too large');
-  const parts: Buffer[] = [];
-  for await (const piece of content) parts.push(piece);
-  let json: unknown;
-  try {
-    json = JSON.parse(Buffer.concat(parts).toString('utf8'));
-  } catch {
-    json = undefined;
-  }
+  const json = await jsonOf(size, content);
   const read = description.safeParse(json);
   if (!read.success)
     throw new MusterError(

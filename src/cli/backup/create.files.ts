@@ -19,6 +19,8 @@ interface CreateOptions extends ServerOptions {
 
 /** Shorter passphrases are refused: the file is worth trying many. */
 const SHORTEST = 12;
+/** The last file of an archive, with what follows it, is shorter. */
+const SIGNATURE_OCTETS = 4096;
 const OURS = /^muster-[0-9]{8}T[0-9]{6}Z\.age$/;
 
 /**
@@ -44,18 +46,32 @@ export async function create(options: CreateOptions, io: Io): Promise<number> {
       query: assets ? { assets: 'true' } : {},
       works: true,
     });
-    await writeDurably(begun, ageSeal(archive, locks, io.scryptWork));
+    const signed: { by: string | undefined } = { by: undefined };
+    await writeDurably(begun, ageSeal(noting(archive, signed), locks, io.scryptWork));
     const known = 'passphrase' in locks ? await readBack(begun, locks) : undefined;
     fs.linkSync(begun, output);
     const size = sizeText(fs.statSync(output).size);
     io.out(
-      `${output}: ${size}${known ? `, ${known.assets.length} files of images and artifacts ${known.withAssets ? 'included' : 'listed'}` : ''}\n`,
+      `${output}: ${size}${known ? `, ${known.assets.length} files of images and artifacts ${known.withAssets ? 'included' : 'listed'}` : ''}, ${signed.by === undefined ? 'not signed' : `signed with key ${signed.by}`}\n`,
     );
   } finally {
     fs.rmSync(begun, { force: true });
   }
   if (keep !== undefined) removeOldest(options.output, Number(keep));
   return EXIT.ok;
+}
+
+/** The archive; notes the key whose signature is the last file of it. */
+async function* noting(
+  archive: AsyncIterable<Uint8Array>,
+  signed: { by: string | undefined },
+): AsyncGenerator<Uint8Array> {
+  let end: Buffer = Buffer.alloc(0);
+  for await (const piece of archive) {
+    end = Buffer.concat([end, piece]).subarray(-SIGNATURE_OCTETS);
+    yield piece;
+  }
+  signed.by = /"key": "([0-9a-f]{32})"/.exec(end.toString('latin1'))?.[1];
 }
 
 async function locksOf(

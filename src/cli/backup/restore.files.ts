@@ -13,7 +13,14 @@ import { beginLife } from '../../store/life.ts';
 import { openSqliteStore } from '../../store/sqlite.files.ts';
 import { EXIT, type Io } from '../io.ts';
 import { askHidden } from '../pki/passphrase.files.ts';
-import { type ArchivedFile, type BackupDescription, readArchive, readDescription } from './archive.ts';
+import {
+  type ArchivedFile,
+  type BackupDescription,
+  readArchive,
+  readDescription,
+  readSignature,
+  SIGNATURE,
+} from './archive.ts';
 import { passphraseIn } from './create.files.ts';
 
 interface KeyOptions {
@@ -36,6 +43,8 @@ interface Found {
   readonly description: BackupDescription;
   readonly documents: number;
   readonly assets: ReadonlySet<string>;
+  /** Id of the key that signed it. */
+  readonly signedBy: string | undefined;
 }
 
 /**
@@ -48,24 +57,31 @@ export async function verify(file: string, options: KeyOptions, io: Io): Promise
   const directory = fs.mkdtempSync(path.join(path.dirname(path.resolve(file)), '.muster-verify-'));
   try {
     const found = await unpack(file, await keyOf(options), { state: directory, assets: false });
-    await checkStore(directory);
-    io.out(`${file} ${foundText(found)}\n`);
+    await checkStore(directory, found);
+    io.out(`${file} ${foundText(found)}\n${signedText(found)}\n`);
   } finally {
     fs.rmSync(directory, { recursive: true, force: true });
   }
   return EXIT.ok;
 }
 
+/** Whose key signed it. */
+const signedText = ({ signedBy }: Found): string =>
+  signedBy === undefined
+    ? 'it is not signed: whoever can open it may have changed it'
+    : `signed with key ${signedBy}; compare it with the one that \`muster backup create\` showed`;
+
 function foundText({ description, documents, assets }: Found): string {
-  const { createdAt, version, assets: listed, withAssets } = description;
+  const { createdAt, version, assets: listed, withAssets, vaultKey } = description;
+  const key = vaultKey === 'signer' ? 'no vault key, which the signer has' : 'vault key';
   const held = withAssets
     ? `${assets.size} of ${listed.length} files of images and artifacts`
     : `the list of ${listed.length} files of images and artifacts`;
-  return `is whole: made at ${new Date(createdAt).toISOString()} by Muster ${version}; store, vault key, ${documents} files of documents, ${held}`;
+  return `is whole: made at ${new Date(createdAt).toISOString()} by Muster ${version}; store, ${key}, ${documents} files of documents, ${held}`;
 }
 
 /** Refuses a store that is damaged, or whose keys the vault key of the backup does not open. */
-async function checkStore(state: string): Promise<void> {
+async function checkStore(state: string, { description }: Pick<Found, 'description'>): Promise<void> {
   const database = path.join(state, 'muster.db');
   const db = new DatabaseSync(database, { readOnly: true });
   try {
@@ -74,6 +90,7 @@ async function checkStore(state: string): Promise<void> {
   } finally {
     db.close();
   }
+  if (description.vaultKey === 'signer') return;
   await withStore(database, async (store) => {
     const vault = vaultFrom(
       fs.readFileSync(path.join(state, 'vault.key'), 'utf8'),
@@ -112,7 +129,7 @@ export async function restore(
   const key = await keyOf(options);
   fs.mkdirSync(state, { recursive: true, mode: 0o700 });
   const found = await unpack(file, key, { state, assets: true, ...(config !== undefined && { config }) });
-  await checkStore(state);
+  await checkStore(state, found);
   const life = await withStore(path.join(state, 'muster.db'), (store) =>
     beginLife(store, found.description.createdAt, Date.now()),
   );
@@ -131,6 +148,12 @@ export async function restore(
             `${missing} files of images and artifacts are not in the backup: add them again (\`muster image ls\`)`,
           ]
         : []),
+      ...(found.description.vaultKey === 'signer'
+        ? [
+            'the vault key is not in the backup: give the signer of this host its copy before the server starts',
+          ]
+        : []),
+      signedText(found),
       'give both directories to the user of the server (chown -R muster:), start it, look at `muster status`,',
       'and let it serve with `muster backup accept --confirm`',
       '',
@@ -151,6 +174,7 @@ interface Places {
  */
 async function unpack(file: string, key: AgeKey, places: Places): Promise<Found> {
   let description: BackupDescription | undefined;
+  let signedBy: string | undefined;
   const assets = new Set<string>();
   const names = new Set<string>();
   for await (const one of readArchive(ageOpen(fs.createReadStream(file), key))) {
@@ -159,16 +183,21 @@ async function unpack(file: string, key: AgeKey, places: Places): Promise<Found>
       description = await readDescription(one);
       continue;
     }
+    if (one.name === SIGNATURE) {
+      signedBy = (await readSignature(one)).key;
+      continue;
+    }
     const to = placeOf(one.name, places);
     if (to === undefined) await read(one);
     else await write(one, to);
     if (one.name.startsWith('assets/')) assets.add(one.name.slice('assets/'.length));
   }
-  if (description === undefined || !names.has('muster.db') || !names.has('vault.key'))
+  const hasKey = names.has('vault.key') || description?.vaultKey === 'signer';
+  if (description === undefined || !names.has('muster.db') || !hasKey)
     throw new MusterError('E_BACKUP', 'the backup lacks the store or the vault key; use another backup');
   fs.renameSync(path.join(places.state, 'muster.db.restored'), path.join(places.state, 'muster.db'));
   const documents = [...names].filter((name) => name.startsWith('config/')).length;
-  return { description, documents, assets };
+  return { description, documents, assets, signedBy };
 }
 
 /** Where a file goes; undefined when it is only read. */

@@ -22,6 +22,7 @@ import {
 } from '../keysets.ts';
 import { type Envelope, envelopeSchema, type Sealer } from '../sealer.ts';
 import { type Signer, signer } from '../x509.ts';
+import { signedBackup, signingKey } from './signing-key.ts';
 import { PROOFS, type Proof, type Site } from './site.ts';
 
 /** The server's clock may differ from the signer's by this much. */
@@ -243,6 +244,13 @@ export const REQUESTS = {
     rule: (_, site) => proved('export', site),
     says: ({ scope, keyset, generation }) => [`${scope}/${keyset}`, { generation: generation.id }],
     answer: ({ scope, keyset, generation }, keys) => ({ text: keys.key(scope, keyset, generation).pem() }),
+  }),
+  signBackup: row({
+    body: z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/) }),
+    summary: 'Signs a backup of the boot host.',
+    rule: always,
+    says: ({ sha256 }) => ['backup', { sha256 }],
+    answer: ({ sha256 }, { sealer }) => signedBackup(signingKey(sealer), sha256),
   }),
 } as const;
 

@@ -100,7 +100,7 @@ async function openLog(
   const file = path.join(state, 'log-head.json');
   return openSecurityLog({
     directory: path.join(state, 'audit'),
-    key: signingKey(sealer, 'log of the signer'),
+    key: signingKey(sealer),
     head: {
       async get() {
         if (!fs.existsSync(file)) return undefined;

@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { systemClock } from '../../../../src/base/clock.ts';
 import { silentLog } from '../../../../src/base/log.ts';
 import { createMetrics } from '../../../../src/base/metrics.ts';
 import {
@@ -19,8 +20,10 @@ import { unitsOf } from '../../../../src/cli/backup/schedule.files.ts';
 import { ageSeal } from '../../../../src/pki/age.ts';
 import { openSecrets } from '../../../../src/pki/secrets.ts';
 import { newVaultKey, vaultFrom } from '../../../../src/pki/vault.ts';
+import type { Assets } from '../../../../src/pxe/assets/assets.files.ts';
 import { openLife } from '../../../../src/store/life.ts';
 import { openSqliteStore } from '../../../../src/store/sqlite.files.ts';
+import { hostArchive } from '../../../../src/wiring/backup.files.ts';
 
 const PASSPHRASE = 'correct horse battery';
 const ASSET = 'the kernel';
@@ -122,6 +125,61 @@ test('a wrong passphrase, a damaged file and a backup that lacks something are r
   await refused(await backup({ 'vault.key': undefined }), 'E_BACKUP');
   await refused(await backup({ 'backup.json': '{"v": 2}' }), 'E_BACKUP');
   await refused(await backup({ 'backup.json': undefined }), 'E_BACKUP');
+});
+
+/** A backup as the server of this host writes it, with the octets that `change` makes of them. */
+async function ofServer(signer: string | undefined, change: (archive: Buffer) => Buffer = (all) => all) {
+  const vaultKey = `${newVaultKey()}\n`;
+  fs.mkdirSync(at('server'), { recursive: true });
+  fs.writeFileSync(at('server/vault.key'), vaultKey);
+  fs.rmSync(at('server/muster.db'), { force: true });
+  const vault = vaultFrom(vaultKey, 'test');
+  const store = await open(at('server/muster.db'));
+  await openSecrets({ store, vault }).key('revisions');
+  const options = { state: at('server'), config: undefined, vaultKey: undefined, signer };
+  const assets = { list: async () => [] } as unknown as Assets;
+  const archive = hostArchive(options, { clock: systemClock }, { store, assets, vault });
+  const parts: Uint8Array[] = [];
+  for await (const piece of archive({ assets: false })) parts.push(piece);
+  await store.close();
+  const sealed: Uint8Array[] = [];
+  const whole = change(Buffer.concat(parts));
+  for await (const part of ageSeal(once(whole), { passphrase: PASSPHRASE }, 8)) sealed.push(part);
+  fs.writeFileSync(at('host.age'), Buffer.concat(sealed));
+  return { file: at('host.age'), signs: (await vault.signBackup('0'.repeat(64))).key };
+}
+
+test('the server signs its backups with a key that follows from the vault’s, and verify says whose key it was', async () => {
+  const { file, signs } = await ofServer(undefined);
+  const checked = io();
+  await verify(file, key(), checked.io);
+  expect(checked.said.join('')).toContain(`signed with key ${signs}`);
+  const unsigned = io();
+  await verify(await backup(), key(), unsigned.io);
+  expect(unsigned.said.join('')).toContain('it is not signed: whoever can open it may have changed it');
+});
+
+test('a backup that was changed behind its signer’s back is refused', async () => {
+  const other = Buffer.from('"version": "0.0.0"');
+  const { file } = await ofServer(undefined, (all) => {
+    const found = /"version": "[0-9.]+"/.exec(all.toString('latin1'))!;
+    expect(found[0]).toHaveLength(other.length);
+    other.copy(all, found.index);
+    return all;
+  });
+  await expect(verify(file, key(), io().io)).rejects.toThrow(/not the one that was signed/);
+});
+
+test('with a signer the vault key is in no backup, which is verified and restored, and says so', async () => {
+  const { file, signs } = await ofServer('/run/muster-signer/server.sock');
+  const checked = io();
+  await verify(file, key(), checked.io);
+  expect(checked.said.join('')).toContain('no vault key, which the signer has');
+  const restored = io();
+  await restore(file, { ...key(), state: at('state') }, restored.io);
+  expect(fs.readdirSync(at('state'))).not.toContain('vault.key');
+  expect(restored.said.join('')).toMatch(/give the signer of this host its copy/);
+  expect(restored.said.join('')).toContain(signs);
 });
 
 test('a backup whose vault key does not open its keys is refused', async () => {
