@@ -63,6 +63,20 @@ export const PORTS: readonly Port[] = [
     off: '`systemctl mask --now muster-judge.socket`',
   },
   {
+    where: 'unix socket /run/muster-signer/server.sock of the package, mode 0660',
+    protocol: 'lines of JSON',
+    who: 'Muster itself, with `--signer`',
+    what: "Asks the signer for certificates and sealed values; the signer answers by its rules.",
+    off: 'no `--signer`; its unit is off unless you enable it',
+  },
+  {
+    where: 'unix socket /run/muster-signer/operator.sock of the package, mode 0600',
+    protocol: 'lines of JSON',
+    who: 'root, by `muster signer`',
+    what: 'Approves machines for the signer, and lets it give out or take keys for five minutes.',
+    off: 'off unless you enable the unit',
+  },
+  {
     where: 'TCP, only if `--metrics-listen HOST:PORT` is given',
     protocol: 'HTTP/1.1, no authentication',
     who: 'monitoring',
@@ -171,6 +185,12 @@ export const PLACES: readonly Place[] = [
     mode: '0600',
     owner: 'muster',
     what: 'The key that encrypts stored private keys, unless `--vault-key` or the credential names another.',
+  },
+  {
+    path: '/var/lib/muster-signer/',
+    mode: '0700',
+    owner: 'muster-signer',
+    what: "With the signer: the vault key if it is not a credential, the signer's log, and approvals.",
   },
   {
     path: '/var/cache/muster/',

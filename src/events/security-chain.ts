@@ -2,6 +2,7 @@
  * The growing end of the security log, without its files: makes entries, signs checkpoints, and
  * keeps the newest entries for those who list or follow them.
  */
+import { createHash, type KeyObject } from 'node:crypto';
 import { setBounded } from '../base/aged.ts';
 import type { Clock } from '../base/clock.ts';
 import {
@@ -25,6 +26,13 @@ export interface AuditKey {
   /** An Ed25519 signature. */
   sign(octets: Uint8Array): Buffer;
 }
+
+/** The id of a public key: half of the SHA-256 of its SubjectPublicKeyInfo, in hexadecimal. */
+export const auditKeyId = (key: KeyObject): string =>
+  createHash('sha256')
+    .update(key.export({ type: 'spki', format: 'der' }))
+    .digest('hex')
+    .slice(0, 32);
 
 export interface SecurityChainOptions {
   readonly key: AuditKey;

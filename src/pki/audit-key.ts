@@ -1,29 +1,15 @@
 /**
  * The key that signs checkpoints of the security log, and where the newest signed place is noted.
  */
-import {
-  createHash,
-  createPrivateKey,
-  createPublicKey,
-  generateKeyPairSync,
-  type KeyObject,
-  sign,
-} from 'node:crypto';
+import { createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { MusterError } from '../base/errors.ts';
 import { fieldsOf, parsed } from '../base/foreign-json.ts';
 import type { ChainPlace } from '../events/audit-chain.ts';
-import type { AuditKey } from '../events/security-chain.ts';
+import { type AuditKey, auditKeyId } from '../events/security-chain.ts';
 import type { Secrets } from './secrets.ts';
 
 const KEY = 'audit-key';
 const HEAD = 'audit-head';
-
-/** The id of a public key: half of the SHA-256 of its SubjectPublicKeyInfo, in hexadecimal. */
-export const auditKeyId = (key: KeyObject): string =>
-  createHash('sha256')
-    .update(key.export({ type: 'spki', format: 'der' }))
-    .digest('hex')
-    .slice(0, 32);
 
 /**
  * Opens the key; at the first call it is made. It is sealed in the store, as all keys are.

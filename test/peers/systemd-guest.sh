@@ -124,6 +124,8 @@ say 'sockets of the signer' "$(stat -c '%a %U %G' /run/muster-signer/*.sock | tr
 say 'signer says' "$($muster signer status 2>&1 | tr '\n' ' ')"
 say 'server orders' "$(setpriv --reuid muster --regid muster --init-groups \
   $muster signer allow export 2>&1 | tr '\n' ' ')"
+say 'server looks' "$(setpriv --reuid muster --regid muster --init-groups \
+  ls /var/lib/muster-signer /proc/"$pid"/environ 2>&1 | tr '\n' ' ')"
 say 'key in the server' "$(find /var/lib/muster -name vault.key | wc -l)"
 
 echo END

@@ -75,6 +75,10 @@ describe('the service under systemd', () => {
     expect(fact('key in the server')).toBe('0');
   });
 
+  it('A server that was taken over reaches nothing of the signer’s directory', () => {
+    expect(fact('server looks')).toMatch(/muster-signer'?: Permission denied/);
+  });
+
   it('A server that was taken over reaches no order of the signer: its socket is for root alone', () => {
     expect(fact('sockets of the signer')).toBe('600 root root 660 root muster');
     expect(fact('server orders')).toMatch(/cannot be reached: EACCES/);

@@ -3,7 +3,7 @@ import { createPublicKey, type KeyObject } from 'node:crypto';
 import { MusterError } from '../../base/errors.ts';
 import { type ChainPlace, isSigned, readCheckpoint } from '../../events/audit-chain.ts';
 import { type AuditVerdict, type AuditVerifier, auditVerifier } from '../../events/audit-verify.ts';
-import { auditKeyId } from '../../pki/audit-key.ts';
+import { auditKeyId } from '../../events/security-chain.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { painted } from '../color.ts';
 import { EXIT, type Io } from '../io.ts';

@@ -37,8 +37,12 @@ const scope = z.string().regex(/^[a-z0-9_][a-z0-9_.-]{0,252}$/);
 const machine = z.string().min(1).max(253);
 const sealedKey = z.strictObject({ id: z.string().regex(/^[0-9a-f]{16}$/), sealed: envelopeSchema });
 const sealedAuthority = sealedKey.extend({ certificate: z.string().max(64 * 1024) });
-/** One year is the most that any leaf lives; ten years a CA. */
-const lifetime = millis.optional();
+/** Ten years are the most that a document can ask for, and what a CA lives. */
+const lifetime = z
+  .int()
+  .max(duration('3650d'))
+  .transform((value) => value as Millis)
+  .optional();
 const place = { scope, keyset: z.enum(KEYSET_NAMES) };
 const made = {
   ...place,

@@ -1,7 +1,6 @@
 /** The Ed25519 key that the vault's process signs with. It follows from the vault's first key. */
 import { createPrivateKey, createPublicKey, sign, verify } from 'node:crypto';
-import type { AuditKey } from '../../events/security-chain.ts';
-import { auditKeyId } from '../audit-key.ts';
+import { type AuditKey, auditKeyId } from '../../events/security-chain.ts';
 import type { Sealer } from '../sealer.ts';
 
 /** What stands before the 32 octets of an Ed25519 key in PKCS#8 (RFC 8410, 7). */

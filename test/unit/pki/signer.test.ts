@@ -3,13 +3,14 @@
  * not get. Each test whose title begins with "A server that was taken over" is a row of the table in
  * docs/security.md.
  */
-import { X509Certificate } from 'node:crypto';
+import { createPublicKey, X509Certificate } from 'node:crypto';
 import fs from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ManualClock, systemClock } from '../../../src/base/clock.ts';
 import { duration, type Millis } from '../../../src/base/duration.ts';
 import { silentLog } from '../../../src/base/log.ts';
+import { auditVerifier } from '../../../src/events/audit-verify.ts';
 import { newGeneration } from '../../../src/pki/issue.ts';
 import { PrivateKey } from '../../../src/pki/keys.ts';
 import { type Generation, primaryOf } from '../../../src/pki/keyset.ts';
@@ -19,8 +20,10 @@ import { openSecrets } from '../../../src/pki/secrets.ts';
 import { NO_CLUSTER } from '../../../src/pki/server-certificate.ts';
 import { SignerClient } from '../../../src/pki/signer/client.socket.ts';
 import { openInventory } from '../../../src/pki/signer/inventory.files.ts';
+import type { SignerStatus } from '../../../src/pki/signer/orders.ts';
 import { REQUEST_KINDS } from '../../../src/pki/signer/requests.ts';
 import { runSigner } from '../../../src/pki/signer/run.socket.ts';
+import { isSigned } from '../../../src/pki/signer/signing-key.ts';
 import { newVaultKey, vaultOver } from '../../../src/pki/vault.ts';
 import { KEYS, MUSTER_SCOPE } from '../../../src/store/keys.ts';
 import { openMemoryStore } from '../../../src/store/memory.ts';
@@ -269,10 +272,58 @@ test('A server that was taken over gets certificates for persons, and each is in
   expect(text).not.toContain('secret text');
 });
 
+test('A server that was taken over opens what the server needs for its work, and each is in the log of the signer', async () => {
+  const vault = vaultOver(server.ask);
+  const given = KEYS.givenSecret.key('registry', 'password');
+  expect(await vault.open(given, await vault.seal(given, 'a value'))).toBe('a value');
+  const [mine, other] = ['w1', 'invented'].map((name) => KEYS.dataKey.key(name, 'f')) as [string, string];
+  expect(await vault.open(mine, await vault.seal(mine, 'of a disk'))).toBe('of a disk');
+  await expect(vault.open(other, await vault.seal(other, 'x'))).rejects.toThrow(
+    /not a machine of the inventory/,
+  );
+  await expect.poll(logged).toContain(`"subject":"${mine}"`);
+  expect(logged()).toContain(`"subject":"${given}"`);
+});
+
+test('A server that was taken over has any backup signed, and its hash is in the log of the signer', async () => {
+  const sha256 = 'ab'.repeat(32);
+  expect(isSigned(await vaultOver(server.ask).signBackup(sha256), sha256)).toBe(true);
+  await expect.poll(logged).toContain(sha256);
+});
+
 test('lines that are no requests get an answer, and the signer goes on', async () => {
   for (const body of [undefined, null, [], 'x', { record: 1 }, { record: 'r', sealed: {}, more: 1 }])
     await expect(server.request('open', body)).rejects.toMatchObject({ code: expect.stringMatching(/^E_/) });
   expect(await vaultOver(server.ask).keys()).toMatchObject({
     ids: [expect.stringMatching(/^[0-9a-f]{16}$/)],
   });
+});
+
+test('the log of the signer is one that `muster audit verify` finds whole, signed with the key that it shows', async () => {
+  const { signs } = (await order('status')) as SignerStatus;
+  stop.abort();
+  await running;
+  const verifier = auditVerifier(new Map([[signs.id, createPublicKey(signs.pem)]]));
+  for (const line of logged().trimEnd().split('\n')) verifier.line(line, 'log');
+  const verdict = verifier.end();
+  expect(verdict).toMatchObject({ ok: true, problems: [] });
+  expect(verdict.signedTo).toBe(verdict.last);
+});
+
+test('every test that the table in docs/security.md names is there', () => {
+  const text = fs.readFileSync('docs/security.md', 'utf8');
+  const table = text.slice(text.indexOf('| with its socket it'), text.indexOf('The tests without a file'));
+  const rows = table
+    .split('\n')
+    .filter((line) => line.startsWith('| ') && !line.startsWith('| ---'))
+    .slice(1);
+  expect(rows.length).toBeGreaterThan(12);
+  const here = ['test/unit/pki/signer.test.ts', 'test/peers/systemd-manager.test.ts'];
+  const tests = here.map((file) => fs.readFileSync(file, 'utf8')).join('');
+  for (const row of rows) {
+    const cell = row.split(' | ').at(-1)!;
+    const named = [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
+    if (named.length === 0) expect(cell).toMatch(/^(the same|not prevented) \|$/);
+    for (const name of named) if (!name.endsWith('.ts')) expect(tests, row).toContain(name);
+  }
 });
