@@ -1,6 +1,7 @@
 /**
- * Seals with the vault's key, in the process that has it. Private keys at rest: AES-256-GCM with a key that is not in the store. An envelope names the key
- * that sealed it and is bound to its record: under another record's name it does not open.
+ * Seals with the vault's key, in the process that has it. Private keys at rest: AES-256-GCM with a
+ * key that is not in the store. An envelope names the key that sealed it and is bound to its
+ * record: under another record's name it does not open.
  */
 import { createCipheriv, createDecipheriv, createHash, createHmac, randomBytes } from 'node:crypto';
 import { z } from 'zod';

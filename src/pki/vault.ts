@@ -55,8 +55,8 @@ export interface Vault {
   /**
    * Signs a certificate.
    *
-   * @throws {MusterError} E_SIGNER_REFUSED when the holder is not in the inventory, has not the role
-   *   for it, or had many lately
+   * @throws {MusterError} E_SIGNER_REFUSED when the holder is not in the inventory, has not the
+   *   role for it, or had many lately
    */
   issue(order: IssueRequest): Promise<IssuedPem>;
   /**

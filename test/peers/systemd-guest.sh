@@ -118,7 +118,8 @@ systemctl start muster.service
 say 'with the signer' "$? $(systemctl is-active muster.service muster-signer.service | tr '\n' ' ')"
 pid=$(systemctl show -P MainPID muster-signer.service)
 say 'signer runs as' "$(stat -c %U /proc/"$pid") $(of_process CapBnd) $(of_process Seccomp)"
-[ "$(readlink /proc/"$pid"/ns/net)" = "$(readlink /proc/self/ns/net)" ] && same=the || same='not the'
+same='not the'
+[ "$(readlink /proc/"$pid"/ns/net)" != "$(readlink /proc/self/ns/net)" ] || same=the
 say 'signer has' "$same host's network"
 say 'sockets of the signer' "$(stat -c '%a %U %G' /run/muster-signer/*.sock | tr '\n' ' ')"
 say 'signer says' "$($muster signer status 2>&1 | tr '\n' ' ')"

@@ -77,7 +77,7 @@ export { TAR_END };
 class Octets {
   readonly #source: AsyncIterator<Uint8Array>;
   #rest: Buffer = Buffer.alloc(0);
-  /** Of all octets that were read. */
+  /** The hash of all octets that were read. */
   readonly hash = createHash('sha256');
 
   constructor(source: AsyncIterable<Uint8Array>) {

@@ -65,7 +65,7 @@ export async function verify(file: string, options: KeyOptions, io: Io): Promise
   return EXIT.ok;
 }
 
-/** Whose key signed it. */
+/** Says which key signed it. */
 const signedText = ({ signedBy }: Found): string =>
   signedBy === undefined
     ? 'it is not signed: whoever can open it may have changed it'

@@ -33,7 +33,11 @@ export async function withdraw(machines: readonly string[], { socket }: Where, i
   return EXIT.ok;
 }
 
-/** Throws as {@link approve}; E_USAGE for anything else than `export` and `import`. */
+/**
+ * Lets keys be given out or taken for five minutes.
+ *
+ * @throws {MusterError} E_USAGE for anything else than `export` and `import`; E_SIGNER
+ */
 export async function allow(what: string, { socket }: Where, io: Io): Promise<number> {
   if (!Object.hasOwn(PROOFS, what))
     throw new MusterError('E_USAGE', `"${what}" is not one of ${Object.keys(PROOFS).join(', ')}`);

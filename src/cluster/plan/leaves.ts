@@ -102,7 +102,7 @@ export async function leavesFor(
   return { held, probes, missing: { leaves: lacking, algorithm: resolved.keys, refused } };
 }
 
-/** The private keys with which the programs of a control plane sign, or why it does not get them. */
+/** The private keys with which a control plane's programs sign, or why it does not get them. */
 export async function signingKeys(
   pki: Pick<Pki, 'handedOut'>,
   { resolved, machine }: Pick<Poll, 'resolved' | 'machine'>,

@@ -118,7 +118,7 @@ class FileInventory implements Inventory {
     this.#approved = all;
   }
 
-  /** Reads the files that changed. One that is faulty counts as it was, as it does for the server. */
+  /** Reads the files that changed. One that is faulty counts as it was, as for the server. */
   #look(): void {
     const { documents, clock } = this.#deps;
     if (documents === undefined || clock.monotonic() - this.#lookedAt < LOOK_EVERY) return;

@@ -27,7 +27,11 @@ interface OrderDeps {
   readonly status: () => SignerStatus;
 }
 
-/** Answers the orders. @throws {MusterError} the service: E_SIGNER for what it does not understand */
+/**
+ * Answers the orders.
+ *
+ * @throws {MusterError} the service: E_SIGNER for what it does not understand
+ */
 export function openOrders({ inventory, events, status }: OrderDeps): Service {
   const orders: Readonly<Record<string, (body: unknown) => unknown>> = {
     status,

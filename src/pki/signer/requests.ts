@@ -104,7 +104,7 @@ function atRate(site: Site, who: string): string | undefined {
     : `${who} was asked for often lately; again in ${Math.ceil(wait / 60_000)} min`;
 }
 
-/** The scope of Muster's own keys has certificates of agents, whose cluster the request does not say. */
+/** The cluster of a leaf; agents' certificates are in the scope of Muster's own keys. */
 const clusterIn = (leaf: LeafName, scope: string): string | undefined =>
   leafOf(leaf).parent === 'transport-ca' ? undefined : scope;
 

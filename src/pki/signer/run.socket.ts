@@ -1,6 +1,6 @@
 /**
- * The signer's process: has the vault's key, and answers what its rules allow. It loads no parser of
- * packets, no HTTP and no store (test/audit/signer.test.ts).
+ * The signer's process: has the vault's key, and answers what its rules allow. It loads no parser
+ * of packets, no HTTP and no store (test/audit/signer.test.ts).
  */
 import fs from 'node:fs';
 import path from 'node:path';

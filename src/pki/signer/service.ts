@@ -28,8 +28,8 @@ export type Service = (kind: string, body: unknown) => Promise<unknown>;
 /**
  * Makes the service.
  *
- * @throws {MusterError} the service: E_SIGNER for a request that is not understood, E_SIGNER_REFUSED
- *   when its rule refuses it, and what answering throws
+ * @throws {MusterError} the service: E_SIGNER for a request that is not understood,
+ *   E_SIGNER_REFUSED when its rule refuses it, and what answering throws
  */
 export function openService({ sealer, site, note }: ServiceDeps): Service {
   const keys = new OpenKeys(sealer);
