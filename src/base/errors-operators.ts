@@ -88,7 +88,7 @@ export const OPERATOR_ERRORS = {
     title: 'The signer refuses a request by its rules.',
     who: 'operator',
     http: 403,
-    fix: 'The message says which rule. On the boot host, `muster signer approve` adds a machine, and `muster signer allow` lets keys be exported or imported for five minutes.',
+    fix: 'The message says which rule. On the boot host, `muster signer admit` adds a machine, and `muster signer allow` lets keys be exported or imported for five minutes.',
   },
   E_FORBIDDEN: {
     title: 'The operator does not have the role that this needs.',

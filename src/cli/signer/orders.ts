@@ -1,4 +1,4 @@
-/** `muster signer approve|withdraw|allow|status`: orders at the socket that root alone may open. */
+/** `muster signer admit|withdraw|allow|status`: orders at the socket that root alone may open. */
 import { MusterError } from '../../base/errors.ts';
 import { SignerClient } from '../../pki/signer/client.socket.ts';
 import type { SignerStatus } from '../../pki/signer/orders.ts';

@@ -23,7 +23,7 @@ export const registerSigner: Register = (program, io, finish) => {
     .description('Runs the signer in the foreground. The unit muster-signer.service does it.')
     .option(
       '--state <dir>',
-      'its directory: its log, and what was approved',
+      'its directory: its log, and the machines that were admitted',
       notEmpty,
       '/var/lib/muster-signer',
     )
@@ -43,9 +43,9 @@ export const registerSigner: Register = (program, io, finish) => {
     'muster signer run --state signer --config config --directory signer/run',
     'try it on one host, beside `muster serve --signer signer/run/server.sock`',
   ]);
-  const approve = withSigner(
+  const admit = withSigner(
     signer
-      .command('approve')
+      .command('admit')
       .summary('let machines have certificates and keys')
       .description(
         'Adds machines to the inventory of the signer. Machines with a document in its --config directory are in it already. Only a control plane gets the keys with which a cluster signs.',
@@ -60,19 +60,20 @@ export const registerSigner: Register = (program, io, finish) => {
   ).action(async (machines: string[], options) =>
     finish(await (await import('./orders.ts')).approve(machines, options, io)),
   );
-  withExamples(approve, [
-    'muster signer approve cp1 cp2 cp3 --cluster blue --role control-plane etcd',
+  withExamples(admit, [
+    'muster signer admit cp1 cp2 cp3 --cluster blue --role control-plane etcd',
     'let three control planes have the keys of their cluster',
   ]);
-  withSigner(
+  const withdraw = withSigner(
     signer
       .command('withdraw')
-      .summary('take approvals back')
-      .description('Takes machines out of what was approved. What they got already ends by rotations.')
+      .summary('take machines out again')
+      .description('Takes machines out of those that were admitted. What they got already ends by rotations.')
       .argument('<machine...>', 'names of machines'),
   ).action(async (machines: string[], options) =>
     finish(await (await import('./orders.ts')).withdraw(machines, options, io)),
   );
+  withExamples(withdraw, ['muster signer withdraw cp3', 'let it have nothing more']);
   const allow = withSigner(
     signer
       .command('allow')
@@ -80,7 +81,7 @@ export const registerSigner: Register = (program, io, finish) => {
       .description(
         'Proves that somebody at the host wishes it: `export` before `muster pki export`, `import` before `muster pki import` and `muster cluster adopt-kubeadm`.',
       )
-      .argument('<what>', '`export` or `import`'),
+      .argument('<what>', 'export or import'),
   ).action(async (what: string, options) =>
     finish(await (await import('./orders.ts')).allow(what, options, io)),
   );
