@@ -29,7 +29,7 @@ export async function approve(
 /** Throws as {@link approve}. */
 export async function withdraw(machines: readonly string[], { socket }: Where, io: Io): Promise<number> {
   await order(socket, 'withdraw', { machines });
-  io.out(`${machines.join(', ')}: nothing is approved any more but what documents say\n`);
+  io.out(`${machines.join(', ')}: admitted no more, apart from what documents say\n`);
   return EXIT.ok;
 }
 
