@@ -2,7 +2,7 @@
  * The signer's sockets: one request a line, answered in one line with the same number. Who may ask
  * is decided by the permissions of the socket's file.
  */
-import { createServer, type Server, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { MusterError } from '../../base/errors.ts';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import type { Service } from './service.ts';
@@ -12,12 +12,21 @@ export const MOST_CHARACTERS = 4 * 1024 * 1024;
 /** Requests of one connection that are answered at a time; more wait in the socket. */
 const MOST_AT_ONCE = 64;
 
-/** Answers the requests of everybody who may open the socket. */
-export function listenWith(at: string | { readonly fd: number }, service: Service): Promise<Server> {
-  const server = createServer((connection) => answer(connection, service));
+/** Answers the requests of everybody who may open the socket, until what it returns is called. */
+export function listenWith(at: string | { readonly fd: number }, service: Service): Promise<() => void> {
+  const connections = new Set<Socket>();
+  const server = createServer((connection) => {
+    connections.add(connection);
+    connection.once('close', () => connections.delete(connection));
+    answer(connection, service);
+  });
+  const end = (): void => {
+    server.close();
+    for (const connection of connections) connection.destroy();
+  };
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(typeof at === 'string' ? { path: at } : at, () => resolve(server));
+    server.listen(typeof at === 'string' ? { path: at } : at, () => resolve(end));
   });
 }
 

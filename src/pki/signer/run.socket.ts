@@ -75,8 +75,7 @@ export async function runSigner(
     }),
   };
   for (const [name, service] of Object.entries(services)) {
-    const server = await listenWith(placeOf(name, directory), service);
-    closing.defer(() => void server.close());
+    closing.defer(await listenWith(placeOf(name, directory), service));
   }
   ready();
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));

@@ -50,7 +50,7 @@ spec:
 
 const directory = temporary();
 const vaultKey = newVaultKey();
-const stop = new AbortController();
+let stop: AbortController;
 const store = openMemoryStore();
 let running: Promise<void>;
 let server: SignerClient;
@@ -68,23 +68,29 @@ const logged = (): string =>
 beforeAll(async () => {
   fs.mkdirSync(at('documents'));
   directory.write('documents/all.yaml', DOCUMENTS);
-  const ready = Promise.withResolvers<void>();
-  running = runSigner(
-    {
-      state: at('state'),
-      config: at('documents'),
-      vaultKey: directory.write('vault.key', `${vaultKey}\n`),
-      directory: at('run'),
-    },
-    { log: silentLog, signal: stop.signal, ready: ready.resolve },
-  );
-  await Promise.race([ready.promise, running]);
+  directory.write('vault.key', `${vaultKey}\n`);
+  await start();
   server = new SignerClient(at('run/server.sock'));
   operator = new SignerClient(at('run/operator.sock'));
   pki = openPki({ store, clock: systemClock, vault: vaultOver(server.ask) });
   await pki.found('blue');
   await pki.found(MUSTER_SCOPE);
 });
+
+async function start(): Promise<void> {
+  stop = new AbortController();
+  const ready = Promise.withResolvers<void>();
+  running = runSigner(
+    {
+      state: at('state'),
+      config: at('documents'),
+      vaultKey: at('vault.key'),
+      directory: at('run'),
+    },
+    { log: silentLog, signal: stop.signal, ready: ready.resolve },
+  );
+  await Promise.race([ready.promise, running]);
+}
 
 afterAll(async () => {
   stop.abort();
@@ -297,6 +303,17 @@ test('lines that are no requests get an answer, and the signer goes on', async (
   expect(await vaultOver(server.ask).keys()).toMatchObject({
     ids: [expect.stringMatching(/^[0-9a-f]{16}$/)],
   });
+});
+
+test('a server asks on when the signer was restarted, and what was admitted and logged stays', async () => {
+  await order('approve', { machines: ['stray'], cluster: 'blue', roles: ['worker'] });
+  const { log } = (await order('status')) as SignerStatus;
+  stop.abort();
+  await running;
+  const asked = leaf('kubelet', 'stray');
+  await start();
+  expect((await asked).to).toBe('stray');
+  expect(((await order('status')) as SignerStatus).log.entries).toBeGreaterThan(log.entries);
 });
 
 test('the log of the signer is one that `muster audit verify` finds whole, signed with the key that it shows', async () => {
