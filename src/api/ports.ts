@@ -66,7 +66,7 @@ export const PORTS: readonly Port[] = [
     where: 'unix socket /run/muster-signer/server.sock of the package, mode 0660',
     protocol: 'lines of JSON',
     who: 'Muster itself, with `--signer`',
-    what: "Asks the signer for certificates and sealed values; the signer answers by its rules.",
+    what: 'Asks the signer for certificates and sealed values; the signer answers by its rules.',
     off: 'no `--signer`; its unit is off unless you enable it',
   },
   {
