@@ -140,7 +140,7 @@ P
 # A process outside of systemd's units prints the log, because units have no console.
 (
   n=0
-  while [ $n -lt 240 ] && ! grep -q '^END' /run/probe.log 2>/dev/null; do
+  while [ $n -lt 600 ] && ! grep -q '^END' /run/probe.log 2>/dev/null; do
     sleep 0.25
     n=$((n + 1))
   done

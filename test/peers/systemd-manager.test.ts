@@ -23,7 +23,7 @@ beforeAll(async () => {
     const at = line.indexOf(': ');
     if (at > 0) facts.set(line.slice(0, at), line.slice(at + 2).trim());
   }
-}, 120_000);
+}, 240_000);
 
 afterAll(() => fs.rmSync(dir, { recursive: true, force: true }));
 
