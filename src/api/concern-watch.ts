@@ -66,6 +66,7 @@ export async function overviewOf(deps: ConcernDeps): Promise<Overview> {
   const warnings = [...exported, ...endings.warnings(), ...laterKeys.warnings(), ...catalog.warnings()];
   const machines = roster.list().map(({ name, status }) => ({
     name,
+    full: status.agent?.full,
     condition: conditionOf(status, { heard: roster.heartbeats.heard(name), waits: deps.waits(name) }),
   }));
   const clusters = catalog

@@ -24,7 +24,7 @@ export const CONCERNS = {
   'machine-failing': { level: 'urgent', about: CONDITIONS.failing.about },
   'machine-silent': { level: 'urgent', about: CONDITIONS.silent.about },
   'snapshot-late': { level: 'urgent', about: 'A cluster has no snapshot within twice the time it asks for.' },
-  'space-low': { level: 'soon', about: 'The disk of the boot host is nearly full.' },
+  'space-low': { level: 'soon', about: 'A disk of the boot host or of a machine is nearly full.' },
   'cluster-check': { level: 'soon', about: 'Another check of the health of a cluster fails.' },
   'change-held': { level: 'soon', about: CLUSTER_CONDITIONS.held.about },
   'machine-held': { level: 'soon', about: CONDITIONS.held.about },
@@ -55,7 +55,12 @@ export interface ConcernFacts {
   readonly faults: readonly Fault[];
   readonly warnings: readonly Fault[];
   readonly incompleteImages: readonly string[];
-  readonly machines: readonly { readonly name: string; readonly condition: Condition }[];
+  readonly machines: readonly {
+    readonly name: string;
+    readonly condition: Condition;
+    /** Nearly full mount point → percent in use. */
+    readonly full?: Readonly<Record<string, string>> | undefined;
+  }[];
   readonly clusters: readonly {
     readonly name: string;
     readonly condition: ClusterCondition;
@@ -153,6 +158,14 @@ function* ofClusters({ clusters, machines }: ConcernFacts): Generator<Concern> {
 }
 
 function* ofMachines({ machines }: ConcernFacts): Generator<Concern> {
+  for (const { name, full = {} } of machines)
+    for (const [path, used] of Object.entries(full))
+      yield concern(
+        'space-low',
+        name,
+        `${path} is ${used} % full`,
+        `free space on ${name}, or use a larger disk`,
+      );
   for (const [word, code] of Object.entries(MACHINE_CODES) as [ConditionWord, ConcernCode][]) {
     const such = machines.filter(({ condition }) => condition.word === word);
     const { about } = CONDITIONS[word];

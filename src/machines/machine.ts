@@ -84,6 +84,7 @@ export const statusForm = <At extends z.ZodType>(at: At) => ({
       secrets: texts.optional(),
       /** The state of its boot disk; absent when it has none or has not reported it yet. */
       bootDisk: reason.optional(),
+      full: texts.optional().meta({ description: 'Nearly full mount point → percent in use.' }),
       ended: texts.optional().meta({ description: 'Program that has ended → its last complaint.' }),
       /** Absent: an agent that cannot be upgraded in place. */
       build: z.string().optional().meta({ description: "SHA-256 of the agent's bundle." }),

@@ -95,6 +95,7 @@ const maybe = (value: unknown, fits: (value: unknown) => boolean): boolean =>
 const isText = (value: unknown): boolean => typeof value === 'string';
 const oneOf = (values: readonly string[]) => (value: unknown) => values.includes(value as string);
 const isReason = (value: unknown): boolean => isObject(value) && isText(value.code) && isText(value.text);
+const areTexts = (value: unknown): boolean => isObject(value) && Object.values(value).every(isText);
 const isAgent = (value: unknown): boolean =>
   isObject(value) &&
   isTime(value.since) &&
@@ -103,7 +104,7 @@ const isAgent = (value: unknown): boolean =>
   maybe(value.step, isText) &&
   maybe(value.hold, isReason) &&
   maybe(value.bootDisk, isReason) &&
-  maybe(value.ended, (ended) => isObject(ended) && Object.values(ended).every(isText));
+  [value.ended, value.full].every((one) => maybe(one, areTexts));
 const isAlarm = (value: unknown): boolean => isReason(value) && isTime((value as Fields).at);
 
 const SEEN_TEXTS = ['uuid', 'serial', 'manufacturer', 'product', 'assetTag', 'network', 'address'];

@@ -406,6 +406,25 @@ test('etcd does not start empty where a WAL exists or on another filesystem; rem
   expect(machine.read('/var/lib/muster/etcd/member/wal/0.wal')).toBe('new');
 });
 
+test.for(SHELLS)(
+  'by %s, a data disk of which a tenth or less is free is reported until there is room',
+  async (shell) => {
+    const { machine, disks } = start('serial=S2');
+    disks.add('vdb', 64, 'S2');
+    planner.plan([CREATE]);
+    const used = async (): Promise<string | undefined> => {
+      await machine.poll(shell);
+      return planner.facts().full?.[machine.path('/var/lib/muster')];
+    };
+    await used();
+    expect(await used()).toBeUndefined();
+    execFileSync('fallocate', ['-l', '52M', machine.path('/var/lib/muster/ballast')]);
+    expect(Number(await used())).toBeGreaterThanOrEqual(90);
+    fs.rmSync(machine.path('/var/lib/muster/ballast'));
+    expect(await used()).toBeUndefined();
+  },
+);
+
 test('a full disk is a hold, nothing is half written, and the plan continues when there is room', async () => {
   const { machine } = start('');
   fs.mkdirSync(machine.path('/opt'));

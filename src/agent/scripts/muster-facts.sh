@@ -179,6 +179,22 @@ look_at_marker() {
   etcd_marker=$first_line
 }
 
+# Sets full to a line `PATH PERCENT` for the system's filesystem and each data disk of which a tenth
+# or less is free: kubelet evicts pods there, and etcd ends when nothing is.
+look_at_space() {
+  set -- "$root/"
+  [ -z "$mounted" ] || set -- "$@" "$state"
+  [ -z "$etcd_mounted" ] || set -- "$@" "$etcd_state"
+  full=$(
+    df -P "$@" 2>/dev/null |
+      while read -r _ _ _ _ space_used space_path; do
+        space_used=${space_used%'%'}
+        is_number "$space_used" || continue
+        [ "$space_used" -lt 90 ] || echo "$space_path $space_used"
+      done
+  )
+}
+
 # Posts the facts to the server; sets what `ask` sets. Each argument NAME=VALUE becomes a field of
 # the form, NAME@FILE one that curl reads from the file.
 post_facts() {
@@ -198,6 +214,7 @@ post_facts() {
   look_at_encryption
   look_at_kubelet_client
   look_at_tokens
+  look_at_space
   read_clock_moved
   set -- agent="$version" build="$own_build" clock="$(date +%s)" clockmoved="$clock_moved"
   set -- "$@" disk="$disk" device="$device" filesystem="$filesystem"
@@ -213,7 +230,7 @@ post_facts() {
   set -- "$@" revision="$revision" checkpoint="$checkpoint" hold="$hold_code" holdtext="$hold_text"
   set -- "$@" bootdisk="$boot_state" boottext="$boot_text"
   set -- "$@" programs="$programs" tokens="$tokens" tokenpods="$token_pods" encryption="$encryption"
-  set -- "$@" kubeletissuer="$kubelet_issuer" ended="$ended"
+  set -- "$@" kubeletissuer="$kubelet_issuer" ended="$ended" full="$full"
   set -- "$@" runs="$running" image="$booted" data="$data"
   post_facts_of_files "$@"
 }

@@ -44,7 +44,7 @@ export async function heard(
 
 /** The agent's status by its facts. Everything that a machine wrote is made printable and short. */
 function statusOf(facts: AgentFacts): Omit<AgentStatus, 'since'> {
-  const { step, hold, bootDisk, secrets, build, refused, ended } = facts;
+  const { step, hold, bootDisk, secrets, build, refused, ended, full } = facts;
   return {
     version: printable(facts.agent, MAX_CODE),
     bootId: printable(facts.bootId, MAX_CODE),
@@ -52,6 +52,7 @@ function statusOf(facts: AgentFacts): Omit<AgentStatus, 'since'> {
     ...(hold && { hold: shortReason(hold.code, hold.text) }),
     ...(bootDisk && { bootDisk: shortReason(bootDisk.state, bootDisk.text) }),
     ...(ended && { ended: wordsOf(ended) }),
+    ...(full && { full }),
     ...(secrets && { secrets: Object.fromEntries(secrets) }),
     ...(build !== undefined && { build }),
     ...(refused && { refused }),

@@ -164,6 +164,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
   const inventory = readInventory(form.get('inventory') ?? '');
   const refused = refusedOf(text('refused'));
   const ended = endedOf(form.get('ended') ?? '');
+  const full = fullOf(form.get('full') ?? '');
   return {
     agent: needed('agent'),
     ...hashes((name) => optional(name, HEX64)),
@@ -194,6 +195,7 @@ function factsOf(form: URLSearchParams): AgentFacts {
     ...(code !== undefined && { hold: { code, text: text('holdtext') } }),
     ...(objects !== '' && { objects }),
     ...(Object.keys(ended).length > 0 && { ended }),
+    ...(Object.keys(full).length > 0 && { full }),
     ...(claim && { claim }),
     ...(checkpoint && { seenCheckpoint: checkpoint }),
   };
@@ -222,6 +224,19 @@ function endedOf(text: string): NonNullable<AgentFacts['ended']> {
     const program = ENDING.find((one) => one === name);
     if (program !== undefined && words.length > 0)
       found[program] = withoutSecrets(forPeople(words.join(' ')));
+  }
+  return found;
+}
+
+/** A mount point and how much of it is used, in percent. */
+const FULL = /^(\/[\w./-]{0,99}) ([0-9]{1,3})$/;
+
+/** Reads lines `PATH PERCENT`, of the first three filesystems. */
+function fullOf(text: string): NonNullable<AgentFacts['full']> {
+  const found: Record<string, string> = {};
+  for (const line of text.split('\n').slice(0, 3)) {
+    const [, path, used] = FULL.exec(line) ?? [];
+    if (path !== undefined) found[path] = used!;
   }
   return found;
 }

@@ -186,6 +186,8 @@ export interface AgentFacts {
   readonly step?: string;
   /** Why the last plan was not applied to its end. */
   readonly hold?: { readonly code: string; readonly text: string };
+  /** Mount point of which a tenth or less is free → percent in use. Absent: none is so full. */
+  readonly full?: Readonly<Record<string, string>>;
   /** Program that should run and has ended → the last complaint that it wrote. Absent: none has. */
   readonly ended?: Readonly<Partial<Record<EndingProgram, string>>>;
   /** Why in-cluster objects that this machine applies are not in place, in kubectl's words. */

@@ -56,7 +56,7 @@ test('the worst comes first, each with its next step', () => {
         late: 'snapshots are asked for every 1h: it has none',
       },
     ],
-    machines: [{ name: 'm1', condition: { word: 'silent' } }],
+    machines: [{ name: 'm1', condition: { word: 'silent' }, full: { '/var/lib/muster': '97' } }],
     waiting: 2,
     space: { free: 300 * 2 ** 20, reserve: 2 ** 28 },
   });
@@ -66,6 +66,7 @@ test('the worst comes first, each with its next step', () => {
     'urgent machine-silent m1',
     'urgent snapshot-late Cluster/blue',
     'soon space-low boot host',
+    'soon space-low m1',
     'soon cluster-check Cluster/blue',
     'soon image-incomplete Image/small',
     'soon warning boot host',

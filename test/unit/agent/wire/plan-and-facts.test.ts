@@ -367,6 +367,14 @@ describe('facts', () => {
   });
 });
 
+test('nearly full filesystems are read, and no path that is none', () => {
+  const full = '/ 97\n/var/lib/muster 90\n../etc 91\n/a b 92';
+  expect(decode({ ...FACTS, full })).toMatchObject({
+    facts: { full: { '/': '97', '/var/lib/muster': '90' } },
+  });
+  expect(decode({ ...FACTS, full: '' })).not.toHaveProperty('facts.full');
+});
+
 test('the last words of programs that ended are read, without what looks like a secret', () => {
   const word = 'k'.repeat(48);
   for (const [given, kept] of [
