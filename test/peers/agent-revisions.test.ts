@@ -3,6 +3,7 @@
  * that answers as they do.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import https from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -50,10 +51,15 @@ function start(
  * Shows a process of that name in the machine's /proc that this host's kernel does not run: with a
  * cgroup, and in the network namespace that the text names.
  */
-function pretend(name: string, pid: number, { cgroup, network }: { cgroup: string; network: string }): void {
+function pretend(
+  name: string,
+  pid: number,
+  { cgroup, network, uids = '0 0 0 0' }: { cgroup: string; network: string; uids?: string },
+): void {
   machine.write(`/proc/${pid}/comm`, `${name}\n`);
   machine.write(`/proc/${pid}/environ`, 'MUSTER_REVISION=bad\0');
   machine.write(`/proc/${pid}/cgroup`, cgroup);
+  machine.write(`/proc/${pid}/status`, `Name:\t${name}\nUid:\t${uids.replaceAll(' ', '\t')}\n`);
   fs.mkdirSync(machine.path(`/proc/${pid}/ns`), { recursive: true });
   fs.symlinkSync(network, machine.path(`/proc/${pid}/ns/net`));
 }
@@ -138,6 +144,79 @@ test.for(SHELLS)(
     machine.write('/proc/4000200/environ', 'MUSTER_REVISION=a1\0');
     await machine.poll(shell);
     expect(planner.facts().apiserver?.revision).toBe('a1');
+  },
+);
+
+test.for(SHELLS)(
+  'by %o, no process of an ordinary user is taken for a program of the cluster, whatever its name and environment',
+  async (shell) => {
+    const directory = fs.mkdtempSync('/tmp/muster-ordinary-');
+    fs.chmodSync(directory, 0o755);
+    fs.mkdirSync(machine.path('/proc'), { recursive: true });
+    for (const name of ['etcd', 'kube-apiserver', 'kubelet', 'kube-scheduler', 'haproxy', 'containerd']) {
+      fs.copyFileSync('/bin/sleep', `${directory}/${name}`);
+      fs.chmodSync(`${directory}/${name}`, 0o755);
+      const own = { uid: 1000, gid: 1000, env: { MUSTER_REVISION: 'bad' }, stdio: 'ignore' } as const;
+      const child = spawn(`${directory}/${name}`, ['1000'], own);
+      running.push(child);
+      fs.symlinkSync(`/proc/${child.pid}`, machine.path(`/proc/${child.pid}`));
+    }
+    // A program with the set-user-ID bit keeps the environment and the real user id of its caller.
+    const network = fs.readlinkSync('/proc/self/ns/net');
+    const cgroup = '0::/user.slice/user-1000.slice/session-4.scope\n';
+    pretend('kube-controller', 4_000_400, { cgroup, network, uids: '1000 0 0 0' });
+    pretend('kube-apiserver', 4_000_401, {
+      cgroup: '0::/system.slice/cron.service\n',
+      network,
+      uids: '1 1 1 1',
+    });
+    await machine.poll(shell);
+    const { apiserver, etcd, evidence, runs } = planner.facts();
+    expect([apiserver, etcd.revision, [...(evidence?.programs ?? [])], runs ?? {}]).toEqual([
+      undefined,
+      undefined,
+      [],
+      {},
+    ]);
+
+    // The balancer is a unit of Muster's with a user of its own.
+    const unit = {
+      cgroup: '0::/system.slice/muster-balancer.service\n',
+      network,
+      uids: '61999 61999 61999 61999',
+    };
+    pretend('haproxy', 4_000_402, unit);
+    await machine.poll(shell);
+    expect([...planner.facts().evidence!.programs.keys()]).toEqual(['haproxy']);
+    fs.rmSync(directory, { recursive: true });
+  },
+);
+
+test.for(SHELLS)(
+  'by %o, what an ordinary user answers at the port of etcd is not etcd’s word',
+  async (shell) => {
+    fs.mkdirSync(machine.path('/proc'), { recursive: true });
+    fs.symlinkSync('/proc/self/net', machine.path('/proc/net'));
+    const answers = `import http.server as h
+class A(h.BaseHTTPRequestHandler):
+    def do_GET(s): s.send_response(200); s.end_headers()
+    def log_message(s, *a): pass
+s = h.HTTPServer(("127.0.0.1", 0), A); print(s.server_address[1], flush=True); s.serve_forever()`;
+    for (const [uid, health] of [
+      [1000, 'down'],
+      [0, 'serving'],
+    ] as const) {
+      const child = spawn('/usr/bin/python3', ['-c', answers], {
+        uid,
+        gid: uid,
+        stdio: ['ignore', 'pipe', 'ignore'],
+      });
+      running.push(child);
+      const port = String((await once(child.stdout!, 'data'))[0]).trim();
+      fs.appendFileSync(machine.path('/etc/muster/agent.conf'), `etcd=http://127.0.0.1:${port}\n`);
+      await machine.poll(shell);
+      expect(planner.facts().etcd.health).toBe(health);
+    }
   },
 );
 

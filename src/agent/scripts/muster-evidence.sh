@@ -81,9 +81,11 @@ probe_listener() {
   shown_file=$run/probes/shown.$listener
   within 6 openssl s_client -connect "$endpoint" >"$shown_file" 2>/dev/null
   find_key_identifier "$shown_file"
+  is_roots_port "${endpoint##*:}" || key_identifier=''
   printf '%s %s' "$listener" "${key_identifier:--}"
   for probe in "$@"; do
-    ask_with_probe "$listener" "$endpoint" "$probe"
+    answer=unreachable
+    ! is_roots_port "${endpoint##*:}" || ask_with_probe "$listener" "$endpoint" "$probe"
     printf ' %s=%s' "$probe" "$answer"
   done
   echo
@@ -112,6 +114,7 @@ look_at_encryption() {
   encryption=''
   [ -s "$run/probes/encryption" ] || return 0
   read -r probe_address probe_port probe <"$run/probes/encryption"
+  is_roots_port "$probe_port" || return 0
   url_host "$probe_address"
   encryption=$(
     curl -q --silent --insecure --noproxy '*' --max-time 6 --tlsv1.2 \
@@ -138,7 +141,10 @@ look_at_kubelet_client() {
 # answers 200.
 print_program() {
   [ -n "$2" ] || return 0
-  case $(status_of "$3") in
+  program_port=${3##*:}
+  program_status=$(status_of "$3")
+  is_roots_port "${program_port%%/*}" || program_status=000
+  case $program_status in
     200) echo "$1 ready $2" ;;
     *) echo "$1 alive $2" ;;
   esac

@@ -51,11 +51,23 @@ look_at_wal() {
   done
 }
 
+# Whether nobody but root listens at TCP port $1. An ordinary user can take the port of a program
+# that does not run, and say anything there. The kernel's tables have the owner of each socket.
+is_roots_port() {
+  port_hex=$(printf '%04X' "$1")
+  ! cat "$root/proc/net/tcp" "$root/proc/net/tcp6" 2>/dev/null |
+    grep -Eq ":$port_hex [0-9A-F]+:0000 0A [0-9A-F]+:[0-9A-F]+ [0-9A-F]+:[0-9A-F]+ [0-9A-F]+ +[1-9]"
+}
+
 # Sets etcd to serving, down (nothing listens) or alive. A member without quorum answers only after
 # five seconds, so no answer within two means alive. An etcd that is full serves reads; etcd 3.4
 # does not know `exclude`, and its member counts as alive then.
 look_at_etcd() {
   etcd=alive
+  if ! is_roots_port "${etcd_url##*:}"; then
+    [ -n "${etcd_revision:-}" ] || etcd=down
+    return 0
+  fi
   etcd_answer=$(
     curl -q --silent --noproxy '*' --max-time 2 --output /dev/null --write-out '%{http_code}' \
       "$etcd_url/health?exclude=NOSPACE"
@@ -66,11 +78,22 @@ look_at_etcd() {
   esac
 }
 
-# Whether the process in directory $1 of /proc can be a static pod's or a unit's: it has this
-# host's network, and is in no pod of the API's. (The cgroup of such a pod has its UID, which is
-# five groups of digits; the UID of a static pod is one group.) A process of any pod can have any
+# Whether the process in directory $1 of /proc is root's by all its user ids, as the first user
+# namespace counts them, or in a cgroup that only root fills: one of kubelet's pods or of a unit of
+# Muster's, which may have a user of its own. An ordinary user's process can have any name and
+# environment; so can one that was started from a program with the set-user-ID bit.
+is_roots() {
+  grep -Eq '^Uid:([[:space:]]+0){4}$' "$1/status" 2>/dev/null ||
+    grep -Eq '^[0-9]+:[^:]*:/(kubepods[./]|system\.slice/muster-[a-z]+\.service$)' "$1/cgroup" \
+      2>/dev/null
+}
+
+# Whether the process in directory $1 of /proc can be a static pod's or a unit's: it is root's, has
+# this host's network, and is in no pod of the API's. (The cgroup of such a pod has its UID, which
+# is five groups of digits; the UID of a static pod is one group.) A process of any pod can have any
 # name.
 is_of_this_host() {
+  is_roots "$1" || return 1
   [ "$(readlink "$1/ns/net")" = "$(readlink /proc/self/ns/net)" ] || return 1
   ! grep -Eqi 'pod[0-9a-f]{8}([-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}' "$1/cgroup"
 }
@@ -201,8 +224,8 @@ post_facts() {
   recall_revision
   recall_checkpoint
   look_at_wal
-  look_at_etcd
   look_at_revisions
+  look_at_etcd
   look_at_versions
   look_at_image
   look_at_api
