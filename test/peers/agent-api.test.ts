@@ -137,7 +137,10 @@ describe('a ticket', () => {
         apiVersion: 'muster/v1',
         kind: 'Cluster',
         metadata: { name: 'one' },
-        spec: { kubernetes: { version: '1.36', endpoint: 'api.one.test', controlPlanes: ['cp2'] } },
+        spec: {
+          trust: 'segment',
+          kubernetes: { version: '1.36', endpoint: 'api.one.test', controlPlanes: ['cp2'] },
+        },
       },
     ]);
     expect((await bootHost.redeem(ticket, bootHost.key('a').csr)).status).toBe(403);

@@ -195,7 +195,7 @@ describe('files that change while the server is down', () => {
       file('network'),
       document('Network', 'rack', { subnet: '10.77.0.0/24', dhcp: { mode: 'proxy' } }),
     );
-    fs.writeFileSync(file('cluster'), document('Cluster', 'blue', { kubernetes }));
+    fs.writeFileSync(file('cluster'), document('Cluster', 'blue', { trust: 'segment', kubernetes }));
     writeMachines(ALL);
     await serve();
     await server.end();
