@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { AGENT_ROUTES } from '../src/agent/wire/protocol.ts';
 import { ACCESS, type Access, ROLES, type Role, TAKES } from '../src/api/access.ts';
 import { CONCERNS } from '../src/api/concerns.ts';
+import { LIMIT_TEXT } from '../src/api/costly.ts';
 import { ROUTES } from '../src/api/operations.ts';
 import { PLACES, PORTS } from '../src/api/ports.ts';
 import { ERRORS, type ErrorKind } from '../src/base/errors.ts';
@@ -70,12 +71,15 @@ export function portsPage(): string {
         .filter((takes) => takes !== 'role')
         .map((takes) => [code(takes), TAKES[takes]]),
     ) +
+    `\nWhat takes the server long is limited: an operator, with all sessions and tokens, gets ${LIMIT_TEXT}, then status ` +
+    '429 with `Retry-After` (`E_READ_LIMIT`). The page and `muster` wait; the local socket has no limit.\n' +
     '\nErrors are problem details (RFC 9457) with a code of [errors.md](errors.md). For example: ' +
     '`curl --unix-socket /run/muster/muster.sock http://muster/v1`\n\n' +
     table(
-      ['method', 'path', 'needs', 'takes', 'what'],
-      ROUTES.map(({ method, path, access, takes = 'role', summary }) => [
+      ['method', 'path', 'needs', 'limited', 'takes', 'what'],
+      ROUTES.map(({ method, path, access, costly, takes = 'role', summary }) => [
         ...[method, code(path), access],
+        costly === true ? 'yes' : costly === 'preview' ? 'with `dryRun`' : '',
         typeof takes === 'object' ? `second, with \`${takes.second}\`` : takes === 'role' ? '' : takes,
         summary,
       ]),

@@ -19,9 +19,11 @@ import { rehearse } from '../base/rehearsal.ts';
 import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
 import { checkProof, decideAccess, EVERYTHING, isForeign, type PlaceOf, type Principal } from './access.ts';
 import type { Actions } from './actions.ts';
+import { CostlyReads } from './costly.ts';
 import { placing } from './find-machine.ts';
 import { type ApiRequest, type ApiResponse, flag, json, type Route } from './handler.ts';
 import { listenOnSocket } from './listen.socket.ts';
+import { noRoute } from './no-route.ts';
 import { HEALTH } from './operations/boot-host.ts';
 import { type OperationDeps, ROUTES } from './operations.ts';
 import { withSecond } from './pending.ts';
@@ -79,11 +81,13 @@ export async function startApi(options: {
   const stopping = new AbortController();
   const routes = (options.operations ?? ROUTES).map(withSecond);
   const placeOf = placing(deps);
+  const costly = new CostlyReads(deps.clock);
   const { clock } = deps;
   const operators = createServer(routes, deps, stopping.signal, {
     authenticate: bySocket(deps),
     placeOf,
     clock,
+    costly,
   });
   const removeSocket = await listenOnSocket(operators, listen.socket, deps.log);
   let health: http.Server | undefined;
@@ -94,7 +98,7 @@ export async function startApi(options: {
       await listening(health, listen.metrics, '--metrics-listen');
     }
     if (listen.https) {
-      const access = { authenticate: byAccount(deps), placeOf, clock };
+      const access = { authenticate: byAccount(deps), placeOf, clock, costly };
       const app = appOf([...(options.page ?? []), ...routes], deps, stopping.signal, access);
       secure = limited(https.createServer(tlsOptions(listen.https.pair, listen.https.clientAuthority), app));
       const { accounts, log } = deps;
@@ -243,6 +247,7 @@ export interface AccessDeps {
     unused?: boolean,
   ) => Asker | Promise<Asker>;
   readonly placeOf: PlaceOf;
+  readonly costly: CostlyReads;
   /** Times how often a stream is checked: whether its reader may still have it. */
   readonly clock: Pick<Clock, 'after'>;
 }
@@ -280,7 +285,7 @@ function appOf<D extends ServerDeps>(
     );
   }
   app.use((req: express.Request, res: express.Response) => {
-    const refusal = refuse(routes, req);
+    const refusal = noRoute(routes, req);
     count(deps, 'none', refusal.status);
     return send(res, refusal);
   });
@@ -423,14 +428,14 @@ async function asker(
 /**
  * Returns to which clusters the answer is limited.
  *
- * @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route; as
- *   {@link checkProof}
+ * @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route;
+ *   as {@link checkProof} and {@link CostlyReads}
  */
 function permit(
   route: Route<never>,
   { params, query }: ApiRequest,
   { principal, nobody }: Asker,
-  { placeOf }: AccessDeps,
+  { placeOf, costly }: AccessDeps,
 ): Pick<ApiRequest, 'within'> {
   const decision = decideAccess(route, params, principal, placeOf);
   if (decision.do === 'authenticate')
@@ -440,6 +445,7 @@ function permit(
   // A preview gives nothing away.
   const preview = route.query?.shape.dryRun !== undefined && flag(query, 'dryRun');
   if (!preview) checkProof(route.takes, principal);
+  if (principal && (route.costly === true || (preview && route.costly))) costly.take(principal);
   return decision.within === undefined ? {} : { within: decision.within };
 }
 
@@ -502,27 +508,5 @@ function packing(res: express.Response): Gzip {
   return gzip;
 }
 
-/** The answer when no route matches: 404 for an unknown path, 405 for another method. */
-function refuse<D>(routes: readonly Route<D>[], req: express.Request): ApiResponse {
-  const fitting = routes.filter((route) => fits(route.path, req.path));
-  const allowed = [...new Set(fitting.map((route) => route.method))];
-  if (allowed.length === 0) {
-    const error = new MusterError('E_NOT_FOUND', `no route is at ${req.path}; GET /v1 lists the routes`);
-    return problemResponse(problemOf(error));
-  }
-  const error = new MusterError('E_METHOD', `the route ${req.path} does not have the method ${req.method}`);
-  return problemResponse(problemOf(error), { allow: allowed.join(', ') });
-}
-
 const count = (deps: ServerDeps, route: string, status: number): void =>
   deps.metrics.add('muster_api_requests_total', { route, status: String(status) });
-
-/** Whether a path matches the pattern of a route, segment by segment. */
-function fits(route: string, path: string): boolean {
-  const wanted = route.split('/');
-  const given = path.split('/');
-  return (
-    wanted.length === given.length &&
-    wanted.every((segment, n) => segment.startsWith(':') || segment === given[n])
-  );
-}

@@ -18,6 +18,12 @@ export const OPERATOR_ERRORS = {
     http: 429,
     fix: 'Wait as long as the answer says (Retry-After). Other addresses are not affected.',
   },
+  E_READ_LIMIT: {
+    title: 'An operator asked too often for what takes the server long.',
+    who: 'operator',
+    http: 429,
+    fix: 'Wait as long as the answer says (Retry-After); the page and `muster` do. Programs ask once and follow the events, or ask for a part of a list.',
+  },
   E_PROVIDER: {
     title: 'The identity provider cannot be asked.',
     who: 'operator',

@@ -91,6 +91,7 @@ export function openClient(options: ServerOptions, io: Pick<Io, 'env' | 'signal'
   const remote = options.socket === undefined ? currentContext(io.env) : undefined;
   return connectApi(remote ?? socketPath(options.socket, io.env), {
     signal: io.signal,
+    waits: true,
     ...(timeout === undefined ? {} : { timeout }),
   });
 }
@@ -98,14 +99,29 @@ export function openClient(options: ServerOptions, io: Pick<Io, 'env' | 'signal'
 /**
  * Makes a client of the server on `target`, with one connection for each call. `timeout` limits the
  * time to the first byte of every answer, even where a call sets no limit; `signal` ends every
- * call.
+ * call. With `waits`, a request that came too often is sent again when the server says.
  */
 export function connectApi(
   target: Target,
-  { timeout, signal: stop }: { readonly timeout?: Millis; readonly signal?: AbortSignal } = {},
+  {
+    timeout,
+    signal: stop,
+    waits = false,
+  }: { readonly timeout?: Millis; readonly signal?: AbortSignal; readonly waits?: boolean } = {},
 ): ApiClient {
   const place = typeof target === 'string' ? target : target.url;
-  const open = (method: string, path: string, options: CallOptions): Promise<IncomingMessage> => {
+  const open = async (method: string, path: string, options: CallOptions): Promise<IncomingMessage> => {
+    const response = await send(method, path, options);
+    if (response.statusCode !== 429) return response;
+    const seconds = Number(response.headers['retry-after']);
+    const error = await failed(response).catch((thrown: unknown) => thrown);
+    // What was read of a file is not there any more.
+    const again = waits && seconds > 0 && !isStreamed(options);
+    if (!again || !(error instanceof MusterError) || error.code !== 'E_READ_LIMIT') throw error;
+    await sleep(1000 * seconds, undefined, stop && { signal: stop });
+    return open(method, path, options);
+  };
+  const send = (method: string, path: string, options: CallOptions): Promise<IncomingMessage> => {
     const { body, headers } = encode(options);
     const limit = timeout ?? (options.works ? FIRST_BYTE_OF_WORK : FIRST_BYTE);
     const signals = [stop, options.signal].filter((one) => one !== undefined);
@@ -221,6 +237,9 @@ function readOwn(file: string): string {
     throw new MusterError('E_UNREADABLE', `${file} cannot be read: ${messageOf(cause)}`, { cause });
   }
 }
+
+const isStreamed = ({ body }: CallOptions): boolean =>
+  typeof body === 'object' && Symbol.asyncIterator in body;
 
 function encode(options: CallOptions): {
   body: string | Uint8Array | Readable | undefined;

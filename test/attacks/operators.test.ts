@@ -82,3 +82,23 @@ it('an operator of one cluster takes no machine of none, whose disk it would the
   }
   expect(new Set(answers).size).toBe(1);
 });
+
+it('a viewer with many connections gets thirty costly answers at once, and machines theirs meanwhile', async () => {
+  const grants: Grant[] = [{ role: 'viewer' }];
+  const api = connectApi(rig.muster.socket);
+  await api.call('PUT', '/v1/operators/mallory', { body: { json: { grants } } });
+  const json = { operator: 'mallory', label: 't', grants, expires: '1d' };
+  const { token } = await api.call<{ token: string }>('POST', '/v1/tokens', { body: { json } });
+  const url = `https://${OPERATORS}/v1/clusters/one/full`;
+  const words = ['-sk', '-Z', '--parallel-max', '8', '-w', '%{http_code}\n'];
+  const urls = Array.from({ length: 150 }, () => ['-o', '/dev/null', url]).flat();
+  const began = performance.now();
+  const flood = rig.in('atk', ['curl', ...words, '-H', `authorization: Bearer ${token}`, ...urls]);
+  expect((await scriptOf(rig, 'vic', VICTIM_MAC)).status).toBe(200);
+  const { output } = await flood;
+  const answered = output.split('\n').filter((line) => line === '200').length;
+  const later = Math.ceil((performance.now() - began) / 500) + 1;
+  expect(answered).toBeGreaterThanOrEqual(30);
+  expect(answered).toBeLessThanOrEqual(30 + later);
+  expect(output.split('\n').filter((line) => line === '429').length).toBe(150 - answered);
+});

@@ -43,6 +43,11 @@ export interface RouteContract {
    * belongs to these clusters only (`within` of the request).
    */
   readonly within?: true;
+  /**
+   * The server works long for it, so that one operator may ask for it a limited number of times.
+   * `preview`: for its `dryRun`.
+   */
+  readonly costly?: true | 'preview';
   /** It reads If-Match and If-None-Match, and its answers have an ETag. */
   readonly conditional?: true;
 }

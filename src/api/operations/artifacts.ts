@@ -86,6 +86,7 @@ export const ARTIFACTS = [
     'GET /v1/artifacts',
     {
       access: 'view',
+      costly: true,
       summary: 'Lists the artifacts of clusters (binaries, manifests, container images) with their files.',
       query: z.strictObject(part),
       answer: z.strictObject(itemsOf(shown)),

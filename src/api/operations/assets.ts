@@ -145,6 +145,7 @@ export const ASSETS = [
     'POST /v1/assets/:sha256/verify',
     {
       access: 'administer',
+      costly: true,
       takes: 'role',
       summary: 'Reads a file again and compares its hash. A file that has changed is no longer served.',
       answer: z.strictObject({ sha256, ok: z.boolean(), state: z.enum(['ok', 'changed', 'missing']) }),

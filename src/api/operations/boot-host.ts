@@ -164,6 +164,7 @@ export const HEALTH = [
     'GET /metrics',
     {
       access: 'view',
+      costly: true,
       summary: 'Shows metrics in the Prometheus text format.',
       answer: plain('Metrics.'),
     },

@@ -73,6 +73,7 @@ export const changeOperations = <
       'POST /v1/clusters/:name/change',
       {
         access: 'administer',
+        costly: 'preview',
         takes: { second: 'emergency' },
         summary:
           "Begins a change of a cluster: a rotation of its keys, an upgrade, a roll of its machines; as `NAME.agents` an upgrade of its agents, as `_muster` a rotation of Muster's own keys.",

@@ -109,6 +109,7 @@ export const CLUSTERS = [
     'GET /v1/clusters/:name/full',
     {
       access: 'view',
+      costly: true,
       summary: "Shows a cluster's resolved specification, with the origin of each value.",
       answer: z.strictObject({
         name: z.string(),
@@ -137,6 +138,7 @@ export const CLUSTERS = [
     'GET /v1/clusters/:name/addons',
     {
       access: 'view',
+      costly: true,
       summary:
         'Lists the add-ons of a cluster in the order of its document: whether their files are complete, and which images they need.',
       query: z.strictObject(part),
@@ -196,6 +198,7 @@ export const CLUSTERS = [
     'GET /v1/clusters/:name/status',
     {
       access: 'view',
+      costly: true,
       summary: 'Shows the health of a cluster: etcd, API servers, nodes, leases, certificates, machines.',
       query: z.strictObject({ etcd: etcdOnly }),
       answer: clusterHealth,
@@ -207,6 +210,7 @@ export const CLUSTERS = [
     'POST /v1/clusters/:name/verify',
     {
       access: 'operate',
+      costly: true,
       takes: 'role',
       summary: 'The same, and runs probe pods for DNS and Services.',
       query: z.strictObject({ etcd: etcdOnly, image: word('The image of the probes.') }),
@@ -258,6 +262,7 @@ export const CLUSTERS = [
     'GET /v1/clusters/:name/compromised/:machine',
     {
       access: 'view',
+      costly: true,
       summary:
         'Lists the keys and certificates that a machine had, until when, and which rotation ends them.',
       answer: z.strictObject({

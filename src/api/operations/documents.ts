@@ -204,6 +204,7 @@ export const DOCUMENTS = [
     'POST /v1/apply',
     {
       access: 'administer',
+      costly: 'preview',
       takes: 'role',
       summary: 'Applies documents, all or nothing. With dryRun it also answers what changes in clusters.',
       query: z.strictObject({ dryRun, confirm }),
@@ -252,6 +253,7 @@ export const DOCUMENTS = [
     'POST /v1/delete',
     {
       access: 'administer',
+      costly: 'preview',
       takes: 'role',
       summary:
         'Deletes documents as one change: checked together, deleted in batches, those that name others first. Machines without a document are forgotten.',
@@ -320,6 +322,7 @@ export const DOCUMENTS_BY_KIND = [
     'GET /v1/:kind',
     {
       access: 'view',
+      costly: true,
       within: true,
       summary:
         'Lists documents of a kind by name: networks, images, clusters, profiles, machines (with status).',
@@ -382,6 +385,7 @@ export const DOCUMENTS_BY_KIND = [
     'PUT /v1/:kind/:name',
     {
       access: 'administer',
+      costly: 'preview',
       takes: 'role',
       summary: 'Applies one document.',
       query: z.strictObject({ dryRun, confirm }),

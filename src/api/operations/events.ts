@@ -161,6 +161,7 @@ export const EVENTS = [
     'GET /v1/events',
     {
       access: 'view',
+      costly: true,
       within: true,
       summary: 'Lists events, newest last, or streams them: those that are kept, then those that happen.',
       query,
@@ -213,6 +214,7 @@ export const EVENTS = [
     'GET /v1/audit/entries',
     {
       access: 'audit',
+      costly: true,
       summary: 'Lists the newest entries of the security log, newest last, or streams them.',
       query,
       answer: z.strictObject({ kind: z.literal('AuditEntryList'), items: z.array(entry) }),
@@ -238,6 +240,7 @@ export const EVENTS = [
     'GET /v1/audit/export',
     {
       access: 'audit',
+      costly: true,
       summary: 'Exports all of its lines, oldest first; the last is a checkpoint.',
       answer: rawType('application/jsonl', 'One entry or checkpoint a line.'),
     },

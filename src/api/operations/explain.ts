@@ -69,6 +69,7 @@ export const EXPLAIN = [
     'GET /v1/explain',
     {
       access: 'view',
+      costly: true,
       within: true,
       summary: 'Explains what a machine would get now and why.',
       query: z.strictObject({
@@ -104,6 +105,7 @@ export const EXPLAIN = [
     'GET /v1/render/:machine',
     {
       access: 'view',
+      costly: true,
       summary: "Shows a machine's first-boot configuration, with the origin of each value.",
       answer: z.strictObject({
         machine: z.string(),
@@ -126,6 +128,7 @@ export const EXPLAIN = [
     'GET /v1/machines/:name/plan',
     {
       access: 'view',
+      costly: true,
       summary:
         'Shows the plan that a machine of a cluster gets once it has its certificates, as text without secrets.',
       answer: z.strictObject({ machine: z.string(), cluster: z.string(), plan: z.string() }),

@@ -61,6 +61,7 @@ export const INVENTORY = [
     'GET /v1/inventory',
     {
       access: 'view',
+      costly: true,
       within: true,
       summary: 'Lists what machines report of their parts: processors, memory, disks, cards.',
       query: z.strictObject({
@@ -91,6 +92,7 @@ export const INVENTORY = [
     'GET /v1/leases',
     {
       access: 'view',
+      costly: true,
       within: true,
       summary: 'Lists leases.',
       query: z.strictObject({ network: word('Only of this Network.'), ...labelledPart }),

@@ -206,6 +206,7 @@ export const PKI = [
     'GET /v1/pki',
     {
       access: 'view',
+      costly: true,
       within: true,
       summary: 'Lists keysets and issued certificates with their holders, ends and renewals.',
       query: z.strictObject({ within, ...part }),
@@ -279,6 +280,7 @@ export const PKI = [
     'GET /v1/pki/:cluster',
     {
       access: 'view',
+      costly: true,
       summary: 'The same as `GET /v1/pki`, for one cluster.',
       query: z.strictObject({ within, ...part }),
       answer: status,

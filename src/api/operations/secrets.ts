@@ -122,6 +122,7 @@ export const SECRETS = [
     'GET /v1/secrets',
     {
       access: 'view',
+      costly: true,
       summary: 'Lists Secrets: keys, sizes, times, who uses them, which machines have which. No values.',
       query: z.strictObject(part),
       answer: listOf('SecretList', secret),
@@ -136,7 +137,7 @@ export const SECRETS = [
   ),
   operation(
     'GET /v1/secrets/:name',
-    { access: 'view', summary: 'The same for one Secret.', answer: secret },
+    { access: 'view', costly: true, summary: 'The same for one Secret.', answer: secret },
     ({ params: { name } }, deps: SecretDeps) => {
       const { given, users } = deps.secrets;
       if (given.get(name) === undefined && users.of(name).length === 0)

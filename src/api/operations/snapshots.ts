@@ -107,6 +107,7 @@ export const SNAPSHOTS = [
     'POST /v1/clusters/:name/backups/:id/verify',
     {
       access: 'operate',
+      costly: true,
       takes: 'role',
       summary: 'Reads a snapshot to its end and checks it.',
       answer: snapshot,
@@ -121,6 +122,7 @@ export const SNAPSHOTS = [
     'POST /v1/clusters/:name/backups/:id/content',
     {
       access: 'administer',
+      costly: true,
       takes: 'proof',
       summary: 'Answers with a snapshot in the clear, for `muster cluster backup get`; secret.',
       answer: rawType('application/octet-stream', 'The snapshot, as etcd restores it.'),

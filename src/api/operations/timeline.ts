@@ -70,6 +70,7 @@ export const TIMELINE = [
     'GET /v1/machines/:name/timeline',
     {
       access: 'view',
+      costly: true,
       summary:
         'Shows what happened in a boot of a machine, with durations, what was waited for, and verdicts.',
       query: z.strictObject({ boot: word('An id; 0 the last one, -1 the one before.') }),
@@ -98,6 +99,7 @@ export const TIMELINE = [
     'GET /v1/machines/:name/console',
     {
       access: 'view',
+      costly: true,
       summary: 'Shows what a machine printed in a boot: its kernel and system. It is the machine’s claim.',
       query: z.strictObject({
         boot: word('The id of a boot of the kernel; 0 the last one, -1 the one before.'),

@@ -8,6 +8,16 @@ export function after(ms: number, work: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
+/** Waits, or until `stop` aborts. */
+export const pause = (ms: number, stop: AbortSignal | undefined): Promise<void> =>
+  new Promise((resolve) => {
+    const cancel = after(ms, resolve);
+    stop?.addEventListener('abort', () => {
+      cancel();
+      resolve();
+    });
+  });
+
 /** Calls back every `ms`. The returned function ends that. */
 export function every(ms: number, work: () => void): () => void {
   const timer = setInterval(work, ms);

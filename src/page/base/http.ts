@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import { type Args, requestOf } from '../../api/contract/request.ts';
 import type { Answer, OperationKey } from '../../api/operations.ts';
 import type { Fault } from '../../base/errors.ts';
+import { pause } from './clock.ts';
 
 /** A problem (RFC 9457) that the API answered with, or that the network caused. */
 export class Problem extends Error {
@@ -71,7 +72,8 @@ function address(path: string, query: Call['query'] = {}): string {
 
 /**
  * Sends a request. What is only read while the session ends is read after the next log-in, so that
- * views stay as they are; an order is given again by the operator alone.
+ * views stay as they are; an order is given again by the operator alone. What came too often is
+ * asked again when the server says.
  *
  * @throws {Problem} when the server refuses, fails, or cannot be reached
  */
@@ -105,6 +107,11 @@ export async function request(method: string, path: string, call: Call = {}): Pr
   }
   if (response.ok) return response;
   const problem = await problemOf(response);
+  if (problem.code === 'E_READ_LIMIT') {
+    await pause(1000 * Number(response.headers.get('retry-after')), call.signal);
+    call.signal?.throwIfAborted();
+    return request(method, path, call);
+  }
   if (problem.code !== 'E_UNAUTHENTICATED') throw problem;
   loggedOut.value = true;
   whyLoggedOut.value = problem.reason && problem.message;

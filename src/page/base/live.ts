@@ -1,7 +1,7 @@
 /** The stream of events, which keeps the page up to date. One for the whole page. */
 import { signal } from '@preact/signals';
 import type { EventView } from '../../api/times.ts';
-import { after } from './clock.ts';
+import { pause } from './clock.ts';
 import { Frames } from './frames.ts';
 import { askUntil, Problem, request } from './http.ts';
 
@@ -58,12 +58,3 @@ async function* framesOf(response: Response) {
     yield* frames.push(value);
   }
 }
-
-const pause = (ms: number, stop: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const cancel = after(ms, resolve);
-    stop.addEventListener('abort', () => {
-      cancel();
-      resolve();
-    });
-  });

@@ -92,14 +92,40 @@ it('a stream of events ends within seconds when its operator is removed, or lose
   expect(stays.ended).toBe(false);
 });
 
-it('answers are kept nowhere, run nothing, and bind a browser to TLS', async () => {
-  for (const path of ['/v1/login', '/v1/machines', '/nothing'])
-    expect((await ask('GET', path)).headers).toMatchObject({
+it('answers of every kind are kept nowhere, run nothing, and bind a browser to TLS', async () => {
+  const grants = [{ role: 'viewer' }];
+  await world.client.call('PUT', '/v1/operators/ada', { body: { json: { grants } } });
+  const json = { operator: 'ada', label: 't', grants, expires: '1d' };
+  const { token } = await world.client.call<{ token: string }>('POST', '/v1/tokens', { body: { json } });
+  const known = { authorization: `Bearer ${token}` };
+  const kinds: readonly (readonly [number, string, string, Record<string, string>?])[] = [
+    [200, 'GET', '/v1/login'],
+    [200, 'GET', '/openapi.json'],
+    [401, 'GET', '/v1/machines'],
+    [404, 'GET', '/nothing'],
+    [405, 'DELETE', '/v1/whoami'],
+    [400, 'GET', '/v1/machines/%ff'],
+    [400, 'POST', '/v1/login', { 'content-type': 'application/json' }],
+    [200, 'GET', '/v1/machines', known],
+    [200, 'GET', '/v1/machines?brief=true', { ...known, 'accept-encoding': 'gzip' }],
+    [200, 'HEAD', '/v1/machines', known],
+    [200, 'GET', '/metrics', known],
+    [403, 'GET', '/v1/operators', known],
+    [403, 'POST', '/v1/reload', { ...known, origin: 'https://evil.example' }],
+    [404, 'GET', '/v1/machines/absent', known],
+    [400, 'GET', '/v1/machines?nonsense=1', known],
+  ];
+  for (const [status, method, path, headers] of kinds) {
+    const answer = await ask(method, path, headers);
+    expect([path, answer.status]).toEqual([path, status]);
+    expect(answer.headers, path).toMatchObject({
       'cache-control': 'no-store',
       'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+      'referrer-policy': 'no-referrer',
       'strict-transport-security': 'max-age=31536000',
       'x-content-type-options': 'nosniff',
     });
+  }
 });
 
 it('a session is listed without its text, and an administrator ends it', async () => {
