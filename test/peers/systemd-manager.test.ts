@@ -17,7 +17,7 @@ let everything = '';
 beforeAll(async () => {
   fs.chmodSync(dir, 0o755);
   execFileSync('make', ['install', `DESTDIR=${dir}`], { stdio: ['ignore', 'ignore', 'inherit'] });
-  everything = await underSystemd('systemd-guest.sh', [dir]);
+  everything = await underSystemd('systemd-guest.sh', [dir], 200);
   const probe = /=== probe\n([\s\S]*?)\nEND/.exec(everything)?.[1] ?? '';
   for (const line of probe.split('\n')) {
     const at = line.indexOf(': ');
