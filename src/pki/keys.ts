@@ -121,6 +121,19 @@ export class PublicKey {
     return bits <= 2048 ? 'RSA-2048' : bits <= 3072 ? 'RSA-3072' : 'RSA-4096';
   }
 
+  /**
+   * Reads a SubjectPublicKeyInfo in DER, which costs less than PEM.
+   *
+   * @throws {MusterError} E_PKI when the octets are no such key.
+   */
+  static fromSpki(key: Buffer): PublicKey {
+    try {
+      return new PublicKey(createPublicKey({ key, format: 'der', type: 'spki' }));
+    } catch {
+      throw new MusterError('E_PKI', 'not a public key in DER');
+    }
+  }
+
   /** As kubeadm writes `sa.pub`: PKIX. */
   pem(): string {
     return String(this.#key.export({ type: 'spki', format: 'pem' }));

@@ -121,7 +121,7 @@ export function vaultOver(ask: Ask): Vault {
       ask('issue', {
         ...order,
         generation: authorityOf(generation),
-        publicKey: publicKey.pem(),
+        publicKey: publicKey.spki.toString('base64'),
         holder: {
           name: holder.name,
           addresses: [...holder.addresses],

@@ -208,6 +208,7 @@ export const REQUESTS = {
           ips: z.array(z.string()).max(1000),
         }),
       }),
+      /** A SubjectPublicKeyInfo in DER, in base64. */
       publicKey: z.string().max(64 * 1024),
       now: millis,
       lifetime,
@@ -226,7 +227,7 @@ export const REQUESTS = {
       issueLeaf(keys.authority(scope, leafOf(order.leaf).parent, generation), {
         ...order,
         holder: { name, addresses, dns },
-        publicKey: PublicKey.fromPem(publicKey),
+        publicKey: PublicKey.fromSpki(Buffer.from(publicKey, 'base64')),
       }),
   }),
   handOut: row({

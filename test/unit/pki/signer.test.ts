@@ -157,7 +157,7 @@ test('A server that was taken over gets 24 certificates of a kind for a machine,
     leaf: 'kubelet',
     holder: { name: 'cp1', addresses: [] },
     cluster: NO_CLUSTER,
-    publicKey: (await PrivateKey.generate()).publicKey().pem(),
+    publicKey: (await PrivateKey.generate()).publicKey().spki.toString('base64'),
     now: Date.now(),
   };
   for (let n = 0; n < 24; n++) await server.request('issue', body);
