@@ -64,11 +64,20 @@ export interface Result {
   readonly met: boolean | null;
   readonly ifMissed: string | null;
   readonly rounds: { readonly ours: readonly number[]; readonly peer: readonly number[] | null };
+  /** Set where the host was busy before the run: such a row is never met. */
+  readonly busy?: true;
+  /** How the figure fell against the last record, with both commits; absent where it did not. */
+  readonly worse?: string;
+  /** The commit that was measured; absent in older records. */
+  readonly commit?: string;
   readonly suite: string;
   /** When and on what machine it was measured. */
   readonly at: string;
   readonly machine: string;
 }
+
+/** Where, when and in what state something was measured. */
+type Measured = Pick<Result, 'suite' | 'at' | 'machine' | 'busy' | 'commit'>;
 
 /** The values of each round, by figure. */
 export interface Rounds {
@@ -83,6 +92,27 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
+/** How far the values lie apart: the range of all as a share of their median. */
+export const spread = (values: readonly number[]): number =>
+  values.length < 2 ? 0 : (Math.max(...values) - Math.min(...values)) / Math.abs(median(values));
+
+/** A figure that lost more than this share against its last record is marked. */
+const WORSE = 0.1;
+
+/** The result, marked where it is worse than `former` by more than a tenth. */
+export function marked(result: Result, former: Result | undefined): Result {
+  if (former === undefined || former.busy || result.busy) return result;
+  // Hosts differ: where there is a peer, the ratio says more.
+  const [now, before] =
+    result.ratio !== null && former.ratio !== null
+      ? [result.ratio, former.ratio]
+      : [result.ours, former.ours];
+  const lost = result.better === 'more' ? 1 - now / before : now / before - 1;
+  if (!(lost > WORSE)) return result;
+  const range = `${former.commit ?? former.at}..${result.commit ?? result.at}`;
+  return { ...result, worse: `${Math.round(lost * 100)} % worse, ${range}` };
+}
+
 /** The value below which `share` (0 to 1) of the values lie. */
 export function percentile(values: readonly number[], share: number): number {
   const sorted = Float64Array.from(values).sort();
@@ -92,11 +122,7 @@ export function percentile(values: readonly number[], share: number): number {
 /**
  * Returns one result for each figure and peer; a figure that no peer has gets one without a peer.
  */
-export function compare(
-  bench: BenchCase,
-  rounds: Rounds,
-  where: Pick<Result, 'suite' | 'at' | 'machine'>,
-): Result[] {
+export function compare(bench: BenchCase, rounds: Rounds, where: Measured): Result[] {
   return Object.entries(bench.figures).flatMap(([key, figure]) => {
     const ours = rounds.ours.map((round) => round[key]!);
     const peers = Object.entries(rounds.peers)
@@ -114,7 +140,7 @@ function result(
   figure: Figure,
   ours: readonly number[],
   peer: { readonly name: string; readonly values: readonly number[] } | undefined,
-  where: Pick<Result, 'suite' | 'at' | 'machine'>,
+  where: Measured,
 ): Result {
   const mine = round(median(ours));
   const theirs = peer ? round(median(peer.values)) : null;
@@ -129,7 +155,7 @@ function result(
     ratio,
     better: figure.better,
     aim,
-    met,
+    met: where.busy && met !== null ? false : met,
     ifMissed: figure.ifMissed ?? null,
     rounds: { ours: ours.map(round), peer: peer ? peer.values.map(round) : null },
     ...where,
@@ -207,7 +233,9 @@ type Reasons = ReadonlyMap<string, number>;
 const UNWRITTEN = 'Profile and reason: not written yet (`ifMissed` of the figure).';
 
 function reasonsOf(results: readonly Result[]): Reasons {
-  const missed = results.filter((row) => row.met === false).map((row) => row.ifMissed || UNWRITTEN);
+  const missed = results
+    .filter((row) => row.met === false && !row.busy)
+    .map((row) => row.ifMissed || UNWRITTEN);
   return new Map([...new Set(missed)].map((reason, n) => [reason, n + 1]));
 }
 
@@ -236,8 +264,10 @@ function ratioTable(rows: readonly Result[], reasons: Reasons): string[] {
 }
 
 function verdict(row: Result, reasons: Reasons): string {
-  if (row.met === null) return '';
-  return row.met ? 'met' : `**missed** (${reasons.get(row.ifMissed || UNWRITTEN)})`;
+  const marks = [row.busy ? '*busy*' : '', row.worse ? `**${row.worse}**` : ''];
+  if (row.met !== null && !row.busy)
+    marks.unshift(row.met ? 'met' : `**missed** (${reasons.get(row.ifMissed || UNWRITTEN)})`);
+  return marks.filter(Boolean).join('; ');
 }
 
 function tableRow(row: Result, reasons: Reasons): string {

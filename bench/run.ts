@@ -2,25 +2,36 @@
  * `make bench`: runs the suites in bench/*.bench.ts, or those named on the command line, and writes
  * bench/results.json and bench/RESULTS.md. Results of suites that were not run stay. `--only REGEX`
  * measures the figures of these names only. `--page` only writes RESULTS.md again from
- * results.json, without measuring.
+ * results.json, without measuring. Each suite waits until the host is quiet, up to `--patience`
+ * minutes; what is measured on a busy host is marked so, and met by nothing.
  */
+import { execFileSync } from 'node:child_process';
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { cpus, loadavg, release, totalmem } from 'node:os';
+import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import {
   type BenchCase,
   type BenchSuite,
   compare,
+  marked,
   merge,
   type Result,
   type Rounds,
   resultsPage,
+  spread,
 } from './compare.ts';
 
 const HERE = new URL('./', import.meta.url);
 const RESULTS = new URL('results.json', HERE);
 const PAGE = new URL('RESULTS.md', HERE);
 const DEFAULT_ROUNDS = 5;
+/** A host with a load below this is quiet. */
+const QUIET = 0.5;
+/** Rounds are repeated until the values of each side lie within this share of their median. */
+const SPREAD = 0.1;
+/** At most so many times the rounds that were asked for. */
+const REPEATS = 3;
 
 const say = (text: string): void => void process.stdout.write(`${text}\n`);
 
@@ -32,6 +43,7 @@ async function main(): Promise<number> {
       'dry-run': { type: 'boolean', default: false },
       page: { type: 'boolean', default: false },
       only: { type: 'string' },
+      patience: { type: 'string', default: '10' },
     },
   });
   const suites = await loadSuites(positionals);
@@ -51,7 +63,9 @@ async function main(): Promise<number> {
       continue;
     }
     try {
-      results.push(...(await runSuite(name, suite, { rounds, only })));
+      // A trial that writes nothing does not wait.
+      const isQuiet = await quiet(values['dry-run'] ? 0 : Number(values.patience));
+      results.push(...(await runSuite(name, suite, { rounds, only, busy: !isQuiet })));
       done.push(name);
     } catch (error) {
       failed++;
@@ -59,7 +73,18 @@ async function main(): Promise<number> {
     }
   }
   if (values['dry-run']) return failed;
-  const all = merge(await earlierResults(), results, done, { partial: only !== undefined });
+  const earlier = await earlierResults();
+  const all = merge(
+    earlier,
+    results.map((one) =>
+      marked(
+        one,
+        earlier.find(({ name, peerName }) => name === one.name && peerName === one.peerName),
+      ),
+    ),
+    done,
+    { partial: only !== undefined },
+  );
   await writeFile(RESULTS, `${JSON.stringify(all, null, 2)}\n`);
   await writePage(all, suites.all);
   const missed = results.filter((result) => result.met === false);
@@ -90,7 +115,11 @@ async function loadSuites(
 async function runSuite(
   name: string,
   suite: BenchSuite,
-  { rounds, only }: { readonly rounds: number | undefined; readonly only: RegExp | undefined },
+  {
+    rounds,
+    only,
+    busy,
+  }: { readonly rounds: number | undefined; readonly only: RegExp | undefined; readonly busy: boolean },
 ): Promise<Result[]> {
   say(`== ${name}: ${suite.about}`);
   const opened = await suite.open();
@@ -98,7 +127,10 @@ async function runSuite(
     const results: Result[] = [];
     for (const bench of opened.cases) {
       if (only && !Object.values(bench.figures).some((figure) => only.test(figure.name))) continue;
-      const where = { suite: name, at: new Date().toISOString().slice(0, 16), machine: machine() };
+      const where = {
+        ...{ suite: name, at: new Date().toISOString().slice(0, 16), machine: machine(), commit: commit() },
+        ...(busy && { busy }),
+      } as const;
       const measured = await runCase(bench, rounds ?? bench.rounds ?? DEFAULT_ROUNDS);
       for (const result of compare(bench, measured, where)) {
         results.push(result);
@@ -121,7 +153,13 @@ async function runCase(bench: BenchCase, rounds: number): Promise<Rounds> {
   const theirs: Record<string, Record<string, number>[]> = Object.fromEntries(
     peers.map(([name]) => [name, []]),
   );
-  for (let round = 0; round < rounds; round++) {
+  const isSteady = (): boolean =>
+    [ours, ...Object.values(theirs)].every((side) =>
+      Object.keys(bench.figures).every((key) => spread(side.flatMap((one) => one[key] ?? [])) < SPREAD),
+    );
+  // One round alone is a trial, and is not repeated.
+  const most = rounds === 1 ? 1 : rounds * REPEATS;
+  for (let round = 0; round < rounds || (round < most && !isSteady()); round++) {
     // The order changes from round to round.
     const turns: (readonly [string | undefined, () => Promise<Readonly<Record<string, number>>>])[] = [
       [undefined, () => bench.ours()],
@@ -136,7 +174,32 @@ async function runCase(bench: BenchCase, rounds: number): Promise<Rounds> {
 function line(result: Result): string {
   const peer = result.peerName ? `, ${result.peerName} ${result.peer}, ratio ${result.ratio}` : '';
   const aim = result.aim ? ` (${result.aim}: ${result.met ? 'met' : 'MISSED'})` : '';
-  return `${result.name}: ${result.ours} ${result.unit}${peer}${aim}`;
+  const apart = [result.rounds.ours, result.rounds.peer ?? []].map(
+    (side) => `${Math.round(spread(side) * 100)} %`,
+  );
+  const turns = result.rounds.ours.length;
+  const values =
+    turns > 1 ? `, ${turns} rounds within ${apart.slice(0, result.peerName ? 2 : 1).join(' and ')}` : '';
+  return `${result.name}: ${result.ours} ${result.unit}${peer}${aim}${values}${result.busy ? ' BUSY' : ''}`;
+}
+
+/** Waits until the host is quiet. Resolves with whether it is, after at most so many minutes. */
+async function quiet(minutes: number): Promise<boolean> {
+  for (let waited = 0; loadavg()[0]! >= QUIET; waited += 5) {
+    if (waited >= minutes * 60) return false;
+    if (waited === 0) say(`the load is ${loadavg()[0]!.toFixed(1)}: waiting for less than ${QUIET}`);
+    await setTimeout(5000);
+  }
+  return true;
+}
+
+/** The commit of this checkout, with `+` where files differ from it. */
+function commit(): string {
+  const git = (...words: string[]): string =>
+    execFileSync('git', words, { cwd: HERE, encoding: 'utf8' }).trim();
+  return (
+    git('rev-parse', '--short', 'HEAD') + (git('status', '--porcelain', '--untracked-files=no') ? '+' : '')
+  );
 }
 
 /** The facts about the machine that figures depend on. */

@@ -1,5 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { type BenchCase, compare, median, merge, percentile, resultsPage } from '../../../bench/compare.ts';
+import {
+  type BenchCase,
+  compare,
+  marked,
+  median,
+  merge,
+  percentile,
+  resultsPage,
+  spread,
+} from '../../../bench/compare.ts';
 
 const where = { suite: 'tftp', at: '2026-11-20T10:00', machine: 'two cores' };
 const bench = (figure: Partial<BenchCase['figures'][string]>): BenchCase => ({
@@ -32,6 +41,31 @@ describe('a result of the bench', () => {
     expect(met({ aimRatio: { atftpd: 1 } }, 99, 100)).toBe(false);
     expect(met({ aimRatio: { atftpd: 1 }, better: 'less' }, 99, 100)).toBe(true);
     expect(met({}, 1)).toBeNull();
+  });
+
+  test('of a busy host meets nothing, and the page says so', () => {
+    const [result] = compare(bench({ aim: 1 }), rounds([5]), { ...where, busy: true });
+    expect(result).toMatchObject({ met: false, busy: true });
+    expect(resultsPage([result!], {})).toContain('| *busy* |');
+    expect(resultsPage([result!], {})).not.toContain('missed');
+  });
+
+  test('is marked with both commits when it lost more than a tenth, by its ratio where there is a peer', () => {
+    const of = (commit: string, ours: number, peer: number, figure = {}) =>
+      compare(bench(figure), rounds([ours], [peer]), { ...where, commit })[0]!;
+    expect(marked(of('b', 80, 100), of('a', 100, 100)).worse).toBe('20 % worse, a..b');
+    // The host is slower for both.
+    expect(marked(of('b', 50, 50), of('a', 100, 100)).worse).toBeUndefined();
+    expect(marked(of('b', 91, 100), of('a', 100, 100)).worse).toBeUndefined();
+    const less = { better: 'less' } as const;
+    expect(marked(of('b', 150, 100, less), of('a', 100, 100, less)).worse).toBe('50 % worse, a..b');
+    expect(marked({ ...of('b', 1, 100), busy: true }, of('a', 100, 100)).worse).toBeUndefined();
+    expect(marked(of('b', 1, 100), undefined).worse).toBeUndefined();
+  });
+
+  test('has a spread: how far its rounds lie apart', () => {
+    expect(spread([100, 95, 105])).toBeCloseTo(0.1);
+    expect(spread([7])).toBe(0);
   });
 
   test('has no peer and no ratio when no peer has the figure', () => {
