@@ -230,8 +230,15 @@ const RECORDS: readonly (readonly [string, object, readonly string[], (text: str
 ];
 
 test.each(RECORDS)('damaged %s are read or refused with a code', async (name, seed, codes, read) => {
-  expect(read(JSON.stringify(seed))).toBeDefined();
-  await damagedRecords(name, [seed], (text) => void unless(codes, () => read(text)));
+  expect(await read(JSON.stringify(seed))).toBeDefined();
+  await damagedRecords(name, [seed], async (text) => {
+    const refused = (error: { readonly code?: string }): void => {
+      if (!codes.includes(error.code ?? '')) throw error;
+    };
+    // Those that ask the vault answer later.
+    const answer = unless(codes, () => read(text));
+    if (answer instanceof Promise) await answer.catch(refused);
+  });
 });
 
 test('damaged answers of etcd give members or a reason', async () => {

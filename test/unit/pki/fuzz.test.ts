@@ -53,7 +53,7 @@ test('damaged texts of requests: names or a reason, never an exception', async (
 });
 
 test('damaged records are values or faults, never another exception', async () => {
-  const sealed = vaultFrom(newVaultKey(), 'test').seal('r', 'value');
+  const sealed = await vaultFrom(newVaultKey(), 'test').seal('r', 'value');
   let taken = 0;
   await damagedRecords('records of Secrets', [{ v: 1, since: 1, sealed }], (text) => {
     const read = unless(['E_PKI'], () => decodeGiven('r', text));
@@ -110,7 +110,7 @@ test('damaged recipients of age are those that were written, or refused', async 
 });
 
 test('damaged records of data filesystems’ keys are values or faults, never another exception', async () => {
-  const sealed = vaultFrom(newVaultKey(), 'test').seal('r', 'value');
+  const sealed = await vaultFrom(newVaultKey(), 'test').seal('r', 'value');
   let taken = 0;
   await damagedRecords('records of data filesystems’ keys', [{ v: 1, since: 1, sealed }], (text) => {
     const read = unless(['E_PKI'], () => decodeDataKey('r', text));
