@@ -133,7 +133,7 @@ export function watchConcerns({ overview, events, metrics, clock, log }: WatchDe
         metrics.set('muster_concerns', { concern: code, level: CONCERNS[code].level }, count);
       }
       const own = concerns.filter(({ code }) => !code.startsWith('machine-'));
-      // Texts have numbers that change; a concern goes on while its kind and subject stay.
+      // Numbers in its text change while a concern lasts, so kind and subject identify it.
       const now = new Map(own.map((one) => [`${one.code} ${one.subject}`, one]));
       for (const [key, one] of now) if (before && !before.has(key)) record(one, 'began');
       for (const [key, one] of before ?? []) if (!now.has(key)) record(one, 'ended');

@@ -26,6 +26,7 @@ export const CONCERNS = {
   'snapshot-late': { level: 'urgent', about: 'A cluster has no snapshot within twice the time it asks for.' },
   'space-low': { level: 'soon', about: 'A disk of the boot host or of a machine is nearly full.' },
   'cluster-check': { level: 'soon', about: 'Another check of the health of a cluster fails.' },
+  'cluster-unchecked': { level: 'soon', about: CLUSTER_CONDITIONS.unchecked.about },
   'change-held': { level: 'soon', about: CLUSTER_CONDITIONS.held.about },
   'machine-held': { level: 'soon', about: CONDITIONS.held.about },
   'document-fault': { level: 'soon', about: 'A document has a fault; its last valid version is in force.' },
@@ -84,7 +85,7 @@ const VITAL: ReadonlySet<Finding['check']> = new Set([
   'restored',
   'cluster',
 ]);
-/** So many machines with the same condition are told one by one. */
+/** At most this many machines with the same condition get a line each. */
 const ONE_BY_ONE = 3;
 const MACHINE_CODES: Partial<Readonly<Record<ConditionWord, ConcernCode>>> = {
   refused: 'machine-refused',
@@ -144,8 +145,15 @@ function* ofClusters({ clusters, machines }: ConcernFacts): Generator<Concern> {
   const troubled = new Set(
     machines.filter(({ condition }) => MACHINE_CODES[condition.word]).map(({ name }) => name),
   );
-  for (const { name, health, late } of clusters) {
+  for (const { name, condition, health, late } of clusters) {
     const subject = `Cluster/${name}`;
+    if (condition.word === 'unchecked')
+      yield concern(
+        'cluster-unchecked',
+        subject,
+        CLUSTER_CONDITIONS.unchecked.about,
+        `muster cluster status ${name}`,
+      );
     if (late !== undefined) yield concern('snapshot-late', subject, late, `muster cluster backups ${name}`);
     for (const { check, subject: of, ok, says, fix = `muster cluster status ${name}` } of health?.findings ??
       []) {

@@ -44,6 +44,16 @@ test('where everything is well there is no concern', () => {
   expect(codes({ clusters: [cluster(good('etcd', 'blue', '3 of 3 voters answer'))] })).toEqual([]);
 });
 
+test('a founded cluster that was not looked at lately is not well', () => {
+  const unseen = {
+    name: 'blue',
+    condition: { word: 'unchecked' },
+    health: undefined,
+    late: undefined,
+  } as const;
+  expect(codes({ clusters: [unseen] })).toEqual(['cluster-unchecked']);
+});
+
 test('the worst comes first, each with its next step', () => {
   const found = concernsOf({
     ...WELL,
