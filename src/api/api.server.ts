@@ -235,7 +235,7 @@ interface ServerDeps {
   readonly actions?: Actions | undefined;
 }
 
-/** Who asks, or why nobody does. */
+/** The principal of a request, or why it has none. */
 type Asker = Pick<ApiRequest, 'principal' | 'nobody'>;
 
 /** How a listener finds out who asks, and what limits that. */

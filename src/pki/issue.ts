@@ -74,7 +74,8 @@ function authorityFacts(
   };
 }
 
-interface LeafOrder {
+/** What a leaf's certificate is made of. */
+export interface LeafOrder {
   readonly leaf: LeafName;
   readonly holder: Holder;
   readonly cluster: ClusterNames;

@@ -4,7 +4,7 @@
  */
 import type { Millis } from '../base/duration.ts';
 import { Secret } from '../base/secret.ts';
-import type { ClusterNames, Holder, LeafName } from './hierarchy.ts';
+import type { LeafOrder } from './issue.ts';
 import { type KeyAlgorithm, PublicKey } from './keys.ts';
 import type { Generation, OpenGeneration } from './keyset.ts';
 import { type AuthorityName, isAuthority, type KeysetName } from './keysets.ts';
@@ -78,16 +78,10 @@ export interface Vault {
 export type { Envelope };
 export { newVaultKey };
 
-interface IssueRequest {
+interface IssueRequest extends LeafOrder {
   readonly scope: string;
   /** The one that signs. */
   readonly generation: Generation;
-  readonly leaf: LeafName;
-  readonly holder: Holder;
-  readonly cluster: ClusterNames;
-  readonly publicKey: PublicKey;
-  readonly now: Millis;
-  readonly lifetime?: Millis | undefined;
 }
 
 const keyOf = ({ id, sealed }: Generation) => ({ id, sealed });

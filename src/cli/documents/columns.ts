@@ -66,14 +66,14 @@ const healthColor = ({ status: { health } }: Shown): Color | undefined =>
 const age = (since: Timestamp | undefined): string | undefined =>
   since === undefined ? undefined : spanText(millisSince(since, systemClock.now()));
 
-/**
- * The code of what is wrong with a machine, or would hold it at its next boot. `INLINE` means that
- * its secrets come with its first configuration.
- */
 const wordOf = ({ status }: Shown): ConditionWord => status.condition?.word ?? 'registered';
 /** Colours of conditions; all others have that of the text. */
 const COLORS: Partial<Readonly<Record<ConditionTone, Color>>> = { good: 'green', bad: 'red', warn: 'yellow' };
 
+/**
+ * The code of what is wrong with a machine, or would hold it at its next boot. `INLINE` means that
+ * its secrets come with its first configuration.
+ */
 function machineReason(item: Shown): string | undefined {
   const { alarm, quarantine, reason, agent, outlook, waits } = item.status;
   if (quarantine) return 'QUARANTINED';

@@ -4,10 +4,10 @@ import type { Grant } from '../../../src/api/access.ts';
 import { millis } from '../../../src/base/duration.ts';
 import { ipv4 } from '../../../src/base/ipv4.ts';
 import { parseMac } from '../../../src/base/mac.ts';
-import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
+import type { ApiClient } from '../../../src/cli/client.socket.ts';
 import { readInventory } from '../../../src/machines/inventory.ts';
 import { run } from '../cli/run.ts';
-import { DOCUMENTS, openWorld, type World } from './world.ts';
+import { DOCUMENTS, openWorld, operatorOf, type World } from './world.ts';
 
 const MACHINES = ['b1', 'g1', 'free1', 'spare1', 'spare2', 'lent1'];
 const machine = (name: string, n: number): string => {
@@ -31,13 +31,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
-async function operator(name: string, ...grants: Grant[]): Promise<ApiClient> {
-  await world.client.call('PUT', `/v1/operators/${name}`, { body: { json: { grants } } });
-  const json = { operator: name, label: 't', grants, expires: '1d' };
-  const { token } = await world.client.call<{ token: string }>('POST', '/v1/tokens', { body: { json } });
-  const url = `https://127.0.0.1:${world.httpsPort}`;
-  return connectApi({ url, authority: world.authority, session: token });
-}
+const operator = (name: string, ...grants: Grant[]): Promise<ApiClient> => operatorOf(world, name, ...grants);
 
 const BLUE = { role: 'operator', clusters: ['blue'] } as const;
 const WITH_SPARE = { ...BLUE, pools: ['spare'] } as const;

@@ -4,8 +4,8 @@ import type { Grant } from '../../../src/api/access.ts';
 import { ROUTES } from '../../../src/api/operations.ts';
 import { millis } from '../../../src/base/duration.ts';
 import type { Mac } from '../../../src/base/mac.ts';
-import { type ApiClient, connectApi } from '../../../src/cli/client.socket.ts';
-import { DOCUMENTS, openWorld, type World } from './world.ts';
+import type { ApiClient } from '../../../src/cli/client.socket.ts';
+import { DOCUMENTS, openWorld, operatorOf, type World } from './world.ts';
 
 const BOOT = '00000000-0000-4000-8000-000000000001';
 const CODE = '7QK-3FD';
@@ -28,13 +28,7 @@ beforeEach(async () => {
 });
 afterEach(() => world.close());
 
-async function operator(name: string, ...grants: Grant[]): Promise<ApiClient> {
-  await world.client.call('PUT', `/v1/operators/${name}`, { body: { json: { grants } } });
-  const json = { operator: name, label: 't', grants, expires: '1d' };
-  const { token } = await world.client.call<{ token: string }>('POST', '/v1/tokens', { body: { json } });
-  const url = `https://127.0.0.1:${world.httpsPort}`;
-  return connectApi({ url, authority: world.authority, session: token });
-}
+const operator = (name: string, ...grants: Grant[]): Promise<ApiClient> => operatorOf(world, name, ...grants);
 
 function keyWaits(): void {
   vi.spyOn(world.deps.agents, 'waits').mockReturnValue({ code: 'approval', text: 'waits' });

@@ -7,6 +7,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { type Agents, previewAgents } from '../../../src/agent/serve/agents.ts';
+import type { Grant } from '../../../src/api/access.ts';
 import { Passwords } from '../../../src/api/accounts/passwords.ts';
 import type { ProviderLogins } from '../../../src/api/accounts/provider-logins.ts';
 import { type ApiDeps, startApi } from '../../../src/api/api.server.ts';
@@ -238,4 +239,17 @@ export async function openWorld(
       checked.complain();
     },
   };
+}
+
+/** Makes an operator with these roles. Resolves with a client that has a token of theirs. */
+export async function operatorOf(
+  world: World,
+  name: string,
+  ...grants: readonly Grant[]
+): Promise<ApiClient> {
+  await world.client.call('PUT', `/v1/operators/${name}`, { body: { json: { grants } } });
+  const json = { operator: name, label: 't', grants, expires: '1d' };
+  const { token } = await world.client.call<{ token: string }>('POST', '/v1/tokens', { body: { json } });
+  const url = `https://127.0.0.1:${world.httpsPort}`;
+  return connectApi({ url, authority: world.authority, session: token });
 }
