@@ -23,6 +23,7 @@ import { EXIT, type Io } from './io.ts';
 import { registerLab } from './lab/verbs.ts';
 import { registerLogin } from './login/verbs.ts';
 import { registerMachine } from './machine/verbs.ts';
+import { registerNetwork } from './network/verbs.ts';
 import { registerPki } from './pki/verbs.ts';
 import type { Finish, Register } from './register.ts';
 import { registerSecrets } from './secret/verbs.ts';
@@ -34,7 +35,7 @@ import { commandHint, usageText } from './usage.ts';
 /** The headings of help, each with its nouns and verbs in their order. */
 const TREE: readonly (readonly [heading: string, ...registers: readonly Register[]])[] = [
   ['Documents:', registerDocuments, registerImport, registerSecrets],
-  ['Machines:', registerExplain, registerMachine, registerEvents],
+  ['Machines:', registerExplain, registerMachine, registerNetwork, registerEvents],
   ['Clusters:', registerCluster, registerChange, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
   ['Server:', registerServer, registerSigner, registerDoctor, registerBackup, registerAudit],

@@ -208,7 +208,7 @@ export const RULES = [
     about:
       'The machine got an offer from Muster and took that of another server, whose address is in the evidence. Firmware takes the first offer with a boot file, or the first at all.',
     remedy:
-      'Switch the other server off on this segment, make it ignore this machine, or set the Network to `mode: proxy`, where it gives the addresses. `muster doctor` finds it.',
+      'Switch the other server off on this segment, make it ignore this machine, or set the Network to `mode: proxy`, where it gives the addresses. `muster doctor` finds it, with its hardware address.',
     find: (boot) =>
       withReason(boot, ['dhcp.noted'], outcomes('other_server'))
         .filter((event) => stageIn(event, BOOTING))

@@ -335,7 +335,12 @@ describe('where another DHCP server (dnsmasq) gives the addresses', () => {
       ['tftp', 'ok'],
       ['http', 'ok'],
     ]);
-    expect(findings[3]!.text).toBe('10.77.0.9 gives the addresses (asked for 8 s)');
+    // Its address, its hardware, and what it offered.
+    expect(findings[3]!.text).toMatch(
+      new RegExp(
+        `^10\\.77\\.0\\.9 \\(${macOf('other')}\\) gives the addresses, such as 10\\.77\\.0\\.(5[0-9]|60) \\(asked for 8 s\\)$`,
+      ),
+    );
     expect(await muster.leases()).toEqual([]);
     // It asks as firmware does, and is no machine for that.
     expect(await kept()).toEqual(before);
@@ -383,8 +388,12 @@ describe('on a segment of others, while no server of ours runs', () => {
     await start('proxy', '10.77.0.7', '--dhcp-range=10.77.0.0,proxy', service);
     expect(await alone()).toEqual([
       expect.stringMatching(/^server fail: it does not run/),
-      expect.stringMatching(/^dhcp servers fail: 10\.77\.0\.7 offers .*other\.efi.* \(asked for 8 s\)$/),
-      expect.stringMatching(/^dhcp servers warn: 10\.77\.0\.[89], 10\.77\.0\.[89] gives addresses: /),
+      expect.stringMatching(
+        /^dhcp servers fail: 10\.77\.0\.7 \([0-9a-f:]+\) offers .*other\.efi.* \(asked for 8 s\)$/,
+      ),
+      expect.stringMatching(
+        /^dhcp servers warn: 10\.77\.0\.[89] \([0-9a-f:]+\), 10\.77\.0\.[89] \([0-9a-f:]+\) gives addresses, such as [0-9.]+: /,
+      ),
       'tftp fail: nothing listens on UDP port 69',
       'http fail: nothing listens on the TCP port for machines',
     ]);

@@ -5,6 +5,7 @@ import { type AddonLibrary, addonsPart } from '../../cluster/objects/addons/libr
 import { previewText } from '../../cluster/plan/preview.ts';
 import type { Roster } from '../../machines/roster.ts';
 import type { RunningBootService } from '../../pxe/decide/boot-service.ts';
+import { DHCP_PROGRAMS, dhcpSnippet } from '../../pxe/firmware/snippets.ts';
 import type { LiveCatalog } from '../../resources/catalog.ts';
 import { machineNames } from '../../resources/membership.ts';
 import { checkWithin } from '../access.ts';
@@ -25,7 +26,7 @@ interface ExplainDeps extends HistoryDeps {
   readonly roster: Pick<Roster, 'get' | 'byMac' | 'heartbeats'>;
   readonly agents: Pick<ServedAgents, 'agentCluster' | 'waits'>;
   /** Explains what a machine would get, and renders its configuration. */
-  readonly preview: Pick<RunningBootService, 'explain' | 'render'>;
+  readonly preview: Pick<RunningBootService, 'explain' | 'render' | 'bootTable'>;
   /** Add-ons of clusters, with their files. */
   readonly addons: AddonLibrary;
 }
@@ -100,6 +101,20 @@ export const EXPLAIN = [
         verdicts: verdictsOf(subject, deps),
       };
     },
+  ),
+  operation(
+    'GET /v1/networks/:network/snippet',
+    {
+      access: 'view',
+      summary: 'Shows what another DHCP server has to be configured with, so that machines boot from here.',
+      query: z.strictObject({
+        for: z.enum(DHCP_PROGRAMS).meta({ description: 'The DHCP server that the text is for.' }),
+      }),
+      answer: z.strictObject({ text: z.string() }),
+    },
+    ({ params, query }, { preview }: Pick<ExplainDeps, 'preview'>) => ({
+      text: dhcpSnippet(query.for, preview.bootTable(params.network)),
+    }),
   ),
   operation(
     'GET /v1/render/:machine',

@@ -38,6 +38,7 @@ const ARGUMENTS: Readonly<Record<string, readonly (Source | readonly string[])[]
   'machine timeline': ['machines'],
   'machine approve': ['machines'],
   'machine rearm': ['machines'],
+  'network snippet': ['networks'],
   'cluster status': ['clusters'],
   'cluster verify': ['clusters'],
   'cluster plan': ['machines'],

@@ -54,6 +54,10 @@ export interface Offer {
   /** 0.0.0.0: a boot file without an address, as a proxy offers it. */
   readonly address: string;
   readonly file: string;
+  /** Where the file is; absent: at the server itself. */
+  readonly from?: string;
+  /** The hardware of the server, if the kernel learned it. */
+  readonly mac?: string;
 }
 
 const finding = (check: string, state: State, text: string, remedy?: string): Finding => ({
@@ -128,9 +132,13 @@ function serversOf({ mode, address: own }: Segment, { offers }: Observed): reado
   if (typeof offers === 'string') return [finding('dhcp servers', 'unknown', offers)];
   // Without a server of ours, whatever answers from this host is another one too.
   const others = offers.filter(({ server }) => mode === undefined || server !== own);
-  const names = (list: readonly Offer[]): string => [...new Set(list.map(({ server }) => server))].join(', ');
+  const names = (list: readonly Offer[]): string =>
+    [...new Set(list.map(({ server, mac }) => (mac === undefined ? server : `${server} (${mac})`)))].join(
+      ', ',
+    );
   const givers = others.filter(({ address }) => address !== '0.0.0.0');
-  const booters = others.filter(({ file }) => file !== '');
+  // A server that names files of this host does what `muster network snippet` says.
+  const booters = others.filter(({ file, from }) => file !== '' && from !== own);
   const rivals = booters.map(() =>
     told(
       'fail',
@@ -138,34 +146,48 @@ function serversOf({ mode, address: own }: Segment, { offers }: Observed): reado
       'Remove next-server and filename from that server, or switch it off where it is a proxy.',
     ),
   );
-  return [...rivals.slice(0, 1), ...givenBy(mode, names(givers), rivals.length > 0, told)];
+  const boots = others.some(({ from }) => from === own);
+  return [...rivals.slice(0, 1), ...givenBy(mode, { givers, names: names(givers), rivals, boots }, told)];
 }
 
-/** Judges who gives addresses: names, or '' for nobody. */
+/** Judges who gives addresses. `boots`: it also names files of this host to boot from. */
 function givenBy(
   mode: string | undefined,
-  names: string,
-  answered: boolean,
+  {
+    givers: [first],
+    names,
+    rivals,
+    boots,
+  }: {
+    readonly givers: readonly Offer[];
+    readonly names: string;
+    readonly rivals: readonly Finding[];
+    readonly boots: boolean;
+  },
   told: (state: State, text: string, remedy?: string) => Finding,
 ): readonly Finding[] {
-  if (names === '') {
+  if (first === undefined) {
     if (mode === 'proxy')
       return [told('fail', 'no DHCP server gives addresses here', 'Start one, or set dhcp.mode to server.')];
-    return answered ? [] : [told('ok', 'no other one answers')];
+    return rivals.length > 0 ? [] : [told('ok', 'no other one answers')];
   }
-  if (mode === 'proxy') return [told('ok', `${names} gives the addresses`)];
-  if (mode === 'reservations')
-    return [told('ok', `${names} gives addresses to machines without a reservation`)];
+  const gives = (what: string): string => `${names} gives ${what}, such as ${first.address}`;
+  if (mode === 'proxy') return [told('ok', gives('the addresses'))];
+  if (mode === 'reservations') return [told('ok', gives('addresses to machines without a reservation'))];
+  if (mode === 'off')
+    return boots
+      ? [told('ok', `${gives('the addresses')}, and boots machines from here`)]
+      : [
+          told(
+            'warn',
+            `${gives('the addresses')}, and boots no machine from here`,
+            'Configure it with `muster network snippet`, or set dhcp.mode to proxy.',
+          ),
+        ];
   const remedy = 'Switch that server off on this segment, or set dhcp.mode to proxy.';
   return mode === undefined
-    ? [
-        told(
-          'warn',
-          `${names} gives addresses: in dhcp.mode server machines may take them and not boot`,
-          remedy,
-        ),
-      ]
-    : [told('fail', `${names} gives addresses as well: machines may take them and not boot`, remedy)];
+    ? [told('warn', `${gives('addresses')}: in dhcp.mode server machines may take them and not boot`, remedy)]
+    : [told('fail', `${gives('addresses as well')}: machines may take them and not boot`, remedy)];
 }
 
 /** Judges what concerns the whole host. */

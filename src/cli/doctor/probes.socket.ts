@@ -16,6 +16,7 @@ import {
   encode,
   messageType,
 } from '../../pxe/dhcp/packet.ts';
+import { neighbour } from '../../pxe/neighbours.files.ts';
 import { decodeTftp, encodeError, encodeRead, TFTP_ERROR } from '../../pxe/tftp/codec.ts';
 import { ASKED_FOR_S, type Offer } from './judge.ts';
 
@@ -124,7 +125,11 @@ async function offersOn(
     ask(secs);
   }
   await until(ASKED_FOR_S);
-  return [...offers.values()];
+  // The kernel has asked for the hardware of whoever got a packet.
+  return [...offers.values()].map((offer) => {
+    const behind = neighbour(offer.server);
+    return typeof behind === 'string' || behind.length === 0 ? offer : { ...offer, mac: behind.join(' ') };
+  });
 }
 
 /** The options of a client; `arch` only firmware has. */
@@ -152,7 +157,10 @@ function offerIn(packet: DhcpPacket): Offer | undefined {
   const boots = text(OPTION.vendorClass).startsWith('PXEClient') ? 'a boot menu' : '';
   const server = addressOption(packet, OPTION.serverId) ?? packet.siaddr;
   const file = packet.file || text(OPTION.bootFile) || boots;
-  return { server: formatIpv4(server), address: formatIpv4(packet.yiaddr), file };
+  return {
+    ...{ server: formatIpv4(server), address: formatIpv4(packet.yiaddr), file },
+    ...(packet.siaddr !== ANY && { from: formatIpv4(packet.siaddr) }),
+  };
 }
 
 /** Fetches the first block of a file by TFTP, from another port than the server's own. */

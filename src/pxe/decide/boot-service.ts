@@ -7,8 +7,10 @@ import type { TicketFacts } from '../../machines/tickets.ts';
 import type { Trust } from '../../machines/trust.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import type { BootService } from '../boot.ts';
+import type { BootTable } from '../firmware/snippets.ts';
 import { type BootDeps, createBootContext } from './boot-context.ts';
 import { script } from './boot-script.ts';
+import { bootTable } from './boot-table.ts';
 import { chosenDataDisk, disksFor } from './data-disk.ts';
 import { answer, isStranger } from './dhcp-answer.ts';
 import { type ExplainQuestion, type Explanation, explain, renderPreview } from './explain.ts';
@@ -42,6 +44,8 @@ export interface RunningBootService extends BootService {
    * names neither a machine nor an address, or a firmware that the architecture does not have.
    */
   explain(question: ExplainQuestion): Explanation;
+  /** What another DHCP server has to say to machines of a network; see {@link bootTable}. */
+  bootTable(network: string): BootTable;
   /** The first configuration of a machine's boot session; see {@link configurationFiles}. */
   configurationFiles: ConfigurationOf;
   /** What a ticket of this boot session permits; undefined when there is no such session. */
@@ -110,6 +114,7 @@ export function createBootService(deps: BootDeps): RunningBootService {
     ticketed: (session) => ticketed(context, session),
     isAt: (machine, address) => isAt(context, machine, address),
     explain: (question) => explain(context, question),
+    bootTable: (network) => bootTable(context, network),
     needs: (sha256) => context.needed().has(sha256),
     render: (machine) => renderPreview(context, machine),
     outlook: (machine) => outlook(context, machine),

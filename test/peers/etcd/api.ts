@@ -5,7 +5,7 @@ export function callApi(
   socketPath: string,
   method: string,
   path: string,
-  body?: string,
+  body?: string | Buffer,
 ): Promise<{ readonly status: number; readonly text: string }> {
   return new Promise((done, fail) => {
     // A connection that is kept may lead to a boot host that was killed.

@@ -14,6 +14,7 @@ const fine: Observed = {
 };
 const own: Offer = { server: '10.77.0.1', address: '10.77.0.100', file: '' };
 const other: Offer = { server: '10.77.0.254', address: '10.77.0.180', file: '' };
+const snippet: Offer = { ...other, file: 'ipxe.efi', from: '10.77.0.1' };
 const states = (mode: string, observed: Partial<Observed>, mtu?: number) =>
   judgeSegment({ ...segment, mode, ...(mtu !== undefined && { mtu }) }, { ...fine, ...observed })
     .filter(({ state }) => state !== 'ok')
@@ -39,6 +40,9 @@ test.each<[string, string, Partial<Observed>, number | undefined, readonly strin
     undefined,
     ['dhcp servers fail', 'dhcp servers fail'],
   ],
+  ['another server that boots from here', 'off', { offers: [snippet] }, undefined, []],
+  ['the same beside a proxy', 'proxy', { offers: [snippet] }, undefined, []],
+  ['another server that boots nothing', 'off', { offers: [other] }, undefined, ['dhcp servers warn']],
   ['nobody may ask', 'server', { offers: 'root only may ask' }, undefined, ['dhcp servers unknown']],
   ['a cable that is out', 'server', { operstate: 'down' }, undefined, ['link fail']],
   ['an MTU below that of the Network', 'server', { mtu: 1500 }, 9000, ['mtu fail']],
