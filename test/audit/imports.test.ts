@@ -11,6 +11,7 @@ const ROOMS = [
   'resources',
   'pki',
   'machines',
+  'bmc',
   'ignition',
   'artifacts',
   'agent',

@@ -1,0 +1,55 @@
+/** What Muster asks of a management controller (BMC), whichever protocol it speaks. */
+
+/** `unknown`: it says neither, e.g. while it starts. Nobody may take that for `off`. */
+export type PowerState = 'on' | 'off' | 'unknown';
+
+/**
+ * `shut-down` asks the system to end itself; `off` cuts the power; `cycle` cuts it for a while, and
+ * `reset` restarts without that.
+ */
+export const POWER_ORDERS = ['on', 'off', 'shut-down', 'cycle', 'reset'] as const;
+export type PowerOrder = (typeof POWER_ORDERS)[number];
+
+/** Where the next boot alone comes from. `none`: as the firmware is set. */
+export const BOOT_TARGETS = ['none', 'network', 'disk', 'setup'] as const;
+export type BootTarget = (typeof BOOT_TARGETS)[number];
+
+/** What a BMC says of the next boot. */
+export interface BootOnce {
+  readonly target: BootTarget | 'other';
+  readonly uefi: boolean;
+  /** Whether it stays so after the next boot. */
+  readonly persistent: boolean;
+}
+
+/** A session with a BMC. Every call rejects with a {@link BmcFault}. */
+export interface Bmc {
+  readonly protocol: 'ipmi' | 'redfish';
+  power(): Promise<PowerState>;
+  order(order: PowerOrder): Promise<void>;
+  boot(): Promise<BootOnce>;
+  bootOnce(target: BootTarget, how: { readonly uefi: boolean }): Promise<void>;
+  /** Lights the machine's lamp for so many seconds; 0 ends it. */
+  identify(seconds: number): Promise<void>;
+  /** Ends the session at the BMC, which has few. Never rejects. */
+  close(): Promise<void>;
+}
+
+/** Why a BMC did not do what was asked. */
+export type BmcFaultCode =
+  | 'unreachable'
+  | 'password'
+  | 'sessions-exhausted'
+  | 'pin-changed'
+  | 'busy'
+  | 'refused'
+  | 'not-understood';
+
+export class BmcFault extends Error {
+  readonly code: BmcFaultCode;
+
+  constructor(code: BmcFaultCode, message: string) {
+    super(message);
+    this.code = code;
+  }
+}

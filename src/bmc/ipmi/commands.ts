@@ -1,0 +1,70 @@
+/** The commands of IPMI that Muster uses, and what their answers say (sections 22 and 28). Pure. */
+import type { BootOnce, BootTarget, PowerOrder, PowerState } from '../bmc.ts';
+
+/** A command: network function, number, and its data. */
+export interface Command {
+  readonly netFn: number;
+  readonly command: number;
+  readonly data: Buffer;
+}
+
+const CHASSIS = 0x00;
+const APPLICATION = 0x06;
+const of = (netFn: number, command: number, ...data: readonly number[]): Command => ({
+  netFn,
+  command,
+  data: Buffer.from(data),
+});
+
+/** Session commands: the privilege that was asked for counts from here on; the end of a session. */
+export const setPrivilege = (level: number): Command => of(APPLICATION, 0x3b, level);
+export const closeSession = (session: number): Command => {
+  const data = Buffer.alloc(4);
+  data.writeUInt32LE(session);
+  return { netFn: APPLICATION, command: 0x3c, data };
+};
+
+export const chassisStatus = of(CHASSIS, 0x01);
+/** The first octet of the answer: bit 0 is the power. */
+export const powerIn = (data: Buffer): PowerState =>
+  data.length < 3 ? 'unknown' : data[0]! & 0x01 ? 'on' : 'off';
+
+/** Numbers of the command Chassis Control (table 28-4). */
+const CONTROLS: Readonly<Record<PowerOrder, number>> = {
+  off: 0x00,
+  on: 0x01,
+  cycle: 0x02,
+  reset: 0x03,
+  'shut-down': 0x05,
+};
+export const chassisControl = (order: PowerOrder): Command => of(CHASSIS, 0x02, CONTROLS[order]);
+
+/** Lights the lamp for up to 255 seconds. */
+export const chassisIdentify = (seconds: number): Command =>
+  of(CHASSIS, 0x04, Math.min(255, Math.max(0, seconds)));
+
+/** The boot device of the boot flags, parameter 5, in bits 2 to 5 (table 28-14). */
+const DEVICES: Readonly<Record<BootTarget, number>> = { none: 0, network: 1, disk: 2, setup: 6 };
+const FLAGS = 5;
+const VALID = 0x80;
+const PERSISTENT = 0x40;
+const UEFI = 0x20;
+
+/**
+ * Which parts of the boot options a BMC must not clear by itself (parameter 3): without it some
+ * forget the device when the machine takes longer than a minute to start.
+ */
+export const keepFlags = of(CHASSIS, 0x08, 0x03, 0x1f);
+export const setBoot = (target: BootTarget, { uefi }: { readonly uefi: boolean }): Command =>
+  of(CHASSIS, 0x08, FLAGS, target === 'none' ? 0 : VALID | (uefi ? UEFI : 0), DEVICES[target] << 2, 0, 0, 0);
+export const getBoot = of(CHASSIS, 0x09, FLAGS, 0, 0);
+
+/** The boot flags in an answer; undefined where it has none. */
+export function bootIn(data: Buffer): BootOnce | undefined {
+  // Version, number of the parameter, and its five octets.
+  if (data.length < 4 || (data[1]! & 0x7f) !== FLAGS) return undefined;
+  const [flags, device] = [data[2]!, (data[3]! >> 2) & 0x0f];
+  const named = (Object.keys(DEVICES) as BootTarget[]).find((target) => DEVICES[target] === device);
+  const target = (flags & VALID) === 0 ? 'none' : (named ?? 'other');
+  return { target, uefi: (flags & UEFI) !== 0, persistent: (flags & PERSISTENT) !== 0 };
+}

@@ -1,0 +1,282 @@
+/** A session of Redfish with one BMC over HTTPS. It pins the certificate, and follows nothing. */
+import { createHash } from 'node:crypto';
+import https from 'node:https';
+import type { TLSSocket } from 'node:tls';
+import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
+import { type Bmc, BmcFault } from '../bmc.ts';
+import {
+  bootChange,
+  bootIn,
+  errorCodeIn,
+  errorIn,
+  isOwnPath,
+  membersOf,
+  powerIn,
+  type Resource,
+  resetFor,
+  settingsOf,
+} from './model.ts';
+
+/** Which certificate is the BMC's own: one with this pin, or one that a CA signed for it. */
+export type RedfishTrust =
+  | {
+      /** SHA-256 of the certificate in DER, in hex. Absent: the first one is told to `pinned`. */
+      readonly pin?: string | undefined;
+      readonly pinned: (pin: string) => void;
+    }
+  | { /** PEM. */ readonly ca: string };
+
+export interface RedfishAccess {
+  readonly address: string;
+  /** 443 by default. */
+  readonly port?: number;
+  readonly user: string;
+  readonly password: string;
+  readonly trust: RedfishTrust;
+  /** The id of the system, where the BMC has several. */
+  readonly system?: string;
+}
+
+/** The most octets of an answer: a system has some ten thousand. */
+const MAX_ANSWER = 1024 * 1024;
+/** BMCs that compute an answer take seconds. */
+const ANSWER_MS = 20_000;
+const BUSY_MS = 1000;
+const TRIES = 4;
+
+interface Answered {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly body: unknown;
+}
+
+/** Opens a session. @throws {BmcFault} when the BMC does not answer, or refuses */
+export async function openRedfish(access: RedfishAccess): Promise<Bmc> {
+  const link = new Link(access);
+  try {
+    await link.logIn();
+    const system = await findSystem(link, access.system);
+    return new RedfishSession(link, system);
+  } catch (error) {
+    await link.logOut();
+    throw error;
+  }
+}
+
+/** The path of the system. @throws {BmcFault} when there are several and none is named */
+async function findSystem(link: Link, wanted: string | undefined): Promise<string> {
+  const systems = membersOf(await link.get('/redfish/v1/Systems'));
+  const idOf = (path: string): string => path.replace(/\/$/, '').split('/').at(-1)!;
+  const found = wanted === undefined ? systems : systems.filter((path) => idOf(path) === wanted);
+  if (found.length === 1) return found[0]!;
+  const known = systems.map(idOf).join(', ') || 'none';
+  throw new BmcFault(
+    'refused',
+    wanted === undefined
+      ? `it has ${systems.length} systems (${known}): name one in bmc.system`
+      : `it has no system ${wanted}, but ${known}`,
+  );
+}
+
+class Link {
+  readonly #access: RedfishAccess;
+  readonly #agent: https.Agent;
+  #token: string | undefined;
+  #session: string | undefined;
+
+  constructor(access: RedfishAccess) {
+    this.#access = access;
+    // One connection: BMCs have memory for few, and mix up concurrent requests.
+    this.#agent = new https.Agent({ keepAlive: true, maxSockets: 1, maxCachedSessions: 0 });
+  }
+
+  async logIn(): Promise<void> {
+    const { user, password } = this.#access;
+    const answer = await this.#send('POST', '/redfish/v1/SessionService/Sessions', {
+      UserName: user,
+      Password: password,
+    });
+    // Without sessions the password is shown each time.
+    if (answer.status === 404 || answer.status === 405) {
+      this.#token = '';
+      return;
+    }
+    must(answer);
+    this.#token = textOf(answer.headers['x-auth-token']);
+    const location = textOf(answer.headers.location);
+    const path = location.startsWith('/') ? location : (URL.parse(location)?.pathname ?? '');
+    this.#session = isOwnPath(path) ? path : undefined;
+  }
+
+  /** Ends the session: a BMC has as few as eight, and forgets them late. Never rejects. */
+  async logOut(): Promise<void> {
+    if (this.#session !== undefined) await this.#send('DELETE', this.#session).catch(() => {});
+    this.#session = undefined;
+    this.#agent.destroy();
+  }
+
+  async get(path: string): Promise<Resource> {
+    const answer = await this.#again(() => this.#send('GET', path));
+    const etag = textOf(answer.headers.etag) || textOf(fieldsOf(answer.body)['@odata.etag']);
+    return { path, body: fieldsOf(answer.body), ...(etag !== '' && { etag }) };
+  }
+
+  async post(path: string, body: object): Promise<void> {
+    await this.#again(() => this.#send('POST', path, body));
+  }
+
+  /** Changes a resource if it is still as it was read. */
+  async patch(path: string, body: object, etag: string | undefined): Promise<void> {
+    // Some tags are weak where a strong one is compared, and some BMCs do not know their own.
+    for (const tag of etag === undefined ? [undefined] : [etag, etag.replace(/^W\//, ''), undefined]) {
+      const answer = await this.#again(() => this.#send('PATCH', path, body, tag), [412]);
+      if (answer.status !== 412) return;
+    }
+    throw new BmcFault('busy', 'what is to be changed changes meanwhile');
+  }
+
+  /** Asks again while the BMC says that it is busy. */
+  async #again(send: () => Promise<Answered>, others: readonly number[] = []): Promise<Answered> {
+    for (let attempt = 1; ; attempt++) {
+      const answer = await send();
+      if (others.includes(answer.status)) return answer;
+      if (!isBusy(answer) || attempt === TRIES) return must(answer);
+      await new Promise((done) => setTimeout(done, BUSY_MS * attempt));
+    }
+  }
+
+  #send(method: string, path: string, body?: object, etag?: string): Promise<Answered> {
+    const { address, port = 443, user, password, trust } = this.#access;
+    const content = body && JSON.stringify(body);
+    return new Promise((done, fail) => {
+      const broken = (error: Error): void =>
+        fail(error instanceof BmcFault ? error : new BmcFault('unreachable', error.message));
+      const request = https.request(
+        {
+          host: address,
+          port,
+          method,
+          path,
+          agent: this.#agent,
+          // Certificates of BMCs are mostly their own; `isTrusted` says which one is right.
+          rejectUnauthorized: false,
+          ...('ca' in trust && { ca: trust.ca }),
+          // The whole answer, however slowly it comes.
+          signal: AbortSignal.timeout(ANSWER_MS),
+          headers: {
+            accept: 'application/json',
+            'odata-version': '4.0',
+            ...(content !== undefined && {
+              'content-type': 'application/json',
+              'content-length': Buffer.byteLength(content),
+            }),
+            ...(etag !== undefined && { 'if-match': etag }),
+            ...(this.#token
+              ? { 'x-auth-token': this.#token }
+              : this.#token === '' && {
+                  authorization: `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
+                }),
+          },
+        },
+        (response) => {
+          const parts: Buffer[] = [];
+          let octets = 0;
+          response.on('data', (part: Buffer) => {
+            octets += part.length;
+            if (octets > MAX_ANSWER) request.destroy(new Error('its answer does not end'));
+            else parts.push(part);
+          });
+          response.on('error', broken);
+          response.on('end', () =>
+            done({
+              status: response.statusCode ?? 0,
+              headers: response.headers,
+              body: parsed(Buffer.concat(parts).toString('utf8')),
+            }),
+          );
+        },
+      );
+      request.on('error', broken);
+      // Nothing is sent, and no password, before the certificate is known to be the right one.
+      request.on('socket', (socket) => {
+        const known = socket as TLSSocket;
+        const check = (): void => {
+          const fault = whyNotTrusted(known, trust);
+          if (fault === undefined) request.end(content);
+          else request.destroy(new BmcFault('pin-changed', fault));
+        };
+        if (socket.connecting) known.once('secureConnect', check);
+        else check();
+      });
+    });
+  }
+}
+
+/** Why the other end is not the BMC that is meant. A first certificate is told to `pinned`. */
+function whyNotTrusted(socket: TLSSocket, trust: RedfishTrust): string | undefined {
+  if ('ca' in trust)
+    return socket.authorized ? undefined : `its certificate is not of the CA: ${socket.authorizationError}`;
+  const certificate = socket.getPeerCertificate().raw as Buffer | undefined;
+  if (certificate === undefined) return 'it shows no certificate';
+  const seen = createHash('sha256').update(certificate).digest('hex');
+  if (trust.pin === undefined) trust.pinned(seen);
+  return trust.pin === undefined || trust.pin === seen ? undefined : `it shows another certificate: ${seen}`;
+}
+
+/** @throws {BmcFault} for an answer that is no success */
+function must(answer: Answered): Answered {
+  const { status, body } = answer;
+  if (status >= 200 && status < 300) return answer;
+  const says = errorIn(body) || `status ${status}`;
+  if (errorCodeIn(body) === 'SessionLimitExceeded') throw new BmcFault('sessions-exhausted', says);
+  if (status === 401 || status === 403) throw new BmcFault('password', says);
+  throw new BmcFault(isBusy(answer) ? 'busy' : 'refused', says);
+}
+
+const isBusy = ({ status }: Answered): boolean => status === 409 || status === 503 || status === 429;
+
+class RedfishSession implements Bmc {
+  readonly protocol = 'redfish';
+  readonly #link: Link;
+  readonly #system: string;
+
+  constructor(link: Link, system: string) {
+    this.#link = link;
+    this.#system = system;
+  }
+
+  async power() {
+    return powerIn(await this.#link.get(this.#system));
+  }
+
+  async order(order: Parameters<Bmc['order']>[0]) {
+    const reset = resetFor(await this.#link.get(this.#system), order);
+    if (reset === undefined) throw new BmcFault('refused', `it allows nothing that does ${order}`);
+    await this.#link.post(reset.path, { ResetType: reset.type });
+  }
+
+  async boot() {
+    return bootIn(await this.#link.get(this.#system));
+  }
+
+  async bootOnce(target: Parameters<Bmc['bootOnce']>[0], how: { readonly uefi: boolean }) {
+    const system = await this.#link.get(this.#system);
+    const place = settingsOf(system);
+    const at = place === system.path ? system : await this.#link.get(place);
+    await this.#link.patch(place, bootChange(system, target, how), at.etag);
+  }
+
+  async identify(seconds: number) {
+    const { body, etag } = await this.#link.get(this.#system);
+    const lit = seconds > 0;
+    const change =
+      body.LocationIndicatorActive === undefined
+        ? { IndicatorLED: lit ? 'Blinking' : 'Off' }
+        : { LocationIndicatorActive: lit };
+    await this.#link.patch(this.#system, change, etag);
+  }
+
+  close() {
+    return this.#link.logOut();
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * Muster's client of IPMI with OpenIPMI's simulator of a BMC, whose chassis is a script of this
+ * test. What ipmitool does to the same BMC is the judge: each of both sees what the other did.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Bmc } from '../../src/bmc/bmc.ts';
+import { openIpmi } from '../../src/bmc/ipmi/client.socket.ts';
+import { unpacked } from './unpacked.ts';
+
+const HOME = mkdtempSync(join(tmpdir(), 'muster-bmc-'));
+const PORT = 9623;
+const ADA = { address: '127.0.0.1', port: PORT, user: 'ada', password: 'secret-of-ada' };
+
+/** What the simulator calls to look at the chassis and to change it; one line a call in `calls`. */
+const CHASSIS = `#!/bin/sh
+cd ${HOME} || exit 1
+echo "$*" >>calls
+what=$1
+shift
+case $what in
+get) for one in "$@"; do echo "$one:$(cat "$one")"; done ;;
+set) while [ $# -gt 1 ]; do echo "$2" >"$1"; shift 2; done ;;
+esac
+`;
+const LAN = `name "sim"
+set_working_mc 0x20
+startlan 1
+  addr 127.0.0.1 ${PORT}
+  priv_limit admin
+  allowed_auths_admin none md2 md5 straight
+  guid a123456789abcdefa123456789abcdef
+endlan
+chassis_control "${HOME}/chassis"
+user 2 true "ada" "secret-of-ada" admin 10 none md2 md5 straight
+`;
+
+let simulator: ReturnType<typeof spawn> | undefined;
+
+beforeAll(async () => {
+  const write = (name: string, text: string) => writeFileSync(join(HOME, name), text);
+  write('chassis', CHASSIS);
+  chmodSync(join(HOME, 'chassis'), 0o755);
+  write('lan.conf', LAN);
+  write(
+    'sim.emu',
+    'mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\nmc_enable 0x20\n',
+  );
+  write('power', '0');
+  write('boot', 'none');
+  const { command, env } = unpacked('openipmi', 'usr/bin/ipmi_sim');
+  const files = ['-c', join(HOME, 'lan.conf'), '-f', join(HOME, 'sim.emu'), '-s', HOME];
+  simulator = spawn(command, ['-n', ...files], { env, stdio: 'ignore' });
+  // It answers as soon as its socket is bound; a session tries for four seconds.
+  await (await openIpmi(ADA)).close();
+});
+afterAll(() => {
+  simulator?.kill('SIGKILL');
+  rmSync(HOME, { recursive: true, force: true });
+});
+
+/** What ipmitool prints for a command. */
+async function ipmitool(...args: readonly string[]): Promise<string> {
+  const { command, env } = unpacked('ipmitool', 'usr/bin/ipmitool');
+  const { address, user, password } = ADA;
+  const login = ['-I', 'lanplus', '-C', '3', '-H', address, '-p', `${PORT}`, '-U', user, '-P', password];
+  return (await promisify(execFile)(command, [...login, ...args], { env })).stdout;
+}
+
+async function asked<T>(ask: (bmc: Bmc) => Promise<T>): Promise<T> {
+  const bmc = await openIpmi(ADA);
+  try {
+    return await ask(bmc);
+  } finally {
+    await bmc.close();
+  }
+}
+const inChassis = (name: string): string => readFileSync(join(HOME, name), 'utf8').trim();
+
+describe('IPMI 2.0', () => {
+  test('power goes on and off, as ipmitool sees it, and the other way round', async () => {
+    expect(await asked((bmc) => bmc.power())).toBe('off');
+    await asked((bmc) => bmc.order('on'));
+    expect(inChassis('power')).toBe('1');
+    expect(await ipmitool('chassis', 'power', 'status')).toContain('is on');
+    await ipmitool('chassis', 'power', 'off');
+    expect(await asked((bmc) => bmc.power())).toBe('off');
+  });
+
+  test('a machine resets, and shuts its system down', async () => {
+    await asked((bmc) => bmc.order('reset'));
+    expect(existsSync(join(HOME, 'reset'))).toBe(true);
+    await asked((bmc) => bmc.order('shut-down'));
+    expect(existsSync(join(HOME, 'shutdown'))).toBe(true);
+  });
+
+  test('the next boot comes from where it is told to, which both read back', async () => {
+    await asked((bmc) => bmc.bootOnce('network', { uefi: false }));
+    expect(inChassis('boot')).toBe('pxe');
+    expect(await ipmitool('chassis', 'bootparam', 'get', '5')).toContain('Force PXE');
+    await ipmitool('chassis', 'bootdev', 'disk');
+    expect((await asked((bmc) => bmc.boot())).persistent).toBe(false);
+    await asked((bmc) => bmc.bootOnce('none', { uefi: false }));
+    expect(inChassis('boot')).toBe('none');
+  });
+
+  test('a wrong password and a stranger get no session, and the BMC none of the password', async () => {
+    await expect(openIpmi({ ...ADA, password: 'wrong' })).rejects.toMatchObject({ code: 'password' });
+    await expect(openIpmi({ ...ADA, user: 'eve' })).rejects.toMatchObject({ code: 'password' });
+  });
+
+  test('sessions are closed: more than the BMC has room for follow each other', async () => {
+    for (let n = 0; n < 70; n++) expect(await asked((bmc) => bmc.power())).toBe('off');
+  });
+
+  test('commands in one session at the same time get their own answers', async () => {
+    const answers = await asked((bmc) => Promise.all(Array.from({ length: 90 }, () => bmc.power())));
+    expect(new Set(answers)).toEqual(new Set(['off']));
+  });
+});

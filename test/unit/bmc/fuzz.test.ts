@@ -1,0 +1,86 @@
+/** Damaged answers of BMCs: each is a value or a reason, never an error, and none is believed. */
+import { expect, it } from 'vitest';
+import { parsed } from '../../../src/base/foreign-json.ts';
+import { BOOT_TARGETS, POWER_ORDERS } from '../../../src/bmc/bmc.ts';
+import { bootIn, getBoot, powerIn, setBoot } from '../../../src/bmc/ipmi/commands.ts';
+import {
+  decodeAnswer,
+  decodeFrame,
+  encodeFrame,
+  encodeRequest,
+  PAYLOADS,
+} from '../../../src/bmc/ipmi/packet.ts';
+import {
+  openRequest,
+  readOpenAnswer,
+  readRakp2,
+  readRakp4,
+  sealingOf,
+} from '../../../src/bmc/ipmi/session.ts';
+import * as redfish from '../../../src/bmc/redfish/model.ts';
+import { damagedOctets, damagedRecords } from '../fuzzing.ts';
+
+const SEALING = sealingOf(17, Buffer.alloc(32, 7));
+const EXCHANGE = { suite: 17, user: 'ada', password: 'b', ours: 1, random: Buffer.alloc(16) } as const;
+const PART = { random: Buffer.alloc(16), guid: Buffer.alloc(16) };
+
+it('damaged datagrams of IPMI are a value or a reason, and what is sealed stays so', async () => {
+  const payload = encodeRequest(
+    getBoot.netFn + 1,
+    getBoot.command,
+    setBoot('network', { uefi: true }).data,
+    7,
+  );
+  const message = { type: PAYLOADS.message, session: 1, sequence: 5, payload };
+  const sealed = encodeFrame(message, SEALING);
+  const open = encodeFrame({ ...message, type: PAYLOADS.openAnswer, payload: openRequest(EXCHANGE) });
+  const intact = sealed.toString('hex');
+  await damagedOctets('ipmi', [sealed, open, payload], (octets) => {
+    const opened = decodeFrame(octets, SEALING);
+    // The first four octets are the header of RMCP, which the code does not cover.
+    if (opened.ok && octets.subarray(4).toString('hex') !== intact.slice(8)) throw new Error('was believed');
+    decodeFrame(octets);
+    const answer = decodeAnswer(octets);
+    if (answer.ok) bootIn(answer.value.data);
+    bootIn(octets);
+    powerIn(octets);
+    readOpenAnswer(octets, EXCHANGE);
+    if (readRakp2(octets, EXCHANGE, 2).ok) throw new Error('proved nothing, and was believed');
+    if (readRakp4(octets, EXCHANGE, 2, PART, Buffer.alloc(32)).ok) throw new Error('has no key');
+  });
+});
+
+it('damaged resources of Redfish lead nowhere but to the BMC itself', async () => {
+  const target = '/redfish/v1/Systems/1/Actions/ComputerSystem.Reset';
+  const system = {
+    '@odata.id': '/redfish/v1/Systems/1',
+    PowerState: 'On',
+    Boot: {
+      BootSourceOverrideEnabled: 'Once',
+      BootSourceOverrideTarget: 'Pxe',
+      BootSourceOverrideMode: 'UEFI',
+      'BootSourceOverrideTarget@Redfish.AllowableValues': ['None', 'Pxe'],
+    },
+    Actions: { '#ComputerSystem.Reset': { target, 'ResetType@Redfish.AllowableValues': ['On', 'ForceOff'] } },
+    '@Redfish.Settings': { SettingsObject: { '@odata.id': '/redfish/v1/Systems/1/SD' } },
+  };
+  const collection = { Members: [{ '@odata.id': '/redfish/v1/Systems/1' }] };
+  const error = { error: { '@Message.ExtendedInfo': [{ MessageId: 'Base.1.8.A', Message: 'no' }] } };
+  await damagedRecords('redfish', [system, collection, error], (text) => {
+    const value = parsed(text);
+    const body = typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+    const resource = { path: '/redfish/v1/Systems/1', body };
+    expect(['on', 'off', 'unknown']).toContain(redfish.powerIn(resource));
+    redfish.bootIn(resource);
+    for (const boot of BOOT_TARGETS) redfish.bootChange(resource, boot, { uefi: true });
+    const paths = [
+      ...POWER_ORDERS.map((order) => redfish.resetFor(resource, order)?.path),
+      redfish.settingsOf(resource),
+      ...redfish.membersOf(resource),
+    ];
+    for (const path of paths)
+      if (path !== undefined && !path.startsWith('/redfish/v1')) throw new Error(`leads to ${path}`);
+    if (redfish.errorIn(value).length > 300 || redfish.errorCodeIn(value).length > 60)
+      throw new Error('its words have no end');
+  });
+});
