@@ -101,8 +101,8 @@ docs: node_modules ## Write the generated pages: ports, errors, metrics, events,
 	@$(NODE) scripts/docs.ts
 
 .PHONY: component-tables
-component-tables: node_modules ## Ask the components of a version what they know: MINOR=1.37 BINARIES=DIR SOURCE=DIR
-	@MINOR=$(MINOR) BINARIES=$(BINARIES) SOURCE=$(SOURCE) $(NODE) scripts/ask-components.ts
+component-tables: node_modules ## Ask the components of a version what they know: MINOR=1.38 BINARIES=DIR (or DOCUMENTS=DIR) SOURCE=DIR
+	@MINOR=$(MINOR) BINARIES=$(BINARIES) DOCUMENTS=$(DOCUMENTS) SOURCE=$(SOURCE) $(NODE) scripts/ask-components.ts
 	@$(MAKE) --no-print-directory docs
 
 .PHONY: install

@@ -2,17 +2,21 @@
  * Asks the components of a minor version and reads their source for what
  * scripts/component-tables.ts makes tables of, and writes it into scripts/components:
  *
- *     make component-tables MINOR=1.37 BINARIES=DIR SOURCE=DIR
+ *     make component-tables MINOR=1.38 BINARIES=DIR SOURCE=DIR
+ *     make component-tables MINOR=1.38 DOCUMENTS=DIR SOURCE=DIR
  *     make component-tables MINOR=etcd-3.7 SOURCE=DIR
  *
  * BINARIES has the five components of Kubernetes; SOURCE is a checkout of kubernetes/kubernetes, or
- * of etcd-io/etcd. A component is given a flag and then one that no component has, so that it ends
- * while it still reads its flags, and says which of them it does not take.
+ * of etcd-io/etcd. DOCUMENTS has what is published of a version instead (docs/new-minor.md), and
+ * SOURCE then at least its modules. A component is given a flag and then one that no component has,
+ * so that it ends while it still reads its flags, and says which of them it does not take.
  */
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
+import { minorBefore } from '../src/cluster/model/versions.ts';
+import { gatesOfList, helpOfPage, needsOfList } from './component-documents.ts';
 import { allLines, COMPONENTS, flagsIn } from './component-tables.ts';
 
 /** No component has it. */
@@ -111,8 +115,17 @@ const GROUPS = [
   'staging/src/k8s.io/kube-aggregator/pkg/apis/*',
 ];
 
-function inputsOfKubernetes(binaries: string, source: string): ReadonlyMap<string, string> {
-  const read = (file: string): string => bare(fs.readFileSync(path.join(source, file), 'utf8'));
+/** The API groups of the published modules, which have a package for each version. */
+function moduleApis(source: string, read: (file: string) => string, inputs: Map<string, string>): void {
+  for (const register of fs.globSync('staging/src/k8s.io/api/*/v*/register.go', { cwd: source })) {
+    const version = path.dirname(register);
+    const name = `api/${path.basename(path.dirname(version))}`;
+    const [group = ''] = /const GroupName = .*/.exec(read(register)) ?? [];
+    inputs.set(name, [inputs.get(name) ?? group, `${path.basename(version)}.AddToScheme`].join('\n'));
+  }
+}
+
+function inputsOfBinaries(binaries: string): ReadonlyMap<string, string> {
   const inputs = new Map<string, string>();
   const hidden: string[] = [];
   for (const component of COMPONENTS) {
@@ -121,7 +134,31 @@ function inputsOfKubernetes(binaries: string, source: string): ReadonlyMap<strin
     inputs.set(`help/${component}`, help);
     hidden.push(...hiddenFlags(component, binary, help));
   }
-  inputs.set('hidden-flags', hidden.join('\n'));
+  return inputs.set('hidden-flags', hidden.join('\n'));
+}
+
+/** What is published of a version; `base` is the version before. */
+function inputsOfDocuments(documents: string, base: string): ReadonlyMap<string, string> {
+  const text = (file: string): string | undefined => {
+    const at = path.join(documents, file);
+    return fs.existsSync(at) ? fs.readFileSync(at, 'utf8') : undefined;
+  };
+  const inputs = new Map([['documents/base', base]]);
+  for (const component of COMPONENTS) {
+    const page = text(`${component}.md`);
+    if (page !== undefined) inputs.set(`help/${component}`, helpOfPage(page));
+  }
+  const [list, needs] = [text('versioned_feature_list.yaml'), text('feature_list.md')];
+  if (list !== undefined) inputs.set('gates/list', gatesOfList(list));
+  if (needs !== undefined) inputs.set('gates/needs', needsOfList(needs));
+  const changes = text('changes.txt');
+  if (changes !== undefined) inputs.set('documents/changes', changes);
+  return inputs;
+}
+
+function inputsOfSource(source: string): ReadonlyMap<string, string> {
+  const read = (file: string): string => bare(fs.readFileSync(path.join(source, file), 'utf8'));
+  const inputs = new Map<string, string>();
   for (const [name, [file, keep = (text: string) => text]] of Object.entries(FILES))
     if (fs.existsSync(path.join(source, file))) inputs.set(name, keep(read(file)));
   for (const install of fs.globSync(
@@ -133,10 +170,11 @@ function inputsOfKubernetes(binaries: string, source: string): ReadonlyMap<strin
     const versions = read(install).match(/\w+\.AddToScheme/g) ?? [];
     inputs.set(`api/${path.basename(group)}`, [name, ...versions].join('\n'));
   }
+  if (!fs.existsSync(path.join(source, 'pkg/apis'))) moduleApis(source, read, inputs);
   const described = fs
     .globSync('cmd/kube-controller-manager/app/*.go', { cwd: source })
     .flatMap((file) => read(file).match(/^\s*(name|aliases):.*$/gm) ?? []);
-  inputs.set('controllers/described', described.join('\n'));
+  if (described.length > 0) inputs.set('controllers/described', described.join('\n'));
   return inputs;
 }
 
@@ -148,10 +186,17 @@ const inputsOfEtcd = (source: string): ReadonlyMap<string, string> =>
       .map((file) => [`etcd/${path.dirname(file)}`, bare(fs.readFileSync(path.join(source, file), 'utf8'))]),
   );
 
-const { MINOR = '', BINARIES = '', SOURCE = '' } = process.env;
-if (!/^(etcd-)?\d+\.\d+$/.test(MINOR) || SOURCE === '' || (BINARIES === '' && !MINOR.startsWith('etcd-')))
-  throw new Error('usage: make component-tables MINOR=1.37 BINARIES=DIR SOURCE=DIR');
-const inputs = MINOR.startsWith('etcd-') ? inputsOfEtcd(SOURCE) : inputsOfKubernetes(BINARIES, SOURCE);
-const target = path.join(import.meta.dirname, 'components', `${MINOR}.json.gz`);
+const { MINOR = '', BINARIES = '', SOURCE = '', DOCUMENTS = '' } = process.env;
+const isEtcd = MINOR.startsWith('etcd-');
+if (!/^(etcd-)?\d+\.\d+$/.test(MINOR) || SOURCE === '' || (BINARIES === '' && DOCUMENTS === '' && !isEtcd))
+  throw new Error(
+    'usage: make component-tables MINOR=1.38 BINARIES=DIR SOURCE=DIR, or DOCUMENTS=DIR SOURCE=DIR',
+  );
+const known = DOCUMENTS === '' ? inputsOfBinaries : (of: string) => inputsOfDocuments(of, minorBefore(MINOR));
+const inputs = isEtcd
+  ? inputsOfEtcd(SOURCE)
+  : new Map([...known(DOCUMENTS === '' ? BINARIES : DOCUMENTS), ...inputsOfSource(SOURCE)]);
+const name = process.env.AS ?? MINOR;
+const target = path.join(import.meta.dirname, 'components', `${name}.json.gz`);
 fs.writeFileSync(target, gzipSync(JSON.stringify(Object.fromEntries(inputs), undefined, 1), { level: 9 }));
 console.error(`${target}: ${inputs.size} inputs`);

@@ -7,6 +7,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
+import { baseOf, mergedLines } from './component-documents.ts';
 
 /** What was found of one version: the name of a file or an answer → its text. */
 export type Inputs = Readonly<Record<string, string>>;
@@ -163,7 +164,7 @@ function controllerLines(text: string): readonly string[] {
 }
 
 /** Groups that an API server registers, and of which it serves nothing. */
-const NOT_SERVED = ['', 'admission.k8s.io', 'extensions', 'imagepolicy.k8s.io'];
+const NOT_SERVED = ['', 'admission.k8s.io', 'apidiscovery.k8s.io', 'extensions', 'imagepolicy.k8s.io'];
 
 /** The API groups with the versions that their `install` packages register. */
 const apiLines = (inputs: Inputs): readonly string[] =>
@@ -306,15 +307,23 @@ function etcdLines(texts: readonly string[]): readonly string[] {
   ];
 }
 
-/** The lines of one version: a table, a name, and what is known of it. */
-export function linesOf(name: string, inputs: Inputs): readonly string[] {
+/**
+ * The lines of one version: a table, a name, and what is known of it.
+ *
+ * @param others The lines of the versions before, for one that is known by documents.
+ */
+export function linesOf(
+  name: string,
+  inputs: Inputs,
+  others: ReadonlyMap<string, readonly string[]> = new Map(),
+): readonly string[] {
   const below = (folder: string): readonly string[] =>
     Object.entries(inputs).flatMap(([file, text]) => (file.startsWith(`${folder}/`) ? [text] : []));
   if (name.startsWith('etcd-')) return etcdLines(below('etcd')).toSorted();
   const types = typesIn(below('types').join('\n'));
   const fields = ([component, type]: readonly [string, string]): readonly string[] =>
     fieldsBelow(types, type, '').map((line) => `field ${component} ${line}`);
-  return [
+  const own = [
     ...flagLines(inputs),
     ...gateLines(below('gates'), name),
     ...controllerLines(below('controllers').join('\n')),
@@ -322,24 +331,32 @@ export function linesOf(name: string, inputs: Inputs): readonly string[] {
     ...fields(['kubelet', 'KubeletConfiguration']),
     ...fields(['kube-proxy', 'KubeProxyConfiguration']),
     ...setsLines(inputs['kubelet-options'] ?? '', types),
-  ].toSorted();
+  ];
+  const base = baseOf(inputs);
+  if (base === undefined) return own.toSorted();
+  return mergedLines(others.get(base) ?? [], own, inputs['documents/changes'] ?? '').toSorted();
 }
 
 const DIRECTORY = path.join(import.meta.dirname, 'components');
 
 /** The lines of every version that has a file. */
 export function allLines(): ReadonlyMap<string, readonly string[]> {
-  const files = fs.readdirSync(DIRECTORY).toSorted();
-  return new Map(
-    files.flatMap((file): [string, readonly string[]][] => {
-      const [, name, kind] = /^(.*?)\.(txt|json\.gz)$/.exec(file) ?? [];
-      if (name === undefined) return [];
-      const octets = fs.readFileSync(path.join(DIRECTORY, file));
-      if (kind === 'txt') return [[name, octets.toString().trim().split('\n')]];
-      return [[name, linesOf(name, JSON.parse(gunzipSync(octets).toString()) as Inputs)]];
-    }),
-  );
+  const all = new Map<string, readonly string[]>();
+  for (const file of fs.readdirSync(DIRECTORY).toSorted()) {
+    const [, name, kind] = /^([\w.-]*?\d)\.(txt|json\.gz)$/.exec(file) ?? [];
+    if (name === undefined) continue;
+    const lines =
+      kind === 'txt'
+        ? fs.readFileSync(path.join(DIRECTORY, file), 'utf8').trim().split('\n')
+        : linesOf(name, inputsIn(file), all);
+    all.set(name, lines);
+  }
+  return all;
 }
+
+/** What a file of scripts/components has. */
+export const inputsIn = (file: string): Inputs =>
+  JSON.parse(gunzipSync(fs.readFileSync(path.join(DIRECTORY, file))).toString()) as Inputs;
 
 /** The generated file: one line for what several versions say alike, with these versions. */
 export function tablesFile(): readonly [file: string, text: string] {

@@ -10,6 +10,7 @@ import type { LaterKeys } from '../cluster/change/later-keys.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
 import { type ClusterWord, clusterConditionOf } from '../cluster/health/condition.ts';
 import type { HealthWatch } from '../cluster/health/health-watch.ts';
+import { endOfSupport } from '../cluster/model/versions.ts';
 import type { EventSink, Reason } from '../events/event.ts';
 import { conditionOf } from '../machines/condition.ts';
 import type { Roster } from '../machines/roster.ts';
@@ -36,6 +37,7 @@ export interface ConcernDeps {
   readonly checked: Pick<HealthWatch, 'recent'>;
   /** Why the snapshots of a cluster are late; undefined when they are not. */
   readonly late: (cluster: string) => string | undefined;
+  readonly clock: Pick<Clock, 'now'>;
   /** How many orders wait for a second person. */
   readonly waiting: () => number;
   /** The free octets of the state directory, and what uploads leave free. */
@@ -76,11 +78,13 @@ export async function overviewOf(deps: ConcernDeps): Promise<Overview> {
       ({
         document: {
           metadata: { name },
+          spec: { kubernetes },
         },
       }) => {
         const health = checked.recent(name);
         const condition = clusterConditionOf(founding.isComplete(name), founding.record(name), health);
-        return { name, health, condition, late: deps.late(name) };
+        const ends = endOfSupport(kubernetes!.version, deps.clock.now());
+        return { ...{ name, health, condition, ends }, late: deps.late(name) };
       },
     );
   const images = incompleteImages(deps);

@@ -29,6 +29,7 @@ export const CONCERNS = {
   'cluster-unchecked': { level: 'soon', about: CLUSTER_CONDITIONS.unchecked.about },
   'change-held': { level: 'soon', about: CLUSTER_CONDITIONS.held.about },
   'machine-held': { level: 'soon', about: CONDITIONS.held.about },
+  'version-ends': { level: 'soon', about: 'Kubernetes ends the support of a cluster’s minor version.' },
   'document-fault': { level: 'soon', about: 'A document has a fault; its last valid version is in force.' },
   'image-incomplete': { level: 'soon', about: 'A Profile names an image whose files are not all here.' },
   warning: {
@@ -69,6 +70,8 @@ export interface ConcernFacts {
     readonly health: ClusterHealth | undefined;
     /** Why its snapshots are late; undefined when they are not. */
     readonly late: string | undefined;
+    /** That Kubernetes ends the support of its version; undefined while that is not near. */
+    readonly ends?: string | undefined;
   }[];
   /** Orders that wait for a second person. */
   readonly waiting: number;
@@ -145,7 +148,7 @@ function* ofClusters({ clusters, machines }: ConcernFacts): Generator<Concern> {
   const troubled = new Set(
     machines.filter(({ condition }) => MACHINE_CODES[condition.word]).map(({ name }) => name),
   );
-  for (const { name, condition, health, late } of clusters) {
+  for (const { name, condition, health, late, ends } of clusters) {
     const subject = `Cluster/${name}`;
     if (condition.word === 'unchecked')
       yield concern(
@@ -155,6 +158,8 @@ function* ofClusters({ clusters, machines }: ConcernFacts): Generator<Concern> {
         `muster cluster status ${name}`,
       );
     if (late !== undefined) yield concern('snapshot-late', subject, late, `muster cluster backups ${name}`);
+    if (ends !== undefined)
+      yield concern('version-ends', subject, ends, `muster cluster upgrade ${name} --to VERSION --dry-run`);
     for (const { check, subject: of, ok, says, fix = `muster cluster status ${name}` } of health?.findings ??
       []) {
       // The condition of a machine says the same of it.

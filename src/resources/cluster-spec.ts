@@ -43,6 +43,14 @@ export const kubernetesSpec = z.strictObject({
       description:
         'Version of Kubernetes, quoted: "1.36.3", or "1.36" for the newest patch release that this version of Muster knows.',
     }),
+  acceptUntested: z
+    .string()
+    .regex(/^1\.[0-9]{1,3}$/, 'not a minor version of Kubernetes; write it like "1.37", quoted')
+    .optional()
+    .meta({
+      description:
+        'The minor version of Kubernetes, quoted, that this Cluster may have although Muster knows it by documents only, as the table of versions in README.md says: its flags, feature gates and fields come from what Kubernetes publishes, and no program of it has judged them.',
+    }),
   endpoint: z.string().meta({
     description:
       'Where clients reach the Kubernetes API: a name or address, with a port unless it is 6443. With a virtual address by keepalived and another port than 6443, haproxy listens there on every control plane and balances over all API servers.',

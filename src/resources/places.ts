@@ -63,6 +63,7 @@ export const CONFIG_PLACES: Readonly<Record<string, Place>> = {
 };
 
 const KUBERNETES: Readonly<Record<string, Place>> = {
+  acceptUntested: at('boot host: whether a version that is known by documents is refused', '"1.37"'),
   version: at('images of static pods, kubelet, kubectl; all tables of flags', '"1.36"'),
   endpoint: at('kubeconfigs, the certificate of API servers, keepalived or kube-vip', 'api.blue.example'),
   virtualAddress: at(

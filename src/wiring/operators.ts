@@ -145,6 +145,7 @@ export function operatorDeps(
     founding: clusters.founding,
     checked: clusters.checked,
     late: (cluster) => clusters.snapshots.late(cluster),
+    clock,
     waiting: () => pending?.list().length ?? 0,
     async space() {
       const space = await readSpace(options.state);

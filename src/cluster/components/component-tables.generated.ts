@@ -3,350 +3,354 @@
 /** Each line: a name, what is known of it, and after the bar the versions that say so. */
 export const TABLES = {
   api: `
-    admissionregistration.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36
-    apiextensions.k8s.io v1 v1beta1 | 1.34 1.35 1.36
-    apiregistration.k8s.io v1 v1beta1 | 1.34 1.35 1.36
-    apps v1 v1beta1 v1beta2 | 1.34 1.35 1.36
-    authentication.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36
-    authorization.k8s.io v1 v1beta1 | 1.34 1.35 1.36
+    admissionregistration.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36 1.37
+    apiextensions.k8s.io v1 v1beta1 | 1.34 1.35 1.36 1.37
+    apiregistration.k8s.io v1 v1beta1 | 1.34 1.35 1.36 1.37
+    apps v1 v1beta1 v1beta2 | 1.34 1.35 1.36 1.37
+    authentication.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36 1.37
+    authorization.k8s.io v1 v1beta1 | 1.34 1.35 1.36 1.37
     autoscaling v1 v2 v2beta1 v2beta2 | 1.34 1.35
-    autoscaling v1 v2 | 1.36
-    batch v1 v1beta1 | 1.34 1.35 1.36
-    certificates.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36
-    coordination.k8s.io v1 v1alpha2 v1beta1 | 1.34 1.35 1.36
-    discovery.k8s.io v1 v1beta1 | 1.34 1.35 1.36
-    events.k8s.io v1 v1beta1 | 1.34 1.35 1.36
-    flowcontrol.apiserver.k8s.io v1 v1beta1 v1beta2 v1beta3 | 1.34 1.35 1.36
-    internal.apiserver.k8s.io v1alpha1 | 1.34 1.35 1.36
-    networking.k8s.io v1 v1beta1 | 1.34 1.35 1.36
-    node.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36
-    policy v1 v1beta1 | 1.34 1.35 1.36
-    rbac.authorization.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36
-    resource.k8s.io v1 v1alpha3 v1beta1 v1beta2 | 1.34 1.35 1.36
+    autoscaling v1 v2 | 1.36 1.37
+    batch v1 v1beta1 | 1.34 1.35 1.36 1.37
+    certificates.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36 1.37
+    coordination.k8s.io v1 v1alpha2 v1beta1 | 1.34 1.35 1.36 1.37
+    discovery.k8s.io v1 v1beta1 | 1.34 1.35 1.36 1.37
+    events.k8s.io v1 v1beta1 | 1.34 1.35 1.36 1.37
+    flowcontrol.apiserver.k8s.io v1 v1beta1 v1beta2 v1beta3 | 1.34 1.35 1.36 1.37
+    internal.apiserver.k8s.io v1alpha1 | 1.34 1.35 1.36 1.37
+    lifecycle.k8s.io v1alpha1 | 1.37
+    networking.k8s.io v1 v1beta1 | 1.34 1.35 1.36 1.37
+    node.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36 1.37
+    policy v1 v1beta1 | 1.34 1.35 1.36 1.37
+    rbac.authorization.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36 1.37
+    resource.k8s.io v1 v1alpha3 v1beta1 v1beta2 | 1.34 1.35 1.36 1.37
     scheduling.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35
     scheduling.k8s.io v1 v1alpha2 v1beta1 | 1.36
-    storage.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36
+    scheduling.k8s.io v1 v1alpha3 v1beta1 | 1.37
+    storage.k8s.io v1 v1alpha1 v1beta1 | 1.34 1.35 1.36 1.37
+    storagemigration.k8s.io v1 v1beta1 | 1.37
     storagemigration.k8s.io v1alpha1 | 1.34
     storagemigration.k8s.io v1beta1 | 1.35 1.36
   `,
   controller: `
-    bootstrap-signer-controller bootstrapsigner | 1.34 1.35 1.36
-    certificatesigningrequest-approving-controller csrapproving | 1.34 1.35 1.36
-    certificatesigningrequest-cleaner-controller csrcleaner | 1.34 1.35 1.36
-    certificatesigningrequest-signing-controller csrsigning | 1.34 1.35 1.36
-    cloud-node-lifecycle-controller cloud-node-lifecycle | 1.34 1.35 1.36
-    clusterrole-aggregation-controller clusterrole-aggregation | 1.34 1.35 1.36
-    cronjob-controller cronjob | 1.34 1.35 1.36
-    daemonset-controller daemonset | 1.34 1.35 1.36
-    deployment-controller deployment | 1.34 1.35 1.36
-    device-taint-eviction-controller | 1.34 1.35 1.36
-    disruption-controller disruption | 1.34 1.35 1.36
-    endpoints-controller endpoint | 1.34 1.35 1.36
-    endpointslice-controller endpointslice | 1.34 1.35 1.36
-    endpointslice-mirroring-controller endpointslicemirroring | 1.34 1.35 1.36
-    ephemeral-volume-controller ephemeral-volume | 1.34 1.35 1.36
-    garbage-collector-controller garbagecollector | 1.34 1.35 1.36
-    horizontal-pod-autoscaler-controller horizontalpodautoscaling | 1.34 1.35 1.36
-    job-controller job | 1.34 1.35 1.36
-    kube-apiserver-serving-clustertrustbundle-publisher-controller | 1.34 1.35 1.36
-    legacy-serviceaccount-token-cleaner-controller legacy-service-account-token-cleaner | 1.34 1.35 1.36
-    namespace-controller namespace | 1.34 1.35 1.36
-    node-ipam-controller nodeipam | 1.34 1.35 1.36
-    node-lifecycle-controller nodelifecycle | 1.34 1.35 1.36
-    node-route-controller route | 1.34 1.35 1.36
-    persistentvolume-attach-detach-controller attachdetach | 1.34 1.35 1.36
-    persistentvolume-binder-controller persistentvolume-binder | 1.34 1.35 1.36
-    persistentvolume-expander-controller persistentvolume-expander | 1.34 1.35 1.36
-    persistentvolume-protection-controller pv-protection | 1.34 1.35 1.36
-    persistentvolumeclaim-protection-controller pvc-protection | 1.34 1.35 1.36
-    pod-garbage-collector-controller podgc | 1.34 1.35 1.36
-    podcertificaterequest-cleaner-controller | 1.34 1.35 1.36
-    podgroup-protection-controller | 1.34 1.36
-    replicaset-controller replicaset | 1.34 1.35 1.36
-    replicationcontroller-controller replicationcontroller | 1.34 1.35 1.36
-    resourceclaim-controller resource-claim-controller | 1.34 1.35 1.36
-    resourcepoolstatusrequest-controller | 1.34 1.36
-    resourcequota-controller resourcequota | 1.34 1.35 1.36
-    root-ca-certificate-publisher-controller root-ca-cert-publisher | 1.34 1.35 1.36
-    selinux-warning-controller | 1.34 1.35 1.36
-    service-ca-certificate-publisher-controller service-ca-cert-publisher | 1.34 1.35 1.36
-    service-cidr-controller | 1.34 1.35 1.36
-    service-lb-controller service | 1.34 1.35 1.36
-    serviceaccount-controller serviceaccount | 1.34 1.35 1.36
-    serviceaccount-token-controller serviceaccount-token | 1.34 1.35 1.36
-    statefulset-controller statefulset | 1.34 1.35 1.36
-    storage-version-migrator-controller svm | 1.34 1.35 1.36
-    storageversion-garbage-collector-controller storage-version-gc | 1.34 1.35 1.36
-    taint-eviction-controller | 1.34 1.35 1.36
-    token-cleaner-controller tokencleaner | 1.34 1.35 1.36
-    ttl-after-finished-controller ttl-after-finished | 1.34 1.35 1.36
-    ttl-controller ttl | 1.34 1.35 1.36
-    validatingadmissionpolicy-status-controller | 1.34 1.35 1.36
-    volumeattributesclass-protection-controller | 1.34 1.35 1.36
+    bootstrap-signer-controller bootstrapsigner | 1.34 1.35 1.36 1.37
+    certificatesigningrequest-approving-controller csrapproving | 1.34 1.35 1.36 1.37
+    certificatesigningrequest-cleaner-controller csrcleaner | 1.34 1.35 1.36 1.37
+    certificatesigningrequest-signing-controller csrsigning | 1.34 1.35 1.36 1.37
+    cloud-node-lifecycle-controller cloud-node-lifecycle | 1.34 1.35 1.36 1.37
+    clusterrole-aggregation-controller clusterrole-aggregation | 1.34 1.35 1.36 1.37
+    cronjob-controller cronjob | 1.34 1.35 1.36 1.37
+    daemonset-controller daemonset | 1.34 1.35 1.36 1.37
+    deployment-controller deployment | 1.34 1.35 1.36 1.37
+    device-taint-eviction-controller | 1.34 1.35 1.36 1.37
+    disruption-controller disruption | 1.34 1.35 1.36 1.37
+    endpoints-controller endpoint | 1.34 1.35 1.36 1.37
+    endpointslice-controller endpointslice | 1.34 1.35 1.36 1.37
+    endpointslice-mirroring-controller endpointslicemirroring | 1.34 1.35 1.36 1.37
+    ephemeral-volume-controller ephemeral-volume | 1.34 1.35 1.36 1.37
+    garbage-collector-controller garbagecollector | 1.34 1.35 1.36 1.37
+    horizontal-pod-autoscaler-controller horizontalpodautoscaling | 1.34 1.35 1.36 1.37
+    job-controller job | 1.34 1.35 1.36 1.37
+    kube-apiserver-serving-clustertrustbundle-publisher-controller | 1.34 1.35 1.36 1.37
+    legacy-serviceaccount-token-cleaner-controller legacy-service-account-token-cleaner | 1.34 1.35 1.36 1.37
+    namespace-controller namespace | 1.34 1.35 1.36 1.37
+    node-ipam-controller nodeipam | 1.34 1.35 1.36 1.37
+    node-lifecycle-controller nodelifecycle | 1.34 1.35 1.36 1.37
+    node-route-controller route | 1.34 1.35 1.36 1.37
+    persistentvolume-attach-detach-controller attachdetach | 1.34 1.35 1.36 1.37
+    persistentvolume-binder-controller persistentvolume-binder | 1.34 1.35 1.36 1.37
+    persistentvolume-expander-controller persistentvolume-expander | 1.34 1.35 1.36 1.37
+    persistentvolume-protection-controller pv-protection | 1.34 1.35 1.36 1.37
+    persistentvolumeclaim-protection-controller pvc-protection | 1.34 1.35 1.36 1.37
+    pod-garbage-collector-controller podgc | 1.34 1.35 1.36 1.37
+    podcertificaterequest-cleaner-controller | 1.34 1.35 1.36 1.37
+    podgroup-protection-controller | 1.34 1.36 1.37
+    replicaset-controller replicaset | 1.34 1.35 1.36 1.37
+    replicationcontroller-controller replicationcontroller | 1.34 1.35 1.36 1.37
+    resourceclaim-controller resource-claim-controller | 1.34 1.35 1.36 1.37
+    resourcepoolstatusrequest-controller | 1.34 1.36 1.37
+    resourcequota-controller resourcequota | 1.34 1.35 1.36 1.37
+    root-ca-certificate-publisher-controller root-ca-cert-publisher | 1.34 1.35 1.36 1.37
+    selinux-warning-controller | 1.34 1.35 1.36 1.37
+    service-ca-certificate-publisher-controller service-ca-cert-publisher | 1.34 1.35 1.36 1.37
+    service-cidr-controller | 1.34 1.35 1.36 1.37
+    service-lb-controller service | 1.34 1.35 1.36 1.37
+    serviceaccount-controller serviceaccount | 1.34 1.35 1.36 1.37
+    serviceaccount-token-controller serviceaccount-token | 1.34 1.35 1.36 1.37
+    statefulset-controller statefulset | 1.34 1.35 1.36 1.37
+    storage-version-migrator-controller svm | 1.34 1.35 1.36 1.37
+    storageversion-garbage-collector-controller storage-version-gc | 1.34 1.35 1.36 1.37
+    taint-eviction-controller | 1.34 1.35 1.36 1.37
+    token-cleaner-controller tokencleaner | 1.34 1.35 1.36 1.37
+    ttl-after-finished-controller ttl-after-finished | 1.34 1.35 1.36 1.37
+    ttl-controller ttl | 1.34 1.35 1.36 1.37
+    validatingadmissionpolicy-status-controller | 1.34 1.35 1.36 1.37
+    volumeattributesclass-protection-controller | 1.34 1.35 1.36 1.37
   `,
   'field kube-proxy': `
-    bindAddress text | 1.34 1.35 1.36
-    bindAddressHardFail truth | 1.34 1.35 1.36
-    clientConnection.acceptContentTypes text | 1.34 1.35 1.36
-    clientConnection.burst whole | 1.34 1.35 1.36
-    clientConnection.contentType text | 1.34 1.35 1.36
-    clientConnection.kubeconfig text | 1.34 1.35 1.36
-    clientConnection.qps number | 1.34 1.35 1.36
-    clusterCIDR text | 1.34 1.35 1.36
-    configSyncPeriod duration | 1.34 1.35 1.36
-    conntrack.maxPerCore whole | 1.34 1.35 1.36
-    conntrack.min whole | 1.34 1.35 1.36
-    conntrack.tcpBeLiberal truth | 1.34 1.35 1.36
-    conntrack.tcpCloseWaitTimeout duration | 1.34 1.35 1.36
-    conntrack.tcpEstablishedTimeout duration | 1.34 1.35 1.36
-    conntrack.udpStreamTimeout duration | 1.34 1.35 1.36
-    conntrack.udpTimeout duration | 1.34 1.35 1.36
-    detectLocal.bridgeInterface text | 1.34 1.35 1.36
-    detectLocal.interfaceNamePrefix text | 1.34 1.35 1.36
-    detectLocalMode text | 1.34 1.35 1.36
-    enableProfiling truth | 1.34 1.35 1.36
-    featureGates gates | 1.34 1.35 1.36
-    healthzBindAddress text | 1.34 1.35 1.36
-    hostnameOverride text | 1.34 1.35 1.36
-    iptables.localhostNodePorts truth | 1.34 1.35 1.36
-    iptables.masqueradeAll truth | 1.34 1.35 1.36
-    iptables.masqueradeBit whole | 1.34 1.35 1.36
-    iptables.minSyncPeriod duration | 1.34 1.35 1.36
-    iptables.syncPeriod duration | 1.34 1.35 1.36
-    ipvs.excludeCIDRs texts | 1.34 1.35 1.36
-    ipvs.minSyncPeriod duration | 1.34 1.35 1.36
-    ipvs.scheduler text | 1.34 1.35 1.36
-    ipvs.strictARP truth | 1.34 1.35 1.36
-    ipvs.syncPeriod duration | 1.34 1.35 1.36
-    ipvs.tcpFinTimeout duration | 1.34 1.35 1.36
-    ipvs.tcpTimeout duration | 1.34 1.35 1.36
-    ipvs.udpTimeout duration | 1.34 1.35 1.36
-    logging.flushFrequency flushTime | 1.34 1.35 1.36
-    logging.format text | 1.34 1.35 1.36
-    logging.options.json.infoBufferSize quantity | 1.34 1.35 1.36
-    logging.options.json.splitStream truth | 1.34 1.35 1.36
-    logging.options.text.infoBufferSize quantity | 1.34 1.35 1.36
-    logging.options.text.splitStream truth | 1.34 1.35 1.36
-    logging.verbosity whole | 1.34 1.35 1.36
-    logging.vmodule[].filePattern text | 1.34 1.35 1.36
-    logging.vmodule[].verbosity whole | 1.34 1.35 1.36
-    metricsBindAddress text | 1.34 1.35 1.36
-    mode text | 1.34 1.35 1.36
-    nftables.masqueradeAll truth | 1.34 1.35 1.36
-    nftables.masqueradeBit whole | 1.34 1.35 1.36
-    nftables.minSyncPeriod duration | 1.34 1.35 1.36
-    nftables.syncPeriod duration | 1.34 1.35 1.36
-    nodePortAddresses texts | 1.34 1.35 1.36
-    oomScoreAdj whole | 1.34 1.35 1.36
-    portRange text | 1.34 1.35 1.36
-    showHiddenMetricsForVersion text | 1.34 1.35 1.36
-    windowsRunAsService truth | 1.34 1.35 1.36
-    winkernel.enableDSR truth | 1.34 1.35 1.36
-    winkernel.forwardHealthCheckVip truth | 1.34 1.35 1.36
-    winkernel.networkName text | 1.34 1.35 1.36
-    winkernel.rootHnsEndpointName text | 1.34 1.35 1.36
-    winkernel.sourceVip text | 1.34 1.35 1.36
+    bindAddress text | 1.34 1.35 1.36 1.37
+    bindAddressHardFail truth | 1.34 1.35 1.36 1.37
+    clientConnection.acceptContentTypes text | 1.34 1.35 1.36 1.37
+    clientConnection.burst whole | 1.34 1.35 1.36 1.37
+    clientConnection.contentType text | 1.34 1.35 1.36 1.37
+    clientConnection.kubeconfig text | 1.34 1.35 1.36 1.37
+    clientConnection.qps number | 1.34 1.35 1.36 1.37
+    clusterCIDR text | 1.34 1.35 1.36 1.37
+    configSyncPeriod duration | 1.34 1.35 1.36 1.37
+    conntrack.maxPerCore whole | 1.34 1.35 1.36 1.37
+    conntrack.min whole | 1.34 1.35 1.36 1.37
+    conntrack.tcpBeLiberal truth | 1.34 1.35 1.36 1.37
+    conntrack.tcpCloseWaitTimeout duration | 1.34 1.35 1.36 1.37
+    conntrack.tcpEstablishedTimeout duration | 1.34 1.35 1.36 1.37
+    conntrack.udpStreamTimeout duration | 1.34 1.35 1.36 1.37
+    conntrack.udpTimeout duration | 1.34 1.35 1.36 1.37
+    detectLocal.bridgeInterface text | 1.34 1.35 1.36 1.37
+    detectLocal.interfaceNamePrefix text | 1.34 1.35 1.36 1.37
+    detectLocalMode text | 1.34 1.35 1.36 1.37
+    enableProfiling truth | 1.34 1.35 1.36 1.37
+    featureGates gates | 1.34 1.35 1.36 1.37
+    healthzBindAddress text | 1.34 1.35 1.36 1.37
+    hostnameOverride text | 1.34 1.35 1.36 1.37
+    iptables.localhostNodePorts truth | 1.34 1.35 1.36 1.37
+    iptables.masqueradeAll truth | 1.34 1.35 1.36 1.37
+    iptables.masqueradeBit whole | 1.34 1.35 1.36 1.37
+    iptables.minSyncPeriod duration | 1.34 1.35 1.36 1.37
+    iptables.syncPeriod duration | 1.34 1.35 1.36 1.37
+    ipvs.excludeCIDRs texts | 1.34 1.35 1.36 1.37
+    ipvs.minSyncPeriod duration | 1.34 1.35 1.36 1.37
+    ipvs.scheduler text | 1.34 1.35 1.36 1.37
+    ipvs.strictARP truth | 1.34 1.35 1.36 1.37
+    ipvs.syncPeriod duration | 1.34 1.35 1.36 1.37
+    ipvs.tcpFinTimeout duration | 1.34 1.35 1.36 1.37
+    ipvs.tcpTimeout duration | 1.34 1.35 1.36 1.37
+    ipvs.udpTimeout duration | 1.34 1.35 1.36 1.37
+    logging.flushFrequency flushTime | 1.34 1.35 1.36 1.37
+    logging.format text | 1.34 1.35 1.36 1.37
+    logging.options.json.infoBufferSize quantity | 1.34 1.35 1.36 1.37
+    logging.options.json.splitStream truth | 1.34 1.35 1.36 1.37
+    logging.options.text.infoBufferSize quantity | 1.34 1.35 1.36 1.37
+    logging.options.text.splitStream truth | 1.34 1.35 1.36 1.37
+    logging.verbosity whole | 1.34 1.35 1.36 1.37
+    logging.vmodule[].filePattern text | 1.34 1.35 1.36 1.37
+    logging.vmodule[].verbosity whole | 1.34 1.35 1.36 1.37
+    metricsBindAddress text | 1.34 1.35 1.36 1.37
+    mode text | 1.34 1.35 1.36 1.37
+    nftables.masqueradeAll truth | 1.34 1.35 1.36 1.37
+    nftables.masqueradeBit whole | 1.34 1.35 1.36 1.37
+    nftables.minSyncPeriod duration | 1.34 1.35 1.36 1.37
+    nftables.syncPeriod duration | 1.34 1.35 1.36 1.37
+    nodePortAddresses texts | 1.34 1.35 1.36 1.37
+    oomScoreAdj whole | 1.34 1.35 1.36 1.37
+    portRange text | 1.34 1.35 1.36 1.37
+    showHiddenMetricsForVersion text | 1.34 1.35 1.36 1.37
+    windowsRunAsService truth | 1.34 1.35 1.36 1.37
+    winkernel.enableDSR truth | 1.34 1.35 1.36 1.37
+    winkernel.forwardHealthCheckVip truth | 1.34 1.35 1.36 1.37
+    winkernel.networkName text | 1.34 1.35 1.36 1.37
+    winkernel.rootHnsEndpointName text | 1.34 1.35 1.36 1.37
+    winkernel.sourceVip text | 1.34 1.35 1.36 1.37
   `,
   'field kubelet': `
-    address text | 1.34 1.35 1.36
-    allowedUnsafeSysctls texts | 1.34 1.35 1.36
-    authentication.anonymous.enabled truth | 1.34 1.35 1.36
-    authentication.webhook.cacheTTL duration | 1.34 1.35 1.36
-    authentication.webhook.enabled truth | 1.34 1.35 1.36
-    authentication.x509.clientCAFile text | 1.34 1.35 1.36
-    authorization.mode text | 1.34 1.35 1.36
-    authorization.webhook.cacheAuthorizedTTL duration | 1.34 1.35 1.36
-    authorization.webhook.cacheUnauthorizedTTL duration | 1.34 1.35 1.36
-    cgroupDriver text | 1.34 1.35 1.36
-    cgroupRoot text | 1.34 1.35 1.36
-    cgroupsPerQOS truth | 1.34 1.35 1.36
-    clusterDNS texts | 1.34 1.35 1.36
-    clusterDomain text | 1.34 1.35 1.36
-    configMapAndSecretChangeDetectionStrategy text | 1.34 1.35 1.36
-    containerLogMaxFiles whole | 1.34 1.35 1.36
-    containerLogMaxSize text | 1.34 1.35 1.36
-    containerLogMaxWorkers whole | 1.34 1.35 1.36
-    containerLogMonitorInterval duration | 1.34 1.35 1.36
-    containerRuntimeEndpoint text | 1.34 1.35 1.36
-    contentType text | 1.34 1.35 1.36
-    cpuCFSQuota truth | 1.34 1.35 1.36
-    cpuCFSQuotaPeriod duration | 1.34 1.35 1.36
-    cpuManagerPolicy text | 1.34 1.35 1.36
-    cpuManagerPolicyOptions textMapping | 1.34 1.35 1.36
-    cpuManagerReconcilePeriod duration | 1.34 1.35 1.36
-    crashLoopBackOff.maxContainerRestartPeriod duration | 1.34 1.35 1.36
-    enableContentionProfiling truth | 1.34 1.35 1.36
-    enableControllerAttachDetach truth | 1.34 1.35 1.36
-    enableDebugFlagsHandler truth | 1.34 1.35 1.36
-    enableDebuggingHandlers truth | 1.34 1.35 1.36
-    enableProfilingHandler truth | 1.34 1.35 1.36
-    enableServer truth | 1.34 1.35 1.36
-    enableSystemLogHandler truth | 1.34 1.35 1.36
-    enableSystemLogQuery truth | 1.34 1.35 1.36
-    enforceNodeAllocatable texts | 1.34 1.35 1.36
-    eventBurst whole | 1.34 1.35 1.36
-    eventRecordQPS whole | 1.34 1.35 1.36
-    evictionHard textMapping | 1.34 1.35 1.36
-    evictionMaxPodGracePeriod whole | 1.34 1.35 1.36
-    evictionMinimumReclaim textMapping | 1.34 1.35 1.36
-    evictionPressureTransitionPeriod duration | 1.34 1.35 1.36
-    evictionSoft textMapping | 1.34 1.35 1.36
-    evictionSoftGracePeriod textMapping | 1.34 1.35 1.36
-    failCgroupV1 truth | 1.34 1.35 1.36
-    failSwapOn truth | 1.34 1.35 1.36
-    featureGates gates | 1.34 1.35 1.36
-    fileCheckFrequency duration | 1.34 1.35 1.36
-    hairpinMode text | 1.34 1.35 1.36
-    healthzBindAddress text | 1.34 1.35 1.36
-    healthzPort whole | 1.34 1.35 1.36
-    httpCheckFrequency duration | 1.34 1.35 1.36
-    imageGCHighThresholdPercent whole | 1.34 1.35 1.36
-    imageGCLowThresholdPercent whole | 1.34 1.35 1.36
-    imageMaximumGCAge duration | 1.34 1.35 1.36
-    imageMinimumGCAge duration | 1.34 1.35 1.36
-    imagePullCredentialsVerificationPolicy text | 1.34 1.35 1.36
-    imageServiceEndpoint text | 1.34 1.35 1.36
-    iptablesDropBit whole | 1.34 1.35 1.36
-    iptablesMasqueradeBit whole | 1.34 1.35 1.36
-    kernelMemcgNotification truth | 1.34 1.35 1.36
-    kubeAPIBurst whole | 1.34 1.35 1.36
-    kubeAPIQPS whole | 1.34 1.35 1.36
-    kubeReserved textMapping | 1.34 1.35 1.36
-    kubeReservedCgroup text | 1.34 1.35 1.36
-    kubeletCgroups text | 1.34 1.35 1.36
-    localStorageCapacityIsolation truth | 1.34 1.35 1.36
-    logging.flushFrequency flushTime | 1.34 1.35 1.36
-    logging.format text | 1.34 1.35 1.36
-    logging.options.json.infoBufferSize quantity | 1.34 1.35 1.36
-    logging.options.json.splitStream truth | 1.34 1.35 1.36
-    logging.options.text.infoBufferSize quantity | 1.34 1.35 1.36
-    logging.options.text.splitStream truth | 1.34 1.35 1.36
-    logging.verbosity whole | 1.34 1.35 1.36
-    logging.vmodule[].filePattern text | 1.34 1.35 1.36
-    logging.vmodule[].verbosity whole | 1.34 1.35 1.36
-    makeIPTablesUtilChains truth | 1.34 1.35 1.36
-    maxOpenFiles long | 1.34 1.35 1.36
-    maxParallelImagePulls whole | 1.34 1.35 1.36
-    maxPods whole | 1.34 1.35 1.36
-    memoryManagerPolicy text | 1.34 1.35 1.36
-    memoryReservationPolicy text | 1.36
-    memorySwap.swapBehavior text | 1.34 1.35 1.36
-    memoryThrottlingFactor number | 1.34 1.35 1.36
-    mergeDefaultEvictionSettings truth | 1.34 1.35 1.36
-    nodeLeaseDurationSeconds whole | 1.34 1.35 1.36
-    nodeStatusMaxImages whole | 1.34 1.35 1.36
-    nodeStatusReportFrequency duration | 1.34 1.35 1.36
-    nodeStatusUpdateFrequency duration | 1.34 1.35 1.36
-    oomScoreAdj whole | 1.34 1.35 1.36
-    podCIDR text | 1.34 1.35 1.36
-    podLogsDir text | 1.34 1.35 1.36
-    podPidsLimit long | 1.34 1.35 1.36
-    podsPerCore whole | 1.34 1.35 1.36
-    port whole | 1.34 1.35 1.36
-    preloadedImagesVerificationAllowlist texts | 1.34 1.35 1.36
-    protectKernelDefaults truth | 1.34 1.35 1.36
-    providerID text | 1.34 1.35 1.36
-    qosReserved textMapping | 1.34 1.35 1.36
-    readOnlyPort whole | 1.34 1.35 1.36
-    registerNode truth | 1.34 1.35 1.36
-    registerWithTaints[].effect text | 1.34 1.35 1.36
-    registerWithTaints[].key text | 1.34 1.35 1.36
-    registerWithTaints[].value text | 1.34 1.35 1.36
-    registryBurst whole | 1.34 1.35 1.36
-    registryPullQPS whole | 1.34 1.35 1.36
-    reservedMemory[].limits.* quantity | 1.34 1.35 1.36
-    reservedMemory[].numaNode whole | 1.34 1.35 1.36
-    reservedSystemCPUs text | 1.34 1.35 1.36
-    resolvConf text | 1.34 1.35 1.36
-    rotateCertificates truth | 1.34 1.35 1.36
-    runOnce truth | 1.34 1.35 1.36
-    runtimeRequestTimeout duration | 1.34 1.35 1.36
-    seccompDefault truth | 1.34 1.35 1.36
-    serializeImagePulls truth | 1.34 1.35 1.36
-    serverTLSBootstrap truth | 1.34 1.35 1.36
-    showHiddenMetricsForVersion text | 1.34 1.35 1.36
-    shutdownGracePeriod duration | 1.34 1.35 1.36
-    shutdownGracePeriodByPodPriority[].priority whole | 1.34 1.35 1.36
-    shutdownGracePeriodByPodPriority[].shutdownGracePeriodSeconds long | 1.34 1.35 1.36
-    shutdownGracePeriodCriticalPods duration | 1.34 1.35 1.36
-    singleProcessOOMKill truth | 1.34 1.35 1.36
-    staticPodPath text | 1.34 1.35 1.36
-    staticPodURL text | 1.34 1.35 1.36
-    staticPodURLHeader.* texts | 1.34 1.35 1.36
-    streamingConnectionIdleTimeout duration | 1.34 1.35 1.36
-    syncFrequency duration | 1.34 1.35 1.36
-    systemCgroups text | 1.34 1.35 1.36
-    systemReserved textMapping | 1.34 1.35 1.36
-    systemReservedCgroup text | 1.34 1.35 1.36
-    tlsCertFile text | 1.34 1.35 1.36
-    tlsCipherSuites texts | 1.34 1.35 1.36
-    tlsCurvePreferences[] whole | 1.36
-    tlsMinVersion text | 1.34 1.35 1.36
-    tlsPrivateKeyFile text | 1.34 1.35 1.36
-    topologyManagerPolicy text | 1.34 1.35 1.36
-    topologyManagerPolicyOptions textMapping | 1.34 1.35 1.36
-    topologyManagerScope text | 1.34 1.35 1.36
-    tracing.endpoint text | 1.34 1.35 1.36
-    tracing.samplingRatePerMillion whole | 1.34 1.35 1.36
-    userNamespaces.idsPerPod long | 1.34 1.35 1.36
-    volumePluginDir text | 1.34 1.35 1.36
-    volumeStatsAggPeriod duration | 1.34 1.35 1.36
+    address text | 1.34 1.35 1.36 1.37
+    allowedUnsafeSysctls texts | 1.34 1.35 1.36 1.37
+    authentication.anonymous.enabled truth | 1.34 1.35 1.36 1.37
+    authentication.webhook.cacheTTL duration | 1.34 1.35 1.36 1.37
+    authentication.webhook.enabled truth | 1.34 1.35 1.36 1.37
+    authentication.x509.clientCAFile text | 1.34 1.35 1.36 1.37
+    authorization.mode text | 1.34 1.35 1.36 1.37
+    authorization.webhook.cacheAuthorizedTTL duration | 1.34 1.35 1.36 1.37
+    authorization.webhook.cacheUnauthorizedTTL duration | 1.34 1.35 1.36 1.37
+    cgroupDriver text | 1.34 1.35 1.36 1.37
+    cgroupRoot text | 1.34 1.35 1.36 1.37
+    cgroupsPerQOS truth | 1.34 1.35 1.36 1.37
+    clusterDNS texts | 1.34 1.35 1.36 1.37
+    clusterDomain text | 1.34 1.35 1.36 1.37
+    configMapAndSecretChangeDetectionStrategy text | 1.34 1.35 1.36 1.37
+    containerLogMaxFiles whole | 1.34 1.35 1.36 1.37
+    containerLogMaxSize text | 1.34 1.35 1.36 1.37
+    containerLogMaxWorkers whole | 1.34 1.35 1.36 1.37
+    containerLogMonitorInterval duration | 1.34 1.35 1.36 1.37
+    containerRuntimeEndpoint text | 1.34 1.35 1.36 1.37
+    contentType text | 1.34 1.35 1.36 1.37
+    cpuCFSQuota truth | 1.34 1.35 1.36 1.37
+    cpuCFSQuotaPeriod duration | 1.34 1.35 1.36 1.37
+    cpuManagerPolicy text | 1.34 1.35 1.36 1.37
+    cpuManagerPolicyOptions textMapping | 1.34 1.35 1.36 1.37
+    cpuManagerReconcilePeriod duration | 1.34 1.35 1.36 1.37
+    crashLoopBackOff.maxContainerRestartPeriod duration | 1.34 1.35 1.36 1.37
+    defaultPodSysctls textMapping | 1.37
+    enableContentionProfiling truth | 1.34 1.35 1.36 1.37
+    enableControllerAttachDetach truth | 1.34 1.35 1.36 1.37
+    enableDebugFlagsHandler truth | 1.34 1.35 1.36 1.37
+    enableDebuggingHandlers truth | 1.34 1.35 1.36 1.37
+    enableProfilingHandler truth | 1.34 1.35 1.36 1.37
+    enableServer truth | 1.34 1.35 1.36 1.37
+    enableSystemLogHandler truth | 1.34 1.35 1.36 1.37
+    enableSystemLogQuery truth | 1.34 1.35 1.36 1.37
+    enforceNodeAllocatable texts | 1.34 1.35 1.36 1.37
+    eventBurst whole | 1.34 1.35 1.36 1.37
+    eventRecordQPS whole | 1.34 1.35 1.36 1.37
+    evictionHard textMapping | 1.34 1.35 1.36 1.37
+    evictionMaxPodGracePeriod whole | 1.34 1.35 1.36 1.37
+    evictionMinimumReclaim textMapping | 1.34 1.35 1.36 1.37
+    evictionPressureTransitionPeriod duration | 1.34 1.35 1.36 1.37
+    evictionSoft textMapping | 1.34 1.35 1.36 1.37
+    evictionSoftGracePeriod textMapping | 1.34 1.35 1.36 1.37
+    failCgroupV1 truth | 1.34 1.35 1.36 1.37
+    failSwapOn truth | 1.34 1.35 1.36 1.37
+    featureGates gates | 1.34 1.35 1.36 1.37
+    fileCheckFrequency duration | 1.34 1.35 1.36 1.37
+    hairpinMode text | 1.34 1.35 1.36 1.37
+    healthzBindAddress text | 1.34 1.35 1.36 1.37
+    healthzPort whole | 1.34 1.35 1.36 1.37
+    httpCheckFrequency duration | 1.34 1.35 1.36 1.37
+    imageGCHighThresholdPercent whole | 1.34 1.35 1.36 1.37
+    imageGCLowThresholdPercent whole | 1.34 1.35 1.36 1.37
+    imageMaximumGCAge duration | 1.34 1.35 1.36 1.37
+    imageMinimumGCAge duration | 1.34 1.35 1.36 1.37
+    imagePullCredentialsVerificationPolicy text | 1.34 1.35 1.36 1.37
+    imageServiceEndpoint text | 1.34 1.35 1.36 1.37
+    iptablesDropBit whole | 1.34 1.35 1.36 1.37
+    iptablesMasqueradeBit whole | 1.34 1.35 1.36 1.37
+    kernelMemcgNotification truth | 1.34 1.35 1.36 1.37
+    kubeAPIBurst whole | 1.34 1.35 1.36 1.37
+    kubeAPIQPS whole | 1.34 1.35 1.36 1.37
+    kubeReserved textMapping | 1.34 1.35 1.36 1.37
+    kubeReservedCgroup text | 1.34 1.35 1.36 1.37
+    kubeletCgroups text | 1.34 1.35 1.36 1.37
+    localStorageCapacityIsolation truth | 1.34 1.35 1.36 1.37
+    logging.flushFrequency flushTime | 1.34 1.35 1.36 1.37
+    logging.format text | 1.34 1.35 1.36 1.37
+    logging.options.json.infoBufferSize quantity | 1.34 1.35 1.36 1.37
+    logging.options.json.splitStream truth | 1.34 1.35 1.36 1.37
+    logging.options.text.infoBufferSize quantity | 1.34 1.35 1.36 1.37
+    logging.options.text.splitStream truth | 1.34 1.35 1.36 1.37
+    logging.verbosity whole | 1.34 1.35 1.36 1.37
+    logging.vmodule[].filePattern text | 1.34 1.35 1.36 1.37
+    logging.vmodule[].verbosity whole | 1.34 1.35 1.36 1.37
+    makeIPTablesUtilChains truth | 1.34 1.35 1.36 1.37
+    maxOpenFiles long | 1.34 1.35 1.36 1.37
+    maxParallelImagePulls whole | 1.34 1.35 1.36 1.37
+    maxPods whole | 1.34 1.35 1.36 1.37
+    memoryManagerPolicy text | 1.34 1.35 1.36 1.37
+    memoryReservationPolicy text | 1.36 1.37
+    memorySwap.swapBehavior text | 1.34 1.35 1.36 1.37
+    memoryThrottlingFactor number | 1.34 1.35 1.36 1.37
+    mergeDefaultEvictionSettings truth | 1.34 1.35 1.36 1.37
+    nodeLeaseDurationSeconds whole | 1.34 1.35 1.36 1.37
+    nodeStatusMaxImages whole | 1.34 1.35 1.36 1.37
+    nodeStatusReportFrequency duration | 1.34 1.35 1.36 1.37
+    nodeStatusUpdateFrequency duration | 1.34 1.35 1.36 1.37
+    oomScoreAdj whole | 1.34 1.35 1.36 1.37
+    podCIDR text | 1.34 1.35 1.36 1.37
+    podLogsDir text | 1.34 1.35 1.36 1.37
+    podPidsLimit long | 1.34 1.35 1.36 1.37
+    podsPerCore whole | 1.34 1.35 1.36 1.37
+    port whole | 1.34 1.35 1.36 1.37
+    preloadedImagesVerificationAllowlist texts | 1.34 1.35 1.36 1.37
+    protectKernelDefaults truth | 1.34 1.35 1.36 1.37
+    providerID text | 1.34 1.35 1.36 1.37
+    qosReserved textMapping | 1.34 1.35 1.36 1.37
+    readOnlyPort whole | 1.34 1.35 1.36 1.37
+    registerNode truth | 1.34 1.35 1.36 1.37
+    registerWithTaints[].effect text | 1.34 1.35 1.36 1.37
+    registerWithTaints[].key text | 1.34 1.35 1.36 1.37
+    registerWithTaints[].value text | 1.34 1.35 1.36 1.37
+    registryBurst whole | 1.34 1.35 1.36 1.37
+    registryPullQPS whole | 1.34 1.35 1.36 1.37
+    reservedMemory[].limits.* quantity | 1.34 1.35 1.36 1.37
+    reservedMemory[].numaNode whole | 1.34 1.35 1.36 1.37
+    reservedSystemCPUs text | 1.34 1.35 1.36 1.37
+    resolvConf text | 1.34 1.35 1.36 1.37
+    rotateCertificates truth | 1.34 1.35 1.36 1.37
+    runOnce truth | 1.34 1.35 1.36 1.37
+    runtimeRequestTimeout duration | 1.34 1.35 1.36 1.37
+    seccompDefault truth | 1.34 1.35 1.36 1.37
+    serializeImagePulls truth | 1.34 1.35 1.36 1.37
+    serverTLSBootstrap truth | 1.34 1.35 1.36 1.37
+    showHiddenMetricsForVersion text | 1.34 1.35 1.36 1.37
+    shutdownGracePeriod duration | 1.34 1.35 1.36 1.37
+    shutdownGracePeriodByPodPriority[].priority whole | 1.34 1.35 1.36 1.37
+    shutdownGracePeriodByPodPriority[].shutdownGracePeriodSeconds long | 1.34 1.35 1.36 1.37
+    shutdownGracePeriodCriticalPods duration | 1.34 1.35 1.36 1.37
+    singleProcessOOMKill truth | 1.34 1.35 1.36 1.37
+    staticPodPath text | 1.34 1.35 1.36 1.37
+    staticPodURL text | 1.34 1.35 1.36 1.37
+    staticPodURLHeader.* texts | 1.34 1.35 1.36 1.37
+    streamingConnectionIdleTimeout duration | 1.34 1.35 1.36 1.37
+    syncFrequency duration | 1.34 1.35 1.36 1.37
+    systemCgroups text | 1.34 1.35 1.36 1.37
+    systemReserved textMapping | 1.34 1.35 1.36 1.37
+    systemReservedCgroup text | 1.34 1.35 1.36 1.37
+    tlsCertFile text | 1.34 1.35 1.36 1.37
+    tlsCipherSuites texts | 1.34 1.35 1.36 1.37
+    tlsCurvePreferences[] whole | 1.36 1.37
+    tlsMinVersion text | 1.34 1.35 1.36 1.37
+    tlsPrivateKeyFile text | 1.34 1.35 1.36 1.37
+    topologyManagerPolicy text | 1.34 1.35 1.36 1.37
+    topologyManagerPolicyOptions textMapping | 1.34 1.35 1.36 1.37
+    topologyManagerScope text | 1.34 1.35 1.36 1.37
+    tracing.endpoint text | 1.34 1.35 1.36 1.37
+    tracing.samplingRatePerMillion whole | 1.34 1.35 1.36 1.37
+    userNamespaces.idsPerPod long | 1.34 1.35 1.36 1.37
+    volumePluginDir text | 1.34 1.35 1.36 1.37
+    volumeStatsAggPeriod duration | 1.34 1.35 1.36 1.37
   `,
   'flag etcd': `
-    advertise-client-urls urls | 3.4 3.5 3.6
-    auth-token string | 3.4 3.5 3.6
-    auth-token-ttl uint | 3.4 3.5 3.6
-    auto-compaction-mode string | 3.4 3.5 3.6
-    auto-compaction-retention string | 3.4 3.5 3.6
-    auto-tls bool | 3.4 3.5 3.6
-    backend-batch-interval duration | 3.4 3.5 3.6
-    backend-batch-limit int | 3.4 3.5 3.6
-    backend-bbolt-freelist-type string | 3.4 3.5 3.6
-    bcrypt-cost uint | 3.4 3.5 3.6
-    bootstrap-defrag-threshold-megabytes uint | 3.6
-    cert-file string | 3.4 3.5 3.6
-    cipher-suites string | 3.4 3.5 3.6
-    client-cert-allowed-hostname string | 3.4 3.5 3.6
-    client-cert-auth bool | 3.4 3.5 3.6
-    client-cert-file string | 3.5 3.6
-    client-crl-file string | 3.4 3.5 3.6
-    client-key-file string | 3.5 3.6
-    compact-hash-check-time duration | 3.6
-    compaction-batch-limit int | 3.6
-    compaction-sleep-interval duration | 3.6
-    config-file string | 3.4 3.5 3.6
-    corrupt-check-time duration | 3.6
-    cors urls | 3.4 3.5 3.6
-    data-dir string | 3.4 3.5 3.6
+    advertise-client-urls urls | 3.4 3.5 3.6 3.7
+    auth-token string | 3.4 3.5 3.6 3.7
+    auth-token-ttl uint | 3.4 3.5 3.6 3.7
+    auto-compaction-mode string | 3.4 3.5 3.6 3.7
+    auto-compaction-retention string | 3.4 3.5 3.6 3.7
+    auto-tls bool | 3.4 3.5 3.6 3.7
+    backend-batch-interval duration | 3.4 3.5 3.6 3.7
+    backend-batch-limit int | 3.4 3.5 3.6 3.7
+    backend-bbolt-freelist-type string | 3.4 3.5 3.6 3.7
+    bcrypt-cost uint | 3.4 3.5 3.6 3.7
+    bootstrap-defrag-threshold-megabytes uint | 3.6 3.7
+    cert-file string | 3.4 3.5 3.6 3.7
+    cipher-suites string | 3.4 3.5 3.6 3.7
+    client-cert-allowed-hostname string | 3.4 3.5 3.6 3.7
+    client-cert-auth bool | 3.4 3.5 3.6 3.7
+    client-cert-file string | 3.5 3.6 3.7
+    client-crl-file string | 3.4 3.5 3.6 3.7
+    client-key-file string | 3.5 3.6 3.7
+    compact-hash-check-time duration | 3.6 3.7
+    compaction-batch-limit int | 3.6 3.7
+    compaction-sleep-interval duration | 3.6 3.7
+    config-file string | 3.4 3.5 3.6 3.7
+    corrupt-check-time duration | 3.6 3.7
+    cors urls | 3.4 3.5 3.6 3.7
+    data-dir string | 3.4 3.5 3.6 3.7
     debug bool | 3.4
     discovery string | 3.4 3.5 3.6
-    discovery-cacert string | 3.6
-    discovery-cert string | 3.6
-    discovery-dial-timeout duration | 3.6
-    discovery-endpoints string | 3.6
-    discovery-fallback string | 3.4 3.5 3.6
-    discovery-insecure-skip-tls-verify bool | 3.6
-    discovery-insecure-transport bool | 3.6
-    discovery-keepalive-time duration | 3.6
-    discovery-keepalive-timeout duration | 3.6
-    discovery-key string | 3.6
-    discovery-password string | 3.6
+    discovery-cacert string | 3.6 3.7
+    discovery-cert string | 3.6 3.7
+    discovery-dial-timeout duration | 3.6 3.7
+    discovery-endpoints string | 3.6 3.7
+    discovery-fallback string | 3.4 3.5 3.6 3.7
+    discovery-insecure-skip-tls-verify bool | 3.6 3.7
+    discovery-insecure-transport bool | 3.6 3.7
+    discovery-keepalive-time duration | 3.6 3.7
+    discovery-keepalive-timeout duration | 3.6 3.7
+    discovery-key string | 3.6 3.7
+    discovery-password string | 3.6 3.7
     discovery-proxy string | 3.4 3.5 3.6
-    discovery-request-timeout duration | 3.6
-    discovery-srv string | 3.4 3.5 3.6
-    discovery-srv-name string | 3.4 3.5 3.6
-    discovery-token string | 3.6
-    discovery-user string | 3.6
-    distributed-tracing-address string | 3.6
-    distributed-tracing-instance-id string | 3.6
-    distributed-tracing-sampling-rate int | 3.6
-    distributed-tracing-service-name string | 3.6
-    downgrade-check-time duration | 3.6
-    election-timeout uint | 3.4 3.5 3.6
-    enable-distributed-tracing bool | 3.6
-    enable-grpc-gateway bool | 3.4 3.5 3.6
-    enable-log-rotation bool | 3.5 3.6
-    enable-pprof bool | 3.4 3.5 3.6
+    discovery-request-timeout duration | 3.6 3.7
+    discovery-srv string | 3.4 3.5 3.6 3.7
+    discovery-srv-name string | 3.4 3.5 3.6 3.7
+    discovery-token string | 3.6 3.7
+    discovery-user string | 3.6 3.7
+    distributed-tracing-address string | 3.6 3.7
+    distributed-tracing-instance-id string | 3.6 3.7
+    distributed-tracing-sampling-rate int | 3.6 3.7
+    distributed-tracing-service-name string | 3.6 3.7
+    downgrade-check-time duration | 3.6 3.7
+    election-timeout uint | 3.4 3.5 3.6 3.7
+    enable-distributed-tracing bool | 3.6 3.7
+    enable-grpc-gateway bool | 3.4 3.5 3.6 3.7
+    enable-log-rotation bool | 3.5 3.6 3.7
+    enable-pprof bool | 3.4 3.5 3.6 3.7
     enable-v2 bool | 3.4 3.5
     experimental-backend-bbolt-freelist-type string | 3.4
     experimental-bootstrap-defrag-threshold-megabytes uint | 3.5 3.6
@@ -375,658 +379,662 @@ export const TABLES = {
     experimental-warning-unary-request-duration duration | 3.6
     experimental-warning-unary-request-duration string | 3.5
     experimental-watch-progress-notify-interval duration | 3.4 3.5 3.6
-    feature-gates string | 3.6
-    force-new-cluster bool | 3.4 3.5 3.6
-    grpc-keepalive-interval duration | 3.4 3.5 3.6
-    grpc-keepalive-min-time duration | 3.4 3.5 3.6
-    grpc-keepalive-timeout duration | 3.4 3.5 3.6
-    heartbeat-interval uint | 3.4 3.5 3.6
-    host-whitelist string | 3.4 3.5 3.6
-    initial-advertise-peer-urls urls | 3.4 3.5 3.6
-    initial-cluster string | 3.4 3.5 3.6
-    initial-cluster-state string | 3.4 3.5 3.6
-    initial-cluster-token string | 3.4 3.5 3.6
-    initial-election-tick-advance bool | 3.4 3.5 3.6
-    key-file string | 3.4 3.5 3.6
-    listen-client-http-urls urls | 3.4 3.5 3.6
-    listen-client-urls urls | 3.4 3.5 3.6
-    listen-metrics-urls urls | 3.4 3.5 3.6
-    listen-peer-urls urls | 3.4 3.5 3.6
-    log-format string | 3.5 3.6
-    log-level string | 3.4 3.5 3.6
+    feature-gates string | 3.6 3.7
+    force-new-cluster bool | 3.4 3.5 3.6 3.7
+    grpc-keepalive-interval duration | 3.4 3.5 3.6 3.7
+    grpc-keepalive-min-time duration | 3.4 3.5 3.6 3.7
+    grpc-keepalive-timeout duration | 3.4 3.5 3.6 3.7
+    heartbeat-interval uint | 3.4 3.5 3.6 3.7
+    host-whitelist string | 3.4 3.5 3.6 3.7
+    initial-advertise-peer-urls urls | 3.4 3.5 3.6 3.7
+    initial-cluster string | 3.4 3.5 3.6 3.7
+    initial-cluster-state string | 3.4 3.5 3.6 3.7
+    initial-cluster-token string | 3.4 3.5 3.6 3.7
+    initial-election-tick-advance bool | 3.4 3.5 3.6 3.7
+    key-file string | 3.4 3.5 3.6 3.7
+    listen-client-http-urls urls | 3.4 3.5 3.6 3.7
+    listen-client-urls urls | 3.4 3.5 3.6 3.7
+    listen-metrics-urls urls | 3.4 3.5 3.6 3.7
+    listen-peer-urls urls | 3.4 3.5 3.6 3.7
+    log-format string | 3.5 3.6 3.7
+    log-level string | 3.4 3.5 3.6 3.7
     log-output string | 3.4
-    log-outputs string | 3.4 3.5 3.6
+    log-outputs string | 3.4 3.5 3.6 3.7
     log-package-levels string | 3.4
-    log-rotation-config-json string | 3.5 3.6
-    logger string | 3.4 3.5 3.6
-    max-concurrent-streams uint | 3.4 3.5 3.6
-    max-learners int | 3.6
-    max-request-bytes uint | 3.4 3.5 3.6
-    max-snapshots uint | 3.4 3.5 3.6
-    max-txn-ops uint | 3.4 3.5 3.6
-    max-wals uint | 3.4 3.5 3.6
-    memory-mlock bool | 3.6
-    metrics string | 3.4 3.5 3.6
-    name string | 3.4 3.5 3.6
+    log-rotation-config-json string | 3.5 3.6 3.7
+    logger string | 3.4 3.5 3.6 3.7
+    max-concurrent-streams uint | 3.4 3.5 3.6 3.7
+    max-learners int | 3.6 3.7
+    max-request-bytes uint | 3.4 3.5 3.6 3.7
+    max-snapshots uint | 3.4 3.5 3.6 3.7
+    max-txn-ops uint | 3.4 3.5 3.6 3.7
+    max-wals uint | 3.4 3.5 3.6 3.7
+    memory-mlock bool | 3.6 3.7
+    metrics string | 3.4 3.5 3.6 3.7
+    name string | 3.4 3.5 3.6 3.7
     next-cluster-version-compatible bool | 3.4
-    peer-auto-tls bool | 3.4 3.5 3.6
-    peer-cert-allowed-cn string | 3.4 3.5 3.6
-    peer-cert-allowed-hostname string | 3.4 3.5 3.6
-    peer-cert-file string | 3.4 3.5 3.6
-    peer-client-cert-auth bool | 3.4 3.5 3.6
-    peer-client-cert-file string | 3.5 3.6
-    peer-client-key-file string | 3.5 3.6
-    peer-crl-file string | 3.4 3.5 3.6
-    peer-key-file string | 3.4 3.5 3.6
-    peer-skip-client-san-verification bool | 3.6
-    peer-trusted-ca-file string | 3.4 3.5 3.6
-    pre-vote bool | 3.4 3.5 3.6
+    peer-auto-tls bool | 3.4 3.5 3.6 3.7
+    peer-cert-allowed-cn string | 3.4 3.5 3.6 3.7
+    peer-cert-allowed-hostname string | 3.4 3.5 3.6 3.7
+    peer-cert-file string | 3.4 3.5 3.6 3.7
+    peer-client-cert-auth bool | 3.4 3.5 3.6 3.7
+    peer-client-cert-file string | 3.5 3.6 3.7
+    peer-client-key-file string | 3.5 3.6 3.7
+    peer-crl-file string | 3.4 3.5 3.6 3.7
+    peer-key-file string | 3.4 3.5 3.6 3.7
+    peer-skip-client-san-verification bool | 3.6 3.7
+    peer-trusted-ca-file string | 3.4 3.5 3.6 3.7
+    pre-vote bool | 3.4 3.5 3.6 3.7
     proxy string | 3.4 3.5
     proxy-dial-timeout uint | 3.4 3.5
     proxy-failure-wait uint | 3.4 3.5
     proxy-read-timeout uint | 3.4 3.5
     proxy-refresh-interval uint | 3.4 3.5
     proxy-write-timeout uint | 3.4 3.5
-    quota-backend-bytes int | 3.4 3.5 3.6
-    raft-read-timeout duration | 3.5 3.6
-    raft-write-timeout duration | 3.5 3.6
-    self-signed-cert-validity uint | 3.5 3.6
-    snapshot-catchup-entries uint | 3.6
-    snapshot-count uint | 3.4 3.5 3.6
-    socket-reuse-address bool | 3.5 3.6
-    socket-reuse-port bool | 3.5 3.6
-    strict-reconfig-check bool | 3.4 3.5 3.6
-    tls-max-version string | 3.4 3.5 3.6
-    tls-min-version string | 3.4 3.5 3.6
-    trusted-ca-file string | 3.4 3.5 3.6
-    unsafe-no-fsync bool | 3.4 3.5 3.6
-    v2-deprecation string | 3.5 3.6
-    version bool | 3.4 3.5 3.6
-    wal-dir string | 3.4 3.5 3.6
-    warning-apply-duration duration | 3.6
-    warning-unary-request-duration duration | 3.6
-    watch-progress-notify-interval duration | 3.6
+    quota-backend-bytes int | 3.4 3.5 3.6 3.7
+    raft-read-timeout duration | 3.5 3.6 3.7
+    raft-write-timeout duration | 3.5 3.6 3.7
+    self-signed-cert-validity uint | 3.5 3.6 3.7
+    snapshot-catchup-entries uint | 3.6 3.7
+    snapshot-count uint | 3.4 3.5 3.6 3.7
+    socket-reuse-address bool | 3.5 3.6 3.7
+    socket-reuse-port bool | 3.5 3.6 3.7
+    strict-reconfig-check bool | 3.4 3.5 3.6 3.7
+    tls-max-version string | 3.4 3.5 3.6 3.7
+    tls-min-version string | 3.4 3.5 3.6 3.7
+    trusted-ca-file string | 3.4 3.5 3.6 3.7
+    unsafe-no-fsync bool | 3.4 3.5 3.6 3.7
+    v2-deprecation string | 3.5 3.6 3.7
+    version bool | 3.4 3.5 3.6 3.7
+    wal-dir string | 3.4 3.5 3.6 3.7
+    warning-apply-duration duration | 3.6 3.7
+    warning-unary-request-duration duration | 3.6 3.7
+    watch-progress-notify-interval duration | 3.6 3.7
   `,
   'flag kube-apiserver': `
     admission-control strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.36
+    admission-control strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodGroupProtection PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.37
     admission-control strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodNodeSelector PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.34 1.35
-    admission-control-config-file string | 1.34 1.35 1.36
-    advertise-address ip | 1.34 1.35 1.36
-    aggregator-reject-forwarding-redirect bool | 1.34 1.35 1.36
-    allow-metric-labels stringToString | 1.34 1.35 1.36
-    allow-metric-labels-manifest string | 1.34 1.35 1.36
-    allow-privileged bool | 1.34 1.35 1.36
-    anonymous-auth bool | 1.34 1.35 1.36
-    api-audiences strings | 1.34 1.35 1.36
-    apiserver-count int | 1.34 1.35 1.36
-    audit-log-batch-buffer-size int | 1.34 1.35 1.36
-    audit-log-batch-max-size int | 1.34 1.35 1.36
-    audit-log-batch-max-wait duration | 1.34 1.35 1.36
-    audit-log-batch-throttle-burst int | 1.34 1.35 1.36
-    audit-log-batch-throttle-enable bool | 1.34 1.35 1.36
-    audit-log-batch-throttle-qps float64 | 1.34 1.35 1.36
-    audit-log-compress bool | 1.34 1.35 1.36
-    audit-log-format string json legacy | 1.34 1.35 1.36
-    audit-log-maxage int | 1.34 1.35 1.36
-    audit-log-maxbackup int | 1.34 1.35 1.36
-    audit-log-maxsize int | 1.34 1.35 1.36
-    audit-log-mode string batch blocking blocking-strict | 1.34 1.35 1.36
-    audit-log-path string | 1.34 1.35 1.36
-    audit-log-truncate-enabled bool | 1.34 1.35 1.36
-    audit-log-truncate-max-batch-size int | 1.34 1.35 1.36
-    audit-log-truncate-max-event-size int | 1.34 1.35 1.36
-    audit-log-version string | 1.34 1.35 1.36
-    audit-policy-file string | 1.34 1.35 1.36
-    audit-webhook-batch-buffer-size int | 1.34 1.35 1.36
-    audit-webhook-batch-initial-backoff duration | 1.34 1.35 1.36
-    audit-webhook-batch-max-size int | 1.34 1.35 1.36
-    audit-webhook-batch-max-wait duration | 1.34 1.35 1.36
-    audit-webhook-batch-throttle-burst int | 1.34 1.35 1.36
-    audit-webhook-batch-throttle-enable bool | 1.34 1.35 1.36
-    audit-webhook-batch-throttle-qps float64 | 1.34 1.35 1.36
-    audit-webhook-config-file string | 1.34 1.35 1.36
-    audit-webhook-initial-backoff duration | 1.34 1.35 1.36
-    audit-webhook-mode string batch blocking blocking-strict | 1.34 1.35 1.36
-    audit-webhook-truncate-enabled bool | 1.34 1.35 1.36
-    audit-webhook-truncate-max-batch-size int | 1.34 1.35 1.36
-    audit-webhook-truncate-max-event-size int | 1.34 1.35 1.36
-    audit-webhook-version string | 1.34 1.35 1.36
-    authentication-config string | 1.34 1.35 1.36
-    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36
-    authentication-token-webhook-config-file string | 1.34 1.35 1.36
-    authentication-token-webhook-version string | 1.34 1.35 1.36
-    authorization-config string | 1.34 1.35 1.36
-    authorization-mode strings ABAC AlwaysAllow AlwaysDeny Node RBAC Webhook | 1.34 1.35 1.36
-    authorization-policy-file string | 1.34 1.35 1.36
-    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36
-    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36
-    authorization-webhook-config-file string | 1.34 1.35 1.36
-    authorization-webhook-version string | 1.34 1.35 1.36
-    bind-address ip | 1.34 1.35 1.36
-    cert-dir string | 1.34 1.35 1.36
-    client-ca-file string | 1.34 1.35 1.36
-    contention-profiling bool | 1.34 1.35 1.36
-    coordinated-leadership-lease-duration duration | 1.34 1.35 1.36
-    coordinated-leadership-renew-deadline duration | 1.34 1.35 1.36
-    coordinated-leadership-retry-period duration | 1.34 1.35 1.36
-    cors-allowed-origins strings | 1.34 1.35 1.36
-    debug-socket-path string | 1.34 1.35 1.36
-    default-not-ready-toleration-seconds int | 1.34 1.35 1.36
-    default-unreachable-toleration-seconds int | 1.34 1.35 1.36
-    default-watch-cache-size int | 1.34 1.35 1.36
-    delete-collection-workers int | 1.34 1.35 1.36
+    admission-control-config-file string | 1.34 1.35 1.36 1.37
+    advertise-address ip | 1.34 1.35 1.36 1.37
+    aggregator-reject-forwarding-redirect bool | 1.34 1.35 1.36 1.37
+    allow-metric-labels stringToString | 1.34 1.35 1.36 1.37
+    allow-metric-labels-manifest string | 1.34 1.35 1.36 1.37
+    allow-privileged bool | 1.34 1.35 1.36 1.37
+    anonymous-auth bool | 1.34 1.35 1.36 1.37
+    api-audiences strings | 1.34 1.35 1.36 1.37
+    apiserver-count int | 1.34 1.35 1.36 1.37
+    audit-log-batch-buffer-size int | 1.34 1.35 1.36 1.37
+    audit-log-batch-max-size int | 1.34 1.35 1.36 1.37
+    audit-log-batch-max-wait duration | 1.34 1.35 1.36 1.37
+    audit-log-batch-throttle-burst int | 1.34 1.35 1.36 1.37
+    audit-log-batch-throttle-enable bool | 1.34 1.35 1.36 1.37
+    audit-log-batch-throttle-qps float64 | 1.34 1.35 1.36 1.37
+    audit-log-compress bool | 1.34 1.35 1.36 1.37
+    audit-log-format string json legacy | 1.34 1.35 1.36 1.37
+    audit-log-maxage int | 1.34 1.35 1.36 1.37
+    audit-log-maxbackup int | 1.34 1.35 1.36 1.37
+    audit-log-maxsize int | 1.34 1.35 1.36 1.37
+    audit-log-mode string batch blocking blocking-strict | 1.34 1.35 1.36 1.37
+    audit-log-path string | 1.34 1.35 1.36 1.37
+    audit-log-truncate-enabled bool | 1.34 1.35 1.36 1.37
+    audit-log-truncate-max-batch-size int | 1.34 1.35 1.36 1.37
+    audit-log-truncate-max-event-size int | 1.34 1.35 1.36 1.37
+    audit-log-version string | 1.34 1.35 1.36 1.37
+    audit-policy-file string | 1.34 1.35 1.36 1.37
+    audit-webhook-batch-buffer-size int | 1.34 1.35 1.36 1.37
+    audit-webhook-batch-initial-backoff duration | 1.34 1.35 1.36 1.37
+    audit-webhook-batch-max-size int | 1.34 1.35 1.36 1.37
+    audit-webhook-batch-max-wait duration | 1.34 1.35 1.36 1.37
+    audit-webhook-batch-throttle-burst int | 1.34 1.35 1.36 1.37
+    audit-webhook-batch-throttle-enable bool | 1.34 1.35 1.36 1.37
+    audit-webhook-batch-throttle-qps float64 | 1.34 1.35 1.36 1.37
+    audit-webhook-config-file string | 1.34 1.35 1.36 1.37
+    audit-webhook-initial-backoff duration | 1.34 1.35 1.36 1.37
+    audit-webhook-mode string batch blocking blocking-strict | 1.34 1.35 1.36 1.37
+    audit-webhook-truncate-enabled bool | 1.34 1.35 1.36 1.37
+    audit-webhook-truncate-max-batch-size int | 1.34 1.35 1.36 1.37
+    audit-webhook-truncate-max-event-size int | 1.34 1.35 1.36 1.37
+    audit-webhook-version string | 1.34 1.35 1.36 1.37
+    authentication-config string | 1.34 1.35 1.36 1.37
+    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36 1.37
+    authentication-token-webhook-config-file string | 1.34 1.35 1.36 1.37
+    authentication-token-webhook-version string | 1.34 1.35 1.36 1.37
+    authorization-config string | 1.34 1.35 1.36 1.37
+    authorization-mode strings ABAC AlwaysAllow AlwaysDeny Node RBAC Webhook | 1.34 1.35 1.36 1.37
+    authorization-policy-file string | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36 1.37
+    authorization-webhook-config-file string | 1.34 1.35 1.36 1.37
+    authorization-webhook-version string | 1.34 1.35 1.36 1.37
+    bind-address ip | 1.34 1.35 1.36 1.37
+    cert-dir string | 1.34 1.35 1.36 1.37
+    client-ca-file string | 1.34 1.35 1.36 1.37
+    contention-profiling bool | 1.34 1.35 1.36 1.37
+    coordinated-leadership-lease-duration duration | 1.34 1.35 1.36 1.37
+    coordinated-leadership-renew-deadline duration | 1.34 1.35 1.36 1.37
+    coordinated-leadership-retry-period duration | 1.34 1.35 1.36 1.37
+    cors-allowed-origins strings | 1.34 1.35 1.36 1.37
+    debug-socket-path string | 1.34 1.35 1.36 1.37
+    default-not-ready-toleration-seconds int | 1.34 1.35 1.36 1.37
+    default-unreachable-toleration-seconds int | 1.34 1.35 1.36 1.37
+    default-watch-cache-size int | 1.34 1.35 1.36 1.37
+    delete-collection-workers int | 1.34 1.35 1.36 1.37
     disable-admission-plugins strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.36
+    disable-admission-plugins strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodGroupProtection PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.37
     disable-admission-plugins strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodNodeSelector PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.34 1.35
-    disable-http2-serving bool | 1.34 1.35 1.36
-    disabled-metrics strings | 1.34 1.35 1.36
-    egress-selector-config-file string | 1.34 1.35 1.36
-    emulated-version strings | 1.34 1.35 1.36
-    emulation-forward-compatible bool | 1.34 1.35 1.36
+    disable-http2-serving bool | 1.34 1.35 1.36 1.37
+    disabled-metrics strings | 1.34 1.35 1.36 1.37
+    egress-selector-config-file string | 1.34 1.35 1.36 1.37
+    emulated-version strings | 1.34 1.35 1.36 1.37
+    emulation-forward-compatible bool | 1.34 1.35 1.36 1.37
     enable-admission-plugins strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodGroupProtection PodGroupWorkloadExists PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.36
+    enable-admission-plugins strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook JobValidation LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodGroupProtection PodNodeSelector PodResizeValidator PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.37
     enable-admission-plugins strings AlwaysAdmit AlwaysDeny AlwaysPullImages CertificateApproval CertificateSigning CertificateSubjectRestriction ClusterTrustBundleAttest DefaultIngressClass DefaultStorageClass DefaultTolerationSeconds DenyServiceExternalIPs EventRateLimit ExtendedResourceToleration ImagePolicyWebhook LimitPodHardAntiAffinityTopology LimitRanger MutatingAdmissionPolicy MutatingAdmissionWebhook NamespaceAutoProvision NamespaceExists NamespaceLifecycle NodeDeclaredFeatureValidator NodeRestriction OwnerReferencesPermissionEnforcement PersistentVolumeClaimResize PodNodeSelector PodSecurity PodTolerationRestriction PodTopologyLabels Priority ResourceQuota RuntimeClass ServiceAccount StorageObjectInUseProtection TaintNodesByCondition ValidatingAdmissionPolicy ValidatingAdmissionWebhook | 1.34 1.35
-    enable-aggregator-routing bool | 1.34 1.35 1.36
-    enable-bootstrap-token-auth bool | 1.34 1.35 1.36
-    enable-garbage-collector bool | 1.34 1.35 1.36
-    enable-logs-handler bool | 1.34 1.35 1.36
-    enable-priority-and-fairness bool | 1.34 1.35 1.36
-    encryption-provider-config string | 1.34 1.35 1.36
-    encryption-provider-config-automatic-reload bool | 1.34 1.35 1.36
-    endpoint-reconciler-type string lease master-count none | 1.34 1.35 1.36
-    etcd-cafile string | 1.34 1.35 1.36
-    etcd-certfile string | 1.34 1.35 1.36
-    etcd-compaction-interval duration | 1.34 1.35 1.36
-    etcd-count-metric-poll-period duration | 1.34 1.35 1.36
-    etcd-db-metric-poll-interval duration | 1.34 1.35 1.36
-    etcd-healthcheck-timeout duration | 1.34 1.35 1.36
-    etcd-keyfile string | 1.34 1.35 1.36
-    etcd-prefix string | 1.34 1.35 1.36
-    etcd-readycheck-timeout duration | 1.34 1.35 1.36
-    etcd-servers strings | 1.34 1.35 1.36
-    etcd-servers-overrides strings | 1.34 1.35 1.36
-    event-ttl duration | 1.34 1.35 1.36
-    external-hostname string | 1.34 1.35 1.36
-    feature-gates gates | 1.34 1.35 1.36
-    goaway-chance float64 | 1.34 1.35 1.36
-    http2-max-streams-per-connection int | 1.34 1.35 1.36
-    kubelet-certificate-authority string | 1.34 1.35 1.36
-    kubelet-client-certificate string | 1.34 1.35 1.36
-    kubelet-client-key string | 1.34 1.35 1.36
-    kubelet-port uint | 1.34 1.35 1.36
-    kubelet-preferred-address-types strings | 1.34 1.35 1.36
-    kubelet-read-only-port uint | 1.34 1.35 1.36
-    kubelet-timeout duration | 1.34 1.35 1.36
-    kubernetes-service-node-port int | 1.34 1.35 1.36
-    lease-reuse-duration-seconds int | 1.34 1.35 1.36
-    livez-grace-period duration | 1.34 1.35 1.36
-    log-flush-frequency duration | 1.34 1.35 1.36
-    log-json-info-buffer-size quantity | 1.34 1.35 1.36
-    log-json-split-stream bool | 1.34 1.35 1.36
-    log-text-info-buffer-size quantity | 1.34 1.35 1.36
-    log-text-split-stream bool | 1.34 1.35 1.36
-    logging-format string | 1.34 1.35 1.36
-    max-connection-bytes-per-sec int | 1.34 1.35 1.36
-    max-mutating-requests-inflight int | 1.34 1.35 1.36
-    max-requests-inflight int | 1.34 1.35 1.36
-    min-compatibility-version strings | 1.34 1.35 1.36
-    min-request-timeout int | 1.34 1.35 1.36
-    oidc-ca-file string | 1.34 1.35 1.36
-    oidc-client-id string | 1.34 1.35 1.36
-    oidc-groups-claim string | 1.34 1.35 1.36
-    oidc-groups-prefix string | 1.34 1.35 1.36
-    oidc-issuer-url string | 1.34 1.35 1.36
-    oidc-required-claim onePair | 1.34 1.35 1.36
-    oidc-signing-algs strings | 1.34 1.35 1.36
-    oidc-username-claim string | 1.34 1.35 1.36
-    oidc-username-prefix string | 1.34 1.35 1.36
-    peer-advertise-ip string | 1.34 1.35 1.36
-    peer-advertise-port string | 1.34 1.35 1.36
-    peer-ca-file string | 1.34 1.35 1.36
-    permit-address-sharing bool | 1.34 1.35 1.36
-    permit-port-sharing bool | 1.34 1.35 1.36
-    profiling bool | 1.34 1.35 1.36
-    proxy-client-cert-file string | 1.34 1.35 1.36
-    proxy-client-key-file string | 1.34 1.35 1.36
-    request-timeout duration | 1.34 1.35 1.36
-    requestheader-allowed-names strings | 1.34 1.35 1.36
-    requestheader-client-ca-file string | 1.34 1.35 1.36
-    requestheader-extra-headers-prefix strings | 1.34 1.35 1.36
-    requestheader-group-headers strings | 1.34 1.35 1.36
-    requestheader-uid-headers strings | 1.34 1.35 1.36
-    requestheader-username-headers strings | 1.34 1.35 1.36
-    runtime-config string | 1.34 1.35 1.36
-    runtime-config-emulation-forward-compatible bool | 1.34 1.35 1.36
-    secure-port int | 1.34 1.35 1.36
-    service-account-extend-token-expiration bool | 1.34 1.35 1.36
-    service-account-issuer stringArray | 1.34 1.35 1.36
-    service-account-jwks-uri string | 1.34 1.35 1.36
-    service-account-key-file stringArray | 1.34 1.35 1.36
-    service-account-lookup bool | 1.34 1.35 1.36
-    service-account-max-token-expiration duration | 1.34 1.35 1.36
-    service-account-signing-endpoint string | 1.34 1.35 1.36
-    service-account-signing-key-file string | 1.34 1.35 1.36
-    service-cluster-ip-range string | 1.34 1.35 1.36
-    service-node-port-range portRange | 1.34 1.35 1.36
-    show-hidden-metrics-for-version string | 1.34 1.35 1.36
-    shutdown-delay-duration duration | 1.34 1.35 1.36
-    shutdown-send-retry-after bool | 1.34 1.35 1.36
-    shutdown-watch-termination-grace-period duration | 1.34 1.35 1.36
-    storage-backend string | 1.34 1.35 1.36
-    storage-initialization-timeout duration | 1.34 1.35 1.36
-    storage-media-type string application/json application/vnd.kubernetes.protobuf application/yaml | 1.34 1.35 1.36
-    strict-transport-security-directives strings | 1.34 1.35 1.36
-    tls-cert-file string | 1.34 1.35 1.36
-    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36
-    tls-curve-preferences int32Slice | 1.36
-    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36
-    tls-private-key-file string | 1.34 1.35 1.36
-    tls-sni-cert-key namedCertKey | 1.34 1.35 1.36
-    token-auth-file string | 1.34 1.35 1.36
-    tracing-config-file string | 1.34 1.35 1.36
-    v level | 1.34 1.35 1.36
-    version version | 1.34 1.35 1.36
-    vmodule vmodule | 1.34 1.35 1.36
-    watch-cache bool | 1.34 1.35 1.36
-    watch-cache-sizes strings | 1.34 1.35 1.36
+    enable-aggregator-routing bool | 1.34 1.35 1.36 1.37
+    enable-bootstrap-token-auth bool | 1.34 1.35 1.36 1.37
+    enable-garbage-collector bool | 1.34 1.35 1.36 1.37
+    enable-logs-handler bool | 1.34 1.35 1.36 1.37
+    enable-priority-and-fairness bool | 1.34 1.35 1.36 1.37
+    encryption-provider-config string | 1.34 1.35 1.36 1.37
+    encryption-provider-config-automatic-reload bool | 1.34 1.35 1.36 1.37
+    endpoint-reconciler-type string lease master-count none | 1.34 1.35 1.36 1.37
+    etcd-cafile string | 1.34 1.35 1.36 1.37
+    etcd-certfile string | 1.34 1.35 1.36 1.37
+    etcd-compaction-interval duration | 1.34 1.35 1.36 1.37
+    etcd-count-metric-poll-period duration | 1.34 1.35 1.36 1.37
+    etcd-db-metric-poll-interval duration | 1.34 1.35 1.36 1.37
+    etcd-healthcheck-timeout duration | 1.34 1.35 1.36 1.37
+    etcd-keyfile string | 1.34 1.35 1.36 1.37
+    etcd-prefix string | 1.34 1.35 1.36 1.37
+    etcd-readycheck-timeout duration | 1.34 1.35 1.36 1.37
+    etcd-servers strings | 1.34 1.35 1.36 1.37
+    etcd-servers-overrides strings | 1.34 1.35 1.36 1.37
+    event-ttl duration | 1.34 1.35 1.36 1.37
+    external-hostname string | 1.34 1.35 1.36 1.37
+    feature-gates gates | 1.34 1.35 1.36 1.37
+    goaway-chance float64 | 1.34 1.35 1.36 1.37
+    http2-max-streams-per-connection int | 1.34 1.35 1.36 1.37
+    kubelet-certificate-authority string | 1.34 1.35 1.36 1.37
+    kubelet-client-certificate string | 1.34 1.35 1.36 1.37
+    kubelet-client-key string | 1.34 1.35 1.36 1.37
+    kubelet-port uint | 1.34 1.35 1.36 1.37
+    kubelet-preferred-address-types strings | 1.34 1.35 1.36 1.37
+    kubelet-read-only-port uint | 1.34 1.35 1.36 1.37
+    kubelet-timeout duration | 1.34 1.35 1.36 1.37
+    kubernetes-service-node-port int | 1.34 1.35 1.36 1.37
+    lease-reuse-duration-seconds int | 1.34 1.35 1.36 1.37
+    livez-grace-period duration | 1.34 1.35 1.36 1.37
+    log-flush-frequency duration | 1.34 1.35 1.36 1.37
+    log-json-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-json-split-stream bool | 1.34 1.35 1.36 1.37
+    log-text-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-text-split-stream bool | 1.34 1.35 1.36 1.37
+    logging-format string | 1.34 1.35 1.36 1.37
+    max-connection-bytes-per-sec int | 1.34 1.35 1.36 1.37
+    max-mutating-requests-inflight int | 1.34 1.35 1.36 1.37
+    max-requests-inflight int | 1.34 1.35 1.36 1.37
+    min-compatibility-version strings | 1.34 1.35 1.36 1.37
+    min-request-timeout int | 1.34 1.35 1.36 1.37
+    oidc-ca-file string | 1.34 1.35 1.36 1.37
+    oidc-client-id string | 1.34 1.35 1.36 1.37
+    oidc-groups-claim string | 1.34 1.35 1.36 1.37
+    oidc-groups-prefix string | 1.34 1.35 1.36 1.37
+    oidc-issuer-url string | 1.34 1.35 1.36 1.37
+    oidc-required-claim onePair | 1.34 1.35 1.36 1.37
+    oidc-signing-algs strings | 1.34 1.35 1.36 1.37
+    oidc-username-claim string | 1.34 1.35 1.36 1.37
+    oidc-username-prefix string | 1.34 1.35 1.36 1.37
+    peer-advertise-ip string | 1.34 1.35 1.36 1.37
+    peer-advertise-port string | 1.34 1.35 1.36 1.37
+    peer-ca-file string | 1.34 1.35 1.36 1.37
+    permit-address-sharing bool | 1.34 1.35 1.36 1.37
+    permit-port-sharing bool | 1.34 1.35 1.36 1.37
+    profiling bool | 1.34 1.35 1.36 1.37
+    proxy-client-cert-file string | 1.34 1.35 1.36 1.37
+    proxy-client-key-file string | 1.34 1.35 1.36 1.37
+    request-timeout duration | 1.34 1.35 1.36 1.37
+    requestheader-allowed-names strings | 1.34 1.35 1.36 1.37
+    requestheader-client-ca-file string | 1.34 1.35 1.36 1.37
+    requestheader-extra-headers-prefix strings | 1.34 1.35 1.36 1.37
+    requestheader-group-headers strings | 1.34 1.35 1.36 1.37
+    requestheader-uid-headers strings | 1.34 1.35 1.36 1.37
+    requestheader-username-headers strings | 1.34 1.35 1.36 1.37
+    runtime-config string | 1.34 1.35 1.36 1.37
+    runtime-config-emulation-forward-compatible bool | 1.34 1.35 1.36 1.37
+    secure-port int | 1.34 1.35 1.36 1.37
+    service-account-extend-token-expiration bool | 1.34 1.35 1.36 1.37
+    service-account-issuer stringArray | 1.34 1.35 1.36 1.37
+    service-account-jwks-uri string | 1.34 1.35 1.36 1.37
+    service-account-key-file stringArray | 1.34 1.35 1.36 1.37
+    service-account-lookup bool | 1.34 1.35 1.36 1.37
+    service-account-max-token-expiration duration | 1.34 1.35 1.36 1.37
+    service-account-signing-endpoint string | 1.34 1.35 1.36 1.37
+    service-account-signing-key-file string | 1.34 1.35 1.36 1.37
+    service-cluster-ip-range string | 1.34 1.35 1.36 1.37
+    service-node-port-range portRange | 1.34 1.35 1.36 1.37
+    show-hidden-metrics-for-version string | 1.34 1.35 1.36 1.37
+    shutdown-delay-duration duration | 1.34 1.35 1.36 1.37
+    shutdown-send-retry-after bool | 1.34 1.35 1.36 1.37
+    shutdown-watch-termination-grace-period duration | 1.34 1.35 1.36 1.37
+    storage-backend string | 1.34 1.35 1.36 1.37
+    storage-initialization-timeout duration | 1.34 1.35 1.36 1.37
+    storage-media-type string application/json application/vnd.kubernetes.protobuf application/yaml | 1.34 1.35 1.36 1.37
+    strict-transport-security-directives strings | 1.34 1.35 1.36 1.37
+    tls-cert-file string | 1.34 1.35 1.36 1.37
+    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36 1.37
+    tls-curve-preferences int32Slice | 1.36 1.37
+    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36 1.37
+    tls-private-key-file string | 1.34 1.35 1.36 1.37
+    tls-sni-cert-key namedCertKey | 1.34 1.35 1.36 1.37
+    token-auth-file string | 1.34 1.35 1.36 1.37
+    tracing-config-file string | 1.34 1.35 1.36 1.37
+    v level | 1.34 1.35 1.36 1.37
+    version version | 1.34 1.35 1.36 1.37
+    vmodule vmodule | 1.34 1.35 1.36 1.37
+    watch-cache bool | 1.34 1.35 1.36 1.37
+    watch-cache-sizes strings | 1.34 1.35 1.36 1.37
   `,
   'flag kube-controller-manager': `
-    allocate-node-cidrs bool | 1.34 1.35 1.36
-    allow-metric-labels stringToString | 1.34 1.35 1.36
-    allow-metric-labels-manifest string | 1.34 1.35 1.36
-    allow-untagged-cloud bool | 1.34 1.35 1.36
-    attach-detach-reconcile-sync-period duration | 1.34 1.35 1.36
-    authentication-kubeconfig string | 1.34 1.35 1.36
-    authentication-skip-lookup bool | 1.34 1.35 1.36
-    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36
-    authentication-tolerate-lookup-failure bool | 1.34 1.35 1.36
-    authorization-always-allow-paths strings | 1.34 1.35 1.36
-    authorization-kubeconfig string | 1.34 1.35 1.36
-    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36
-    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36
-    bind-address ip | 1.34 1.35 1.36
-    cert-dir string | 1.34 1.35 1.36
-    cidr-allocator-type string | 1.34 1.35 1.36
-    client-ca-file string | 1.34 1.35 1.36
-    cloud-config string | 1.34 1.35 1.36
-    cloud-provider string | 1.34 1.35 1.36
-    cluster-cidr string | 1.34 1.35 1.36
-    cluster-name string | 1.34 1.35 1.36
-    cluster-signing-cert-file string | 1.34 1.35 1.36
-    cluster-signing-duration duration | 1.34 1.35 1.36
-    cluster-signing-key-file string | 1.34 1.35 1.36
-    cluster-signing-kube-apiserver-client-cert-file string | 1.34 1.35 1.36
-    cluster-signing-kube-apiserver-client-key-file string | 1.34 1.35 1.36
-    cluster-signing-kubelet-client-cert-file string | 1.34 1.35 1.36
-    cluster-signing-kubelet-client-key-file string | 1.34 1.35 1.36
-    cluster-signing-kubelet-serving-cert-file string | 1.34 1.35 1.36
-    cluster-signing-kubelet-serving-key-file string | 1.34 1.35 1.36
-    cluster-signing-legacy-unknown-cert-file string | 1.34 1.35 1.36
-    cluster-signing-legacy-unknown-key-file string | 1.34 1.35 1.36
-    concurrent-cron-job-syncs int32 | 1.34 1.35 1.36
-    concurrent-daemonset-syncs int32 | 1.34 1.35 1.36
-    concurrent-deployment-syncs int32 | 1.34 1.35 1.36
-    concurrent-device-taint-eviction-syncs int32 | 1.35 1.36
-    concurrent-endpoint-syncs int32 | 1.34 1.35 1.36
-    concurrent-ephemeralvolume-syncs int32 | 1.34 1.35 1.36
-    concurrent-gc-syncs int32 | 1.34 1.35 1.36
-    concurrent-horizontal-pod-autoscaler-syncs int32 | 1.34 1.35 1.36
-    concurrent-job-syncs int32 | 1.34 1.35 1.36
-    concurrent-namespace-syncs int32 | 1.34 1.35 1.36
-    concurrent-rc-syncs int32 | 1.34 1.35 1.36
-    concurrent-replicaset-syncs int32 | 1.34 1.35 1.36
-    concurrent-resource-quota-syncs int32 | 1.34 1.35 1.36
-    concurrent-resourceclaim-syncs int32 | 1.36
-    concurrent-service-endpoint-syncs int32 | 1.34 1.35 1.36
+    allocate-node-cidrs bool | 1.34 1.35 1.36 1.37
+    allow-metric-labels stringToString | 1.34 1.35 1.36 1.37
+    allow-metric-labels-manifest string | 1.34 1.35 1.36 1.37
+    allow-untagged-cloud bool | 1.34 1.35 1.36 1.37
+    attach-detach-reconcile-sync-period duration | 1.34 1.35 1.36 1.37
+    authentication-kubeconfig string | 1.34 1.35 1.36 1.37
+    authentication-skip-lookup bool | 1.34 1.35 1.36 1.37
+    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36 1.37
+    authentication-tolerate-lookup-failure bool | 1.34 1.35 1.36 1.37
+    authorization-always-allow-paths strings | 1.34 1.35 1.36 1.37
+    authorization-kubeconfig string | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36 1.37
+    bind-address ip | 1.34 1.35 1.36 1.37
+    cert-dir string | 1.34 1.35 1.36 1.37
+    cidr-allocator-type string | 1.34 1.35 1.36 1.37
+    client-ca-file string | 1.34 1.35 1.36 1.37
+    cloud-config string | 1.34 1.35 1.36 1.37
+    cloud-provider string | 1.34 1.35 1.36 1.37
+    cluster-cidr string | 1.34 1.35 1.36 1.37
+    cluster-name string | 1.34 1.35 1.36 1.37
+    cluster-signing-cert-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-duration duration | 1.34 1.35 1.36 1.37
+    cluster-signing-key-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-kube-apiserver-client-cert-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-kube-apiserver-client-key-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-kubelet-client-cert-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-kubelet-client-key-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-kubelet-serving-cert-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-kubelet-serving-key-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-legacy-unknown-cert-file string | 1.34 1.35 1.36 1.37
+    cluster-signing-legacy-unknown-key-file string | 1.34 1.35 1.36 1.37
+    concurrent-cron-job-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-daemonset-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-deployment-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-device-taint-eviction-syncs int32 | 1.35 1.36 1.37
+    concurrent-disruption-syncs int32 | 1.37
+    concurrent-endpoint-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-ephemeralvolume-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-gc-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-horizontal-pod-autoscaler-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-job-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-namespace-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-rc-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-replicaset-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-resource-quota-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-resourceclaim-syncs int32 | 1.36 1.37
+    concurrent-service-endpoint-syncs int32 | 1.34 1.35 1.36 1.37
     concurrent-service-syncs int32 | 1.34 1.35 1.36
-    concurrent-serviceaccount-token-syncs int32 | 1.34 1.35 1.36
-    concurrent-statefulset-syncs int32 | 1.34 1.35 1.36
-    concurrent-ttl-after-finished-syncs int32 | 1.34 1.35 1.36
-    concurrent-validating-admission-policy-status-syncs int32 | 1.34 1.35 1.36
-    configure-cloud-routes bool | 1.34 1.35 1.36
-    contention-profiling bool | 1.34 1.35 1.36
-    controller-shutdown-timeout duration | 1.35 1.36
-    controller-start-interval duration | 1.34 1.35 1.36
-    controllers strings | 1.34 1.35 1.36
-    disable-attach-detach-reconcile-sync bool | 1.34 1.35 1.36
-    disable-force-detach-on-timeout bool | 1.34 1.35 1.36
-    disable-http2-serving bool | 1.34 1.35 1.36
-    disabled-metrics strings | 1.34 1.35 1.36
-    emulated-version strings | 1.34 1.35 1.36
-    enable-dynamic-provisioning bool | 1.34 1.35 1.36
-    enable-garbage-collector bool | 1.34 1.35 1.36
-    enable-hostpath-provisioner bool | 1.34 1.35 1.36
-    enable-leader-migration bool | 1.34 1.35 1.36
-    endpoint-updates-batch-period duration | 1.34 1.35 1.36
-    endpointslice-updates-batch-period duration | 1.34 1.35 1.36
-    external-cloud-volume-plugin string | 1.34 1.35 1.36
-    feature-gates gates | 1.34 1.35 1.36
-    flex-volume-plugin-dir string | 1.34 1.35 1.36
-    horizontal-pod-autoscaler-cpu-initialization-period duration | 1.34 1.35 1.36
-    horizontal-pod-autoscaler-downscale-stabilization duration | 1.34 1.35 1.36
-    horizontal-pod-autoscaler-initial-readiness-delay duration | 1.34 1.35 1.36
-    horizontal-pod-autoscaler-sync-period duration | 1.34 1.35 1.36
-    horizontal-pod-autoscaler-tolerance float64 | 1.34 1.35 1.36
-    http2-max-streams-per-connection int | 1.34 1.35 1.36
-    kube-api-burst int32 | 1.34 1.35 1.36
-    kube-api-content-type string | 1.34 1.35 1.36
-    kube-api-qps float64 | 1.34 1.35 1.36
-    kubeconfig string | 1.34 1.35 1.36
-    large-cluster-size-threshold int32 | 1.34 1.35 1.36
-    leader-elect bool | 1.34 1.35 1.36
-    leader-elect-lease-duration duration | 1.34 1.35 1.36
-    leader-elect-renew-deadline duration | 1.34 1.35 1.36
-    leader-elect-resource-lock string leases | 1.34 1.35 1.36
-    leader-elect-resource-name string | 1.34 1.35 1.36
-    leader-elect-resource-namespace string | 1.34 1.35 1.36
-    leader-elect-retry-period duration | 1.34 1.35 1.36
-    leader-migration-config string | 1.34 1.35 1.36
-    legacy-service-account-token-clean-up-period duration | 1.34 1.35 1.36
-    log-flush-frequency duration | 1.34 1.35 1.36
-    log-json-info-buffer-size quantity | 1.34 1.35 1.36
-    log-json-split-stream bool | 1.34 1.35 1.36
-    log-text-info-buffer-size quantity | 1.34 1.35 1.36
-    log-text-split-stream bool | 1.34 1.35 1.36
-    logging-format string | 1.34 1.35 1.36
-    master string | 1.34 1.35 1.36
-    max-endpoints-per-slice int32 | 1.34 1.35 1.36
-    min-compatibility-version strings | 1.34 1.35 1.36
-    min-resync-period duration | 1.34 1.35 1.36
-    mirroring-concurrent-service-endpoint-syncs int32 | 1.34 1.35 1.36
-    mirroring-endpointslice-updates-batch-period duration | 1.34 1.35 1.36
-    mirroring-max-endpoints-per-subset int32 | 1.34 1.35 1.36
-    namespace-sync-period duration | 1.34 1.35 1.36
-    node-cidr-mask-size int32 | 1.34 1.35 1.36
-    node-cidr-mask-size-ipv4 int32 | 1.34 1.35 1.36
-    node-cidr-mask-size-ipv6 int32 | 1.34 1.35 1.36
-    node-eviction-rate float64 | 1.34 1.35 1.36
-    node-monitor-grace-period duration | 1.34 1.35 1.36
-    node-monitor-period duration | 1.34 1.35 1.36
-    node-startup-grace-period duration | 1.34 1.35 1.36
-    node-sync-period duration | 1.34 1.35 1.36
-    permit-address-sharing bool | 1.34 1.35 1.36
-    permit-port-sharing bool | 1.34 1.35 1.36
-    profiling bool | 1.34 1.35 1.36
-    pv-recycler-increment-timeout-nfs int32 | 1.34 1.35 1.36
-    pv-recycler-minimum-timeout-hostpath int32 | 1.34 1.35 1.36
-    pv-recycler-minimum-timeout-nfs int32 | 1.34 1.35 1.36
-    pv-recycler-pod-template-filepath-hostpath string | 1.34 1.35 1.36
-    pv-recycler-pod-template-filepath-nfs string | 1.34 1.35 1.36
-    pv-recycler-timeout-increment-hostpath int32 | 1.34 1.35 1.36
-    pvclaimbinder-sync-period duration | 1.34 1.35 1.36
-    requestheader-allowed-names strings | 1.34 1.35 1.36
-    requestheader-client-ca-file string | 1.34 1.35 1.36
-    requestheader-extra-headers-prefix strings | 1.34 1.35 1.36
-    requestheader-group-headers strings | 1.34 1.35 1.36
-    requestheader-uid-headers strings | 1.34 1.35 1.36
-    requestheader-username-headers strings | 1.34 1.35 1.36
-    resource-quota-sync-period duration | 1.34 1.35 1.36
-    root-ca-file string | 1.34 1.35 1.36
-    route-reconciliation-period duration | 1.34 1.35 1.36
-    secondary-node-eviction-rate float64 | 1.34 1.35 1.36
-    secure-port int | 1.34 1.35 1.36
-    service-account-private-key-file string | 1.34 1.35 1.36
-    service-cluster-ip-range string | 1.34 1.35 1.36
-    show-hidden-metrics-for-version string | 1.34 1.35 1.36
-    terminated-pod-gc-threshold int32 | 1.34 1.35 1.36
-    tls-cert-file string | 1.34 1.35 1.36
-    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36
-    tls-curve-preferences int32Slice | 1.36
-    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36
-    tls-private-key-file string | 1.34 1.35 1.36
-    tls-sni-cert-key namedCertKey | 1.34 1.35 1.36
-    unhealthy-zone-threshold float64 | 1.34 1.35 1.36
-    use-service-account-credentials bool | 1.34 1.35 1.36
-    v level | 1.34 1.35 1.36
-    version version | 1.34 1.35 1.36
-    vmodule vmodule | 1.34 1.35 1.36
+    concurrent-serviceaccount-token-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-statefulset-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-ttl-after-finished-syncs int32 | 1.34 1.35 1.36 1.37
+    concurrent-validating-admission-policy-status-syncs int32 | 1.34 1.35 1.36 1.37
+    configure-cloud-routes bool | 1.34 1.35 1.36 1.37
+    contention-profiling bool | 1.34 1.35 1.36 1.37
+    controller-shutdown-timeout duration | 1.35 1.36 1.37
+    controller-start-interval duration | 1.34 1.35 1.36 1.37
+    controllers strings | 1.34 1.35 1.36 1.37
+    disable-attach-detach-reconcile-sync bool | 1.34 1.35 1.36 1.37
+    disable-force-detach-on-timeout bool | 1.34 1.35 1.36 1.37
+    disable-http2-serving bool | 1.34 1.35 1.36 1.37
+    disabled-metrics strings | 1.34 1.35 1.36 1.37
+    emulated-version strings | 1.34 1.35 1.36 1.37
+    enable-dynamic-provisioning bool | 1.34 1.35 1.36 1.37
+    enable-garbage-collector bool | 1.34 1.35 1.36 1.37
+    enable-hostpath-provisioner bool | 1.34 1.35 1.36 1.37
+    enable-leader-migration bool | 1.34 1.35 1.36 1.37
+    endpoint-updates-batch-period duration | 1.34 1.35 1.36 1.37
+    endpointslice-updates-batch-period duration | 1.34 1.35 1.36 1.37
+    external-cloud-volume-plugin string | 1.34 1.35 1.36 1.37
+    feature-gates gates | 1.34 1.35 1.36 1.37
+    flex-volume-plugin-dir string | 1.34 1.35 1.36 1.37
+    horizontal-pod-autoscaler-cpu-initialization-period duration | 1.34 1.35 1.36 1.37
+    horizontal-pod-autoscaler-downscale-stabilization duration | 1.34 1.35 1.36 1.37
+    horizontal-pod-autoscaler-initial-readiness-delay duration | 1.34 1.35 1.36 1.37
+    horizontal-pod-autoscaler-sync-period duration | 1.34 1.35 1.36 1.37
+    horizontal-pod-autoscaler-tolerance float64 | 1.34 1.35 1.36 1.37
+    http2-max-streams-per-connection int | 1.34 1.35 1.36 1.37
+    kube-api-burst int32 | 1.34 1.35 1.36 1.37
+    kube-api-content-type string | 1.34 1.35 1.36 1.37
+    kube-api-qps float64 | 1.34 1.35 1.36 1.37
+    kubeconfig string | 1.34 1.35 1.36 1.37
+    large-cluster-size-threshold int32 | 1.34 1.35 1.36 1.37
+    leader-elect bool | 1.34 1.35 1.36 1.37
+    leader-elect-lease-duration duration | 1.34 1.35 1.36 1.37
+    leader-elect-renew-deadline duration | 1.34 1.35 1.36 1.37
+    leader-elect-resource-lock string leases | 1.34 1.35 1.36 1.37
+    leader-elect-resource-name string | 1.34 1.35 1.36 1.37
+    leader-elect-resource-namespace string | 1.34 1.35 1.36 1.37
+    leader-elect-retry-period duration | 1.34 1.35 1.36 1.37
+    leader-migration-config string | 1.34 1.35 1.36 1.37
+    legacy-service-account-token-clean-up-period duration | 1.34 1.35 1.36 1.37
+    log-flush-frequency duration | 1.34 1.35 1.36 1.37
+    log-json-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-json-split-stream bool | 1.34 1.35 1.36 1.37
+    log-text-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-text-split-stream bool | 1.34 1.35 1.36 1.37
+    logging-format string | 1.34 1.35 1.36 1.37
+    master string | 1.34 1.35 1.36 1.37
+    max-endpoints-per-slice int32 | 1.34 1.35 1.36 1.37
+    min-compatibility-version strings | 1.34 1.35 1.36 1.37
+    min-resync-period duration | 1.34 1.35 1.36 1.37
+    mirroring-concurrent-service-endpoint-syncs int32 | 1.34 1.35 1.36 1.37
+    mirroring-endpointslice-updates-batch-period duration | 1.34 1.35 1.36 1.37
+    mirroring-max-endpoints-per-subset int32 | 1.34 1.35 1.36 1.37
+    namespace-sync-period duration | 1.34 1.35 1.36 1.37
+    node-cidr-mask-size int32 | 1.34 1.35 1.36 1.37
+    node-cidr-mask-size-ipv4 int32 | 1.34 1.35 1.36 1.37
+    node-cidr-mask-size-ipv6 int32 | 1.34 1.35 1.36 1.37
+    node-eviction-rate float64 | 1.34 1.35 1.36 1.37
+    node-monitor-grace-period duration | 1.34 1.35 1.36 1.37
+    node-monitor-period duration | 1.34 1.35 1.36 1.37
+    node-startup-grace-period duration | 1.34 1.35 1.36 1.37
+    node-sync-period duration | 1.34 1.35 1.36 1.37
+    permit-address-sharing bool | 1.34 1.35 1.36 1.37
+    permit-port-sharing bool | 1.34 1.35 1.36 1.37
+    profiling bool | 1.34 1.35 1.36 1.37
+    pv-recycler-increment-timeout-nfs int32 | 1.34 1.35 1.36 1.37
+    pv-recycler-minimum-timeout-hostpath int32 | 1.34 1.35 1.36 1.37
+    pv-recycler-minimum-timeout-nfs int32 | 1.34 1.35 1.36 1.37
+    pv-recycler-pod-template-filepath-hostpath string | 1.34 1.35 1.36 1.37
+    pv-recycler-pod-template-filepath-nfs string | 1.34 1.35 1.36 1.37
+    pv-recycler-timeout-increment-hostpath int32 | 1.34 1.35 1.36 1.37
+    pvclaimbinder-sync-period duration | 1.34 1.35 1.36 1.37
+    requestheader-allowed-names strings | 1.34 1.35 1.36 1.37
+    requestheader-client-ca-file string | 1.34 1.35 1.36 1.37
+    requestheader-extra-headers-prefix strings | 1.34 1.35 1.36 1.37
+    requestheader-group-headers strings | 1.34 1.35 1.36 1.37
+    requestheader-uid-headers strings | 1.34 1.35 1.36 1.37
+    requestheader-username-headers strings | 1.34 1.35 1.36 1.37
+    resource-quota-sync-period duration | 1.34 1.35 1.36 1.37
+    root-ca-file string | 1.34 1.35 1.36 1.37
+    route-reconciliation-period duration | 1.34 1.35 1.36 1.37
+    secondary-node-eviction-rate float64 | 1.34 1.35 1.36 1.37
+    secure-port int | 1.34 1.35 1.36 1.37
+    service-account-private-key-file string | 1.34 1.35 1.36 1.37
+    service-cluster-ip-range string | 1.34 1.35 1.36 1.37
+    show-hidden-metrics-for-version string | 1.34 1.35 1.36 1.37
+    terminated-pod-gc-threshold int32 | 1.34 1.35 1.36 1.37
+    tls-cert-file string | 1.34 1.35 1.36 1.37
+    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36 1.37
+    tls-curve-preferences int32Slice | 1.36 1.37
+    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36 1.37
+    tls-private-key-file string | 1.34 1.35 1.36 1.37
+    tls-sni-cert-key namedCertKey | 1.34 1.35 1.36 1.37
+    unhealthy-zone-threshold float64 | 1.34 1.35 1.36 1.37
+    use-service-account-credentials bool | 1.34 1.35 1.36 1.37
+    v level | 1.34 1.35 1.36 1.37
+    version version | 1.34 1.35 1.36 1.37
+    vmodule vmodule | 1.34 1.35 1.36 1.37
   `,
   'flag kube-proxy': `
-    bind-address ip | 1.34 1.35 1.36
-    bind-address-hard-fail bool | 1.34 1.35 1.36
-    boot-id-file string | 1.34 1.35 1.36
-    cleanup bool | 1.34 1.35 1.36
-    cluster-cidr string | 1.34 1.35 1.36
-    config string | 1.34 1.35 1.36
-    config-sync-period duration | 1.34 1.35 1.36
-    conntrack-max-per-core int32 | 1.34 1.35 1.36
-    conntrack-min int32 | 1.34 1.35 1.36
-    conntrack-tcp-be-liberal bool | 1.34 1.35 1.36
-    conntrack-tcp-timeout-close-wait duration | 1.34 1.35 1.36
-    conntrack-tcp-timeout-established duration | 1.34 1.35 1.36
-    conntrack-udp-timeout duration | 1.34 1.35 1.36
-    conntrack-udp-timeout-stream duration | 1.34 1.35 1.36
-    detect-local-mode LocalMode | 1.34 1.35 1.36
-    feature-gates gates | 1.34 1.35 1.36
-    healthz-bind-address ipport | 1.34 1.35 1.36
-    hostname-override string | 1.34 1.35 1.36
-    init-only bool | 1.34 1.35 1.36
-    iptables-localhost-nodeports bool | 1.34 1.35 1.36
-    iptables-masquerade-bit int32 | 1.34 1.35 1.36
-    iptables-min-sync-period duration | 1.34 1.35 1.36
-    iptables-sync-period duration | 1.34 1.35 1.36
-    ipvs-exclude-cidrs strings | 1.34 1.35 1.36
-    ipvs-min-sync-period duration | 1.34 1.35 1.36
-    ipvs-scheduler string | 1.34 1.35 1.36
-    ipvs-strict-arp bool | 1.34 1.35 1.36
-    ipvs-sync-period duration | 1.34 1.35 1.36
-    ipvs-tcp-timeout duration | 1.34 1.35 1.36
-    ipvs-tcpfin-timeout duration | 1.34 1.35 1.36
-    ipvs-udp-timeout duration | 1.34 1.35 1.36
-    kube-api-burst int32 | 1.34 1.35 1.36
-    kube-api-content-type string | 1.34 1.35 1.36
-    kube-api-qps float64 | 1.34 1.35 1.36
-    kubeconfig string | 1.34 1.35 1.36
-    log-flush-frequency duration | 1.34 1.35 1.36
-    log-json-info-buffer-size quantity | 1.34 1.35 1.36
-    log-json-split-stream bool | 1.34 1.35 1.36
-    log-text-info-buffer-size quantity | 1.34 1.35 1.36
-    log-text-split-stream bool | 1.34 1.35 1.36
-    logging-format string | 1.34 1.35 1.36
-    machine-id-file string | 1.34 1.35 1.36
-    masquerade-all bool | 1.34 1.35 1.36
-    master string | 1.34 1.35 1.36
-    metrics-bind-address ipport | 1.34 1.35 1.36
-    nodeport-addresses strings | 1.34 1.35 1.36
-    oom-score-adj int32 | 1.34 1.35 1.36
-    pod-bridge-interface string | 1.34 1.35 1.36
-    pod-interface-name-prefix string | 1.34 1.35 1.36
-    profiling bool | 1.34 1.35 1.36
-    proxy-mode ProxyMode | 1.34 1.35 1.36
-    show-hidden-metrics-for-version string | 1.34 1.35 1.36
-    v level | 1.35 1.36
-    version version | 1.34 1.35 1.36
-    vmodule vmodule | 1.34 1.35 1.36
-    write-config-to string | 1.34 1.35 1.36
+    bind-address ip | 1.34 1.35 1.36 1.37
+    bind-address-hard-fail bool | 1.34 1.35 1.36 1.37
+    boot-id-file string | 1.34 1.35 1.36 1.37
+    cleanup bool | 1.34 1.35 1.36 1.37
+    cluster-cidr string | 1.34 1.35 1.36 1.37
+    config string | 1.34 1.35 1.36 1.37
+    config-sync-period duration | 1.34 1.35 1.36 1.37
+    conntrack-max-per-core int32 | 1.34 1.35 1.36 1.37
+    conntrack-min int32 | 1.34 1.35 1.36 1.37
+    conntrack-tcp-be-liberal bool | 1.34 1.35 1.36 1.37
+    conntrack-tcp-timeout-close-wait duration | 1.34 1.35 1.36 1.37
+    conntrack-tcp-timeout-established duration | 1.34 1.35 1.36 1.37
+    conntrack-udp-timeout duration | 1.34 1.35 1.36 1.37
+    conntrack-udp-timeout-stream duration | 1.34 1.35 1.36 1.37
+    detect-local-mode LocalMode | 1.34 1.35 1.36 1.37
+    feature-gates gates | 1.34 1.35 1.36 1.37
+    healthz-bind-address ipport | 1.34 1.35 1.36 1.37
+    hostname-override string | 1.34 1.35 1.36 1.37
+    init-only bool | 1.34 1.35 1.36 1.37
+    iptables-localhost-nodeports bool | 1.34 1.35 1.36 1.37
+    iptables-masquerade-bit int32 | 1.34 1.35 1.36 1.37
+    iptables-min-sync-period duration | 1.34 1.35 1.36 1.37
+    iptables-sync-period duration | 1.34 1.35 1.36 1.37
+    ipvs-exclude-cidrs strings | 1.34 1.35 1.36 1.37
+    ipvs-min-sync-period duration | 1.34 1.35 1.36 1.37
+    ipvs-scheduler string | 1.34 1.35 1.36 1.37
+    ipvs-strict-arp bool | 1.34 1.35 1.36 1.37
+    ipvs-sync-period duration | 1.34 1.35 1.36 1.37
+    ipvs-tcp-timeout duration | 1.34 1.35 1.36 1.37
+    ipvs-tcpfin-timeout duration | 1.34 1.35 1.36 1.37
+    ipvs-udp-timeout duration | 1.34 1.35 1.36 1.37
+    kube-api-burst int32 | 1.34 1.35 1.36 1.37
+    kube-api-content-type string | 1.34 1.35 1.36 1.37
+    kube-api-qps float64 | 1.34 1.35 1.36 1.37
+    kubeconfig string | 1.34 1.35 1.36 1.37
+    log-flush-frequency duration | 1.34 1.35 1.36 1.37
+    log-json-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-json-split-stream bool | 1.34 1.35 1.36 1.37
+    log-text-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-text-split-stream bool | 1.34 1.35 1.36 1.37
+    logging-format string | 1.34 1.35 1.36 1.37
+    machine-id-file string | 1.34 1.35 1.36 1.37
+    masquerade-all bool | 1.34 1.35 1.36 1.37
+    master string | 1.34 1.35 1.36 1.37
+    metrics-bind-address ipport | 1.34 1.35 1.36 1.37
+    nodeport-addresses strings | 1.34 1.35 1.36 1.37
+    oom-score-adj int32 | 1.34 1.35 1.36 1.37
+    pod-bridge-interface string | 1.34 1.35 1.36 1.37
+    pod-interface-name-prefix string | 1.34 1.35 1.36 1.37
+    profiling bool | 1.34 1.35 1.36 1.37
+    proxy-mode ProxyMode | 1.34 1.35 1.36 1.37
+    show-hidden-metrics-for-version string | 1.34 1.35 1.36 1.37
+    v level | 1.35 1.36 1.37
+    version version | 1.34 1.35 1.36 1.37
+    vmodule vmodule | 1.34 1.35 1.36 1.37
+    write-config-to string | 1.34 1.35 1.36 1.37
   `,
   'flag kube-scheduler': `
-    allow-metric-labels stringToString | 1.34 1.35 1.36
-    allow-metric-labels-manifest string | 1.34 1.35 1.36
-    authentication-kubeconfig string | 1.34 1.35 1.36
-    authentication-skip-lookup bool | 1.34 1.35 1.36
-    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36
-    authentication-tolerate-lookup-failure bool | 1.34 1.35 1.36
-    authorization-always-allow-paths strings | 1.34 1.35 1.36
-    authorization-kubeconfig string | 1.34 1.35 1.36
-    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36
-    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36
-    bind-address ip | 1.34 1.35 1.36
-    cert-dir string | 1.34 1.35 1.36
-    client-ca-file string | 1.34 1.35 1.36
-    config string | 1.34 1.35 1.36
-    contention-profiling bool | 1.34 1.35 1.36
-    disable-http2-serving bool | 1.34 1.35 1.36
-    disabled-metrics strings | 1.34 1.35 1.36
-    emulated-version strings | 1.34 1.35 1.36
-    feature-gates gates | 1.34 1.35 1.36
-    http2-max-streams-per-connection int | 1.34 1.35 1.36
-    kube-api-burst int32 | 1.34 1.35 1.36
-    kube-api-content-type string | 1.34 1.35 1.36
-    kube-api-qps float64 | 1.34 1.35 1.36
-    kubeconfig string | 1.34 1.35 1.36
-    leader-elect bool | 1.34 1.35 1.36
-    leader-elect-lease-duration duration | 1.34 1.35 1.36
-    leader-elect-renew-deadline duration | 1.34 1.35 1.36
-    leader-elect-resource-lock string leases | 1.34 1.35 1.36
-    leader-elect-resource-name string | 1.34 1.35 1.36
-    leader-elect-resource-namespace string | 1.34 1.35 1.36
-    leader-elect-retry-period duration | 1.34 1.35 1.36
-    log-flush-frequency duration | 1.34 1.35 1.36
-    log-json-info-buffer-size quantity | 1.34 1.35 1.36
-    log-json-split-stream bool | 1.34 1.35 1.36
-    log-text-info-buffer-size quantity | 1.34 1.35 1.36
-    log-text-split-stream bool | 1.34 1.35 1.36
-    logging-format string | 1.34 1.35 1.36
-    master string | 1.34 1.35 1.36
-    min-compatibility-version strings | 1.34 1.35 1.36
-    permit-address-sharing bool | 1.34 1.35 1.36
-    permit-port-sharing bool | 1.34 1.35 1.36
-    pod-max-in-unschedulable-pods-duration duration | 1.34 1.35 1.36
-    profiling bool | 1.34 1.35 1.36
-    requestheader-allowed-names strings | 1.34 1.35 1.36
-    requestheader-client-ca-file string | 1.34 1.35 1.36
-    requestheader-extra-headers-prefix strings | 1.34 1.35 1.36
-    requestheader-group-headers strings | 1.34 1.35 1.36
-    requestheader-uid-headers strings | 1.34 1.35 1.36
-    requestheader-username-headers strings | 1.34 1.35 1.36
-    secure-port int | 1.34 1.35 1.36
-    show-hidden-metrics-for-version string | 1.34 1.35 1.36
-    tls-cert-file string | 1.34 1.35 1.36
-    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36
-    tls-curve-preferences int32Slice | 1.36
-    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36
-    tls-private-key-file string | 1.34 1.35 1.36
-    tls-sni-cert-key namedCertKey | 1.34 1.35 1.36
-    v level | 1.34 1.35 1.36
-    version version | 1.34 1.35 1.36
-    vmodule vmodule | 1.34 1.35 1.36
-    write-config-to string | 1.34 1.35 1.36
+    allow-metric-labels stringToString | 1.34 1.35 1.36 1.37
+    allow-metric-labels-manifest string | 1.34 1.35 1.36 1.37
+    authentication-kubeconfig string | 1.34 1.35 1.36 1.37
+    authentication-skip-lookup bool | 1.34 1.35 1.36 1.37
+    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36 1.37
+    authentication-tolerate-lookup-failure bool | 1.34 1.35 1.36 1.37
+    authorization-always-allow-paths strings | 1.34 1.35 1.36 1.37
+    authorization-kubeconfig string | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36 1.37
+    bind-address ip | 1.34 1.35 1.36 1.37
+    cert-dir string | 1.34 1.35 1.36 1.37
+    client-ca-file string | 1.34 1.35 1.36 1.37
+    config string | 1.34 1.35 1.36 1.37
+    contention-profiling bool | 1.34 1.35 1.36 1.37
+    disable-http2-serving bool | 1.34 1.35 1.36 1.37
+    disabled-metrics strings | 1.34 1.35 1.36 1.37
+    emulated-version strings | 1.34 1.35 1.36 1.37
+    feature-gates gates | 1.34 1.35 1.36 1.37
+    http2-max-streams-per-connection int | 1.34 1.35 1.36 1.37
+    kube-api-burst int32 | 1.34 1.35 1.36 1.37
+    kube-api-content-type string | 1.34 1.35 1.36 1.37
+    kube-api-qps float64 | 1.34 1.35 1.36 1.37
+    kubeconfig string | 1.34 1.35 1.36 1.37
+    leader-elect bool | 1.34 1.35 1.36 1.37
+    leader-elect-lease-duration duration | 1.34 1.35 1.36 1.37
+    leader-elect-renew-deadline duration | 1.34 1.35 1.36 1.37
+    leader-elect-resource-lock string leases | 1.34 1.35 1.36 1.37
+    leader-elect-resource-name string | 1.34 1.35 1.36 1.37
+    leader-elect-resource-namespace string | 1.34 1.35 1.36 1.37
+    leader-elect-retry-period duration | 1.34 1.35 1.36 1.37
+    log-flush-frequency duration | 1.34 1.35 1.36 1.37
+    log-json-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-json-split-stream bool | 1.34 1.35 1.36 1.37
+    log-text-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-text-split-stream bool | 1.34 1.35 1.36 1.37
+    logging-format string | 1.34 1.35 1.36 1.37
+    master string | 1.34 1.35 1.36 1.37
+    min-compatibility-version strings | 1.34 1.35 1.36 1.37
+    permit-address-sharing bool | 1.34 1.35 1.36 1.37
+    permit-port-sharing bool | 1.34 1.35 1.36 1.37
+    pod-max-in-unschedulable-pods-duration duration | 1.34 1.35 1.36 1.37
+    profiling bool | 1.34 1.35 1.36 1.37
+    requestheader-allowed-names strings | 1.34 1.35 1.36 1.37
+    requestheader-client-ca-file string | 1.34 1.35 1.36 1.37
+    requestheader-extra-headers-prefix strings | 1.34 1.35 1.36 1.37
+    requestheader-group-headers strings | 1.34 1.35 1.36 1.37
+    requestheader-uid-headers strings | 1.34 1.35 1.36 1.37
+    requestheader-username-headers strings | 1.34 1.35 1.36 1.37
+    secure-port int | 1.34 1.35 1.36 1.37
+    show-hidden-metrics-for-version string | 1.34 1.35 1.36 1.37
+    tls-cert-file string | 1.34 1.35 1.36 1.37
+    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36 1.37
+    tls-curve-preferences int32Slice | 1.36 1.37
+    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36 1.37
+    tls-private-key-file string | 1.34 1.35 1.36 1.37
+    tls-sni-cert-key namedCertKey | 1.34 1.35 1.36 1.37
+    v level | 1.34 1.35 1.36 1.37
+    version version | 1.34 1.35 1.36 1.37
+    vmodule vmodule | 1.34 1.35 1.36 1.37
+    write-config-to string | 1.34 1.35 1.36 1.37
   `,
   'flag kubelet': `
-    address ip | 1.34 1.35 1.36
-    allowed-unsafe-sysctls strings | 1.34 1.35 1.36
-    anonymous-auth bool | 1.34 1.35 1.36
+    address ip | 1.34 1.35 1.36 1.37
+    allowed-unsafe-sysctls strings | 1.34 1.35 1.36 1.37
+    anonymous-auth bool | 1.34 1.35 1.36 1.37
     application-metrics-count-limit int | 1.34 1.35 1.36
-    authentication-token-webhook bool | 1.34 1.35 1.36
-    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36
-    authorization-mode string AlwaysAllow Webhook | 1.34 1.35 1.36
-    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36
-    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36
+    authentication-token-webhook bool | 1.34 1.35 1.36 1.37
+    authentication-token-webhook-cache-ttl duration | 1.34 1.35 1.36 1.37
+    authorization-mode string AlwaysAllow Webhook | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-authorized-ttl duration | 1.34 1.35 1.36 1.37
+    authorization-webhook-cache-unauthorized-ttl duration | 1.34 1.35 1.36 1.37
     boot-id-file string | 1.34 1.35 1.36
-    bootstrap-kubeconfig string | 1.34 1.35 1.36
-    cert-dir string | 1.34 1.35 1.36
-    cgroup-driver string cgroupfs systemd | 1.34 1.35 1.36
-    cgroup-root string | 1.34 1.35 1.36
-    cgroups-per-qos bool | 1.34 1.35 1.36
-    client-ca-file string | 1.34 1.35 1.36
-    cloud-provider string | 1.34 1.35 1.36
-    cluster-dns strings | 1.34 1.35 1.36
-    cluster-domain string | 1.34 1.35 1.36
-    config string | 1.34 1.35 1.36
-    config-dir string | 1.34 1.35 1.36
+    bootstrap-kubeconfig string | 1.34 1.35 1.36 1.37
+    cert-dir string | 1.34 1.35 1.36 1.37
+    cgroup-driver string cgroupfs systemd | 1.34 1.35 1.36 1.37
+    cgroup-root string | 1.34 1.35 1.36 1.37
+    cgroups-per-qos bool | 1.34 1.35 1.36 1.37
+    client-ca-file string | 1.34 1.35 1.36 1.37
+    cloud-provider string | 1.34 1.35 1.36 1.37
+    cluster-dns strings | 1.34 1.35 1.36 1.37
+    cluster-domain string | 1.34 1.35 1.36 1.37
+    config string | 1.34 1.35 1.36 1.37
+    config-dir string | 1.34 1.35 1.36 1.37
     container-hints string | 1.34 1.35 1.36
-    container-log-max-files int32 | 1.34 1.35 1.36
-    container-log-max-size string | 1.34 1.35 1.36
-    container-runtime-endpoint string | 1.34 1.35 1.36
+    container-log-max-files int32 | 1.34 1.35 1.36 1.37
+    container-log-max-size string | 1.34 1.35 1.36 1.37
+    container-runtime-endpoint string | 1.34 1.35 1.36 1.37
     containerd string | 1.34 1.35 1.36
     containerd-namespace string | 1.34 1.35 1.36
-    contention-profiling bool | 1.34 1.35 1.36
-    cpu-cfs-quota bool | 1.34 1.35 1.36
-    cpu-cfs-quota-period duration | 1.34 1.35 1.36
-    cpu-manager-policy string none static | 1.34 1.35 1.36
-    cpu-manager-policy-options mapStringString | 1.34 1.35 1.36
-    cpu-manager-reconcile-period duration | 1.34 1.35 1.36
-    enable-controller-attach-detach bool | 1.34 1.35 1.36
-    enable-debugging-handlers bool | 1.34 1.35 1.36
+    contention-profiling bool | 1.34 1.35 1.36 1.37
+    cpu-cfs-quota bool | 1.34 1.35 1.36 1.37
+    cpu-cfs-quota-period duration | 1.34 1.35 1.36 1.37
+    cpu-manager-policy string none static | 1.34 1.35 1.36 1.37
+    cpu-manager-policy-options mapStringString | 1.34 1.35 1.36 1.37
+    cpu-manager-reconcile-period duration | 1.34 1.35 1.36 1.37
+    enable-controller-attach-detach bool | 1.34 1.35 1.36 1.37
+    enable-debugging-handlers bool | 1.34 1.35 1.36 1.37
     enable-load-reader bool | 1.34 1.35 1.36
-    enable-server bool | 1.34 1.35 1.36
-    enforce-node-allocatable strings kube-reserved kube-reserved-compressible none pods system-reserved system-reserved-compressible | 1.34 1.35 1.36
-    event-burst int32 | 1.34 1.35 1.36
-    event-qps int32 | 1.34 1.35 1.36
+    enable-server bool | 1.34 1.35 1.36 1.37
+    enforce-node-allocatable strings kube-reserved kube-reserved-compressible none pods system-reserved system-reserved-compressible | 1.34 1.35 1.36 1.37
+    event-burst int32 | 1.34 1.35 1.36 1.37
+    event-qps int32 | 1.34 1.35 1.36 1.37
     event-storage-age-limit string | 1.34 1.35 1.36
     event-storage-event-limit string | 1.34 1.35 1.36
-    eviction-hard string | 1.34 1.35 1.36
-    eviction-max-pod-grace-period int32 | 1.34 1.35 1.36
-    eviction-minimum-reclaim mapStringString | 1.34 1.35 1.36
-    eviction-pressure-transition-period duration | 1.34 1.35 1.36
-    eviction-soft string | 1.34 1.35 1.36
-    eviction-soft-grace-period mapStringString | 1.34 1.35 1.36
-    exit-on-lock-contention bool | 1.34 1.35 1.36
-    experimental-allocatable-ignore-eviction bool | 1.34 1.35 1.36
-    experimental-mounter-path string | 1.34 1.35 1.36
-    fail-cgroupv1 bool | 1.34 1.35 1.36
-    fail-swap-on bool | 1.34 1.35 1.36
-    feature-gates gates | 1.34 1.35 1.36
-    file-check-frequency duration | 1.34 1.35 1.36
+    eviction-hard string | 1.34 1.35 1.36 1.37
+    eviction-max-pod-grace-period int32 | 1.34 1.35 1.36 1.37
+    eviction-minimum-reclaim mapStringString | 1.34 1.35 1.36 1.37
+    eviction-pressure-transition-period duration | 1.34 1.35 1.36 1.37
+    eviction-soft string | 1.34 1.35 1.36 1.37
+    eviction-soft-grace-period mapStringString | 1.34 1.35 1.36 1.37
+    exit-on-lock-contention bool | 1.34 1.35 1.36 1.37
+    experimental-allocatable-ignore-eviction bool | 1.34 1.35 1.36 1.37
+    experimental-mounter-path string | 1.34 1.35 1.36 1.37
+    fail-cgroupv1 bool | 1.34 1.35 1.36 1.37
+    fail-swap-on bool | 1.34 1.35 1.36 1.37
+    feature-gates gates | 1.34 1.35 1.36 1.37
+    file-check-frequency duration | 1.34 1.35 1.36 1.37
     global-housekeeping-interval duration | 1.34 1.35 1.36
-    hairpin-mode string hairpin-veth none promiscuous-bridge | 1.34 1.35 1.36
-    healthz-bind-address ip | 1.34 1.35 1.36
-    healthz-port int32 | 1.34 1.35 1.36
-    hostname-override string | 1.34 1.35 1.36
-    housekeeping-interval duration | 1.34 1.35 1.36
-    http-check-frequency duration | 1.34 1.35 1.36
-    image-credential-provider-bin-dir string | 1.34 1.35 1.36
-    image-credential-provider-config string | 1.34 1.35 1.36
-    image-gc-high-threshold int32 | 1.34 1.35 1.36
-    image-gc-low-threshold int32 | 1.34 1.35 1.36
-    image-service-endpoint string | 1.34 1.35 1.36
-    kernel-memcg-notification bool | 1.34 1.35 1.36
-    kube-api-burst int32 | 1.34 1.35 1.36
-    kube-api-content-type string | 1.34 1.35 1.36
-    kube-api-qps int32 | 1.34 1.35 1.36
-    kube-reserved mapStringString | 1.34 1.35 1.36
-    kube-reserved-cgroup string | 1.34 1.35 1.36
-    kubeconfig string | 1.34 1.35 1.36
-    kubelet-cgroups string | 1.34 1.35 1.36
-    local-storage-capacity-isolation bool | 1.34 1.35 1.36
-    lock-file string | 1.34 1.35 1.36
+    hairpin-mode string hairpin-veth none promiscuous-bridge | 1.34 1.35 1.36 1.37
+    healthz-bind-address ip | 1.34 1.35 1.36 1.37
+    healthz-port int32 | 1.34 1.35 1.36 1.37
+    hostname-override string | 1.34 1.35 1.36 1.37
+    housekeeping-interval duration | 1.34 1.35 1.36 1.37
+    http-check-frequency duration | 1.34 1.35 1.36 1.37
+    image-credential-provider-bin-dir string | 1.34 1.35 1.36 1.37
+    image-credential-provider-config string | 1.34 1.35 1.36 1.37
+    image-gc-high-threshold int32 | 1.34 1.35 1.36 1.37
+    image-gc-low-threshold int32 | 1.34 1.35 1.36 1.37
+    image-service-endpoint string | 1.34 1.35 1.36 1.37
+    kernel-memcg-notification bool | 1.34 1.35 1.36 1.37
+    kube-api-burst int32 | 1.34 1.35 1.36 1.37
+    kube-api-content-type string | 1.34 1.35 1.36 1.37
+    kube-api-qps int32 | 1.34 1.35 1.36 1.37
+    kube-reserved mapStringString | 1.34 1.35 1.36 1.37
+    kube-reserved-cgroup string | 1.34 1.35 1.36 1.37
+    kubeconfig string | 1.34 1.35 1.36 1.37
+    kubelet-cgroups string | 1.34 1.35 1.36 1.37
+    local-storage-capacity-isolation bool | 1.34 1.35 1.36 1.37
+    lock-file string | 1.34 1.35 1.36 1.37
     log-cadvisor-usage bool | 1.34 1.35 1.36
-    log-flush-frequency duration | 1.34 1.35 1.36
-    log-json-info-buffer-size quantity | 1.34 1.35 1.36
-    log-json-split-stream bool | 1.34 1.35 1.36
-    log-text-info-buffer-size quantity | 1.34 1.35 1.36
-    log-text-split-stream bool | 1.34 1.35 1.36
-    logging-format string | 1.34 1.35 1.36
+    log-flush-frequency duration | 1.34 1.35 1.36 1.37
+    log-json-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-json-split-stream bool | 1.34 1.35 1.36 1.37
+    log-text-info-buffer-size quantity | 1.34 1.35 1.36 1.37
+    log-text-split-stream bool | 1.34 1.35 1.36 1.37
+    logging-format string | 1.34 1.35 1.36 1.37
     machine-id-file string | 1.34 1.35 1.36
-    make-iptables-util-chains bool | 1.34 1.35 1.36
-    manifest-url string | 1.34 1.35 1.36
-    manifest-url-header gates | 1.34 1.35 1.36
-    max-housekeeping-interval duration | 1.34 1.35 1.36
-    max-open-files int | 1.34 1.35 1.36
-    max-pods int32 | 1.34 1.35 1.36
-    maximum-dead-containers int32 | 1.34 1.35 1.36
-    maximum-dead-containers-per-container int32 | 1.34 1.35 1.36
-    memory-manager-policy string None Static | 1.34 1.35 1.36
-    minimum-container-ttl-duration duration | 1.34 1.35 1.36
-    minimum-image-ttl-duration duration | 1.34 1.35 1.36
-    node-ip string | 1.34 1.35 1.36
-    node-labels string | 1.34 1.35 1.36
-    node-status-max-images int32 | 1.34 1.35 1.36
-    node-status-update-frequency duration | 1.34 1.35 1.36
-    oom-score-adj int32 | 1.34 1.35 1.36
-    pod-cidr string | 1.34 1.35 1.36
+    make-iptables-util-chains bool | 1.34 1.35 1.36 1.37
+    manifest-url string | 1.34 1.35 1.36 1.37
+    manifest-url-header gates | 1.34 1.35 1.36 1.37
+    max-housekeeping-interval duration | 1.34 1.35 1.36 1.37
+    max-open-files int | 1.34 1.35 1.36 1.37
+    max-pods int32 | 1.34 1.35 1.36 1.37
+    maximum-dead-containers int32 | 1.34 1.35 1.36 1.37
+    maximum-dead-containers-per-container int32 | 1.34 1.35 1.36 1.37
+    memory-manager-policy string None Static | 1.34 1.35 1.36 1.37
+    minimum-container-ttl-duration duration | 1.34 1.35 1.36 1.37
+    minimum-image-ttl-duration duration | 1.34 1.35 1.36 1.37
+    node-ip string | 1.34 1.35 1.36 1.37
+    node-labels string | 1.34 1.35 1.36 1.37
+    node-status-max-images int32 | 1.34 1.35 1.36 1.37
+    node-status-update-frequency duration | 1.34 1.35 1.36 1.37
+    oom-score-adj int32 | 1.34 1.35 1.36 1.37
+    pod-cidr string | 1.34 1.35 1.36 1.37
     pod-infra-container-image string | 1.34
-    pod-manifest-path string | 1.34 1.35 1.36
-    pod-max-pids int | 1.34 1.35 1.36
-    pods-per-core int32 | 1.34 1.35 1.36
-    port int32 | 1.34 1.35 1.36
-    protect-kernel-defaults bool | 1.34 1.35 1.36
-    provider-id string | 1.34 1.35 1.36
-    qos-reserved mapStringString | 1.34 1.35 1.36
-    read-only-port int32 | 1.34 1.35 1.36
-    register-node bool | 1.34 1.35 1.36
-    register-with-taints taints | 1.34 1.35 1.36
-    registry-burst int32 | 1.34 1.35 1.36
-    registry-qps int32 | 1.34 1.35 1.36
-    reserved-cpus string | 1.34 1.35 1.36
-    reserved-memory reserved-memory | 1.34 1.35 1.36
-    resolv-conf string | 1.34 1.35 1.36
-    root-dir string | 1.34 1.35 1.36
-    rotate-certificates bool | 1.34 1.35 1.36
-    rotate-server-certificates bool | 1.34 1.35 1.36
-    runonce bool | 1.34 1.35 1.36
-    runtime-cgroups string | 1.34 1.35 1.36
-    runtime-request-timeout duration | 1.34 1.35 1.36
-    seccomp-default bool | 1.34 1.35 1.36
-    serialize-image-pulls bool | 1.34 1.35 1.36
+    pod-manifest-path string | 1.34 1.35 1.36 1.37
+    pod-max-pids int | 1.34 1.35 1.36 1.37
+    pods-per-core int32 | 1.34 1.35 1.36 1.37
+    port int32 | 1.34 1.35 1.36 1.37
+    protect-kernel-defaults bool | 1.34 1.35 1.36 1.37
+    provider-id string | 1.34 1.35 1.36 1.37
+    qos-reserved mapStringString | 1.34 1.35 1.36 1.37
+    read-only-port int32 | 1.34 1.35 1.36 1.37
+    register-node bool | 1.34 1.35 1.36 1.37
+    register-with-taints taints | 1.34 1.35 1.36 1.37
+    registry-burst int32 | 1.34 1.35 1.36 1.37
+    registry-qps int32 | 1.34 1.35 1.36 1.37
+    reserved-cpus string | 1.34 1.35 1.36 1.37
+    reserved-memory reserved-memory | 1.34 1.35 1.36 1.37
+    resolv-conf string | 1.34 1.35 1.36 1.37
+    root-dir string | 1.34 1.35 1.36 1.37
+    rotate-certificates bool | 1.34 1.35 1.36 1.37
+    rotate-server-certificates bool | 1.34 1.35 1.36 1.37
+    runonce bool | 1.34 1.35 1.36 1.37
+    runtime-cgroups string | 1.34 1.35 1.36 1.37
+    runtime-request-timeout duration | 1.34 1.35 1.36 1.37
+    seccomp-default bool | 1.34 1.35 1.36 1.37
+    serialize-image-pulls bool | 1.34 1.35 1.36 1.37
     storage-driver-buffer-duration duration | 1.34 1.35 1.36
     storage-driver-db string | 1.34 1.35 1.36
     storage-driver-host string | 1.34 1.35 1.36
@@ -1034,313 +1042,371 @@ export const TABLES = {
     storage-driver-secure bool | 1.34 1.35 1.36
     storage-driver-table string | 1.34 1.35 1.36
     storage-driver-user string | 1.34 1.35 1.36
-    streaming-connection-idle-timeout duration | 1.34 1.35 1.36
-    sync-frequency duration | 1.34 1.35 1.36
-    system-cgroups string | 1.34 1.35 1.36
-    system-reserved mapStringString | 1.34 1.35 1.36
-    system-reserved-cgroup string | 1.34 1.35 1.36
-    tls-cert-file string | 1.34 1.35 1.36
-    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36
-    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36
-    tls-private-key-file string | 1.34 1.35 1.36
-    topology-manager-policy string best-effort none restricted single-numa-node | 1.34 1.35 1.36
-    topology-manager-policy-options mapStringString | 1.34 1.35 1.36
-    topology-manager-scope string container pod | 1.34 1.35 1.36
-    v level | 1.34 1.35 1.36
-    version version | 1.34 1.35 1.36
-    vmodule vmodule | 1.34 1.35 1.36
-    volume-plugin-dir string | 1.34 1.35 1.36
-    volume-stats-agg-period duration | 1.34 1.35 1.36
+    streaming-connection-idle-timeout duration | 1.34 1.35 1.36 1.37
+    sync-frequency duration | 1.34 1.35 1.36 1.37
+    system-cgroups string | 1.34 1.35 1.36 1.37
+    system-reserved mapStringString | 1.34 1.35 1.36 1.37
+    system-reserved-cgroup string | 1.34 1.35 1.36 1.37
+    tls-cert-file string | 1.34 1.35 1.36 1.37
+    tls-cipher-suites strings TLS_AES_128_GCM_SHA256 TLS_AES_256_GCM_SHA384 TLS_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_ECDSA_WITH_RC4_128_SHA TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256 TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305 TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 TLS_ECDHE_RSA_WITH_RC4_128_SHA TLS_RSA_WITH_3DES_EDE_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA TLS_RSA_WITH_AES_128_CBC_SHA256 TLS_RSA_WITH_AES_128_GCM_SHA256 TLS_RSA_WITH_AES_256_CBC_SHA TLS_RSA_WITH_AES_256_GCM_SHA384 TLS_RSA_WITH_RC4_128_SHA | 1.34 1.35 1.36 1.37
+    tls-min-version string VersionTLS10 VersionTLS11 VersionTLS12 VersionTLS13 | 1.34 1.35 1.36 1.37
+    tls-private-key-file string | 1.34 1.35 1.36 1.37
+    topology-manager-policy string best-effort none restricted single-numa-node | 1.34 1.35 1.36 1.37
+    topology-manager-policy-options mapStringString | 1.34 1.35 1.36 1.37
+    topology-manager-scope string container pod | 1.34 1.35 1.36 1.37
+    v level | 1.34 1.35 1.36 1.37
+    version version | 1.34 1.35 1.36 1.37
+    vmodule vmodule | 1.34 1.35 1.36 1.37
+    volume-plugin-dir string | 1.34 1.35 1.36 1.37
+    volume-stats-agg-period duration | 1.34 1.35 1.36 1.37
   `,
   gate: `
-    APIResponseCompression b+ | 1.34 1.35 1.36
-    APIServerIdentity b+ | 1.34 1.35 1.36
+    APIResponseCompression b+ | 1.34 1.35 1.36 1.37
+    APIServerIdentity b+ | 1.34 1.35 1.36 1.37
     APIServerTracing +! | 1.34 1.35 1.36
-    APIServingWithRoutine a- | 1.34 1.35 1.36
+    APIServerWebhookAuthenticationToken a- | 1.37
+    APIServingWithRoutine a- | 1.34 1.35 1.36 1.37
     AggregatedDiscoveryRemoveBetaType + | 1.34
-    AggregatedDiscoveryRemoveBetaType +! | 1.35 1.36
-    AllAlpha - | 1.34 1.35 1.36
-    AllBeta - | 1.34 1.35 1.36
-    AllowDNSOnlyNodeCSR - | 1.34 1.35 1.36
-    AllowInsecureKubeletCertificateSigningRequests - | 1.34 1.35 1.36
+    AggregatedDiscoveryRemoveBetaType +! | 1.35 1.36 1.37
+    AllAlpha - | 1.34 1.35 1.36 1.37
+    AllBeta - | 1.34 1.35 1.36 1.37
+    AllowDNSOnlyNodeCSR - | 1.34 1.35 1.36 1.37
+    AllowInsecureKubeletCertificateSigningRequests - | 1.34 1.35 1.36 1.37
     AllowOverwriteTerminationGracePeriodSeconds - | 1.34
-    AllowOverwriteTerminationGracePeriodSeconds -! | 1.35 1.36
-    AllowParsingUserUIDFromCertAuth b+ | 1.34 1.35 1.36
-    AllowServiceExternalIPs + | 1.36
+    AllowOverwriteTerminationGracePeriodSeconds -! | 1.35 1.36 1.37
+    AllowParsingUserUIDFromCertAuth b+ | 1.34 1.35 1.36 1.37
+    AllowServiceExternalIPs + | 1.36 1.37
     AllowServiceLBStatusOnNonLB +! | 1.34
     AllowUnsafeMalformedObjectDeletion a- | 1.34 1.35 1.36
+    AllowUnsafeMalformedObjectDeletion b+ | 1.37
     AnonymousAuthConfigurableEndpoints +! | 1.34 1.35 1.36
     AnyVolumeDataSource +! | 1.34 1.35 1.36
-    AtomicFIFO b+ | 1.36
+    AtomicFIFO b+ | 1.36 1.37
+    AtomicWriteVolumeUserFields a- | 1.37
     AuthorizeNodeWithSelectors +! | 1.34 1.35 1.36
-    AuthorizePodWebsocketUpgradeCreatePermission b+ | 1.35 1.36
+    AuthorizePodWebsocketUpgradeCreatePermission b+ | 1.35 1.36 1.37
     AuthorizeWithSelectors +! | 1.34 1.35 1.36
     BtreeWatchCache +! | 1.34 1.35 1.36
-    CBORServingAndStorage a- | 1.34 1.35 1.36
-    CPUManagerPolicyAlphaOptions a- | 1.34 1.35 1.36
-    CPUManagerPolicyBetaOptions b+ | 1.34 1.35 1.36
-    CPUManagerPolicyOptions +! | 1.34 1.35 1.36
-    CRDObservedGenerationTracking b+ | 1.36
+    CBORServingAndStorage a- | 1.34 1.35 1.36 1.37
+    CPUManagerPolicyAlphaOptions a- | 1.34 1.35 1.36 1.37
+    CPUManagerPolicyBetaOptions b+ | 1.34 1.35 1.36 1.37
+    CPUManagerPolicyOptions +! | 1.34 1.35 1.36 1.37
+    CRDObservedGenerationTracking b+ | 1.36 1.37
     CRDObservedGenerationTracking b- | 1.35
-    CRDValidationRatcheting +! | 1.34 1.35 1.36
-    CRIListStreaming a- | 1.36
+    CRDValidationRatcheting +! | 1.34 1.35 1.36 1.37
+    CRIListStreaming a- | 1.36 1.37
     CSIMigrationPortworx +! | 1.34 1.35
-    CSIServiceAccountTokenSecrets +! | 1.36
+    CSIServiceAccountTokenSecrets +! | 1.36 1.37
     CSIServiceAccountTokenSecrets b+ | 1.35
-    CSIVolumeHealth a- | 1.34 1.35 1.36
-    ChangeContainerStatusOnKubeletRestart - | 1.35 1.36
+    CSIVolumeHealth a- | 1.34 1.35 1.36 1.37
+    ChangeContainerStatusOnKubeletRestart - | 1.35 1.36 1.37
     ClearingNominatedNodeNameAfterBinding a- | 1.34
-    ClearingNominatedNodeNameAfterBinding b+ | 1.35 1.36
-    ClientsAllowCARotation b+ | 1.36
-    ClientsAllowCBOR a- | 1.34 1.35 1.36
-    ClientsAllowTLSCacheGC b+ | 1.36
-    ClientsPreferCBOR a- | 1.34 1.35 1.36
-    CloudControllerManagerWatchBasedRoutesReconciliation a- | 1.35 1.36
-    CloudControllerManagerWebhook a- | 1.34 1.35 1.36
+    ClearingNominatedNodeNameAfterBinding b+ | 1.35 1.36 1.37
+    ClientsAllowCARotation b+ | 1.36 1.37
+    ClientsAllowCBOR a- | 1.34 1.35 1.36 1.37
+    ClientsAllowTLSCacheGC b+ | 1.36 1.37
+    ClientsPreferCBOR a- | 1.34 1.35 1.36 1.37
+    CloudControllerManagerWatchBasedRoutesReconciliation a- | 1.35 1.36 1.37
+    CloudControllerManagerWebhook a- | 1.34 1.35 1.36 1.37
+    ClusterTrustBundle + | 1.37
     ClusterTrustBundle b- | 1.34 1.35 1.36
+    ClusterTrustBundleProjection + | 1.37
     ClusterTrustBundleProjection b- | 1.34 1.35 1.36
     ComponentFlagz a- | 1.34 1.35
-    ComponentFlagz b+ | 1.36
+    ComponentFlagz b+ | 1.36 1.37
     ComponentSLIs +! | 1.34
     ComponentStatusz a- | 1.34 1.35
-    ComponentStatusz b+ | 1.36
+    ComponentStatusz b+ | 1.36 1.37
+    CompositePodGroup a- | 1.37
+    ConcurrentWatchObjectDecode b+ | 1.37
     ConcurrentWatchObjectDecode b- | 1.34 1.35 1.36
     ConsistentListFromCache +! | 1.34 1.35 1.36
+    ConsistentListFromCacheSkipTimeoutFallback a- | 1.37
     ConstrainedImpersonation a- | 1.35
-    ConstrainedImpersonation b+ | 1.36
-    ContainerCheckpoint b+ | 1.34 1.35 1.36
+    ConstrainedImpersonation b+ | 1.36 1.37
+    ContainerCheckpoint b+ | 1.34 1.35 1.36 1.37
     ContainerRestartRules a- | 1.34
-    ContainerRestartRules b+ | 1.35 1.36
-    ContainerStopSignals a- | 1.34 1.35 1.36
-    ContextualLogging b+ | 1.34 1.35 1.36
-    ControllerManagerReleaseLeaderElectionLockOnExit a- | 1.36
-    CoordinatedLeaderElection b- | 1.34 1.35 1.36
+    ContainerRestartRules b+ | 1.35 1.36 1.37
+    ContainerStopSignals a- | 1.34 1.35 1.36 1.37
+    ContextualLogging b+ | 1.34 1.35 1.36 1.37
+    ControllerManagerReleaseLeaderElectionLockOnExit a- | 1.36 1.37
+    CoordinatedLeaderElection b- | 1.34 1.35 1.36 1.37
     CronJobsScheduledAnnotation +! | 1.34
-    CrossNamespaceVolumeDataSource a- | 1.34 1.35 1.36
-    CustomCPUCFSQuotaPeriod + | 1.36
+    CrossNamespaceVolumeDataSource a- | 1.34 1.35 1.36 1.37
+    CustomCPUCFSQuotaPeriod + | 1.36 1.37
     CustomCPUCFSQuotaPeriod a- | 1.34 1.35
-    CustomResourceFieldSelectors +! | 1.34 1.35 1.36
-    DRAAdminAccess +! | 1.36
+    CustomResourceFieldSelectors +! | 1.34 1.35 1.36 1.37
+    DRAAdminAccess +! | 1.36 1.37
     DRAAdminAccess b+ | 1.34 1.35
     DRAConsumableCapacity a- | 1.34 1.35
-    DRAConsumableCapacity b+ | 1.36
+    DRAConsumableCapacity b+ | 1.36 1.37
     DRADeviceBindingConditions a- | 1.34 1.35
-    DRADeviceBindingConditions b+ | 1.36
+    DRADeviceBindingConditions b+ | 1.36 1.37
+    DRADeviceCompatibilityGroups a- | 1.37
+    DRADeviceTaintRules + | 1.37
     DRADeviceTaintRules a- | 1.35
     DRADeviceTaintRules b- | 1.36
+    DRADeviceTaints + | 1.37
     DRADeviceTaints a- | 1.34 1.35
     DRADeviceTaints b+ | 1.36
+    DRAExtendedResource +! | 1.37
     DRAExtendedResource a- | 1.34 1.35
     DRAExtendedResource b+ | 1.36
-    DRAListTypeAttributes a- | 1.36
-    DRANodeAllocatableResources a- | 1.36
+    DRAFractionalCapacityRange b+ | 1.37
+    DRAListTypeAttributes a- | 1.36 1.37
+    DRANodeAllocatableResources a- | 1.36 1.37
     DRAPartitionableDevices a- | 1.34 1.35
-    DRAPartitionableDevices b+ | 1.36
+    DRAPartitionableDevices b+ | 1.36 1.37
+    DRAPartitionableDevicesType a- | 1.37
     DRAPrioritizedList + | 1.36
+    DRAPrioritizedList +! | 1.37
     DRAPrioritizedList b+ | 1.34 1.35
+    DRAResourceClaimDeviceStatus +! | 1.37
     DRAResourceClaimDeviceStatus b+ | 1.34 1.35 1.36
-    DRAResourceClaimGranularStatusAuthorization b+ | 1.36
-    DRAResourcePoolStatus a- | 1.36
-    DRASchedulerFilterTimeout b+ | 1.34 1.35 1.36
+    DRAResourceClaimGranularStatusAuthorization b+ | 1.36 1.37
+    DRAResourcePoolStatus a- | 1.36 1.37
+    DRASchedulerFilterTimeout b+ | 1.34 1.35 1.36 1.37
     DRAWorkloadResourceClaims a- | 1.36
-    DeclarativeValidation +! | 1.36
+    DRAWorkloadResourceClaims b- | 1.37
+    DeclarativeValidation +! | 1.36 1.37
     DeclarativeValidation b+ | 1.34 1.35
-    DeclarativeValidationBeta b+ | 1.36
+    DeclarativeValidationBeta b+ | 1.36 1.37
     DeclarativeValidationTakeover - | 1.36
+    DeclarativeValidationTakeover -! | 1.37
     DeclarativeValidationTakeover b- | 1.34 1.35
+    DefaultPodSysctls a- | 1.37
     DeploymentReplicaSetTerminatingReplicas a- | 1.34
-    DeploymentReplicaSetTerminatingReplicas b+ | 1.35 1.36
-    DetectCacheInconsistency b+ | 1.34 1.35 1.36
+    DeploymentReplicaSetTerminatingReplicas b+ | 1.35 1.36 1.37
+    DetectCacheInconsistency b+ | 1.34 1.35 1.36 1.37
     DisableAllocatorDualWrite + | 1.34
-    DisableAllocatorDualWrite +! | 1.35 1.36
+    DisableAllocatorDualWrite +! | 1.35 1.36 1.37
     DisableCPUQuotaWithExclusiveCPUs + | 1.36
+    DisableCPUQuotaWithExclusiveCPUs +! | 1.37
     DisableCPUQuotaWithExclusiveCPUs b+ | 1.34 1.35
     DisableNodeKubeProxyVersion + | 1.34 1.35
-    DisableNodeKubeProxyVersion +! | 1.36
+    DisableNodeKubeProxyVersion +! | 1.36 1.37
     DynamicResourceAllocation + | 1.34
-    DynamicResourceAllocation +! | 1.35 1.36
+    DynamicResourceAllocation +! | 1.35 1.36 1.37
     EnvFiles a- | 1.34
-    EnvFiles b+ | 1.35 1.36
-    EventedPLEG a- | 1.34 1.35 1.36
+    EnvFiles b+ | 1.35 1.36 1.37
+    EtcdRangeStream b+ | 1.37
+    EventedPLEG a- | 1.34 1.35 1.36 1.37
+    ExcludeAdmissionWebhookVirtualResources b+ | 1.37
     ExecProbeTimeout + | 1.34
-    ExecProbeTimeout +! | 1.35 1.36
-    ExtendWebSocketsToKubelet b+ | 1.36
-    ExternalServiceAccountTokenSigner +! | 1.36
+    ExecProbeTimeout +! | 1.35 1.36 1.37
+    ExtendWebSocketsToKubelet b+ | 1.36 1.37
+    ExternalServiceAccountTokenSigner +! | 1.36 1.37
     ExternalServiceAccountTokenSigner b+ | 1.34 1.35
+    GRPCContainerProbeTLS a- | 1.37
     GangScheduling a- | 1.35 1.36
     GenericWorkload a- | 1.35 1.36
+    GenericWorkload b- | 1.37
     GitRepoVolumeDriver - | 1.34 1.35
-    GitRepoVolumeDriver -! | 1.36
-    GracefulNodeShutdown b+ | 1.34 1.35 1.36
-    GracefulNodeShutdownBasedOnPodPriority b+ | 1.34 1.35 1.36
+    GitRepoVolumeDriver -! | 1.36 1.37
+    GracefulNodeShutdown b+ | 1.34 1.35 1.36 1.37
+    GracefulNodeShutdownBasedOnPodPriority b+ | 1.34 1.35 1.36 1.37
+    HPAConfigurableTolerance +! | 1.37
     HPAConfigurableTolerance a- | 1.34
     HPAConfigurableTolerance b+ | 1.35 1.36
+    HPAGeneration b+ | 1.37
+    HPAOptimizedSelectorStore b+ | 1.37
     HPAScaleToZero a- | 1.34 1.35 1.36
+    HPAScaleToZero b+ | 1.37
     HonorPVReclaimPolicy +! | 1.34 1.35
+    HostnameOverride +! | 1.37
     HostnameOverride a- | 1.34
     HostnameOverride b+ | 1.35 1.36
-    ImageMaximumGCAge +! | 1.35 1.36
+    HugepageAwareEviction b+ | 1.37
+    ImageMaximumGCAge +! | 1.35 1.36 1.37
     ImageMaximumGCAge b+ | 1.34
-    ImageVolume +! | 1.36
+    ImageVolume +! | 1.36 1.37
     ImageVolume b+ | 1.35
     ImageVolume b- | 1.34
-    ImageVolumeWithDigest a- | 1.36
-    InOrderInformers +! | 1.36
+    ImageVolumeWithDigest a- | 1.36 1.37
+    InOrderInformers +! | 1.36 1.37
     InOrderInformers b+ | 1.34 1.35
-    InOrderInformersBatchProcess b+ | 1.35 1.36
+    InOrderInformersBatchProcess b+ | 1.35 1.36 1.37
     InPlacePodLevelResourcesVerticalScaling a- | 1.35
-    InPlacePodLevelResourcesVerticalScaling b+ | 1.36
-    InPlacePodVerticalScaling +! | 1.35 1.36
+    InPlacePodLevelResourcesVerticalScaling b+ | 1.36 1.37
+    InPlacePodVerticalScaling +! | 1.35 1.36 1.37
     InPlacePodVerticalScaling b+ | 1.34
     InPlacePodVerticalScalingAllocatedStatus - | 1.34 1.35
-    InPlacePodVerticalScalingExclusiveCPUs a- | 1.34 1.35 1.36
-    InPlacePodVerticalScalingExclusiveMemory a- | 1.34 1.35 1.36
+    InPlacePodVerticalScalingExclusiveCPUs a- | 1.34 1.35 1.36 1.37
+    InPlacePodVerticalScalingExclusiveMemory a- | 1.34 1.35 1.36 1.37
+    InPlacePodVerticalScalingInitContainers +! | 1.37
     InPlacePodVerticalScalingInitContainers b+ | 1.36
+    InPlacePodVerticalScalingMemoryBackedVolumes a- | 1.37
+    InPlacePodVerticalScalingSchedulerPreemption a- | 1.37
     InTreePluginPortworxUnregister a- | 1.34 1.35
-    InformerResourceVersion + | 1.35 1.36
+    InformerResourceVersion + | 1.35 1.36 1.37
     InformerResourceVersion a- | 1.34
     JobBackoffLimitPerIndex +! | 1.34 1.35 1.36
-    JobManagedBy +! | 1.35 1.36
+    JobManagedBy +! | 1.35 1.36 1.37
     JobManagedBy b+ | 1.34
     JobPodReplacementPolicy +! | 1.34 1.35 1.36
     JobSuccessPolicy +! | 1.34 1.35 1.36
-    KMSv1 - | 1.34 1.35 1.36
-    KubeletCgroupDriverFromCRI +! | 1.34 1.35 1.36
+    KMSv1 - | 1.34 1.35 1.36 1.37
+    KubeProxyIPVS + | 1.37
+    KubeletAllocatedPodsEndpoint a- | 1.37
+    KubeletCgroupDriverFromCRI +! | 1.34 1.35 1.36 1.37
     KubeletCrashLoopBackOffMax a- | 1.34
-    KubeletCrashLoopBackOffMax b+ | 1.35 1.36
+    KubeletCrashLoopBackOffMax b+ | 1.35 1.36 1.37
     KubeletEnsureSecretPulledImages a- | 1.34
-    KubeletEnsureSecretPulledImages b+ | 1.35 1.36
-    KubeletFineGrainedAuthz +! | 1.36
+    KubeletEnsureSecretPulledImages b+ | 1.35 1.36 1.37
+    KubeletFineGrainedAuthz +! | 1.36 1.37
     KubeletFineGrainedAuthz b+ | 1.34 1.35
     KubeletInUserNamespace a- | 1.34 1.35 1.36
-    KubeletPSI +! | 1.36
+    KubeletInUserNamespace b+ | 1.37
+    KubeletPSI +! | 1.36 1.37
     KubeletPSI b+ | 1.34 1.35
-    KubeletPodResourcesDynamicResources +! | 1.36
+    KubeletPodResourcesDynamicResources +! | 1.36 1.37
     KubeletPodResourcesDynamicResources b+ | 1.34 1.35
-    KubeletPodResourcesGet +! | 1.36
+    KubeletPodResourcesGet +! | 1.36 1.37
     KubeletPodResourcesGet b+ | 1.34 1.35
-    KubeletPodResourcesListUseActivePods + | 1.34 1.35 1.36
-    KubeletRegistrationGetOnExistsOnly - | 1.34 1.35 1.36
-    KubeletSeparateDiskGC b+ | 1.34 1.35 1.36
-    KubeletServiceAccountTokenForCredentialProviders b+ | 1.34 1.35 1.36
-    KubeletTracing +! | 1.34 1.35 1.36
-    ListFromCacheSnapshot b+ | 1.34 1.35 1.36
+    KubeletPodResourcesListUseActivePods + | 1.34 1.35 1.36 1.37
+    KubeletRegistrationGetOnExistsOnly - | 1.34 1.35 1.36 1.37
+    KubeletSeparateDiskGC b+ | 1.34 1.35 1.36 1.37
+    KubeletServiceAccountTokenForCredentialProviders b+ | 1.34 1.35 1.36 1.37
+    KubeletTracing +! | 1.34 1.35 1.36 1.37
+    ListFromCacheSnapshot b+ | 1.34 1.35 1.36 1.37
     LoadBalancerIPMode +! | 1.34
-    LocalStorageCapacityIsolationFSQuotaMonitoring b- | 1.34 1.35 1.36
+    LocalStorageCapacityIsolationFSQuotaMonitoring b- | 1.34 1.35 1.36 1.37
     LogarithmicScaleDown +! | 1.34 1.35 1.36
-    LoggingAlphaOptions a- | 1.34 1.35 1.36
-    LoggingBetaOptions b+ | 1.34 1.35 1.36
+    LoggingAlphaOptions a- | 1.34 1.35 1.36 1.37
+    LoggingBetaOptions b+ | 1.34 1.35 1.36 1.37
     ManifestBasedAdmissionControlConfig a- | 1.36
-    MatchLabelKeysInPodAffinity +! | 1.34 1.35 1.36
-    MatchLabelKeysInPodTopologySpread b+ | 1.34 1.35 1.36
-    MatchLabelKeysInPodTopologySpreadSelectorMerge b+ | 1.34 1.35 1.36
+    ManifestBasedAdmissionControlConfig b+ | 1.37
+    MatchLabelKeysInPodAffinity +! | 1.34 1.35 1.36 1.37
+    MatchLabelKeysInPodTopologySpread b+ | 1.34 1.35 1.36 1.37
+    MatchLabelKeysInPodTopologySpreadSelectorMerge b+ | 1.34 1.35 1.36 1.37
     MaxUnavailableStatefulSet a- | 1.34
+    MaxUnavailableStatefulSet b+ | 1.37
     MaxUnavailableStatefulSet b- | 1.35 1.36
     MemoryManager +! | 1.34 1.35
     MemoryQoS a- | 1.34 1.35 1.36
-    MultiCIDRServiceAllocator +! | 1.34 1.35 1.36
-    MutableCSINodeAllocatableCount +! | 1.36
+    MemoryQoS b+ | 1.37
+    MultiCIDRServiceAllocator +! | 1.34 1.35 1.36 1.37
+    MutableCSINodeAllocatableCount +! | 1.36 1.37
     MutableCSINodeAllocatableCount b+ | 1.35
     MutableCSINodeAllocatableCount b- | 1.34
-    MutablePVNodeAffinity a- | 1.35 1.36
+    MutablePVNodeAffinity a- | 1.35 1.36 1.37
     MutablePodResourcesForSuspendedJobs a- | 1.35
-    MutablePodResourcesForSuspendedJobs b+ | 1.36
+    MutablePodResourcesForSuspendedJobs b+ | 1.36 1.37
     MutableSchedulingDirectivesForSuspendedJobs a- | 1.35
-    MutableSchedulingDirectivesForSuspendedJobs b+ | 1.36
-    MutatingAdmissionPolicy + | 1.36
+    MutableSchedulingDirectivesForSuspendedJobs b+ | 1.36 1.37
+    MutatingAdmissionPolicy + | 1.36 1.37
     MutatingAdmissionPolicy b- | 1.34 1.35
-    NFTablesProxyMode +! | 1.34 1.35 1.36
+    NFTablesNetlink b+ | 1.37
+    NFTablesProxyMode +! | 1.34 1.35 1.36 1.37
     NativeHistograms a- | 1.36
+    NativeHistograms b+ | 1.37
+    NodeControllerLeaseCircuitBreaker b+ | 1.37
+    NodeDeclaredFeatures +! | 1.37
     NodeDeclaredFeatures a- | 1.35
     NodeDeclaredFeatures b+ | 1.36
-    NodeInclusionPolicyInPodTopologySpread +! | 1.34 1.35 1.36
-    NodeLogQuery +! | 1.36
+    NodeInclusionPolicyInPodTopologySpread +! | 1.34 1.35 1.36 1.37
+    NodeLifecycleConditions a- | 1.37
+    NodeLogQuery +! | 1.36 1.37
     NodeLogQuery b+ | 1.34 1.35
-    NodeSwap +! | 1.34 1.35 1.36
+    NodeSwap +! | 1.34 1.35 1.36 1.37
     NominatedNodeNameForExpectation a- | 1.34
-    NominatedNodeNameForExpectation b+ | 1.35 1.36
-    OpenAPIEnums b+ | 1.34 1.35 1.36
-    OpportunisticBatching b+ | 1.35 1.36
+    NominatedNodeNameForExpectation b+ | 1.35 1.36 1.37
+    OpenAPIEnums b+ | 1.34 1.35 1.36 1.37
+    OpportunisticBatching b+ | 1.35 1.36 1.37
     OrderedNamespaceDeletion +! | 1.34 1.35 1.36
+    PLEGOnDemandRelist + | 1.37
     PLEGOnDemandRelist b+ | 1.36
     PersistentVolumeClaimUnusedSinceTime a- | 1.36
+    PersistentVolumeClaimUnusedSinceTime b+ | 1.37
     PodAndContainerStatsFromCRI a- | 1.34 1.35 1.36
+    PodAndContainerStatsFromCRI b- | 1.37
+    PodCertificateRequest + | 1.37
     PodCertificateRequest a- | 1.34
     PodCertificateRequest b- | 1.35 1.36
-    PodDeletionCost b+ | 1.34 1.35 1.36
+    PodDeletionCost b+ | 1.34 1.35 1.36 1.37
+    PodGroupPreemptionPolicy a- | 1.37
     PodIndexLabel +! | 1.34
     PodLevelResourceManagers a- | 1.36
-    PodLevelResources b+ | 1.34 1.35 1.36
+    PodLevelResourceManagers b- | 1.37
+    PodLevelResources b+ | 1.34 1.35 1.36 1.37
+    PodLevelResourcesFixKubeletQOSClass b+ | 1.37
     PodLifecycleSleepAction +! | 1.34 1.35 1.36
     PodLifecycleSleepActionAllowZero +! | 1.34 1.35 1.36
-    PodLogsQuerySplitStreams a- | 1.34 1.35 1.36
-    PodObservedGenerationTracking +! | 1.35 1.36
+    PodLogsQuerySplitStreams a- | 1.34 1.35 1.36 1.37
+    PodObservedGenerationTracking +! | 1.35 1.36 1.37
     PodObservedGenerationTracking b+ | 1.34
-    PodReadyToStartContainersCondition b+ | 1.34 1.35 1.36
-    PodSchedulingReadiness +! | 1.34 1.35 1.36
+    PodReadyToStartContainersCondition b+ | 1.34 1.35 1.36 1.37
+    PodSchedulingReadiness +! | 1.34 1.35 1.36 1.37
     PodTopologyLabelsAdmission a- | 1.34
-    PodTopologyLabelsAdmission b+ | 1.35 1.36
-    PodsAPI a- | 1.36
-    PortForwardWebsockets b+ | 1.34 1.35 1.36
-    PreferSameTrafficDistribution +! | 1.35 1.36
+    PodTopologyLabelsAdmission b+ | 1.35 1.36 1.37
+    PodsAPI a- | 1.36 1.37
+    PortForwardWebsockets b+ | 1.34 1.35 1.36 1.37
+    PreferSameTrafficDistribution +! | 1.35 1.36 1.37
     PreferSameTrafficDistribution b+ | 1.34
     PreventStaticPodAPIReferences b+ | 1.34 1.35 1.36
     ProbeHostPodSecurityStandards +! | 1.34
-    ProcMountType +! | 1.36
+    ProcMountType +! | 1.36 1.37
     ProcMountType b+ | 1.34 1.35
-    QOSReserved a- | 1.34 1.35 1.36
-    RecoverVolumeExpansionFailure +! | 1.34 1.35 1.36
-    RecursiveReadOnlyMounts +! | 1.34 1.35 1.36
-    ReduceDefaultCrashLoopBackOffDecay a- | 1.34 1.35 1.36
+    QOSReserved a- | 1.34 1.35 1.36 1.37
+    RecoverVolumeExpansionFailure +! | 1.34 1.35 1.36 1.37
+    RecursiveReadOnlyMounts +! | 1.34 1.35 1.36 1.37
+    ReduceDefaultCrashLoopBackOffDecay a- | 1.34 1.35 1.36 1.37
     RelaxedDNSSearchValidation +! | 1.34 1.35 1.36
-    RelaxedEnvironmentVariableValidation +! | 1.34 1.35 1.36
+    RelaxedEnvironmentVariableValidation +! | 1.34 1.35 1.36 1.37
+    RelaxedServiceNameValidation +! | 1.37
     RelaxedServiceNameValidation a- | 1.34 1.35
     RelaxedServiceNameValidation b+ | 1.36
-    ReloadKubeletClientCAFile b+ | 1.36
-    ReloadKubeletServerCertificateFile b+ | 1.34 1.35 1.36
-    RemoteRequestHeaderUID b+ | 1.34 1.35 1.36
+    ReloadKubeletClientCAFile b+ | 1.36 1.37
+    ReloadKubeletServerCertificateFile b+ | 1.34 1.35 1.36 1.37
+    RemoteRequestHeaderUID b+ | 1.34 1.35 1.36 1.37
     ResilientWatchCacheInitialization +! | 1.34 1.35 1.36
     ResourceHealthStatus a- | 1.34 1.35
-    ResourceHealthStatus b+ | 1.36
-    ResourceHealthStatusMessage b+ | 1.36
+    ResourceHealthStatus b+ | 1.36 1.37
+    ResourceHealthStatusMessage b+ | 1.36 1.37
     RestartAllContainersOnContainerExits a- | 1.35
-    RestartAllContainersOnContainerExits b+ | 1.36
+    RestartAllContainersOnContainerExits b+ | 1.36 1.37
     RetryGenerateName +! | 1.34 1.35 1.36
-    RotateKubeletServerCertificate b+ | 1.34 1.35 1.36
-    RuntimeClassInImageCriApi a- | 1.34 1.35 1.36
-    SELinuxChangePolicy +! | 1.36
+    RotateKubeletServerCertificate b+ | 1.34 1.35 1.36 1.37
+    RuntimeClassInImageCriApi a- | 1.34 1.35 1.36 1.37
+    SELinuxChangePolicy +! | 1.36 1.37
     SELinuxChangePolicy b+ | 1.34 1.35
+    SELinuxMount + | 1.37
     SELinuxMount b- | 1.34 1.35 1.36
-    SELinuxMountReadWriteOncePod +! | 1.36
+    SELinuxMountReadWriteOncePod +! | 1.36 1.37
     SELinuxMountReadWriteOncePod b+ | 1.34 1.35
-    SchedulerAsyncAPICalls b- | 1.34 1.35 1.36
-    SchedulerAsyncPreemption b+ | 1.34 1.35 1.36
-    SchedulerPopFromBackoffQ b+ | 1.34 1.35 1.36
+    SchedulerAsyncAPICalls b- | 1.34 1.35 1.36 1.37
+    SchedulerAsyncPreemption b+ | 1.34 1.35 1.36 1.37
+    SchedulerPopFromBackoffQ b+ | 1.34 1.35 1.36 1.37
+    SchedulerPreQueueingHints a- | 1.37
     SchedulerQueueingHints +! | 1.34 1.35 1.36
     SeparateCacheWatchRPC - | 1.34 1.35
-    SeparateCacheWatchRPC -! | 1.36
-    SeparateTaintEvictionController +! | 1.34 1.35 1.36
-    ServiceAccountNodeAudienceRestriction b+ | 1.34 1.35 1.36
-    ServiceAccountTokenJTI +! | 1.34 1.35 1.36
-    ServiceAccountTokenNodeBinding +! | 1.34 1.35 1.36
-    ServiceAccountTokenNodeBindingValidation +! | 1.34 1.35 1.36
-    ServiceAccountTokenPodNodeInfo +! | 1.34 1.35 1.36
-    ServiceCIDRStatusFieldWiping + | 1.36
+    SeparateCacheWatchRPC -! | 1.36 1.37
+    SeparateTaintEvictionController +! | 1.34 1.35 1.36 1.37
+    ServiceAccountNodeAudienceRestriction b+ | 1.34 1.35 1.36 1.37
+    ServiceAccountTokenJTI +! | 1.34 1.35 1.36 1.37
+    ServiceAccountTokenNodeBinding +! | 1.34 1.35 1.36 1.37
+    ServiceAccountTokenNodeBindingValidation +! | 1.34 1.35 1.36 1.37
+    ServiceAccountTokenPodNodeInfo +! | 1.34 1.35 1.36 1.37
+    ServiceCIDRStatusFieldWiping + | 1.36 1.37
     ServiceTrafficDistribution +! | 1.34 1.35
-    ShardedListAndWatch a- | 1.36
+    ShardedListAndWatch a- | 1.36 1.37
     SidecarContainers +! | 1.34 1.35 1.36
-    SizeBasedListCostEstimate b+ | 1.34 1.35 1.36
+    SizeBasedListCostEstimate b+ | 1.34 1.35 1.36 1.37
     SizeMemoryBackedVolumes +! | 1.34
-    StaleControllerConsistencyDaemonSet b+ | 1.36
-    StaleControllerConsistencyJob b+ | 1.36
-    StaleControllerConsistencyReplicaSet b+ | 1.36
-    StaleControllerConsistencyStatefulSet b+ | 1.36
+    StaleControllerConsistencyDaemonSet b+ | 1.36 1.37
+    StaleControllerConsistencyHPA b+ | 1.37
+    StaleControllerConsistencyJob b+ | 1.36 1.37
+    StaleControllerConsistencyReplicaSet b+ | 1.36 1.37
+    StaleControllerConsistencyStatefulSet b+ | 1.36 1.37
     StatefulSetAutoDeletePVC +! | 1.34
-    StatefulSetSemanticRevisionComparison b+ | 1.34 1.35 1.36
+    StatefulSetRecreateStrategy a- | 1.37
+    StatefulSetSemanticRevisionComparison b+ | 1.34 1.35 1.36 1.37
     StorageCapacityScoring a- | 1.34 1.35 1.36
-    StorageNamespaceIndex + | 1.34 1.35 1.36
-    StorageVersionAPI a- | 1.34 1.35 1.36
-    StorageVersionHash b+ | 1.34 1.35 1.36
+    StorageCapacityScoring b+ | 1.37
+    StorageNamespaceIndex + | 1.34 1.35 1.36 1.37
+    StorageVersionAPI a- | 1.34 1.35 1.36 1.37
+    StorageVersionHash b+ | 1.34 1.35 1.36 1.37
+    StorageVersionMigrator + | 1.37
     StorageVersionMigrator a- | 1.34
     StorageVersionMigrator b- | 1.35 1.36
     StreamingCollectionEncodingToJSON +! | 1.34 1.35 1.36
@@ -1348,202 +1414,216 @@ export const TABLES = {
     StrictCostEnforcementForVAP +! | 1.34
     StrictCostEnforcementForWebhooks +! | 1.34
     StrictIPCIDRValidation a- | 1.34 1.35
-    StrictIPCIDRValidation b+ | 1.36
+    StrictIPCIDRValidation b+ | 1.36 1.37
     StructuredAuthenticationConfiguration +! | 1.34 1.35 1.36
-    StructuredAuthenticationConfigurationEgressSelector b+ | 1.34 1.35 1.36
-    StructuredAuthenticationConfigurationJWKSMetrics b+ | 1.35 1.36
+    StructuredAuthenticationConfigurationEgressSelector b+ | 1.34 1.35 1.36 1.37
+    StructuredAuthenticationConfigurationJWKSMetrics b+ | 1.35 1.36 1.37
     StructuredAuthorizationConfiguration +! | 1.34 1.35
-    SupplementalGroupsPolicy +! | 1.35 1.36
+    SupplementalGroupsPolicy +! | 1.35 1.36 1.37
     SupplementalGroupsPolicy b+ | 1.34
-    SystemdWatchdog +! | 1.35 1.36
+    SystemdWatchdog +! | 1.35 1.36 1.37
     SystemdWatchdog b+ | 1.34
-    TaintTolerationComparisonOperators a- | 1.35 1.36
-    TokenRequestServiceAccountUIDValidation b+ | 1.34 1.35 1.36
+    TaintTolerationComparisonOperators a- | 1.35 1.36 1.37
+    TokenRequestServiceAccountUIDValidation b+ | 1.34 1.35 1.36 1.37
     TopologyAwareHints +! | 1.34 1.35
-    TopologyAwareWorkloadScheduling a- | 1.36
-    TopologyManagerPolicyAlphaOptions a- | 1.34 1.35 1.36
-    TopologyManagerPolicyBetaOptions b+ | 1.34 1.35 1.36
+    TopologyAwareWorkloadScheduling a- | 1.36 1.37
+    TopologyManagerPolicyAlphaOptions a- | 1.34 1.35 1.36 1.37
+    TopologyManagerPolicyBetaOptions b+ | 1.34 1.35 1.36 1.37
     TopologyManagerPolicyOptions + | 1.34 1.35
-    TopologyManagerPolicyOptions +! | 1.36
-    TranslateStreamCloseWebsocketRequests b+ | 1.34 1.35 1.36
-    UnauthenticatedHTTP2DOSMitigation b+ | 1.34 1.35 1.36
+    TopologyManagerPolicyOptions +! | 1.36 1.37
+    TranslateStreamCloseWebsocketRequests b+ | 1.34 1.35 1.36 1.37
+    UnauthenticatedHTTP2DOSMitigation b+ | 1.34 1.35 1.36 1.37
     UnknownVersionInteroperabilityProxy a- | 1.34 1.35
-    UnknownVersionInteroperabilityProxy b+ | 1.36
-    UnlockWhileProcessingFIFO b+ | 1.36
-    UserNamespacesHostNetworkSupport a- | 1.35 1.36
+    UnknownVersionInteroperabilityProxy b+ | 1.36 1.37
+    UnlockWhileProcessingFIFO b+ | 1.36 1.37
+    UserNamespacesHostNetworkSupport a- | 1.35 1.36 1.37
     UserNamespacesPodSecurityStandards - | 1.34
-    UserNamespacesSupport +! | 1.36
+    UserNamespacesSupport +! | 1.36 1.37
     UserNamespacesSupport b+ | 1.34 1.35
     VolumeAttributesClass + | 1.34 1.35
-    VolumeAttributesClass +! | 1.36
+    VolumeAttributesClass +! | 1.36 1.37
     VolumeLimitScaling a- | 1.35 1.36
+    VolumeLimitScaling b+ | 1.37
+    WatchCacheInitializationPostStartHook +! | 1.37
     WatchCacheInitializationPostStartHook b+ | 1.36
     WatchCacheInitializationPostStartHook b- | 1.34 1.35
     WatchFromStorageWithoutResourceVersion -! | 1.34 1.35
-    WatchList b+ | 1.34 1.35 1.36
-    WatchListClient b+ | 1.35 1.36
+    WatchList b+ | 1.34 1.35 1.36 1.37
+    WatchListClient b+ | 1.35 1.36 1.37
     WatchListClient b- | 1.34
-    WinDSR +! | 1.34 1.35 1.36
-    WinOverlay +! | 1.34 1.35 1.36
-    WindowsCPUAndMemoryAffinity a- | 1.34 1.35 1.36
-    WindowsGracefulNodeShutdown b+ | 1.34 1.35 1.36
-    WindowsHostNetwork - | 1.34 1.35 1.36
+    WatchListCompression b+ | 1.37
+    WebhookRoundTripLoadBalancing b+ | 1.37
+    WinDSR +! | 1.34 1.35 1.36 1.37
+    WinOverlay +! | 1.34 1.35 1.36 1.37
+    WindowsCPUAndMemoryAffinity a- | 1.34 1.35 1.36 1.37
+    WindowsGracefulNodeShutdown b+ | 1.34 1.35 1.36 1.37
+    WindowsHostNetwork - | 1.34 1.35 1.36 1.37
     WorkloadAwarePreemption a- | 1.36
-    WorkloadWithJob a- | 1.36
+    WorkloadWithJob a- | 1.36 1.37
   `,
   'gate-etcd': `
-    AllAlpha | 3.6
-    AllBeta | 3.6
+    AllAlpha | 3.6 3.7
+    AllBeta | 3.6 3.7
     CompactHashCheck experimental-compact-hash-check-enabled | 3.6
+    CompactHashCheck | 3.7
+    FastLeaseKeepAlive | 3.7
     InitialCorruptCheck experimental-initial-corrupt-check | 3.6
+    InitialCorruptCheck | 3.7
     LeaseCheckpoint experimental-enable-lease-checkpoint | 3.6
+    LeaseCheckpoint | 3.7
     LeaseCheckpointPersist experimental-enable-lease-checkpoint-persist | 3.6
-    SetMemberLocalAddr | 3.6
+    LeaseCheckpointPersist | 3.7
+    PriorityRequest | 3.7
+    SetMemberLocalAddr | 3.6 3.7
     StopGRPCServiceOnDefrag experimental-stop-grpc-service-on-defrag | 3.6
+    StopGRPCServiceOnDefrag | 3.7
     TxnModeWriteWithSharedBuffer experimental-txn-mode-write-with-shared-buffer | 3.6
+    TxnModeWriteWithSharedBuffer | 3.7
   `,
   needs: `
     AuthorizeNodeWithSelectors AuthorizeWithSelectors | 1.35 1.36
-    ClusterTrustBundleProjection ClusterTrustBundle | 1.35 1.36
-    DRAAdminAccess DynamicResourceAllocation | 1.35 1.36
-    DRAConsumableCapacity DynamicResourceAllocation | 1.35 1.36
-    DRADeviceBindingConditions DRAResourceClaimDeviceStatus,DynamicResourceAllocation | 1.35 1.36
-    DRADeviceTaintRules DRADeviceTaints | 1.35 1.36
-    DRADeviceTaints DynamicResourceAllocation | 1.35 1.36
-    DRAExtendedResource DynamicResourceAllocation | 1.35 1.36
-    DRAListTypeAttributes DynamicResourceAllocation | 1.36
-    DRANodeAllocatableResources DynamicResourceAllocation | 1.36
-    DRAPartitionableDevices DynamicResourceAllocation | 1.35 1.36
-    DRAPrioritizedList DynamicResourceAllocation | 1.35 1.36
-    DRAResourceClaimGranularStatusAuthorization DRAResourceClaimDeviceStatus,DynamicResourceAllocation | 1.36
-    DRAResourcePoolStatus DynamicResourceAllocation | 1.36
-    DRASchedulerFilterTimeout DynamicResourceAllocation | 1.35 1.36
-    DRAWorkloadResourceClaims DynamicResourceAllocation,GenericWorkload | 1.36
-    DeclarativeValidationBeta DeclarativeValidation | 1.36
-    DeclarativeValidationTakeover DeclarativeValidation | 1.35 1.36
-    DisableAllocatorDualWrite MultiCIDRServiceAllocator | 1.35 1.36
-    ExtendWebSocketsToKubelet NodeDeclaredFeatures | 1.36
+    ClusterTrustBundleProjection ClusterTrustBundle | 1.35 1.36 1.37
+    DRAAdminAccess DynamicResourceAllocation | 1.35 1.36 1.37
+    DRAConsumableCapacity DynamicResourceAllocation | 1.35 1.36 1.37
+    DRADeviceBindingConditions DRAResourceClaimDeviceStatus,DynamicResourceAllocation | 1.35 1.36 1.37
+    DRADeviceTaintRules DRADeviceTaints | 1.35 1.36 1.37
+    DRADeviceTaints DynamicResourceAllocation | 1.35 1.36 1.37
+    DRAExtendedResource DynamicResourceAllocation | 1.35 1.36 1.37
+    DRAListTypeAttributes DynamicResourceAllocation | 1.36 1.37
+    DRANodeAllocatableResources DynamicResourceAllocation | 1.36 1.37
+    DRAPartitionableDevices DynamicResourceAllocation | 1.35 1.36 1.37
+    DRAPrioritizedList DynamicResourceAllocation | 1.35 1.36 1.37
+    DRAResourceClaimGranularStatusAuthorization DRAResourceClaimDeviceStatus,DynamicResourceAllocation | 1.36 1.37
+    DRAResourcePoolStatus DynamicResourceAllocation | 1.36 1.37
+    DRASchedulerFilterTimeout DynamicResourceAllocation | 1.35 1.36 1.37
+    DRAWorkloadResourceClaims DynamicResourceAllocation,GenericWorkload | 1.36 1.37
+    DeclarativeValidationBeta DeclarativeValidation | 1.36 1.37
+    DeclarativeValidationTakeover DeclarativeValidation | 1.35 1.36 1.37
+    DisableAllocatorDualWrite MultiCIDRServiceAllocator | 1.35 1.36 1.37
+    ExtendWebSocketsToKubelet NodeDeclaredFeatures | 1.36 1.37
     GangScheduling GenericWorkload | 1.35 1.36
-    GracefulNodeShutdownBasedOnPodPriority GracefulNodeShutdown | 1.35 1.36
-    ImageVolumeWithDigest ImageVolume | 1.36
-    InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling,NodeDeclaredFeatures,PodLevelResources | 1.35 1.36
+    GracefulNodeShutdownBasedOnPodPriority GracefulNodeShutdown | 1.35 1.36 1.37
+    ImageVolumeWithDigest ImageVolume | 1.36 1.37
+    InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling,NodeDeclaredFeatures,PodLevelResources | 1.35 1.36 1.37
     InPlacePodVerticalScalingAllocatedStatus InPlacePodVerticalScaling | 1.35
-    InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScaling | 1.35 1.36
-    InPlacePodVerticalScalingExclusiveMemory InPlacePodVerticalScaling | 1.36
+    InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScaling | 1.35 1.36 1.37
+    InPlacePodVerticalScalingExclusiveMemory InPlacePodVerticalScaling | 1.36 1.37
     InPlacePodVerticalScalingExclusiveMemory InPlacePodVerticalScaling,MemoryManager | 1.35
-    InPlacePodVerticalScalingInitContainers InPlacePodVerticalScaling,NodeDeclaredFeatures | 1.36
-    MatchLabelKeysInPodTopologySpreadSelectorMerge MatchLabelKeysInPodTopologySpread | 1.35 1.36
+    InPlacePodVerticalScalingInitContainers InPlacePodVerticalScaling,NodeDeclaredFeatures | 1.36 1.37
+    MatchLabelKeysInPodTopologySpreadSelectorMerge MatchLabelKeysInPodTopologySpread | 1.35 1.36 1.37
+    NodeControllerLeaseCircuitBreaker AtomicFIFO | 1.37
     PodCertificateRequest AuthorizeNodeWithSelectors | 1.35 1.36
-    PodLevelResourceManagers PodLevelResources | 1.36
+    PodLevelResourceManagers PodLevelResources | 1.36 1.37
     PodLifecycleSleepActionAllowZero PodLifecycleSleepAction | 1.35 1.36
-    ProcMountType UserNamespacesSupport | 1.35 1.36
-    ResourceHealthStatus DynamicResourceAllocation | 1.35 1.36
-    ResourceHealthStatusMessage ResourceHealthStatus | 1.36
-    RestartAllContainersOnContainerExits ContainerRestartRules,NodeDeclaredFeatures | 1.35 1.36
-    ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation | 1.35 1.36
-    StaleControllerConsistencyDaemonSet AtomicFIFO | 1.36
-    StaleControllerConsistencyJob AtomicFIFO | 1.36
-    StaleControllerConsistencyReplicaSet AtomicFIFO | 1.36
-    StaleControllerConsistencyStatefulSet AtomicFIFO | 1.36
-    StorageVersionAPI APIServerIdentity | 1.35 1.36
+    ProcMountType UserNamespacesSupport | 1.35 1.36 1.37
+    ResourceHealthStatus DynamicResourceAllocation | 1.35 1.36 1.37
+    ResourceHealthStatusMessage ResourceHealthStatus | 1.36 1.37
+    RestartAllContainersOnContainerExits ContainerRestartRules,NodeDeclaredFeatures | 1.35 1.36 1.37
+    ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation | 1.35 1.36 1.37
+    StaleControllerConsistencyDaemonSet AtomicFIFO | 1.36 1.37
+    StaleControllerConsistencyHPA AtomicFIFO | 1.37
+    StaleControllerConsistencyJob AtomicFIFO | 1.36 1.37
+    StaleControllerConsistencyReplicaSet AtomicFIFO | 1.36 1.37
+    StaleControllerConsistencyStatefulSet AtomicFIFO | 1.36 1.37
+    StorageVersionAPI APIServerIdentity | 1.35 1.36 1.37
     StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfiguration | 1.35 1.36
     StructuredAuthenticationConfigurationJWKSMetrics StructuredAuthenticationConfiguration | 1.35 1.36
-    TopologyAwareWorkloadScheduling GenericWorkload | 1.36
-    UnknownVersionInteroperabilityProxy APIServerIdentity | 1.35 1.36
-    UserNamespacesHostNetworkSupport NodeDeclaredFeatures,UserNamespacesSupport | 1.36
+    TopologyAwareWorkloadScheduling GenericWorkload | 1.36 1.37
+    UnknownVersionInteroperabilityProxy APIServerIdentity | 1.35 1.36 1.37
+    UserNamespacesHostNetworkSupport NodeDeclaredFeatures,UserNamespacesSupport | 1.36 1.37
     UserNamespacesHostNetworkSupport UserNamespacesSupport | 1.35
     WindowsCPUAndMemoryAffinity MemoryManager | 1.35
-    WindowsGracefulNodeShutdown GracefulNodeShutdown | 1.35 1.36
+    WindowsGracefulNodeShutdown GracefulNodeShutdown | 1.35 1.36 1.37
     WorkloadAwarePreemption GangScheduling | 1.36
-    WorkloadWithJob GenericWorkload | 1.36
+    WorkloadWithJob GenericWorkload | 1.36 1.37
   `,
   sets: `
-    address address text | 1.34 1.35 1.36
-    allowed-unsafe-sysctls allowedUnsafeSysctls texts | 1.34 1.35 1.36
-    cgroup-driver cgroupDriver text | 1.35 1.36
-    cgroup-root cgroupRoot text | 1.34 1.35 1.36
-    cgroups-per-qos cgroupsPerQOS truth | 1.34 1.35 1.36
-    cluster-dns clusterDNS texts | 1.34 1.35 1.36
-    cluster-domain clusterDomain text | 1.35 1.36
-    container-log-max-files containerLogMaxFiles whole | 1.34 1.35 1.36
-    container-log-max-size containerLogMaxSize text | 1.34 1.35 1.36
-    container-runtime-endpoint containerRuntimeEndpoint text | 1.35 1.36
-    contention-profiling enableContentionProfiling truth | 1.35 1.36
-    cpu-cfs-quota cpuCFSQuota truth | 1.35 1.36
-    cpu-cfs-quota-period cpuCFSQuotaPeriod duration | 1.34 1.35 1.36
-    cpu-manager-policy cpuManagerPolicy text | 1.34 1.35 1.36
-    cpu-manager-policy-options cpuManagerPolicyOptions pairs | 1.34 1.35 1.36
-    cpu-manager-reconcile-period cpuManagerReconcilePeriod duration | 1.35 1.36
-    enable-controller-attach-detach enableControllerAttachDetach truth | 1.35 1.36
-    enable-debugging-handlers enableDebuggingHandlers truth | 1.35 1.36
-    enable-server enableServer truth | 1.34 1.35 1.36
-    enforce-node-allocatable enforceNodeAllocatable texts | 1.34 1.35 1.36
-    event-burst eventBurst whole | 1.34 1.35 1.36
-    event-qps eventRecordQPS whole | 1.34 1.35 1.36
-    eviction-hard evictionHard thresholds | 1.34 1.35 1.36
-    eviction-max-pod-grace-period evictionMaxPodGracePeriod whole | 1.34 1.35 1.36
-    eviction-minimum-reclaim evictionMinimumReclaim pairs | 1.34 1.35 1.36
-    eviction-pressure-transition-period evictionPressureTransitionPeriod duration | 1.35 1.36
-    eviction-soft evictionSoft thresholds | 1.34 1.35 1.36
-    eviction-soft-grace-period evictionSoftGracePeriod pairs | 1.34 1.35 1.36
-    fail-swap-on failSwapOn truth | 1.34 1.35 1.36
-    file-check-frequency fileCheckFrequency duration | 1.34 1.35 1.36
-    hairpin-mode hairpinMode text | 1.34 1.35 1.36
-    healthz-bind-address healthzBindAddress text | 1.34 1.35 1.36
-    healthz-port healthzPort whole | 1.34 1.35 1.36
-    http-check-frequency httpCheckFrequency duration | 1.34 1.35 1.36
-    image-gc-high-threshold imageGCHighThresholdPercent whole | 1.34 1.35 1.36
-    image-gc-low-threshold imageGCLowThresholdPercent whole | 1.34 1.35 1.36
-    image-service-endpoint imageServiceEndpoint text | 1.35 1.36
-    kernel-memcg-notification kernelMemcgNotification truth | 1.35 1.36
-    kube-api-burst kubeAPIBurst whole | 1.34 1.35 1.36
-    kube-api-content-type contentType text | 1.35 1.36
-    kube-api-qps kubeAPIQPS whole | 1.34 1.35 1.36
-    kube-reserved kubeReserved pairs | 1.34 1.35 1.36
-    kube-reserved-cgroup kubeReservedCgroup text | 1.34 1.35 1.36
-    kubelet-cgroups kubeletCgroups text | 1.35 1.36
-    local-storage-capacity-isolation localStorageCapacityIsolation truth | 1.35 1.36
-    make-iptables-util-chains makeIPTablesUtilChains truth | 1.35 1.36
-    manifest-url staticPodURL text | 1.35 1.36
-    max-open-files maxOpenFiles whole | 1.34 1.35 1.36
-    max-pods maxPods whole | 1.34 1.35 1.36
-    memory-manager-policy memoryManagerPolicy text | 1.34 1.35 1.36
-    minimum-image-ttl-duration imageMinimumGCAge duration | 1.34 1.35 1.36
-    node-status-max-images nodeStatusMaxImages whole | 1.34 1.35 1.36
-    node-status-update-frequency nodeStatusUpdateFrequency duration | 1.34 1.35 1.36
-    oom-score-adj oomScoreAdj whole | 1.34 1.35 1.36
-    pod-manifest-path staticPodPath text | 1.35 1.36
-    pod-max-pids podPidsLimit whole | 1.34 1.35 1.36
-    pods-per-core podsPerCore whole | 1.34 1.35 1.36
-    port port whole | 1.34 1.35 1.36
-    protect-kernel-defaults protectKernelDefaults truth | 1.34 1.35 1.36
-    provider-id providerID text | 1.35 1.36
-    qos-reserved qosReserved pairs | 1.34 1.35 1.36
-    read-only-port readOnlyPort whole | 1.34 1.35 1.36
-    register-node registerNode truth | 1.35 1.36
-    register-with-taints registerWithTaints taints | 1.34 1.35 1.36
-    registry-burst registryBurst whole | 1.34 1.35 1.36
-    registry-qps registryPullQPS whole | 1.34 1.35 1.36
-    reserved-cpus reservedSystemCPUs text | 1.34 1.35 1.36
-    resolv-conf resolvConf text | 1.34 1.35 1.36
-    rotate-certificates rotateCertificates truth | 1.35 1.36
-    rotate-server-certificates serverTLSBootstrap truth | 1.35 1.36
-    runonce runOnce truth | 1.34 1.35 1.36
-    runtime-request-timeout runtimeRequestTimeout duration | 1.35 1.36
-    serialize-image-pulls serializeImagePulls truth | 1.34 1.35 1.36
-    streaming-connection-idle-timeout streamingConnectionIdleTimeout duration | 1.35 1.36
-    sync-frequency syncFrequency duration | 1.34 1.35 1.36
-    system-cgroups systemCgroups text | 1.34 1.35 1.36
-    system-reserved systemReserved pairs | 1.34 1.35 1.36
-    system-reserved-cgroup systemReservedCgroup text | 1.34 1.35 1.36
-    tls-cert-file tlsCertFile text | 1.35 1.36
-    tls-cipher-suites tlsCipherSuites texts | 1.34 1.35 1.36
-    tls-min-version tlsMinVersion text | 1.34 1.35 1.36
-    tls-private-key-file tlsPrivateKeyFile text | 1.35 1.36
-    topology-manager-policy topologyManagerPolicy text | 1.34 1.35 1.36
-    topology-manager-policy-options topologyManagerPolicyOptions pairs | 1.34 1.35 1.36
-    topology-manager-scope topologyManagerScope text | 1.34 1.35 1.36
-    volume-plugin-dir volumePluginDir text | 1.35 1.36
-    volume-stats-agg-period volumeStatsAggPeriod duration | 1.35 1.36
+    address address text | 1.34 1.35 1.36 1.37
+    allowed-unsafe-sysctls allowedUnsafeSysctls texts | 1.34 1.35 1.36 1.37
+    cgroup-driver cgroupDriver text | 1.35 1.36 1.37
+    cgroup-root cgroupRoot text | 1.34 1.35 1.36 1.37
+    cgroups-per-qos cgroupsPerQOS truth | 1.34 1.35 1.36 1.37
+    cluster-dns clusterDNS texts | 1.34 1.35 1.36 1.37
+    cluster-domain clusterDomain text | 1.35 1.36 1.37
+    container-log-max-files containerLogMaxFiles whole | 1.34 1.35 1.36 1.37
+    container-log-max-size containerLogMaxSize text | 1.34 1.35 1.36 1.37
+    container-runtime-endpoint containerRuntimeEndpoint text | 1.35 1.36 1.37
+    contention-profiling enableContentionProfiling truth | 1.35 1.36 1.37
+    cpu-cfs-quota cpuCFSQuota truth | 1.35 1.36 1.37
+    cpu-cfs-quota-period cpuCFSQuotaPeriod duration | 1.34 1.35 1.36 1.37
+    cpu-manager-policy cpuManagerPolicy text | 1.34 1.35 1.36 1.37
+    cpu-manager-policy-options cpuManagerPolicyOptions pairs | 1.34 1.35 1.36 1.37
+    cpu-manager-reconcile-period cpuManagerReconcilePeriod duration | 1.35 1.36 1.37
+    enable-controller-attach-detach enableControllerAttachDetach truth | 1.35 1.36 1.37
+    enable-debugging-handlers enableDebuggingHandlers truth | 1.35 1.36 1.37
+    enable-server enableServer truth | 1.34 1.35 1.36 1.37
+    enforce-node-allocatable enforceNodeAllocatable texts | 1.34 1.35 1.36 1.37
+    event-burst eventBurst whole | 1.34 1.35 1.36 1.37
+    event-qps eventRecordQPS whole | 1.34 1.35 1.36 1.37
+    eviction-hard evictionHard thresholds | 1.34 1.35 1.36 1.37
+    eviction-max-pod-grace-period evictionMaxPodGracePeriod whole | 1.34 1.35 1.36 1.37
+    eviction-minimum-reclaim evictionMinimumReclaim pairs | 1.34 1.35 1.36 1.37
+    eviction-pressure-transition-period evictionPressureTransitionPeriod duration | 1.35 1.36 1.37
+    eviction-soft evictionSoft thresholds | 1.34 1.35 1.36 1.37
+    eviction-soft-grace-period evictionSoftGracePeriod pairs | 1.34 1.35 1.36 1.37
+    fail-swap-on failSwapOn truth | 1.34 1.35 1.36 1.37
+    file-check-frequency fileCheckFrequency duration | 1.34 1.35 1.36 1.37
+    hairpin-mode hairpinMode text | 1.34 1.35 1.36 1.37
+    healthz-bind-address healthzBindAddress text | 1.34 1.35 1.36 1.37
+    healthz-port healthzPort whole | 1.34 1.35 1.36 1.37
+    http-check-frequency httpCheckFrequency duration | 1.34 1.35 1.36 1.37
+    image-gc-high-threshold imageGCHighThresholdPercent whole | 1.34 1.35 1.36 1.37
+    image-gc-low-threshold imageGCLowThresholdPercent whole | 1.34 1.35 1.36 1.37
+    image-service-endpoint imageServiceEndpoint text | 1.35 1.36 1.37
+    kernel-memcg-notification kernelMemcgNotification truth | 1.35 1.36 1.37
+    kube-api-burst kubeAPIBurst whole | 1.34 1.35 1.36 1.37
+    kube-api-content-type contentType text | 1.35 1.36 1.37
+    kube-api-qps kubeAPIQPS whole | 1.34 1.35 1.36 1.37
+    kube-reserved kubeReserved pairs | 1.34 1.35 1.36 1.37
+    kube-reserved-cgroup kubeReservedCgroup text | 1.34 1.35 1.36 1.37
+    kubelet-cgroups kubeletCgroups text | 1.35 1.36 1.37
+    local-storage-capacity-isolation localStorageCapacityIsolation truth | 1.35 1.36 1.37
+    make-iptables-util-chains makeIPTablesUtilChains truth | 1.35 1.36 1.37
+    manifest-url staticPodURL text | 1.35 1.36 1.37
+    max-open-files maxOpenFiles whole | 1.34 1.35 1.36 1.37
+    max-pods maxPods whole | 1.34 1.35 1.36 1.37
+    memory-manager-policy memoryManagerPolicy text | 1.34 1.35 1.36 1.37
+    minimum-image-ttl-duration imageMinimumGCAge duration | 1.34 1.35 1.36 1.37
+    node-status-max-images nodeStatusMaxImages whole | 1.34 1.35 1.36 1.37
+    node-status-update-frequency nodeStatusUpdateFrequency duration | 1.34 1.35 1.36 1.37
+    oom-score-adj oomScoreAdj whole | 1.34 1.35 1.36 1.37
+    pod-manifest-path staticPodPath text | 1.35 1.36 1.37
+    pod-max-pids podPidsLimit whole | 1.34 1.35 1.36 1.37
+    pods-per-core podsPerCore whole | 1.34 1.35 1.36 1.37
+    port port whole | 1.34 1.35 1.36 1.37
+    protect-kernel-defaults protectKernelDefaults truth | 1.34 1.35 1.36 1.37
+    provider-id providerID text | 1.35 1.36 1.37
+    qos-reserved qosReserved pairs | 1.34 1.35 1.36 1.37
+    read-only-port readOnlyPort whole | 1.34 1.35 1.36 1.37
+    register-node registerNode truth | 1.35 1.36 1.37
+    register-with-taints registerWithTaints taints | 1.34 1.35 1.36 1.37
+    registry-burst registryBurst whole | 1.34 1.35 1.36 1.37
+    registry-qps registryPullQPS whole | 1.34 1.35 1.36 1.37
+    reserved-cpus reservedSystemCPUs text | 1.34 1.35 1.36 1.37
+    resolv-conf resolvConf text | 1.34 1.35 1.36 1.37
+    rotate-certificates rotateCertificates truth | 1.35 1.36 1.37
+    rotate-server-certificates serverTLSBootstrap truth | 1.35 1.36 1.37
+    runonce runOnce truth | 1.34 1.35 1.36 1.37
+    runtime-request-timeout runtimeRequestTimeout duration | 1.35 1.36 1.37
+    serialize-image-pulls serializeImagePulls truth | 1.34 1.35 1.36 1.37
+    streaming-connection-idle-timeout streamingConnectionIdleTimeout duration | 1.35 1.36 1.37
+    sync-frequency syncFrequency duration | 1.34 1.35 1.36 1.37
+    system-cgroups systemCgroups text | 1.34 1.35 1.36 1.37
+    system-reserved systemReserved pairs | 1.34 1.35 1.36 1.37
+    system-reserved-cgroup systemReservedCgroup text | 1.34 1.35 1.36 1.37
+    tls-cert-file tlsCertFile text | 1.35 1.36 1.37
+    tls-cipher-suites tlsCipherSuites texts | 1.34 1.35 1.36 1.37
+    tls-min-version tlsMinVersion text | 1.34 1.35 1.36 1.37
+    tls-private-key-file tlsPrivateKeyFile text | 1.35 1.36 1.37
+    topology-manager-policy topologyManagerPolicy text | 1.34 1.35 1.36 1.37
+    topology-manager-policy-options topologyManagerPolicyOptions pairs | 1.34 1.35 1.36 1.37
+    topology-manager-scope topologyManagerScope text | 1.34 1.35 1.36 1.37
+    volume-plugin-dir volumePluginDir text | 1.35 1.36 1.37
+    volume-stats-agg-period volumeStatsAggPeriod duration | 1.35 1.36 1.37
   `,
 } as const;

@@ -45,10 +45,18 @@ const APIS: readonly (readonly [
       '1.34': 'coordination.k8s.io/v1beta1',
       '1.35': 'coordination.k8s.io/v1beta1',
       '1.36': 'coordination.k8s.io/v1beta1',
+      '1.37': 'coordination.k8s.io/v1beta1',
     },
   ],
   ['PodCertificateRequest', { '1.35': 'certificates.k8s.io/v1beta1', '1.36': 'certificates.k8s.io/v1beta1' }],
-  ['GenericWorkload', { '1.35': 'scheduling.k8s.io/v1alpha1', '1.36': 'scheduling.k8s.io/v1alpha2' }],
+  [
+    'GenericWorkload',
+    {
+      '1.35': 'scheduling.k8s.io/v1alpha1',
+      '1.36': 'scheduling.k8s.io/v1alpha2',
+      '1.37': 'scheduling.k8s.io/v1beta1',
+    },
+  ],
   // Until its plugin has read its objects it refuses every write, of the API server's own too.
   [
     'MutatingAdmissionPolicy',

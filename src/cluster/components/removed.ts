@@ -1,7 +1,7 @@
 /**
- * What to write instead of flags and names that left Kubernetes before the versions that Muster
- * knows, after the CHANGELOGs of kubernetes/kubernetes. The tables of flags say whether a version
- * has a flag; this one only completes the message.
+ * What to write instead of flags and names that have left Kubernetes, after the CHANGELOGs of
+ * kubernetes/kubernetes. The tables of flags say whether a version has a flag; this one only
+ * completes the message.
  */
 import type { KubernetesComponent } from './flags.ts';
 
@@ -13,6 +13,8 @@ const CLOUD = 'remove it: cloud controllers run as pods of their own';
 const SCHEDULER = 'set it in a KubeSchedulerConfiguration, which the flag config names';
 const EVICTION =
   'set default-not-ready-toleration-seconds and default-unreachable-toleration-seconds of kube-apiserver';
+
+const CADVISOR = 'remove it: cAdvisor in kubelet reads it no more';
 
 const LOG_FLAGS = {
   'add-dir-header': STDERR,
@@ -51,6 +53,7 @@ const FLAGS: Readonly<Record<KubernetesComponent, Readonly<Record<string, string
   'kube-controller-manager': {
     ...LOG_FLAGS,
     address: HTTPS,
+    'concurrent-service-syncs': 'remove it: cloud controllers bring load balancers of their own',
     'deployment-controller-sync-period': 'remove it: Deployments are synchronised when they change',
     'enable-taint-manager': 'remove it: pods are always evicted by taints',
     'experimental-cluster-signing-duration': 'set cluster-signing-duration',
@@ -78,6 +81,24 @@ const FLAGS: Readonly<Record<KubernetesComponent, Readonly<Record<string, string
   },
   kubelet: {
     ...LOG_FLAGS,
+    'application-metrics-count-limit': CADVISOR,
+    'boot-id-file': CADVISOR,
+    'container-hints': CADVISOR,
+    containerd: CADVISOR,
+    'containerd-namespace': CADVISOR,
+    'enable-load-reader': CADVISOR,
+    'event-storage-age-limit': CADVISOR,
+    'event-storage-event-limit': CADVISOR,
+    'global-housekeeping-interval': 'set housekeeping-interval',
+    'log-cadvisor-usage': CADVISOR,
+    'machine-id-file': CADVISOR,
+    'storage-driver-buffer-duration': CADVISOR,
+    'storage-driver-db': CADVISOR,
+    'storage-driver-host': CADVISOR,
+    'storage-driver-password': CADVISOR,
+    'storage-driver-secure': CADVISOR,
+    'storage-driver-table': CADVISOR,
+    'storage-driver-user': CADVISOR,
     'allow-privileged': 'remove it: Pod Security Admission decides by the labels of a namespace',
     'azure-container-registry-config': 'set image-credential-provider-config',
     'cadvisor-port': 'remove it: the metrics are at /metrics/cadvisor of port 10250',
@@ -106,6 +127,7 @@ const NAMES: Readonly<Record<string, string>> = {
   DenyExecOnPrivileged: 'Pod Security Admission took its place; remove it',
   Initializers: 'MutatingAdmissionWebhook took its place; remove it',
   PersistentVolumeLabel: 'cloud controllers took its place; remove it',
+  PodGroupWorkloadExists: 'a PodGroup may name a Workload that is not there; remove it',
   PodSecurityPolicy: 'PodSecurity took its place and is on: remove it, and label the namespaces',
   SecurityContextDeny: 'PodSecurity took its place and is on: remove it, and label the namespaces',
 };

@@ -1,9 +1,16 @@
 /** Versions and settings that are specific to each minor version of Kubernetes and of etcd. */
 
-export const MINORS = ['1.34', '1.35', '1.36'] as const;
+export const MINORS = ['1.34', '1.35', '1.36', '1.37'] as const;
 export type Minor = (typeof MINORS)[number];
 
 export interface Release {
+  /**
+   * How its tables are known. `run`: from its programs, and its values were judged by them.
+   * `documents`: from what is published of it; a Cluster has to accept that.
+   */
+  readonly known: 'run' | 'documents';
+  /** The last day on which Kubernetes publishes fixes for it (kubernetes.io/releases). */
+  readonly endOfLife: string;
   /** The image tags that kubeadm uses at that minor version. */
   readonly etcd: string;
   readonly coredns: string;
@@ -16,6 +23,8 @@ export interface Release {
 
 export const RELEASES: Readonly<Record<Minor, Release>> = {
   '1.34': {
+    known: 'run',
+    endOfLife: '2026-10-27',
     etcd: '3.6.5-0',
     coredns: 'v1.12.1',
     pause: '3.10.1',
@@ -23,6 +32,8 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
     oldestEtcd: '3.5.24',
   },
   '1.35': {
+    known: 'run',
+    endOfLife: '2027-02-28',
     etcd: '3.6.6-0',
     coredns: 'v1.13.1',
     pause: '3.10.1',
@@ -30,10 +41,21 @@ export const RELEASES: Readonly<Record<Minor, Release>> = {
     oldestEtcd: '3.5.24',
   },
   '1.36': {
+    known: 'run',
+    endOfLife: '2027-06-28',
     etcd: '3.6.8-0',
     coredns: 'v1.14.2',
     pause: '3.10.2',
     patch: 3,
+    oldestEtcd: '3.5.24',
+  },
+  '1.37': {
+    known: 'documents',
+    endOfLife: '2027-10-28',
+    etcd: '3.7.0-0',
+    coredns: 'v1.14.6',
+    pause: '3.10.2',
+    patch: 1,
     oldestEtcd: '3.5.24',
   },
 };
@@ -48,9 +70,10 @@ export const TOOLS: Readonly<
   '1.34': { 'cri-o': '1.34.11', runc: '1.3.6', crictl: '1.34.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
   '1.35': { 'cri-o': '1.35.6', runc: '1.3.6', crictl: '1.35.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
   '1.36': { 'cri-o': '1.36.3', runc: '1.3.6', crictl: '1.36.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
+  '1.37': { 'cri-o': '1.37.0', runc: '1.3.6', crictl: '1.37.0', nerdctl: '2.2.2', 'cni-plugins': '1.9.1' },
 };
 
-export const ETCD_MINORS = ['3.4', '3.5', '3.6'] as const;
+export const ETCD_MINORS = ['3.4', '3.5', '3.6', '3.7'] as const;
 export type EtcdMinor = (typeof ETCD_MINORS)[number];
 
 interface EtcdRelease {
@@ -94,6 +117,12 @@ export const ETCD_RELEASES: Readonly<Record<EtcdMinor, EtcdRelease>> = {
     // More writes than any cluster makes between a backup and its restore.
     bump: 1_000_000_000,
   },
+  '3.7': {
+    flags: { 'feature-gates': 'InitialCorruptCheck=true', 'watch-progress-notify-interval': '5s' },
+    probes: { liveness: '/livez', readiness: '/readyz', startup: '/livez' },
+    restore: ['etcdutl', 'snapshot', 'restore'],
+    bump: 1_000_000_000,
+  },
 };
 
 /** The numbers of `1.36.3`, `v1.36.3` or `3.6.8-0`; undefined when it is not a version. */
@@ -117,6 +146,22 @@ export const minorBefore = (minor: string): string => `1.${Number(minor.split('.
 export function minorOf(version: string): string {
   const [major, minor] = parseVersion(version)!;
   return `${major}.${minor}`;
+}
+
+/** This long before the last day of a minor version its clusters are told to move. */
+const MOVES_WITHIN_DAYS = 60;
+const DAY_MS = 86_400_000;
+
+/** What to say of the support of a version; undefined while it lasts longer, or is not known. */
+export function endOfSupport(version: string, now: number): string | undefined {
+  const minor = MINORS.find((one) => new RegExp(`^v?${one.replace('.', '\\.')}(\\.|$)`).test(version));
+  if (minor === undefined) return undefined;
+  const { endOfLife } = RELEASES[minor];
+  const days = Math.ceil((Date.parse(endOfLife) + DAY_MS - now) / DAY_MS);
+  if (days > MOVES_WITHIN_DAYS) return undefined;
+  return days > 0
+    ? `Kubernetes ${minor} gets fixes until ${endOfLife}, ${days === 1 ? 'which is today' : `for ${days} more days`}`
+    : `Kubernetes ${minor} gets no fixes any more since ${endOfLife}`;
 }
 
 /**

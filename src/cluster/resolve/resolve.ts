@@ -154,7 +154,7 @@ function withStandIns(spec: KubernetesSpec): {
   if (!lacksVersion && !lacksEndpoint) return { stand: spec, isUnknown: () => false };
   const stand = {
     ...spec,
-    ...(lacksVersion && { version: MINORS.at(-1)! }),
+    ...(lacksVersion && { version: MINORS.findLast((one) => RELEASES[one].known === 'run')! }),
     ...(lacksEndpoint && { endpoint: 'endpoint.invalid' }),
   };
   const isUnknown = ({ fault: { path = '' } }: ClusterFault): boolean =>
@@ -198,7 +198,7 @@ function resolveOnce(
     ...(staticPods && { staticPods }),
   } as ResolvedCluster;
   const draft: Draft = {
-    assigned: assigned.faults,
+    assigned: [...untested(release.minor, spec), ...assigned.faults],
     overrides,
     build,
     unknown,
@@ -211,12 +211,23 @@ function resolveOnce(
   return { ...(!hasError(faults) && { resolved }), access, provenance: build.provenance, faults };
 }
 
+/** A version that is known by documents is refused until the document accepts it. */
+const untested = (minor: Minor, { acceptUntested }: KubernetesSpec): readonly ClusterFault[] =>
+  RELEASES[minor].known === 'run' || acceptUntested === minor
+    ? []
+    : [
+        clusterError(
+          'version',
+          `Muster knows Kubernetes ${minor} by documents only: none of its programs has judged these values. Use ${MINORS.filter((one) => RELEASES[one].known === 'run').join(', ')}, or accept that with acceptUntested: "${minor}"`,
+        ),
+      ];
+
 const hasError = (faults: readonly ClusterFault[]): boolean =>
   faults.some(({ severity }) => severity === 'error');
 
 /** The input of the checks: the resolved Cluster before it is known to be free of faults. */
 interface Draft {
-  /** Faults of the lists of machines. */
+  /** Faults of the lists of machines, and of a version that is not accepted. */
   readonly assigned: readonly ClusterFault[];
   readonly overrides: Readonly<Record<string, unknown>>;
   readonly build: Builder;

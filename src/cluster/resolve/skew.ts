@@ -4,6 +4,7 @@
  *
  * @see https://kubernetes.io/releases/version-skew-policy/
  * @see https://etcd.io/docs/v3.6/upgrades/
+ * @see https://github.com/kubernetes/kubernetes/pull/138746 for etcd 3.7
  */
 import { compareVersions, minorOf, parseVersion } from '../model/versions.ts';
 
@@ -92,7 +93,7 @@ export const pairText = ({ one, other, rule }: ForbiddenPair): string =>
 
 /** Why a program must not be changed from one version to another. */
 export interface StepFault {
-  readonly code: 'skips-minor' | 'older-minor' | 'etcd-promotion' | 'older-patch';
+  readonly code: 'skips-minor' | 'older-minor' | 'etcd-promotion' | 'etcd-patch' | 'older-patch';
   readonly text: string;
 }
 
@@ -120,6 +121,11 @@ export function stepFault(program: Skewed, from: string, to: string): StepFault 
     return {
       code: 'etcd-promotion',
       text: `etcd ${from} runs, which can lose the promotion of a learner: go to 3.5.20 or a newer 3.5 first`,
+    };
+  if (program === 'etcd' && minorOf(to) === '3.7' && compareVersions(from, '3.6.11') < 0)
+    return {
+      code: 'etcd-patch',
+      text: `etcd ${from} runs, and etcd 3.7 is reached from 3.6.11 or a newer 3.6 only: go there first, with overrides.versions.etcd`,
     };
   if (minors === 0 && compareVersions(to, from) < 0)
     return { code: 'older-patch', text: `${program} ${from} runs, which is newer than ${to}` };

@@ -10,6 +10,7 @@ import { createMetrics } from '../../../src/base/metrics.ts';
 import { CLUSTER_CONDITIONS, clusterConditionOf } from '../../../src/cluster/health/condition.ts';
 import { bad, good } from '../../../src/cluster/health/finding.ts';
 import { watchHealth } from '../../../src/cluster/health/health-watch.ts';
+import { endOfSupport } from '../../../src/cluster/model/versions.ts';
 import { CONDITIONS, type ConditionWord } from '../../../src/machines/condition.ts';
 
 const WELL: ConcernFacts = {
@@ -52,6 +53,19 @@ test('a founded cluster that was not looked at lately is not well', () => {
     late: undefined,
   } as const;
   expect(codes({ clusters: [unseen] })).toEqual(['cluster-unchecked']);
+});
+
+test('a cluster whose minor version Kubernetes ends is told to move, 60 days before', () => {
+  const at = (day: string) => endOfSupport('1.34.9', Date.parse(day));
+  expect(at('2026-08-01')).toBeUndefined();
+  expect(at('2026-10-20T12:00:00Z')).toBe('Kubernetes 1.34 gets fixes until 2026-10-27, for 8 more days');
+  expect(at('2026-10-27T23:00:00Z')).toBe('Kubernetes 1.34 gets fixes until 2026-10-27, which is today');
+  expect(at('2026-10-28')).toBe('Kubernetes 1.34 gets no fixes any more since 2026-10-27');
+  expect(endOfSupport('1.33.1', Date.parse('2030-01-01'))).toBeUndefined();
+  const ending = { ...cluster(good('etcd', 'blue', 'well')), ends: at('2026-10-28') };
+  expect(concernsOf({ ...WELL, clusters: [ending] })).toEqual([
+    expect.objectContaining({ code: 'version-ends', level: 'soon', subject: 'Cluster/blue' }),
+  ]);
 });
 
 test('the worst comes first, each with its next step', () => {
@@ -197,6 +211,7 @@ test('what cannot be looked at is no reason to call nothing', async () => {
     exports: { warnings: async () => [] },
     endings: { warnings: () => [] },
     laterKeys: { warnings: () => [] },
+    clock: new ManualClock(),
     waiting: () => 1,
     space: () => Promise.reject(new Error('no statfs')),
   } as unknown as ConcernDeps;

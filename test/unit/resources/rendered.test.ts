@@ -137,6 +137,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.kubernetes.pki.rotateAfter': 'test/unit/cluster/change/rotation-by-age.test.ts',
   'Cluster: spec.kubernetes.pki.rehearsal': 'test/unit/cluster/change/rotation-kit.ts',
   'Cluster: spec.kubernetes.encryptSecrets': 'test/unit/cluster/plan/planner.test.ts',
+  'Cluster: spec.kubernetes.acceptUntested': 'test/unit/cluster/resolve/by-documents.test.ts',
   'Cluster: spec.kubernetes.addons[].manifests[].url': ADDONS,
   'Cluster: spec.kubernetes.addons[].manifests[].file': ADDONS,
   ...Object.fromEntries(

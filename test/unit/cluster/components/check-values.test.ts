@@ -131,7 +131,7 @@ test('a setting of a later kubelet is refused for an older one', () => {
   });
   expect(faults(overrides('1.36.2'))).toEqual([]);
   expect(faults(overrides('1.35.6'))).toEqual([
-    'error overrides.kubelet.config.memoryReservationPolicy: KubeletConfiguration of 1.35 has no memoryReservationPolicy; 1.36 knows it',
+    'error overrides.kubelet.config.memoryReservationPolicy: KubeletConfiguration of 1.35 has no memoryReservationPolicy; 1.36, 1.37 know it',
   ]);
 });
 
@@ -163,7 +163,7 @@ test('flags and gates are those of the component’s own version', () => {
   expect(
     faults({ overrides: { ...old, flags: { kubelet: { 'feature-gates': 'CRIListStreaming=true' } } } }),
   ).toEqual([
-    'error overrides.flags.kubelet.feature-gates: Kubernetes 1.34 has no feature gate CRIListStreaming; 1.36 knows it',
+    'error overrides.flags.kubelet.feature-gates: Kubernetes 1.34 has no feature gate CRIListStreaming; 1.36, 1.37 know it',
   ]);
 });
 

@@ -286,7 +286,7 @@ test.for([
   [
     'an unknown version',
     { version: '1.33.2' },
-    'error version: Muster does not know Kubernetes 1.33.2; use 1.34, 1.35, 1.36',
+    'error version: Muster does not know Kubernetes 1.33.2; use 1.34, 1.35, 1.36, 1.37',
   ],
   [
     'an endpoint that is none',
@@ -391,7 +391,7 @@ test.for([
   [
     'a flag of a later version',
     { version: '1.34', overrides: { flags: { 'kube-apiserver': { 'tls-curve-preferences': 'X25519' } } } },
-    'error overrides.flags.kube-apiserver.tls-curve-preferences: kube-apiserver 1.34 has no flag --tls-curve-preferences; 1.36 knows it',
+    'error overrides.flags.kube-apiserver.tls-curve-preferences: kube-apiserver 1.34 has no flag --tls-curve-preferences; 1.36, 1.37 know it',
   ],
   [
     'a flag of an older etcd',
@@ -446,8 +446,8 @@ test.for([
   ],
   [
     'an etcd that is not known',
-    { overrides: { versions: { etcd: '3.7.0' } } },
-    'error overrides.versions.etcd: Muster does not know etcd 3.7.0; use 3.4, 3.5, 3.6',
+    { overrides: { versions: { etcd: '3.8.0' } } },
+    'error overrides.versions.etcd: Muster does not know etcd 3.8.0; use 3.4, 3.5, 3.6, 3.7',
   ],
   [
     'a path that does not exist',

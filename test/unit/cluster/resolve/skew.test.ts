@@ -48,6 +48,8 @@ test.for([
   ['etcd', '3.5.21', '3.6.6-0', undefined],
   ['etcd', '3.5.19', '3.6.6-0', 'etcd-promotion'],
   ['etcd', '3.5.1', '3.6.6', 'etcd-promotion'],
+  ['etcd', '3.6.10', '3.7.0-0', 'etcd-patch'],
+  ['etcd', '3.6.11', '3.7.0-0', undefined],
   ['etcd', '3.5.0', '3.6.6', undefined],
   ['etcd', '3.5.19', '3.5.24', undefined],
   ['etcd', '3.4.23', '3.5.16', undefined],
