@@ -8,16 +8,14 @@ import type { AddressInfo } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { createGzip, type Gzip } from 'node:zlib';
 import express from 'express';
-import type { Clock } from '../base/clock.ts';
-import { seconds, toMillis } from '../base/duration.ts';
 import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import { type ConnectionLimits, limitConnections } from '../base/limits.server.ts';
 import type { Log } from '../base/log.ts';
 import type { Metrics } from '../base/metrics.ts';
 import { rehearse } from '../base/rehearsal.ts';
-import type { PeerCredentials, SystemCalls } from '../base/system-calls.socket.ts';
-import { checkProof, decideAccess, EVERYTHING, isForeign, type PlaceOf, type Principal } from './access.ts';
+import type { SystemCalls } from '../base/system-calls.socket.ts';
+import { EVERYTHING, isForeign } from './access.ts';
 import type { Actions } from './actions.ts';
 import { CostlyReads } from './costly.ts';
 import { placing } from './find-machine.ts';
@@ -26,7 +24,9 @@ import { listenOnSocket } from './listen.socket.ts';
 import { noRoute } from './no-route.ts';
 import { HEALTH } from './operations/boot-host.ts';
 import { type OperationDeps, ROUTES } from './operations.ts';
+import { othersOf, withoutOthers } from './others-names.ts';
 import { withSecond } from './pending.ts';
+import { type AccessDeps, asker, permit, watch } from './permit.ts';
 import { problemOf, problemResponse, retryOf } from './problem.ts';
 
 /** A certificate with its chain, and the key, as PEM. */
@@ -81,11 +81,13 @@ export async function startApi(options: {
   const stopping = new AbortController();
   const routes = (options.operations ?? ROUTES).map(withSecond);
   const placeOf = placing(deps);
+  const isMachine = (name: string): boolean => deps.roster.get(name) !== undefined;
   const costly = new CostlyReads(deps.clock);
   const { clock } = deps;
   const operators = createServer(routes, deps, stopping.signal, {
     authenticate: bySocket(deps),
     placeOf,
+    isMachine,
     clock,
     costly,
   });
@@ -98,7 +100,7 @@ export async function startApi(options: {
       await listening(health, listen.metrics, '--metrics-listen');
     }
     if (listen.https) {
-      const access = { authenticate: byAccount(deps), placeOf, clock, costly };
+      const access = { authenticate: byAccount(deps), placeOf, isMachine, clock, costly };
       const app = appOf([...(options.page ?? []), ...routes], deps, stopping.signal, access);
       secure = limited(https.createServer(tlsOptions(listen.https.pair, listen.https.clientAuthority), app));
       const { accounts, log } = deps;
@@ -235,23 +237,6 @@ interface ServerDeps {
   readonly actions?: Actions | undefined;
 }
 
-/** The principal of a request, or why it has none. */
-type Asker = Pick<ApiRequest, 'principal' | 'nobody'>;
-
-/** How a listener finds out who asks, and what limits that. */
-export interface AccessDeps {
-  /** `unused`: only looks whether somebody still is logged in. */
-  readonly authenticate: (
-    request: http.IncomingMessage,
-    peer: PeerCredentials | undefined,
-    unused?: boolean,
-  ) => Asker | Promise<Asker>;
-  readonly placeOf: PlaceOf;
-  readonly costly: CostlyReads;
-  /** Times how often a stream is checked: whether its reader may still have it. */
-  readonly clock: Pick<Clock, 'after'>;
-}
-
 /**
  * Makes an HTTP server that answers `routes`, and all other requests with a problem. Exported for
  * tests that serve a table by TCP.
@@ -376,77 +361,16 @@ async function answer<D extends ServerDeps>(
     access && 'principal' in who && typeof response.body === 'object'
       ? watch(route, req, peer, who.principal, access, () => ended.abort())
       : undefined;
+  const said = [...Object.values(request.params), ...request.query.values()];
+  const isOthers =
+    access && 'principal' in who && othersOf(who.principal, access.placeOf, access.isMachine, said);
   try {
-    await send(res, response);
+    await send(res, isOthers ? withoutOthers(response, isOthers) : response);
   } finally {
     unwatch?.();
   }
   // Discards what the handler did not read, so that the next request on this connection is found.
   if (!req.readableEnded) req.resume();
-}
-
-/** A stream ends this soon after its reader lost the right to it. */
-const LOOK_AGAIN = toMillis(seconds(5));
-
-/**
- * Ends a stream when the credential with which it was asked for has ended, or the roles of its
- * owner changed. Returns what ends the watch.
- */
-function watch(
-  route: Route<never>,
-  request: express.Request,
-  peer: PeerCredentials | undefined,
-  principal: Principal | undefined,
-  access: AccessDeps,
-  end: () => void,
-): () => void {
-  const grants = JSON.stringify(principal?.grants);
-  const look = async (): Promise<void> => {
-    const now = await asker(access, request, peer, true);
-    const same = 'principal' in now && JSON.stringify(now.principal?.grants) === grants;
-    if (same || route.access === 'open') cancel = access.clock.after(LOOK_AGAIN, look);
-    else end();
-  };
-  let cancel = access.clock.after(LOOK_AGAIN, look);
-  return () => cancel();
-}
-
-/** Who asks; an error, which is the answer, when the request may not be sent like this. */
-async function asker(
-  access: AccessDeps | undefined,
-  request: http.IncomingMessage,
-  peer: PeerCredentials | undefined,
-  unused = false,
-): Promise<Asker | { readonly error: unknown }> {
-  try {
-    return (await access?.authenticate(request, peer, unused)) ?? {};
-  } catch (error) {
-    return { error };
-  }
-}
-
-/**
- * Returns to which clusters the answer is limited.
- *
- * @throws {MusterError} E_UNAUTHENTICATED, E_FORBIDDEN when the principal may not use the route;
- *   as {@link checkProof} and {@link CostlyReads}
- */
-function permit(
-  route: Route<never>,
-  { params, query }: ApiRequest,
-  { principal, nobody }: Asker,
-  { placeOf, costly }: AccessDeps,
-): Pick<ApiRequest, 'within'> {
-  const decision = decideAccess(route, params, principal, placeOf);
-  if (decision.do === 'authenticate')
-    throw nobody?.() ?? new MusterError('E_UNAUTHENTICATED', 'nobody is logged in with this request');
-  if (decision.do === 'refuse')
-    throw new MusterError('E_FORBIDDEN', `${principal?.name} may not do that: ${decision.text}`);
-  // A preview gives nothing away.
-  const preview = route.query?.shape.dryRun !== undefined && flag(query, 'dryRun');
-  if (!preview) checkProof(route.takes, principal);
-  if (principal && (route.costly === true || (preview && route.costly))) costly.take(principal);
-  return decision.within === undefined ? {} : { within: decision.within };
 }
 
 function problemFor(error: unknown, request: ApiRequest, path: string, log: Log) {

@@ -3,6 +3,8 @@
  * watch: with the shipped boot host, the real agent and real etcd. See docs/rotation.md.
  */
 import { X509Certificate } from 'node:crypto';
+import fs from 'node:fs';
+import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { ChangeView } from '../../src/api/operations/changes.ts';
 import { DEBIAN_13, type Machine, type Rack, until, withRack } from './etcd/rack.ts';
@@ -64,7 +66,7 @@ async function nobodyNoticed(rack: Rack, watches: readonly Watch[]): Promise<voi
 }
 
 test.concurrent(
-  "etcd's CA is replaced with one restart of each member, although the boot host dies twice meanwhile",
+  "etcd's CA is replaced through a signer with one restart of each member, although the boot host dies twice",
   { timeout: 600_000 },
   withRack(
     async (rack) => {
@@ -86,6 +88,9 @@ test.concurrent(
       expect(steps.map(({ name }) => name)).toEqual(['generate', 'issue', 'distrust', 'forget']);
       await rack.healthy();
       expect(rack.all.map((machine, n) => starts(machine) - before[n]!)).toEqual([1, 1, 1]);
+      expect(fs.existsSync(path.join(rack.host.state, 'vault.key')), "the server has the vault's key").toBe(
+        false,
+      );
       const trusted = new X509Certificate(caOf(rack.all[0]!));
       expect(trusted.fingerprint256).not.toBe(new X509Certificate(old).fingerprint256);
       for (const machine of rack.all) {
@@ -95,7 +100,7 @@ test.concurrent(
       }
       await nobodyNoticed(rack, watches);
     },
-    { etcd: DEBIAN_13 },
+    { etcd: DEBIAN_13, signer: true },
   ),
 );
 

@@ -11,6 +11,7 @@ import { systemClock } from '../../../src/base/clock.ts';
 import { millis } from '../../../src/base/duration.ts';
 import type { Mac } from '../../../src/base/mac.ts';
 import type { FoundingStatus } from '../../../src/cluster/etcd/status.ts';
+import { createVaultKey } from '../../../src/pki/vault-key.files.ts';
 import { BROADCAST_FLAG } from '../../../src/pxe/dhcp/packet.ts';
 import { message } from '../../unit/pxe/dhcp/kit.ts';
 import { attachLoop } from '../agent-disks.ts';
@@ -411,6 +412,7 @@ export class BootHost {
   readonly socket: string;
   readonly #env: NodeJS.ProcessEnv;
   #process: ChildProcess | undefined;
+  #signer: ChildProcess | undefined;
   #ended: Promise<void> = Promise.resolve();
 
   /** `more`: variables of its environment. */
@@ -439,8 +441,39 @@ export class BootHost {
     return musterAt(this.socket, words);
   }
 
+  /**
+   * Gives the vault's key to a signer, which every start asks from now on. It knows the machines of
+   * the documents; of others it learns by {@link admit}.
+   */
+  async startSigner(): Promise<void> {
+    const at = join(this.home, 'signer');
+    fs.mkdirSync(join(at, 'run'), { recursive: true });
+    createVaultKey(join(at, 'vault.key'));
+    const log = fs.openSync(join(this.home, 'signer.log'), 'a');
+    const words = ['--state', at, '--config', join(this.home, 'config'), '--directory', join(at, 'run')];
+    this.#signer = spawn(resolve('bin/muster'), ['signer', 'run', ...words], {
+      stdio: ['ignore', log, log],
+    });
+    await until(
+      'the signer has its socket',
+      async () => fs.existsSync(join(at, 'run/server.sock')),
+      () => fs.readFileSync(join(this.home, 'signer.log'), 'utf8'),
+    );
+  }
+
+  /** Tells the signer, if there is one, which machines a cluster of the API has. */
+  async admit(names: readonly string[], cluster: string): Promise<void> {
+    if (this.#signer === undefined) return;
+    const socket = ['--socket', join(this.home, 'signer/run/operator.sock')];
+    const roles = ['--role', 'control-plane', 'etcd', 'worker'];
+    const words = ['signer', 'admit', ...names, '--cluster', cluster, ...roles, ...socket];
+    const { code, output } = await this.muster(...words);
+    if (code !== 0) throw new Error(output);
+  }
+
   async start(...more: string[]): Promise<void> {
     const log = fs.openSync(join(this.home, 'muster.log'), 'a');
+    if (this.#signer) more.push('--signer', join(this.home, 'signer/run/server.sock'));
     const child = spawn(
       'ip',
       [
@@ -474,6 +507,12 @@ export class BootHost {
   async restart(): Promise<void> {
     await this.kill();
     await this.start();
+  }
+
+  /** Ends it and its signer. */
+  async close(): Promise<void> {
+    await this.kill();
+    this.#signer?.kill('SIGKILL');
   }
 
   log = (): string => {
@@ -614,6 +653,8 @@ export interface RackOptions {
   readonly lives?: Lives;
   /** Whether the boot host's clock can be set, with {@link BootHost.setClock}. */
   readonly setsClock?: boolean;
+  /** Whether a signer has the vault's key; without it as the variable MUSTER_RACK_SIGNER says. */
+  readonly signer?: boolean;
 }
 
 /** What machines have in the place of systemd's and containerd's programs. */
@@ -622,7 +663,7 @@ const TOOLS = 'test/peers/etcd/tools';
 /** A new rack: machines that are off, with blank disks, and an empty store. */
 export async function openRack(options: RackOptions = {}): Promise<Rack> {
   const { etcd = DEBIAN_12, members = NAMES, document = 'file', diskMiB = 192, programs = {} } = options;
-  const { kernels, lives } = options;
+  const { kernels, lives, signer = process.env.MUSTER_RACK_SIGNER !== undefined } = options;
   // In memory, since the disks of a busy host would delay etcd, and no test needs real disks.
   const home = fs.mkdtempSync('/run/etcd-ha-');
   const segment = makeSegment();
@@ -656,8 +697,10 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
     ...(lives && shortLives(lives)),
     ...(options.setsClock && fakeClock(home)),
   });
+  if (signer) await host.startSigner();
   await host.start();
   if (document === 'api') {
+    await host.admit(members, 'one');
     const applied = await callApi(host.socket, 'POST', '/v1/apply', cluster);
     if (applied.status >= 300) throw new Error(`the Cluster: ${applied.status} ${applied.text}`);
   }
@@ -746,8 +789,8 @@ spec: {macs: ['${mac(name)}'], profile: member, addresses: [${segment.address(na
     async close() {
       await writer.stop();
       await Promise.all(everyone.map((machine) => machine.powerOff()));
-      await host.kill();
-      await second?.kill();
+      await host.close();
+      await second?.close();
       for (const disk of disks) disk.release();
       segment.remove();
       fs.rmSync(home, { recursive: true, force: true, maxRetries: 10 });

@@ -103,6 +103,33 @@ it('machines of a pool are shown to those whose roles are for it, until they are
   expect(await seen()).toEqual(Array(4).fill(['spare2']));
 });
 
+it('the reason why a machine is held does not name a machine of another place, with which it is in conflict', async () => {
+  const text = 'They are b1, g1.';
+  const reason = { code: 'identity_conflict', text };
+  const fields = { asked: 'g1', machines: 'b1 g1' };
+  world.deps.events.record({ kind: 'machine.conflict', subject: 'b1', reason, fields });
+  const look = async (who: ApiClient) => [
+    JSON.stringify(await who.ask('GET /v1/explain', { query: { machine: 'b1' } })),
+    JSON.stringify(await who.ask('GET /v1/machines/:name/timeline', { params: { name: 'b1' } })),
+    JSON.stringify((await who.ask('GET /v1/events', { query: { subject: 'b1' } })).items),
+  ];
+  const whole = await look(await operator('ada', { role: 'viewer' }));
+  for (const answer of whole) expect(answer).toContain(text);
+  const limited = await look(await operator('bob', BLUE));
+  expect(limited.join()).not.toMatch(/\bg1\b/);
+  for (const answer of limited) expect(answer).toContain('They are b1, another-machine.');
+  expect(limited[2]).toContain('"machines":"b1 another-machine"');
+  const both = await look(await operator('eve', BLUE, { role: 'viewer', clusters: ['green'] }));
+  expect(both[2]).toContain(text);
+});
+
+it('what a request says itself comes back, so that nobody learns from an answer which machines there are', async () => {
+  const bob = await operator('bob', BLUE);
+  const asked = (name: string) =>
+    bob.ask('GET /v1/events', { query: { subject: name } }).then(JSON.stringify as never, String);
+  expect(await asked('g1')).not.toContain('another-machine');
+});
+
 it('a removed machine is replaced only by one that the role reaches', async () => {
   const ada = await operator('ada', { role: 'admin', clusters: ['blue'], pools: ['spare'] });
   const replaced = (by: string) =>
