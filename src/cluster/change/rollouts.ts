@@ -15,6 +15,7 @@ import { type AnswersOf, type AskNow, openAnswered } from './answers.ts';
 import type { GivenTurn, GivenTurns } from './given-turns.ts';
 import type { WorkerLimits } from './groups.ts';
 import {
+  changesOf,
   type Heard,
   hasStillItsTurn,
   isSettled,
@@ -109,18 +110,6 @@ export function openRollouts({
   /** Answers to a machine's own question, for the one decision that follows. */
   const justAnswered = new Map<string, AnswersOf>();
 
-  const peerOf = (resolved: ResolvedCluster, machine: ClusterMachine): Peer => {
-    const key = keyOf(resolved, machine);
-    const ordered = rebooting.get(key);
-    return {
-      // A machine that leaves gets no plan of the cluster: of it only what it answers now counts.
-      ...((resolved.machines.includes(machine) && known.get(key)) || unheard(machine)),
-      ...(ordered && { rebootsAt: ordered.at }),
-      losesEtcd: losing(resolved.name).includes(machine.name),
-      leftOut: leftOut(resolved.name).includes(machine.name),
-    };
-  };
-
   const askedFor = async (resolved: ResolvedCluster, machine: ClusterMachine) =>
     mustAsk(carriedBy(machine), peersOf(resolved, machine)) ? answered.ask(whole(resolved)) : undefined;
 
@@ -140,10 +129,25 @@ export function openRollouts({
     });
 
   const whole = (resolved: ResolvedCluster) => withLeavers(resolved, leaving(resolved.name));
-  const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine, now?: AnswersOf): readonly Peer[] =>
-    whole(resolved)
+  const peersOf = (resolved: ResolvedCluster, { name }: ClusterMachine, now?: AnswersOf): readonly Peer[] => {
+    const lose = new Set(losing(resolved.name));
+    const out = new Set(leftOut(resolved.name));
+    const stay = new Set(resolved.machines);
+    return whole(resolved)
       .machines.filter((other) => other.name !== name)
-      .map((other) => ({ ...peerOf(resolved, other), ...now?.(other.name) }));
+      .map((other) => {
+        const key = keyOf(resolved, other);
+        const ordered = rebooting.get(key);
+        return {
+          // A machine that leaves gets no plan: of it only what it answers now counts.
+          ...((stay.has(other) && known.get(key)) || unheard(other)),
+          ...(ordered && { rebootsAt: ordered.at }),
+          losesEtcd: lose.has(other.name),
+          leftOut: out.has(other.name),
+          ...now?.(other.name),
+        };
+      });
+  };
 
   return {
     ask(resolved, machine, facts, wanted) {
@@ -157,7 +161,7 @@ export function openRollouts({
       const moment = { now, hasTurn, trustEnded: trustEnded(resolved.name) };
       const answers = justAnswered.get(key);
       justAnswered.delete(key);
-      const peers = peersOf(resolved, machine, answers);
+      const peers = changesOf({ wanted, pods }, now).length > 0 ? peersOf(resolved, machine, answers) : [];
       const free = turnOf({ name: machine.name, wanted, pods }, peers, moment);
       const why = free.changes.length > 0 ? waits(resolved.name, machine.name) : undefined;
       const turn: Turn = why === undefined ? free : { do: 'wait', changes: free.changes, text: why };

@@ -112,6 +112,10 @@ export const STALLED_AFTER = duration('5m');
  */
 export const REBOOTS_WITHIN = duration('15m');
 
+/** The programs that the asking machine has to restart; without any, its peers do not matter. */
+export const changesOf = ({ wanted, pods }: Omit<Asking, 'name'>, now: Millis): readonly Rolled[] =>
+  ROLLED.filter((pod) => worksOtherwise(pods[pod], wanted[pod], now));
+
 /**
  * Decides whether the asking machine may now restart the programs that change for it. A machine
  * whose processes all run as `wanted` has nothing to restart, and its turn is `go`.
@@ -124,7 +128,7 @@ export const REBOOTS_WITHIN = duration('15m');
  */
 export function turnOf({ name, wanted, pods }: Asking, peers: readonly Peer[], moment: Moment): Turn {
   const { now, trustEnded, hasTurn } = moment;
-  const changes = ROLLED.filter((pod) => worksOtherwise(pods[pod], wanted[pod], now));
+  const changes = changesOf({ wanted, pods }, now);
   const wait = (text: string) => ({ do: 'wait', changes, text }) as const;
   if (changes.length === 0) return { do: 'go', changes };
   const down = rebooting(peers, now).find(({ has }) => carries(has));
