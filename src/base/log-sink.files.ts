@@ -95,7 +95,10 @@ export function openLogSink({ fd, dropped, report, write = writeToFile }: LogSin
         return;
       }
       waiting += lines;
-      if (!writing) next();
+      if (writing) return;
+      writing = true;
+      // What one turn of the event loop says is one write, which costs as much as a line.
+      setImmediate(next);
     },
     flush() {
       if (!writing) return Promise.resolve();

@@ -10,7 +10,7 @@ import { unitPath } from './ignition.ts';
 import { unitFault } from './ignition-shape.ts';
 import { neededUnitFault } from './muster-layer.ts';
 import { restartOf } from './restarts.ts';
-import { settings } from './unit-text.ts';
+import { readUnit, type UnitText } from './unit-text.ts';
 
 export interface NodeFault {
   readonly path: Path;
@@ -50,16 +50,18 @@ function unitFaults({ units = [] }: NodeConfig): NodeFault[] {
     const needed = neededUnitFault(unit);
     if (needed !== undefined) return [fault(['units', n], needed)];
     if (contents.trim() === '' || mask) return [];
-    const message = unitFault(contents) ?? whereFault(unit) ?? serviceFault(unit) ?? restartOf(unit);
+    const text = readUnit(contents);
+    const message =
+      unitFault(contents) ?? whereFault(unit, text) ?? serviceFault(unit, text) ?? restartOf(unit, text);
     return message === undefined ? [] : [fault(['units', n, 'contents'], message)];
   });
 }
 
 /** systemd refuses a mount unit that is not named after its mount point. */
-function whereFault({ name, contents = '' }: NodeUnit): string | undefined {
+function whereFault({ name }: NodeUnit, text: UnitText): string | undefined {
   const [, stem, kind] = /^(.+)\.(mount|automount)$/.exec(name) ?? [];
   if (stem === undefined) return undefined;
-  const where = settings(contents, kind === 'mount' ? 'Mount' : 'Automount', 'Where').at(-1);
+  const where = text.of(kind === 'mount' ? 'Mount' : 'Automount', 'Where').at(-1);
   if (where === undefined || where.includes('%')) return undefined;
   return unitPath(where) === stem
     ? undefined
@@ -67,15 +69,14 @@ function whereFault({ name, contents = '' }: NodeUnit): string | undefined {
 }
 
 /** systemd does not start a service without a command, nor one with two of a type that runs one. */
-function serviceFault({ name, contents = '', dropins = [] }: NodeUnit): string | undefined {
+function serviceFault({ name, dropins = [] }: NodeUnit, text: UnitText): string | undefined {
   if (!name.endsWith('.service')) return undefined;
-  const of = (key: string): readonly string[] => settings(contents, 'Service', key);
+  const of = (key: string): readonly string[] => text.of('Service', key);
   const starts = of('ExecStart').length;
   const type = of('Type').at(-1) ?? 'simple';
   if (starts > 1 && type !== 'oneshot' && dropins.length === 0)
     return `a service of Type=${type} has one ExecStart, and this has ${starts}`;
-  const isRunnable =
-    starts > 0 || of('ExecStop').length > 0 || settings(contents, 'Unit', 'SuccessAction').length > 0;
+  const isRunnable = starts > 0 || of('ExecStop').length > 0 || text.of('Unit', 'SuccessAction').length > 0;
   // A drop-in may bring what the unit lacks.
   return isRunnable || dropins.length > 0 ? undefined : 'a service needs ExecStart';
 }

@@ -3,7 +3,7 @@
  * from the network is configured at every boot, so it would never become ready. Pure.
  */
 import type { NodeUnit } from '../resources/nodeconfig.ts';
-import { settings } from './unit-text.ts';
+import { readUnit } from './unit-text.ts';
 
 const PROGRAMS =
   /(?:^|[;&\n])\s*(?:sudo\s+)?(?:\/(?:usr\/)?s?bin\/)?(?:(?:reboot|poweroff|halt)(?![\w.-])|shutdown(?!\s+-c)(?![\w.-])|systemctl\s+(?:-\S+\s+)*(?:reboot|poweroff|halt|kexec|soft-reboot)\b|(?:tel)?init\s+[06]\b)/;
@@ -17,17 +17,16 @@ export const restarts = (command: string): boolean => PROGRAMS.test(command) && 
 const ACTIONS = /^(?:reboot|poweroff|halt|exit|soft-reboot|kexec)/;
 
 /** Why an enabled unit restarts the machine at each boot; undefined when it does not. */
-export function restartOf({ name, enabled, contents = '' }: NodeUnit): string | undefined {
+export function restartOf(
+  { name, enabled, contents = '' }: NodeUnit,
+  text = readUnit(contents),
+): string | undefined {
   if (enabled !== true || !name.endsWith('.service')) return undefined;
-  const startsAtBoot = ['WantedBy', 'RequiredBy'].some(
-    (key) => settings(contents, 'Install', key).length > 0,
-  );
+  const startsAtBoot = ['WantedBy', 'RequiredBy'].some((key) => text.of('Install', key).length > 0);
   if (!startsAtBoot || /^\s*(?:Condition|Assert)\w+=/m.test(contents)) return undefined;
-  const commands = ['ExecStartPre', 'ExecStart', 'ExecStartPost'].flatMap((key) =>
-    settings(contents, 'Service', key),
-  );
+  const commands = ['ExecStartPre', 'ExecStart', 'ExecStartPost'].flatMap((key) => text.of('Service', key));
   const command = commands.find((one) => restarts(one.replace(/^[-@:+!]+/, '')));
-  const action = settings(contents, 'Unit', 'SuccessAction').at(-1) ?? '';
+  const action = text.of('Unit', 'SuccessAction').at(-1) ?? '';
   const what = command ?? (ACTIONS.test(action) ? `SuccessAction=${action}` : undefined);
   return what === undefined ? undefined : `"${what}" ${NEVER_READY}`;
 }

@@ -1,15 +1,25 @@
 /** Reads the text of a unit of systemd. Pure. */
 
-/** The values that a unit gives a setting, in their order; an empty one takes back those before. */
-export function settings(contents: string, section: string, name: string): readonly string[] {
-  let here = '';
-  let found: string[] = [];
+/** The settings of a unit by section and name, such as `Service` and `ExecStart`. */
+export interface UnitText {
+  /** The values of a setting, in their order; an empty one takes back those before. */
+  of(section: string, name: string): readonly string[];
+}
+
+/** Reads a unit once: each check asks for several of its settings. */
+export function readUnit(contents: string): UnitText {
+  const found = new Map<string, string[]>();
+  let section = '';
   for (const raw of contents.replace(/\\\n/g, ' ').split('\n')) {
     const line = raw.trim();
-    here = /^\[([^\]]+)\]$/.exec(line)?.[1] ?? here;
-    const [, key = '', value = ''] = /^([^=#;]+?)\s*=\s*(.*)$/.exec(line) ?? [];
-    if (here !== section || key !== name) continue;
-    found = value === '' ? [] : [...found, value];
+    if (/^\[[^\]]+\]$/.test(line)) section = line.slice(1, -1);
+    const equals = line.indexOf('=');
+    const name = line.slice(0, Math.max(0, equals)).trimEnd();
+    if (name === '' || name.includes('#') || name.includes(';')) continue;
+    const value = line.slice(equals + 1).trimStart();
+    const at = `${section} ${name}`;
+    if (value === '') found.delete(at);
+    else found.set(at, [...(found.get(at) ?? []), value]);
   }
-  return found;
+  return { of: (wanted, name) => found.get(`${wanted} ${name}`) ?? [] };
 }

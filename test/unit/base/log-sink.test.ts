@@ -44,6 +44,24 @@ test('lines are written in order, also those that are logged during a write', as
   expect(text()).toBe('one\ntwo\nthree\n');
 });
 
+test('lines of one turn of the event loop are one write', async () => {
+  const writes: string[] = [];
+  const sink = openLogSink({
+    fd: 1,
+    write: (_fd, octets, done) => {
+      writes.push(octets.toString());
+      done(null, octets.length);
+    },
+    dropped: () => {},
+    report: () => '',
+  });
+  for (const line of ['one\n', 'two\n']) sink.write(line);
+  await sink.flush();
+  sink.write('three\n');
+  await sink.flush();
+  expect(writes).toEqual(['one\ntwo\n', 'three\n']);
+});
+
 test('the rest of an incomplete write is written next', async () => {
   const { sink, text } = scripted(2, 3);
   sink.write('one line\n');
@@ -54,6 +72,7 @@ test('the rest of an incomplete write is written next', async () => {
 test('lines that cannot be written are dropped, counted, and reported once when writing works', async () => {
   const { sink, text, dropped } = scripted('ENOSPC', 'ENOSPC');
   sink.write('lost\n');
+  await sink.flush();
   sink.write('lost too\nand this\n');
   await sink.flush();
   expect(dropped()).toBe(3);
@@ -94,7 +113,7 @@ test('when a reader does not read, lines are dropped and the log’s memory is b
   });
   const line = `${'x'.repeat(1024 * 1024 - 1)}\n`;
   for (let n = 0; n < 20; n++) sink.write(line);
-  expect(dropped).toBe(10);
+  expect(dropped).toBe(11);
 });
 
 test('on a full device lines of the log are dropped and the event loop continues', async () => {
