@@ -7,6 +7,8 @@ import { createReadStream } from 'node:fs';
 import { copyFile, open, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { MusterError } from '../base/errors.ts';
+import type { BootTarget } from '../bmc/bmc.ts';
+import { type SerialPort, serialPort, tellQemu } from './bmc/qemu.socket.ts';
 import { type Running, start } from './process.files.ts';
 import { qemuArguments } from './qemu.ts';
 import type { LabMachine } from './scenario.ts';
@@ -18,10 +20,17 @@ const MIB = 1048576;
 
 export interface Box {
   readonly consoleFile: string;
-  powerOn(): Promise<void>;
+  /** `boot`: what the firmware tries first, this time. */
+  powerOn(boot?: BootTarget): Promise<void>;
   powerOff(): Promise<void>;
   /** Kills the machine; data that it wrote to its disks are kept. */
   powerCut(): Promise<void>;
+  /** Asks the system to end (ACPI); a machine with a BMC alone. */
+  shutDown(): Promise<void>;
+  /** Stops its processors for good: it neither answers nor ends. */
+  hang(): void;
+  /** Its serial console, if it has a BMC. */
+  readonly serial: SerialPort | undefined;
   /**
    * Empties the disks that the scenario declares blank.
    *
@@ -84,7 +93,9 @@ export async function makeBox(
   const factsFile = file('facts');
   await writeFile(consoleFile, '');
   await writeFile(factsFile, '');
-  const words = qemuArguments(machine, {
+  const bmc = machine.bmc && { console: file('serial.sock'), qmp: file('qmp.sock') };
+  const serial = bmc && (await serialPort(bmc.console));
+  const qemuPlaces = {
     accel: places.accel,
     taps: places.taps,
     disks,
@@ -92,20 +103,30 @@ export async function makeBox(
     facts: factsFile,
     ...(uefi ? { uefi } : {}),
     ...(tpm ? { tpm: tpm.socket } : {}),
-  });
-  await writeFile(file('qemu'), `qemu-system-x86_64 ${words.map(quoted).join(' ')}\n`);
+    ...(bmc && { bmc }),
+  };
   let qemu: Running | undefined;
   return {
     consoleFile,
-    async powerOn() {
+    serial,
+    async powerOn(boot) {
       if (qemu?.running) return;
       for (const [index, from] of places.copied.entries()) if (from) await copyFile(from, disks[index]!);
       await tpm?.powerOn();
+      const words = qemuArguments(machine, qemuPlaces, boot);
+      await writeFile(file('qemu'), `qemu-system-x86_64 ${words.map(quoted).join(' ')}\n`);
       qemu = await start(machine.name, ['qemu-system-x86_64', ...words], { log: file('qemu.log') });
     },
     async powerOff() {
+      if (qemu?.running) process.kill(qemu.pid, 'SIGCONT');
       await qemu?.stop();
       await tpm?.ended();
+    },
+    async shutDown() {
+      if (qemu?.running && bmc) await tellQemu(bmc.qmp, 'system_powerdown');
+    },
+    hang() {
+      if (qemu?.running) process.kill(qemu.pid, 'SIGSTOP');
     },
     async powerCut() {
       await qemu?.kill();
@@ -120,6 +141,7 @@ export async function makeBox(
       await tpm?.replace();
     },
     async discard() {
+      await serial?.close();
       for (const index of blankDisks)
         if (!machine.disks[index]!.keep) await rm(disks[index]!, { force: true });
     },

@@ -1,4 +1,5 @@
 /** The command line of QEMU for a machine of the rack. Pure. */
+import type { BootTarget } from '../bmc/bmc.ts';
 import { bootNic, type LabMachine } from './scenario.ts';
 
 interface QemuPlaces {
@@ -14,6 +15,8 @@ interface QemuPlaces {
   /** Files for the two serial ports: the console, and the port for facts. */
   readonly console: string;
   readonly facts: string;
+  /** Sockets for a machine's BMC: the console, and QMP. */
+  readonly bmc?: { readonly console: string; readonly qmp: string };
 }
 
 /**
@@ -30,7 +33,11 @@ const EMULATED = 'max,-erms,-fsrm,-svm';
  * OVMF. Its boot order names one card, as an operator sets it in the firmware of a real machine.
  * `uefi-http` has PXE switched off, so that it tries HTTP first.
  */
-export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly string[] {
+export function qemuArguments(
+  machine: LabMachine,
+  places: QemuPlaces,
+  boot: BootTarget = 'none',
+): readonly string[] {
   const { firmware } = machine;
   const args = [
     ...['-accel', places.accel, '-cpu', places.accel === 'kvm' ? 'host' : EMULATED],
@@ -46,12 +53,7 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
       '-nodefaults',
       '-no-user-config',
     ],
-    ...[
-      '-chardev',
-      `file,id=console,path=${places.console},append=on`,
-      '-device',
-      'isa-serial,chardev=console',
-    ],
+    ...['-chardev', consoleOf(places), '-device', 'isa-serial,chardev=console'],
     ...['-chardev', `file,id=facts,path=${places.facts},append=on`, '-device', 'isa-serial,chardev=facts'],
     ...['-rtc', `base=${machine.clock ?? 'utc'}`, '-device', 'virtio-rng-pci'],
     ...[
@@ -70,24 +72,35 @@ export function qemuArguments(machine: LabMachine, places: QemuPlaces): readonly
   }
   if (places.tpm !== undefined) args.push(...tpmArguments(places.tpm));
   const bootCard = bootNic(machine);
-  const order = machine.bootOrder === 'disk' ? { disks: 1, card: 100 } : { card: 1, disks: 10 };
+  if (places.bmc) args.push('-qmp', `unix:${places.bmc.qmp},server=on,wait=off`);
+  const first = boot === 'none' ? machine.bootOrder : boot;
+  const order = first.startsWith('disk') ? { disks: 1, card: 100 } : { card: 1, disks: 10 };
+  // Without anything to boot, OVMF shows its setup, and SeaBIOS says that it has nothing.
+  const bootindex = (index: number): string => (boot === 'setup' ? '' : `,bootindex=${index}`);
+  if (boot === 'setup' || first === 'disk-only') args.push('-boot', 'strict=on');
   for (const [index, card] of machine.nics.entries()) {
     args.push('-netdev', `tap,id=n${index},ifname=${places.taps[index]},script=no,downscript=no`);
     // UEFI has its own driver; an empty romfile keeps it from loading iPXE's.
     const rom = firmware === 'bios' ? '' : ',romfile=';
-    const first = card === bootCard ? `,bootindex=${order.card}` : '';
-    args.push('-device', `virtio-net-pci,netdev=n${index},mac=${card.mac}${first}${rom}`);
+    const place = card === bootCard && first !== 'disk-only' ? bootindex(order.card) : '';
+    args.push('-device', `virtio-net-pci,netdev=n${index},mac=${card.mac}${place}${rom}`);
   }
   for (const [index, path] of places.disks.entries()) {
     args.push('-drive', `if=none,id=d${index},format=raw,file=${path}`);
     const { serial } = machine.disks[index]!;
     args.push(
       '-device',
-      `virtio-blk-pci,drive=d${index},bootindex=${order.disks + index}${serial === undefined ? '' : `,serial=${serial}`}`,
+      `virtio-blk-pci,drive=d${index}${bootindex(order.disks + index)}${serial === undefined ? '' : `,serial=${serial}`}`,
     );
   }
   return args;
 }
+
+/** The console's file; a BMC also reads it from its first octet, because QEMU waits for the BMC. */
+const consoleOf = ({ console, bmc }: QemuPlaces): string =>
+  bmc === undefined
+    ? `file,id=console,path=${console},append=on`
+    : `socket,id=console,path=${bmc.console},logfile=${console},logappend=on`;
 
 /** A TPM 2.0 at the addresses where every PC has one; the guest's driver is tpm_tis. */
 const tpmArguments = (socket: string): readonly string[] => [

@@ -3,6 +3,7 @@
  * scenarios wait for an event, a phase or a text.
  */
 import type { MusterEvent } from '../events/event.ts';
+import type { Driven } from './bmc/controller.ts';
 import type { Box } from './machine.files.ts';
 import type { MachineObserved } from './observed.ts';
 import type { LabMachine } from './scenario.ts';
@@ -56,6 +57,8 @@ export interface Rack {
    * @throws {MusterError} E_LAB_TOOL for a machine that is on.
    */
   newTpm(names: readonly string[]): Promise<void>;
+  /** What a machine's BMC does with it. */
+  driven(name: string): Driven;
   /** Resolves with the first event of that cluster, or when the run is over. */
   clusterSeen(cluster: string): Promise<void>;
   /**
@@ -125,6 +128,7 @@ export function openRack(options: RackOptions): Rack {
         one.addStep('new TPM');
       }
     },
+    driven: (name) => drivenBy(find(name)),
     clusterSeen: (cluster) => clusters.seen(cluster),
     stalled() {
       if (options.signal.aborted) return 'the run is over';
@@ -138,6 +142,34 @@ export function openRack(options: RackOptions): Rack {
       clearInterval(timer);
       for (const one of watched.values()) await one.finish();
     },
+  };
+}
+
+/** A machine as its BMC drives it. */
+function drivenBy(one: WatchedMachine): Driven {
+  const { box } = one;
+  const listen = (listener: (octets: Buffer) => void): (() => void) =>
+    box.serial?.listen(listener) ?? (() => {});
+  return {
+    get on() {
+      return box.on;
+    },
+    async start(boot, { hang }) {
+      if (hang) {
+        let shown = '';
+        const stop = listen((octets) => {
+          shown += octets.toString('latin1');
+          if (!shown.includes('\n')) return;
+          stop();
+          box.hang();
+        });
+      }
+      await one.powerOn(boot);
+    },
+    cut: () => one.cutOff('power cut by its BMC', () => box.powerCut()),
+    shutDown: () => box.shutDown(),
+    listen,
+    type: (octets) => box.serial?.type(octets),
   };
 }
 

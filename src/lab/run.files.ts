@@ -11,6 +11,7 @@ import { systemClock } from '../base/clock.ts';
 import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { EtcdClient } from '../cluster/joining/user-credentials.ts';
+import { startVirtualBmc } from './bmc/virtual-bmc.server.ts';
 import { openClusters } from './clusters.ts';
 import { verdictOf } from './expectations.ts';
 import { withFacts } from './facts.ts';
@@ -153,6 +154,7 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
       signal,
     });
     stopping.unshift(() => rack.close());
+    await startBmcs(scenario, rack, stopping);
     const host = await startBootHost({
       project: options.project,
       directory,
@@ -238,6 +240,17 @@ async function makeBoxes(
     const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel, copied });
     boxes.set(machine.name, box);
     stopping.push(() => box.powerOff());
+  }
+}
+
+/** Starts the BMCs of the machines that have one. */
+async function startBmcs({ machines }: Scenario, rack: Rack, stopping: Stop[]): Promise<void> {
+  for (const { name, bmc, manufacturer, product, serial = '', uuid, nics } of machines) {
+    if (!bmc) continue;
+    const macs = nics.map(({ mac }) => mac);
+    const identity = { manufacturer, product, serial, macs, ...(uuid !== undefined && { uuid }) };
+    const started = await startVirtualBmc({ ...bmc, identity }, rack.driven(name));
+    stopping.unshift(() => started.close());
   }
 }
 

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { duration, type Millis } from '../base/duration.ts';
 import { type Fault, MusterError } from '../base/errors.ts';
 import { cidrText, ipv4Text, mac, name, duration as spanText, uuid } from '../resources/fields.ts';
+import { faultRule, traits } from './bmc/faults.ts';
 import { expectation, type Step, step } from './steps.ts';
 
 const nic = z.strictObject({
@@ -41,6 +42,15 @@ const disk = z.strictObject({
   filledWith: z.string().min(1).default('this disk belongs to somebody else\n'),
 });
 
+const bmc = z.strictObject({
+  protocol: z.enum(['redfish', 'ipmi']),
+  address: ipv4Text.meta({ description: 'Its own address, on a network that no machine is on.' }),
+  user: z.string().default('admin'),
+  password: z.string().default('factory-password'),
+  traits: traits.prefault({}),
+  faults: z.array(faultRule).default([]),
+});
+
 const labMachine = z.strictObject({
   name,
   firmware: z.enum(['bios', 'uefi', 'uefi-http']),
@@ -60,10 +70,13 @@ const labMachine = z.strictObject({
   tpm: z.literal(true).optional().meta({
     description: 'It has a TPM 2.0 (swtpm), which keeps its state while the machine is off.',
   }),
+  bmc: bmc.optional().meta({
+    description: 'It has a BMC, which switches it on and off, and shows its serial console.',
+  }),
   bootOrder: z
-    .enum(['network', 'disk'])
+    .enum(['network', 'disk', 'disk-only'])
     .default('network')
-    .meta({ description: 'What the firmware tries first.' }),
+    .meta({ description: 'What the firmware tries first; disk-only: and nothing else.' }),
 });
 
 const scenarioSchema = z.strictObject({

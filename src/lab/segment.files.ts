@@ -13,6 +13,8 @@ import type { LabMachine, Scenario } from './scenario.ts';
 /** The bridge that Muster serves; also the name of the interface. */
 export const MAIN = 'main';
 const DEAD = 'dead';
+/** Where the BMCs are: the boot host alone reaches it. */
+const MANAGEMENT = 'management';
 
 /**
  * The capture's filter: all of DHCP, TFTP and ARP, and the first and last packets of TCP
@@ -34,6 +36,11 @@ export async function makeSegments(scenario: Scenario): Promise<void> {
     await must('ip', 'link', 'set', bridge, 'up');
   }
   await must('ip', 'addr', 'add', `${scenario.bootHost}/${prefix}`, 'dev', MAIN);
+  const bmcs = scenario.machines.flatMap(({ bmc }) => bmc?.address ?? []);
+  if (bmcs.length === 0) return;
+  await must('ip', 'link', 'add', MANAGEMENT, 'type', 'bridge');
+  await must('ip', 'link', 'set', MANAGEMENT, 'up');
+  for (const address of bmcs) await must('ip', 'addr', 'add', `${address}/24`, 'dev', MANAGEMENT);
 }
 
 /** Makes a tap for each card of the machine; resolves with their names, in order. */

@@ -1,5 +1,6 @@
 /** One machine of a rack while it runs: its box, and everything that was observed of it. */
 import { messageOf } from '../base/error-text.ts';
+import type { BootTarget } from '../bmc/bmc.ts';
 import type { MusterEvent } from '../events/event.ts';
 import { readFacts } from './facts.ts';
 import type { Box } from './machine.files.ts';
@@ -98,11 +99,11 @@ export class WatchedMachine {
   }
 
   /** Switches the machine on; an error becomes a step. */
-  async powerOn(): Promise<void> {
+  async powerOn(boot?: BootTarget): Promise<void> {
     this.busy = true;
     this.addStep('power on');
     try {
-      await this.box.powerOn();
+      await this.box.powerOn(boot);
     } catch (error) {
       this.busy = false;
       this.addStep(`cannot be switched on: ${messageOf(error)}`);

@@ -8,6 +8,7 @@ import { readScenario } from '../../../src/lab/scenario.ts';
 
 class FakeBox implements Box {
   readonly consoleFile = '/x/console';
+  readonly serial = undefined;
   on = false;
   console = '';
 
@@ -20,6 +21,8 @@ class FakeBox implements Box {
   }
 
   powerCut = this.powerOff;
+  async shutDown(): Promise<void> {}
+  hang(): void {}
   async wipe(): Promise<void> {}
   async newTpm(): Promise<void> {}
   async discard(): Promise<void> {}
