@@ -31,7 +31,28 @@ export interface Bmc {
   bootOnce(target: BootTarget, how: { readonly uefi: boolean }): Promise<void>;
   /** Lights the machine's lamp for so many seconds; 0 ends it. */
   identify(seconds: number): Promise<void>;
+  /**
+   * Opens the machine's serial console. A BMC gives it to one session at a time: `busy` where
+   * another one has it, which `take` ends. Absent where the protocol has none.
+   */
+  console?(how: ConsoleUse): Promise<BmcConsole>;
   /** Ends the session at the BMC, which has few. Never rejects. */
+  close(): Promise<void>;
+}
+
+export interface ConsoleUse {
+  /** What the machine printed. */
+  readonly printed: (octets: Buffer) => void;
+  /** The BMC ended it, or does not answer any more. */
+  readonly ended: () => void;
+  /** Whether it is taken from a session that has it. */
+  readonly take?: boolean;
+}
+
+export interface BmcConsole {
+  /** Types into it. Returns false where so much waits already that nothing of it is sent. */
+  type(octets: Buffer): boolean;
+  /** Gives it back. Never rejects. */
   close(): Promise<void>;
 }
 

@@ -4,6 +4,7 @@
  */
 import { execFile, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -14,6 +15,7 @@ import { unpacked } from './unpacked.ts';
 
 const HOME = mkdtempSync(join(tmpdir(), 'muster-bmc-'));
 const PORT = 9623;
+const SERIAL = 9624;
 const ADA = { address: '127.0.0.1', port: PORT, user: 'ada', password: 'secret-of-ada' };
 
 /** What the simulator calls to look at the chassis and to change it; one line a call in `calls`. */
@@ -35,16 +37,25 @@ startlan 1
   allowed_auths_admin none md2 md5 straight
   guid a123456789abcdefa123456789abcdef
 endlan
+sol "tcp:127.0.0.1:${SERIAL}" 115200
 chassis_control "${HOME}/chassis"
 user 2 true "ada" "secret-of-ada" admin 10 none md2 md5 straight
 `;
 
 let simulator: ReturnType<typeof spawn> | undefined;
+/** The machine's serial port, which the simulator connects to. */
+const serial = createServer((socket) => {
+  port = socket;
+  socket.on('data', (octets) => (typed += octets));
+});
+let port: Socket | undefined;
+let typed = '';
 
 beforeAll(async () => {
   const write = (name: string, text: string) => writeFileSync(join(HOME, name), text);
   write('chassis', CHASSIS);
   chmodSync(join(HOME, 'chassis'), 0o755);
+  await new Promise<void>((done) => serial.listen(SERIAL, '127.0.0.1', done));
   write('lan.conf', LAN);
   write(
     'sim.emu',
@@ -60,6 +71,7 @@ beforeAll(async () => {
 });
 afterAll(() => {
   simulator?.kill('SIGKILL');
+  serial.close();
   rmSync(HOME, { recursive: true, force: true });
 });
 
@@ -106,6 +118,32 @@ describe('IPMI 2.0', () => {
     expect((await asked((bmc) => bmc.boot())).persistent).toBe(false);
     await asked((bmc) => bmc.bootOnce('none', { uefi: false }));
     expect(inChassis('boot')).toBe('none');
+  });
+
+  test('the serial console carries what the machine prints, and what is typed into it', async () => {
+    const bmc = await openIpmi(ADA);
+    let shown = '';
+    const console = await bmc.console!({
+      printed: (octets) => (shown += octets),
+      ended: () => {},
+      take: true,
+    });
+    await expect.poll(() => port).toBeDefined();
+    const boot = Array.from({ length: 300 }, (_, n) => `line ${n} of the firmware\r\n`).join('');
+    port!.write(boot);
+    await expect.poll(() => shown, { timeout: 10_000 }).toBe(boot);
+    const words = 'setenv '.repeat(100);
+    expect(console.type(Buffer.from(words))).toBe(true);
+    await expect.poll(() => typed, { timeout: 10_000 }).toBe(words);
+    expect(await bmc.power()).toBe('off');
+    const other = await openIpmi(ADA);
+    await expect(other.console!({ printed: () => {}, ended: () => {} })).rejects.toMatchObject({
+      code: 'busy',
+    });
+    await console.close();
+    const again = await other.console!({ printed: () => {}, ended: () => {} });
+    await again.close();
+    await Promise.all([bmc.close(), other.close()]);
   });
 
   test('a wrong password and a stranger get no session, and the BMC none of the password', async () => {

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { createSocket, type Socket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
-import { type Bmc, BmcFault, type BmcFaultCode } from '../bmc.ts';
+import { type Bmc, type BmcConsole, BmcFault, type BmcFaultCode, type ConsoleUse } from '../bmc.ts';
 import {
   bootIn,
   type Command,
@@ -42,6 +42,7 @@ import {
   sealingOf,
   sessionKey,
 } from './session.ts';
+import { activateSol, deactivateSol, HELD_ELSEWHERE, roomIn, SolLine } from './sol.ts';
 
 export interface IpmiAccess {
   readonly address: string;
@@ -53,6 +54,8 @@ export interface IpmiAccess {
   readonly suites?: readonly Suite[];
 }
 
+/** While a console is open, the BMC is asked this often whether it is there. */
+const ALIVE_MS = 20_000;
 /** BMCs answer within milliseconds, or after a pause of their own. */
 const WAIT_MS = 1000;
 const TRIES = 4;
@@ -177,6 +180,29 @@ class Link {
     });
   }
 
+  /** Sends a packet of the serial line. */
+  sendSol(payload: Buffer): void {
+    const { theirs, sealing } = this.#session!;
+    this.#sequence = (this.#sequence % 0xffff_ffff) + 1;
+    const frame = { type: PAYLOADS.sol, session: theirs, sequence: this.#sequence, payload };
+    this.#socket.send(encodeFrame(frame, sealing), () => {});
+  }
+
+  /** Calls back with packets of the serial line; the returned function ends that. */
+  listenSol(take: (payload: Buffer) => void): () => void {
+    let newest = 0;
+    const read = (received: Buffer): void => {
+      const frame = decodeFrame(received, this.#session?.sealing);
+      if (!frame.ok || frame.value.type !== PAYLOADS.sol || frame.value.session !== this.#ours) return;
+      // A packet that was heard before is a copy that somebody sends again.
+      if (frame.value.sequence <= newest) return;
+      newest = frame.value.sequence;
+      take(frame.value.payload);
+    };
+    this.#socket.on('message', read);
+    return () => this.#socket.off('message', read);
+  }
+
   async #ask<T>(datagram: () => Buffer, fits: (frame: Framed) => T | undefined): Promise<T> {
     const sealing = this.#session?.sealing;
     for (let attempt = 0; attempt < TRIES; attempt++) {
@@ -220,15 +246,23 @@ class IpmiSession implements Bmc {
 
   /** @throws {BmcFault} when it does not answer, or with a completion code */
   command(command: Command): Promise<Buffer> {
-    const next = this.#last.then(() => this.#carryOut(command));
+    return this.#inTurn(() => this.#carryOut(command));
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const next = this.#last.then(work);
     this.#last = next.catch(() => {});
     return next;
   }
 
+  #once(command: Command): Promise<Answer> {
+    this.#sequence = (this.#sequence + 1) & 0x3f;
+    return this.#link.command(command, this.#sequence);
+  }
+
   async #carryOut(command: Command): Promise<Buffer> {
     for (let attempt = 0; ; attempt++) {
-      this.#sequence = (this.#sequence + 1) & 0x3f;
-      const { completion, data } = await this.#link.command(command, this.#sequence);
+      const { completion, data } = await this.#once(command);
       if (completion === 0) return data;
       if (BUSY.has(completion) && attempt < TRIES) {
         await setTimeout(BUSY_MS);
@@ -261,6 +295,55 @@ class IpmiSession implements Bmc {
 
   async identify(seconds: number) {
     await this.command(chassisIdentify(seconds));
+  }
+
+  async console({ printed, ended, take = false }: ConsoleUse): Promise<BmcConsole> {
+    const { completion, data } = await this.#line(take);
+    const room = completion === 0 ? roomIn(data) : undefined;
+    if (room === undefined)
+      throw completion === HELD_ELSEWHERE
+        ? new BmcFault('busy', 'another session has the console')
+        : new BmcFault('refused', `no console: completion code 0x${completion.toString(16)}`);
+    const stop = (): void => {
+      clearInterval(asking);
+      unlisten();
+      line.close();
+    };
+    const over = (): void => {
+      stop();
+      ended();
+    };
+    const line = new SolLine(
+      {
+        send: (payload) => this.#link.sendSol(payload),
+        printed,
+        ended: over,
+        after(milliseconds, call) {
+          const timer = globalThis.setTimeout(call, milliseconds);
+          return () => clearTimeout(timer);
+        },
+      },
+      room,
+    );
+    const unlisten = this.#link.listenSol((payload) => line.take(payload));
+    // A BMC forgets a session that asks nothing for a minute, and says nothing when it restarts.
+    const asking = setInterval(() => this.power().catch(over), ALIVE_MS);
+    return {
+      type: (octets) => line.type(octets),
+      close: async () => {
+        stop();
+        await this.command(deactivateSol).catch(() => {});
+      },
+    };
+  }
+
+  /** Asks for the serial line; takes it from another session if it may. */
+  async #line(take: boolean): Promise<Answer> {
+    const asked = (): Promise<Answer> => this.#inTurn(() => this.#once(activateSol));
+    const first = await asked();
+    if (first.completion !== HELD_ELSEWHERE || !take) return first;
+    await this.command(deactivateSol);
+    return asked();
   }
 
   async close() {
