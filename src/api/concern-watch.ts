@@ -16,6 +16,7 @@ import { conditionOf } from '../machines/condition.ts';
 import type { Roster } from '../machines/roster.ts';
 import type { Exports } from '../pki/exported.ts';
 import type { RunningBootService } from '../pxe/decide/boot-service.ts';
+import type { Names } from '../pxe/names/names.ts';
 import type { LiveCatalog } from '../resources/catalog.ts';
 import { CONCERNS, type Concern, type ConcernCode, type ConcernFacts, concernsOf } from './concerns.ts';
 import type { Daemon } from './daemon.ts';
@@ -38,6 +39,7 @@ export interface ConcernDeps {
   /** Why the snapshots of a cluster are late; undefined when they are not. */
   readonly late: (cluster: string) => string | undefined;
   readonly clock: Pick<Clock, 'now'>;
+  readonly names: Pick<Names, 'behind'>;
   /** How many orders wait for a second person. */
   readonly waiting: () => number;
   /** The free octets of the state directory, and what uploads leave free. */
@@ -94,6 +96,7 @@ export async function overviewOf(deps: ConcernDeps): Promise<Overview> {
       checks: deps.daemon.readiness().checks,
       faults: catalog.faults(),
       waiting: deps.waiting(),
+      names: deps.names.behind(),
     }),
     warnings,
     incompleteImages: images,

@@ -30,6 +30,10 @@ export const CONCERNS = {
   'change-held': { level: 'soon', about: CLUSTER_CONDITIONS.held.about },
   'machine-held': { level: 'soon', about: CONDITIONS.held.about },
   'version-ends': { level: 'soon', about: 'Kubernetes ends the support of a cluster’s minor version.' },
+  'names-behind': {
+    level: 'soon',
+    about: 'A name server did not take the names of machines or clusters; they are sent again.',
+  },
   'document-fault': { level: 'soon', about: 'A document has a fault; its last valid version is in force.' },
   'image-incomplete': { level: 'soon', about: 'A Profile names an image whose files are not all here.' },
   warning: {
@@ -73,6 +77,8 @@ export interface ConcernFacts {
     /** That Kubernetes ends the support of its version; undefined while that is not near. */
     readonly ends?: string | undefined;
   }[];
+  /** Zones whose name server did not take every name. */
+  readonly names: readonly { readonly zone: string; readonly count: number; readonly reason: string }[];
   /** Orders that wait for a second person. */
   readonly waiting: number;
   /** The free octets of the boot host's state directory, and what uploads leave free there. */
@@ -112,7 +118,7 @@ export function concernsOf(facts: ConcernFacts): readonly Concern[] {
   return told.toSorted((a, b) => ORDER.indexOf(a.code) - ORDER.indexOf(b.code));
 }
 
-function* ofHost({ checks, faults, space, waiting }: ConcernFacts): Generator<Concern> {
+function* ofHost({ checks, faults, space, waiting, names }: ConcernFacts): Generator<Concern> {
   // Faults of documents are also among the checks, without their places.
   const placed = new Set(faults.map(({ message }) => message));
   for (const { name, ok, detail = 'it fails' } of checks)
@@ -124,6 +130,13 @@ function* ofHost({ checks, faults, space, waiting }: ConcernFacts): Generator<Co
       'boot host',
       `its state directory has ${Math.floor(space.free / MIB)} MiB left; uploads are refused below ${Math.ceil(space.reserve / MIB)}`,
       'muster artifacts prune; muster image ls shows what nothing uses',
+    );
+  for (const { zone, count, reason } of names)
+    yield concern(
+      'names-behind',
+      `zone ${zone}`,
+      `${count} names are not at their server yet: ${reason}`,
+      'muster get names',
     );
   if (waiting > 0)
     yield concern('order-waits', 'boot host', `${waiting} wait for a second person`, 'muster pending ls');

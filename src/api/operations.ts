@@ -24,6 +24,7 @@ import { INVENTORY } from './operations/inventory.ts';
 import { LOG_IN } from './operations/log-in.ts';
 import { MACHINES } from './operations/machines.ts';
 import { MEMBERS } from './operations/members.ts';
+import { NAMES } from './operations/names.ts';
 import { OPERATORS } from './operations/operators.ts';
 import { PASSKEYS } from './operations/passkeys.ts';
 import { PENDING } from './operations/pending.ts';
@@ -87,6 +88,7 @@ export const OPERATIONS = [
   ...EXPLAIN,
   ...TIMELINE,
   ...INVENTORY,
+  ...NAMES,
   ...DOCUMENTS,
   ...SECRETS,
   ...PKI,

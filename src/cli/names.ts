@@ -14,7 +14,12 @@ const SHORT_NAMES: Readonly<Record<Kind, string>> = {
 };
 
 /** Lists that `get` prints and that are not documents. */
-export const OTHER_LISTS = { leases: ['lease'], events: ['event', 'ev'], inventory: ['inv'] } as const;
+export const OTHER_LISTS = {
+  leases: ['lease'],
+  events: ['event', 'ev'],
+  inventory: ['inv'],
+  names: ['name'],
+} as const;
 export type OtherList = keyof typeof OTHER_LISTS;
 
 const KIND_BY_NAME = new Map<string, Kind>(

@@ -13,6 +13,7 @@ import { registerBackup } from './backup/verbs.ts';
 import { registerChange } from './change/verbs.ts';
 import { registerCluster } from './cluster/verbs.ts';
 import { registerCompletion } from './completion/verbs.ts';
+import { registerDns } from './dns/verbs.ts';
 import { registerDoctor } from './doctor/verbs.ts';
 import { registerDocuments } from './documents/verbs.ts';
 import { registerEvents } from './events/verbs.ts';
@@ -35,7 +36,7 @@ import { commandHint, usageText } from './usage.ts';
 /** The headings of help, each with its nouns and verbs in their order. */
 const TREE: readonly (readonly [heading: string, ...registers: readonly Register[]])[] = [
   ['Documents:', registerDocuments, registerImport, registerSecrets],
-  ['Machines:', registerExplain, registerMachine, registerNetwork, registerEvents],
+  ['Machines:', registerExplain, registerMachine, registerNetwork, registerDns, registerEvents],
   ['Clusters:', registerCluster, registerChange, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
   ['Server:', registerServer, registerSigner, registerDoctor, registerBackup, registerAudit],

@@ -11,6 +11,7 @@ const DESTRUCTIVE: ReadonlySet<string> = new Set([
   'adopt',
   'call-off',
   'delete',
+  'forget',
   'found',
   'rearm',
   'remove-node',

@@ -55,7 +55,7 @@ export function followSecretUsers(
 ): SecretUsers {
   const listeners = new Set<() => void>();
   const users = new Map<DocumentId, readonly SecretUser[]>();
-  /** Webhooks and hooks of Clusters: the boot host uses their Secrets itself. */
+  /** Webhooks, hooks of Clusters, keys of name servers: the boot host uses their Secrets itself. */
   const own = new Map<DocumentId, readonly SecretUser[]>();
   /** Names of the Profiles among them that have a selector. */
   const selecting = new Set<string>();
@@ -79,7 +79,7 @@ export function followSecretUsers(
     return changed.includes(true);
   };
   const all = (): readonly SecretUser[] => [...users.values(), ...own.values()].flat();
-  for (const kind of [...KINDS, 'Webhook'] as const)
+  for (const kind of [...KINDS, 'Network', 'Webhook'] as const)
     for (const entry of catalog.list(kind)) note({ kind, name: entry.document.metadata.name, entry });
   const unsubscribe = catalog.subscribe((changes) => {
     if (changes.filter(note).length > 0) for (const listener of listeners) listener();

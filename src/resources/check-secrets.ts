@@ -19,7 +19,7 @@ export const secretCheck =
         report(found, candidate, path, text, { code: 'E_REFERENCE', severity: 'warning' });
       }
     };
-    for (const kind of ['Cluster', 'Profile', 'Machine', 'Webhook'] as const)
+    for (const kind of ['Network', 'Cluster', 'Profile', 'Machine', 'Webhook'] as const)
       for (const candidate of candidates[kind].values()) check(candidate, idOf(candidate.document));
     return found;
   };

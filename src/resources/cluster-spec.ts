@@ -16,6 +16,7 @@ import {
 } from './fields.ts';
 import { hooksSpec } from './hook-spec.ts';
 import { maintenanceSpec } from './maintenance-spec.ts';
+import { namesSpec } from './names-spec.ts';
 import { NODE_FACTS } from './node-facts.ts';
 import { nodeConfig } from './nodeconfig.ts';
 import { proxySpec } from './proxy-spec.ts';
@@ -278,6 +279,10 @@ export const clusterSpec = z.strictObject({
   dataDisk: dataDisk.optional(),
   etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
+  names: namesSpec.optional().meta({
+    description:
+      'Where the name in `kubernetes.endpoint` is registered: with the virtual addresses, else with those of all control planes (docs/networks.md).',
+  }),
   backup: backupSpec.optional().meta({
     description: 'Snapshots of etcd, which the boot host keeps sealed (docs/backup.md).',
   }),

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { dhcpOptions } from './dhcp-options.ts';
 import { cidrText, domainName, duration, ipv4Text, loaderName, name, trust } from './fields.ts';
+import { namesSpec } from './names-spec.ts';
 import { vendorTpm } from './tpm-spec.ts';
 
 /** How a reply to PXE firmware is built (src/pxe/dhcp/README.md). */
@@ -69,6 +70,9 @@ export const networkSpec = z.strictObject({
   gateway: ipv4Text.optional().meta({ description: 'Address of the default gateway of the machines.' }),
   dns: z.array(ipv4Text).optional().meta({ description: 'Addresses of the DNS servers.' }),
   ntp: z.array(ipv4Text).optional().meta({ description: 'Addresses of the NTP servers.' }),
+  names: namesSpec.optional().meta({
+    description: 'Where the machines of this network are registered by name (docs/networks.md).',
+  }),
   domain: domainName.optional().meta({ description: 'DNS domain of the machines.' }),
   trust: trust.optional(),
   tpm: vendorTpm.optional(),

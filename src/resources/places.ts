@@ -21,6 +21,7 @@ const at = (lands: string, example?: string, since?: string): Place => ({
   ...(since !== undefined && { since }),
 });
 
+const NAMES = 'the name server of the zone, which gets updates';
 const HOST = 'boot host';
 const AGENT = 'boot host: what the agent of the machine has to show';
 const TRUST = at(AGENT, 'approved');
@@ -152,6 +153,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.gateway': at('DHCP option 3; static addresses of machines', '10.77.0.254'),
     'spec.dns': at('DHCP option 6; static addresses of machines', '[10.77.0.1]'),
     'spec.ntp': at('DHCP option 42', '[10.77.0.1]'),
+    'spec.names': at(NAMES, '{zone: lab.example, server: 10.77.0.53}'),
     'spec.domain': at('DHCP option 15; fqdn of machines', 'lab.example'),
     'spec.mtu': at('DHCP option 26; interfaces of machines', '9000'),
     'spec.pxe': at('boot host: how it answers PXE firmware'),
@@ -186,6 +188,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.dataDisk': DATA_DISK,
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
+    'spec.names': at(NAMES, '{zone: blue.example, server: 10.77.0.53}'),
     'spec.backup': at('boot host: snapshots of etcd', '{every: 6h, keep: 28}'),
     'spec.maintenance': at(
       'boot host: when machines reboot in a roll or change in an upgrade, and keys rotate by themselves',

@@ -36,8 +36,10 @@ function search({ spec }: Document): readonly SecretUsed[] {
   const kubernetes = 'kubernetes' in spec ? spec.kubernetes : undefined;
   const config = 'config' in spec ? spec.config : undefined;
   if ('secret' in spec) return [{ ...spec.secret.valueFrom, use: 'signature', path: ['spec', 'secret'] }];
+  const names = 'names' in spec ? spec.names?.key?.valueFrom : undefined;
   const hooks = 'hooks' in spec ? spec.hooks : undefined;
-  const found = [
+  const found: SecretUsed[] = [
+    ...(names ? [{ ...names, use: 'signature' as const, path: ['spec', 'names', 'key'] }] : []),
     ...(hooks ?? []).map(({ secret }, n) => ({
       ...secret.valueFrom,
       use: 'signature' as const,

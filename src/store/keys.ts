@@ -224,6 +224,11 @@ export const KEYS = {
     room: 'wiring',
     holds: 'the newest time at which the clock of the boot host was proved',
   }),
+  name: keys('name/ZONE/RECORD…', {
+    room: 'pxe',
+    holds:
+      'a name that is, or may be, at a name server: written before it is sent, deleted once removed there',
+  }),
   lease: keys('lease/NETWORK/ADDRESS', { room: 'pxe', holds: 'a DHCP lease' }),
 } as const;
 

@@ -15,6 +15,7 @@ import type { createKubes } from '../cluster/kube.socket.ts';
 import type { Vault } from '../pki/vault.ts';
 import type { startSealer } from '../pki/vault-key.files.ts';
 import type { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import type { exchange } from '../pxe/names/exchange.socket.ts';
 import type { neighbour } from '../pxe/neighbours.files.ts';
 import type { openSqliteStore } from '../store/sqlite.files.ts';
 
@@ -48,6 +49,8 @@ export interface Outside {
   readonly createKubes: typeof createKubes;
   readonly createStoredValues: typeof createStoredValues;
   readonly post: PostAndRead;
+  /** Sends a message to a name server. */
+  readonly exchangeNames: typeof exchange;
   /** Kinds of change besides Muster's own. */
   readonly kinds: readonly AnyKind[];
 }

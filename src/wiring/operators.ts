@@ -146,6 +146,7 @@ export function operatorDeps(
     checked: clusters.checked,
     late: (cluster) => clusters.snapshots.late(cluster),
     clock,
+    names: state.names,
     waiting: () => pending?.list().length ?? 0,
     async space() {
       const space = await readSpace(options.state);
@@ -171,6 +172,7 @@ export function operatorDeps(
     accept: (name, choices) =>
       acceptMachine({ catalog, roster, events, inventories: agents.inventories }, name, choices),
     preview: boot.service,
+    names: state.names,
     addons,
     founding: clusters.founding,
     running: releases,

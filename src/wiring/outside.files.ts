@@ -10,6 +10,7 @@ import { SignerClient } from '../pki/signer/client.socket.ts';
 import { vaultOver, vaultWith } from '../pki/vault.ts';
 import { startSealer } from '../pki/vault-key.files.ts';
 import { hostAddresses, interfaceIndex } from '../pxe/interfaces.files.ts';
+import { exchange } from '../pxe/names/exchange.socket.ts';
 import { neighbour } from '../pxe/neighbours.files.ts';
 import { openSqliteStore } from '../store/sqlite.files.ts';
 import type { Outside } from './common.ts';
@@ -32,5 +33,6 @@ export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'
   createKubes,
   createStoredValues,
   post: createPost({ local: localWebhooks }).postAndRead,
+  exchangeNames: exchange,
   kinds: [],
 });

@@ -32,6 +32,7 @@ import type { Vault } from '../pki/vault.ts';
 import { type Assets, openAssets } from '../pxe/assets/assets.files.ts';
 import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
 import { openLeaseBook } from '../pxe/dhcp/leases.ts';
+import { openNames } from '../pxe/names/names.ts';
 import { openCatalog } from '../resources/catalog.files.ts';
 import type { LateCheck } from '../resources/catalog.ts';
 import { secretCheck } from '../resources/check-secrets.ts';
@@ -114,8 +115,16 @@ export async function openState(
     events,
     ...{ clock, log, metrics, witnesses: clock },
   });
+  const { leases, given } = records;
+  const names = await openNames({
+    ...{ store, catalog, leases, clock, log },
+    secrets: given,
+    exchange: outside.exchangeNames,
+  });
+  closing.defer(() => names.close());
   return {
     ...records,
+    names,
     acting,
     events,
     journal,

@@ -51,6 +51,7 @@ export function wired(given: Wished) {
         servers.kube(...asked),
     createStoredValues: () => nobody,
     post: nobody,
+    exchangeNames: nobody,
     kinds,
   };
   const common: Common = {

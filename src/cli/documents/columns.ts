@@ -1,6 +1,7 @@
 /** The columns of `muster get`, for each kind. */
 
 import type { LeaseView } from '../../api/operations/inventory.ts';
+import type { NameItem } from '../../api/operations/names.ts';
 import type { Shown } from '../../api/shown.ts';
 import type { EventView, Timestamp } from '../../api/times.ts';
 import { systemClock } from '../../base/clock.ts';
@@ -201,6 +202,20 @@ export const LEASE_COLUMNS: readonly Column<LeaseView>[] = [
     cell: (lease) => timeText(lease.expiresAt),
   },
   { heading: 'HOSTNAME', wide: true, cell: (lease) => lease.hostname },
+];
+
+export const NAME_COLUMNS: readonly Column<NameItem>[] = [
+  { heading: 'NAME', cell: ({ name }) => name },
+  { heading: 'TYPE', cell: ({ type }) => type },
+  { heading: 'DATA', cell: ({ data }) => data },
+  {
+    heading: 'STATE',
+    cell: ({ state }) => state,
+    color: ({ state, reason }) => (reason ? 'red' : state === 'registered' ? 'green' : undefined),
+  },
+  { heading: 'OF', cell: ({ subject }) => subject },
+  { heading: 'SERVER', wide: true, cell: ({ server }) => server },
+  { heading: 'REASON', cell: ({ reason }) => reason, cuts: true },
 ];
 
 /**

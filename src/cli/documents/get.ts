@@ -1,6 +1,7 @@
 /** The verb `muster get KIND [NAME…]`. */
 
 import type { LeaseView } from '../../api/operations/inventory.ts';
+import type { NameItem } from '../../api/operations/names.ts';
 import { byLabels } from '../../api/selectors.ts';
 import type { Shown } from '../../api/shown.ts';
 import { MusterError } from '../../base/errors.ts';
@@ -23,7 +24,7 @@ import {
   tablePrinter,
   yamlText,
 } from '../output.ts';
-import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS } from './columns.ts';
+import { COLUMNS, EVENT_COLUMNS, LEASE_COLUMNS, NAME_COLUMNS } from './columns.ts';
 import { INVENTORY_COLUMNS, inventoryText } from './inventory.ts';
 import { watchDocuments } from './watch.ts';
 
@@ -65,6 +66,7 @@ export async function get(words: readonly string[], options: GetOptions, io: Io)
   if (other !== undefined && options.watch) return await watchOther(other, names, options, io);
   if (other === 'leases') return await getLeases(client, names, look, io);
   if (other === 'events') return await getEvents(client, names, look, io);
+  if (other === 'names') return await getNames(client, names, look, io);
   if (other === 'inventory') return await getInventory(client, names, look, io);
   const kind = kindOf(word, Object.keys(OTHER_LISTS));
   if (options.full) return await getFull(client, kind, names, look, io);
@@ -285,6 +287,24 @@ async function getLeases(client: ApiClient, names: readonly string[], look: Look
   if (format === 'name') io.out(wanted.map((lease) => `lease/${lease.network}/${lease.address}\n`).join(''));
   else if (wanted.length > 0 || missing.length === 0)
     print(wanted, LEASE_COLUMNS, { ...look, format, single: false, what: 'leases' }, io);
+  return missingCode(missing, io);
+}
+
+/** Names of machines and clusters at name servers; asked for by name, document or machine. */
+async function getNames(client: ApiClient, names: readonly string[], look: Look, io: Io): Promise<number> {
+  const { items } = await client.ask('GET /v1/names');
+  const has = ({ name, subject }: NameItem, wanted: string): boolean =>
+    [name, subject, subject.replace(/^.*\//, '')].includes(wanted);
+  const missing = names
+    .filter((wanted) => !items.some((one) => has(one, wanted)))
+    .map(
+      (wanted) => new MusterError('E_NOT_FOUND', `"${wanted}" has no name; \`muster get names\` lists all`),
+    );
+  const shown = items.filter((one) => names.length === 0 || names.some((wanted) => has(one, wanted)));
+  const { format } = look;
+  if (format === 'name') io.out(shown.map(({ name }) => `name/${name}\n`).join(''));
+  else if (shown.length > 0 || missing.length === 0)
+    print(shown, NAME_COLUMNS, { ...look, format, single: false, what: 'names' }, io);
   return missingCode(missing, io);
 }
 

@@ -62,7 +62,7 @@ export const registerDocuments: Register = (program, io, finish) => {
       .command('get')
       .summary('list documents, machines, leases, events and inventory')
       .description(
-        'Lists documents of a kind with their status: networks (net), images (img), clusters (cl), profiles (prof) and machines (m); also leases, events and the inventory that machines report.',
+        'Lists documents of a kind with their status: networks (net), images (img), clusters (cl), profiles (prof) and machines (m); also leases, events, the inventory that machines report, and the names of machines and clusters at name servers.',
       )
       .argument('<kind>', 'kind, KIND,KIND, KIND/NAME, or all')
       .argument('[name...]', 'only these; after KIND/NAME, further KIND/NAME of any kind')

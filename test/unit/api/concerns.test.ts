@@ -21,6 +21,7 @@ const WELL: ConcernFacts = {
   machines: [{ name: 'm1', condition: { word: 'ready' } }],
   clusters: [],
   waiting: 0,
+  names: [],
   space: { free: 9e12, reserve: 2 ** 28 },
 };
 const health = (...findings: ReturnType<typeof bad>[]) => ({
@@ -212,6 +213,7 @@ test('what cannot be looked at is no reason to call nothing', async () => {
     endings: { warnings: () => [] },
     laterKeys: { warnings: () => [] },
     clock: new ManualClock(),
+    names: { behind: () => [] },
     waiting: () => 1,
     space: () => Promise.reject(new Error('no statfs')),
   } as unknown as ConcernDeps;

@@ -97,6 +97,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ['DELETE /v1/operators/ada', { would: 'delete operator/ada' }],
   ['PUT /v1/secrets/s/k', { text: 'value', would: 'put pki/_muster/given/s/k' }],
   ['DELETE /v1/secrets/s/k', { would: 'delete pki/_muster/given/s/k' }],
+  ['DELETE /v1/names/lab.example', { would: 'E_NOT_FOUND' }],
   ['DELETE /v1/secrets/s', { would: 'E_NOT_FOUND' }],
   ['POST /v1/apply', { text: PROFILE, would: 'preview' }],
   ['PUT /v1/profiles/other', { text: PROFILE.replace('image', 'imgae'), would: 'E_SCHEMA' }],

@@ -127,6 +127,14 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Network: spec.tpm.vendorCAs': TPM,
   'Cluster: spec.tpm.vendorCAs': TPM,
   'Machine: spec.tpm.endorsementKey': 'test/peers/tpm-redeem.test.ts',
+  ...Object.fromEntries(
+    ['Network', 'Cluster'].flatMap((kind) =>
+      ['zone', 'reverseZone', 'server', 'port', 'key.valueFrom.secret', 'key.valueFrom.key'].map((field) => [
+        `${kind}: spec.names.${field}`,
+        'test/unit/pxe/names/names.test.ts',
+      ]),
+    ),
+  ),
   'Image: spec.kernel.url': ADD,
   'Image: spec.initrds[].url': ADD,
   'Image: spec.root.url': ADD,

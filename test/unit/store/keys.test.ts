@@ -50,6 +50,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'lease/NETWORK/ADDRESS',
     'life',
     'machine/NAME',
+    'name/ZONE/RECORD…',
     'nodes/CLUSTER/MACHINE',
     'objects/CLUSTER/MACHINE',
     'operator-session/HASH',
