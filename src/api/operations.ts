@@ -29,6 +29,7 @@ import { OPERATORS } from './operations/operators.ts';
 import { PASSKEYS } from './operations/passkeys.ts';
 import { PENDING } from './operations/pending.ts';
 import { PKI } from './operations/pki.ts';
+import { POWER } from './operations/power.ts';
 import { SECRETS } from './operations/secrets.ts';
 import { SNAPSHOTS } from './operations/snapshots.ts';
 import { TIMELINE } from './operations/timeline.ts';
@@ -89,6 +90,7 @@ export const OPERATIONS = [
   ...TIMELINE,
   ...INVENTORY,
   ...NAMES,
+  ...POWER,
   ...DOCUMENTS,
   ...SECRETS,
   ...PKI,

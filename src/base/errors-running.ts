@@ -54,4 +54,10 @@ export const RUNNING_ERRORS = {
     http: 409,
     fix: 'Correct what each fault names, or leave the machine out with --without; `muster cluster roll NAME --dry-run` checks without changing anything.',
   },
+  E_BMC: {
+    title: 'The BMC of a machine cannot be reached, or does not do what it is asked for.',
+    who: 'operator',
+    http: 409,
+    fix: 'Name the BMC in `spec.bmc` of the Machine; `muster power status NAME` shows what it answers. docs/power.md explains both.',
+  },
 } as const;

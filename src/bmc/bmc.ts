@@ -1,7 +1,10 @@
 /** What Muster asks of a management controller (BMC), whichever protocol it speaks. */
 
-/** `unknown`: it says neither, e.g. while it starts. Nobody may take that for `off`. */
-export type PowerState = 'on' | 'off' | 'unknown';
+/**
+ * `paused`: powered, and stopped before a system runs. `unknown`: it says none of these, e.g. while
+ * it starts. Nobody may take that for `off`.
+ */
+export type PowerState = 'on' | 'off' | 'paused' | 'unknown';
 
 /**
  * `shut-down` asks the system to end itself; `off` cuts the power; `cycle` cuts it for a while, and
@@ -17,7 +20,8 @@ export type BootTarget = (typeof BOOT_TARGETS)[number];
 /** What a BMC says of the next boot. */
 export interface BootOnce {
   readonly target: BootTarget | 'other';
-  readonly uefi: boolean;
+  /** Undefined where it does not say. */
+  readonly uefi: boolean | undefined;
   /** Whether it stays so after the next boot. */
   readonly persistent: boolean;
 }

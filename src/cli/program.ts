@@ -26,6 +26,7 @@ import { registerLogin } from './login/verbs.ts';
 import { registerMachine } from './machine/verbs.ts';
 import { registerNetwork } from './network/verbs.ts';
 import { registerPki } from './pki/verbs.ts';
+import { registerPower } from './power/verbs.ts';
 import type { Finish, Register } from './register.ts';
 import { registerSecrets } from './secret/verbs.ts';
 import { registerServer } from './serve/verbs.ts';
@@ -36,7 +37,15 @@ import { commandHint, usageText } from './usage.ts';
 /** The headings of help, each with its nouns and verbs in their order. */
 const TREE: readonly (readonly [heading: string, ...registers: readonly Register[]])[] = [
   ['Documents:', registerDocuments, registerImport, registerSecrets],
-  ['Machines:', registerExplain, registerMachine, registerNetwork, registerDns, registerEvents],
+  [
+    'Machines:',
+    registerExplain,
+    registerMachine,
+    registerPower,
+    registerNetwork,
+    registerDns,
+    registerEvents,
+  ],
   ['Clusters:', registerCluster, registerChange, registerPki, registerAddons],
   ['Images and the lab:', registerImage, registerArtifacts, registerLab, registerSim],
   ['Server:', registerServer, registerSigner, registerDoctor, registerBackup, registerAudit],

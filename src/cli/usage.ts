@@ -32,8 +32,9 @@ const DANGEROUS_OPTIONS: ReadonlySet<string> = new Set([
 ]);
 
 const APPLY = '`muster apply -f FILE` creates and changes documents';
-const POWER = 'Muster does not switch machines on or off';
-const REBOOT = `${POWER}; \`muster cluster roll CLUSTER\` reboots the machines of a cluster one by one`;
+const POWER = '`muster power on MACHINE` switches one on through its BMC; off, cycle and reset as well';
+const REBOOT =
+  '`muster cluster roll CLUSTER` reboots the machines of a cluster one by one; `muster power --help` shows what restarts one that hangs';
 const REINSTALL =
   'machines run from memory: reboot it, and it boots the image that its profile names; `muster explain MACHINE` shows which';
 const WIPE =
@@ -48,7 +49,7 @@ export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, stri
     annotate: `${APPLY}, with their labels`,
     bootstrap:
       'a cluster founds itself when its machines are on; `muster cluster status CLUSTER` shows how far',
-    boot: `${POWER}; power it on, and \`muster events --follow\` shows its boot`,
+    boot: POWER,
     config: '`muster get`, `muster apply` and `muster validate` work with documents',
     cordon: KUBECTL,
     create: APPLY,
@@ -67,7 +68,6 @@ export const FOREIGN_WORDS: Readonly<Record<string, Readonly<Record<string, stri
     ls: '`muster get KIND` lists documents, machines, leases and events',
     patch: APPLY,
     password: INVITE,
-    power: POWER,
     reboot: REBOOT,
     reimage: REINSTALL,
     reinstall: REINSTALL,

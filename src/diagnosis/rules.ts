@@ -23,6 +23,7 @@ import {
   shown,
   withReason,
 } from './observe.ts';
+import { POWER_RULES } from './power-rules.ts';
 
 interface Rule<Code extends string> {
   readonly code: Code;
@@ -473,6 +474,7 @@ export const RULES = [
       '`muster cluster status` says whether the API answers. From the machine, the endpoint of the Cluster must be reachable on its port; `journalctl -u kubelet` there has the reason.',
     find: kubeletWithoutApi,
   }),
+  ...POWER_RULES,
 ] as const;
 
 export type VerdictCode = (typeof RULES)[number]['code'];

@@ -56,6 +56,8 @@ export const EVENT_KINDS = {
     'A machine became silent, off or failing, or is so no more (docs/conditions.md); the fields say which.',
   'site.concern':
     'Something began to need an operator, or needs one no more; `muster status` lists what does. Machines have `machine.condition`.',
+  'machine.power':
+    'An order about the power of a machine was given, or ended; the reason says how (docs/power.md).',
   'machine.conflict': 'Two machines claim one identity.',
   'clock.doubted':
     "The boot host's clock is in doubt; the reason says which other clocks disagree. Nothing is issued, rotated or deleted meanwhile.",

@@ -5,7 +5,7 @@
 import type { DocumentId } from '../resources/candidate.ts';
 import type { Catalog, CatalogChange } from '../resources/catalog.ts';
 import type { Kind } from '../resources/kinds.ts';
-import { type SecretUsed, secretsOf } from '../resources/secret-references.ts';
+import { hostSecretsOf, type SecretUsed, secretsOf } from '../resources/secret-references.ts';
 import type { Memberships } from './membership.ts';
 
 /** A reference with the document that holds it. */
@@ -55,15 +55,18 @@ export function followSecretUsers(
 ): SecretUsers {
   const listeners = new Set<() => void>();
   const users = new Map<DocumentId, readonly SecretUser[]>();
-  /** Webhooks, hooks of Clusters, keys of name servers: the boot host uses their Secrets itself. */
+  /** Webhooks, hooks of Clusters, keys of name servers, BMCs: the boot host uses these itself. */
   const own = new Map<DocumentId, readonly SecretUser[]>();
   /** Names of the Profiles among them that have a selector. */
   const selecting = new Set<string>();
   const note = ({ kind, name, entry }: CatalogChange): boolean => {
     const document = entry?.document;
     const id: DocumentId = `${kind}/${name}`;
-    const found = secretsOf(document).map((used) => ({ ...used, document: id }));
-    const isOwn = ({ use }: SecretUsed): boolean => use === 'signature';
+    const found = [...secretsOf(document), ...hostSecretsOf(document)].map((used) => ({
+      ...used,
+      document: id,
+    }));
+    const isOwn = ({ use }: SecretUsed): boolean => use === 'signature' || use === 'bmc';
     const changed = [
       put(
         users,

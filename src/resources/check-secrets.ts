@@ -1,7 +1,7 @@
 /** Checks that the Secrets exist to which documents refer. */
 import { type Candidate, type CrossFault, type DocumentId, idOf, report } from './candidate.ts';
 import type { ConfigCheck } from './catalog.ts';
-import { secretsOf } from './secret-references.ts';
+import { hostSecretsOf, secretsOf } from './secret-references.ts';
 
 /**
  * Makes the check. A missing Secret is a warning: documents and Secrets come in any order, and an
@@ -13,7 +13,10 @@ export const secretCheck =
     const found: CrossFault[] = [];
     const check = (candidate: Candidate, id: DocumentId): void => {
       if (changed !== undefined && !changed.has(id)) return;
-      for (const { secret, key, path } of secretsOf(candidate.document)) {
+      for (const { secret, key, path } of [
+        ...secretsOf(candidate.document),
+        ...hostSecretsOf(candidate.document),
+      ]) {
         if (has(secret, key)) continue;
         const text = `Secret "${secret}" has no key "${key}" yet; \`muster secret put ${secret} ${key}\` writes it`;
         report(found, candidate, path, text, { code: 'E_REFERENCE', severity: 'warning' });

@@ -4,6 +4,7 @@
  * fields or documents (a pool inside its subnet, a profile that exists).
  */
 import { z } from 'zod';
+import { machineBmc, profileBmc } from './bmc-spec.ts';
 import { clusterSpec, type kubernetesSpec } from './cluster-spec.ts';
 import { dhcpOptions } from './dhcp-options.ts';
 import { bootDisk, dataDisk, etcdDisk } from './disk-spec.ts';
@@ -65,6 +66,7 @@ const profileSpec = z.strictObject({
   dataDisk: dataDisk.optional(),
   etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
+  bmc: profileBmc.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of all machines of the profile.' }),
 });
 
@@ -104,6 +106,7 @@ const machineSpec = z.strictObject({
   dataDisk: dataDisk.optional(),
   etcdDisk: etcdDisk.optional(),
   bootDisk: bootDisk.optional(),
+  bmc: machineBmc.optional(),
   config: nodeConfig.optional().meta({ description: 'Configuration of this machine.' }),
 });
 

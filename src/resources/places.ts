@@ -31,6 +31,7 @@ const DATA_DISK = at(
 );
 const ETCD_DISK = at('the disk that the agent formats; mounted at /var/lib/etcd', '{serial: ETCD}');
 const BOOT_DISK = at('the disk that keeps kernel, initrd and root image', '{serial: BOOT}');
+const BMC = 'boot host: how it reaches the BMC that powers the machine';
 const TPM = at('boot host: how the TPM of a machine proves itself');
 const META: Readonly<Record<string, Place>> = {
   apiVersion: at('the document alone', 'muster/v1'),
@@ -211,6 +212,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.dataDisk': DATA_DISK,
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
+    'spec.bmc': at(BMC, '{credentials: {user: muster, password: {valueFrom: {secret: bmc, key: password}}}}'),
   },
   Machine: {
     ...META,
@@ -231,6 +233,7 @@ export const PLACES: Readonly<Record<Kind, Readonly<Record<string, Place>>>> = {
     'spec.dataDisk': DATA_DISK,
     'spec.etcdDisk': ETCD_DISK,
     'spec.bootDisk': BOOT_DISK,
+    'spec.bmc': at(BMC, '{address: 10.78.0.10}'),
   },
   Webhook: {
     ...META,

@@ -6,8 +6,8 @@ import { referenceIn } from './secret-spec.ts';
 import { webhookSecrets } from './webhook-secrets.ts';
 import type { Path } from './yaml.ts';
 
-/** What a machine, or for `signature` the boot host, does with the value. */
-export type SecretUse = 'file' | 'password' | 'login' | 'signature';
+/** What a machine, or for `signature` and `bmc` the boot host, does with the value. */
+export type SecretUse = 'file' | 'password' | 'login' | 'signature' | 'bmc';
 
 /** A reference in a document. */
 export interface SecretUsed {
@@ -21,7 +21,15 @@ export interface SecretUsed {
 const NONE: readonly SecretUsed[] = [];
 const memoUsed = new WeakMap<Document, readonly SecretUsed[]>();
 
-/** All references of a document, in their order. A document is searched once. */
+/** The references whose values the boot host alone uses to reach machines: no agent gets them. */
+export function hostSecretsOf(document: Document | undefined): readonly SecretUsed[] {
+  const bmc = document !== undefined && 'bmc' in document.spec ? document.spec.bmc : undefined;
+  const password = bmc?.credentials?.password.valueFrom;
+  if (password === undefined) return NONE;
+  return [{ ...password, use: 'bmc', path: ['spec', 'bmc', 'credentials', 'password'] }];
+}
+
+/** All other references of a document, in their order. A document is searched once. */
 export function secretsOf(document: Document | undefined): readonly SecretUsed[] {
   if (document === undefined) return NONE;
   let used = memoUsed.get(document);

@@ -127,6 +127,14 @@ export const KEYS = {
     holds: "what a machine's agent last reported of its parts",
   }),
   session: keys('session/ID', { room: 'machines', holds: 'a boot session' }),
+  bmc: keys('bmc/MACHINE', {
+    room: 'bmc',
+    holds: "what was learnt of a machine's BMC: its protocol, its certificate, log-ins that it refused",
+  }),
+  power: keys('power/MACHINE', {
+    room: 'bmc',
+    holds: "the last order about a machine's power: its step and its attempts, or how it ended",
+  }),
   artifact: keys('artifact/NAME…', {
     room: 'artifacts',
     holds:

@@ -8,6 +8,7 @@ import type { openDatagrams } from '../base/open-datagrams.socket.ts';
 import type { DaemonLog } from '../base/pino.files.ts';
 import type { PostAndRead } from '../base/post.socket.ts';
 import type { SystemCalls } from '../base/system-calls.socket.ts';
+import type { Protocols } from '../bmc/connect.ts';
 import type { AnyKind } from '../cluster/change/kind.ts';
 import type { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import type { createGateways } from '../cluster/etcd/gateway.socket.ts';
@@ -51,6 +52,8 @@ export interface Outside {
   readonly post: PostAndRead;
   /** Sends a message to a name server. */
   readonly exchangeNames: typeof exchange;
+  /** What opens sessions with BMCs. */
+  readonly bmcs: Protocols;
   /** Kinds of change besides Muster's own. */
   readonly kinds: readonly AnyKind[];
 }

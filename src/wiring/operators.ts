@@ -32,6 +32,7 @@ import type { Common } from './common.ts';
 import { showFirstLink } from './first-link.files.ts';
 import { providerLogins } from './identity-provider.files.ts';
 import { followOperatorsTls, type OperatorsTls, operatorsTls } from './operators-tls.files.ts';
+import { openPower, type Power } from './power.ts';
 import type { State } from './state.ts';
 
 /**
@@ -55,13 +56,15 @@ export async function listenToOperators(
   let shown = tls;
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
+  const power = await openPower(common, state);
+  opened(async () => power.close());
   const page = operatorsListen && pageRoutes();
   const deps = operatorDeps(options, common, state, boot, clusters, {
     daemon,
     accounts,
     page: operatorsListen && pageOf(operatorsListen, operatorsName),
     pageAuthority: () => shown?.fingerprint,
-    endings,
+    ...{ endings, power },
   });
   watchEvents(options, common, state, deps, opened);
   const api = await startApi({
@@ -112,7 +115,8 @@ export function operatorDeps(
   {
     endings,
     ...shown
-  }: Pick<ApiDeps, 'daemon' | 'accounts' | 'page' | 'pageAuthority'> & Pick<ConcernDeps, 'endings'>,
+  }: Pick<ApiDeps, 'daemon' | 'accounts' | 'page' | 'pageAuthority'> &
+    Pick<ConcernDeps, 'endings'> & { readonly power: Power },
 ): ApiDeps {
   const { clock, log, metrics, systemCalls } = common;
   const {

@@ -2,6 +2,8 @@
 import { inheritedSockets } from '../base/inherited.ts';
 import { openDatagrams } from '../base/open-datagrams.socket.ts';
 import { createPost } from '../base/post.socket.ts';
+import { openIpmi } from '../bmc/ipmi/client.socket.ts';
+import { openRedfish } from '../bmc/redfish/client.socket.ts';
 import type { ServeOptions } from '../cli/serve/options.ts';
 import { createStoredValues } from '../cluster/change/rotation/stored-values.socket.ts';
 import { createGateways } from '../cluster/etcd/gateway.socket.ts';
@@ -34,5 +36,6 @@ export const ofThisHost = ({ localWebhooks }: Pick<ServeOptions, 'localWebhooks'
   createStoredValues,
   post: createPost({ local: localWebhooks }).postAndRead,
   exchangeNames: exchange,
+  bmcs: { redfish: openRedfish, ipmi: openIpmi },
   kinds: [],
 });

@@ -13,6 +13,8 @@ import type { Common, Outside } from '../../src/wiring/common.ts';
 
 const nobody = () => Promise.reject(new Error('nobody answers here'));
 
+const NO_BMCS: Outside['bmcs'] = { redfish: nobody, ipmi: nobody };
+
 interface Wished extends Partial<ServeOptions> {
   /** The store and its key, to open them again. */
   readonly store?: Store | undefined;
@@ -20,6 +22,7 @@ interface Wished extends Partial<ServeOptions> {
   readonly clock?: ManualClock | undefined;
   readonly addresses?: ReturnType<Outside['addresses']>;
   readonly kinds?: Outside['kinds'];
+  readonly bmcs?: Outside['bmcs'];
 }
 
 /**
@@ -27,7 +30,7 @@ interface Wished extends Partial<ServeOptions> {
  * answer as tests set them.
  */
 export function wired(given: Wished) {
-  const { addresses = [], kinds = [], clock: time = new ManualClock(), ...wished } = given;
+  const { addresses = [], kinds = [], bmcs = NO_BMCS, clock: time = new ManualClock(), ...wished } = given;
   const { store: kept = openMemoryStore(), vault = vaultFrom(newVaultKey(), 'test'), ...set } = wished;
   const servers: { kube: Kube } = { kube: nobody };
   const closing = new AsyncDisposableStack();
@@ -52,6 +55,7 @@ export function wired(given: Wished) {
     createStoredValues: () => nobody,
     post: nobody,
     exchangeNames: nobody,
+    bmcs,
     kinds,
   };
   const common: Common = {

@@ -4,6 +4,7 @@ import { createSocket, type Socket } from 'node:dgram';
 import { isIPv6 } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { type Bmc, type BmcConsole, BmcFault, type BmcFaultCode, type ConsoleUse } from '../bmc.ts';
+import { quirksOfNumber } from '../quirks.ts';
 import {
   bootIn,
   type Command,
@@ -11,8 +12,10 @@ import {
   chassisIdentify,
   chassisStatus,
   closeSession,
+  deviceId,
   getBoot,
   keepFlags,
+  manufacturerIn,
   powerIn,
   setBoot,
   setPrivilege,
@@ -31,6 +34,7 @@ import {
 import {
   ADMINISTRATOR,
   type Exchange,
+  MAX_PASSWORD,
   openRequest,
   rakp1,
   rakp3,
@@ -65,6 +69,8 @@ const BUSY = new Set([0xc0, 0xc3, 0xd0]);
 
 /** Opens a session. @throws {BmcFault} when the BMC does not answer, or refuses */
 export async function openIpmi(access: IpmiAccess): Promise<Bmc> {
+  if (Buffer.byteLength(access.password) > MAX_PASSWORD)
+    throw new BmcFault('refused', `a password of IPMI has at most ${MAX_PASSWORD} octets`);
   const isSix = isIPv6(access.address);
   // The address is one: nothing is looked up, so that no name leads elsewhere.
   const socket = createSocket({
@@ -290,7 +296,11 @@ class IpmiSession implements Bmc {
   async bootOnce(target: Parameters<Bmc['bootOnce']>[0], how: { readonly uefi: boolean }) {
     // Not every BMC has this parameter, and none needs it.
     await this.command(keepFlags).catch(() => {});
-    await this.command(setBoot(target, how));
+    const quirks = await this.command(deviceId).then(
+      (data) => quirksOfNumber(manufacturerIn(data)),
+      () => undefined,
+    );
+    await this.command(setBoot(target, how, quirks));
   }
 
   async identify(seconds: number) {

@@ -1,5 +1,7 @@
 /** The commands of IPMI that Muster uses, and what their answers say (sections 22 and 28). Pure. */
+
 import type { BootOnce, BootTarget, PowerOrder, PowerState } from '../bmc.ts';
+import type { QuirkCode } from '../quirks.ts';
 
 /** A command: network function, number, and its data. */
 export interface Command {
@@ -15,6 +17,10 @@ const of = (netFn: number, command: number, ...data: readonly number[]): Command
   command,
   data: Buffer.from(data),
 });
+
+/** Who made the BMC, in octets 7 to 9 of the answer. */
+export const deviceId = of(APPLICATION, 0x01);
+export const manufacturerIn = (data: Buffer): number => (data.length < 9 ? 0 : data.readUIntLE(6, 3));
 
 /** Session commands: the privilege that was asked for counts from here on; the end of a session. */
 export const setPrivilege = (level: number): Command => of(APPLICATION, 0x3b, level);
@@ -45,6 +51,8 @@ export const chassisIdentify = (seconds: number): Command =>
 
 /** The boot device of the boot flags, parameter 5, in bits 2 to 5 (table 28-14). */
 const DEVICES: Readonly<Record<BootTarget, number>> = { none: 0, network: 1, disk: 2, setup: 6 };
+/** The disk of some manufacturers, where the machine boots by UEFI. */
+const OTHER_DISK = 9;
 const FLAGS = 5;
 const VALID = 0x80;
 const PERSISTENT = 0x40;
@@ -55,8 +63,19 @@ const UEFI = 0x20;
  * forget the device when the machine takes longer than a minute to start.
  */
 export const keepFlags = of(CHASSIS, 0x08, 0x03, 0x1f);
-export const setBoot = (target: BootTarget, { uefi }: { readonly uefi: boolean }): Command =>
-  of(CHASSIS, 0x08, FLAGS, target === 'none' ? 0 : VALID | (uefi ? UEFI : 0), DEVICES[target] << 2, 0, 0, 0);
+export function setBoot(
+  target: BootTarget,
+  { uefi }: { readonly uefi: boolean },
+  quirks: ReadonlySet<QuirkCode> = new Set(),
+): Command {
+  const isOther = uefi && target === 'disk' && quirks.has('disk-by-another-number');
+  const device = isOther ? OTHER_DISK : DEVICES[target];
+  return of(
+    CHASSIS,
+    0x08,
+    ...[FLAGS, target === 'none' ? 0 : VALID | (uefi ? UEFI : 0), device << 2, 0, 0, 0],
+  );
+}
 export const getBoot = of(CHASSIS, 0x09, FLAGS, 0, 0);
 
 /** The boot flags in an answer; undefined where it has none. */
@@ -65,6 +84,7 @@ export function bootIn(data: Buffer): BootOnce | undefined {
   if (data.length < 4 || (data[1]! & 0x7f) !== FLAGS) return undefined;
   const [flags, device] = [data[2]!, (data[3]! >> 2) & 0x0f];
   const named = (Object.keys(DEVICES) as BootTarget[]).find((target) => DEVICES[target] === device);
-  const target = (flags & VALID) === 0 ? 'none' : (named ?? 'other');
+  const found = device === OTHER_DISK ? 'disk' : (named ?? 'other');
+  const target = (flags & VALID) === 0 ? 'none' : found;
   return { target, uefi: (flags & UEFI) !== 0, persistent: (flags & PERSISTENT) !== 0 };
 }

@@ -4,6 +4,7 @@ import https from 'node:https';
 import type { TLSSocket } from 'node:tls';
 import { fieldsOf, parsed, textOf } from '../../base/foreign-json.ts';
 import { type Bmc, BmcFault } from '../bmc.ts';
+import { LATER, quirksOf } from '../quirks.ts';
 import {
   bootChange,
   bootIn,
@@ -15,6 +16,7 @@ import {
   type Resource,
   resetFor,
   settingsOf,
+  vendorIn,
 } from './model.ts';
 
 /** Which certificate is the BMC's own: one with this pin, or one that a CA signed for it. */
@@ -233,7 +235,8 @@ function must(answer: Answered): Answered {
   throw new BmcFault(isBusy(answer) ? 'busy' : 'refused', says);
 }
 
-const isBusy = ({ status }: Answered): boolean => status === 409 || status === 503 || status === 429;
+const isBusy = ({ status, body }: Answered): boolean =>
+  status === 409 || status === 503 || status === 429 || (status >= 400 && LATER.has(errorCodeIn(body)));
 
 class RedfishSession implements Bmc {
   readonly protocol = 'redfish';
@@ -261,9 +264,10 @@ class RedfishSession implements Bmc {
 
   async bootOnce(target: Parameters<Bmc['bootOnce']>[0], how: { readonly uefi: boolean }) {
     const system = await this.#link.get(this.#system);
-    const place = settingsOf(system);
+    const quirks = quirksOf(vendorIn(system));
+    const place = settingsOf(system, quirks);
     const at = place === system.path ? system : await this.#link.get(place);
-    await this.#link.patch(place, bootChange(system, target, how), at.etag);
+    await this.#link.patch(place, bootChange(system, target, how, quirks), at.etag);
   }
 
   async identify(seconds: number) {

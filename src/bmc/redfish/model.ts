@@ -4,6 +4,7 @@
  */
 import { fieldsOf, listOf, textOf } from '../../base/foreign-json.ts';
 import type { BootOnce, BootTarget, PowerOrder, PowerState } from '../bmc.ts';
+import type { QuirkCode } from '../quirks.ts';
 
 /** A resource as it was answered, with the tag that a change of it has to show. */
 export interface Resource {
@@ -12,10 +13,12 @@ export interface Resource {
   readonly etag?: string | undefined;
 }
 
-/** `PowerState` of a system. `Paused` and those between are neither on nor off. */
+const STATES: Readonly<Record<string, PowerState>> = { On: 'on', Off: 'off', Paused: 'paused' };
+
+/** `PowerState` of a system. What is between on and off is neither. */
 export function powerIn({ body }: Resource): PowerState {
   const state = textOf(body.PowerState);
-  return state === 'On' ? 'on' : state === 'Off' ? 'off' : 'unknown';
+  return Object.hasOwn(STATES, state) ? STATES[state]! : 'unknown';
 }
 
 /** Kinds of reset that carry out an order, the better first. */
@@ -64,7 +67,7 @@ export function bootIn({ body }: Resource): BootOnce {
   const known = (Object.keys(TARGETS) as BootTarget[]).find((target) => TARGETS[target].includes(said));
   return {
     target: enabled === 'Once' || enabled === 'Continuous' ? (known ?? 'other') : 'none',
-    uefi: textOf(boot.BootSourceOverrideMode) === 'UEFI',
+    uefi: boot.BootSourceOverrideMode === undefined ? undefined : boot.BootSourceOverrideMode === 'UEFI',
     persistent: enabled === 'Continuous',
   };
 }
@@ -77,6 +80,7 @@ export function bootChange(
   { body }: Resource,
   target: BootTarget,
   { uefi }: { readonly uefi: boolean },
+  quirks: ReadonlySet<QuirkCode> = new Set(),
 ): Readonly<Record<string, unknown>> {
   const boot = fieldsOf(body.Boot);
   if (target === 'none') return { Boot: { BootSourceOverrideEnabled: 'Disabled' } };
@@ -85,26 +89,32 @@ export function bootChange(
     .filter(Boolean);
   const word =
     TARGETS[target].find((one) => allowed.length === 0 || allowed.includes(one)) ?? TARGETS[target][0];
+  const mode = uefi ? 'UEFI' : 'Legacy';
   return {
     Boot: {
       BootSourceOverrideTarget: word,
       BootSourceOverrideEnabled: 'Once',
       // A system that does not show the mode refuses it.
-      ...(boot.BootSourceOverrideMode !== undefined && {
-        BootSourceOverrideMode: uefi ? 'UEFI' : 'Legacy',
-      }),
+      ...(boot.BootSourceOverrideMode !== undefined &&
+        !(quirks.has('mode-together') && boot.BootSourceOverrideMode === mode) && {
+          BootSourceOverrideMode: mode,
+        }),
     },
   };
 }
 
 /** Where changes of a resource go that count at its next start, if it has such a place. */
-export function settingsOf({ body, path }: Resource): string {
+export function settingsOf({ body, path }: Resource, quirks: ReadonlySet<QuirkCode> = new Set()): string {
   const settings = textOf(fieldsOf(fieldsOf(body['@Redfish.Settings']).SettingsObject)['@odata.id']);
-  return isOwnPath(settings) ? settings : path;
+  if (isOwnPath(settings)) return settings;
+  return quirks.has('settings-below-sd') ? `${path.replace(/\/$/, '')}/SD` : path;
 }
 
 /** Whether a path stays on the BMC that was asked: a link to another host is none. */
 export const isOwnPath = (path: string): boolean => /^\/redfish\/v1(?:\/[\w.~@:%()=,-]+)*\/?$/.test(path);
+
+/** The vendor of a system, as it says. */
+export const vendorIn = ({ body }: Resource): string => textOf(body.Manufacturer).slice(0, 64);
 
 /** The members of a collection, at most so many. */
 export const membersOf = ({ body }: Resource, most = 64): readonly string[] =>

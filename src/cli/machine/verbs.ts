@@ -1,4 +1,5 @@
 /** Registers `muster render` and the verbs of `muster machine`. */
+import { registerBmc } from '../power/verbs.ts';
 import { outputOption, type Register, withExamples, withServer } from '../register.ts';
 
 export const registerMachine: Register = (program, io, finish) => {
@@ -67,6 +68,7 @@ export const registerMachine: Register = (program, io, finish) => {
     ['muster machine accept m-525400aa0001 --profile worker --name node-1', 'accept an unknown machine'],
     ['muster machine accept node-1', 'let a machine boot again that was held after failed boots'],
   );
+  registerBmc(machine, io, finish);
   registerTimeline(machine, io, finish);
   registerConsole(machine, io, finish);
   registerQuarantine(machine, io, finish);

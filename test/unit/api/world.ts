@@ -31,7 +31,9 @@ import type { LeaseBook } from '../../../src/pxe/dhcp/leases.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { createBoot } from '../../../src/wiring/boot.ts';
 import { openClusters } from '../../../src/wiring/clusters.ts';
+import type { Outside } from '../../../src/wiring/common.ts';
 import { openAccounts, operatorDeps } from '../../../src/wiring/operators.ts';
+import { openPower } from '../../../src/wiring/power.ts';
 import { openState } from '../../../src/wiring/state.ts';
 import { wired } from '../wired.ts';
 import { checkedRoutes } from './contract-check.ts';
@@ -107,6 +109,7 @@ export async function openWorld(
     provider,
     name = '127.0.0.1',
     kinds = [],
+    bmcs,
     routes = ROUTES,
   }: {
     readonly lacking?: ReadonlySet<string>;
@@ -119,6 +122,7 @@ export async function openWorld(
     readonly name?: string;
     /** More kinds of change, for which `routes` has the operations. */
     readonly kinds?: readonly AnyKind[];
+    readonly bmcs?: Outside['bmcs'];
     readonly routes?: readonly Route<OperationDeps>[];
   } = {},
 ): Promise<World> {
@@ -128,6 +132,7 @@ export async function openWorld(
   if (documents !== undefined) fs.writeFileSync(path.join(config, 'all.yaml'), documents);
   const { options, clock, store, closing, servers, ...parts } = wired({
     ...{ state: directory, config, kinds },
+    ...(bmcs && { bmcs }),
     addresses: [{ interface: 'eth1', address: ipv4('10.77.0.1') }],
     requireSecondPerson: second,
   });
@@ -154,12 +159,14 @@ export async function openWorld(
     closing,
   );
   const clusters = await openClusters(options, common, state, boot, closing);
+  const power = await openPower(common, state);
   const daemon = { ready: true };
   let port: number | undefined;
   const wiredDeps = operatorDeps(options, common, state, boot, clusters, {
     page: undefined,
     pageAuthority: () => undefined,
     endings: { warnings: () => [] },
+    power,
     accounts: await openAccounts(common, state, new Passwords({ cost: CHEAP }), provider?.(clock)),
     daemon: {
       version: '1.2.3',
@@ -233,6 +240,7 @@ export async function openWorld(
     store,
     async close() {
       await api.close();
+      power.close();
       await agents.close();
       await closing.disposeAsync();
       fs.rmSync(directory, { recursive: true, force: true });

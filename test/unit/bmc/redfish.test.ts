@@ -182,6 +182,18 @@ test('a BMC without room for a session says so by its name, and one that is busy
   expect(await asked(access(busy.port), (bmc) => bmc.power())).toBe('off');
 });
 
+test('a refusal because of the present state is asked again', async () => {
+  const body = {
+    error: { '@Message.ExtendedInfo': [{ MessageId: 'iLO.2.14.InvalidOperationForSystemState' }] },
+  };
+  let refusals = 1;
+  const { port, state } = await startBmc(({ path }) =>
+    path.endsWith('.Reset') && refusals-- > 0 ? { status: 400, body } : undefined,
+  );
+  await asked(access(port), (bmc) => bmc.order('on'));
+  expect(state.power).toBe('On');
+});
+
 test('several systems need a name, and a state between on and off is neither', async () => {
   const members = { body: { Members: [{ '@odata.id': SYSTEM }, { '@odata.id': '/redfish/v1/Systems/2' }] } };
   const { port, state } = await startBmc(({ path }) => (path.endsWith('/Systems') ? members : undefined));

@@ -119,7 +119,7 @@ const MISTAKES: readonly (readonly [line: string, code: number, said: string | R
   ['operator password ada', 2, '`muster operator invite NAME`'],
   ['reimage node-1', 2, 'machines run from memory: reboot it'],
   ['machine reboot node-1', 2, '`muster cluster roll CLUSTER` reboots'],
-  ['machine power node-1', 2, 'Muster does not switch machines on or off'],
+  ['machine power node-1', 2, '`muster power on MACHINE` switches one on'],
   ['machine wipe node-1', 2, 'Muster wipes no machine by one word'],
   ['machine rename node-1 node-7', 2, '`muster get machine NAME -o yaml` prints its document'],
   ['machine quarantine cp1', 2, 'write `muster machine quarantine cp1 --reason TEXT`'],

@@ -177,6 +177,15 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'Cluster: spec.hooks[].secret.valueFrom.secret': ASKED,
   'Cluster: spec.hooks[].secret.valueFrom.key': ASKED,
   'Cluster: spec.hooks[].ca': ASKED,
+  ...Object.fromEntries(
+    ['Profile', 'Machine'].flatMap((kind) =>
+      [
+        ...['protocol', 'credentials.user', 'certificate.sha256', 'certificate.ca'],
+        ...['credentials.password.valueFrom.secret', 'credentials.password.valueFrom.key'],
+        ...(kind === 'Machine' ? ['address', 'port', 'system'] : []),
+      ].map((field) => [`${kind}: spec.bmc.${field}`, 'test/unit/bmc/connect.test.ts']),
+    ),
+  ),
   'Machine: spec.pool': 'test/unit/api/pools.test.ts',
   'Machine: spec.delivery': 'test/unit/cluster/plan/inline.test.ts',
   'config: configTimeout': 'test/unit/pxe/boot/boot.test.ts',

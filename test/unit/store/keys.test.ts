@@ -36,6 +36,7 @@ test('the layout of keys does not change, because stores contain it', () => {
   expect(all.map(({ pattern }) => pattern).sort()).toEqual([
     'agent/MACHINE',
     'artifact/NAME…',
+    'bmc/MACHINE',
     'change-evidence/CLUSTER/ID/ROUTE/STEP',
     'change/CLUSTER',
     'clock',
@@ -66,6 +67,7 @@ test('the layout of keys does not change, because stores contain it', () => {
     'pki/_muster/data/MACHINE/FILESYSTEM',
     'pki/_muster/given/NAME/KEY',
     'pki/_muster/secret/NAME',
+    'power/MACHINE',
     'release/CLUSTER',
     'restored/CLUSTER',
     'running/CLUSTER/MACHINE',

@@ -1,0 +1,62 @@
+/** The stored form of an order. */
+import { z } from 'zod';
+import { parsed } from '../base/foreign-json.ts';
+import { BOOT_TARGETS, POWER_ORDERS } from './bmc.ts';
+import { type EndName, NAMES, type Order, WANTS } from './order.ts';
+
+const state = z.enum(['on', 'off', 'paused', 'unknown']);
+
+const record = z.strictObject({
+  v: z.literal(1),
+  id: z.string(),
+  machine: z.string(),
+  want: z.enum(WANTS),
+  boot: z.strictObject({ target: z.enum(BOOT_TARGETS), uefi: z.boolean() }).optional(),
+  by: z.string(),
+  at: z.number(),
+  from: z.number(),
+  patience: z.number(),
+  hardAfter: z.number().optional(),
+  group: z.strictObject({ id: z.string(), atOnce: z.int() }).optional(),
+  step: z.enum(['queued', 'look', 'boot-once', 'read-back', 'power', 'settle', 'sign', 'pause']),
+  since: z.number(),
+  read: state.optional(),
+  state: state.optional(),
+  sets: z.int(),
+  rung: z.int(),
+  command: z.enum(POWER_ORDERS).optional(),
+  sent: z.number().optional(),
+  begun: z.number().optional(),
+  fault: z
+    .strictObject({
+      code: z.enum([
+        'unreachable',
+        'password',
+        'sessions-exhausted',
+        'pin-changed',
+        'busy',
+        'refused',
+        'not-understood',
+      ]),
+      message: z.string(),
+    })
+    .optional(),
+  end: z
+    .strictObject({
+      proved: z.boolean(),
+      code: z.enum(['proved', ...(Object.keys(NAMES) as EndName[])]),
+      text: z.string(),
+      at: z.number(),
+    })
+    .optional(),
+});
+
+export const encodeOrder = (order: Order): string => JSON.stringify({ v: 1, ...order });
+
+/** Reads a record; undefined for one that is not of a version known here. */
+export function decodeOrder(text: string): Order | undefined {
+  const read = record.safeParse(parsed(text)).data;
+  if (read === undefined) return undefined;
+  const { v: _, ...order } = read;
+  return order;
+}

@@ -1,0 +1,89 @@
+/** The setting `bmc` of a Machine, and what a Profile says of the BMCs of its machines. */
+import { z } from 'zod';
+import { certificates } from './certificate-text.ts';
+import { ipText } from './fields.ts';
+import { secretReference } from './secret-spec.ts';
+
+/** How Muster speaks with a BMC. */
+export const BMC_PROTOCOLS = ['auto', 'redfish', 'ipmi'] as const;
+
+const sha256 = z
+  .string()
+  .overwrite((text) => text.replaceAll(':', '').toLowerCase())
+  .regex(/^[0-9a-f]{64}$/, 'not the SHA-256 of a certificate: 64 hexadecimal digits, also with colons');
+
+const credentials = z
+  .strictObject({
+    user: z
+      .string()
+      .regex(/^[\x21-9;-~]{1,64}$/, 'not a user name: printable characters without blanks and ":"')
+      .meta({ description: 'The user; IPMI takes at most 16 characters.' }),
+    password: secretReference.meta({
+      description:
+        'The Secret that holds the password; IPMI takes at most 20 octets. Only the boot host uses it.',
+    }),
+  })
+  .meta({ description: 'How Muster logs in.' });
+
+const protocol = z.enum(BMC_PROTOCOLS).meta({
+  description:
+    'auto (default): Redfish if the BMC has it, else IPMI; what worked is remembered. redfish, ipmi: only this one.',
+});
+
+const certificate = z
+  .strictObject({
+    sha256: sha256.optional().meta({ description: 'The SHA-256 of the certificate (DER), in hexadecimal.' }),
+    ca: certificates
+      .optional()
+      .meta({ description: 'CA certificates (PEM), of which one signed it for the address of the BMC.' }),
+  })
+  .refine(
+    ({ sha256: one, ca }) => (one === undefined) !== (ca === undefined),
+    'name the certificate by `sha256`, or its CA by `ca`',
+  )
+  .meta({
+    description:
+      'Which certificate the BMC shows for Redfish. Absent: the first one that Muster sees counts from then on (docs/power.md).',
+  });
+
+/** What machines of a Profile have in common. */
+export const profileBmc = z
+  .strictObject({
+    protocol: protocol.optional(),
+    credentials: credentials.optional(),
+    certificate: certificate.optional(),
+  })
+  .meta({ description: 'What the BMCs of its machines have in common; `bmc` of a Machine wins, by field.' });
+
+export const machineBmc = z
+  .strictObject({
+    address: ipText.meta({
+      description: 'The address of the BMC. Names are not taken: nothing is looked up.',
+    }),
+    port: z
+      .int()
+      .min(1)
+      .max(65_535)
+      .optional()
+      .meta({ description: 'Its port. Default: 443 for Redfish, 623 for IPMI.' }),
+    system: z
+      .string()
+      .regex(
+        /^[A-Za-z0-9._-]{1,64}$/,
+        'not the id of a system, as the BMC lists it below /redfish/v1/Systems',
+      )
+      .optional()
+      .meta({ description: 'The id of the machine in Redfish, where one BMC has several.' }),
+    ...profileBmc.shape,
+  })
+  .superRefine(({ protocol: by = 'auto', port, system }, context) => {
+    const refuse = (path: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [path], message });
+    if (port !== undefined && by === 'auto')
+      refuse('port', 'a port is of one protocol: write `protocol` as well');
+    if (system !== undefined && by === 'ipmi') refuse('system', 'IPMI knows one system alone; leave it out');
+  })
+  .meta({ description: 'The BMC that powers the machine, which is how `muster power` reaches it.' });
+
+export type MachineBmc = z.output<typeof machineBmc>;
+export type ProfileBmc = z.output<typeof profileBmc>;

@@ -1,0 +1,60 @@
+/** Wires what powers machines through their BMCs. */
+import { openConnections } from '../bmc/connect.ts';
+import { openPowerOrders } from '../bmc/orders.ts';
+import { reachOf } from '../bmc/reach.ts';
+import { followSigns } from '../bmc/signs.ts';
+import { selectionOf } from '../pxe/decide/selection.ts';
+import type { Common } from './common.ts';
+import type { State } from './state.ts';
+
+export type Power = Awaited<ReturnType<typeof openPower>>;
+
+/**
+ * Opens the orders about power; those that a server before this one did not end go on. A boot host
+ * whose store continues elsewhere powers nothing.
+ */
+export async function openPower({ clock, log, outside }: Common, state: State) {
+  const { store, roster, catalog, events, given, agents, life } = state;
+  const by = {
+    profiles: () =>
+      catalog.list('Profile').map(({ document: { metadata, spec } }) => ({ name: metadata.name, spec })),
+    inventories: agents.inventories,
+  };
+  const reach = (machine: string) => {
+    const member = roster.get(machine);
+    const spec = member?.entry?.document.spec;
+    if (member === undefined || spec?.bmc === undefined || life.state === 'superseded') return undefined;
+    const selection = selectionOf(by, member, undefined);
+    return reachOf(spec, selection.kind === 'selected' ? selection.profile.spec : undefined);
+  };
+  const connections = await openConnections({
+    store,
+    secret: (name, key) => {
+      const value = given.value(name, key);
+      const since = given.get(name)?.keys.find((one) => one.key === key)?.since;
+      return value && since !== undefined ? { value, since } : undefined;
+    },
+    protocols: outside.bmcs,
+    log,
+  });
+  const signs = followSigns(events);
+  const orders = await openPowerOrders({
+    ...{ store, connections, signs, reach, events, clock, log },
+    // What boots by BIOS was seen; all that is new boots by UEFI.
+    isUefi: (machine) => roster.get(machine)?.status.seen.firmware !== 'bios',
+  });
+  return {
+    give: orders.give.bind(orders),
+    last: orders.last.bind(orders),
+    read: orders.read.bind(orders),
+    look: orders.look.bind(orders),
+    identify: orders.identify.bind(orders),
+    forget: orders.forget.bind(orders),
+    reach,
+    known: (machine: string) => connections.known(machine),
+    close() {
+      signs.close();
+      orders.close();
+    },
+  };
+}

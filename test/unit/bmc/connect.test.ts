@@ -1,0 +1,125 @@
+/** How Muster reaches BMCs: protocol, trust, log-ins that are refused, one at a time. */
+import { beforeEach, expect, test } from 'vitest';
+import { silentLog } from '../../../src/base/log.ts';
+import type { Bmc } from '../../../src/bmc/bmc.ts';
+import { type ConnectDeps, openConnections } from '../../../src/bmc/connect.ts';
+import { type Reach, reachOf } from '../../../src/bmc/reach.ts';
+import { openMemoryStore } from '../../../src/store/memory.ts';
+import { bmcsOf, MemoryBmc } from './memory.ts';
+
+let store: ReturnType<typeof openMemoryStore>;
+let bmc: MemoryBmc;
+let bmcs: ReturnType<typeof bmcsOf>;
+/** The value of each Secret by `secret/key`. */
+let secrets: Map<string, { readonly value: Buffer; readonly since: number }>;
+
+beforeEach(() => {
+  store = openMemoryStore();
+  bmc = new MemoryBmc();
+  bmcs = bmcsOf(new Map([['10.78.0.10', bmc]]));
+  secrets = new Map([['bmc/password', { value: Buffer.from('right\n'), since: 1 }]]);
+});
+
+const credentials = { user: 'muster', password: { valueFrom: { secret: 'bmc', key: 'password' } } };
+const reach = (more: Partial<Reach> = {}): Reach => ({
+  ...{ address: '10.78.0.10', protocol: 'auto', credentials },
+  ...more,
+});
+const open = () => {
+  const deps: ConnectDeps = {
+    ...{ store, protocols: bmcs, log: silentLog },
+    secret: (name, key) => secrets.get(`${name}/${key}`),
+  };
+  return openConnections(deps);
+};
+const read = (one: Bmc) => one.power();
+
+test('a Machine says where its BMC is, its Profile what all have in common, and the Machine wins', () => {
+  const sha256 = 'b'.repeat(64);
+  const profile = { bmc: { credentials, protocol: 'redfish' as const, certificate: { sha256 } } };
+  expect(reachOf({ bmc: { address: '10.78.0.10' } }, profile)).toEqual({
+    ...{ address: '10.78.0.10', credentials, protocol: 'redfish', certificate: { sha256 } },
+  });
+  const own = { address: '10.78.0.11', protocol: 'ipmi' as const, port: 6230 };
+  expect(reachOf({ bmc: own }, profile)).toMatchObject(own);
+  expect(reachOf({}, profile)).toBeUndefined();
+});
+
+test('Redfish is tried first, then IPMI, and what worked is remembered, also by the next server', async () => {
+  bmc.speaks = ['ipmi'];
+  const connections = await open();
+  expect(await connections.with('node-1', reach(), read)).toBe('off');
+  await (await open()).with('node-1', reach(), read);
+  expect(bmcs.tried).toEqual([
+    'redfish 10.78.0.10: muster',
+    'ipmi 10.78.0.10: muster',
+    'ipmi 10.78.0.10: muster',
+  ]);
+  // Another BMC was not tried yet.
+  await expect(connections.with('node-1', reach({ address: '10.78.0.99' }), read)).rejects.toThrow('nobody');
+  expect(bmcs.tried.at(-2)).toBe('redfish 10.78.0.99: muster');
+});
+
+test('a document may name protocol, port and system', async () => {
+  await (await open()).with('node-1', reach({ protocol: 'redfish', port: 8443, system: 'node1' }), read);
+  expect(bmcs.tried).toEqual(['redfish 10.78.0.10:8443 muster', 'system node1']);
+});
+
+test('the first certificate counts from then on, and another one only after somebody said so', async () => {
+  const connections = await open();
+  await connections.with('node-1', reach(), read);
+  expect(connections.known('node-1')?.pin).toBe(bmc.pin);
+  bmc.pin = 'c'.repeat(64);
+  const again = await open();
+  await expect(again.with('node-1', reach(), read)).rejects.toMatchObject({ code: 'pin-changed' });
+  await again.forget('node-1');
+  expect(await again.with('node-1', reach(), read)).toBe('off');
+});
+
+test('a document may name the SHA-256 of the certificate, or the CA of it', async () => {
+  const connections = await open();
+  const wrong = reach({ certificate: { sha256: 'd'.repeat(64) } });
+  await expect(connections.with('node-1', wrong, read)).rejects.toMatchObject({ code: 'pin-changed' });
+  const ca = reach({ certificate: { ca: '-----BEGIN CERTIFICATE-----' } });
+  expect(await connections.with('node-1', ca, read)).toBe('off');
+});
+
+test('a refused log-in is tried twice and then no more, until the Secret has another value', async () => {
+  secrets.set('bmc/password', { value: Buffer.from('wrong'), since: 1 });
+  for (let n = 0; n < 5; n++)
+    await expect((await open()).with('node-1', reach(), read)).rejects.toMatchObject({ code: 'password' });
+  expect(bmcs.tried).toHaveLength(2);
+  secrets.set('bmc/password', { value: Buffer.from('right'), since: 2 });
+  expect(await (await open()).with('node-1', reach(), read)).toBe('off');
+});
+
+test('the record of a BMC holds no password', async () => {
+  await (await open()).with('node-1', reach(), read);
+  expect(JSON.stringify(await store.list(''))).not.toContain('right');
+});
+
+test('without a Secret, or without credentials, nobody is asked', async () => {
+  secrets.clear();
+  const connections = await open();
+  await expect(connections.with('node-1', reach(), read)).rejects.toThrow('muster secret put bmc password');
+  const { credentials: _, ...without } = reach();
+  await expect(connections.with('node-1', without, read)).rejects.toThrow('write spec.bmc.credentials');
+  expect(bmcs.tried).toEqual([]);
+});
+
+test('one part of Muster at a time speaks with a BMC, and each session is closed', async () => {
+  const connections = await open();
+  let most = 0;
+  const work = async (one: Bmc) => {
+    most = Math.max(most, bmc.sessions);
+    return await one.power();
+  };
+  bmc.fault = undefined;
+  await Promise.all(
+    ['node-1', 'node-2', 'node-3'].map((machine) => connections.with(machine, reach(), work)),
+  );
+  await expect(
+    connections.with('node-1', reach(), () => Promise.reject(new Error('broken'))),
+  ).rejects.toThrow('broken');
+  expect([most, bmc.sessions]).toEqual([1, 0]);
+});

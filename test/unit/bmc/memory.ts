@@ -1,0 +1,80 @@
+/** BMCs in memory, for tests of what is above them. */
+import { type Bmc, BmcFault, type BootOnce, type PowerState } from '../../../src/bmc/bmc.ts';
+import type { Protocols } from '../../../src/bmc/connect.ts';
+import type { IpmiAccess } from '../../../src/bmc/ipmi/client.socket.ts';
+import type { RedfishAccess } from '../../../src/bmc/redfish/client.socket.ts';
+
+/** A BMC that does what it is told, unless a test changes it. */
+export class MemoryBmc {
+  power: PowerState = 'off';
+  boot: BootOnce = { target: 'none', uefi: true, persistent: false };
+  readonly did: string[] = [];
+  /** Open sessions. */
+  sessions = 0;
+  password = 'right';
+  pin = 'a'.repeat(64);
+  speaks: readonly ('redfish' | 'ipmi')[] = ['redfish', 'ipmi'];
+  /** Thrown by the next question. */
+  fault: BmcFault | undefined;
+  /** Called after a power command. */
+  after: () => void = () => {};
+
+  session(protocol: 'redfish' | 'ipmi'): Bmc {
+    this.sessions++;
+    const ask = <T>(work: () => T) => {
+      const { fault } = this;
+      this.fault = undefined;
+      return fault ? Promise.reject<T>(fault) : Promise.resolve(work());
+    };
+    return {
+      protocol,
+      power: () => ask(() => this.power),
+      order: (order) =>
+        ask(() => {
+          this.did.push(order);
+          this.power = order === 'off' || order === 'shut-down' ? 'off' : 'on';
+          this.after();
+        }),
+      boot: () => ask(() => this.boot),
+      bootOnce: (target, { uefi }) =>
+        ask(() => {
+          this.did.push(`boot ${target}`);
+          this.boot = { target, uefi, persistent: false };
+        }),
+      identify: (seconds) => ask(() => void this.did.push(`lamp ${seconds}`)),
+      close: async () => void this.sessions--,
+    };
+  }
+}
+
+/** All BMCs by address; one that is not there does not answer. */
+export function bmcsOf(bmcs: ReadonlyMap<string, MemoryBmc>): Protocols & {
+  /** Every log-in: `PROTOCOL ADDRESS:PORT USER`. */
+  readonly tried: readonly string[];
+} {
+  const tried: string[] = [];
+  const open = (protocol: 'redfish' | 'ipmi', { address, port, user, password }: IpmiAccess): MemoryBmc => {
+    tried.push(`${protocol} ${address}:${port ?? ''} ${user}`);
+    const bmc = bmcs.get(address);
+    if (!bmc?.speaks.includes(protocol)) throw new BmcFault('unreachable', 'nobody answers');
+    if (bmc.password !== password) throw new BmcFault('password', 'the password is wrong');
+    return bmc;
+  };
+  return {
+    tried,
+    async ipmi(access) {
+      return open('ipmi', access).session('ipmi');
+    },
+    async redfish(access: RedfishAccess) {
+      const { trust, system } = access;
+      const shown = bmcs.get(access.address)?.pin;
+      if (shown !== undefined && 'pin' in trust && trust.pin !== undefined && trust.pin !== shown)
+        throw new BmcFault('pin-changed', 'it shows another certificate');
+      if ('ca' in trust && !trust.ca.includes('CERTIFICATE')) throw new BmcFault('pin-changed', 'no CA');
+      const bmc = open('redfish', access);
+      if ('pinned' in trust && trust.pin === undefined) trust.pinned(bmc.pin);
+      if (system !== undefined) tried.push(`system ${system}`);
+      return bmc.session('redfish');
+    },
+  };
+}
