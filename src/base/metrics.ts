@@ -118,13 +118,13 @@ export const METRICS = {
   },
   muster_console_bytes: {
     type: 'gauge',
-    help: 'Bytes of console lines that are kept of all machines.',
-    labels: [],
+    help: 'Bytes of console lines that are kept of all machines, by who brings them: system or bmc.',
+    labels: ['of'],
   },
   muster_console_boots_removed_total: {
     type: 'counter',
-    help: 'Boots whose console lines were removed because all machines together had more than 1 GiB.',
-    labels: [],
+    help: 'Boots whose console lines were removed because all machines together had more than 1 GiB, by who brought them.',
+    labels: ['of'],
   },
   muster_machines: { type: 'gauge', help: 'Machines, by phase.', labels: ['phase'] },
   muster_machine_conditions: {

@@ -35,6 +35,13 @@ export interface Connections {
    * @throws {BmcFault}
    */
   with<T>(machine: string, reach: Reach, work: (bmc: Bmc) => Promise<T>): Promise<T>;
+  /**
+   * Opens a session of IPMI that the caller closes: for a console, which stays open while others
+   * ask, by whichever protocol.
+   *
+   * @throws {BmcFault}
+   */
+  hold(machine: string, reach: Reach): Promise<Bmc>;
   /** What is known of the BMC of a machine. */
   known(machine: string): Known | undefined;
   /** Forgets it: the next certificate and log-in count as the first. */
@@ -76,9 +83,7 @@ class HeldConnections implements Connections {
   }
 
   with<T>(machine: string, reach: Reach, work: (bmc: Bmc) => Promise<T>): Promise<T> {
-    const lock = lockOf(reach);
-    const before = this.#last.get(lock) ?? Promise.resolve();
-    const next = before.then(async () => {
+    return this.#alone(reach, async () => {
       const bmc = await this.#open(machine, reach);
       try {
         return await work(bmc);
@@ -86,13 +91,24 @@ class HeldConnections implements Connections {
         await bmc.close();
       }
     });
+  }
+
+  hold(machine: string, reach: Reach): Promise<Bmc> {
+    return this.#alone(reach, () => this.#open(machine, reach, 'ipmi'));
+  }
+
+  /** Does it when all earlier work with the BMC is done. */
+  #alone<T>(reach: Reach, work: () => Promise<T>): Promise<T> {
+    const lock = lockOf(reach);
+    const before = this.#last.get(lock) ?? Promise.resolve();
+    const next = before.then(work);
     const settled = next.catch(() => {});
     this.#last.set(lock, settled);
     void settled.then(() => this.#last.get(lock) === settled && this.#last.delete(lock));
     return next;
   }
 
-  async #open(machine: string, reach: Reach): Promise<Bmc> {
+  async #open(machine: string, reach: Reach, only?: 'ipmi'): Promise<Bmc> {
     const lock = lockOf(reach);
     const stored = this.#known.get(machine);
     const known = stored?.lock === lock ? stored : UNKNOWN(lock);
@@ -106,11 +122,23 @@ class HeldConnections implements Connections {
       throw new BmcFault('password', 'it refused this log-in twice, and Muster does not try it again');
     // A file that a person wrote ends with a line break, and no password does.
     const password = found.value.toString('utf8').replace(/\r?\n$/, '');
-    const tried: readonly ('redfish' | 'ipmi')[] =
-      reach.protocol !== 'auto' ? [reach.protocol] : known.protocol ? [known.protocol] : ['redfish', 'ipmi'];
+    const tried: readonly ('redfish' | 'ipmi')[] = only
+      ? [only]
+      : reach.protocol !== 'auto'
+        ? [reach.protocol]
+        : known.protocol
+          ? [known.protocol]
+          : ['redfish', 'ipmi'];
     for (const [n, protocol] of tried.entries()) {
       try {
-        return await this.#log(machine, { reach, known, protocol, user, password });
+        return await this.#log(machine, {
+          reach,
+          known,
+          protocol,
+          user,
+          password,
+          aside: only !== undefined,
+        });
       } catch (error) {
         if (!(error instanceof BmcFault)) throw error;
         if (error.code === 'password') await this.#keep(machine, afterRefusal(known, login));
@@ -131,12 +159,15 @@ class HeldConnections implements Connections {
       readonly protocol: 'redfish' | 'ipmi';
       readonly user: string;
       readonly password: string;
+      /** For a console: says nothing of the protocol by which the BMC is asked otherwise. */
+      readonly aside: boolean;
     },
   ): Promise<Bmc> {
-    const { reach, known, protocol, user, password } = of;
+    const { reach, known, protocol, user, password, aside } = of;
+    const hasPort = reach.port !== undefined && (!aside || reach.protocol === protocol);
     const access = {
       address: reach.address,
-      ...(reach.port !== undefined && { port: reach.port }),
+      ...(hasPort && { port: reach.port! }),
       ...{ user, password },
     };
     let pin = known.pin;
@@ -155,7 +186,7 @@ class HeldConnections implements Connections {
               certificate?.ca !== undefined ? { ca: certificate.ca } : { pin: given ?? known.pin, pinned },
           });
     const { refused: _, ...rest } = known;
-    await this.#keep(machine, { ...rest, protocol, ...(pin !== undefined && { pin }) });
+    await this.#keep(machine, { ...rest, ...(!aside && { protocol }), ...(pin !== undefined && { pin }) });
     return bmc;
   }
 

@@ -1,8 +1,9 @@
 /**
  * Keeps what machines printed on their consoles, for each machine's last boots, in files of bounded
- * size: `console/MACHINE/BOOT/NNNNNNNN`, where N is the number of the file's first line. A boot
- * has at most 512 KiB: its first four files and its last four are kept. All machines together have
- * at most 1 GiB; then the boots that were silent the longest are removed.
+ * size: `console/MACHINE/BOOT/NNNNNNNN`, where N is the number of the file's first line;
+ * `console-bmc/` has what BMCs carry. A boot has at most 512 KiB: its first four files and its last
+ * four are kept. All machines together have at most 1 GiB; then the boots that were silent the
+ * longest are removed.
  *
  * Nothing is synced: a power cut may lose lines. A machine waits for no disk.
  */
@@ -62,11 +63,13 @@ export async function openConsoles(deps: {
   readonly log: Log;
   readonly metrics: Pick<Metrics, 'add' | 'set'>;
   readonly roster: { get(machine: string): unknown };
+  /** Who brings the lines: the systems of machines (default), or their BMCs, at a line's speed. */
+  readonly of?: 'system' | 'bmc';
   /** Default: 1 GiB. */
   readonly mostOctets?: number;
 }): Promise<Consoles> {
-  const { clock, log, metrics, roster } = deps;
-  const directory = join(deps.state, 'console');
+  const { clock, log, metrics, roster, of = 'system' } = deps;
+  const directory = join(deps.state, of === 'bmc' ? 'console-bmc' : 'console');
   const knows = (machine: string): boolean => roster.get(machine) !== undefined;
   for (const name of await entries(directory))
     if (!knows(name)) await rm(join(directory, name), { recursive: true, force: true });
@@ -109,8 +112,8 @@ export async function openConsoles(deps: {
   /** Removes boots until the rest has room. */
   const makeRoom = async (): Promise<void> => {
     const gone = space.takeTooMuch();
-    if (gone.length > 0) metrics.add('muster_console_boots_removed_total', {}, gone.length);
-    metrics.set('muster_console_bytes', {}, space.octets);
+    if (gone.length > 0) metrics.add('muster_console_boots_removed_total', { of }, gone.length);
+    metrics.set('muster_console_bytes', { of }, space.octets);
     const remove = (one: string): Promise<void> =>
       inTurn(dirname(one), async () => {
         await rm(join(directory, one), { recursive: true, force: true });
@@ -123,7 +126,7 @@ export async function openConsoles(deps: {
 
   return {
     async take(machine, part) {
-      if (!knows(machine) || !permits(machine)) return false;
+      if (!knows(machine) || (of === 'system' && !permits(machine))) return false;
       await inTurn(machine, () => keep(machine, part));
       await makeRoom();
       return true;

@@ -52,6 +52,10 @@ export const profileBmc = z
     protocol: protocol.optional(),
     credentials: credentials.optional(),
     certificate: certificate.optional(),
+    console: z.enum(['sol', 'none']).optional().meta({
+      description:
+        'sol: the boot host holds the serial console (serial over LAN of IPMI), keeps what it prints from the first octet of the firmware, and lets operators type. none (default): nobody holds it.',
+    }),
   })
   .meta({ description: 'What the BMCs of its machines have in common; `bmc` of a Machine wins, by field.' });
 

@@ -56,7 +56,7 @@ export async function listenToOperators(
   let shown = tls;
   const endings = startEndingWatch({ pki, agents, events, metrics, clock, log });
   opened(() => endings.close());
-  const power = await openPower(common, state);
+  const power = await openPower(common, state, options.state);
   opened(async () => power.close());
   const page = operatorsListen && pageRoutes();
   const deps = operatorDeps(options, common, state, boot, clusters, {

@@ -1,8 +1,10 @@
 /** Wires what powers machines through their BMCs. */
 import { openConnections } from '../bmc/connect.ts';
+import { openBmcConsoles } from '../bmc/consoles.ts';
 import { openPowerOrders } from '../bmc/orders.ts';
-import { reachOf } from '../bmc/reach.ts';
+import { type Reach, reachOf } from '../bmc/reach.ts';
 import { followSigns } from '../bmc/signs.ts';
+import { openConsoles } from '../machines/console.files.ts';
 import { selectionOf } from '../pxe/decide/selection.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
@@ -13,7 +15,7 @@ export type Power = Awaited<ReturnType<typeof openPower>>;
  * Opens the orders about power; those that a server before this one did not end go on. A boot host
  * whose store continues elsewhere powers nothing.
  */
-export async function openPower({ clock, log, outside }: Common, state: State) {
+export async function openPower({ clock, log, metrics, outside }: Common, state: State, directory: string) {
   const { store, roster, catalog, events, given, agents, life } = state;
   const by = {
     profiles: () =>
@@ -43,7 +45,24 @@ export async function openPower({ clock, log, outside }: Common, state: State) {
     // What boots by BIOS was seen; all that is new boots by UEFI.
     isUefi: (machine) => roster.get(machine)?.status.seen.firmware !== 'bios',
   });
+  const kept = await openConsoles({ state: directory, of: 'bmc', roster, clock, log, metrics });
+  const consoles = openBmcConsoles({
+    connections,
+    wanted: () => consolesWanted(roster.list(), reach),
+    take: kept.take,
+    // The loader prints the URL of the boot session.
+    secrets: (machine) => {
+      const live = roster.sessions.current(machine);
+      return live ? [live.session.id] : [];
+    },
+    events,
+    clock,
+    log,
+  });
+  const unwatch = catalog.subscribe(() => consoles.sync());
+  consoles.sync();
   return {
+    consoles: { ...kept, held: consoles.held, type: consoles.type },
     give: orders.give.bind(orders),
     last: orders.last.bind(orders),
     read: orders.read.bind(orders),
@@ -52,9 +71,23 @@ export async function openPower({ clock, log, outside }: Common, state: State) {
     forget: orders.forget.bind(orders),
     reach,
     known: (machine: string) => connections.known(machine),
-    close() {
+    async close() {
       signs.close();
       orders.close();
+      unwatch();
+      await consoles.close();
     },
   };
 }
+
+/** The machines whose consoles the boot host holds. */
+const consolesWanted = (
+  machines: readonly { readonly name: string }[],
+  reach: (machine: string) => Reach | undefined,
+): ReadonlyMap<string, Reach> =>
+  new Map(
+    machines.flatMap(({ name }) => {
+      const found = reach(name);
+      return found?.console === 'sol' ? [[name, found] as const] : [];
+    }),
+  );

@@ -5,8 +5,10 @@ import { names } from '../../base/body.ts';
 import type { Millis } from '../../base/duration.ts';
 import type { Fault } from '../../base/errors.ts';
 import { MusterError } from '../../base/errors.ts';
+import type { BmcConsoles } from '../../bmc/consoles.ts';
 import type { QuarantinedMembers } from '../../cluster/change/quarantined-member.ts';
 import type { AcceptOptions } from '../../machines/accept.ts';
+import type { Consoles } from '../../machines/console.files.ts';
 import { printable } from '../../machines/identity.ts';
 import type { KnownMachine } from '../../machines/machine.ts';
 import type { Roster } from '../../machines/roster.ts';
@@ -35,6 +37,7 @@ export interface MachineDeps {
    */
   readonly accept: (name: string, options: AcceptOptions) => Promise<KnownMachine>;
   readonly pki: { readonly dataKeys: Pick<DataKeys, 'of' | 'remove'> };
+  readonly power: { readonly consoles: Pick<Consoles, 'boots' | 'lines'> & Pick<BmcConsoles, 'held'> };
   readonly quarantine: {
     /** @throws {MusterError} E_NOT_FOUND for an unknown machine, E_USAGE without a reason */
     readonly hold: (machine: string, why: string, deletePods: boolean) => Promise<KnownMachine>;
@@ -249,12 +252,19 @@ export const MACHINES = [
       summary: 'Approves the waiting key of a machine.',
       body: z.strictObject({
         code: z.string().default('').meta({ description: 'As the console of the machine shows it.' }),
+        console: z
+          .literal('bmc')
+          .optional()
+          .meta({ description: 'Instead of a code: the one that its BMC carries on the serial console.' }),
       }),
       answer: z.strictObject(waiting),
     },
-    async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'agents'>) => {
+    async ({ params, body }, deps: Pick<MachineDeps, 'roster' | 'agents' | 'power'>) => {
       const { name } = findMachine(params.name, deps);
-      return withTimestamps(await deps.agents.approve(name, body.code), 'since');
+      if (body.console && body.code !== '')
+        throw new MusterError('E_USAGE', 'give a code, or the console that shows it');
+      const code = body.console ? await codeOnConsole(name, deps.power.consoles) : body.code;
+      return withTimestamps(await deps.agents.approve(name, code), 'since');
     },
   ),
   operation(
@@ -301,3 +311,27 @@ export const MACHINES = [
     },
   ),
 ] as const;
+
+/**
+ * The code that the serial console of a machine showed last in this boot. No program of the machine
+ * is believed in it: the BMC is another computer, with a log-in of its own.
+ *
+ * @throws {MusterError} E_APPROVAL when it shows none
+ */
+async function codeOnConsole(machine: string, consoles: MachineDeps['power']['consoles']): Promise<string> {
+  const refuse = (why: string): never => {
+    throw new MusterError('E_APPROVAL', why);
+  };
+  const held = consoles.held(machine);
+  if (held === undefined)
+    return refuse(`no document says that the boot host holds the console of ${machine}`);
+  if (held.since === undefined)
+    return refuse(`the console of ${machine} is not open${held.fault ? `: ${held.fault}` : ''}`);
+  const [boot] = await consoles.boots(machine);
+  const lines = boot === undefined ? [] : await consoles.lines(machine, boot.id, 0);
+  const shown = lines.flatMap(({ text }) => {
+    const [, name, code] = /muster machine approve (\S+) (\S+)\s*$/.exec(text) ?? [];
+    return name === machine ? [code!] : [];
+  });
+  return shown.at(-1) ?? refuse(`the console of ${machine} has shown no code in this boot`);
+}

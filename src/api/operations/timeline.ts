@@ -3,10 +3,11 @@ import { z } from 'zod';
 import type { Agents } from '../../agent/serve/agents.ts';
 import { MusterError } from '../../base/errors.ts';
 import { parseMac } from '../../base/mac.ts';
+import type { BmcConsoles } from '../../bmc/consoles.ts';
 import { type Timeline, timelineOf } from '../../diagnosis/timeline.ts';
 import type { ConsoleBoot, Consoles } from '../../machines/console.files.ts';
 import { checkWaits } from '../access.ts';
-import { count, type Parsed, time, word } from '../contract/contract.ts';
+import { count, on, type Parsed, time, word } from '../contract/contract.ts';
 import { boot, stage, verdict } from '../contract/timeline.ts';
 import { findMachine, placing } from '../find-machine.ts';
 import { operation } from '../operation.ts';
@@ -17,6 +18,10 @@ interface ConsoleDeps extends Pick<HistoryDeps, 'roster'> {
   /** What machines printed on their consoles. */
   readonly consoles: Pick<Consoles, 'boots' | 'lines'>;
   readonly agents: Pick<Agents, 'waits' | 'agentCluster'>;
+  readonly power: {
+    /** What BMCs carry of the consoles of machines. */
+    readonly consoles: Pick<Consoles, 'boots' | 'lines'> & Pick<BmcConsoles, 'held' | 'type'>;
+  };
 }
 
 const entry = z.strictObject({
@@ -104,11 +109,18 @@ export const TIMELINE = [
       query: z.strictObject({
         boot: word('The id of a boot of the kernel; 0 the last one, -1 the one before.'),
         after: count('Only lines after the one with this number.', Number.MAX_SAFE_INTEGER),
+        bmc: on(
+          'Shows what its BMC carries instead, from the first line of the firmware: `console: sol` of its document.',
+        ),
       }),
       answer: z
         .strictObject({
           kind: z.literal('Console'),
           machine: z.string(),
+          bmc: z
+            .strictObject({ since: time.optional(), fault: z.string().optional() })
+            .optional()
+            .meta({ description: 'Since when the console of its BMC is open, or why it is not.' }),
           claim: z.literal(true).meta({ description: 'The machine said so; nobody else saw it.' }),
           boots: z.array(z.strictObject({ id: z.string(), at: time })),
           boot: z.string().optional(),
@@ -125,23 +137,46 @@ export const TIMELINE = [
     async ({ params, query, principal }, deps: ConsoleDeps) => {
       const { name } = findMachine(params.name, deps);
       checkWaits(principal, name, deps.agents, placing(deps));
-      const boots = await deps.consoles.boots(name);
+      const { consoles } = deps.power;
+      const held = query.bmc ? consoles.held(name) : undefined;
+      if (query.bmc && held === undefined)
+        throw new MusterError('E_BMC', `no document says that the boot host holds the console of ${name}`);
+      const kept = query.bmc ? consoles : deps.consoles;
+      const boots = await kept.boots(name);
       const found = bootNamed(boots, query.boot ?? '0');
       if (found === undefined && query.boot !== undefined)
         throw new MusterError(
           'E_NOT_FOUND',
           `nothing is kept of boot "${query.boot}" of ${name}; without ?boot= the answer lists the boots that are kept`,
         );
-      const lines = found === undefined ? [] : await deps.consoles.lines(name, found.id, query.after ?? 0);
+      const lines = found === undefined ? [] : await kept.lines(name, found.id, query.after ?? 0);
       return {
         kind: 'Console' as const,
         machine: name,
         claim: true as const,
+        ...(held && { bmc: withTimestamps(held, 'since') }),
         boots: boots.map((one) => withTimestamps(one, 'at')),
         ...(found && { boot: found.id }),
         lines: [...lines],
         ...(deps.agents.waits(name) !== undefined && { waits: true as const }),
       };
+    },
+  ),
+  operation(
+    'POST /v1/machines/:name/console',
+    {
+      access: 'operate',
+      takes: 'role',
+      summary: 'Types into the serial console of a machine, through its BMC.',
+      body: z.strictObject({
+        text: z.string().min(1).max(4096).meta({ description: 'As a terminal sends it: Enter is `\\r`.' }),
+      }),
+      answer: z.strictObject({ machine: z.string() }),
+    },
+    ({ params, body }, deps: ConsoleDeps) => {
+      const { name } = findMachine(params.name, deps);
+      deps.power.consoles.type(name, body.text);
+      return { machine: name };
     },
   ),
 ] as const;

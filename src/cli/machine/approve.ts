@@ -56,6 +56,7 @@ export async function waiting(options: WaitingOptions, io: Io): Promise<number> 
 
 interface ApproveOptions extends ServerOptions {
   readonly all?: boolean;
+  readonly fromConsole?: boolean;
   readonly cluster?: string;
   /** What the command printed without it: it stands for exactly these codes. */
   readonly confirm?: string;
@@ -68,6 +69,7 @@ interface ApproveOptions extends ServerOptions {
  * @throws {MusterError} E_USAGE for an odd number of words, or without `--confirm` for all.
  */
 export async function approve(words: readonly string[], options: ApproveOptions, io: Io): Promise<number> {
+  if (options.fromConsole) return approveFromConsoles(words, options, io);
   if (options.all) {
     if (words.length > 0) throw new MusterError('E_USAGE', 'name machines with their codes, or use --all');
     return approveAll(options, io);
@@ -80,7 +82,26 @@ export async function approve(words: readonly string[], options: ApproveOptions,
 
 interface Pair {
   readonly machine: string;
-  readonly code: string;
+  /** Undefined: as its BMC shows it. */
+  readonly code: string | undefined;
+}
+
+/** Approves machines by the codes that their BMCs carry. */
+async function approveFromConsoles(
+  words: readonly string[],
+  options: ApproveOptions,
+  io: Io,
+): Promise<number> {
+  if (words.length > 0 === (options.all === true))
+    throw new MusterError('E_USAGE', 'name machines without codes, or use --all');
+  const waiting = options.all ? await waitingOf(options, false, io) : [];
+  const named = options.all ? waiting.map(({ machine }) => machine) : words;
+  if (named.length === 0) io.err('No machine waits for an approval.\n');
+  return approveEach(
+    [...new Set(named)].map((machine) => ({ machine, code: undefined })),
+    options,
+    io,
+  );
 }
 
 /** Approves one machine after the other. The failure of one does not keep the others from it. */
@@ -89,7 +110,8 @@ async function approveEach(pairs: readonly Pair[], options: ServerOptions, io: I
   const failed: MusterError[] = [];
   for (const { machine, code } of pairs)
     try {
-      await client.ask('POST /v1/machines/:name/approve', { params: { name: machine }, body: { code } });
+      const body = code === undefined ? { console: 'bmc' as const } : { code };
+      await client.ask('POST /v1/machines/:name/approve', { params: { name: machine }, body });
       io.out(`machine/${machine} approved\n`);
     } catch (error) {
       if (!(error instanceof MusterError) || pairs.length === 1) throw error;

@@ -1,6 +1,7 @@
 /** The verb `muster machine console`. */
 import type { Answer } from '../../api/operations.ts';
 import { seconds, toMillis } from '../../base/duration.ts';
+import { MusterError } from '../../base/errors.ts';
 import { openClient, type ServerOptions } from '../client.socket.ts';
 import { EXIT, type Io } from '../io.ts';
 import { formatOf, jsonText, yamlText } from '../output.ts';
@@ -9,6 +10,9 @@ import { timeText } from '../times.ts';
 export interface ConsoleOptions extends ServerOptions {
   readonly boot?: string;
   readonly follow?: boolean;
+  readonly bmc?: boolean;
+  /** What is typed into the console of the BMC, before its lines are shown. */
+  readonly type?: string;
   readonly output?: string;
 }
 
@@ -25,9 +29,20 @@ const FOLLOW_EVERY = toMillis(seconds(2));
  */
 export async function showConsole(machine: string, options: ConsoleOptions, io: Io): Promise<number> {
   const format = formatOf(options.output, ['table', 'json', 'yaml'] as const, 'table');
+  if (options.type !== undefined && !options.bmc)
+    throw new MusterError('E_USAGE', 'only the console of a BMC can be typed into: add --bmc');
   const client = openClient(options, io);
+  if (options.type !== undefined)
+    await client.ask('POST /v1/machines/:name/console', {
+      params: { name: machine },
+      body: { text: `${options.type}\r` },
+    });
+  const bmc = options.bmc ? { bmc: true } : {};
   const ask = (boot: string | undefined, after?: number): Promise<ConsoleView> =>
-    client.ask('GET /v1/machines/:name/console', { params: { name: machine }, query: { boot, after } });
+    client.ask('GET /v1/machines/:name/console', {
+      params: { name: machine },
+      query: { boot, after, ...bmc },
+    });
   let shown = await ask(options.boot);
   if (format !== 'table') {
     io.out(format === 'json' ? jsonText(shown) : yamlText(shown));
@@ -56,8 +71,16 @@ export async function showConsole(machine: string, options: ConsoleOptions, io: 
 const lastOf = ({ lines }: ConsoleView, before: number): number => lines.at(-1)?.number ?? before;
 
 /** The line above the others: whose claim they are, and which other boots there are. */
-function headOf({ machine, boot, boots, waits }: ConsoleView): string {
+function headOf({ machine, boot, boots, waits, bmc }: ConsoleView): string {
   const shown = boots.find(({ id }) => id === boot);
+  if (bmc) {
+    const open =
+      bmc.since === undefined
+        ? `is not open: ${bmc.fault ?? 'not yet'}`
+        : `is open since ${timeText(bmc.since)}`;
+    const last = shown === undefined ? 'it has shown nothing' : `last at ${timeText(shown.at)}`;
+    return `The console of ${machine} ${open}; ${last}\n`;
+  }
   if (shown === undefined) return `${machine}: nothing of its console is kept\n`;
   const others = boots.length - 1;
   const more = others > 0 ? `; ${others} other${others === 1 ? '' : 's'}: --boot -1` : '';

@@ -119,7 +119,7 @@ function registerConsole(...[machine, io, finish]: Parameters<Register>): void {
       .command('console')
       .summary('show what a machine printed on its console')
       .description(
-        'Shows what the kernel and the system of a machine printed in a boot, from the first line of the kernel. It is what the machine says of itself. Never take an approval code from it.',
+        'Shows what the kernel and the system of a machine printed in a boot, from the first line of the kernel. It is what the machine says of itself. Never take an approval code from it. With --bmc it shows what its BMC carries of the serial console, from the first line of the firmware.',
       )
       .argument('<machine>', 'name as `muster get machines` lists it, or a MAC address')
       .option(
@@ -127,6 +127,8 @@ function registerConsole(...[machine, io, finish]: Parameters<Register>): void {
         "the kernel's boot id, or how many boots back: 0 the last one (default), -1 the one before",
       )
       .option('-f, --follow', 'print further lines as they come')
+      .option('--bmc', 'what its BMC carries: its document needs `bmc: {console: sol}`')
+      .option('--type <text>', 'with --bmc: type this, and Enter, first')
       .addOption(outputOption('table', 'json', 'yaml')),
   ).action(async (name: string, options) =>
     finish(await (await import('./console.ts')).showConsole(name, options, io)),
@@ -135,6 +137,7 @@ function registerConsole(...[machine, io, finish]: Parameters<Register>): void {
     shown,
     ['muster machine console node-1 --follow', 'watch a machine boot'],
     ['muster machine console node-1 --boot -1', 'look at the boot before'],
+    ['muster machine console node-1 --bmc --follow', 'watch its firmware start, too'],
   );
 }
 
@@ -204,10 +207,11 @@ function registerApproval(...[machine, io, finish]: Parameters<Register>): void 
       .command('approve')
       .summary('approve a machine by the code on its console')
       .description(
-        "Approves machines whose keys wait: each gets its certificate, and with it its cluster's secrets. Read the code on the console of the machine itself (screen, serial line or BMC), never from a message. With --all it lists all codes beside their machines and asks once whether the consoles show the same; without a terminal it approves with the --confirm that it names.",
+        "Approves machines whose keys wait: each gets its certificate, and with it its cluster's secrets. Read the code on the console of the machine itself (screen, serial line or BMC), never from a message. With --all it lists all codes beside their machines and asks once whether the consoles show the same; without a terminal it approves with the --confirm that it names. With --from-console the boot host reads each code on the serial console that the BMC of the machine carries: this trusts the BMC and its network (docs/power.md).",
       )
-      .argument('[machine-code...]', 'each machine, followed by its code')
+      .argument('[machine-code...]', 'each machine, followed by its code; with --from-console machines alone')
       .option('--all', 'all machines that wait')
+      .option('--from-console', 'by the codes that their BMCs carry on the serial console')
       .option('--cluster <name>', 'with --all: only machines of this cluster')
       .option('--confirm <text>', 'with --all: confirms the codes that were listed'),
   ).action(async (words: string[], options) =>
@@ -221,5 +225,6 @@ function registerApproval(...[machine, io, finish]: Parameters<Register>): void 
       'muster machine approve --all --cluster blue',
       'list the codes of all that wait, and approve them at once',
     ],
+    ['muster machine approve --all --from-console', 'approve without anybody before the rack'],
   );
 }

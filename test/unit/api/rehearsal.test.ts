@@ -111,6 +111,7 @@ const requests = ({ certificate, key }: Values): readonly (readonly [string, Ask
   ],
   ['POST /v1/power', { json: { order: 'on', machines: ['node-1'] }, would: 'E_BMC' }],
   ['POST /v1/machines/node-1/identify', { json: {}, would: 'E_BMC' }],
+  ['POST /v1/machines/node-1/console', { json: { text: 'root' }, would: 'E_BMC' }],
   ['DELETE /v1/machines/node-1/bmc', { would: 'nothing' }],
   ['POST /v1/machines/node-1/accept', { json: {}, would: 'put machine/node-1' }],
   ['POST /v1/machines/node-1/rearm', { would: 'put machine/node-1' }],

@@ -159,7 +159,7 @@ export async function openWorld(
     closing,
   );
   const clusters = await openClusters(options, common, state, boot, closing);
-  const power = await openPower(common, state);
+  const power = await openPower(common, state, directory);
   const daemon = { ready: true };
   let port: number | undefined;
   const wiredDeps = operatorDeps(options, common, state, boot, clusters, {
@@ -240,7 +240,7 @@ export async function openWorld(
     store,
     async close() {
       await api.close();
-      power.close();
+      await power.close();
       await agents.close();
       await closing.disposeAsync();
       fs.rmSync(directory, { recursive: true, force: true });

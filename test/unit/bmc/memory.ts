@@ -1,5 +1,5 @@
 /** BMCs in memory, for tests of what is above them. */
-import { type Bmc, BmcFault, type BootOnce, type PowerState } from '../../../src/bmc/bmc.ts';
+import { type Bmc, BmcFault, type BootOnce, type ConsoleUse, type PowerState } from '../../../src/bmc/bmc.ts';
 import type { Protocols } from '../../../src/bmc/connect.ts';
 import type { IpmiAccess } from '../../../src/bmc/ipmi/client.socket.ts';
 import type { RedfishAccess } from '../../../src/bmc/redfish/client.socket.ts';
@@ -16,6 +16,9 @@ export class MemoryBmc {
   speaks: readonly ('redfish' | 'ipmi')[] = ['redfish', 'ipmi'];
   /** Thrown by the next question. */
   fault: BmcFault | undefined;
+  /** Who has the serial console, and what was typed into it. */
+  console: ConsoleUse | undefined;
+  typed = '';
   /** Called after a power command. */
   after: () => void = () => {};
 
@@ -42,6 +45,22 @@ export class MemoryBmc {
           this.boot = { target, uefi, persistent: false };
         }),
       identify: (seconds) => ask(() => void this.did.push(`lamp ${seconds}`)),
+      ...(protocol === 'ipmi' && {
+        console: (use: ConsoleUse) =>
+          ask(() => {
+            if (this.console) throw new BmcFault('busy', 'another session has the console');
+            this.console = use;
+            return {
+              type: (octets: Buffer) => {
+                this.typed += octets.toString();
+                return true;
+              },
+              close: async () => {
+                this.console = undefined;
+              },
+            };
+          }),
+      }),
       close: async () => void this.sessions--,
     };
   }

@@ -126,8 +126,8 @@ test('all machines together have a limit: the boots that were silent the longest
   }
   await send('node-1', 1);
   expect(await kept()).toEqual([[1], [], [3]]);
-  expect(await metrics.text()).toMatch(/^muster_console_bytes 2700$/m);
-  expect(await metrics.text()).toMatch(/^muster_console_boots_removed_total 1$/m);
+  expect(await metrics.text()).toMatch(/^muster_console_bytes\{of="system"\} 2700$/m);
+  expect(await metrics.text()).toMatch(/^muster_console_boots_removed_total\{of="system"\} 1$/m);
   consoles = await open({ mostOctets: 2000, metrics });
   expect(await kept()).toEqual([[1], [], []]);
   await Promise.all([send('node-1', 4), send('node-2', 5), send('node-3', 6)]);

@@ -186,6 +186,8 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
       ].map((field) => [`${kind}: spec.bmc.${field}`, 'test/unit/bmc/connect.test.ts']),
     ),
   ),
+  'Profile: spec.bmc.console': 'test/unit/api/bmc-console.test.ts',
+  'Machine: spec.bmc.console': 'test/unit/api/bmc-console.test.ts',
   'Machine: spec.pool': 'test/unit/api/pools.test.ts',
   'Machine: spec.delivery': 'test/unit/cluster/plan/inline.test.ts',
   'config: configTimeout': 'test/unit/pxe/boot/boot.test.ts',

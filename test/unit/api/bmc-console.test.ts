@@ -1,0 +1,118 @@
+/** Serial consoles that the boot host holds through BMCs: kept, typed into, and believed. */
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { duration, seconds, toMillis } from '../../../src/base/duration.ts';
+import { bmcsOf, MemoryBmc } from '../bmc/memory.ts';
+import { run } from '../cli/run.ts';
+import { DOCUMENTS, openWorld, operatorOf, type World } from './world.ts';
+
+const machine = (more: string) => `---
+apiVersion: muster/v1
+kind: Machine
+metadata: {name: m1}
+spec:
+  macs: ["52:54:00:bb:00:01"]
+  profile: worker
+  bmc: {address: 10.78.0.1, credentials: {user: muster, password: {valueFrom: {secret: bmc, key: password}}}${more}}
+`;
+
+let world: World;
+let bmc: MemoryBmc;
+beforeEach(async () => {
+  bmc = new MemoryBmc();
+  world = await openWorld(DOCUMENTS, { bmcs: bmcsOf(new Map([['10.78.0.1', bmc]])), https: true });
+  await world.client.call('PUT', '/v1/secrets/bmc/password', { body: 'right' });
+});
+afterEach(() => world.close());
+
+const muster = (...args: string[]) => run(args, { socket: world.socket });
+const apply = (more: string) => world.client.call('POST', '/v1/apply', { body: machine(more) });
+const opened = async (): Promise<void> => {
+  await apply(', console: sol');
+  await expect.poll(() => bmc.console).toBeDefined();
+};
+const prints = (text: string): void => {
+  bmc.console!.printed(Buffer.from(text));
+  world.clock.advance(toMillis(seconds(2)));
+};
+const shown = async (...more: string[]) => (await muster('machine', 'console', 'm1', '--bmc', ...more)).out;
+
+test('what a machine prints is kept from the first line of its firmware, and shown', async () => {
+  await opened();
+  prints(
+    'SeaBIOS (version 1)\r\nBooting from ROM..\r\n\u001b[1miPXE\u001b[0m initialising\r\nmuster.url=http://x/boot/s3cret\r\n',
+  );
+  await expect
+    .poll(() => shown())
+    .toBe('SeaBIOS (version 1)\nBooting from ROM..\niPXE initialising\nmuster.url=[hidden]\n');
+  const { err } = await muster('machine', 'console', 'm1', '--bmc');
+  expect(err).toMatch(/^The console of m1 is open since /);
+});
+
+test('a restart begins another boot, and the one before stays', async () => {
+  await opened();
+  prints('first boot\r\n[ 9.9] reboot: Restarting system\r\nSeaBIOS\r\n');
+  await expect.poll(() => shown()).toBe('SeaBIOS\n');
+  expect(await shown('--boot', '-1')).toContain('first boot');
+});
+
+test('the console is given back when its document does not ask for it any more', async () => {
+  await opened();
+  await apply('');
+  await expect.poll(() => bmc.console).toBeUndefined();
+  expect(bmc.sessions).toBe(0);
+  expect((await muster('machine', 'console', 'm1', '--bmc')).err).toContain('E_BMC');
+});
+
+test('a console that another one has, or that ends, is opened again', async () => {
+  bmc.console = { printed: () => {}, ended: () => {} };
+  await apply(', console: sol');
+  await expect
+    .poll(async () => (await muster('machine', 'console', 'm1', '--bmc')).err)
+    .toContain('is not open: busy: another session has the console');
+  bmc.console = undefined;
+  world.clock.advance(duration('1m'));
+  await expect.poll(() => bmc.console).toBeDefined();
+  bmc.console!.ended();
+  await expect.poll(() => bmc.console).toBeUndefined();
+  world.clock.advance(duration('1m'));
+  await expect.poll(() => bmc.console).toBeDefined();
+});
+
+test('a refused password is not tried again and again', async () => {
+  bmc.password = 'other';
+  await apply(', console: sol');
+  for (let n = 0; n < 20; n++) {
+    world.clock.advance(duration('10m'));
+    await new Promise(setImmediate);
+  }
+  expect((await muster('machine', 'console', 'm1', '--bmc')).err).toContain('does not try it again');
+});
+
+test('an operator types into it, and a viewer does not', async () => {
+  await opened();
+  expect((await muster('machine', 'console', 'm1', '--bmc', '--type', 'root')).code).toBe(0);
+  expect(bmc.typed).toBe('root\r');
+  const rehearsed = await world.client.call('POST', '/v1/machines/m1/console', {
+    query: { dryRun: 'true' },
+    body: { json: { text: 'reboot\r' } },
+  });
+  expect(rehearsed).toMatchObject({ changes: ['type into the console of m1'] });
+  const viewer = await operatorOf(world, 'vic', { role: 'viewer' });
+  await expect(
+    viewer.call('POST', '/v1/machines/m1/console', { body: { json: { text: 'x' } } }),
+  ).rejects.toMatchObject({ code: 'E_FORBIDDEN' });
+  expect(bmc.typed).toBe('root\r');
+});
+
+test('a code is taken from the console alone, of this boot, and for this machine', async () => {
+  await opened();
+  const approve = async () => (await muster('machine', 'approve', 'm1', '--from-console')).err;
+  expect(await approve()).toContain('has shown no code in this boot');
+  prints('      muster machine approve m2 7QK-3FD\r\n');
+  expect(await approve()).toContain('has shown no code in this boot');
+  prints('      muster machine approve m1 7QK-3FD\r\n');
+  // The code is read; there is no key yet that it could be of.
+  await expect.poll(approve).not.toContain('has shown no code');
+  prints('reboot: Restarting system\r\nSeaBIOS\r\n');
+  await expect.poll(approve).toContain('has shown no code in this boot');
+});
