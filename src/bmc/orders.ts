@@ -40,6 +40,8 @@ export interface PowerDeps {
   readonly signs: Signs;
   /** How the BMC of a machine is reached now; undefined: its documents name none. */
   readonly reach: (machine: string) => Reach | undefined;
+  /** Is told each state that was read. */
+  readonly told: (machine: string, state: PowerState) => void;
   /** Whether the machine boots by UEFI, as far as that was seen. */
   readonly isUefi: (machine: string) => boolean;
   readonly events: EventSink;
@@ -195,6 +197,7 @@ class RunningOrders implements PowerOrders {
   #noteRead(machine: string, found: Omit<ReadPower, 'at'>): ReadPower {
     const read = { ...found, at: this.#deps.clock.now() };
     this.#read.set(machine, read);
+    this.#deps.told(machine, found.state);
     return read;
   }
 

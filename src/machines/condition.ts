@@ -22,7 +22,11 @@ export const CONDITIONS = {
   },
   held: { tone: 'warn', about: 'It waits for something that an operator can change.' },
   unknown: { tone: 'new', about: 'It asked for a boot, and no document describes it.' },
-  off: { tone: 'calm', about: 'Its agent said that the machine shuts down, and nothing was heard since.' },
+  off: {
+    tone: 'calm',
+    about:
+      'Its agent said that the machine shuts down, or an operator switched it off and its BMC says so; nothing was heard since.',
+  },
   registered: { tone: 'calm', about: 'A document describes it, and it has not booted.' },
   booting: { tone: 'busy', about: 'It boots, and has not reported ready.' },
   booted: {
@@ -62,6 +66,12 @@ export interface ConditionStatus {
 
 const because = ({ code, text }: Reason): Reason => ({ code, text });
 
+const OFF: Reason = { code: 'bmc-off', text: 'Its BMC says that it is off.' };
+const OFF_UNASKED: Reason = {
+  code: 'bmc-off-unasked',
+  text: 'Its BMC says that it is off, and nobody ordered that here.',
+};
+
 /** The condition of a machine that has this status. */
 export function conditionOf(status: ConditionStatus, { heard, waits }: ConditionFacts): Condition {
   const { phase, reason, agent, alarm, quarantine } = status;
@@ -70,9 +80,14 @@ export function conditionOf(status: ConditionStatus, { heard, waits }: Condition
   if (phase === 'failed') return { word: 'failing', ...(reason && { reason: because(reason) }) };
   if (phase === 'held') return { word: 'held', ...(reason && { reason: because(reason) }) };
   const isUp = phase === 'ready' && agent !== undefined;
-  if (isUp && heard.is === 'silent')
-    return { word: 'silent', ...(heard.at !== undefined && { silentSince: heard.at }) };
+  if (isUp && heard.is === 'silent' && heard.off !== 'ordered')
+    return {
+      word: 'silent',
+      ...(heard.off && { reason: OFF_UNASKED }),
+      ...(heard.at !== undefined && { silentSince: heard.at }),
+    };
   if (isUp && heard.is === 'left') return { word: 'off' };
+  if (heard.off && phase !== 'discovered' && phase !== 'registered') return { word: 'off', reason: OFF };
   if (waits) return { word: 'held', reason: because(waits) };
   if (phase === 'discovered') return { word: 'unknown' };
   if (phase === 'registered') return { word: 'registered' };

@@ -35,9 +35,14 @@ interface Heartbeat {
  */
 type Beat = 'first' | 'same' | 'rebooted' | 'returned';
 
+/** What a BMC says of a machine that is off: whether an operator ordered that. */
+export type Off = 'ordered' | 'unasked';
+
 /** Whether a machine is heard. `at`: when its agent last polled, ms since 1970, if it did. */
 export interface Heard {
   readonly is: 'running' | 'left' | 'silent';
+  /** The machine is silent, and its BMC says that it is off. */
+  readonly off?: Off;
   readonly at?: Millis;
 }
 
@@ -57,11 +62,16 @@ export interface Heartbeats {
    * nothing changes, when another boot has polled since.
    */
   leave(machine: string, of: { readonly bootId: string; readonly address: string }): boolean;
+  /** The machine's BMC says that it is off, or on. What it says counts for 90 seconds. */
+  power(machine: string, off: Off | 'on'): void;
   /** Counts machines that were not heard yet as running, until they had time to poll. */
   suppose(machines: readonly string[]): void;
   /** Drops everything that is known about the machine. */
   forget(machine: string): void;
 }
+
+/** BMCs are asked every 30 seconds; two answers may be lost. */
+const OFF_WITHIN = duration('90s');
 
 /** How many earlier boots of a machine are remembered, to recognise one that returns. */
 const REMEMBERED = 4;
@@ -69,6 +79,12 @@ const REMEMBERED = 4;
 /** Creates an empty table of heartbeats. Times are taken from the monotonic clock. */
 export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbeats {
   const heard = new Map<string, { last: Heartbeat; earlier: readonly string[] }>();
+  /** When BMCs last said that their machines are off, monotonic. */
+  const off = new Map<string, { readonly at: Millis; readonly off: Off }>();
+  const offNow = (machine: string): Off | undefined => {
+    const said = off.get(machine);
+    return said !== undefined && clock.monotonic() - said.at <= OFF_WITHIN ? said.off : undefined;
+  };
   const last = (machine: string) => heard.get(machine)?.last;
   const remaining = (machine: string): Millis => {
     const found = last(machine);
@@ -94,9 +110,12 @@ export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbea
     heard(machine) {
       const found = last(machine);
       const is = found?.left ? 'left' : remaining(machine) > 0 ? 'running' : 'silent';
+      // An agent that was heard is believed: the BMC may be that of another machine.
+      const said = is === 'silent' ? offNow(machine) : undefined;
+      const more = said === undefined ? {} : { off: said };
       // After a start it is only supposed that a machine runs.
-      if (found?.bootId === undefined) return { is };
-      return { is, at: (clock.now() - (clock.monotonic() - found.at)) as Millis };
+      if (found?.bootId === undefined) return { is, ...more };
+      return { is, ...more, at: (clock.now() - (clock.monotonic() - found.at)) as Millis };
     },
     remaining,
     leave(machine, { bootId, address }) {
@@ -108,11 +127,18 @@ export function createHeartbeats({ clock }: { readonly clock: Clock }): Heartbea
       });
       return true;
     },
+    power(machine, said) {
+      if (said === 'on') off.delete(machine);
+      else off.set(machine, { at: clock.monotonic(), off: said });
+    },
     suppose(machines) {
       const at = clock.monotonic();
       for (const machine of machines)
         if (!heard.has(machine)) heard.set(machine, { last: { at }, earlier: [] });
     },
-    forget: (machine) => void heard.delete(machine),
+    forget(machine) {
+      heard.delete(machine);
+      off.delete(machine);
+    },
   };
 }

@@ -1,10 +1,12 @@
 /** Wires what powers machines through their BMCs. */
 import { openConnections } from '../bmc/connect.ts';
 import { openBmcConsoles } from '../bmc/consoles.ts';
-import { openPowerOrders } from '../bmc/orders.ts';
+import { openPowerOrders, type PowerOrders } from '../bmc/orders.ts';
 import { type Reach, reachOf } from '../bmc/reach.ts';
 import { followSigns } from '../bmc/signs.ts';
+import { watchPower } from '../bmc/watch.ts';
 import { openConsoles } from '../machines/console.files.ts';
+import type { Off } from '../machines/heartbeats.ts';
 import { selectionOf } from '../pxe/decide/selection.ts';
 import type { Common } from './common.ts';
 import type { State } from './state.ts';
@@ -40,8 +42,15 @@ export async function openPower({ clock, log, metrics, outside }: Common, state:
     log,
   });
   const signs = followSigns(events);
-  const orders = await openPowerOrders({
+  const offBy = (machine: string): Off => {
+    const last = orders.last(machine);
+    return last?.want === 'off' || last?.want === 'shut-down' ? 'ordered' : 'unasked';
+  };
+  const orders: PowerOrders = await openPowerOrders({
     ...{ store, connections, signs, reach, events, clock, log },
+    told: (machine, state) => {
+      if (state !== 'unknown') roster.heartbeats.power(machine, state === 'off' ? offBy(machine) : 'on');
+    },
     // What boots by BIOS was seen; all that is new boots by UEFI.
     isUefi: (machine) => roster.get(machine)?.status.seen.firmware !== 'bios',
   });
@@ -59,8 +68,12 @@ export async function openPower({ clock, log, metrics, outside }: Common, state:
     clock,
     log,
   });
-  const unwatch = catalog.subscribe(() => consoles.sync());
+  const unfollow = catalog.subscribe(() => consoles.sync());
   consoles.sync();
+  const unwatch = watchPower({
+    machines: () => roster.list().flatMap(({ name }) => (reach(name) ? [name] : [])),
+    ...{ orders, clock },
+  });
   return {
     consoles: { ...kept, held: consoles.held, type: consoles.type },
     give: orders.give.bind(orders),
@@ -72,9 +85,10 @@ export async function openPower({ clock, log, metrics, outside }: Common, state:
     reach,
     known: (machine: string) => connections.known(machine),
     async close() {
+      unwatch();
       signs.close();
       orders.close();
-      unwatch();
+      unfollow();
       await consoles.close();
     },
   };

@@ -51,6 +51,7 @@ async function start(): Promise<PowerOrders> {
         ? reachOf({ bmc: { address: addressOf(machine), credentials: { user: 'a', password } } }, undefined)
         : undefined,
     isUefi: () => true,
+    told: () => {},
   });
 }
 

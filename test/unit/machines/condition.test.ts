@@ -27,6 +27,11 @@ test.each<[ConditionWord, ConditionStatus, Heard?, Reason?]>([
   ['silent', { phase: 'ready', agent: {} }, { is: 'silent' }],
   ['silent', { phase: 'ready', agent: { hold: WHY, ended: { etcd: 'x' } } }, { is: 'silent' }],
   ['off', { phase: 'ready', agent: {} }, { is: 'left' }],
+  ['off', { phase: 'ready', agent: {} }, { is: 'silent', off: 'ordered' }],
+  ['silent', { phase: 'ready', agent: {} }, { is: 'silent', off: 'unasked' }],
+  ['off', { phase: 'ready' }, { is: 'silent', off: 'unasked' }],
+  ['off', { phase: 'starting' }, { is: 'silent', off: 'unasked' }],
+  ['registered', { phase: 'registered' }, { is: 'silent', off: 'unasked' }],
   ['held', { phase: 'held', reason: WHY }],
   ['held', { phase: 'ready', agent: { hold: WHY } }],
   ['held', { phase: 'configured' }, RUNS, WHY],
@@ -49,7 +54,12 @@ test('no machine is ready that has an agent which was not heard', () => {
     alarm: reason,
     quarantine: reason,
   });
-  const heard = fc.constantFrom<Heard>({ is: 'running' }, { is: 'left' }, { is: 'silent' });
+  const heard = fc.constantFrom<Heard>(
+    { is: 'running' },
+    { is: 'left' },
+    { is: 'silent' },
+    { is: 'silent', off: 'unasked' },
+  );
   fc.assert(
     fc.property(status, heard, reason, (one, how, waits) => {
       const { word } = conditionOf(one, { heard: how, waits });

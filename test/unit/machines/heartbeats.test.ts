@@ -1,7 +1,7 @@
 /** Which machines count as running. */
 import { expect, it } from 'vitest';
 import { ManualClock } from '../../../src/base/clock.ts';
-import type { Millis } from '../../../src/base/duration.ts';
+import { duration, type Millis } from '../../../src/base/duration.ts';
 import { ALIVE_WITHIN, createHeartbeats } from '../../../src/machines/heartbeats.ts';
 
 const setup = () => {
@@ -52,4 +52,22 @@ it('a shutdown message is accepted for a machine that is assumed to be running',
   expect(heartbeats.alive('cp1')).toBeUndefined();
   heartbeats.suppose(['cp1']);
   expect(heartbeats.alive('cp1')).toBeUndefined();
+});
+
+it('a BMC that says off counts for 90 seconds, and never against an agent that is heard', () => {
+  const clock = new ManualClock();
+  const heartbeats = createHeartbeats({ clock });
+  heartbeats.beat('cp1', { bootId: 'a', address: '10.77.0.11' });
+  heartbeats.power('cp1', 'unasked');
+  expect(heartbeats.heard('cp1')).not.toHaveProperty('off');
+  clock.advance(duration('41s'));
+  expect(heartbeats.heard('cp1')).toMatchObject({ is: 'silent', off: 'unasked' });
+  heartbeats.power('cp1', 'ordered');
+  clock.advance(duration('90s'));
+  expect(heartbeats.heard('cp1')).toMatchObject({ is: 'silent', off: 'ordered' });
+  clock.advance(duration('1s'));
+  expect(heartbeats.heard('cp1')).not.toHaveProperty('off');
+  heartbeats.power('cp1', 'unasked');
+  heartbeats.power('cp1', 'on');
+  expect(heartbeats.heard('cp1')).not.toHaveProperty('off');
 });
