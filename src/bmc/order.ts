@@ -25,6 +25,7 @@ export const NAMES = {
   'wrong-machine-booted': 'Another machine booted instead of the one that was meant.',
   'post-stuck': 'The machine is on, and nothing is heard of it.',
   'order-replaced': 'Another order took the place of this one.',
+  'order-interrupted': 'The server was away for long in the middle of the order, and did not go on with it.',
 } as const;
 export type EndName = keyof typeof NAMES;
 
@@ -146,6 +147,11 @@ const to = (order: Order, step: Step, now: number, more: Partial<Order> = {}): O
 const ended = (order: Order, now: number, end: End): Order => ({ ...order, end: { ...end, at: now } });
 const proved = (order: Order, now: number, text: string): Order =>
   ended(order, now, { proved: true, code: 'proved', text });
+/** A server that was away longer, or whose store was restored, does not go on with an order. */
+const AWAY = 10 * 60 * SECOND;
+export const isInterrupted = ({ since, from }: Order, now: number): boolean =>
+  Math.abs(now - Math.max(since, from)) > AWAY && now > from;
+
 /** Ends an order with a name; `more` is what is known besides. */
 export const named = (order: Order, now: number, code: EndName, more = ''): Order =>
   ended(order, now, { proved: false, code, text: `${NAMES[code]}${more && ` ${more}`}` });

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
-import { type Millis, millis } from '../base/duration.ts';
+import { type Millis, millis, seconds, toMillis } from '../base/duration.ts';
 import { messageOf } from '../base/error-text.ts';
 import { MusterError } from '../base/errors.ts';
 import type { Log } from '../base/log.ts';
@@ -21,6 +21,7 @@ import {
   answered,
   EVERY,
   type Heard,
+  isInterrupted,
   named,
   newOrder,
   nextOf,
@@ -91,6 +92,9 @@ export interface PowerOrders {
   close(): void;
 }
 
+/** How long before another order a machine may have been ordered to start that is heard now. */
+const ORDERED_BEFORE: Millis = toMillis(seconds(1800));
+
 /** How often an order that waits for its turn in a group looks. */
 const TURN_EVERY: Millis = millis(200);
 
@@ -118,7 +122,12 @@ class RunningOrders implements PowerOrders {
       if (order) this.#orders.set(order.machine, order);
       else this.#deps.log.error({ key }, 'an order about power is not of a version known here');
     }
-    for (const order of this.#orders.values()) if (!order.end) this.#start(order);
+    const now = this.#deps.clock.now();
+    for (const order of this.#orders.values()) {
+      if (order.end) continue;
+      if (isInterrupted(order, now)) await this.#become(order, named(order, now, 'order-interrupted'));
+      else this.#start(order);
+    }
   }
 
   async give(machines: readonly string[], wanted: Wanted): Promise<readonly Order[]> {
@@ -261,8 +270,10 @@ class RunningOrders implements PowerOrders {
     if (since === undefined) return { others: [] };
     const { signs } = this.#deps;
     // A machine that was ordered to start as well is where it should be.
-    const isOther = (subject: string): boolean =>
-      subject !== order.machine && this.#orders.get(subject)?.begun === undefined;
+    const isOther = (subject: string): boolean => {
+      const begun = this.#orders.get(subject)?.begun;
+      return subject !== order.machine && (begun === undefined || begun < since - ORDERED_BEFORE);
+    };
     return {
       own: signs.of(order.machine, since),
       others: order.step === 'sign' ? signs.since(since).filter(isOther) : [],

@@ -5,9 +5,9 @@
 import { type EndName, NAMES } from '../bmc/order.ts';
 import { NOTHING, type ObservedBoot, type Shown, shown } from './observe.ts';
 
-/** What is behind a name, and what ends it. An order that was replaced is no trouble. */
+/** What is behind a name, and what ends it. What became of an order alone is no trouble. */
 const POWER: Readonly<
-  Record<Exclude<EndName, 'order-replaced'>, { readonly about: string; readonly remedy: string }>
+  Record<Exclude<EndName, `order-${string}`>, { readonly about: string; readonly remedy: string }>
 > = {
   'bmc-unreachable': {
     about:

@@ -103,6 +103,22 @@ test('a server that ends in the middle of an order goes on with it, and sends no
   }
 });
 
+test('a server that was away for long, or whose store was restored, leaves the orders of then', async () => {
+  bmcOf('node-1').after = () => {};
+  await orders.give(['node-1'], { want: 'on', by: 'ada' });
+  await pass(5);
+  orders.close();
+  await pass(1);
+  clock.leap(toMillis(seconds(11 * 60)));
+  const before = [...bmcOf('node-1').did];
+  orders = await start();
+  await pass(30);
+  expect(orders.last('node-1')?.end).toMatchObject({ proved: false, code: 'order-interrupted' });
+  expect(bmcOf('node-1').did).toEqual(before);
+  orders.close();
+  expect((await start()).last('node-1')?.end?.code).toBe('order-interrupted');
+});
+
 test('a group begins one after the other, and no more at once than it may', async () => {
   for (const machine of MACHINES) bmcOf(machine).after = () => {};
   await orders.give(MACHINES, { want: 'on', by: 'ada', stagger: millis(3000), atOnce: 2 });
