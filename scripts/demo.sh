@@ -1,8 +1,8 @@
 #!/bin/sh
 # make demo: from a fresh Debian 12 or 13 with git and make to three machines that boot from the
-# network. Says what is missing before it installs anything, asks once, and touches neither the
-# host's network nor its services: the machines, their network and the boot server live in a
-# namespace of their own.
+# network, two of them switched on through their BMCs. Says what is missing before it installs
+# anything, asks once, and touches neither the host's network nor its services: the machines, their
+# network and the boot server live in a namespace of their own.
 #
 # On a terminal, or with KEEP=1, everything then runs on until Ctrl-C, with the page of the boot
 # server on PAGE_PORT (8444) of 127.0.0.1. KEEP=0 ends it, as without a terminal.

@@ -65,6 +65,8 @@ export async function makeBox(
     readonly directory: string;
     readonly taps: readonly string[];
     readonly accel: 'kvm' | 'tcg';
+    /** What a machine with `diskSystem` boots. */
+    readonly diskSystem?: { readonly kernel: string; readonly initrd: string };
     /** For each disk, the file of which it is a copy; undefined for a disk that is not a copy. */
     readonly copied: readonly (string | undefined)[];
   },
@@ -97,6 +99,7 @@ export async function makeBox(
   const serial = bmc && (await serialPort(bmc.console));
   const qemuPlaces = {
     accel: places.accel,
+    diskSystem: places.diskSystem,
     taps: places.taps,
     disks,
     console: consoleFile,

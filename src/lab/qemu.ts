@@ -15,6 +15,8 @@ interface QemuPlaces {
   /** Files for the two serial ports: the console, and the port for facts. */
   readonly console: string;
   readonly facts: string;
+  /** What a machine with `diskSystem` boots. */
+  readonly diskSystem?: { readonly kernel: string; readonly initrd: string } | undefined;
   /** Sockets for a machine's BMC: the console, and QMP. */
   readonly bmc?: { readonly console: string; readonly qmp: string };
 }
@@ -78,6 +80,12 @@ export function qemuArguments(
   // Without anything to boot, OVMF shows its setup, and SeaBIOS says that it has nothing.
   const bootindex = (index: number): string => (boot === 'setup' ? '' : `,bootindex=${index}`);
   if (boot === 'setup' || first === 'disk-only') args.push('-boot', 'strict=on');
+  if (machine.diskSystem && places.diskSystem && first.startsWith('disk')) {
+    // QEMU loads the kernel, in the place of a loader on the disk.
+    const { kernel, initrd } = places.diskSystem;
+    const card = `BOOTIF=01-${bootCard?.mac.replaceAll(':', '-')}`;
+    args.push('-kernel', kernel, '-initrd', initrd, '-append', `console=ttyS0 ${card}`);
+  }
   for (const [index, card] of machine.nics.entries()) {
     args.push('-netdev', `tap,id=n${index},ifname=${places.taps[index]},script=no,downscript=no`);
     // UEFI has its own driver; an empty romfile keeps it from loading iPXE's.

@@ -120,10 +120,10 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
   await mkdir(directory, { recursive: true });
   const images = await prepareImages(scenario, options);
   const probe = images.get('probe')!;
+  const diskSystem = { kernel: join(probe.directory, 'kernel'), initrd: join(probe.directory, 'initrd') };
   const accel = await accelerator({
     cacheFile: join(options.project, '.cache/lab/accelerator'),
-    kernel: join(probe.directory, 'kernel'),
-    initrd: join(probe.directory, 'initrd'),
+    ...diskSystem,
   });
   const parallel = options.parallel ?? Math.max(2, Math.min(8, availableParallelism()));
   options.say(`${scenario.name}: ${scenario.about.trim()}\n`);
@@ -138,7 +138,7 @@ export async function runScenario(asked: Scenario, options: LabOptions): Promise
   const signal = AbortSignal.any([options.signal, limit.signal]);
   try {
     await startNetwork(scenario, { project: options.project, directory }, stopping);
-    await makeBoxes(scenario, { directory, accel, boxes }, stopping);
+    await makeBoxes(scenario, { directory, accel, boxes, diskSystem }, stopping);
     const before = new Map<string, string[]>();
     for (const name of untouched(scenario)) before.set(name, await boxes.get(name)!.diskHashes());
 
@@ -228,16 +228,16 @@ async function startNetwork(
 /** Puts all machines of the scenario into `boxes`, switched off. */
 async function makeBoxes(
   scenario: Scenario,
-  places: { readonly directory: string; readonly accel: 'kvm' | 'tcg'; readonly boxes: Map<string, Box> },
+  places: Omit<Parameters<typeof makeBox>[1], 'taps' | 'copied'> & { readonly boxes: Map<string, Box> },
   stopping: Stop[],
 ): Promise<void> {
-  const { directory, accel, boxes } = places;
+  const { boxes, ...rest } = places;
   for (const [number, machine] of scenario.machines.entries()) {
     const copied = machine.disks.map(({ copyOf, serial }) => {
       const found = copyOf === undefined ? undefined : diskOf(scenario, copyOf, serial);
-      return found === undefined ? undefined : diskFile(directory, copyOf!, found);
+      return found === undefined ? undefined : diskFile(rest.directory, copyOf!, found);
     });
-    const box = await makeBox(machine, { directory, taps: await makeTaps(machine, number), accel, copied });
+    const box = await makeBox(machine, { ...rest, taps: await makeTaps(machine, number), copied });
     boxes.set(machine.name, box);
     stopping.push(() => box.powerOff());
   }

@@ -73,6 +73,9 @@ const labMachine = z.strictObject({
   bmc: bmc.optional().meta({
     description: 'It has a BMC, which switches it on and off, and shows its serial console.',
   }),
+  diskSystem: z.literal('probe').optional().meta({
+    description: 'Its disk boots the probe system, which knows nothing of Muster (BIOS).',
+  }),
   bootOrder: z
     .enum(['network', 'disk', 'disk-only'])
     .default('network')

@@ -69,7 +69,8 @@ export class WatchedMachine {
 
   event(event: MusterEvent): void {
     this.seen.events.push(event);
-    this.progressAt = Date.now();
+    // An order to its BMC is an event of a machine that is still off.
+    if (this.box.on) this.progressAt = Date.now();
     const step = stepOf(event);
     if (step) this.addStep(step, event.at);
   }

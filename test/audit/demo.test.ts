@@ -16,11 +16,14 @@ test('make demo asks for the package of every tool without which its images cann
 test('README shows the machines of make demo, in its order, and how many expectations held', () => {
   const demo = load(read('lab/demo.yaml')) as {
     machines: { name: string; firmware: string }[];
+    steps: object[];
     expect: object[];
   };
   const shown = /^NAME .*\n([\s\S]*?)\n\ndemo: all (\d+) expectations held/m.exec(read('README.md'))!;
   expect(shown[1]!.split('\n').map((row) => row.split(/ +/).slice(0, 2))).toEqual(
     demo.machines.map(({ name, firmware }) => [name, firmware]),
   );
-  expect(Number(shown[2])).toBe(demo.expect.length);
+  // A command of a step is an expectation as well.
+  const commands = demo.steps.filter((step) => 'muster' in step || 'shell' in step);
+  expect(Number(shown[2])).toBe(demo.expect.length + commands.length);
 });

@@ -33,7 +33,9 @@ const scenarios = await Promise.all(
       const scenario = await loadScenario(`lab/${file}`);
       const lacking = scenario.artifacts?.given === true && !ARTIFACTS;
       const machines = scenario.machines.length;
-      const atOnce = Math.max(1, ...scenario.steps.map(({ powerOn = [] }) => powerOn.length));
+      // Muster powers those together that have a BMC.
+      const powered = scenario.machines.filter(({ bmc }) => bmc).length;
+      const atOnce = Math.max(1, powered, ...scenario.steps.map(({ powerOn = [] }) => powerOn.length));
       return { file, scenario, lacking, machines, slots: Math.min(SEVERAL, atOnce) };
     }),
 );
