@@ -3,8 +3,11 @@
  * the state of images and clusters.
  */
 import type { KnownTpm } from '../agent/identity/redeem-tpm.ts';
+import type { Millis } from '../base/duration.ts';
 import { formatIpv4 } from '../base/ipv4.ts';
 import type { Mac } from '../base/mac.ts';
+import type { PowerState } from '../bmc/bmc.ts';
+import type { PowerOrders } from '../bmc/orders.ts';
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
 import type { ImageOf } from '../cluster/change/roll/images.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
@@ -33,6 +36,8 @@ interface Deps {
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'of'>;
   readonly agents: ServedAgents;
+  /** What BMCs said last. */
+  readonly power: Pick<PowerOrders, 'read'>;
 }
 
 /** The condition of a machine as the API shows it. */
@@ -57,6 +62,8 @@ export interface Outlook {
   readonly build?: ReturnType<Deps['builds']['of']>;
   /** For a machine of a cluster: the image that it runs, and the one that it would boot. */
   readonly image?: ReturnType<ImageOf>;
+  /** For a machine with a BMC: its power, and when that was read. */
+  readonly power?: WithTimestamps<{ readonly state: PowerState; readonly at: Millis }, 'at'>;
   /** For a machine: the address of its lease. */
   readonly lease?: string;
   /** For an image: whether the asset store has all of its files. */
@@ -73,7 +80,8 @@ export function machineOutlook(
     builds,
     imageOf,
     leases,
-  }: Pick<Deps, 'preview' | 'roster' | 'agents' | 'builds' | 'imageOf' | 'leases'>,
+    power,
+  }: Pick<Deps, 'preview' | 'roster' | 'agents' | 'builds' | 'imageOf' | 'leases' | 'power'>,
 ): Outlook {
   const outlook = preview.outlook(name);
   const trust = preview.trust(name);
@@ -83,8 +91,10 @@ export function machineOutlook(
   const image = build && imageOf(name);
   const member = roster.get(name);
   const lease = leasedAddress(member, leases);
+  const read = power.read(name);
   return {
     ...conditionIn(member, roster, waits),
+    ...(read && { power: withTimestamps({ state: read.state, at: read.at as Millis }, 'at') }),
     ...(outlook && { outlook }),
     ...(trust && { trust }),
     ...(waits && { waits }),

@@ -1,5 +1,6 @@
 /** Documents as the API shows them: the operator's text, and `status`, what the server knows. */
 
+import type { PowerOrders } from '../bmc/orders.ts';
 import type { ClusterAgents } from '../cluster/change/agents/builds.ts';
 import type { ImageOf } from '../cluster/change/roll/images.ts';
 import type { FoundingOrders } from '../cluster/etcd/commands.ts';
@@ -40,6 +41,8 @@ interface Deps {
   /** Which agents the machines of clusters run. */
   readonly builds: Pick<ClusterAgents, 'of'>;
   readonly agents: ServedAgents;
+  /** What BMCs said last. */
+  readonly power: Pick<PowerOrders, 'read'>;
 }
 
 export type ShownDeps = Pick<
@@ -54,6 +57,7 @@ export type ShownDeps = Pick<
   | 'leases'
   | 'founding'
   | 'checked'
+  | 'power'
 >;
 
 /** What documents say of a machine: its profile, named or selected, and the cluster it is in. */

@@ -4,7 +4,8 @@
  * `paused`: powered, and stopped before a system runs. `unknown`: it says none of these, e.g. while
  * it starts. Nobody may take that for `off`.
  */
-export type PowerState = 'on' | 'off' | 'paused' | 'unknown';
+export const POWER_STATES = ['on', 'off', 'paused', 'unknown'] as const;
+export type PowerState = (typeof POWER_STATES)[number];
 
 /**
  * `shut-down` asks the system to end itself; `off` cuts the power; `cycle` cuts it for a while, and

@@ -1,10 +1,10 @@
 /** The stored form of an order. */
 import { z } from 'zod';
 import { parsed } from '../base/foreign-json.ts';
-import { BOOT_TARGETS, POWER_ORDERS } from './bmc.ts';
+import { BOOT_TARGETS, POWER_ORDERS, POWER_STATES } from './bmc.ts';
 import { type EndName, NAMES, type Order, WANTS } from './order.ts';
 
-const state = z.enum(['on', 'off', 'paused', 'unknown']);
+const state = z.enum(POWER_STATES);
 
 const record = z.strictObject({
   v: z.literal(1),

@@ -1,6 +1,7 @@
 /** Documents of all kinds, with what the server knows of them. */
 
 import { z } from 'zod';
+import { POWER_STATES } from '../../bmc/bmc.ts';
 import { agentOfMachine } from '../../cluster/change/agents/builds.ts';
 import { imagesOfMachine } from '../../cluster/change/roll/images.ts';
 import { CLUSTER_CONDITIONS, type ClusterWord } from '../../cluster/health/condition.ts';
@@ -56,6 +57,10 @@ const outlook = {
       since: z.int().optional(),
     })
     .optional(),
+  power: z
+    .strictObject({ state: z.enum(POWER_STATES), at: time })
+    .optional()
+    .meta({ description: 'Its power, as its BMC last said, and when that was read.' }),
   lease: z.string().optional().meta({ description: 'The address of its lease.' }),
 };
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { names, truth } from '../../base/body.ts';
 import { type Millis, parseDuration } from '../../base/duration.ts';
 import { MusterError } from '../../base/errors.ts';
-import { BOOT_TARGETS } from '../../bmc/bmc.ts';
+import { BOOT_TARGETS, POWER_STATES } from '../../bmc/bmc.ts';
 import type { Known } from '../../bmc/known.ts';
 import { type Order, PATIENCE, WANTS, type Want } from '../../bmc/order.ts';
 import type { PowerOrders, ReadPower } from '../../bmc/orders.ts';
@@ -54,7 +54,7 @@ const powerView = z.strictObject({
   address: z.string().meta({ description: 'Of its BMC.' }),
   protocol: z.string().meta({ description: 'What it speaks; auto: nobody has tried yet.' }),
   pin: z.string().optional().meta({ description: 'SHA-256 of the certificate that counts.' }),
-  state: z.enum(['on', 'off', 'paused', 'unknown']).optional(),
+  state: z.enum(POWER_STATES).optional(),
   readAt: time.optional().meta({ description: 'When the state was read.' }),
   fault: z.string().optional().meta({ description: 'Why the state is unknown.' }),
   order: order.optional(),

@@ -166,6 +166,7 @@ export const COLUMNS: Readonly<Record<Kind, readonly Column<Shown>[]>> = {
       color: (item) =>
         item.status.alarm || item.status.quarantine ? 'red' : machineReason(item) ? 'yellow' : undefined,
     },
+    { heading: 'POWER', wide: true, cell: (item) => item.status.power?.state },
     { heading: 'PHASE', wide: true, cell: (item) => item.status.phase ?? 'registered' },
     { heading: 'TRUST', wide: true, cell: (item) => item.status.trust?.tier },
     { heading: 'TPM', wide: true, cell: (item) => item.status.tpm?.ek.slice(0, 12) },

@@ -47,6 +47,7 @@ test('a machine is switched on and followed to the proof, and its status is show
   expect(status.out).toMatch(/m1 +on +\S+ ago +on from network: proved +10\.78\.0\.1 redfish/);
   expect(status.out).toMatch(/m2 +off/);
   expect(status.out).not.toMatch(/node-1/);
+  expect((await muster('get', 'machine', 'm1', '-o', 'wide')).out).toMatch(/POWER[\s\S]*\bon\b/);
 });
 
 test('more than one machine is shown first, and only --yes orders it', async () => {
