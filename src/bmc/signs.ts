@@ -26,6 +26,7 @@ const isBooting = ({ fields }: MusterEvent): boolean =>
 /** What an event shows of its machine. */
 export function signIn(event: MusterEvent): Sign | undefined {
   switch (event.kind) {
+    case 'boot.decision':
     case 'boot.session':
     case 'boot.script':
       return 'network';
@@ -42,15 +43,23 @@ export function signIn(event: MusterEvent): Sign | undefined {
   }
 }
 
-/** Follows the events. */
-export function followSigns(events: Pick<EventLog, 'subscribe' | 'list'>): Signs {
+/**
+ * Follows the events.
+ *
+ * @param nameOf the machine of a subject, which is an address where a packet got no answer
+ */
+export function followSigns(
+  events: Pick<EventLog, 'subscribe' | 'list'>,
+  nameOf: (subject: string) => string,
+): Signs {
   const seen = new Map<string, Seen>();
   const note = (event: MusterEvent): void => {
     const sign = signIn(event);
     if (sign === undefined) return;
-    const before = seen.get(event.subject);
-    seen.delete(event.subject);
-    seen.set(event.subject, { ...before, [sign]: event.at });
+    const name = nameOf(event.subject);
+    const before = seen.get(name);
+    seen.delete(name);
+    seen.set(name, { ...before, [sign]: event.at });
     if (seen.size > MAX_SUBJECTS) seen.delete(seen.keys().next().value!);
   };
   for (const event of events.list({})) note(event);

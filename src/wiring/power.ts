@@ -1,4 +1,5 @@
 /** Wires what powers machines through their BMCs. */
+import { parseMac } from '../base/mac.ts';
 import { openConnections } from '../bmc/connect.ts';
 import { openBmcConsoles } from '../bmc/consoles.ts';
 import { openPowerOrders, type PowerOrders } from '../bmc/orders.ts';
@@ -41,7 +42,10 @@ export async function openPower({ clock, log, metrics, outside }: Common, state:
     protocols: outside.bmcs,
     log,
   });
-  const signs = followSigns(events);
+  const signs = followSigns(events, (subject) => {
+    const mac = parseMac(subject);
+    return (mac && roster.byMac(mac)?.name) ?? subject;
+  });
   const offBy = (machine: string): Off => {
     const last = orders.last(machine);
     return last?.want === 'off' || last?.want === 'shut-down' ? 'ordered' : 'unasked';

@@ -56,13 +56,13 @@ export async function powerStatus(
 ): Promise<number> {
   const format = formatOf(options.output, FORMATS, 'table');
   const { selector: labels, last } = options;
-  const found = await openClient(options, io).ask('GET /v1/power', {
-    query: {
-      ...(machines.length > 0 && { machines: machines.join(',') }),
-      ...(labels !== undefined && { labels }),
-      ...(!last && { live: true }),
-    },
-  });
+  const query = {
+    ...(machines.length > 0 && { machines: machines.join(',') }),
+    ...(labels !== undefined && { labels }),
+    ...(!last && { live: true }),
+  };
+  // BMCs that do not answer are asked for half a minute.
+  const found = await openClient(options, io).ask('GET /v1/power', { query }, { works: true });
   print(found, format, io);
   return found.items.some(({ state }) => state === 'unknown') ? EXIT.failure : EXIT.ok;
 }

@@ -45,7 +45,7 @@ async function start(): Promise<PowerOrders> {
   return openPowerOrders({
     ...{ store, clock, log: silentLog, events: { record } },
     connections: await openConnections({ store, protocols, secret, log: silentLog }),
-    signs: followSigns(log),
+    signs: followSigns(log, (subject) => (subject === '52:54:00:aa:00:01' ? 'node-1' : subject)),
     reach: (machine) =>
       MACHINES.includes(machine)
         ? reachOf({ bmc: { address: addressOf(machine), credentials: { user: 'a', password } } }, undefined)
@@ -86,6 +86,14 @@ test('an order is proved by the first packet of its machine, and both are events
   expect(bmcOf('node-1').did).toEqual(['boot network', 'on']);
   expect(told()).toEqual(['ordered', 'proved']);
   expect(orders.read('node-1')).toMatchObject({ state: 'on' });
+});
+
+test('a packet that got no answer proves it as well, by its address', async () => {
+  bmcOf('node-1').after = () =>
+    record({ kind: 'dhcp.noted', subject: '52:54:00:aa:00:01', fields: { stage: 'pxe' } });
+  await orders.give(['node-1'], { want: 'on', by: 'ada' });
+  await pass(20);
+  expect(orders.last('node-1')?.end?.code).toBe('proved');
 });
 
 test('a server that ends in the middle of an order goes on with it, and sends no command twice', async () => {
