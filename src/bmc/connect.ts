@@ -48,6 +48,14 @@ export interface Connections {
   forget(machine: string): Promise<void>;
 }
 
+/** The protocols that are tried, in their order. */
+function protocolsFor(reach: Reach, known: Known): readonly ('redfish' | 'ipmi')[] {
+  if (reach.protocol !== 'auto') return [reach.protocol];
+  // IPMI cannot name a system of several.
+  if (reach.system !== undefined) return ['redfish'];
+  return known.protocol ? [known.protocol] : ['redfish', 'ipmi'];
+}
+
 export async function openConnections(deps: ConnectDeps): Promise<Connections> {
   const connections = new HeldConnections(deps);
   await connections.load();
@@ -122,13 +130,7 @@ class HeldConnections implements Connections {
       throw new BmcFault('password', 'it refused this log-in twice, and Muster does not try it again');
     // A file that a person wrote ends with a line break, and no password does.
     const password = found.value.toString('utf8').replace(/\r?\n$/, '');
-    const tried: readonly ('redfish' | 'ipmi')[] = only
-      ? [only]
-      : reach.protocol !== 'auto'
-        ? [reach.protocol]
-        : known.protocol
-          ? [known.protocol]
-          : ['redfish', 'ipmi'];
+    const tried = only ? [only] : protocolsFor(reach, known);
     for (const [n, protocol] of tried.entries()) {
       try {
         return await this.#log(machine, {
@@ -142,8 +144,8 @@ class HeldConnections implements Connections {
       } catch (error) {
         if (!(error instanceof BmcFault)) throw error;
         if (error.code === 'password') await this.#keep(machine, afterRefusal(known, login));
-        const goesOn =
-          error.code === 'unreachable' || error.code === 'refused' || error.code === 'not-understood';
+        // One that refuses speaks Redfish: by IPMI, which names no system, another might be meant.
+        const goesOn = error.code === 'unreachable' || error.code === 'not-understood';
         if (!goesOn || n === tried.length - 1) throw error;
       }
     }

@@ -71,6 +71,7 @@ async function findSystem(link: Link, wanted: string | undefined): Promise<strin
   const idOf = (path: string): string => path.replace(/\/$/, '').split('/').at(-1)!;
   const found = wanted === undefined ? systems : systems.filter((path) => idOf(path) === wanted);
   if (found.length === 1) return found[0]!;
+  if (systems.length === 0) throw new BmcFault('not-understood', 'it lists no system');
   const known = systems.map(idOf).join(', ') || 'none';
   throw new BmcFault(
     'refused',
@@ -232,6 +233,7 @@ function must(answer: Answered): Answered {
   const says = errorIn(body) || `status ${status}`;
   if (errorCodeIn(body) === 'SessionLimitExceeded') throw new BmcFault('sessions-exhausted', says);
   if (status === 401 || status === 403) throw new BmcFault('password', says);
+  if (status === 404) throw new BmcFault('not-understood', says);
   throw new BmcFault(isBusy(answer) ? 'busy' : 'refused', says);
 }
 

@@ -65,6 +65,16 @@ test('a document may name protocol, port and system', async () => {
   expect(bmcs.tried).toEqual(['redfish 10.78.0.10:8443 muster', 'system node1']);
 });
 
+test('a BMC with several machines is asked for none by IPMI, which cannot name one', async () => {
+  bmc.systems = 2;
+  const connections = await open();
+  await expect(connections.with('node-1', reach(), read)).rejects.toThrow('2 systems');
+  await expect(
+    connections.with('node-1', reach({ system: 'b', address: '10.78.0.99' }), read),
+  ).rejects.toThrow();
+  expect(bmcs.tried.filter((one) => one.startsWith('ipmi'))).toEqual([]);
+});
+
 test('the first certificate counts from then on, and another one only after somebody said so', async () => {
   const connections = await open();
   await connections.with('node-1', reach(), read);

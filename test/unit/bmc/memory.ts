@@ -13,6 +13,7 @@ export class MemoryBmc {
   sessions = 0;
   password = 'right';
   pin = 'a'.repeat(64);
+  systems = 1;
   speaks: readonly ('redfish' | 'ipmi')[] = ['redfish', 'ipmi'];
   /** Thrown by the next question. */
   fault: BmcFault | undefined;
@@ -91,6 +92,7 @@ export function bmcsOf(bmcs: ReadonlyMap<string, MemoryBmc>): Protocols & {
         throw new BmcFault('pin-changed', 'it shows another certificate');
       if ('ca' in trust && !trust.ca.includes('CERTIFICATE')) throw new BmcFault('pin-changed', 'no CA');
       const bmc = open('redfish', access);
+      if (bmc.systems > 1 && system === undefined) throw new BmcFault('refused', 'it has 2 systems');
       if ('pinned' in trust && trust.pin === undefined) trust.pinned(bmc.pin);
       if (system !== undefined) tried.push(`system ${system}`);
       return bmc.session('redfish');
