@@ -80,6 +80,7 @@ export const QUICK_SCENARIOS: Readonly<Record<string, string>> = {
 export const TORTURE_SCENARIOS: Readonly<Record<string, string>> = {
   'etcd-ha': 'test/peers/etcd-ha.test.ts, etcd-founding.test.ts and etcd-boot-host.test.ts',
   'etcd-ha-staggered': 'test/peers/etcd-founding.test.ts',
+  'secure-boot': 'test/unit/pxe/script/grub.test.ts has the scripts, uefi-http boots UEFI',
   'boot-uefi': 'demo boots UEFI, and cloud-init sets a wrong clock right',
   'debian-12': 'test/peers/cloudinit.test.ts reads the documents with the cloud-init of Debian 12',
 };

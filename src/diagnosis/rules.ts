@@ -10,6 +10,7 @@ import type { MusterEvent } from '../events/event.ts';
 import { TICKET_REFUSALS } from '../machines/tickets.ts';
 import type { ReasonCode } from '../pxe/decide/decision.ts';
 import type { OutcomeCode } from '../pxe/dhcp/outcomes.ts';
+import { REFUSED_BY_GRUB } from '../pxe/script/grub.ts';
 import {
   BOOTING,
   CLIENT_PATIENCE,
@@ -191,6 +192,10 @@ export const WRONG_ROOT = 'the root image is not the one that was promised';
 const isWrongRoot = (event: MusterEvent): boolean =>
   fieldOf(event, 'detail').startsWith(`initrd: ${WRONG_ROOT}`);
 
+/** The loader of a machine with Secure Boot could not start the kernel. */
+const isRefusedKernel = (event: MusterEvent): boolean =>
+  fieldOf(event, 'detail') === `${REFUSED_BY_GRUB} kernel`;
+
 export const RULES = [
   rule({
     code: 'split-offers',
@@ -357,7 +362,17 @@ export const RULES = [
     certainty: 'certain',
     about: 'Initrd or system gave up and said why. `muster get machine NAME -o yaml` has the end of its log.',
     remedy: 'Read the reason and the log: `muster get machine NAME -o yaml`, field status.logTail.',
-    find: (boot) => shown(failures(boot).filter((event) => !isWrongRoot(event))),
+    find: (boot) => shown(failures(boot).filter((event) => !isWrongRoot(event) && !isRefusedKernel(event))),
+  }),
+  rule({
+    code: 'kernel-refused',
+    title: 'The kernel was refused by Secure Boot',
+    certainty: 'likely',
+    about:
+      'GRUB fetched the kernel of the Image and did not start it. With Secure Boot it starts only a kernel that is signed with a key that shim or the firmware trusts: Debian’s shim trusts Debian’s kernels. A kernel that was changed, is of another distribution, or did not arrive whole, looks the same.',
+    remedy:
+      'Use the signed kernel of the distribution whose shim boots ([secure-boot.md](secure-boot.md)); `muster image verify` says whether the file here is still the one that was added.',
+    find: (boot) => shown(failures(boot).filter(isRefusedKernel)),
   }),
   rule({
     code: 'wrong-root-image',

@@ -16,6 +16,11 @@ import { labTpm } from './tpm.files.ts';
 
 /** The files of Debian's OVMF: its code, and the initial content of its variables. */
 const UEFI = { code: '/usr/share/OVMF/OVMF_CODE_4M.fd', variables: '/usr/share/OVMF/OVMF_VARS_4M.fd' };
+/** The same with Secure Boot, and with the keys of Microsoft among its variables. */
+const SECURE = {
+  code: '/usr/share/OVMF/OVMF_CODE_4M.secboot.fd',
+  variables: '/usr/share/OVMF/OVMF_VARS_4M.ms.fd',
+};
 const MIB = 1048576;
 
 export interface Box {
@@ -80,12 +85,13 @@ export async function makeBox(
   };
   const blankDisks = machine.disks.flatMap(({ blank, copyOf }, index) => (blank || copyOf ? [index] : []));
   for (const index of machine.disks.keys()) await make(index);
-  const uefi = machine.firmware === 'bios' ? undefined : { code: UEFI.code, variables: file('uefi-vars') };
+  const own = machine.secureBoot ? SECURE : UEFI;
+  const uefi = machine.firmware === 'bios' ? undefined : { code: own.code, variables: file('uefi-vars') };
   if (uefi) {
     try {
-      await copyFile(UEFI.variables, uefi.variables);
+      await copyFile(own.variables, uefi.variables);
     } catch (cause) {
-      throw new MusterError('E_LAB_TOOL', `${UEFI.variables} is missing; install the package ovmf`, {
+      throw new MusterError('E_LAB_TOOL', `${own.variables} is missing; install the package ovmf`, {
         cause,
       });
     }

@@ -2,7 +2,9 @@
  * The boot host of the rack: the real `muster serve`, operated by the command line, as operators do
  * it.
  */
+
 import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { dump } from 'js-yaml';
@@ -56,6 +58,17 @@ const SHELL_LIMIT_MS = 120_000;
  */
 const SOCKET = '/run/muster/muster.sock';
 
+/** The loaders of this host and, if they are unpacked, Debian's signed ones for Secure Boot. */
+const loaderDirectories = (project: string): readonly string[] => [
+  '/usr/lib/ipxe',
+  ...[
+    '.cache/peers/shim-signed-trixie/usr/lib/shim',
+    '.cache/peers/grub-efi-amd64-signed-trixie/usr/lib/grub/x86_64-efi-signed',
+  ]
+    .map((one) => join(project, one))
+    .filter((one) => existsSync(one)),
+];
+
 /**
  * Writes the configuration, starts `muster serve`, waits until it is ready, and follows its events.
  *
@@ -92,7 +105,8 @@ export async function startBootHost(options: BootHostOptions): Promise<BootHost>
       [
         ...[command, 'serve', '--config', config, '--state', state, '--socket', SOCKET],
         ...['--interface', MAIN, '--http-port', '8080'],
-        ...['--loaders', '/usr/lib/ipxe', '--vault-key', vaultKey],
+        ...loaderDirectories(project).flatMap((one) => ['--loaders', one]),
+        ...['--vault-key', vaultKey],
         ...(pagePort === undefined ? [] : ['--operators-listen', `${LOOPBACK}:${pagePort}`]),
       ],
       { log, env },

@@ -30,6 +30,9 @@ interface QemuPlaces {
  */
 const EMULATED = 'max,-erms,-fsrm,-svm';
 
+/** Only the firmware's own code, which runs in SMM, can write the variables of Secure Boot. */
+const SECURE = 'q35,graphics=off,smm=on';
+
 /**
  * The arguments for a machine. The firmware is unmodified: SeaBIOS with iPXE as the card's ROM, or
  * OVMF. Its boot order names one card, as an operator sets it in the firmware of a real machine.
@@ -44,7 +47,10 @@ export function qemuArguments(
   const args = [
     ...['-accel', places.accel, '-cpu', places.accel === 'kvm' ? 'host' : EMULATED],
     ...['-smp', String(machine.processors)],
-    ...['-machine', firmware === 'bios' ? 'pc,graphics=off' : 'q35,graphics=off'],
+    ...[
+      '-machine',
+      firmware === 'bios' ? 'pc,graphics=off' : machine.secureBoot ? SECURE : 'q35,graphics=off',
+    ],
     ...[
       '-m',
       String(machine.memoryMiB),
@@ -66,6 +72,7 @@ export function qemuArguments(
   if (machine.serial) args[args.length - 1] += `,serial=${escaped(machine.serial)}`;
   if (machine.uuid) args.push('-uuid', machine.uuid);
   if (places.uefi) {
+    if (machine.secureBoot) args.push('-global', 'driver=cfi.pflash01,property=secure,value=on');
     args.push('-drive', `if=pflash,unit=0,format=raw,readonly=on,file=${places.uefi.code}`);
     args.push('-drive', `if=pflash,unit=1,format=raw,file=${places.uefi.variables}`);
     // Nothing answers IPv6 in the rack, and the firmware would wait for minutes.

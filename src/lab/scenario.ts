@@ -54,6 +54,9 @@ const bmc = z.strictObject({
 const labMachine = z.strictObject({
   name,
   firmware: z.enum(['bios', 'uefi', 'uefi-http']),
+  secureBoot: z.literal(true).optional().meta({
+    description: 'Its UEFI firmware starts only what is signed for the keys of Microsoft.',
+  }),
   memoryMiB: z.int().min(128).max(16384).default(1536),
   processors: z.int().min(1).max(8).default(1),
   nics: z.array(nic).min(1),

@@ -45,6 +45,8 @@ export interface ScriptRequest {
   /** The public name of a boot session, from the URL. */
   readonly boot: string | undefined;
   readonly identity: Identity;
+  /** The loader that runs the script; absent: iPXE. */
+  readonly loader?: 'grub';
   /** The MAC of the interface that booted (iPXE's netX). */
   readonly bootMac: Mac | undefined;
   readonly arch?: 'x86_64' | 'aarch64';

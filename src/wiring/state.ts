@@ -30,6 +30,7 @@ import { openPki } from '../pki/pki.ts';
 import { openSecrets, type Secrets } from '../pki/secrets.ts';
 import type { Vault } from '../pki/vault.ts';
 import { type Assets, openAssets } from '../pxe/assets/assets.files.ts';
+import { writeOwnLoaders } from '../pxe/assets/loaders.files.ts';
 import { readSpace, reserveOf, watchSpace } from '../pxe/assets/space.files.ts';
 import { openLeaseBook } from '../pxe/dhcp/leases.ts';
 import { openNames } from '../pxe/names/names.ts';
@@ -89,7 +90,7 @@ export async function openState(
   const secrets = openSecrets({ store, vault });
   const security = await openSecurity(options.state, options.auditBytes, common, { events, secrets });
   closing.defer(() => security.close());
-  const loaderDirectories = options.loaders;
+  const loaderDirectories = [writeOwnLoaders(options), ...options.loaders];
   const assets = await openAssets({ directory: join(options.state, 'assets'), loaderDirectories, log });
   const artifacts = await openArtifactBook(store);
   const checkLate = judging(options, artifacts, assets);

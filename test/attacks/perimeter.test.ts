@@ -42,6 +42,9 @@ const MACHINE_ANSWERS = {
   script: { none: 200, session: 200 },
   // The request names no machine.
   anyScript: { none: 400, session: 400 },
+  grubScript: { none: 400, session: 400 },
+  // A script that starts over; as a report it is not believed.
+  grubRefused: { none: 200, session: 200 },
   userData: { none: 404, session: 404 },
   metaData: { none: 404, session: 404 },
   vendorData: { none: 404, session: 404 },
@@ -182,7 +185,8 @@ describe('where Muster gives the addresses', () => {
       ['session', session],
     ] as const)
       for (const route of Object.keys(MACHINE_ROUTES) as MachineRoute[]) {
-        const path = machinePath(route, { session: id, boot: id, sha256: 'a'.repeat(64), name: 'ipxe.efi' });
+        const file = { sha256: 'a'.repeat(64), name: 'ipxe.efi', what: 'kernel' };
+        const path = machinePath(route, { session: id, boot: id, ...file });
         const form = MACHINE_ROUTES[route].method === 'POST' ? ['-d', 'step=kernel'] : [];
         const answer = MACHINE_ANSWERS[route][proof];
         await walk(`${route} with ${proof}`, ['http', 8080, path], (inside) => (inside ? answer : 0), form);

@@ -3,11 +3,22 @@
  * and contains only names that were found when the directories were read, so no request can reach
  * any other file.
  */
-import { accessSync, constants, lstatSync, readdirSync, realpathSync, statSync } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join, sep } from 'node:path';
 import { messageOf } from '../../base/error-text.ts';
 import type { Log } from '../../base/log.ts';
 import { LOADER_NAME } from '../../resources/fields.ts';
+import { SIGNED_LOADERS } from '../firmware/loaders.ts';
+import { GRUB_CONFIG, grubConfig } from '../script/grub.ts';
 import type { ServedFile } from './assets.ts';
 
 /**
@@ -43,7 +54,22 @@ export function readLoaders(directories: readonly string[], log: Log): ReadonlyM
       }
     }
   }
+  for (const [name, signed] of Object.entries(SIGNED_LOADERS)) {
+    const file = found.get(signed);
+    if (file && !found.has(name)) found.set(name, file);
+  }
   return found;
+}
+
+/**
+ * Writes what the server itself adds to the loaders: GRUB's first script, which names the port of
+ * HTTP. Returns the directory.
+ */
+export function writeOwnLoaders(options: { readonly state: string; readonly httpPort: number }): string {
+  const directory = join(options.state, 'loaders');
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, GRUB_CONFIG), grubConfig(options.httpPort));
+  return directory;
 }
 
 /** The file, or why it is not served; undefined for anything but a regular file. */

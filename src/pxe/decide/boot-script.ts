@@ -18,7 +18,7 @@ import type { ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import { cannotWrite } from '../dhcp/leases.ts';
 import { suits } from '../firmware/loaders.ts';
-import { bootScript, diskScript, holdScript } from '../script/script.ts';
+import { writerFor } from '../script/writers.ts';
 import type { BootContext, Identified } from './boot-context.ts';
 import { addressOf } from './boot-context.ts';
 import { chosenDataDisk, disksFor } from './data-disk.ts';
@@ -92,7 +92,7 @@ export async function script(context: BootContext, asked: ScriptRequest): Promis
     return {
       decision: verdict,
       session: live.session,
-      script: diskScript({ machine: subject, reason: text }),
+      script: writerFor(asked.loader).disk({ machine: subject, reason: text }),
     };
   }
   return refuse(context, live, member, subject, asked, verdict, fresh);
@@ -212,6 +212,7 @@ function prepare(
     session: live.session.id,
     baseUrl: request.baseUrl,
     peer: plainAddress(request.peer),
+    ...(request.loader && { loader: request.loader }),
   });
 }
 
@@ -225,6 +226,8 @@ export interface PrepareFor {
   readonly session: string;
   readonly baseUrl: string;
   readonly peer: string | undefined;
+  /** The loader that runs the script; absent: iPXE. */
+  readonly loader?: ScriptRequest['loader'];
   /** The machine's agent was heard so recently that the machine cannot be booting now. */
   readonly alive?: boolean;
 }
@@ -303,19 +306,20 @@ export function faultText(faults: readonly Fault[]): string {
 /**
  * The boot script's text.
  *
- * @throws {MusterError} E_KERNEL_ARGUMENT when iPXE cannot pass the kernel command line.
+ * @throws {MusterError} E_KERNEL_ARGUMENT when the loader cannot pass the kernel command line.
  */
 function textOf(
   context: BootContext,
   member: Member,
-  { baseUrl, session }: PrepareFor,
+  { baseUrl, session, mac, loader }: PrepareFor,
   { name, spec }: NamedProfile,
   image: ImageSpec,
   rendered: Rendered,
 ): string {
-  return bootScript({
+  return writerFor(loader).boot({
     baseUrl,
     session,
+    mac,
     machine: member.name,
     profile: name,
     image: spec.image ?? '',
@@ -418,7 +422,7 @@ function refuse(
   const mac = request.bootMac ?? macs[0];
   const recorded = context.roster.get(subject) !== undefined;
   const what = [mac, manufacturer, product, serial].filter(Boolean).join(', ');
-  const text = holdScript({
+  const text = writerFor(request.loader).hold({
     baseUrl: request.baseUrl,
     boot: live.name,
     machine: subject,

@@ -9,7 +9,7 @@ import type { LiveSession } from '../../machines/sessions.ts';
 import type { ImageSpec } from '../../resources/kinds.ts';
 import type { ScriptAnswer, ScriptRequest } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
-import { bootScript } from '../script/script.ts';
+import { writerFor } from '../script/writers.ts';
 import type { BootContext } from './boot-context.ts';
 import { judge, type Readiness, unknownOn, type Verdict } from './decide.ts';
 import { imageState } from './image-state.ts';
@@ -67,12 +67,13 @@ export function giveDiscovery(
 function textOf(
   { clock }: Pick<BootContext, 'clock'>,
   live: LiveSession,
-  { baseUrl }: ScriptRequest,
+  { baseUrl, loader }: ScriptRequest,
   verdict: Extract<Verdict, { kind: 'discovery' }>,
   image: ImageSpec,
 ): string {
-  return bootScript({
+  return writerFor(loader).boot({
     baseUrl,
+    mac: live.session.mac,
     session: live.session.id,
     machine: live.session.machine,
     image: verdict.image,

@@ -57,6 +57,18 @@ export function firmwareServed(installed: (name: string) => boolean): readonly s
   );
 }
 
+/**
+ * Loaders for Secure Boot by the names that firmware and shim ask for, each with the name of
+ * Debian's file (packages shim-signed and grub-efi-amd64-signed, -arm64-signed). shim asks for GRUB
+ * beside itself.
+ */
+export const SIGNED_LOADERS: Readonly<Record<string, string>> = {
+  'shimx64.efi': 'shimx64.efi.signed',
+  'grubx64.efi': 'grubnetx64.efi.signed',
+  'shimaa64.efi': 'shimaa64.efi.signed',
+  'grubaa64.efi': 'grubnetaa64.efi.signed',
+};
+
 /** Names of all loaders in the table, each once. */
 export function loaderNames(): readonly string[] {
   return [

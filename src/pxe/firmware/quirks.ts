@@ -251,6 +251,12 @@ export const QUIRKS = {
     source: 'tianocore/edk2#7443',
     test: `${HTTP}: the server never sends an empty header value (edk2#7443), and always sends a length`,
   },
+  'grub-content-length': {
+    what: 'GRUB compares names of headers with their case, and waits for the end of the connection when it finds no `Content-Length`.',
+    answer: 'Muster writes that name so.',
+    source: 'GRUB 2.12 net/http.c; Debian 13, seen in the virtual rack',
+    test: `${HTTP}: the length is in a header that GRUB reads`,
+  },
   'http-no-redirect': {
     what: 'Firmware fails when it is redirected, which many servers do for // in a path.',
     answer: 'Muster reads doubled slashes as one and never redirects.',

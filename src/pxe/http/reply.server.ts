@@ -7,6 +7,9 @@ import type { ServedFile } from '../assets/assets.ts';
 import { type Answer, wait } from './answer.ts';
 import { selectRange } from './range.ts';
 
+/** GRUB reads the length only in this spelling (quirk grub-content-length). */
+const CONTENT_LENGTH = 'Content-Length';
+
 /**
  * Octets that are read ahead of the socket for each of the first {@link AHEAD} transfers. From 256
  * KiB on, one core fills 10 GbE (1.2 to 1.9 GB/s measured over loopback; 0.8 to 1.4 GB/s with 64
@@ -35,7 +38,7 @@ const CACHED_STEP = 16 * 1024;
  */
 export function send(response: ServerResponse, answer: Answer): number {
   const length = Buffer.byteLength(answer.body, 'utf8');
-  const headers = ['content-type', answer.contentType, 'content-length', String(length)];
+  const headers = ['content-type', answer.contentType, CONTENT_LENGTH, String(length)];
   for (const [name, value] of answer.headers ?? []) headers.push(name, value);
   response.writeHead(answer.status, headers);
   // Node writes head and body of a text in one call, and copies a Latin-1 text octet by octet.
@@ -95,11 +98,11 @@ export async function sendFile(
       ? selectRange(request.headers.range, size)
       : ({ kind: 'whole' } as const);
   if (range.kind === 'unsatisfiable')
-    return end(416, ['content-range', `bytes */${size}`, 'content-length', '0']);
+    return end(416, ['content-range', `bytes */${size}`, CONTENT_LENGTH, '0']);
   const [first, last] = range.kind === 'part' ? [range.first, range.last] : [0, size - 1];
   const status = range.kind === 'part' ? 206 : 200;
   const length = last - first + 1;
-  headers.push('content-type', reply.contentType, 'content-length', String(length));
+  headers.push('content-type', reply.contentType, CONTENT_LENGTH, String(length));
   if (range.kind === 'part') headers.push('content-range', `bytes ${first}-${last}/${size}`);
   if (request.method === 'HEAD' || length === 0) {
     const sent = end(status, []);

@@ -28,6 +28,16 @@ export const MACHINE_ROUTES = {
     path: '/script.ipxe',
     about: 'As `script`, for a machine that another DHCP server answered: opens a session by what iPXE says.',
   },
+  grubScript: {
+    method: 'GET',
+    path: '/boot.grub',
+    about: 'As `anyScript`, for GRUB, which shim starts where Secure Boot is on. Query: mac, arch, platform.',
+  },
+  grubRefused: {
+    method: 'GET',
+    path: '/boot/:session/refused/:what',
+    about: 'Script for a GRUB that could not load the `kernel` or `initrd`, which counts as its report.',
+  },
   userData: { method: 'GET', path: '/boot/:session/user-data', about: 'cloud-init user-data.' },
   metaData: { method: 'GET', path: '/boot/:session/meta-data', about: 'cloud-init meta-data.' },
   vendorData: { method: 'GET', path: '/boot/:session/vendor-data', about: 'cloud-init vendor-data.' },

@@ -9,6 +9,7 @@ import { MAX_INVENTORY_OCTETS } from '../../machines/inventory.ts';
 import type { OpenedAssets } from '../assets/assets.ts';
 import type { BootService, ConfigFile } from '../boot.ts';
 import type { ServedNetwork } from '../network.ts';
+import { grubRefusedScript, LOADED_BY_GRUB, REFUSED_BY_GRUB } from '../script/grub.ts';
 import { entryScript, startScript } from '../script/script.ts';
 import { type Answer, script, TEXT, textAnswer, wait } from './answer.ts';
 import { askedBy, reportIn } from './asked.ts';
@@ -71,9 +72,13 @@ export async function serve(
       return send(response, script(startScript({ baseUrl: context.baseUrl, boot: params.boot! })));
     case 'script':
     case 'anyScript':
+    case 'grubScript':
       // HEAD gives no boot: a boot is counted, and some may be given once only.
       if (request.method === 'HEAD') return head(response);
       return send(response, await bootScript(target, context));
+    case 'grubRefused':
+      if (request.method === 'HEAD') return head(response);
+      return send(response, await refusedByGrub(params, context));
     case 'userData':
       return send(response, await config('user-data', params.session!, request, context));
     case 'metaData':
@@ -115,8 +120,20 @@ async function bootScript(target: Routed, context: ServeContext): Promise<Answer
       400,
       'E_USAGE: the machine does not say who it is: the query needs mac or uuid. Start from /boot.ipxe.',
     );
-  const answer = await context.boot.script({ boot, ...asked, peer, baseUrl, network });
+  const loader = target.route === 'grubScript' ? { loader: 'grub' as const } : {};
+  const answer = await context.boot.script({ boot, ...asked, ...loader, peer, baseUrl, network });
   return script(answer.script);
+}
+
+/** Takes the word of a GRUB that it could not load a file. GRUB can only ask for files. */
+async function refusedByGrub(
+  { session, what }: Readonly<Record<string, string>>,
+  { boot, peer }: ServeContext,
+): Promise<Answer> {
+  const file = LOADED_BY_GRUB.find((one) => one === what);
+  if (file === undefined) return textAnswer(404, 'E_NOT_FOUND: GRUB loads a kernel and an initrd.');
+  await boot.report(session!, { step: 'failed', detail: `${REFUSED_BY_GRUB} ${file}` }, peer);
+  return script(grubRefusedScript(file));
 }
 
 async function config(

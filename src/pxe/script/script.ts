@@ -9,6 +9,7 @@
  * kernelCommandLine}.
  */
 import type { Millis } from '../../base/duration.ts';
+import type { Mac } from '../../base/mac.ts';
 import type { Asset } from '../../resources/kinds.ts';
 import { type KERNEL_ARGUMENTS, machinePath } from '../http/routes.ts';
 import { say } from './console.ts';
@@ -145,6 +146,8 @@ export interface BootScriptInput {
    * configuration and report for it, where the address that they come from allows that.
    */
   readonly session: string;
+  /** The hardware address that boots. */
+  readonly mac: Mac;
   /** Names of machine, profile and image, for the console. The discovery system has no profile. */
   readonly machine: string;
   readonly profile?: string;
@@ -167,6 +170,27 @@ export function assetUrl(baseUrl: string, asset: Asset, fallbackName: string): s
 }
 
 /**
+ * The kernel arguments of a boot: Muster's, then those of image, profile and configuration. A
+ * loader that knows its interface by a variable writes BOOTIF itself.
+ */
+export function bootArguments(
+  { baseUrl, session, root, time, kernelArguments }: BootScriptInput,
+  bootif: string | undefined,
+): readonly string[] {
+  const ours: Readonly<Record<keyof typeof KERNEL_ARGUMENTS, string | undefined>> = {
+    'muster.url': `${baseUrl}${machinePath('report', { session }).replace(/\/report$/, '')}`,
+    'muster.root': root && assetUrl(baseUrl, root, 'root'),
+    'muster.root.sha256': root?.sha256,
+    'muster.time': time === undefined ? undefined : String(Math.floor(time / 1000)),
+    BOOTIF: bootif,
+  };
+  return [
+    ...Object.entries(ours).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`])),
+    ...kernelArguments,
+  ];
+}
+
+/**
  * The script that boots an image: fetches kernel and initrds by HTTP, each with retries, then
  * boots. Each initrd gets a name, repeated as `initrd=`, because a UEFI kernel opens them by name
  * through iPXE's file system.
@@ -174,24 +198,15 @@ export function assetUrl(baseUrl: string, asset: Asset, fallbackName: string): s
  * @throws {MusterError} E_KERNEL_ARGUMENT, see {@link kernelCommandLine}.
  */
 export function bootScript(input: BootScriptInput): string {
-  const { baseUrl, session } = input;
+  const { baseUrl } = input;
   const initrds = input.initrds.map((asset, index) => ({
     name: `initrd${index}.img`,
     url: assetUrl(baseUrl, asset, 'initrd'),
   }));
-  const sessionUrl = `${baseUrl}${machinePath('report', { session }).replace(/\/report$/, '')}`;
-  const ours: Readonly<Record<keyof typeof KERNEL_ARGUMENTS, string | undefined>> = {
-    'muster.url': sessionUrl,
-    'muster.root': input.root && assetUrl(baseUrl, input.root, 'root'),
-    'muster.root.sha256': input.root?.sha256,
-    'muster.time': input.time === undefined ? undefined : String(Math.floor(input.time / 1000)),
-    // iPXE fills in the interface that it booted from.
-    BOOTIF: undefined,
-  };
   const line = kernelCommandLine([
     ...initrds.map((initrd) => `initrd=${initrd.name}`),
-    ...Object.entries(ours).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`])),
-    ...input.kernelArguments,
+    // iPXE fills in the interface that it booted from.
+    ...bootArguments(input, undefined),
   ]);
   const kernel = `kernel --name vmlinuz ${assetUrl(baseUrl, input.kernel, 'kernel')} BOOTIF=01-\${netX/mac:hexhyp} ${line}`;
   return [
@@ -229,7 +244,7 @@ function loading(label: string, what: string, command: string): string {
   return around.join(command);
 }
 
-interface HoldScriptInput extends AskingBase {
+export interface HoldScriptInput extends AskingBase {
   /** The name by which operators find the machine. */
   readonly machine: string;
   /** For example MAC, product and serial; shown with the name. */

@@ -15,14 +15,15 @@ export const MAX_WINDOW = 64;
  * The loader name that a request means; undefined when it can mean none. Firmware writes names in
  * many ways: `\` for `/`, leading and doubled slashes, a trailing 0xff where DHCP option 67 had no
  * NUL (quirks tftp-backslash and tftp-name-0xff). Loaders are a flat list, so a name with a
- * directory or `..` means none.
+ * directory or `..` means none. GRUB alone asks for its configuration in a directory.
  */
 export function loaderName(filename: string): string | undefined {
   const plain = filename
     .replace(/\xff+$/, '')
     .replaceAll('\\', '/')
     .replace(/^\/+/, '')
-    .replace(/^(\.\/+)+/, '');
+    .replace(/^(\.\/+)+/, '')
+    .replace(/^grub\/+(?=grub\.cfg$)/, '');
   if (plain === '' || plain === '.' || plain === '..' || plain.length > 128) return undefined;
   return /^[A-Za-z0-9._+-]+$/.test(plain) ? plain : undefined;
 }

@@ -2,9 +2,11 @@
  * `docs/one-boot.md` tells a boot that really happened: its capture is replayed through the
  * product, its boxes compared.
  */
+
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { millis } from '../../../src/base/duration.ts';
+import type { Mac } from '../../../src/base/mac.ts';
 import { explainPacket } from '../../../src/cli/explain/packet.ts';
 import type { MusterEvent } from '../../../src/events/event.ts';
 import { bootScript } from '../../../src/pxe/script/script.ts';
@@ -88,6 +90,7 @@ describe('docs/one-boot.md', () => {
     const script = bootScript({
       baseUrl: 'http://10.77.0.1:8080',
       session: 'SESSION',
+      mac: '52:54:00:aa:00:02' as Mac,
       machine: 'node-2',
       profile: 'node',
       image: 'debian-13',

@@ -1,7 +1,9 @@
 /** Checks between fields and between documents, and the position that a fault names. */
+
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { Millis } from '../../../src/base/duration.ts';
+import type { Mac } from '../../../src/base/mac.ts';
 import { bootScript } from '../../../src/pxe/script/script.ts';
 import type { Candidate, CandidateSet } from '../../../src/resources/candidate.ts';
 import { checkDocuments } from '../../../src/resources/check.ts';
@@ -319,7 +321,14 @@ spec:
       const session = 's'.repeat(22);
       const asset = { sha256: SHA256 };
       const script = bootScript({
-        ...{ baseUrl, session, machine: 'm', profile: 'worker', image: 'linux' },
+        ...{
+          baseUrl,
+          session,
+          mac: '52:54:00:aa:00:01' as Mac,
+          machine: 'm',
+          profile: 'worker',
+          image: 'linux',
+        },
         kernel: asset,
         initrds: [asset, asset],
         root: { ...asset, name: 'root.squashfs' },

@@ -10,7 +10,13 @@ import { mutant, xorshift } from '../tftp/mutate.ts';
 
 describe('routes', () => {
   it('are found again by the paths that are built from them', () => {
-    const params = { session: 'AbC_-9', boot: 'dEf_-8', sha256: 'a'.repeat(64), name: 'vmlinuz+1.x' };
+    const params = {
+      session: 'AbC_-9',
+      boot: 'dEf_-8',
+      sha256: 'a'.repeat(64),
+      name: 'vmlinuz+1.x',
+      what: 'kernel',
+    };
     for (const route of Object.keys(MACHINE_ROUTES) as (keyof typeof MACHINE_ROUTES)[])
       expect(parseTarget(`${machinePath(route, params)}?a=b#c`)).toMatchObject({
         kind: 'route',

@@ -271,6 +271,27 @@ describe('scripts', () => {
     expect(server.asked.at(-1)?.identity).not.toHaveProperty('product');
   });
 
+  it('the length is in a header that GRUB reads', async () => {
+    for (const path of ['/boot.ipxe', asset()]) {
+      const { names } = await get(path);
+      expect(names).toContain('Content-Length');
+    }
+  });
+
+  it('a GRUB gets a script of its own, and its word that a file did not load is a report', async () => {
+    expect((await get('/boot.grub')).status).toBe(400);
+    expect((await get('/boot.grub?mac=52:54:00:aa:00:02&arch=x86_64&platform=efi')).status).toBe(200);
+    expect(server.asked.at(-1)).toMatchObject({
+      ...{ loader: 'grub', bootMac: '52:54:00:aa:00:02', arch: 'x86_64', firmware: 'uefi' },
+    });
+    const { status, body } = await get('/boot/live/refused/kernel');
+    expect([status, body.toString()]).toEqual([200, expect.stringContaining('reboot')]);
+    expect(server.reports.at(-1)).toMatchObject({
+      ...{ session: 'live', report: { step: 'failed', detail: 'loader: GRUB could not load the kernel' } },
+    });
+    expect((await get('/boot/live/refused/something')).status).toBe(404);
+  });
+
   it('can be requested without a session, by a machine that says which it is', async () => {
     expect((await get('/script.ipxe')).status).toBe(400);
     expect((await get('/script.ipxe?mac=52-54-00-aa-00-02')).status).toBe(200);

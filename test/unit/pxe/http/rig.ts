@@ -143,7 +143,10 @@ export async function rig(
 
 export interface RawAnswer {
   readonly status: number;
+  /** By names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
+  /** The names of headers as they were sent. */
+  readonly names: readonly string[];
   readonly body: Buffer;
 }
 
@@ -166,6 +169,7 @@ export function raw(port: number, request: string | Buffer): Promise<RawAnswer> 
             line.slice(line.indexOf(':') + 2),
           ]),
         ),
+        names: lines.map((line) => line.slice(0, line.indexOf(':'))),
         body: all.subarray(end + 4),
       });
     });

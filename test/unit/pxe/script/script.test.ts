@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Millis } from '../../../../src/base/duration.ts';
 import { kernelArgumentFault } from '../../../../src/base/kernel-argument.ts';
+import type { Mac } from '../../../../src/base/mac.ts';
 import { consoleText } from '../../../../src/pxe/script/console.ts';
 import { kernelCommandLine } from '../../../../src/pxe/script/kernel-arguments.ts';
 import {
@@ -20,6 +21,7 @@ const base = { baseUrl: 'http://10.77.0.1:8080', session: 'V1StGXR8_Z5jdHi6B-myT
 const asking = { baseUrl: base.baseUrl, boot: 'V1StGXR8_Z5jdHi6B-myTA' };
 const boot: BootScriptInput = {
   ...base,
+  mac: '52:54:00:aa:00:01' as Mac,
   machine: 'node-1',
   profile: 'worker',
   image: 'debian-13',
